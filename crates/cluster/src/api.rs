@@ -1,0 +1,167 @@
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use futures_util::stream::BoxStream;
+use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
+
+use crate::ClusterError;
+
+/// A Kubernetes cluster, as far as the engine needs one.
+///
+/// # Contract
+///
+/// 1. Every call is one attempt: no hidden retries. The operation's state machine owns them.
+/// 2. Reads by [`Cluster::get`] are current; [`Cluster::list`] and [`Cluster::watch`] may be older than our last
+///    write, as they are on a real API server.
+/// 3. A call may be dropped at any await point. The write may then have happened or not.
+#[async_trait]
+pub trait Cluster: Send + Sync + 'static {
+    /// The kinds the cluster serves now.
+    async fn discover(&self) -> Result<Discovery, ClusterError>;
+
+    /// One object, `None` when it is not there. An unserved kind is [`ErrorKind::UnknownKind`](crate::ErrorKind).
+    async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError>;
+
+    /// All objects of a kind, in all namespaces.
+    async fn list(&self, gvk: &Gvk) -> Result<Listing, ClusterError>;
+
+    /// Everything a plan needs to know of the cluster: the objects the application owns, and those it names.
+    async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError>;
+
+    /// Writes a manifest.
+    async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError>;
+
+    /// Deletes an object. An absent object is [`ErrorKind::NotFound`](crate::ErrorKind), another UID a
+    /// [`ErrorKind::Conflict`](crate::ErrorKind).
+    async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError>;
+
+    /// Removes one finalizer, guarded by the resource version; re-reads on conflict. An absent object or finalizer,
+    /// or an object with another UID, counts as done.
+    async fn remove_finalizer(
+        &self,
+        key: &ObjectKey,
+        gvk: &Gvk,
+        uid: &str,
+        finalizer: &str,
+        operation: Option<OperationId>,
+    ) -> Result<(), ClusterError>;
+
+    /// Changes of a kind after `resource_version`, in all namespaces. Ends with
+    /// [`ErrorKind::Gone`](crate::ErrorKind) when that version is too old: list again.
+    async fn watch(&self, gvk: &Gvk, resource_version: &str) -> Result<WatchStream, ClusterError>;
+}
+
+/// Changes of one kind, in order. An error ends the stream.
+pub type WatchStream = BoxStream<'static, Result<WatchEvent, ClusterError>>;
+
+/// One change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WatchEvent {
+    /// Added or modified.
+    Applied(Object),
+    /// Deleted; its last state.
+    Deleted(Object),
+    /// Nothing changed up to this resource version.
+    Bookmark(String),
+}
+
+/// All objects of a kind at one resource version.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listing {
+    /// The objects.
+    pub objects: Vec<Object>,
+    /// Where a watch goes on from.
+    pub resource_version: String,
+}
+
+/// Which live objects a plan needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LiveQuery {
+    /// Objects that carry this application in their tracking id and have no owner.
+    pub application: String,
+    /// Objects of these names, tracked or not; with the kinds to ask for.
+    pub named: BTreeSet<(Gvk, String, String)>,
+}
+
+/// How a manifest is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteMode {
+    /// Server-side apply with our field manager; `force` takes over fields of other managers.
+    Apply {
+        /// Take over conflicting fields.
+        force: bool,
+    },
+    /// Client-side three-way apply with the last-applied annotation.
+    ClientSideApply,
+    /// Replace as a whole, or create when absent. `recreate` deletes and creates again where an update is refused.
+    Replace {
+        /// Delete and create again.
+        recreate: bool,
+    },
+}
+
+/// A request to write one manifest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApplyRequest {
+    /// The manifest.
+    pub object: Object,
+    /// How.
+    pub mode: WriteMode,
+    /// Refuse unknown fields.
+    pub validate: bool,
+    /// Judge it without writing.
+    pub dry_run: bool,
+    /// On whose behalf, for the cluster's audit.
+    pub operation: Option<OperationId>,
+}
+
+/// The answer to a write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Applied {
+    /// The object as it is now.
+    pub object: Object,
+    /// Whether it was created.
+    pub created: bool,
+    /// What happened, as kubectl says it: `deployment.apps/api serverside-applied`.
+    pub message: String,
+}
+
+/// What happens to the objects that a deleted object owns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Propagation {
+    /// They go first. The default.
+    #[default]
+    Foreground,
+    /// They go afterwards.
+    Background,
+    /// They stay.
+    Orphan,
+}
+
+/// A request to delete one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteRequest {
+    /// Kind.
+    pub gvk: Gvk,
+    /// Namespace, empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Only the object with this UID.
+    pub uid: String,
+    /// What happens to what it owns.
+    pub propagation: Propagation,
+    /// Judge it without writing.
+    pub dry_run: bool,
+    /// On whose behalf, for the cluster's audit.
+    pub operation: Option<OperationId>,
+}
+
+/// The answer to a delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    /// The object is gone.
+    Gone,
+    /// Deletion has begun: finalizers or dependents keep the object for now.
+    Deleting,
+}

@@ -1,0 +1,1 @@
+//! The actors that carry operations out.

@@ -1,0 +1,1 @@
+//! Health rules for built-in kinds.

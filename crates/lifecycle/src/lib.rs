@@ -1,0 +1,1 @@
+//! Pure state machines: operations as a fold over facts.

@@ -1,0 +1,50 @@
+//! Names of the annotations, labels and finalizers Tidegate reads and writes.
+
+/// Hook phases of an object, comma-separated (Argo CD).
+pub const HOOK: &str = "argocd.argoproj.io/hook";
+/// Hook delete policies, comma-separated (Argo CD).
+pub const HOOK_DELETE_POLICY: &str = "argocd.argoproj.io/hook-delete-policy";
+/// Signed wave inside a phase (Argo CD).
+pub const SYNC_WAVE: &str = "argocd.argoproj.io/sync-wave";
+/// Per-resource sync options, comma-separated (Argo CD).
+pub const SYNC_OPTIONS: &str = "argocd.argoproj.io/sync-options";
+/// Per-resource compare options, comma-separated (Argo CD).
+pub const COMPARE_OPTIONS: &str = "argocd.argoproj.io/compare-options";
+/// Which application owns an object: `<app>:<group>/<Kind>:<namespace>/<name>` (Argo CD).
+pub const TRACKING_ID: &str = "argocd.argoproj.io/tracking-id";
+/// Keeps a hook visible until its result is recorded (Argo CD).
+pub const HOOK_FINALIZER: &str = "argocd.argoproj.io/hook-finalizer";
+/// `"true"` leaves the object out of the application's health (Argo CD).
+pub const IGNORE_HEALTHCHECK: &str = "argocd.argoproj.io/ignore-healthcheck";
+/// RFC 3339 time at which a person approved confirmed prunes (Argo CD).
+pub const DELETION_APPROVED: &str = "argocd.argoproj.io/deletion-approved";
+/// Helm hook types, comma-separated.
+pub const HELM_HOOK: &str = "helm.sh/hook";
+/// Helm hook delete policies, comma-separated.
+pub const HELM_HOOK_DELETE_POLICY: &str = "helm.sh/hook-delete-policy";
+/// Helm hook weight, read as a wave when no Argo CD wave is given.
+pub const HELM_HOOK_WEIGHT: &str = "helm.sh/hook-weight";
+/// The instance label used by label tracking.
+pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
+
+/// The operation that created (or last applied) a hook object. It makes hook creation idempotent.
+pub const OPERATION_ID: &str = "tidegate.dev/operation-id";
+/// The attempt of the operation for which a hook object was created, counted from 1.
+pub const HOOK_ATTEMPT: &str = "tidegate.dev/hook-attempt";
+/// Deadline of the wave a resource is in; the longest of a wave wins.
+pub const WAVE_TIMEOUT: &str = "tidegate.dev/wave-timeout";
+/// Deadline of one hook, from its creation.
+pub const TIMEOUT: &str = "tidegate.dev/timeout";
+/// `resume` (default) or `restart`: where a retry begins. Read from any resource of the application.
+pub const RETRY: &str = "tidegate.dev/retry";
+/// Names of the gates that must open before the resource's wave starts, comma-separated.
+pub const GATE: &str = "tidegate.dev/gate";
+/// Name of the registered hook runner that carries out a hook instead of the cluster.
+pub const HOOK_RUNNER: &str = "tidegate.dev/hook-runner";
+/// Name of the registered health judge that replaces the built-in health rule.
+pub const HEALTH_JUDGE: &str = "tidegate.dev/health-judge";
+/// Every annotation of our own starts with this.
+pub const TIDEGATE_PREFIX: &str = "tidegate.dev/";
+
+/// Name under which Tidegate owns fields in server-side apply.
+pub const FIELD_MANAGER: &str = "tidegate";

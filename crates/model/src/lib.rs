@@ -1,0 +1,33 @@
+//! The vocabulary of Tidegate: ids, keys, phases, waves, hooks, options, plans, results.
+//!
+//! Types and accessors only; nothing in this crate decides anything, reads a clock, or does I/O.
+//! Every other crate speaks in these words.
+
+mod discovery;
+mod duration;
+mod health;
+mod ids;
+mod kinds;
+mod object;
+mod plan;
+mod record;
+mod request;
+mod result;
+mod time;
+
+pub mod annotations;
+
+pub use discovery::{Discovery, KindInfo};
+pub use duration::{InvalidDuration, format_duration, parse_duration};
+pub use health::{Evidence, Health, HealthStatus, Observation, Observed};
+pub use ids::{Digest, GroupKind, Gvk, InvalidDigest, ObjectKey, OperationId, TaskId};
+pub use object::{InvalidObject, Object};
+pub use plan::{
+    Action, DeletePolicy, Hook, LiveRef, ManifestId, Phase, Plan, PlannedWave, Severity, Task, TaskOptions, Warning,
+};
+pub use record::LogRecord;
+pub use request::{
+    Backoff, Destination, ResourceSelector, RetryPolicy, SyncOptions, SyncRequest, WaitFor,
+};
+pub use result::{OperationPhase, ResourceResult, ResultCode};
+pub use time::{InvalidTimestamp, Timestamp};

@@ -1,0 +1,325 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{Gvk, ObjectKey};
+
+/// A Kubernetes object of any kind, as JSON.
+///
+/// An `Object` always has a non-empty `apiVersion` and `kind`, and a `metadata` map; the constructor checks it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
+pub struct Object(Value);
+
+/// Why a JSON value is not a Kubernetes object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidObject {
+    /// The value is a list, a text, a number …
+    #[error("a Kubernetes object must be a map of fields, found {found}")]
+    NotAMap {
+        /// What was found.
+        found: &'static str,
+    },
+    /// A required field is missing or empty.
+    #[error("field {field} is missing or empty")]
+    Missing {
+        /// Path of the field.
+        field: &'static str,
+    },
+    /// A field has the wrong type.
+    #[error("field {field} must be {expected}, found {found}")]
+    WrongType {
+        /// Path of the field.
+        field: String,
+        /// What it should be.
+        expected: &'static str,
+        /// What it is.
+        found: &'static str,
+    },
+}
+
+/// What a JSON value is, in words for error messages.
+fn describe(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a map",
+    }
+}
+
+const TEXT_FIELDS: [&str; 4] = ["name", "namespace", "generateName", "uid"];
+const MAP_FIELDS: [&str; 2] = ["annotations", "labels"];
+
+impl TryFrom<Value> for Object {
+    type Error = InvalidObject;
+
+    fn try_from(mut value: Value) -> Result<Self, Self::Error> {
+        let found = describe(&value);
+        let fields = value.as_object_mut().ok_or(InvalidObject::NotAMap { found })?;
+        for field in ["apiVersion", "kind"] {
+            match fields.get(field) {
+                Some(Value::String(text)) if !text.is_empty() => {}
+                None | Some(Value::Null | Value::String(_)) => return Err(InvalidObject::Missing { field }),
+                Some(other) => {
+                    return Err(InvalidObject::WrongType {
+                        field: field.to_owned(),
+                        expected: "a text",
+                        found: describe(other),
+                    });
+                }
+            }
+        }
+        check_metadata(fields.entry("metadata").or_insert_with(|| Value::Object(Map::new())))?;
+        Ok(Self(value))
+    }
+}
+
+fn check_metadata(metadata: &mut Value) -> Result<(), InvalidObject> {
+    let wrong = |field: String, expected, value: &Value| InvalidObject::WrongType { field, expected, found: describe(value) };
+    let found = describe(metadata);
+    let fields = metadata.as_object_mut().ok_or(InvalidObject::WrongType {
+        field: "metadata".to_owned(),
+        expected: "a map",
+        found,
+    })?;
+    // An explicit null is how some tools write "not set".
+    fields.retain(|_, value| !value.is_null());
+    for field in TEXT_FIELDS {
+        if let Some(value) = fields.get(field).filter(|value| !value.is_string()) {
+            return Err(wrong(format!("metadata.{field}"), "a text", value));
+        }
+    }
+    for field in MAP_FIELDS {
+        let Some(value) = fields.get(field) else { continue };
+        let map = value.as_object().ok_or_else(|| wrong(format!("metadata.{field}"), "a map of texts", value))?;
+        if let Some((key, value)) = map.iter().find(|(_, value)| !value.is_string()) {
+            return Err(wrong(format!("metadata.{field}.{key}"), "a text (put quotes around it)", value));
+        }
+    }
+    Ok(())
+}
+
+impl From<Object> for Value {
+    fn from(object: Object) -> Self {
+        object.0
+    }
+}
+
+impl Object {
+    /// The whole object as JSON.
+    pub fn as_value(&self) -> &Value {
+        &self.0
+    }
+
+    /// The field at a JSON pointer such as `/spec/replicas`.
+    pub fn pointer(&self, path: &str) -> Option<&Value> {
+        self.0.pointer(path)
+    }
+
+    /// The text at a JSON pointer; empty when it is absent or not a text.
+    pub fn text(&self, path: &str) -> &str {
+        self.pointer(path).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The whole number at a JSON pointer.
+    pub fn integer(&self, path: &str) -> Option<i64> {
+        self.pointer(path).and_then(Value::as_i64)
+    }
+
+    /// A top-level field for writing, created as an empty map when absent or not a map.
+    pub fn section_mut(&mut self, field: &str) -> &mut Map<String, Value> {
+        as_map(as_map(&mut self.0).entry(field).or_insert(Value::Null))
+    }
+
+    /// The fields of the object for writing. `apiVersion`, `kind` and `metadata` must stay.
+    pub fn fields_mut(&mut self) -> &mut Map<String, Value> {
+        as_map(&mut self.0)
+    }
+
+    /// The `metadata` map for writing.
+    pub fn metadata_mut(&mut self) -> &mut Map<String, Value> {
+        self.section_mut("metadata")
+    }
+
+    /// Group, version and kind.
+    pub fn gvk(&self) -> Gvk {
+        Gvk::from_api_version(self.text("/apiVersion"), self.kind())
+    }
+
+    /// Kind.
+    pub fn kind(&self) -> &str {
+        self.text("/kind")
+    }
+
+    /// API group, empty for the core API.
+    pub fn group(&self) -> &str {
+        self.text("/apiVersion").split_once('/').map_or("", |(group, _)| group)
+    }
+
+    /// `metadata.name`, empty when unset.
+    pub fn name(&self) -> &str {
+        self.text("/metadata/name")
+    }
+
+    /// `metadata.generateName`, empty when unset.
+    pub fn generate_name(&self) -> &str {
+        self.text("/metadata/generateName")
+    }
+
+    /// `metadata.namespace`, empty when unset.
+    pub fn namespace(&self) -> &str {
+        self.text("/metadata/namespace")
+    }
+
+    /// `metadata.uid`, empty when unset.
+    pub fn uid(&self) -> &str {
+        self.text("/metadata/uid")
+    }
+
+    /// `metadata.resourceVersion`, empty when unset.
+    pub fn resource_version(&self) -> &str {
+        self.text("/metadata/resourceVersion")
+    }
+
+    /// `metadata.generation`, 0 when unset.
+    pub fn generation(&self) -> i64 {
+        self.integer("/metadata/generation").unwrap_or(0)
+    }
+
+    /// Whether deletion has begun.
+    pub fn is_deleting(&self) -> bool {
+        !self.text("/metadata/deletionTimestamp").is_empty()
+    }
+
+    /// Identity within a cluster.
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::new(self.group(), self.kind(), self.namespace(), self.name())
+    }
+
+    /// The value of an annotation.
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        self.metadata_entry("annotations", name)
+    }
+
+    /// The value of a label.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.metadata_entry("labels", name)
+    }
+
+    fn metadata_entry(&self, section: &str, name: &str) -> Option<&str> {
+        self.0.get("metadata")?.get(section)?.get(name)?.as_str()
+    }
+
+    /// Sets an annotation.
+    pub fn set_annotation(&mut self, name: &str, value: impl Into<String>) {
+        let annotations = self.metadata_mut().entry("annotations").or_insert(Value::Null);
+        as_map(annotations).insert(name.to_owned(), Value::String(value.into()));
+    }
+
+    /// Sets `metadata.name`.
+    pub fn set_name(&mut self, name: impl Into<String>) {
+        self.metadata_mut().insert("name".to_owned(), Value::String(name.into()));
+    }
+
+    /// Sets `metadata.namespace`; an empty one removes the field.
+    pub fn set_namespace(&mut self, namespace: &str) {
+        if namespace.is_empty() {
+            self.metadata_mut().remove("namespace");
+        } else {
+            self.metadata_mut().insert("namespace".to_owned(), Value::String(namespace.to_owned()));
+        }
+    }
+
+    /// The finalizers, in order.
+    pub fn finalizers(&self) -> impl Iterator<Item = &str> {
+        self.pointer("/metadata/finalizers").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    /// Whether a finalizer is present.
+    pub fn has_finalizer(&self, finalizer: &str) -> bool {
+        self.finalizers().any(|name| name == finalizer)
+    }
+
+    /// Adds a finalizer unless it is there.
+    pub fn add_finalizer(&mut self, finalizer: &str) {
+        if !self.has_finalizer(finalizer) {
+            let mut all: Vec<Value> = self.finalizers().map(Value::from).collect();
+            all.push(Value::from(finalizer));
+            self.metadata_mut().insert("finalizers".to_owned(), Value::Array(all));
+        }
+    }
+
+    /// Removes a finalizer if it is there.
+    pub fn remove_finalizer(&mut self, finalizer: &str) {
+        let rest: Vec<Value> = self.finalizers().filter(|name| *name != finalizer).map(Value::from).collect();
+        if rest.is_empty() {
+            self.metadata_mut().remove("finalizers");
+        } else {
+            self.metadata_mut().insert("finalizers".to_owned(), Value::Array(rest));
+        }
+    }
+
+    /// Whether another object owns this one.
+    pub fn has_owner(&self) -> bool {
+        self.pointer("/metadata/ownerReferences").and_then(Value::as_array).is_some_and(|owners| !owners.is_empty())
+    }
+}
+
+/// The value as a map, made into an empty one when it is anything else.
+fn as_map(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    match value {
+        Value::Object(map) => map,
+        _ => unreachable!("the value was made a map just above"),
+    }
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.key().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn refuses_what_is_not_an_object_and_says_why() {
+        for (value, reason) in [
+            (json!([1]), "a Kubernetes object must be a map of fields, found a list"),
+            (json!({"kind": "Pod"}), "field apiVersion is missing or empty"),
+            (json!({"apiVersion": "v1", "kind": ""}), "field kind is missing or empty"),
+            (json!({"apiVersion": 1, "kind": "Pod"}), "field apiVersion must be a text, found a number"),
+            (
+                json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 7}}),
+                "field metadata.name must be a text, found a number",
+            ),
+            (
+                json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"annotations": {"wave": 1}}}),
+                "field metadata.annotations.wave must be a text (put quotes around it), found a number",
+            ),
+        ] {
+            assert_eq!(Object::try_from(value).unwrap_err().to_string(), reason);
+        }
+    }
+
+    #[test]
+    fn finalizers_come_and_go() {
+        let mut object = Object::try_from(json!({"apiVersion": "batch/v1", "kind": "Job"})).unwrap();
+        object.add_finalizer("a");
+        object.add_finalizer("a");
+        assert_eq!(object.finalizers().collect::<Vec<_>>(), ["a"]);
+        object.remove_finalizer("a");
+        assert!(object.pointer("/metadata/finalizers").is_none());
+        assert_eq!(object.gvk().to_string(), "batch/v1 Job");
+    }
+}

@@ -1,0 +1,196 @@
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{DeletePolicy, ObjectKey};
+
+/// Everything a person or a program asks of one sync. Recorded as the first fact of the operation, so that a resumed
+/// operation goes on under the options it began with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyncRequest {
+    /// Name of the application.
+    pub application: String,
+    /// Destination namespace: where namespaced objects without a namespace go.
+    pub namespace: String,
+    /// Which cluster.
+    pub destination: Destination,
+    /// Revision of the manifests, empty when unknown. Part of generated hook names.
+    pub revision: String,
+    /// Sync options of the application.
+    pub options: SyncOptions,
+    /// Only these resources; empty for all. A selective sync runs no hooks.
+    pub selection: Vec<ResourceSelector>,
+    /// What happens after a failure.
+    pub retry: RetryPolicy,
+    /// Longest time from start to end, across retries; its outcome is failure. `None`: no deadline.
+    pub deadline: Option<Duration>,
+    /// When the operation counts as done.
+    pub wait: WaitFor,
+    /// Fixed delay after every wave but the last (`ARGOCD_SYNC_WAVE_DELAY`). `None`: wait for evidence instead.
+    pub wave_delay: Option<Duration>,
+    /// Who asked.
+    pub initiated_by: String,
+    /// Warnings found while the manifests were read; they are kept with the plan's.
+    pub sources: Vec<String>,
+}
+
+/// The cluster an operation works on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Destination {
+    /// The embedded simulated cluster of the state directory.
+    Simulated,
+    /// A real cluster: the name of a kubeconfig context, empty for the current one.
+    Kubernetes {
+        /// Context of the kubeconfig.
+        context: String,
+    },
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Simulated => f.write_str("simulated cluster"),
+            Self::Kubernetes { context } if context.is_empty() => f.write_str("current context"),
+            Self::Kubernetes { context } => write!(f, "context {context}"),
+        }
+    }
+}
+
+/// When an operation counts as done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WaitFor {
+    /// When everything is applied and every wave but the last is healthy; hooks always complete. As Argo CD does it.
+    #[default]
+    Synced,
+    /// When the last wave is healthy as well.
+    Healthy,
+}
+
+/// Sync options of the application (spec: sync options).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyncOptions {
+    /// Objects that are no longer in the manifests are deleted.
+    pub prune: bool,
+    /// Nothing is written; every task is tried on the server.
+    pub dry_run: bool,
+    /// Delete and create again where an update is impossible.
+    pub force: bool,
+    /// Hooks do not run (`syncStrategy: apply`).
+    pub skip_hooks: bool,
+    /// The dry run before the first wave is left out.
+    pub skip_dry_run: bool,
+    /// Options as Argo CD writes them: `PruneLast=true`, `CreateNamespace=true` … Compared as whole texts.
+    pub flags: Vec<String>,
+    /// `managedNamespaceMetadata.labels`.
+    pub namespace_labels: Vec<(String, String)>,
+    /// `managedNamespaceMetadata.annotations`.
+    pub namespace_annotations: Vec<(String, String)>,
+    /// A person has already approved prunes that need confirmation.
+    pub prune_confirmed: bool,
+}
+
+impl SyncOptions {
+    /// Whether an option is given, compared as a whole text, as Argo CD does.
+    pub fn has(&self, flag: &str) -> bool {
+        self.flags.iter().any(|given| given == flag)
+    }
+}
+
+/// What happens after a failed attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetryPolicy {
+    /// How many retries; negative for no limit.
+    pub limit: i64,
+    /// How long to wait before each.
+    pub backoff: Backoff,
+    /// Start again from the first wave instead of the failed one.
+    pub restart: bool,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self { limit: 0, backoff: Backoff::default(), restart: false }
+    }
+}
+
+/// Growing waits between retries: `duration × factor^n`, at most `max`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backoff {
+    /// Wait before the first retry.
+    pub duration: Duration,
+    /// Growth per retry.
+    pub factor: u32,
+    /// Longest wait; zero for no limit.
+    pub max: Duration,
+}
+
+impl Default for Backoff {
+    /// 5 s, doubled each time, at most 3 min.
+    fn default() -> Self {
+        Self { duration: Duration::from_secs(5), factor: 2, max: Duration::from_secs(180) }
+    }
+}
+
+impl Backoff {
+    /// The wait before retry `n`, counted from 0.
+    pub fn wait(&self, n: u32) -> Duration {
+        let wait = self.duration.saturating_mul(self.factor.max(1).saturating_pow(n));
+        if self.max.is_zero() { wait } else { wait.min(self.max) }
+    }
+}
+
+/// Names one resource of a selective sync.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceSelector {
+    /// API group, empty for the core API.
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace; empty matches any.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl ResourceSelector {
+    /// Whether the selector names this object.
+    pub fn matches(&self, key: &ObjectKey) -> bool {
+        self.group == key.group
+            && self.kind == key.kind
+            && self.name == key.name
+            && (self.namespace.is_empty() || self.namespace == key.namespace)
+    }
+}
+
+/// A text that is not a resource selector.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} does not name a resource; write GROUP:KIND:NAMESPACE/NAME or GROUP:KIND:NAME, with an empty GROUP for core kinds")]
+pub struct InvalidSelector {
+    text: String,
+}
+
+impl FromStr for ResourceSelector {
+    type Err = InvalidSelector;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let invalid = || InvalidSelector { text: text.to_owned() };
+        let (group, rest) = text.split_once(':').ok_or_else(invalid)?;
+        let (kind, object) = rest.split_once(':').ok_or_else(invalid)?;
+        let (namespace, name) = object.split_once('/').unwrap_or(("", object));
+        if kind.is_empty() || name.is_empty() {
+            return Err(invalid());
+        }
+        Ok(Self { group: group.into(), kind: kind.into(), namespace: namespace.into(), name: name.into() })
+    }
+}
+
+impl DeletePolicy {
+    /// All policies with their Argo CD and Helm words.
+    pub const WORDS: [(Self, &'static str, &'static str); 3] = [
+        (Self::BeforeHookCreation, "BeforeHookCreation", "before-hook-creation"),
+        (Self::HookSucceeded, "HookSucceeded", "hook-succeeded"),
+        (Self::HookFailed, "HookFailed", "hook-failed"),
+    ];
+}

@@ -1,0 +1,87 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Phase;
+
+/// Where an operation, or one of its tasks, stands. The words are Argo CD's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum OperationPhase {
+    /// At work, or waiting.
+    Running,
+    /// A person asked for its end; hooks are being stopped.
+    Terminating,
+    /// The cluster or a hook refused.
+    Failed,
+    /// The engine could not judge.
+    Error,
+    /// Done.
+    Succeeded,
+}
+
+impl OperationPhase {
+    /// Whether it is over.
+    pub fn is_completed(self) -> bool {
+        matches!(self, Self::Failed | Self::Error | Self::Succeeded)
+    }
+
+    /// Whether it is over and not well.
+    pub fn is_unsuccessful(self) -> bool {
+        matches!(self, Self::Failed | Self::Error)
+    }
+}
+
+impl fmt::Display for OperationPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// What was done to one resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ResultCode {
+    /// Applied.
+    Synced,
+    /// The apply, prune or hook was refused.
+    SyncFailed,
+    /// Deleted, or on its way out.
+    Pruned,
+    /// Would have to be pruned, and was not.
+    PruneSkipped,
+}
+
+impl fmt::Display for ResultCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// One line of an operation's result. Field names follow Argo CD's `syncResult.resources`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceResult {
+    /// API group, empty for the core API.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace, empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Phase in which it was synced.
+    pub sync_phase: Phase,
+    /// Wave in which it was synced.
+    pub wave: i64,
+    /// Its phase again when it is a hook, else absent.
+    pub hook_type: Option<Phase>,
+    /// What was done.
+    pub status: Option<ResultCode>,
+    /// Where it stands; for resources as well as hooks.
+    pub hook_phase: Option<OperationPhase>,
+    /// The cluster's words, or the health message.
+    pub message: String,
+    /// Order of first recording, from 1, without gaps.
+    pub order: u32,
+}

@@ -1,0 +1,1 @@
+//! Crash injection, simulation and scenarios for the tests of Tidegate.
