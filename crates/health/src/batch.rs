@@ -1,0 +1,72 @@
+//! Job and CronJob.
+
+use tidegate_model::{Object, Timestamp};
+
+use crate::HealthError;
+use crate::assess::require_version;
+use crate::fields::Node;
+use crate::verdict::{Verdict, degraded, first_of, healthy, progressing, suspended};
+
+/// A Job is judged by its conditions.
+///
+/// `Failed` and `Complete` count whatever their status says: the controller sets each once and never takes it back.
+/// `Suspended` is different, since it is set to `False` when a suspended Job is resumed, so it counts only while it
+/// is `True`. (Argo CD counts a resumed Job as complete while it still runs, which opens the gate too early.)
+pub(crate) fn job(object: &Object) -> Verdict {
+    require_version(object, &["v1"], "batch/v1")?;
+    let node = Node::of(object);
+    let conditions = node.conditions()?;
+    let last = |kind: &str| conditions.iter().rev().find(|condition| condition.kind == kind);
+    if let Some(failed) = last("Failed") {
+        return degraded(first_of(&[failed.message, failed.reason, "Job failed"]));
+    }
+    if let Some(paused) = last("Suspended").filter(|condition| condition.status == "True") {
+        return suspended(first_of(&[paused.message, "Job suspended"]));
+    }
+    if let Some(complete) = last("Complete") {
+        return healthy(first_of(&[complete.message, "Job completed"]));
+    }
+    let succeeded = node.count("status.succeeded")?;
+    let wanted = node.integer("spec.completions")?.unwrap_or(1);
+    let mut waiting = format!("Waiting for completion: {succeeded} of {wanted} pods succeeded");
+    for (count, word) in [(node.count("status.active")?, "active"), (node.count("status.failed")?, "failed")]
+    {
+        if count > 0 {
+            waiting.push_str(&format!(", {count} {word}"));
+        }
+    }
+    progressing(waiting)
+}
+
+/// A CronJob is judged by its last finished run.
+pub(crate) fn cron_job(object: &Object) -> Verdict {
+    let node = Node::of(object);
+    if node.boolean("spec.suspend")? {
+        return healthy("CronJob is suspended");
+    }
+    if !node.has("status")? {
+        return progressing("Waiting for the controller to see the CronJob");
+    }
+    let scheduled = time(node, "status.lastScheduleTime")?;
+    let succeeded = time(node, "status.lastSuccessfulTime")?;
+    if node.list("status.active")?.len() > 0 {
+        return healthy("CronJob has running jobs");
+    }
+    match (scheduled, succeeded) {
+        (None, _) => healthy("CronJob has not been scheduled yet"),
+        (Some(_), None) => healthy("CronJob has been scheduled and has not succeeded yet"),
+        (Some(scheduled), Some(succeeded)) if succeeded < scheduled => {
+            degraded(format!("Run of {scheduled} did not succeed; the last success was at {succeeded}"))
+        }
+        (Some(_), Some(succeeded)) => healthy(format!("Last run succeeded at {succeeded}")),
+    }
+}
+
+fn time(node: Node<'_>, field: &'static str) -> Result<Option<Timestamp>, HealthError> {
+    match node.text(field)? {
+        "" => Ok(None),
+        text => {
+            text.parse().map(Some).map_err(|_| HealthError::InvalidTime { field, found: text.to_owned() })
+        }
+    }
+}
