@@ -41,8 +41,12 @@ pub fn format_duration(duration: Duration) -> String {
     if seconds == 0 && !duration.is_zero() {
         return format!("{} ms", duration.as_millis());
     }
-    let parts =
-        [(seconds / 86_400, "d"), (seconds / 3600 % 24, "h"), (seconds / 60 % 60, "min"), (seconds % 60, "s")];
+    let parts = [
+        (seconds / 86_400, "d"),
+        (seconds / 3600 % 24, "h"),
+        (seconds / 60 % 60, "min"),
+        (seconds % 60, "s"),
+    ];
     let mut text = String::new();
     for (count, unit) in parts.iter().skip_while(|(count, _)| *count == 0).take(2) {
         if *count > 0 {
@@ -60,9 +64,15 @@ mod tests {
 
     #[test]
     fn reads_what_users_write() {
-        for (text, millis) in
-            [("30", 30_000), ("90s", 90_000), ("1h30m", 5_400_000), ("1.5s", 1500), ("250ms", 250), ("0", 0), (" 5m ", 300_000)]
-        {
+        for (text, millis) in [
+            ("30", 30_000),
+            ("90s", 90_000),
+            ("1h30m", 5_400_000),
+            ("1.5s", 1500),
+            ("250ms", 250),
+            ("0", 0),
+            (" 5m ", 300_000),
+        ] {
             assert_eq!(parse_duration(text).unwrap(), Duration::from_millis(millis), "{text}");
         }
         for text in ["", "x", "-5s", "5", "5 m", "1h30", "s", "99999999999999999999999h"] {
@@ -72,9 +82,14 @@ mod tests {
 
     #[test]
     fn writes_the_two_largest_units() {
-        for (seconds, text) in
-            [(0, "0 s"), (41, "41 s"), (259, "4 min 19 s"), (7200, "2 h"), (7500, "2 h 5 min"), (273_600, "3 d 4 h")]
-        {
+        for (seconds, text) in [
+            (0, "0 s"),
+            (41, "41 s"),
+            (259, "4 min 19 s"),
+            (7200, "2 h"),
+            (7500, "2 h 5 min"),
+            (273_600, "3 d 4 h"),
+        ] {
             assert_eq!(format_duration(Duration::from_secs(seconds)), text);
         }
         assert_eq!(format_duration(Duration::from_millis(20)), "20 ms");

@@ -23,11 +23,10 @@ pub use health::{Evidence, Health, HealthStatus, Observation, Observed};
 pub use ids::{Digest, GroupKind, Gvk, InvalidDigest, ObjectKey, OperationId, TaskId};
 pub use object::{InvalidObject, Object};
 pub use plan::{
-    Action, DeletePolicy, Hook, LiveRef, ManifestId, Phase, Plan, PlannedWave, Severity, Task, TaskOptions, Warning,
+    Action, DeletePolicy, Hook, LiveRef, ManifestId, Phase, Plan, PlannedWave, Severity, Task, TaskOptions,
+    Warning,
 };
 pub use record::LogRecord;
-pub use request::{
-    Backoff, Destination, ResourceSelector, RetryPolicy, SyncOptions, SyncRequest, WaitFor,
-};
+pub use request::{Backoff, Destination, ResourceSelector, RetryPolicy, SyncOptions, SyncRequest, WaitFor};
 pub use result::{OperationPhase, ResourceResult, ResultCode};
 pub use time::{InvalidTimestamp, Timestamp};

@@ -79,7 +79,11 @@ impl TryFrom<Value> for Object {
 }
 
 fn check_metadata(metadata: &mut Value) -> Result<(), InvalidObject> {
-    let wrong = |field: String, expected, value: &Value| InvalidObject::WrongType { field, expected, found: describe(value) };
+    let wrong = |field: String, expected, value: &Value| InvalidObject::WrongType {
+        field,
+        expected,
+        found: describe(value),
+    };
     let found = describe(metadata);
     let fields = metadata.as_object_mut().ok_or(InvalidObject::WrongType {
         field: "metadata".to_owned(),
@@ -95,7 +99,8 @@ fn check_metadata(metadata: &mut Value) -> Result<(), InvalidObject> {
     }
     for field in MAP_FIELDS {
         let Some(value) = fields.get(field) else { continue };
-        let map = value.as_object().ok_or_else(|| wrong(format!("metadata.{field}"), "a map of texts", value))?;
+        let map =
+            value.as_object().ok_or_else(|| wrong(format!("metadata.{field}"), "a map of texts", value))?;
         if let Some((key, value)) = map.iter().find(|(_, value)| !value.is_string()) {
             return Err(wrong(format!("metadata.{field}.{key}"), "a text (put quotes around it)", value));
         }
@@ -236,7 +241,11 @@ impl Object {
 
     /// The finalizers, in order.
     pub fn finalizers(&self) -> impl Iterator<Item = &str> {
-        self.pointer("/metadata/finalizers").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+        self.pointer("/metadata/finalizers")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
     }
 
     /// Whether a finalizer is present.
@@ -265,7 +274,9 @@ impl Object {
 
     /// Whether another object owns this one.
     pub fn has_owner(&self) -> bool {
-        self.pointer("/metadata/ownerReferences").and_then(Value::as_array).is_some_and(|owners| !owners.is_empty())
+        self.pointer("/metadata/ownerReferences")
+            .and_then(Value::as_array)
+            .is_some_and(|owners| !owners.is_empty())
     }
 }
 

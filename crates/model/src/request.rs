@@ -99,7 +99,7 @@ impl SyncOptions {
 }
 
 /// What happens after a failed attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryPolicy {
     /// How many retries; negative for no limit.
     pub limit: i64,
@@ -107,12 +107,6 @@ pub struct RetryPolicy {
     pub backoff: Backoff,
     /// Start again from the first wave instead of the failed one.
     pub restart: bool,
-}
-
-impl Default for RetryPolicy {
-    fn default() -> Self {
-        Self { limit: 0, backoff: Backoff::default(), restart: false }
-    }
 }
 
 /// Growing waits between retries: `duration × factor^n`, at most `max`.
@@ -166,7 +160,9 @@ impl ResourceSelector {
 
 /// A text that is not a resource selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} does not name a resource; write GROUP:KIND:NAMESPACE/NAME or GROUP:KIND:NAME, with an empty GROUP for core kinds")]
+#[error(
+    "{text:?} does not name a resource; write GROUP:KIND:NAMESPACE/NAME or GROUP:KIND:NAME, with an empty GROUP for core kinds"
+)]
 pub struct InvalidSelector {
     text: String,
 }

@@ -1,0 +1,190 @@
+//! What the cluster's answers mean. `None` is an answer nobody awaits.
+
+use tidegate_model::{Action, OperationPhase, Task, TaskId, Timestamp};
+
+use super::{call_again, observed};
+use crate::operation::fact::Fact;
+use crate::operation::input::{Answer, Applied, CallError, Clearing, Stopped};
+use crate::operation::rules::needs_check;
+use crate::operation::state::{AppliedRef, Operation, Progress, Stage, TaskState, WaveStep};
+
+/// One task with its state, and the moment of the answer.
+struct Subject<'a> {
+    operation: &'a Operation,
+    id: TaskId,
+    task: &'a Task,
+    state: &'a TaskState,
+    now: Timestamp,
+}
+
+pub(super) fn decide(
+    operation: &Operation,
+    id: TaskId,
+    answer: &Answer,
+    now: Timestamp,
+) -> Option<Vec<Fact>> {
+    let (task, state) = operation.task(id)?;
+    let subject = Subject { operation, id, task, state, now };
+    match answer {
+        Answer::Checked(result) => subject.checked(result),
+        Answer::Pruned(result) => subject.pruned(result),
+        Answer::Cleared(result) => subject.cleared(result),
+        Answer::Applied(result) => subject.applied(result),
+        Answer::Ran { success, message } => subject.ran(*success, message),
+        Answer::Released(result) => subject.released(result),
+        Answer::Deleted(result) => subject.deleted(result),
+        Answer::Stopped(result) => subject.stopped(result),
+    }
+}
+
+impl Subject<'_> {
+    /// The step of the task's own wave, if that wave is at work.
+    fn step(&self) -> Option<WaveStep> {
+        let (index, step) = self.operation.current_wave()?;
+        let wave = self.operation.wave(index)?;
+        wave.task_ids().any(|id| id == self.id).then_some(step)
+    }
+
+    /// The call will be made again, or the failure counts.
+    fn again_or(&self, error: &CallError, otherwise: impl FnOnce(String) -> Fact) -> Vec<Fact> {
+        let fact = match call_again(self.state.calls.as_deref(), error, self.now) {
+            Some(retry_at) => {
+                Fact::CallFailed { task: Some(self.id), message: error.message.clone(), retry_at }
+            }
+            None => otherwise(error.message.clone()),
+        };
+        vec![fact]
+    }
+
+    fn failed(&self, phase: OperationPhase, message: String) -> Fact {
+        Fact::TaskFailed { task: self.id, phase, message, at: self.now }
+    }
+
+    fn checked(&self, result: &Result<String, CallError>) -> Option<Vec<Fact>> {
+        let at_wave = match (&self.operation.stage, self.step()) {
+            (Stage::DryRun, _) => false,
+            (_, Some(WaveStep::DryRun)) => true,
+            _ => return None,
+        };
+        needs_check(self.task, self.state, at_wave).then(|| match result {
+            Ok(message) => vec![Fact::Checked { task: self.id, message: message.clone() }],
+            Err(error) => self.again_or(error, |message| Fact::CheckFailed { task: self.id, message }),
+        })
+    }
+
+    fn pruned(&self, result: &Result<bool, CallError>) -> Option<Vec<Fact>> {
+        let awaited = self.step()? == WaveStep::Pruning
+            && self.task.action == Action::Prune
+            && self.state.progress == Progress::Waiting;
+        awaited.then(|| match result {
+            Ok(gone) => vec![Fact::PruneSent { task: self.id, gone: *gone }],
+            Err(error) => self.again_or(error, |message| self.failed(OperationPhase::Failed, message)),
+        })
+    }
+
+    fn cleared(&self, result: &Result<Clearing, CallError>) -> Option<Vec<Fact>> {
+        let awaited = self.step()? == WaveStep::Clearing
+            && self.task.is_hook()
+            && self.state.progress == Progress::Waiting;
+        awaited.then(|| match result {
+            Ok(Clearing::Clear) => vec![Fact::HookCleared { task: self.id, deleting: None }],
+            Ok(Clearing::Deleting { uid }) => {
+                vec![Fact::HookCleared { task: self.id, deleting: Some(uid.clone()) }]
+            }
+            Ok(Clearing::Adopted(applied)) => self.written(applied),
+            Err(error) => self.again_or(error, |message| {
+                self.failed(OperationPhase::Error, format!("failed to delete resource: {message}"))
+            }),
+        })
+    }
+
+    fn applied(&self, result: &Result<Box<Applied>, CallError>) -> Option<Vec<Fact>> {
+        let at_work = match self.state.progress {
+            Progress::Waiting | Progress::Ready => self.step() == Some(WaveStep::Applying),
+            // A hook that was being created when its deadline passed or the operation was terminated.
+            Progress::Stopping { .. } => self.state.applied.is_none(),
+            _ => false,
+        };
+        (at_work && self.task.action.writes()).then(|| match result {
+            Ok(applied) => self.written(applied),
+            Err(error) => self.again_or(error, |message| self.failed(OperationPhase::Failed, message)),
+        })
+    }
+
+    /// The object is in the cluster, and its health may already be known.
+    fn written(&self, applied: &Applied) -> Vec<Fact> {
+        let reference = AppliedRef {
+            uid: applied.uid.clone(),
+            resource_version: applied.resource_version.clone(),
+            generation: applied.generation,
+            at: self.now,
+        };
+        let judged = observed::judge(self.id, self.task, self.state, &reference, &applied.observed, self.now);
+        let done = !self.task.is_hook() && judged.is_without_health;
+        let mut facts =
+            vec![Fact::Applied { task: self.id, applied: reference, message: applied.message.clone(), done }];
+        if !done && !matches!(self.state.progress, Progress::Stopping { .. }) {
+            facts.extend(judged.facts);
+        }
+        facts
+    }
+
+    fn ran(&self, success: bool, message: &str) -> Option<Vec<Fact>> {
+        let runner = self.task.hook.as_ref().and_then(|hook| hook.runner.as_ref());
+        let awaited = runner.is_some() && self.state.progress == Progress::Running;
+        let phase = if success { OperationPhase::Succeeded } else { OperationPhase::Failed };
+        awaited.then(|| {
+            vec![Fact::TaskCompleted { task: self.id, phase, message: message.to_owned(), at: self.now }]
+        })
+    }
+
+    fn released(&self, result: &Result<(), CallError>) -> Option<Vec<Fact>> {
+        self.state.awaits_release().then(|| match result {
+            Ok(()) => vec![Fact::HookReleased { task: self.id }],
+            Err(error) => {
+                let mut facts = self.again_or(error, |message| Fact::TaskCompleted {
+                    task: self.id,
+                    phase: OperationPhase::Error,
+                    message: format!("Failed to remove hook finalizer: {message}"),
+                    at: self.now,
+                });
+                if matches!(facts.first(), Some(Fact::TaskCompleted { .. })) {
+                    facts.push(Fact::HookReleased { task: self.id });
+                }
+                facts
+            }
+        })
+    }
+
+    fn deleted(&self, result: &Result<(), CallError>) -> Option<Vec<Fact>> {
+        let Stage::Finishing { phase, .. } = self.operation.stage else { return None };
+        self.operation.deletes_at_end(self.task, self.state, phase).then(|| match result {
+            Ok(()) => vec![Fact::HookDeleted { task: self.id, error: None }],
+            Err(error) => self.again_or(error, |message| Fact::HookDeleted {
+                task: self.id,
+                error: Some(format!("failed to delete resource: {message}")),
+            }),
+        })
+    }
+
+    fn stopped(&self, result: &Result<Stopped, CallError>) -> Option<Vec<Fact>> {
+        let Progress::Stopping { reason } = &self.state.progress else { return None };
+        Some(match result {
+            Ok(stopped) => {
+                let (phase, message) = match stopped.phase {
+                    OperationPhase::Running | OperationPhase::Terminating => {
+                        (OperationPhase::Failed, reason.clone())
+                    }
+                    phase => (phase, stopped.message.clone()),
+                };
+                vec![Fact::HookStopped { task: self.id, phase, message, clean: true }]
+            }
+            Err(error) => self.again_or(error, |message| Fact::HookStopped {
+                task: self.id,
+                phase: OperationPhase::Error,
+                message: format!("Failed to delete: {message}"),
+                clean: false,
+            }),
+        })
+    }
+}

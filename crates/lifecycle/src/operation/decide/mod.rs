@@ -1,0 +1,157 @@
+//! Which facts an input means, given the state. Pure: the same pair gives the same facts.
+
+mod answers;
+mod observed;
+mod people;
+
+use tidegate_model::{OperationPhase, Timestamp};
+
+use super::fact::Fact;
+use super::input::{CallError, Input};
+use super::state::{Calls, Header, Operation, Stage, State, WaveStep};
+
+use std::time::Duration;
+
+/// How often one call may fail in a passing way before the failure counts. With the waits below about a minute.
+pub(crate) const CALLS_MAX: u32 = 10;
+/// Wait after the first failed call; doubled each time.
+const CALL_WAIT: Duration = Duration::from_millis(200);
+/// Longest wait between two calls.
+const CALL_WAIT_MAX: Duration = Duration::from_secs(15);
+
+/// Why an input was not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// A late or repeated answer. It can be dropped without harm.
+    #[error("answer is not awaited in state {state}")]
+    Stale {
+        /// The state that does not await it.
+        state: String,
+    },
+    /// Nothing was accepted yet.
+    #[error("operation does not exist yet; request a sync first")]
+    NotStarted,
+    /// The operation exists already.
+    #[error("operation exists already (state {state}); use a new operation id")]
+    AlreadyStarted {
+        /// Its state.
+        state: String,
+    },
+    /// The operation is over.
+    #[error("operation is already over: {message}")]
+    AlreadyFinished {
+        /// Its final message.
+        message: String,
+    },
+    /// The operation is ending by itself or was terminated before.
+    #[error("operation is already ending (state {state}); wait for it")]
+    AlreadyEnding {
+        /// Its state.
+        state: String,
+    },
+    /// The operation is paused.
+    #[error("operation is already paused by {by}")]
+    AlreadyPaused {
+        /// By whom.
+        by: String,
+    },
+    /// The operation is not paused.
+    #[error("operation is not paused; nothing to unpause")]
+    NotPaused,
+    /// No prune waits for confirmation.
+    #[error("no prune of this operation needs confirmation")]
+    NothingToConfirm,
+}
+
+/// The facts an input means.
+pub fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+    match (state, input) {
+        (State::New, Input::Request { operation, request, targets }) => Ok(vec![Fact::Accepted {
+            operation: *operation,
+            request: request.clone(),
+            targets: *targets,
+            at: now,
+        }]),
+        (State::New, _) => Err(Rejection::NotStarted),
+        (_, Input::Request { .. }) => Err(Rejection::AlreadyStarted { state: state.name() }),
+        (State::Finished(operation), input) => finished(operation, input),
+        (_, Input::Tick) => Ok(Vec::new()),
+        (_, Input::Abort { reason }) => {
+            Ok(vec![Fact::Finished { phase: OperationPhase::Error, message: reason.clone(), at: now }])
+        }
+        (State::Accepted(header), input) => accepted(header, input, now),
+        (State::Running(operation), input) => running(operation, input, now),
+    }
+}
+
+fn finished(operation: &Operation, input: &Input) -> Result<Vec<Fact>, Rejection> {
+    match input {
+        Input::Terminate { .. }
+        | Input::Pause { .. }
+        | Input::Unpause { .. }
+        | Input::ConfirmPrune { .. } => Err(Rejection::AlreadyFinished { message: operation.message() }),
+        _ => Err(Rejection::Stale { state: "Finished".to_owned() }),
+    }
+}
+
+fn accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+    match input {
+        Input::Planned { plan, bundle } => {
+            Ok(vec![Fact::Planned { plan: plan.clone(), bundle: *bundle, at: now }])
+        }
+        Input::PlanFailed(error) => Ok(vec![match call_again(Some(&header.calls), error, now) {
+            Some(retry_at) => Fact::CallFailed { task: None, message: error.message.clone(), retry_at },
+            None => Fact::Finished {
+                phase: OperationPhase::Error,
+                message: format!("failed to read the cluster: {}", error.message),
+                at: now,
+            },
+        }]),
+        Input::Terminate { by } => Ok(vec![
+            Fact::TerminateRequested { by: by.clone(), at: now },
+            Fact::Finished {
+                phase: OperationPhase::Failed,
+                message: super::messages::TERMINATED.to_owned(),
+                at: now,
+            },
+        ]),
+        Input::Pause { by, reason } => people::pause(header, by, reason, now),
+        Input::Unpause { by } => people::unpause(header, by, now),
+        Input::ConfirmPrune { .. } => Err(Rejection::NothingToConfirm),
+        _ => Err(Rejection::Stale { state: "Accepted".to_owned() }),
+    }
+}
+
+fn running(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+    let stale = || Rejection::Stale { state: operation.stage.name() };
+    match input {
+        Input::Answer { task, attempt, answer } if *attempt == operation.attempt => {
+            answers::decide(operation, *task, answer, now).ok_or_else(stale)
+        }
+        Input::Observed { task, observation } => {
+            observed::decide(operation, *task, observation, now).ok_or_else(stale)
+        }
+        Input::Gate { wave, gate, verdict } => {
+            let asked = operation.stage == Stage::Wave { index: *wave, step: WaveStep::Held }
+                && operation.wave(*wave).is_some_and(|wave| wave.gates.contains(gate));
+            asked
+                .then(|| vec![Fact::GateAnswered { gate: gate.clone(), verdict: verdict.clone(), at: now }])
+                .ok_or_else(stale)
+        }
+        Input::Terminate { by } => people::terminate(operation, by, now),
+        Input::Pause { by, reason } => people::pause(&operation.header, by, reason, now),
+        Input::Unpause { by } => people::unpause(&operation.header, by, now),
+        Input::ConfirmPrune { by } => people::confirm_prune(operation, by, now),
+        _ => Err(stale()),
+    }
+}
+
+/// When a failed call may be made again; `None` when the failure counts.
+pub(crate) fn call_again(calls: Option<&Calls>, error: &CallError, now: Timestamp) -> Option<Timestamp> {
+    let failed = calls.map_or(0, |calls| calls.failed);
+    if !error.transient || failed.saturating_add(1) >= CALLS_MAX {
+        return None;
+    }
+    let wait = CALL_WAIT.saturating_mul(2_u32.saturating_pow(failed)).min(CALL_WAIT_MAX);
+    Some(now + wait.max(error.retry_after.unwrap_or_default()))
+}

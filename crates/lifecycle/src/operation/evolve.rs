@@ -1,0 +1,274 @@
+//! How a fact changes the state. Total: a pair that cannot be is an error that names both sides, never a panic.
+
+mod arrows;
+mod tasks;
+
+use tidegate_model::{OperationPhase, Plan, Timestamp};
+
+use super::fact::{DeadlineScope, Fact};
+use super::messages;
+use super::state::{
+    Calls, Failure, GateAnswer, Header, Operation, Outcome, Pause, Stage, State, TaskState, Termination,
+    WaveStep, WaveTimes,
+};
+
+/// A fact that cannot follow in this state: the log is damaged, or was written by a faulty program.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("fact {fact} cannot follow in state {state}; the operation's log is damaged")]
+pub struct Illegal {
+    /// The state.
+    pub state: String,
+    /// The fact.
+    pub fact: String,
+}
+
+/// The state after a fact.
+pub fn evolve(state: State, fact: &Fact) -> Result<State, Illegal> {
+    let name = state.name();
+    let illegal = || Illegal { state: name.clone(), fact: fact_name(fact) };
+    match state {
+        State::New => accepted(fact).ok_or_else(illegal),
+        State::Accepted(header) => planned(header, fact).ok_or_else(illegal),
+        State::Running(mut operation) => {
+            if let Fact::Finished { phase, message, at } = fact {
+                return finish(operation, *phase, message, *at).ok_or_else(illegal);
+            }
+            running(&mut operation, fact).ok_or_else(illegal)?;
+            Ok(State::Running(operation))
+        }
+        State::Finished(_) => Err(illegal()),
+    }
+}
+
+/// The first words of a fact, without its content, which may be large or secret.
+fn fact_name(fact: &Fact) -> String {
+    let text = match fact {
+        Fact::Moved { to, .. } => format!("Moved to {}", to.name()),
+        Fact::Planned { .. } => "Planned".to_owned(),
+        Fact::Accepted { .. } => "Accepted".to_owned(),
+        other => format!("{other:?}"),
+    };
+    text.chars().take(200).collect()
+}
+
+fn accepted(fact: &Fact) -> Option<State> {
+    let Fact::Accepted { operation, request, targets, at } = fact else { return None };
+    Some(State::Accepted(Box::new(Header {
+        operation: *operation,
+        request: (**request).clone(),
+        targets: *targets,
+        started_at: *at,
+        deadline_from: *at,
+        paused: None,
+        calls: Calls::default(),
+    })))
+}
+
+fn planned(mut header: Box<Header>, fact: &Fact) -> Option<State> {
+    match fact {
+        Fact::Planned { plan, bundle, at } => {
+            if !is_consistent(plan) {
+                return None;
+            }
+            header.calls = Calls::default();
+            Some(State::Running(Box::new(Operation {
+                bundle: Some(*bundle),
+                tasks: vec![TaskState::default(); plan.tasks.len()],
+                waves: vec![WaveTimes::default(); plan.waves.len()],
+                ..fresh(*header, (**plan).clone(), *at)
+            })))
+        }
+        Fact::CallFailed { task: None, message, retry_at } => {
+            failed_again(&mut header.calls, message, *retry_at);
+            Some(State::Accepted(header))
+        }
+        Fact::Paused { .. } | Fact::Unpaused { .. } => {
+            pause(&mut header, fact)?;
+            Some(State::Accepted(header))
+        }
+        Fact::TerminateRequested { .. } => Some(State::Accepted(header)),
+        Fact::Finished { phase, message, at } => {
+            finish(Box::new(fresh(*header, Plan::default(), *at)), *phase, message, *at)
+        }
+        _ => None,
+    }
+}
+
+/// An operation that has just been planned.
+fn fresh(header: Header, plan: Plan, at: Timestamp) -> Operation {
+    Operation {
+        header,
+        plan,
+        bundle: None,
+        tasks: Vec::new(),
+        waves: Vec::new(),
+        stage: Stage::Planned,
+        since: at,
+        gates: Vec::new(),
+        attempt: 1,
+        results: 0,
+        prune_confirmed: false,
+        awaits_resources: false,
+        wave_expired: None,
+        failure: None,
+        termination: None,
+        outcome: None,
+    }
+}
+
+/// Whether the waves of a plan cover its tasks without gaps or overlaps. A damaged plan must not be followed.
+fn is_consistent(plan: &Plan) -> bool {
+    let mut next = 0_u32;
+    for wave in &plan.waves {
+        if wave.first != next || wave.count == 0 {
+            return false;
+        }
+        let Some(end) = next.checked_add(wave.count) else { return false };
+        next = end;
+    }
+    usize::try_from(next).is_ok_and(|end| end == plan.tasks.len())
+}
+
+fn finish(
+    mut operation: Box<Operation>,
+    phase: OperationPhase,
+    message: &str,
+    at: Timestamp,
+) -> Option<State> {
+    if !phase.is_completed() {
+        return None;
+    }
+    operation.outcome = Some(Outcome { phase, message: message.to_owned(), at });
+    operation.header.paused = None;
+    Some(State::Finished(operation))
+}
+
+pub(super) fn failed_again(calls: &mut Calls, message: &str, retry_at: Timestamp) {
+    calls.failed = calls.failed.saturating_add(1);
+    calls.not_before = Some(retry_at);
+    message.clone_into(&mut calls.message);
+}
+
+fn pause(header: &mut Header, fact: &Fact) -> Option<std::time::Duration> {
+    match (fact, header.paused.take()) {
+        (Fact::Paused { by, reason, at }, None) => {
+            header.paused = Some(Pause { by: by.clone(), reason: reason.clone(), at: *at });
+            Some(std::time::Duration::ZERO)
+        }
+        (Fact::Unpaused { at, .. }, Some(pause)) => {
+            let held = at.since(pause.at);
+            header.deadline_from = header.deadline_from + held;
+            Some(held)
+        }
+        _ => None,
+    }
+}
+
+fn running(operation: &mut Operation, fact: &Fact) -> Option<()> {
+    match fact {
+        Fact::Moved { to, at } => arrows::moved(operation, to, *at),
+        Fact::GateAnswered { gate, verdict, at } => {
+            operation.gates.retain(|answer| answer.gate != *gate);
+            operation.gates.push(GateAnswer { gate: gate.clone(), verdict: verdict.clone(), at: *at });
+            Some(())
+        }
+        Fact::Paused { .. } => pause(&mut operation.header, fact).map(|_| ()),
+        Fact::Unpaused { .. } => {
+            let held = pause(&mut operation.header, fact)?;
+            shift_deadlines(operation, held);
+            Some(())
+        }
+        Fact::PruneConfirmed { .. } => {
+            operation.prune_confirmed = true;
+            Some(())
+        }
+        Fact::DeadlinePassed { scope, message, at } => deadline_passed(operation, *scope, message, *at),
+        Fact::TerminateRequested { by, at } => {
+            terminate(operation, by, messages::TERMINATED, *at);
+            Some(())
+        }
+        Fact::AttemptFailed { message, retriable, at } => {
+            let wave = operation.current_wave().map(|(index, _)| index);
+            operation.failure =
+                Some(Failure { wave, message: message.clone(), retriable: *retriable, at: *at });
+            Some(())
+        }
+        Fact::RetryStarted { attempt, at } => retry(operation, *attempt, *at),
+        fact => tasks::evolve(operation, fact),
+    }
+}
+
+/// While an operation is paused its deadlines stand still.
+fn shift_deadlines(operation: &mut Operation, held: std::time::Duration) {
+    for times in &mut operation.waves {
+        times.deadline_from = times.deadline_from.map(|from| from + held);
+    }
+    for task in &mut operation.tasks {
+        if task.progress == super::Progress::Running
+            && let Some(applied) = &mut task.applied
+        {
+            applied.at = applied.at + held;
+        }
+    }
+    if let Stage::AwaitingRetry { until } = &mut operation.stage {
+        *until = *until + held;
+    }
+}
+
+fn terminate(operation: &mut Operation, by: &str, message: &str, at: Timestamp) {
+    tasks::stop_hooks(operation, messages::HOOK_TERMINATED);
+    operation.header.paused = None;
+    operation.termination =
+        Some(Termination { by: by.to_owned(), message: message.to_owned(), had_errors: false, at });
+    operation.stage = Stage::Terminating;
+    operation.since = at;
+}
+
+fn deadline_passed(
+    operation: &mut Operation,
+    scope: DeadlineScope,
+    message: &str,
+    at: Timestamp,
+) -> Option<()> {
+    match scope {
+        DeadlineScope::Operation => terminate(operation, "deadline", message, at),
+        DeadlineScope::Wave => {
+            let (index, _) = operation.current_wave()?;
+            tasks::expire_wave(operation, index, message);
+            operation.wave_expired = Some(message.to_owned());
+        }
+        DeadlineScope::Hook(task) => tasks::stop_hook(operation, task, message)?,
+    }
+    Some(())
+}
+
+/// Another attempt: from the failed wave, or from the first where the request or a resource asks for it. What was
+/// done stays done; only what ended badly is done again.
+fn retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option<()> {
+    if attempt != operation.attempt.saturating_add(1) {
+        return None;
+    }
+    let failure = operation.failure.take()?;
+    let restart = operation.header.request.retry.restart || operation.plan.restart_on_retry;
+    operation.attempt = attempt;
+    operation.wave_expired = None;
+    operation.since = at;
+    for task in &mut operation.tasks {
+        if restart {
+            *task = TaskState::default();
+        } else if task.is_unsuccessful() {
+            *task = TaskState { order: task.order, ..TaskState::default() };
+        }
+    }
+    match failure.wave {
+        Some(index) if !restart => {
+            arrows::open_wave(operation, index, at);
+            operation.stage = Stage::Wave { index, step: WaveStep::Held };
+        }
+        _ => operation.stage = Stage::Planned,
+    }
+    if restart {
+        operation.results = 0;
+    }
+    Some(())
+}

@@ -1,0 +1,114 @@
+//! Which arrows are legal, and what happens on entering a stage.
+
+use tidegate_model::{Action, OperationPhase, ResultCode, TaskId, Timestamp};
+
+use super::tasks::record;
+use crate::operation::messages;
+use crate::operation::state::{Operation, Progress, Stage, WaveStep};
+
+/// Whether the machine may go from one stage to another. [`follow`](crate::operation::follow) decides when it does.
+fn is_arrow(from: &Stage, to: &Stage) -> bool {
+    match (from, to) {
+        (Stage::Planned, Stage::DryRun)
+        | (
+            Stage::Planned | Stage::DryRun,
+            Stage::Wave { step: WaveStep::Held, .. } | Stage::Finishing { .. },
+        )
+        | (Stage::DryRun | Stage::Wave { .. }, Stage::AwaitingRetry { .. })
+        | (Stage::Wave { .. }, Stage::Finishing { .. }) => true,
+        (Stage::Wave { index: from, step }, Stage::Wave { index: to, step: next }) if from == to => {
+            next.rank() > step.rank()
+                || matches!(
+                    (step, next),
+                    (WaveStep::Settling { .. }, WaveStep::AwaitingHealth | WaveStep::Settling { .. })
+                )
+        }
+        // The next wave, or from any step of a failed wave the first SyncFail wave.
+        (Stage::Wave { index: from, .. }, Stage::Wave { index: to, step: WaveStep::Held }) => to > from,
+        _ => false,
+    }
+}
+
+pub(super) fn moved(operation: &mut Operation, to: &Stage, at: Timestamp) -> Option<()> {
+    if !is_arrow(&operation.stage, to) {
+        return None;
+    }
+    if let Stage::Wave { index, step } = to {
+        operation.wave(*index)?;
+        enter_step(operation, *index, *step, at);
+    }
+    if operation.stage == Stage::DryRun && matches!(to, Stage::Finishing { .. }) {
+        record_dry_run(operation);
+    }
+    operation.stage = to.clone();
+    operation.since = at;
+    Some(())
+}
+
+pub(super) fn open_wave(operation: &mut Operation, index: u32, at: Timestamp) {
+    operation.gates.clear();
+    operation.wave_expired = None;
+    operation.awaits_resources = operation.awaits_resources(index);
+    if let Some(times) = operation.waves.get_mut(TaskId(index).index()) {
+        times.opened_at = Some(at);
+        times.deadline_from = Some(at);
+        times.applied_at = None;
+        times.passed_at = None;
+    }
+}
+
+fn enter_step(operation: &mut Operation, index: u32, step: WaveStep, at: Timestamp) {
+    if step == WaveStep::Held {
+        open_wave(operation, index, at);
+    }
+    if step == WaveStep::Pruning {
+        record_skipped_prunes(operation, index);
+    }
+    if let Some(times) = operation.waves.get_mut(TaskId(index).index()) {
+        match step {
+            WaveStep::AwaitingHealth if times.applied_at.is_none() => times.applied_at = Some(at),
+            WaveStep::Passed => times.passed_at = Some(at),
+            _ => {}
+        }
+    }
+}
+
+fn record_skipped_prunes(operation: &mut Operation, index: u32) {
+    let skipped: Vec<(TaskId, String)> = operation
+        .wave_tasks(index)
+        .filter(|(_, task, state)| task.action == Action::PruneSkipped && state.progress == Progress::Waiting)
+        .map(|(id, task, _)| (id, task.reason.clone()))
+        .collect();
+    for (id, reason) in skipped {
+        record(operation, id, |state| {
+            state.progress = Progress::Done;
+            state.status = Some(ResultCode::PruneSkipped);
+            state.phase = Some(OperationPhase::Succeeded);
+            state.message = reason;
+        });
+    }
+}
+
+/// An operation that only tries: every task has a result.
+fn record_dry_run(operation: &mut Operation) {
+    let all: Vec<(TaskId, Action, String)> =
+        operation.plan.enumerate().map(|(id, task)| (id, task.action, task.reason.clone())).collect();
+    for (id, action, reason) in all {
+        let (status, message) = match action {
+            Action::Unchanged => continue,
+            Action::Prune => (ResultCode::Pruned, Some(messages::PRUNED_DRY_RUN.to_owned())),
+            Action::PruneSkipped => (ResultCode::PruneSkipped, Some(reason)),
+            Action::Create | Action::Apply | Action::Replace => (ResultCode::Synced, None),
+        };
+        record(operation, id, |state| {
+            state.progress = Progress::Done;
+            state.status = Some(status);
+            state.phase = Some(OperationPhase::Succeeded);
+            if let Some(message) = message {
+                state.message = message;
+            } else if !state.checked {
+                state.message = messages::NOT_TRIED.to_owned();
+            }
+        });
+    }
+}

@@ -1,0 +1,306 @@
+//! Why an operation is where it is: what it waits for, since when, how long it may, and what comes next.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+use tidegate_model::{ObjectKey, Phase, Task, Timestamp, format_duration};
+
+use super::fact::Verdict;
+use super::state::{Operation, Progress, Stage, State, TaskState, WaveStep};
+
+/// The answer to "why is it waiting, and for what?". Prints as one sentence.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// Where it stands, in words: `wave 2 of 5 (Sync, wave 1)`.
+    pub position: String,
+    /// What is going on there: `3 of 14 healthy`.
+    pub progress: String,
+    /// What is awaited, the longest wait first.
+    pub awaited: Vec<Awaited>,
+    /// Time left to the nearest deadline, in seconds; absent without a deadline.
+    pub deadline_in_seconds: Option<u64>,
+    /// Who holds it, and why.
+    pub paused: Option<String>,
+    /// What comes next: `wave 3, 6 objects`.
+    pub next: Option<String>,
+    /// When this was true.
+    pub at: Timestamp,
+}
+
+/// One thing an operation waits for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Awaited {
+    /// What: `Deployment shop/api`, or `gate night-shift`.
+    pub what: String,
+    /// Why it is not there yet.
+    pub why: String,
+    /// Since when it is awaited.
+    pub since: Timestamp,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.position)?;
+        let mut separator = ": ";
+        if !self.progress.is_empty() {
+            write!(f, "{separator}{}", self.progress)?;
+            separator = ", ";
+        }
+        if let Some(first) = self.awaited.first() {
+            let waiting = format_duration(whole_seconds(self.at.since(first.since)));
+            write!(f, "{separator}waiting {waiting} for {}", first.what)?;
+            if !first.why.is_empty() {
+                write!(f, " ({})", first.why)?;
+            }
+            if let more @ 1.. = self.awaited.len().saturating_sub(1) {
+                write!(f, " and {more} more")?;
+            }
+        }
+        if let Some(paused) = &self.paused {
+            write!(f, "; {paused}")?;
+        }
+        if let Some(seconds) = self.deadline_in_seconds {
+            write!(f, "; deadline in {}", format_duration(Duration::from_secs(seconds)))?;
+        }
+        match &self.next {
+            Some(next) => write!(f, "; next: {next}"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn whole_seconds(duration: Duration) -> Duration {
+    Duration::from_secs(duration.as_secs())
+}
+
+/// Explains an operation as it stands at `now`.
+pub fn explain(state: &State, now: Timestamp) -> Explanation {
+    let mut explanation = match state {
+        State::New => blank("not started", now),
+        State::Accepted(header) => {
+            Explanation { progress: state.message(), ..blank("planning", header.started_at) }
+        }
+        State::Running(operation) => running(operation, now),
+        State::Finished(operation) => finished(operation, now),
+    };
+    explanation.at = now;
+    if let (false, Some(pause)) =
+        (state.is_finished(), state.header().and_then(|header| header.paused.as_ref()))
+    {
+        let since = format_duration(whole_seconds(now.since(pause.at)));
+        let why = if pause.reason.is_empty() { String::new() } else { format!(" ({})", pause.reason) };
+        explanation.paused = Some(format!("paused by {} for {since}{why}", pause.by));
+        // While it is paused its deadlines stand still.
+        explanation.deadline_in_seconds = None;
+    }
+    explanation
+}
+
+fn blank(position: &str, at: Timestamp) -> Explanation {
+    Explanation {
+        position: position.to_owned(),
+        progress: String::new(),
+        awaited: Vec::new(),
+        deadline_in_seconds: None,
+        paused: None,
+        next: None,
+        at,
+    }
+}
+
+fn finished(operation: &Operation, now: Timestamp) -> Explanation {
+    let Some(outcome) = &operation.outcome else { return blank("over", now) };
+    let took = format_duration(whole_seconds(outcome.at.since(operation.header.started_at)));
+    let ago = format_duration(whole_seconds(now.since(outcome.at)));
+    let position = format!("{} {ago} ago after {took}", outcome.phase);
+    let failed = operation
+        .all_tasks()
+        .filter(|(_, _, state)| state.is_unsuccessful())
+        .map(|(_, task, state)| Awaited { what: name(task), why: state.message.clone(), since: outcome.at });
+    let mut explanation = Explanation { progress: outcome.message.clone(), ..blank(&position, now) };
+    for failure in failed {
+        explanation.progress = format!("{}; {}: {}", explanation.progress, failure.what, failure.why);
+    }
+    explanation
+}
+
+fn running(operation: &Operation, now: Timestamp) -> Explanation {
+    let mut explanation = match &operation.stage {
+        Stage::Planned => blank("planned", now),
+        Stage::DryRun => dry_run(operation, now),
+        Stage::Wave { index, step } => wave(operation, *index, *step, now),
+        Stage::AwaitingRetry { until } => retry(operation, *until, now),
+        Stage::Terminating => Explanation { awaited: stopping(operation), ..blank("terminating", now) },
+        Stage::Finishing { phase, message } => {
+            Explanation { progress: format!("{phase}: {message}"), ..blank("cleaning up hooks", now) }
+        }
+    };
+    let hooks = operation.all_tasks().filter_map(|(_, task, state)| operation.hook_deadline(task, state));
+    let nearest = hooks.chain(operation.wave_deadline()).chain(operation.deadline()).min();
+    explanation.deadline_in_seconds = nearest.map(|deadline| deadline.since(now).as_secs());
+    explanation
+}
+
+fn dry_run(operation: &Operation, now: Timestamp) -> Explanation {
+    let checks =
+        operation.all_tasks().filter(|(_, task, _)| task.action.writes() && !task.options.dry_run_at_wave);
+    let (done, all) =
+        checks.fold((0, 0), |(done, all), (_, _, state)| (done + usize::from(state.checked), all + 1));
+    Explanation {
+        progress: format!("{done} of {all} manifests tried"),
+        awaited: failing_calls(operation.all_tasks(), operation.since),
+        next: operation.next_wave(0, false).map(|index| describe(operation, index)),
+        ..blank("dry run", now)
+    }
+}
+
+fn retry(operation: &Operation, until: Timestamp, now: Timestamp) -> Explanation {
+    let failure = operation.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default();
+    let left = format_duration(whole_seconds(until.since(now)));
+    Explanation {
+        progress: failure,
+        next: Some(format!("attempt {} in {left}", operation.attempt.saturating_add(1))),
+        ..blank(&format!("attempt {} failed", operation.attempt), now)
+    }
+}
+
+fn wave(operation: &Operation, index: u32, step: WaveStep, now: Timestamp) -> Explanation {
+    let (phase, number) = operation.wave(index).map_or((Phase::Sync, 0), |wave| (wave.phase, wave.wave));
+    let total = operation.plan.waves.len();
+    let opened = operation.times(index).opened_at.unwrap_or(operation.since);
+    let (progress, mut awaited) = match step {
+        WaveStep::Held => ("held".to_owned(), held(operation, index, opened)),
+        WaveStep::DryRun => {
+            ("dry run".to_owned(), failing_calls(operation.wave_tasks(index), operation.since))
+        }
+        WaveStep::Pruning => {
+            ("pruning".to_owned(), failing_calls(operation.wave_tasks(index), operation.since))
+        }
+        WaveStep::AwaitingGone | WaveStep::Clearing => ("deleting".to_owned(), deleting(operation, index)),
+        WaveStep::Applying => {
+            (applied(operation, index), failing_calls(operation.wave_tasks(index), operation.since))
+        }
+        WaveStep::AwaitingHealth | WaveStep::Settling { .. } | WaveStep::Passed => {
+            (healthy(operation, index), unhealthy(operation, index))
+        }
+    };
+    if let WaveStep::Settling { until } = step {
+        let left = format_duration(whole_seconds(until.since(now)));
+        awaited
+            .iter_mut()
+            .for_each(|awaited| awaited.why = format!("looks healthy; settling for another {left}"));
+    }
+    awaited.sort_by_key(|awaited| awaited.since);
+    Explanation {
+        progress,
+        awaited,
+        next: operation
+            .next_wave(index.saturating_add(1), phase == Phase::SyncFail)
+            .map(|next| describe(operation, next)),
+        ..blank(&format!("wave {} of {total} ({phase}, wave {number})", index.saturating_add(1)), now)
+    }
+}
+
+fn describe(operation: &Operation, index: u32) -> String {
+    let count = operation.wave(index).map_or(0, |wave| wave.count);
+    let objects = if count == 1 { "object" } else { "objects" };
+    format!("wave {}, {count} {objects}", index.saturating_add(1))
+}
+
+fn name(task: &Task) -> String {
+    let key: ObjectKey = task.key();
+    if task.is_hook() { format!("hook {key}") } else { key.to_string() }
+}
+
+fn held(operation: &Operation, index: u32, since: Timestamp) -> Vec<Awaited> {
+    let gates = operation.wave(index).map(|wave| wave.gates.as_slice()).unwrap_or_default();
+    let closed = gates.iter().filter_map(|gate| {
+        let answer = operation.gates.iter().find(|answer| answer.gate == *gate);
+        let why = match answer.map(|answer| &answer.verdict) {
+            Some(Verdict::Open) => return None,
+            Some(Verdict::Closed { reason, .. }) => reason.clone(),
+            None => "it has not answered yet".to_owned(),
+        };
+        Some(Awaited { what: format!("gate {gate}"), why, since })
+    });
+    let prunes = operation.unconfirmed_prunes(index).map(|task| Awaited {
+        what: name(task),
+        why: "its pruning needs confirmation".to_owned(),
+        since,
+    });
+    closed.chain(prunes).collect()
+}
+
+fn applied(operation: &Operation, index: u32) -> String {
+    let writes = operation.wave_tasks(index).filter(|(_, task, _)| task.action.writes());
+    let (done, all) = writes.fold((0, 0), |(done, all), (_, _, state)| {
+        (done + usize::from(!matches!(state.progress, Progress::Waiting | Progress::Ready)), all + 1)
+    });
+    format!("{done} of {all} applied")
+}
+
+fn healthy(operation: &Operation, index: u32) -> String {
+    let tasks = operation.wave_tasks(index).count();
+    let done = operation
+        .wave_tasks(index)
+        .filter(|(_, _, state)| state.progress == Progress::Done && !state.is_unsuccessful());
+    format!("{} of {tasks} healthy", done.count())
+}
+
+fn unhealthy(operation: &Operation, index: u32) -> Vec<Awaited> {
+    operation
+        .awaited(index)
+        .map(|(_, task, state)| Awaited { what: name(task), why: why(state), since: since(operation, state) })
+        .collect()
+}
+
+fn since(operation: &Operation, state: &TaskState) -> Timestamp {
+    state.applied.as_ref().map_or(operation.since, |applied| applied.at)
+}
+
+fn why(state: &TaskState) -> String {
+    if let Some(calls) = state.calls.as_deref() {
+        return format!("{} failed calls, the last: {}", calls.failed, calls.message);
+    }
+    match (&state.progress, &state.health) {
+        (Progress::Stopping { reason }, _) => format!("being stopped: {reason}"),
+        (Progress::Done, _) => "its finalizer is being removed".to_owned(),
+        (_, Some(seen)) if seen.health.message.is_empty() => format!("{:?}", seen.health.status),
+        (_, Some(seen)) => seen.health.message.clone(),
+        (_, None) => "not seen yet".to_owned(),
+    }
+}
+
+fn deleting(operation: &Operation, index: u32) -> Vec<Awaited> {
+    operation
+        .wave_tasks(index)
+        .filter(|(_, _, state)| matches!(state.progress, Progress::Deleting { .. }))
+        .map(|(_, task, _)| Awaited {
+            what: name(task),
+            why: "it is being deleted; a finalizer or what it owns may keep it".to_owned(),
+            since: operation.since,
+        })
+        .collect()
+}
+
+fn stopping(operation: &Operation) -> Vec<Awaited> {
+    operation
+        .all_tasks()
+        .filter(|(_, _, state)| matches!(state.progress, Progress::Stopping { .. }) || state.awaits_release())
+        .map(|(_, task, state)| Awaited { what: name(task), why: why(state), since: operation.since })
+        .collect()
+}
+
+/// Tasks whose calls keep failing in a way that may pass.
+fn failing_calls<'a>(
+    tasks: impl Iterator<Item = (tidegate_model::TaskId, &'a Task, &'a TaskState)>,
+    since: Timestamp,
+) -> Vec<Awaited> {
+    tasks
+        .filter(|(_, _, state)| state.calls.is_some())
+        .map(|(_, task, state)| Awaited { what: name(task), why: why(state), since })
+        .collect()
+}

@@ -1,0 +1,318 @@
+//! What is recorded. Facts are append-only: a variant is never removed, reordered or given other fields, because old
+//! logs hold it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidegate_model::{
+    Digest, Health, LogRecord, OperationId, OperationPhase, Plan, SyncRequest, TaskId, Timestamp,
+};
+
+use super::state::{AppliedRef, Stage};
+
+/// Something that happened to an operation, as the log keeps it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Fact {
+    /// The operation exists from here on.
+    Accepted {
+        /// Its identity.
+        operation: OperationId,
+        /// What was asked.
+        request: Box<SyncRequest>,
+        /// Where the manifests are kept.
+        targets: Digest,
+        /// When.
+        at: Timestamp,
+    },
+    /// The plan is fixed; a resumed operation uses this one.
+    Planned {
+        /// The plan.
+        plan: Box<Plan>,
+        /// Where its manifests are kept.
+        bundle: Digest,
+        /// When.
+        at: Timestamp,
+    },
+    /// An arrow of the state machine.
+    Moved {
+        /// The new stage.
+        to: Stage,
+        /// When.
+        at: Timestamp,
+    },
+    /// A gate has answered about the current wave.
+    GateAnswered {
+        /// Its name.
+        gate: String,
+        /// Open, or closed because.
+        verdict: Verdict,
+        /// When.
+        at: Timestamp,
+    },
+    /// The server would accept the manifest.
+    Checked {
+        /// Which task.
+        task: TaskId,
+        /// The server's words.
+        message: String,
+    },
+    /// The server would refuse the manifest.
+    CheckFailed {
+        /// Which task.
+        task: TaskId,
+        /// The server's words.
+        message: String,
+    },
+    /// A call failed in a way that may pass; it is made again at `retry_at`.
+    CallFailed {
+        /// Which task; `None` for planning.
+        task: Option<TaskId>,
+        /// The cluster's words.
+        message: String,
+        /// When it is made again.
+        retry_at: Timestamp,
+    },
+    /// A prune was sent.
+    PruneSent {
+        /// Which task.
+        task: TaskId,
+        /// Whether the object is gone already.
+        gone: bool,
+    },
+    /// The place of a hook is clear (`deleting` is `None`), or an older object is on its way out.
+    HookCleared {
+        /// Which task.
+        task: TaskId,
+        /// UID of the object being deleted.
+        deleting: Option<String>,
+    },
+    /// An object that was being deleted is gone.
+    ObjectGone {
+        /// Which task.
+        task: TaskId,
+    },
+    /// The manifest was applied, or our own hook adopted.
+    Applied {
+        /// Which task.
+        task: TaskId,
+        /// What the cluster made of it.
+        applied: AppliedRef,
+        /// The cluster's words.
+        message: String,
+        /// The kind has no health to wait for: the task is done.
+        done: bool,
+    },
+    /// A hook runner is about to be called.
+    RunnerStarted {
+        /// Which task.
+        task: TaskId,
+        /// When.
+        at: Timestamp,
+    },
+    /// The health of an awaited object changed.
+    HealthSeen {
+        /// Which task.
+        task: TaskId,
+        /// Its health.
+        health: Health,
+        /// It is about the spec we wrote; otherwise only time can tell.
+        fresh: bool,
+        /// When.
+        at: Timestamp,
+    },
+    /// An applied task has ended; its `status` stays `Synced`.
+    TaskCompleted {
+        /// Which task.
+        task: TaskId,
+        /// How.
+        phase: OperationPhase,
+        /// Health message; empty leaves the earlier one.
+        message: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// A task was refused; its `status` is `SyncFailed`.
+    TaskFailed {
+        /// Which task.
+        task: TaskId,
+        /// Failed or Error.
+        phase: OperationPhase,
+        /// Why.
+        message: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// The hook finalizer is off.
+    HookReleased {
+        /// Which task.
+        task: TaskId,
+    },
+    /// The hook object was deleted by its policy, or could not be.
+    HookDeleted {
+        /// Which task.
+        task: TaskId,
+        /// Why not.
+        error: Option<String>,
+    },
+    /// A deadline has passed.
+    DeadlinePassed {
+        /// Of what.
+        scope: DeadlineScope,
+        /// In words.
+        message: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// A hook was stopped.
+    HookStopped {
+        /// Which task.
+        task: TaskId,
+        /// How it ended.
+        phase: OperationPhase,
+        /// In words.
+        message: String,
+        /// It could be stopped; otherwise the termination had errors.
+        clean: bool,
+    },
+    /// This attempt has failed.
+    AttemptFailed {
+        /// Why, as the operation's message says it.
+        message: String,
+        /// Another attempt could end differently.
+        retriable: bool,
+        /// When.
+        at: Timestamp,
+    },
+    /// Another attempt begins.
+    RetryStarted {
+        /// Its number; the first attempt is 1.
+        attempt: u32,
+        /// When.
+        at: Timestamp,
+    },
+    /// A person ends the operation.
+    TerminateRequested {
+        /// Who.
+        by: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// A person holds the operation.
+    Paused {
+        /// Who.
+        by: String,
+        /// Why.
+        reason: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// A person lets it go on.
+    Unpaused {
+        /// Who.
+        by: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// A person approves the prunes that wait for confirmation.
+    PruneConfirmed {
+        /// Who.
+        by: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// The operation is over.
+    Finished {
+        /// How.
+        phase: OperationPhase,
+        /// The final message.
+        message: String,
+        /// When.
+        at: Timestamp,
+    },
+}
+
+/// The answer of a gate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// The wave may begin.
+    Open,
+    /// The wave may not begin yet.
+    Closed {
+        /// Why.
+        reason: String,
+        /// When to ask again.
+        ask_again_after: Duration,
+    },
+}
+
+/// What a deadline was set for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeadlineScope {
+    /// The whole operation.
+    Operation,
+    /// The current wave.
+    Wave,
+    /// One hook.
+    Hook(TaskId),
+}
+
+impl Fact {
+    /// Whether commands must wait until the fact is on the disk. `is_hook` tells which tasks are hooks.
+    ///
+    /// The others only shorten the list of pending commands: when they are lost in a crash, the idempotent command is
+    /// carried out again and gives the same answer. They are written with the next fact that matters, or after a
+    /// while; so a wave needs the same few flushes whatever its width.
+    pub fn is_urgent(&self, is_hook: impl Fn(TaskId) -> bool) -> bool {
+        match self {
+            // What a hook did is kept the moment it is known: its object may be gone a moment later.
+            Self::Applied { task, .. } | Self::TaskCompleted { task, .. } | Self::TaskFailed { task, .. } => {
+                is_hook(*task)
+            }
+            Self::Checked { .. }
+            | Self::CheckFailed { .. }
+            | Self::CallFailed { .. }
+            | Self::PruneSent { .. }
+            | Self::HookCleared { .. }
+            | Self::ObjectGone { .. }
+            | Self::HealthSeen { .. }
+            | Self::HookReleased { .. }
+            | Self::GateAnswered { verdict: Verdict::Closed { .. }, .. } => false,
+            _ => true,
+        }
+    }
+}
+
+impl LogRecord for Fact {
+    const HIGHEST_KIND: u16 = 26;
+
+    fn kind(&self) -> u16 {
+        match self {
+            Self::Accepted { .. } => 1,
+            Self::Planned { .. } => 2,
+            Self::Moved { .. } => 3,
+            Self::GateAnswered { .. } => 4,
+            Self::Checked { .. } => 5,
+            Self::CheckFailed { .. } => 6,
+            Self::CallFailed { .. } => 7,
+            Self::PruneSent { .. } => 8,
+            Self::HookCleared { .. } => 9,
+            Self::ObjectGone { .. } => 10,
+            Self::Applied { .. } => 11,
+            Self::RunnerStarted { .. } => 12,
+            Self::HealthSeen { .. } => 13,
+            Self::TaskCompleted { .. } => 14,
+            Self::TaskFailed { .. } => 15,
+            Self::HookReleased { .. } => 16,
+            Self::HookDeleted { .. } => 17,
+            Self::DeadlinePassed { .. } => 18,
+            Self::HookStopped { .. } => 19,
+            Self::AttemptFailed { .. } => 20,
+            Self::RetryStarted { .. } => 21,
+            Self::TerminateRequested { .. } => 22,
+            Self::Paused { .. } => 23,
+            Self::Unpaused { .. } => 24,
+            Self::PruneConfirmed { .. } => 25,
+            Self::Finished { .. } => 26,
+        }
+    }
+}

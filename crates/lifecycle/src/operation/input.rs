@@ -1,0 +1,173 @@
+//! What can reach an operation: answers of the cluster, wishes of people, and time.
+
+use std::time::Duration;
+
+use tidegate_model::{Digest, Observation, Observed, OperationId, OperationPhase, Plan, SyncRequest, TaskId};
+
+use super::fact::Verdict;
+
+/// One thing that happened outside the machine.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// Somebody asks for a sync. The manifests are already kept under `targets`.
+    Request {
+        /// Identity of the new operation.
+        operation: OperationId,
+        /// What is asked.
+        request: Box<SyncRequest>,
+        /// Where the manifests are kept.
+        targets: Digest,
+    },
+    /// The answer to [`Command::Plan`](super::Command): the plan, and where its manifests are kept.
+    Planned {
+        /// The plan.
+        plan: Box<Plan>,
+        /// Where the manifests are kept.
+        bundle: Digest,
+    },
+    /// The answer to [`Command::Plan`](super::Command): the cluster could not be read.
+    PlanFailed(CallError),
+    /// The answer to a command about one task.
+    Answer {
+        /// Which task.
+        task: TaskId,
+        /// The attempt the command was for; answers to older attempts are ignored.
+        attempt: u32,
+        /// What came back.
+        answer: Answer,
+    },
+    /// An awaited object was seen, or seen to be gone.
+    Observed {
+        /// Which task.
+        task: TaskId,
+        /// What was seen.
+        observation: Observation,
+    },
+    /// A gate has answered.
+    Gate {
+        /// Position of the wave it was asked about.
+        wave: u32,
+        /// Its name.
+        gate: String,
+        /// Open, or closed because.
+        verdict: Verdict,
+    },
+    /// Time has passed.
+    Tick,
+    /// A person ends the operation.
+    Terminate {
+        /// Who.
+        by: String,
+    },
+    /// A person holds the operation.
+    Pause {
+        /// Who.
+        by: String,
+        /// Why; may be empty.
+        reason: String,
+    },
+    /// A person lets it go on.
+    Unpause {
+        /// Who.
+        by: String,
+    },
+    /// A person approves the prunes that wait for confirmation.
+    ConfirmPrune {
+        /// Who.
+        by: String,
+    },
+    /// The engine itself gives up on the operation, for example after repeated panics.
+    Abort {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What came back from a command about one task.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// To [`Command::Check`](super::Command): the server would accept it (its message), or not.
+    Checked(Result<String, CallError>),
+    /// To [`Command::Prune`](super::Command): whether the object is gone already.
+    Pruned(Result<bool, CallError>),
+    /// To [`Command::ClearHook`](super::Command).
+    Cleared(Result<Clearing, CallError>),
+    /// To [`Command::Apply`](super::Command).
+    Applied(Result<Box<Applied>, CallError>),
+    /// To [`Command::RunHook`](super::Command): how the runner's work ended.
+    Ran {
+        /// Whether the hook's work succeeded.
+        success: bool,
+        /// In the runner's words.
+        message: String,
+    },
+    /// To [`Command::ReleaseHook`](super::Command): the finalizer is off.
+    Released(Result<(), CallError>),
+    /// To [`Command::DeleteHook`](super::Command).
+    Deleted(Result<(), CallError>),
+    /// To [`Command::StopHook`](super::Command).
+    Stopped(Result<Stopped, CallError>),
+}
+
+/// What was found in the place of a hook that is about to be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Clearing {
+    /// Nothing, or an object that the hook's delete policy keeps.
+    Clear,
+    /// Our own hook of this operation and attempt: it was created before a crash and is taken over.
+    Adopted(Box<Applied>),
+    /// An object of an earlier operation or attempt, now being deleted.
+    Deleting {
+        /// Its `metadata.uid`.
+        uid: String,
+    },
+}
+
+/// The cluster's answer to a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.resourceVersion`.
+    pub resource_version: String,
+    /// `metadata.generation`, 0 where the kind has none.
+    pub generation: i64,
+    /// The cluster's words.
+    pub message: String,
+    /// The object as the answer showed it.
+    pub observed: Observed,
+}
+
+/// How a hook stood when it was stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// [`OperationPhase::Running`] when it was still at work and was deleted, else how it had ended.
+    pub phase: OperationPhase,
+    /// Its health message; may be empty.
+    pub message: String,
+    /// Whether the object was deleted or had gone.
+    pub gone: bool,
+}
+
+/// Why a call did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallError {
+    /// Whether the same call may succeed later.
+    pub transient: bool,
+    /// How long the server asks to wait.
+    pub retry_after: Option<Duration>,
+    /// The cluster's words.
+    pub message: String,
+}
+
+impl CallError {
+    /// A refusal that the same call will meet again.
+    pub fn permanent(message: impl Into<String>) -> Self {
+        Self { transient: false, retry_after: None, message: message.into() }
+    }
+
+    /// A failure that may pass.
+    pub fn transient(message: impl Into<String>) -> Self {
+        Self { transient: true, retry_after: None, message: message.into() }
+    }
+}

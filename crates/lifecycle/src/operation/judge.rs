@@ -1,0 +1,115 @@
+//! What an observation of an object means for its task (spec: judging running tasks from the live object).
+
+use tidegate_model::{Evidence, Health, HealthStatus, Observed, OperationPhase};
+
+use super::state::AppliedRef;
+
+/// How a hook or a resource stands by its health; `None` while it is not decided.
+pub(crate) fn phase_of(is_hook: bool, status: HealthStatus) -> Option<OperationPhase> {
+    use HealthStatus as H;
+    use OperationPhase as P;
+    match (is_hook, status) {
+        (_, H::Healthy) | (true, H::Missing) => Some(P::Succeeded),
+        (_, H::Degraded) | (true, H::Unknown) => Some(P::Failed),
+        (_, H::Progressing | H::Suspended) | (false, H::Unknown | H::Missing) => None,
+    }
+}
+
+/// What an observation says, compared with our own write.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// It is older than our write, or about an object we did not write: it says nothing.
+    Stale,
+    /// The object is not there any more.
+    Gone,
+    /// The kind has no health to wait for.
+    NoHealth,
+    /// The health, and whether it is surely about the spec we wrote.
+    Health {
+        /// The verdict.
+        health: Health,
+        /// Surely about our spec.
+        fresh: bool,
+    },
+}
+
+/// Compares an observation with our own write, so that old news never counts as evidence.
+pub(crate) fn look(applied: &AppliedRef, observed: &Observed) -> Sight {
+    match observed {
+        Observed::Gone { uid } if uid.as_ref().is_none_or(|uid| *uid == applied.uid) => Sight::Gone,
+        Observed::Gone { .. } => Sight::Stale,
+        Observed::Present { uid, resource_version, generation, health, evidence, .. } => {
+            let older = is_older(resource_version, &applied.resource_version);
+            if *uid != applied.uid {
+                // Somebody deleted the object and made another of the same name.
+                return if older { Sight::Stale } else { Sight::Gone };
+            }
+            if older || *generation < applied.generation {
+                return Sight::Stale;
+            }
+            match (health, evidence) {
+                (None, _) => Sight::NoHealth,
+                (Some(_), Evidence::ObservedGeneration(seen)) if *seen < applied.generation => Sight::Stale,
+                (Some(health), evidence) => {
+                    Sight::Health { health: health.clone(), fresh: !matches!(evidence, Evidence::None) }
+                }
+            }
+        }
+    }
+}
+
+/// Whether one resource version is older than another. They are opaque texts; where both are numbers, as on every
+/// known server, the smaller is the older. Otherwise nothing can be said.
+fn is_older(seen: &str, ours: &str) -> bool {
+    match (seen.parse::<u128>(), ours.parse::<u128>()) {
+        (Ok(seen), Ok(ours)) => seen < ours,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_model::Timestamp;
+
+    use super::*;
+
+    fn ours() -> AppliedRef {
+        AppliedRef {
+            uid: "u".into(),
+            resource_version: "10".into(),
+            generation: 3,
+            at: Timestamp::from_millis(0),
+        }
+    }
+
+    fn seen(uid: &str, version: &str, generation: i64, evidence: Evidence) -> Observed {
+        Observed::Present {
+            uid: uid.into(),
+            resource_version: version.into(),
+            generation,
+            deleting: false,
+            health: Some(Health::new(HealthStatus::Healthy, "")),
+            evidence,
+        }
+    }
+
+    #[test]
+    fn only_news_newer_than_our_write_counts() {
+        let healthy = |fresh| Sight::Health { health: Health::new(HealthStatus::Healthy, ""), fresh };
+        for (observed, sight) in [
+            (seen("u", "10", 3, Evidence::ObservedGeneration(3)), healthy(true)),
+            (seen("u", "12", 3, Evidence::ObservedGeneration(2)), Sight::Stale),
+            (seen("u", "9", 3, Evidence::ObservedGeneration(3)), Sight::Stale),
+            (seen("u", "12", 2, Evidence::Identity), Sight::Stale),
+            (seen("u", "12", 4, Evidence::Identity), healthy(true)),
+            (seen("u", "12", 3, Evidence::None), healthy(false)),
+            (seen("old", "9", 1, Evidence::Identity), Sight::Stale),
+            (seen("other", "12", 1, Evidence::Identity), Sight::Gone),
+            (Observed::Gone { uid: Some("old".into()) }, Sight::Stale),
+            (Observed::Gone { uid: Some("u".into()) }, Sight::Gone),
+            (Observed::Gone { uid: None }, Sight::Gone),
+        ] {
+            assert_eq!(look(&ours(), &observed), sight, "{observed:?}");
+        }
+    }
+}

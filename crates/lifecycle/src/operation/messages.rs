@@ -1,0 +1,144 @@
+//! The exact texts users match on (spec: result model and messages).
+
+use tidegate_model::Task;
+
+use super::state::{Operation, Progress, Stage, State, WaveStep};
+
+pub(crate) const SUCCEEDED_ALL: &str = "successfully synced (all tasks run)";
+pub(crate) const SUCCEEDED_NO_MORE: &str = "successfully synced (no more tasks)";
+pub(crate) const NOT_VALID: &str = "one or more synchronization tasks are not valid";
+pub(crate) const DRY_RUN_FAILED: &str = "one or more objects failed to apply (dry run)";
+pub(crate) const APPLY_FAILED: &str = "one or more objects failed to apply";
+pub(crate) const UNSUCCESSFUL: &str = "one or more synchronization tasks completed unsuccessfully";
+pub(crate) const SYNC_FAIL_FAILED: &str = "one or more SyncFail hooks failed";
+pub(crate) const RUNNING: &str = "one or more tasks are running";
+pub(crate) const TERMINATED: &str = "Operation terminated";
+pub(crate) const TERMINATION_ERRORS: &str = "Operation termination had errors";
+pub(crate) const TERMINATING: &str = "operation is terminating";
+pub(crate) const HOOK_TERMINATED: &str = "Terminated";
+pub(crate) const PRUNED: &str = "pruned";
+pub(crate) const NOT_TRIED: &str = "not tried: its kind or namespace comes with this operation (dry run)";
+pub(crate) const PRUNED_DRY_RUN: &str = "pruned (dry run)";
+
+/// A base message with the reasons behind it.
+pub(crate) fn with_reason(base: &str, reasons: &[&str]) -> String {
+    if reasons.is_empty() { base.to_owned() } else { format!("{base}, reason: {}", reasons.join(",")) }
+}
+
+/// An object that should be there and is not.
+pub(crate) fn missing(task: &Task) -> String {
+    format!("Resource {} is missing, it might have been deleted", task.key().in_messages())
+}
+
+/// Why a waiting message is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    Health,
+    Deletion,
+    Confirmation,
+}
+
+/// `waiting for healthy state of apps/Deployment/api and 2 more resources`.
+fn waiting<'a>(reason: Reason, tasks: impl Iterator<Item = &'a Task>) -> Option<String> {
+    let tasks: Vec<&Task> = tasks.collect();
+    let hook = tasks.iter().find(|task| task.is_hook());
+    let named = hook.or(tasks.first())?;
+    let what = match (reason, hook.is_some()) {
+        (Reason::Confirmation, _) => "pruning confirmation of",
+        (Reason::Health, true) => "completion of hook",
+        (Reason::Health, false) => "healthy state of",
+        (Reason::Deletion, true) => "deletion of hook",
+        (Reason::Deletion, false) => "deletion of",
+    };
+    let name = named.key().in_messages();
+    if let [_] = tasks.as_slice() {
+        return Some(format!("waiting for {what} {name}"));
+    }
+    let noun = if tasks.iter().all(|task| task.is_hook()) { "hooks" } else { "resources" };
+    Some(format!("waiting for {what} {name} and {} more {noun}", tasks.len().saturating_sub(1)))
+}
+
+impl State {
+    /// The operation's message, as it stands now.
+    pub fn message(&self) -> String {
+        match self {
+            Self::New => String::new(),
+            Self::Accepted(header) if header.calls.failed > 0 => {
+                format!("waiting for the cluster to answer: {}", header.calls.message)
+            }
+            Self::Accepted(_) => "planning".to_owned(),
+            Self::Running(operation) | Self::Finished(operation) => operation.message(),
+        }
+    }
+}
+
+impl Operation {
+    /// The operation's message, as it stands now.
+    pub fn message(&self) -> String {
+        if let Some(outcome) = &self.outcome {
+            return outcome.message.clone();
+        }
+        match &self.stage {
+            Stage::Planned | Stage::DryRun => RUNNING.to_owned(),
+            Stage::Wave { index, step } => self.wave_message(*index, *step),
+            Stage::AwaitingRetry { until } => {
+                let message =
+                    self.failure.as_ref().map(|failure| failure.message.as_str()).unwrap_or_default();
+                format!("{message}. Retrying attempt #{} at {until}.", self.attempt)
+            }
+            Stage::Terminating => TERMINATING.to_owned(),
+            Stage::Finishing { message, .. } => message.clone(),
+        }
+    }
+
+    fn wave_message(&self, index: u32, step: WaveStep) -> String {
+        let deleting = |(_, task, state): (_, _, &super::TaskState)| {
+            matches!(state.progress, Progress::Deleting { .. }).then_some(task)
+        };
+        let message = match step {
+            WaveStep::Held => {
+                waiting(Reason::Confirmation, self.unconfirmed_prunes(index)).or_else(|| self.closed_gates())
+            }
+            WaveStep::AwaitingGone | WaveStep::Clearing => {
+                waiting(Reason::Deletion, self.wave_tasks(index).filter_map(deleting))
+            }
+            WaveStep::AwaitingHealth | WaveStep::Settling { .. } => {
+                waiting(Reason::Health, self.awaited(index).map(|(_, task, _)| task))
+            }
+            _ => None,
+        };
+        message.unwrap_or_else(|| RUNNING.to_owned())
+    }
+
+    fn closed_gates(&self) -> Option<String> {
+        let closed = self.gates.iter().find_map(|answer| match &answer.verdict {
+            super::Verdict::Closed { reason, .. } => {
+                Some(format!("gate {} is closed: {reason}", answer.gate))
+            }
+            super::Verdict::Open => None,
+        });
+        closed.or_else(|| {
+            let (index, _) = self.current_wave()?;
+            let gates = &self.wave(index)?.gates;
+            let unanswered =
+                gates.iter().find(|gate| self.gates.iter().all(|answer| answer.gate != **gate))?;
+            Some(format!("gate {unanswered} has not answered yet"))
+        })
+    }
+
+    /// Prunes of a wave that wait for a person.
+    pub(crate) fn unconfirmed_prunes(&self, index: u32) -> impl Iterator<Item = &Task> {
+        let confirmed = self.prune_confirmed || self.header.request.options.prune_confirmed;
+        self.wave_tasks(index)
+            .filter(move |(_, task, _)| {
+                !confirmed && task.options.confirm_prune && task.action == tidegate_model::Action::Prune
+            })
+            .map(|(_, task, _)| task)
+    }
+}
+
+/// The message a hook gets when it outlives a deadline.
+pub(crate) fn hook_too_late(task: &Task) -> String {
+    let timeout = task.hook.as_ref().and_then(|hook| hook.timeout).unwrap_or_default();
+    format!("hook did not complete within {}", tidegate_model::format_duration(timeout))
+}

@@ -1,0 +1,42 @@
+//! The state machine of one sync operation.
+//!
+//! ```text
+//! Accepted → Planned → DryRun → Wave(k) … → Finishing → Finished
+//!                 any running stage ⇄ paused
+//!                 a failed wave → AwaitingRetry → that wave again
+//!                               → SyncFail waves → Finishing
+//!                 terminate     → Terminating → Finished
+//! Wave(k)  Held → DryRun → Pruning → AwaitingGone → Clearing → Applying → AwaitingHealth → Settling → Passed
+//! ```
+//!
+//! Where to look: [`fact`] what is recorded, [`state`] what an operation is, [`decide`] which facts an input means,
+//! [`follow`] which arrow follows by itself, [`evolve`] how a fact changes the state, [`pending`] what the world
+//! still owes, `rules` the questions they share, `messages` the texts users match on.
+
+mod command;
+mod decide;
+mod evolve;
+mod explain;
+mod fact;
+mod follow;
+mod input;
+mod judge;
+mod messages;
+mod pending;
+mod rules;
+mod state;
+mod view;
+
+pub use command::{Command, TaskCommand};
+pub use decide::{Rejection, decide};
+pub use evolve::{Illegal, evolve};
+pub use explain::{Awaited, Explanation, explain};
+pub use fact::{DeadlineScope, Fact, Verdict};
+pub use follow::follow;
+pub use input::{Answer, Applied, CallError, Clearing, Input, Stopped};
+pub use pending::pending;
+pub use state::{
+    AppliedRef, Calls, Failure, GateAnswer, Header, Operation, Outcome, Pause, Progress, SeenHealth, Stage,
+    State, TaskState, Termination, WaveStep, WaveTimes,
+};
+pub use view::{OperationView, WaveView, view};

@@ -1,0 +1,229 @@
+//! What the world still owes an operation: a function of state and time alone, so recovery needs no path of its own.
+
+use tidegate_model::{Action, Task, TaskId, Timestamp};
+
+use super::command::{Command, TaskCommand};
+use super::fact::Verdict;
+use super::follow::is_clearing;
+use super::rules::{is_crd, needs_check};
+use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState, WaveStep};
+
+/// The commands to carry out now. At most one [`Command::WakeAt`], the earliest.
+pub fn pending(state: &State, now: Timestamp) -> Vec<Command> {
+    let mut owed = Owed { commands: Vec::new(), wake: None, now };
+    match state {
+        State::New | State::Finished(_) => {}
+        State::Accepted(header) => owed.accepted(header),
+        State::Running(operation) => owed.running(operation),
+    }
+    owed.commands.extend(owed.wake.map(Command::WakeAt));
+    owed.commands
+}
+
+/// Commands being collected.
+struct Owed {
+    commands: Vec<Command>,
+    wake: Option<Timestamp>,
+    now: Timestamp,
+}
+
+impl Owed {
+    fn wake(&mut self, at: Option<Timestamp>) {
+        self.wake = self.wake.into_iter().chain(at).min();
+    }
+
+    /// Whether a call may be made now; otherwise we wake when it may.
+    fn may_call(&mut self, calls: Option<&Calls>) -> bool {
+        match calls.and_then(|calls| calls.not_before) {
+            Some(at) if at > self.now => {
+                self.wake(Some(at));
+                false
+            }
+            _ => true,
+        }
+    }
+
+    fn accepted(&mut self, header: &Header) {
+        if header.paused.is_some() {
+            return;
+        }
+        self.wake(header.request.deadline.map(|deadline| header.deadline_from + deadline));
+        if self.may_call(Some(&header.calls)) {
+            self.commands.push(Command::Plan);
+        }
+    }
+
+    fn task(&mut self, operation: &Operation, task: TaskId, state: &TaskState, what: TaskCommand) {
+        if self.may_call(state.calls.as_deref()) {
+            self.commands.push(Command::Task { task, attempt: operation.attempt, what });
+        }
+    }
+
+    fn running(&mut self, operation: &Operation) {
+        if operation.header.paused.is_some() {
+            // The world goes on while we do not: what is at work is still watched.
+            self.observe_running(operation);
+            return;
+        }
+        self.wake(operation.deadline());
+        match &operation.stage {
+            Stage::Planned => {}
+            Stage::DryRun => self.checks(operation, operation.all_tasks(), false),
+            Stage::Wave { index, step } => self.wave(operation, *index, *step),
+            Stage::AwaitingRetry { until } => self.wake(Some(*until)),
+            Stage::Terminating => self.endings(operation, operation.all_tasks()),
+            Stage::Finishing { phase, .. } => {
+                self.endings(operation, operation.all_tasks());
+                for (id, task, state) in operation.all_tasks() {
+                    let uid = operation.hook_uid(task, state);
+                    if let (true, Some(uid)) = (operation.deletes_at_end(task, state, *phase), uid) {
+                        self.task(operation, id, state, TaskCommand::DeleteHook { uid: uid.to_owned() });
+                    }
+                }
+            }
+        }
+    }
+
+    fn checks<'a>(
+        &mut self,
+        operation: &Operation,
+        tasks: impl Iterator<Item = (TaskId, &'a Task, &'a TaskState)>,
+        at_wave: bool,
+    ) {
+        for (id, task, state) in tasks {
+            if needs_check(task, state, at_wave) {
+                self.task(operation, id, state, TaskCommand::Check);
+            }
+        }
+    }
+
+    /// Hooks that must be stopped, and hooks that have ended and still carry the finalizer.
+    fn endings<'a>(
+        &mut self,
+        operation: &Operation,
+        tasks: impl Iterator<Item = (TaskId, &'a Task, &'a TaskState)>,
+    ) {
+        for (id, task, state) in tasks {
+            if matches!(state.progress, Progress::Stopping { .. }) {
+                self.task(operation, id, state, TaskCommand::StopHook);
+            } else if let (true, Some(uid)) = (state.awaits_release(), operation.hook_uid(task, state)) {
+                self.task(operation, id, state, TaskCommand::ReleaseHook { uid: uid.to_owned() });
+            }
+        }
+    }
+
+    fn wave(&mut self, operation: &Operation, index: u32, step: WaveStep) {
+        self.wake(operation.wave_deadline().filter(|_| operation.wave_expired.is_none()));
+        self.endings(operation, operation.wave_tasks(index));
+        if operation.wave_expired.is_some() || operation.failure.is_some() && !operation.is_sync_fail(index) {
+            return;
+        }
+        match step {
+            WaveStep::Held => self.gates(operation, index),
+            WaveStep::DryRun => self.checks(operation, operation.wave_tasks(index), true),
+            WaveStep::Pruning => self.prunes(operation, index),
+            WaveStep::AwaitingGone => {
+                self.observe(operation.wave_tasks(index).filter(|(_, _, state)| is_deleting(state)))
+            }
+            WaveStep::Clearing => self.clear(operation, index),
+            WaveStep::Applying => self.apply(operation, index),
+            WaveStep::AwaitingHealth | WaveStep::Settling { .. } => {
+                self.observe_running(operation);
+                if let WaveStep::Settling { until } = step {
+                    self.wake(Some(until));
+                }
+            }
+            WaveStep::Passed => {}
+        }
+        for (_, task, state) in operation.wave_tasks(index) {
+            self.wake(operation.hook_deadline(task, state));
+        }
+    }
+
+    fn gates(&mut self, operation: &Operation, index: u32) {
+        let gates = operation.wave(index).map(|wave| wave.gates.as_slice()).unwrap_or_default();
+        for gate in gates {
+            let answer = operation.gates.iter().find(|answer| answer.gate == *gate);
+            match answer.map(|answer| (&answer.verdict, answer.at)) {
+                Some((Verdict::Open, _)) => {}
+                Some((Verdict::Closed { ask_again_after, .. }, at)) if at + *ask_again_after > self.now => {
+                    self.wake(Some(at + *ask_again_after));
+                }
+                _ => self.commands.push(Command::AskGate { wave: index, gate: gate.clone() }),
+            }
+        }
+    }
+
+    fn prunes(&mut self, operation: &Operation, index: u32) {
+        for (id, task, state) in operation.wave_tasks(index) {
+            let waits = task.action == Action::Prune && state.progress == Progress::Waiting;
+            if let (true, Some(live)) = (waits, &task.live) {
+                self.task(operation, id, state, TaskCommand::Prune { uid: live.uid.clone() });
+            }
+        }
+    }
+
+    fn clear(&mut self, operation: &Operation, index: u32) {
+        for (id, task, state) in
+            operation.wave_tasks(index).filter(|(_, task, state)| is_clearing(task, state))
+        {
+            if is_deleting(state) {
+                self.observe(std::iter::once((id, task, state)));
+            } else {
+                self.task(operation, id, state, TaskCommand::ClearHook);
+            }
+        }
+    }
+
+    fn apply(&mut self, operation: &Operation, index: u32) {
+        for (id, task, state) in operation.apply_group(index) {
+            let runner = task.hook.as_ref().and_then(|hook| hook.runner.clone());
+            match (&state.progress, runner) {
+                (Progress::Waiting | Progress::Ready, None) => {
+                    self.task(operation, id, state, TaskCommand::Apply)
+                }
+                (Progress::Running, None) if is_crd(task) => {
+                    self.commands.push(Command::Observe { task: id })
+                }
+                _ => {}
+            }
+        }
+        let hooks =
+            operation.wave_tasks(index).filter(|(_, task, state)| task.is_hook() && is_running(state));
+        for (id, task, state) in hooks {
+            self.run_or_observe(operation, id, task, state);
+        }
+    }
+
+    fn observe_running(&mut self, operation: &Operation) {
+        let Some((index, _)) = operation.current_wave() else { return };
+        // A resource nobody waits for is watched only while a hook keeps the wave open.
+        let resources = operation.awaits_resources(index) || operation.has_hooks(index);
+        for (id, task, state) in operation.wave_tasks(index) {
+            if is_deleting(state) {
+                self.commands.push(Command::Observe { task: id });
+            } else if is_running(state) && (task.is_hook() || resources) {
+                self.run_or_observe(operation, id, task, state);
+            }
+        }
+    }
+
+    fn run_or_observe(&mut self, operation: &Operation, id: TaskId, task: &Task, state: &TaskState) {
+        match task.hook.as_ref().and_then(|hook| hook.runner.clone()) {
+            Some(runner) => self.task(operation, id, state, TaskCommand::RunHook { runner }),
+            None => self.commands.push(Command::Observe { task: id }),
+        }
+    }
+
+    fn observe<'a>(&mut self, tasks: impl Iterator<Item = (TaskId, &'a Task, &'a TaskState)>) {
+        self.commands.extend(tasks.map(|(task, _, _)| Command::Observe { task }));
+    }
+}
+
+fn is_deleting(state: &TaskState) -> bool {
+    matches!(state.progress, Progress::Deleting { .. })
+}
+
+fn is_running(state: &TaskState) -> bool {
+    state.progress == Progress::Running
+}

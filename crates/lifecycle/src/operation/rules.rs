@@ -1,0 +1,200 @@
+//! Questions about an operation that several parts of the machine ask. Each is answered from state alone.
+
+use std::time::Duration;
+
+use tidegate_model::{
+    Action, DeletePolicy, OperationPhase, Phase, ResultCode, Task, TaskId, Timestamp, WaitFor,
+};
+
+use super::state::{Operation, Progress, TaskState};
+
+/// How long a kind that offers no better evidence must look healthy after our write (design: evidence, not sleeping).
+pub(crate) const SETTLE: Duration = Duration::from_secs(2);
+
+const CRD: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
+
+impl Operation {
+    /// Whether a wave has anything to do; a wave of unchanged resources is passed over.
+    pub(crate) fn is_active(&self, index: u32) -> bool {
+        self.wave_tasks(index).any(|(_, task, _)| task.action != Action::Unchanged)
+    }
+
+    /// The first wave at or after `from` that has something to do, among the SyncFail waves or among the others.
+    pub(crate) fn next_wave(&self, from: u32, sync_fail: bool) -> Option<u32> {
+        (from..)
+            .zip(self.plan.waves.iter().skip(TaskId(from).index()))
+            .find(|(index, wave)| (wave.phase == Phase::SyncFail) == sync_fail && self.is_active(*index))
+            .map(|(index, _)| index)
+    }
+
+    /// Whether the wave is one of the SyncFail phase.
+    pub(crate) fn is_sync_fail(&self, index: u32) -> bool {
+        self.wave(index).is_some_and(|wave| wave.phase == Phase::SyncFail)
+    }
+
+    /// Whether no wave comes after this one unless something fails.
+    pub(crate) fn is_final(&self, index: u32) -> bool {
+        self.next_wave(index.saturating_add(1), false).is_none()
+    }
+
+    /// Whether the wave has a hook to run.
+    pub(crate) fn has_hooks(&self, index: u32) -> bool {
+        self.wave_tasks(index).any(|(_, task, _)| task.is_hook())
+    }
+
+    /// Whether the wave's resources must become healthy before it passes (spec: consequences that matter). The last
+    /// wave of all is gated only where the request asks for it, or where a hook keeps an operation of several waves
+    /// going anyway.
+    pub(crate) fn awaits_resources(&self, index: u32) -> bool {
+        if self.is_sync_fail(index) || self.wave_failed(index) {
+            return false;
+        }
+        self.header.request.wait == WaitFor::Healthy
+            || !self.is_final(index)
+            || (self.has_hooks(index) && self.plan.is_multi_step())
+    }
+
+    /// Whether the wave waits until pruned objects are gone.
+    pub(crate) fn awaits_gone(&self, index: u32) -> bool {
+        !self.is_final(index) || self.has_hooks(index) || self.header.request.wait == WaitFor::Healthy
+    }
+
+    /// Whether a task of the wave has ended badly.
+    pub(crate) fn wave_failed(&self, index: u32) -> bool {
+        self.wave_tasks(index).any(|(_, _, state)| state.is_unsuccessful())
+    }
+
+    /// Whether the wave waits for this task.
+    pub(crate) fn is_awaited(&self, task: &Task, state: &TaskState, awaits_resources: bool) -> bool {
+        match state.progress {
+            Progress::Stopping { .. } => true,
+            Progress::Running => task.is_hook() || awaits_resources,
+            Progress::Done => state.awaits_release(),
+            Progress::Waiting | Progress::Ready | Progress::Deleting { .. } => false,
+        }
+    }
+
+    /// The tasks a wave waits for.
+    pub(crate) fn awaited(&self, index: u32) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
+        let awaits_resources = self.awaits_resources(index);
+        self.wave_tasks(index).filter(move |(_, task, state)| self.is_awaited(task, state, awaits_resources))
+    }
+
+    /// The kind group that is being applied: consecutive tasks of one kind, of which some are not done yet.
+    ///
+    /// Groups run one after the other, the tasks of a group at once. A custom resource definition must be established
+    /// before the next group, which may hold objects of its kind.
+    pub(crate) fn apply_group(&self, index: u32) -> Vec<(TaskId, &Task, &TaskState)> {
+        let mut group: Vec<(TaskId, &Task, &TaskState)> = Vec::new();
+        let mut open = false;
+        for (id, task, state) in self.wave_tasks(index).filter(|(_, task, _)| task.action.writes()) {
+            if group.last().is_some_and(|(_, last, _)| last.gvk.kind != task.gvk.kind) {
+                if open {
+                    return group;
+                }
+                group.clear();
+            }
+            open |= unapplied(state) || (is_crd(task) && state.progress == Progress::Running);
+            group.push((id, task, state));
+        }
+        if open { group } else { Vec::new() }
+    }
+
+    /// Whether everything a wave applies was applied or refused.
+    pub(crate) fn all_applied(&self, index: u32) -> bool {
+        self.wave_tasks(index)
+            .filter(|(_, task, _)| task.action.writes())
+            .all(|(_, _, state)| !unapplied(state))
+    }
+
+    /// Whether the hook's policy deletes its object when the operation ends like this, and the object is known.
+    pub(crate) fn deletes_at_end(&self, task: &Task, state: &TaskState, phase: OperationPhase) -> bool {
+        let policy = if phase == OperationPhase::Succeeded {
+            DeletePolicy::HookSucceeded
+        } else {
+            DeletePolicy::HookFailed
+        };
+        let Some(hook) = &task.hook else { return false };
+        hook.runner.is_none()
+            && hook.deletes(policy)
+            && !state.deleted
+            && matches!(state.progress, Progress::Done | Progress::Waiting)
+            && self.hook_uid(task, state).is_some()
+    }
+
+    /// The UID of the hook's object, as applied, or as it was found in the cluster.
+    pub(crate) fn hook_uid<'a>(&self, task: &'a Task, state: &'a TaskState) -> Option<&'a str> {
+        match (&state.applied, &task.live) {
+            (Some(applied), _) => Some(&applied.uid),
+            (None, Some(live)) => Some(&live.uid),
+            (None, None) => None,
+        }
+    }
+
+    /// Whether another attempt is allowed.
+    pub(crate) fn may_retry(&self) -> bool {
+        let limit = self.header.request.retry.limit;
+        limit < 0 || i64::from(self.attempt.saturating_sub(1)) < limit
+    }
+
+    /// How many times the operation was tried again.
+    pub fn retry_count(&self) -> u32 {
+        self.attempt.saturating_sub(1)
+    }
+
+    /// Distinct messages of refused tasks, in plan order, with the filter applied to their phase.
+    pub(crate) fn refusals(&self, sync_fail: bool) -> Vec<&str> {
+        let mut messages: Vec<&str> = Vec::new();
+        for (_, task, state) in self.all_tasks() {
+            if (task.phase == Phase::SyncFail) == sync_fail
+                && state.status == Some(ResultCode::SyncFailed)
+                && !messages.contains(&state.message.as_str())
+            {
+                messages.push(&state.message);
+            }
+        }
+        messages
+    }
+
+    /// When the current wave's deadline passes.
+    pub fn wave_deadline(&self) -> Option<Timestamp> {
+        let (index, _) = self.current_wave()?;
+        let timeout = self.wave(index)?.timeout?;
+        Some(self.times(index).deadline_from? + timeout)
+    }
+
+    /// When the operation's deadline passes.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        self.header.request.deadline.map(|deadline| self.header.deadline_from + deadline)
+    }
+
+    /// When a hook's deadline passes.
+    pub fn hook_deadline(&self, task: &Task, state: &TaskState) -> Option<Timestamp> {
+        let timeout = task.hook.as_ref()?.timeout?;
+        let started = state.applied.as_ref()?.at;
+        (state.progress == Progress::Running).then_some(started + timeout)
+    }
+
+    /// How long weak evidence must hold.
+    pub(crate) fn settle_time(&self) -> Duration {
+        self.header.request.wave_delay.unwrap_or(SETTLE)
+    }
+}
+
+/// Whether a manifest still has to be written.
+fn unapplied(state: &TaskState) -> bool {
+    matches!(state.progress, Progress::Waiting | Progress::Ready)
+}
+
+/// Whether the task is a custom resource definition.
+pub(crate) fn is_crd(task: &Task) -> bool {
+    (task.gvk.group.as_str(), task.gvk.kind.as_str()) == CRD
+}
+
+/// Whether the task still needs the given kind of dry run.
+pub(crate) fn needs_check(task: &Task, state: &TaskState, at_wave: bool) -> bool {
+    task.action.writes()
+        && task.options.dry_run_at_wave == at_wave
+        && !state.checked
+        && !state.is_unsuccessful()
+}

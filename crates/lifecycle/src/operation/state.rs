@@ -1,0 +1,431 @@
+//! What an operation is, at one moment. Built only by [`evolve`](super::evolve).
+
+use serde::{Deserialize, Serialize};
+use tidegate_model::{
+    Digest, Health, LogRecord, OperationId, OperationPhase, Plan, PlannedWave, ResultCode, SyncRequest, Task,
+    TaskId, Timestamp,
+};
+
+use super::fact::Verdict;
+
+/// State of one operation: a fold over its facts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub enum State {
+    /// Nothing was recorded yet.
+    #[default]
+    New,
+    /// Accepted, and not planned yet.
+    Accepted(Box<Header>),
+    /// Planned, and not over.
+    Running(Box<Operation>),
+    /// Over.
+    Finished(Box<Operation>),
+}
+
+impl LogRecord for State {
+    const HIGHEST_KIND: u16 = 1;
+
+    fn kind(&self) -> u16 {
+        1
+    }
+}
+
+/// What is known of an operation from the beginning.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// Its identity.
+    pub operation: OperationId,
+    /// What was asked.
+    pub request: SyncRequest,
+    /// Where the manifests are kept.
+    pub targets: Digest,
+    /// When it was accepted: `startedAt`.
+    pub started_at: Timestamp,
+    /// The operation's deadline counts from here: the start, moved by the time it was paused.
+    pub deadline_from: Timestamp,
+    /// Held by a person.
+    pub paused: Option<Pause>,
+    /// Failed calls while planning.
+    pub calls: Calls,
+}
+
+/// Who holds an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    /// Who.
+    pub by: String,
+    /// Why; may be empty.
+    pub reason: String,
+    /// Since when.
+    pub at: Timestamp,
+}
+
+/// Calls that failed in a way that may pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calls {
+    /// How many in a row.
+    pub failed: u32,
+    /// When the next may be made.
+    pub not_before: Option<Timestamp>,
+    /// What the cluster said last.
+    pub message: String,
+}
+
+/// A planned operation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Operation {
+    /// What is known from the beginning.
+    pub header: Header,
+    /// The plan.
+    pub plan: Plan,
+    /// Where the plan's manifests are kept; `None` when it ended before it was planned.
+    pub bundle: Option<Digest>,
+    /// One per task of the plan.
+    pub tasks: Vec<TaskState>,
+    /// One per wave of the plan.
+    pub waves: Vec<WaveTimes>,
+    /// Where it stands.
+    pub stage: Stage,
+    /// Since when.
+    pub since: Timestamp,
+    /// Answers of the gates of the current wave.
+    pub gates: Vec<GateAnswer>,
+    /// Number of this attempt, from 1.
+    pub attempt: u32,
+    /// How many results were recorded.
+    pub results: u32,
+    /// Prunes that need it were approved.
+    pub prune_confirmed: bool,
+    /// The current wave waits for its resources as well as its hooks. Kept, because it is asked for every result.
+    pub awaits_resources: bool,
+    /// The current wave's deadline has passed; in words.
+    pub wave_expired: Option<String>,
+    /// How this attempt failed, if it did.
+    pub failure: Option<Failure>,
+    /// Who ends it, and why.
+    pub termination: Option<Termination>,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+}
+
+/// Where an operation stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stage {
+    /// The plan is fixed.
+    Planned,
+    /// All manifests are tried on the server.
+    DryRun,
+    /// A wave is at work.
+    Wave {
+        /// Position in the plan.
+        index: u32,
+        /// Where the wave stands.
+        step: WaveStep,
+    },
+    /// An attempt failed; the next begins at this time.
+    AwaitingRetry {
+        /// When.
+        until: Timestamp,
+    },
+    /// Running hooks are being stopped.
+    Terminating,
+    /// Hooks are cleaned up; then it ends like this.
+    Finishing {
+        /// How.
+        phase: OperationPhase,
+        /// The final message.
+        message: String,
+    },
+}
+
+/// Where a wave stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WaveStep {
+    /// A gate, a person or a missing confirmation keeps it closed.
+    Held,
+    /// Manifests that could not be judged before are tried on the server.
+    DryRun,
+    /// Objects are deleted.
+    Pruning,
+    /// Deleted objects are on their way out.
+    AwaitingGone,
+    /// Older hook objects are removed.
+    Clearing,
+    /// Manifests are applied, one kind group after the other.
+    Applying,
+    /// Hooks complete and resources become healthy.
+    AwaitingHealth,
+    /// Everything looks healthy; the kinds without better evidence, or a fixed delay, ask for some time.
+    Settling {
+        /// Until when.
+        until: Timestamp,
+    },
+    /// The next wave may begin.
+    Passed,
+}
+
+/// When a wave began and ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaveTimes {
+    /// When it was opened, in the newest attempt.
+    pub opened_at: Option<Timestamp>,
+    /// Its deadline counts from here.
+    pub deadline_from: Option<Timestamp>,
+    /// When its last manifest was applied.
+    pub applied_at: Option<Timestamp>,
+    /// When it passed.
+    pub passed_at: Option<Timestamp>,
+}
+
+/// What a gate of the current wave answered last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateAnswer {
+    /// Its name.
+    pub gate: String,
+    /// The answer.
+    pub verdict: Verdict,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// How an attempt failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Position of the wave in which it failed; `None` for the dry run.
+    pub wave: Option<u32>,
+    /// As the operation's message says it.
+    pub message: String,
+    /// Another attempt could end differently.
+    pub retriable: bool,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Who ends an operation, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Termination {
+    /// Who, or what.
+    pub by: String,
+    /// The final message.
+    pub message: String,
+    /// Some hook could not be stopped.
+    pub had_errors: bool,
+    /// When it was asked.
+    pub at: Timestamp,
+}
+
+/// How an operation ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Succeeded, Failed or Error.
+    pub phase: OperationPhase,
+    /// The final message.
+    pub message: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What the cluster made of a manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppliedRef {
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.resourceVersion` after the write.
+    pub resource_version: String,
+    /// `metadata.generation` after the write.
+    pub generation: i64,
+    /// When. A hook's deadline counts from here.
+    pub at: Timestamp,
+}
+
+/// How far a task is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Progress {
+    /// Nothing was done in this attempt.
+    #[default]
+    Waiting,
+    /// An object is being deleted: the one to prune, or the hook's older one.
+    Deleting {
+        /// Its `metadata.uid`.
+        uid: String,
+    },
+    /// The place of the hook is clear.
+    Ready,
+    /// Applied, or handed to a runner.
+    Running,
+    /// A hook that must be stopped; with the reason.
+    Stopping {
+        /// The message it gets if it was still running.
+        reason: String,
+    },
+    /// Over.
+    Done,
+}
+
+/// State of one task.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskState {
+    /// How far it is.
+    pub progress: Progress,
+    /// The dry run has accepted it.
+    pub checked: bool,
+    /// What was done.
+    pub status: Option<ResultCode>,
+    /// Where it stands: `hookPhase`.
+    pub phase: Option<OperationPhase>,
+    /// The cluster's words, or the health message.
+    pub message: String,
+    /// Order of first recording, from 1; 0 while nothing was recorded.
+    pub order: u32,
+    /// What the cluster made of the manifest.
+    pub applied: Option<AppliedRef>,
+    /// The hook finalizer is on the object.
+    pub held: bool,
+    /// The object was deleted by the hook's policy (or could not be).
+    pub deleted: bool,
+    /// The health seen last.
+    pub health: Option<SeenHealth>,
+    /// Calls that failed in a way that may pass.
+    pub calls: Option<Box<Calls>>,
+}
+
+/// Health as it was seen last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenHealth {
+    /// The verdict.
+    pub health: Health,
+    /// It is about the spec we wrote.
+    pub fresh: bool,
+    /// Since when it looks like this.
+    pub since: Timestamp,
+}
+
+impl TaskState {
+    /// Whether it ended badly.
+    pub fn is_unsuccessful(&self) -> bool {
+        self.phase.is_some_and(OperationPhase::is_unsuccessful)
+    }
+
+    /// Whether a hook that has ended still carries the finalizer.
+    pub fn awaits_release(&self) -> bool {
+        self.held && self.progress == Progress::Done
+    }
+}
+
+impl State {
+    /// The header, once there is one.
+    pub fn header(&self) -> Option<&Header> {
+        match self {
+            Self::New => None,
+            Self::Accepted(header) => Some(header),
+            Self::Running(operation) | Self::Finished(operation) => Some(&operation.header),
+        }
+    }
+
+    /// The planned operation, once there is one.
+    pub fn operation(&self) -> Option<&Operation> {
+        match self {
+            Self::New | Self::Accepted(_) => None,
+            Self::Running(operation) | Self::Finished(operation) => Some(operation),
+        }
+    }
+
+    /// Whether it is over.
+    pub fn is_finished(&self) -> bool {
+        matches!(self, Self::Finished(_))
+    }
+
+    /// The name of the state, for messages about illegal facts and refused inputs.
+    pub fn name(&self) -> String {
+        match self {
+            Self::New => "New".to_owned(),
+            Self::Accepted(_) => "Accepted".to_owned(),
+            Self::Running(operation) => operation.stage.name(),
+            Self::Finished(_) => "Finished".to_owned(),
+        }
+    }
+}
+
+impl Stage {
+    /// The name of the stage, such as `Wave 2 Applying`.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Planned => "Planned".to_owned(),
+            Self::DryRun => "DryRun".to_owned(),
+            Self::Wave { index, step } => format!("Wave {} {}", index.saturating_add(1), step.name()),
+            Self::AwaitingRetry { .. } => "AwaitingRetry".to_owned(),
+            Self::Terminating => "Terminating".to_owned(),
+            Self::Finishing { .. } => "Finishing".to_owned(),
+        }
+    }
+}
+
+impl WaveStep {
+    /// Position among the steps of a wave.
+    pub(crate) fn rank(self) -> u8 {
+        match self {
+            Self::Held => 0,
+            Self::DryRun => 1,
+            Self::Pruning => 2,
+            Self::AwaitingGone => 3,
+            Self::Clearing => 4,
+            Self::Applying => 5,
+            Self::AwaitingHealth => 6,
+            Self::Settling { .. } => 7,
+            Self::Passed => 8,
+        }
+    }
+
+    /// The name of the step, as `ARCHITECTURE.md` draws it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Held => "Held",
+            Self::DryRun => "DryRun",
+            Self::Pruning => "Pruning",
+            Self::AwaitingGone => "AwaitingGone",
+            Self::Clearing => "Clearing",
+            Self::Applying => "Applying",
+            Self::AwaitingHealth => "AwaitingHealth",
+            Self::Settling { .. } => "Settling",
+            Self::Passed => "Passed",
+        }
+    }
+}
+
+impl Operation {
+    /// A task with its state.
+    pub fn task(&self, id: TaskId) -> Option<(&Task, &TaskState)> {
+        self.plan.task(id).zip(self.tasks.get(id.index()))
+    }
+
+    /// A wave of the plan by position.
+    pub fn wave(&self, index: u32) -> Option<&PlannedWave> {
+        self.plan.waves.get(TaskId(index).index())
+    }
+
+    /// The times of a wave by position.
+    pub fn times(&self, index: u32) -> WaveTimes {
+        self.waves.get(TaskId(index).index()).copied().unwrap_or_default()
+    }
+
+    /// The tasks of a wave with their states.
+    pub fn wave_tasks(&self, index: u32) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
+        self.wave(index)
+            .into_iter()
+            .flat_map(PlannedWave::task_ids)
+            .filter_map(|id| self.task(id).map(|(task, state)| (id, task, state)))
+    }
+
+    /// All tasks with their states.
+    pub fn all_tasks(&self) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
+        self.plan.enumerate().zip(&self.tasks).map(|((id, task), state)| (id, task, state))
+    }
+
+    /// The current wave and its step.
+    pub fn current_wave(&self) -> Option<(u32, WaveStep)> {
+        match self.stage {
+            Stage::Wave { index, step } => Some((index, step)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! An operation as users and programs see it. Field names are a stable interface.
+
+use serde::Serialize;
+use tidegate_model::{OperationId, OperationPhase, Phase, ResourceResult, Timestamp, Warning};
+
+use super::state::{Operation, Stage, State, WaveStep};
+
+/// An operation in output.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OperationView {
+    /// Its identity.
+    pub id: OperationId,
+    /// Its application.
+    pub app: String,
+    /// Where it stands.
+    pub phase: OperationPhase,
+    /// In words.
+    pub message: String,
+    /// When it was accepted.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+    /// How many times it was tried again.
+    pub retry_count: u32,
+    /// Who holds it, if somebody does.
+    pub paused_by: Option<String>,
+    /// The waves of its plan.
+    pub waves: Vec<WaveView>,
+    /// The results, in order of recording.
+    pub resources: Vec<ResourceResult>,
+    /// Findings of the plan.
+    pub warnings: Vec<Warning>,
+}
+
+/// A wave in output.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WaveView {
+    /// Phase.
+    pub phase: Phase,
+    /// Wave inside the phase.
+    pub wave: i64,
+    /// `Pending`, `Passed`, `Failed`, or the step it is at: `Held`, `Pruning` … `Settling`.
+    pub state: String,
+    /// How many objects it has.
+    pub tasks: u32,
+    /// How many of them are done.
+    pub done: u32,
+    /// When it was opened, in the newest attempt.
+    pub opened_at: Option<Timestamp>,
+    /// When its last manifest was applied.
+    pub applied_at: Option<Timestamp>,
+    /// When it passed.
+    pub passed_at: Option<Timestamp>,
+}
+
+/// The operation as users see it; `None` before it was accepted.
+pub fn view(state: &State) -> Option<OperationView> {
+    let header = state.header()?;
+    let operation = state.operation();
+    Some(OperationView {
+        id: header.operation,
+        app: header.request.application.clone(),
+        phase: phase(state),
+        message: state.message(),
+        started_at: header.started_at,
+        finished_at: operation.and_then(|operation| operation.outcome.as_ref()).map(|outcome| outcome.at),
+        retry_count: operation.map_or(0, Operation::retry_count),
+        paused_by: header.paused.as_ref().map(|pause| pause.by.clone()),
+        waves: operation.map(waves).unwrap_or_default(),
+        resources: operation.map(resources).unwrap_or_default(),
+        warnings: operation.map(|operation| operation.plan.warnings.clone()).unwrap_or_default(),
+    })
+}
+
+/// Where the operation stands.
+fn phase(state: &State) -> OperationPhase {
+    match state.operation() {
+        Some(Operation { outcome: Some(outcome), .. }) => outcome.phase,
+        Some(Operation { stage: Stage::Terminating, .. }) => OperationPhase::Terminating,
+        _ => OperationPhase::Running,
+    }
+}
+
+fn waves(operation: &Operation) -> Vec<WaveView> {
+    (0..)
+        .zip(&operation.plan.waves)
+        .map(|(index, wave)| {
+            let times = operation.times(index);
+            let done =
+                operation.wave_tasks(index).filter(|(_, _, state)| state.progress == super::Progress::Done);
+            WaveView {
+                phase: wave.phase,
+                wave: wave.wave,
+                state: wave_state(operation, index),
+                tasks: wave.count,
+                done: u32::try_from(done.count()).unwrap_or(u32::MAX),
+                opened_at: times.opened_at,
+                applied_at: times.applied_at,
+                passed_at: times.passed_at,
+            }
+        })
+        .collect()
+}
+
+fn wave_state(operation: &Operation, index: u32) -> String {
+    let at_work =
+        operation.current_wave().filter(|(current, _)| *current == index && operation.outcome.is_none());
+    match at_work {
+        Some((_, step)) if step != WaveStep::Passed => step.name().to_owned(),
+        _ if operation.wave_failed(index) => "Failed".to_owned(),
+        _ if operation.times(index).passed_at.is_some() => "Passed".to_owned(),
+        _ if operation.times(index).opened_at.is_some() => "Stopped".to_owned(),
+        _ => "Pending".to_owned(),
+    }
+}
+
+fn resources(operation: &Operation) -> Vec<ResourceResult> {
+    let mut results: Vec<ResourceResult> = operation
+        .all_tasks()
+        .filter(|(_, _, state)| state.order > 0)
+        .map(|(_, task, state)| ResourceResult {
+            group: task.gvk.group.clone(),
+            version: task.gvk.version.clone(),
+            kind: task.gvk.kind.clone(),
+            namespace: task.namespace.clone(),
+            name: task.name.clone(),
+            sync_phase: task.phase,
+            wave: task.wave,
+            hook_type: task.is_hook().then_some(task.phase),
+            status: state.status,
+            hook_phase: state.phase,
+            message: state.message.clone(),
+            order: state.order,
+        })
+        .collect();
+    results.sort_by_key(|result| result.order);
+    results
+}
