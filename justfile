@@ -1,0 +1,85 @@
+# Shorthands for the commands in CONTRIBUTING.md. Nothing here is needed: each recipe is a line or two of plain shell.
+
+set shell := ["bash", "-euo", "pipefail", "-c"]
+
+# Lists the recipes.
+[private]
+default:
+    @just --list --unsorted
+
+# Builds everything, for use.
+build:
+    cargo build --release
+
+# Runs every test, as the README says.
+test *ARGS:
+    cargo test --workspace {{ ARGS }}
+
+# All that a change must pass; or only some steps, such as `just ci lint purity`.
+ci *STEPS:
+    .ci/run {{ STEPS }}
+
+# Formats the code.
+fmt:
+    cargo fmt --all
+
+# Refuses warnings.
+lint:
+    cargo clippy --workspace --all-targets -- -D warnings
+
+# Checks that the pure crates are pure, and that dependencies point down.
+purity:
+    scripts/check-purity
+
+# Checks dependencies: bans, licences, sources.
+deny:
+    cargo deny check bans licenses sources
+
+# Asks the advisory database about dependencies. Needs the network.
+audit:
+    cargo deny check advisories
+
+# Builds the documentation, and opens it.
+doc:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --open
+
+# Runs the benchmarks.
+bench *ARGS:
+    cargo bench --workspace {{ ARGS }}
+
+# Simulates N operations with random plans, faults and crashes.
+simulate N="10000":
+    TIDEGATE_SIM_SEEDS={{ N }} cargo test --release --package tidegate-testkit --test simulation -- --nocapture
+
+# Replays one seed of the simulation, with every step printed.
+simulate-seed SEED:
+    TIDEGATE_SIM_SEED={{ SEED }} cargo test --release --package tidegate-testkit --test simulation -- --nocapture
+
+# Crashes the engine before and after every append and every cluster call.
+crash:
+    cargo test --release --package tidegate-testkit --test crash -- --nocapture
+
+# Deploys the example shop to a simulated cluster.
+demo:
+    cargo run --release -- sync examples/shop --app shop --sim
+
+# Deploys the shop, kills the engine half-way, explains where it stands, and resumes.
+demo-kill:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    cargo build --release
+    tidegate="${CARGO_TARGET_DIR:-target}/release/tidegate"
+    export TIDEGATE_STATE_DIR
+    TIDEGATE_STATE_DIR=$(mktemp -d)
+    trap 'rm -rf "$TIDEGATE_STATE_DIR"' EXIT
+    "$tidegate" sync examples/shop --app shop --sim &
+    engine=$!
+    sleep 5
+    echo "--- kill -9"
+    kill -9 "$engine"
+    wait "$engine" || true
+    "$tidegate" explain shop
+    echo "--- resume"
+    "$tidegate" resume --all --sim
+    echo "--- every write the cluster has received"
+    "$tidegate" sim audit --state-dir "$TIDEGATE_STATE_DIR"
