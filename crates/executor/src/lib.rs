@@ -1,1 +1,30 @@
-//! The actors that carry operations out.
+//! The engine that carries operations out: actors around the pure machines, and the API for extensions.
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # use tidegate_executor::{Engine, EngineError, Targets};
+//! # async fn example(log: Arc<dyn tidegate_oplog::OperationLog<tidegate_lifecycle::operation::Fact, tidegate_lifecycle::operation::State>>,
+//! #   cluster: Arc<dyn tidegate_cluster::Cluster>, request: tidegate_model::SyncRequest, targets: Targets) -> Result<(), EngineError> {
+//! let engine = Engine::builder(log).cluster(request.destination.clone(), cluster).start().await?;
+//! let operation = engine.submit(request, targets).await?;
+//! let result = engine.wait(operation).await?;
+//! println!("{}: {}", result.phase, result.message);
+//! engine.shutdown().await;
+//! # Ok(()) }
+//! ```
+
+mod actors;
+mod clock;
+mod engine;
+mod events;
+mod inbox;
+mod shared;
+mod watches;
+
+pub mod effects;
+pub mod extend;
+
+pub use clock::{Clock, IdSource, RuntimeClock, SystemClock};
+pub use effects::Targets;
+pub use engine::{Engine, EngineBuilder, EngineError, IN_FLIGHT};
+pub use extend::{Event, EventKind, GateQuestion, HealthQuestion, HookEnd, HookRun};

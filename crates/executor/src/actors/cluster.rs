@@ -1,0 +1,93 @@
+//! The cluster actor: one per destination. It bounds the calls on their way and shares the watches.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tidegate_cluster::Cluster;
+use tidegate_model::{OperationId, TaskId};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::clock::Clock;
+use crate::extend::Extensions;
+use crate::watches::{Subscription, Watches};
+
+/// Work with the cluster; it reports its end by itself.
+pub(crate) type Job = Box<dyn FnOnce(Arc<dyn Cluster>) -> BoxFuture<'static, ()> + Send>;
+
+/// A message to a cluster actor.
+pub(crate) enum ClusterMessage {
+    /// Do this as soon as there is room.
+    Run(Job),
+    /// Report what is seen of an object, beginning now.
+    Watch(Subscription),
+    /// No more of that.
+    Unwatch(OperationId, TaskId),
+    /// No more of anything for this operation.
+    Forget(OperationId),
+}
+
+pub(crate) struct ClusterActor;
+
+/// What a cluster actor needs.
+pub(crate) struct ClusterArguments {
+    pub cluster: Arc<dyn Cluster>,
+    pub clock: Arc<dyn Clock>,
+    pub extensions: Arc<Extensions>,
+    /// How many calls may be on their way at once.
+    pub in_flight: usize,
+}
+
+pub(crate) struct ClusterState {
+    cluster: Arc<dyn Cluster>,
+    permits: Arc<Semaphore>,
+    /// Owned, so that no job outlives the actor.
+    jobs: JoinSet<()>,
+    watches: Watches,
+}
+
+impl Actor for ClusterActor {
+    type Msg = ClusterMessage;
+    type State = ClusterState;
+    type Arguments = ClusterArguments;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<ClusterMessage>,
+        arguments: ClusterArguments,
+    ) -> Result<ClusterState, ActorProcessingErr> {
+        let ClusterArguments { cluster, clock, extensions, in_flight } = arguments;
+        let permits = Arc::new(Semaphore::new(in_flight.max(1)));
+        let watches = Watches::new(Arc::clone(&cluster), clock, extensions, Arc::clone(&permits));
+        Ok(ClusterState { cluster, permits, jobs: JoinSet::new(), watches })
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<ClusterMessage>,
+        message: ClusterMessage,
+        state: &mut ClusterState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            ClusterMessage::Run(job) => state.run(job),
+            ClusterMessage::Watch(subscription) => state.watches.subscribe(subscription),
+            ClusterMessage::Unwatch(operation, task) => state.watches.unsubscribe(operation, Some(task)),
+            ClusterMessage::Forget(operation) => state.watches.unsubscribe(operation, None),
+        }
+        Ok(())
+    }
+}
+
+impl ClusterState {
+    fn run(&mut self, job: Job) {
+        while self.jobs.try_join_next().is_some() {}
+        let (permits, cluster) = (Arc::clone(&self.permits), Arc::clone(&self.cluster));
+        self.jobs.spawn(async move {
+            // The semaphore is never closed; were it, the job would be dropped and its guard would say so.
+            if let Ok(_permit) = permits.acquire_owned().await {
+                job(cluster).await;
+            }
+        });
+    }
+}

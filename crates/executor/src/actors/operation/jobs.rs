@@ -1,0 +1,222 @@
+//! Jobs for the cluster actor. Each holds a guard that answers even when the job is dropped or panics, so no command
+//! is ever lost on its way.
+
+use std::sync::Arc;
+
+use tidegate_cluster::Cluster;
+use tidegate_lifecycle::operation::{Answer, CallError, Input, TaskCommand};
+use tidegate_model::{Digest, Object, OperationId, SyncRequest, Task, TaskId, Timestamp};
+use tokio::sync::OnceCell;
+
+use crate::actors::cluster::Job;
+use crate::actors::log::Log;
+use crate::clock::Clock;
+use crate::effects::{self, Targets};
+use crate::extend::HookEnd;
+use crate::inbox::{Arrival, Errand, Inbox};
+use crate::shared::blocking;
+
+/// The manifests of an operation, read when the first of them is needed.
+pub(crate) struct Bundle {
+    log: Log,
+    digest: Digest,
+    manifests: OnceCell<Vec<Object>>,
+}
+
+impl Bundle {
+    pub fn new(log: Log, digest: Digest) -> Self {
+        Self { log, digest, manifests: OnceCell::new() }
+    }
+
+    async fn manifests(&self) -> Result<&Vec<Object>, CallError> {
+        self.manifests.get_or_try_init(|| read(&self.log, self.digest)).await
+    }
+}
+
+/// Reads JSON that was kept outside the log. Damage there is final: asking again does not mend it.
+async fn read<T: serde::de::DeserializeOwned + Send + 'static>(
+    log: &Log,
+    digest: Digest,
+) -> Result<T, CallError> {
+    let bytes = blocking(log, move |log| log.blob(digest)).await.map_err(|error| {
+        CallError::permanent(format!("the operation's manifests cannot be read: {error}"))
+    })?;
+    serde_json::from_slice(&bytes)
+        .map_err(|error| CallError::permanent(format!("the operation's manifests are damaged: {error}")))
+}
+
+/// Keeps a value as JSON outside the log.
+pub(crate) async fn keep<T: serde::Serialize>(log: &Log, value: &T) -> Result<Digest, CallError> {
+    let bytes = serde_json::to_vec(value)
+        .map_err(|error| CallError::permanent(format!("the manifests cannot be written as JSON: {error}")))?;
+    blocking(log, move |log| log.put_blob(&bytes))
+        .await
+        .map_err(|error| CallError::permanent(format!("the manifests cannot be kept: {error}")))
+}
+
+/// Answers a command exactly once.
+pub(crate) struct Guard {
+    inbox: Inbox,
+    subject: Subject,
+    answered: bool,
+}
+
+enum Subject {
+    Plan,
+    Task { task: TaskId, attempt: u32, command: TaskCommand },
+}
+
+impl Guard {
+    pub fn plan(inbox: Inbox) -> Self {
+        Self { inbox, subject: Subject::Plan, answered: false }
+    }
+
+    pub fn task(inbox: Inbox, task: TaskId, attempt: u32, command: TaskCommand) -> Self {
+        Self { inbox, subject: Subject::Task { task, attempt, command }, answered: false }
+    }
+
+    fn send(&mut self, input: Input) {
+        self.answered = true;
+        let errand = match &self.subject {
+            Subject::Plan => Errand::Plan,
+            Subject::Task { task, .. } => Errand::Task(*task),
+        };
+        self.inbox.push(Arrival::Input { input, answers: Some(errand) });
+    }
+
+    fn fail(&mut self, error: CallError) {
+        let input = match &self.subject {
+            Subject::Plan => Input::PlanFailed(error),
+            Subject::Task { task, attempt, command } => {
+                Input::Answer { task: *task, attempt: *attempt, answer: effects::failed(command, error) }
+            }
+        };
+        self.send(input);
+    }
+
+    fn answer(mut self, answer: Answer) {
+        if let Subject::Task { task, attempt, .. } = self.subject {
+            self.send(Input::Answer { task, attempt, answer });
+        }
+    }
+
+    /// A runner's hook has ended.
+    pub fn ran(self, end: HookEnd) {
+        self.answer(match end {
+            HookEnd::Succeeded(message) => Answer::Ran { success: true, message },
+            HookEnd::Failed(message) => Answer::Ran { success: false, message },
+        });
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.fail(CallError::transient("the call was lost inside the engine"));
+        }
+    }
+}
+
+/// A job that knows how to answer.
+pub(crate) enum Call {
+    Plan { planning: Planning, guard: Guard },
+    Step { step: Box<Step>, guard: Guard },
+}
+
+impl Call {
+    pub fn into_job(self) -> Job {
+        Box::new(move |cluster| {
+            Box::pin(async move {
+                match self {
+                    Self::Plan { planning, guard } => planning.run(cluster.as_ref(), guard).await,
+                    Self::Step { step, guard } => step.run(cluster.as_ref(), guard).await,
+                }
+            })
+        })
+    }
+
+    /// Answers without a cluster.
+    pub fn refuse(self, reason: &str) {
+        let (Self::Plan { mut guard, .. } | Self::Step { mut guard, .. }) = self;
+        guard.fail(CallError::permanent(reason));
+    }
+}
+
+/// Reading the cluster and planning.
+pub(crate) struct Planning {
+    pub log: Log,
+    pub operation: OperationId,
+    pub request: Arc<SyncRequest>,
+    pub targets: Digest,
+    pub started_at: Timestamp,
+}
+
+impl Planning {
+    async fn run(self, cluster: &dyn Cluster, mut guard: Guard) {
+        match self.plan(cluster).await {
+            Ok(input) => guard.send(input),
+            Err(error) => guard.fail(error),
+        }
+    }
+
+    async fn plan(&self, cluster: &dyn Cluster) -> Result<Input, CallError> {
+        let targets: Targets = read(&self.log, self.targets).await?;
+        let planned =
+            effects::plan(cluster, self.operation, &self.request, &targets, self.started_at).await?;
+        let bundle = keep(&self.log, &planned.manifests).await?;
+        Ok(Input::Planned { plan: Box::new(planned.plan), bundle })
+    }
+}
+
+/// One command about one task.
+pub(crate) struct Step {
+    pub operation: OperationId,
+    pub request: Arc<SyncRequest>,
+    pub attempt: u32,
+    pub task: Task,
+    pub bundle: Arc<Bundle>,
+    pub again: bool,
+    pub clock: Arc<dyn Clock>,
+    pub command: TaskCommand,
+}
+
+impl Step {
+    /// A copy of the task's manifest.
+    pub async fn manifest(&self) -> Result<Object, CallError> {
+        self.borrow_manifest().await.cloned()
+    }
+
+    async fn borrow_manifest(&self) -> Result<&Object, CallError> {
+        let manifests = self.bundle.manifests().await?;
+        let found = self.task.manifest.and_then(|manifest| manifests.get(manifest.index()));
+        found.ok_or_else(|| {
+            CallError::permanent(format!(
+                "the manifest of {} is not in the operation's bundle",
+                self.task.key()
+            ))
+        })
+    }
+
+    async fn run(self, cluster: &dyn Cluster, mut guard: Guard) {
+        let needs_manifest = matches!(self.command, TaskCommand::Apply | TaskCommand::Check);
+        let manifest = if needs_manifest {
+            match self.borrow_manifest().await {
+                Ok(manifest) => Some(manifest),
+                Err(error) => return guard.fail(error),
+            }
+        } else {
+            None
+        };
+        let errand = effects::Errand {
+            operation: self.operation,
+            request: &self.request,
+            attempt: self.attempt,
+            task: &self.task,
+            manifest,
+            again: self.again,
+            now: self.clock.now(),
+        };
+        let answer = effects::carry_out(cluster, &errand, &self.command).await;
+        guard.answer(answer);
+    }
+}

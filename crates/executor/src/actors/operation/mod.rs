@@ -1,0 +1,344 @@
+//! The operation actor: the shell of one operation's state machine.
+//!
+//! Message → input → driver → batch to the log actor → commands. Nothing that matters lives only here: the actor may
+//! end at any instant, and another one goes on from the log.
+
+mod dispatch;
+mod jobs;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use tidegate_lifecycle::Driver;
+use tidegate_lifecycle::operation::{Explanation, Fact, Input, OperationView, State, explain, view};
+use tidegate_model::{Destination, Digest, OperationId, SyncRequest, TaskId, Timestamp};
+use tidegate_oplog::{Append, Summary};
+use tokio::task::AbortHandle;
+
+use crate::actors::log::LogMessage;
+use crate::actors::supervisor::SupervisorMessage;
+use crate::engine::EngineError;
+use crate::events::{announce, trace};
+use crate::extend::Event;
+use crate::inbox::{Arrival, Errand, Inbox};
+use crate::shared::{Shared, blocking};
+
+use self::jobs::Bundle;
+pub(crate) use self::jobs::keep;
+
+/// A message to an operation actor.
+pub(crate) enum OperationMessage {
+    /// Something is in the inbox.
+    Arrived,
+    /// A person's wish; answered when it is durable.
+    Person { input: Input, reply: Reply },
+    /// How does it stand?
+    Inspect { reply: RpcReplyPort<Result<Inspection, EngineError>> },
+    /// Stop as soon as what is on its way has been recorded.
+    Shutdown,
+}
+
+type Reply = RpcReplyPort<Result<(), EngineError>>;
+
+/// How an operation stands.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    /// As users see it.
+    pub view: OperationView,
+    /// Why it is there.
+    pub explanation: Explanation,
+}
+
+/// How an operation begins.
+pub(crate) enum Start {
+    /// From nothing.
+    New { request: Box<SyncRequest>, targets: Digest },
+    /// From the log; with a reason to end it at once.
+    Recover { give_up: Option<String> },
+}
+
+/// What an operation actor needs.
+pub(crate) struct OperationArguments {
+    pub shared: Arc<Shared>,
+    pub supervisor: ActorRef<SupervisorMessage>,
+    pub operation: OperationId,
+    pub start: Start,
+}
+
+pub(crate) struct OperationActor;
+
+pub(crate) struct OperationState {
+    shared: Arc<Shared>,
+    supervisor: ActorRef<SupervisorMessage>,
+    id: OperationId,
+    driver: Driver,
+    inbox: Inbox,
+    /// Commands on their way, one per subject.
+    on_the_way: BTreeSet<Errand>,
+    /// Objects being watched.
+    watched: BTreeSet<TaskId>,
+    /// The timer that is set.
+    alarm: Option<(Timestamp, AbortHandle)>,
+    /// Tasks whose command may have been carried out by an earlier actor.
+    recovered: bool,
+    request: Option<Arc<SyncRequest>>,
+    bundle: Option<Arc<Bundle>>,
+    /// Announced when the batch on its way is durable.
+    announcements: Vec<Event>,
+    /// Answered when the next batch, or the one on its way, is durable.
+    replies: Replies,
+    writing: bool,
+    stopping: bool,
+}
+
+#[derive(Default)]
+struct Replies {
+    next: Vec<Reply>,
+    on_the_way: Vec<Reply>,
+}
+
+impl Actor for OperationActor {
+    type Msg = OperationMessage;
+    type State = OperationState;
+    type Arguments = OperationArguments;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<OperationMessage>,
+        arguments: OperationArguments,
+    ) -> Result<OperationState, ActorProcessingErr> {
+        let OperationArguments { shared, supervisor, operation: id, start } = arguments;
+        let inbox = Inbox::new({
+            let myself = myself.clone();
+            move || drop(myself.send_message(OperationMessage::Arrived))
+        });
+        let (driver, first, recovered) = match start {
+            Start::New { request, targets } => {
+                (Driver::default(), Input::Request { operation: id, request, targets }, false)
+            }
+            Start::Recover { give_up } => {
+                let loaded = blocking(&shared.log, move |log| log.load(id)).await?;
+                let driver = Driver::recover(loaded.snapshot, loaded.facts)?;
+                (driver, give_up.map_or(Input::Tick, |reason| Input::Abort { reason }), true)
+            }
+        };
+        inbox.push(Arrival::Input { input: first, answers: None });
+        Ok(OperationState {
+            shared,
+            supervisor,
+            id,
+            driver,
+            inbox,
+            on_the_way: BTreeSet::new(),
+            watched: BTreeSet::new(),
+            alarm: None,
+            recovered,
+            request: None,
+            bundle: None,
+            announcements: Vec::new(),
+            replies: Replies::default(),
+            writing: false,
+            stopping: false,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<OperationMessage>,
+        message: OperationMessage,
+        state: &mut OperationState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            OperationMessage::Arrived => state.take_arrivals()?,
+            OperationMessage::Person { input, reply } => state.person(&input, reply),
+            OperationMessage::Inspect { reply } => {
+                let _ = reply.send(state.inspect());
+                return Ok(());
+            }
+            OperationMessage::Shutdown => state.stopping = true,
+        }
+        state.go_on(&myself)
+    }
+
+    async fn post_stop(
+        &self,
+        _: ActorRef<OperationMessage>,
+        state: &mut OperationState,
+    ) -> Result<(), ActorProcessingErr> {
+        state.leave();
+        Ok(())
+    }
+}
+
+impl OperationState {
+    fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    fn take_arrivals(&mut self) -> Result<(), ActorProcessingErr> {
+        for arrival in self.inbox.take() {
+            match arrival {
+                Arrival::Input { input, answers } => {
+                    if let Some(errand) = answers {
+                        self.on_the_way.remove(&errand);
+                    }
+                    let now = self.now();
+                    self.driver.offer(&input, now)?;
+                }
+                Arrival::Persisted(Ok(())) => self.persisted(),
+                Arrival::Persisted(Err(reason)) => {
+                    let _ =
+                        self.supervisor.send_message(SupervisorMessage::LogFailed { reason: reason.clone() });
+                    return Err(reason.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn persisted(&mut self) {
+        self.driver.persisted();
+        self.writing = false;
+        for event in self.announcements.drain(..) {
+            trace(&event);
+            self.shared.extensions.notify(&event);
+            // Nobody listening is fine.
+            let _ = self.shared.events.send(event);
+        }
+        for reply in self.replies.on_the_way.drain(..) {
+            let _ = reply.send(Ok(()));
+        }
+    }
+
+    fn person(&mut self, input: &Input, reply: Reply) {
+        let now = self.now();
+        match self.driver.offer(input, now) {
+            Ok(()) => self.replies.next.push(reply),
+            Err(error) => {
+                let reason = error.to_string();
+                let _ = reply.send(Err(EngineError::Refused { operation: self.id, reason }));
+            }
+        }
+    }
+
+    fn inspect(&self) -> Result<Inspection, EngineError> {
+        let state = self.driver.state();
+        let explanation = explain(state, self.now());
+        let view = view(state).ok_or(EngineError::Unknown { operation: self.id })?;
+        Ok(Inspection { view, explanation })
+    }
+
+    /// Takes the arrows that follow, writes what must be written, carries out what is owed, or ends.
+    fn go_on(&mut self, myself: &ActorRef<OperationMessage>) -> Result<(), ActorProcessingErr> {
+        let now = self.now();
+        self.driver.advance(now)?;
+        let over = self.driver.state().is_finished();
+        let wants_flush =
+            over || !self.replies.next.is_empty() || (self.stopping && self.on_the_way.is_empty());
+        self.write(now, wants_flush)?;
+        if self.writing {
+            self.dispatch(now);
+            return Ok(());
+        }
+        if over {
+            self.finish(myself);
+        } else if self.stopping && self.on_the_way.is_empty() {
+            myself.stop(None);
+        } else {
+            self.dispatch(now);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, now: Timestamp, flush: bool) -> Result<(), ActorProcessingErr> {
+        let Some(batch) = self.driver.take_batch(now, flush) else {
+            if !self.writing {
+                // Nothing to write: what was asked changed nothing.
+                self.replies.next.drain(..).for_each(|reply| drop(reply.send(Ok(()))));
+            }
+            return Ok(());
+        };
+        let state = self.driver.state();
+        self.announcements = batch.facts.iter().filter_map(|fact| announce(state, fact, now)).collect();
+        self.replies.on_the_way.append(&mut self.replies.next);
+        let append = Append {
+            operation: self.id,
+            first_sequence: batch.first_sequence,
+            blobs: batch.facts.iter().filter_map(blob).collect(),
+            facts: batch.facts,
+            snapshot: batch.snapshot,
+            summary: summary(state).ok_or("an operation without a header cannot be written")?,
+        };
+        self.writing = true;
+        let message = LogMessage::Append(Box::new(append), self.inbox.clone());
+        self.shared.log_actor.send_message(message).map_err(|_| "the log actor is not running")?;
+        Ok(())
+    }
+
+    fn finish(&mut self, myself: &ActorRef<OperationMessage>) {
+        if let Some(view) = view(self.driver.state()) {
+            let message = SupervisorMessage::Finished { operation: self.id, view: Box::new(view) };
+            let _ = self.supervisor.send_message(message);
+        }
+        myself.stop(None);
+    }
+
+    /// Leaves nothing behind: no watch, no timer.
+    fn leave(&mut self) {
+        if let Some((_, alarm)) = self.alarm.take() {
+            alarm.abort();
+        }
+        if let Some(cluster) = self.cluster() {
+            let _ = cluster.send_message(crate::actors::cluster::ClusterMessage::Forget(self.id));
+        }
+    }
+
+    fn cluster(&self) -> Option<&ActorRef<crate::actors::cluster::ClusterMessage>> {
+        let destination: &Destination = &self.driver.state().header()?.request.destination;
+        self.shared.clusters.get(destination)
+    }
+}
+
+impl Drop for OperationState {
+    fn drop(&mut self) {
+        // After a panic nobody calls `post_stop`.
+        self.leave();
+    }
+}
+
+/// The blob a fact refers to.
+fn blob(fact: &Fact) -> Option<Digest> {
+    match fact {
+        Fact::Accepted { targets, .. } => Some(*targets),
+        Fact::Planned { bundle, .. } => Some(*bundle),
+        _ => None,
+    }
+}
+
+/// The line the log keeps about an operation.
+pub(crate) fn summary(state: &State) -> Option<Summary> {
+    let header = state.header()?;
+    let operation = state.operation();
+    let outcome = operation.and_then(|operation| operation.outcome.as_ref());
+    let waves = operation.map_or((0, 0), |operation| {
+        let passed = operation.waves.iter().filter(|times| times.passed_at.is_some()).count();
+        (u32::try_from(passed).unwrap_or(u32::MAX), u32::try_from(operation.waves.len()).unwrap_or(u32::MAX))
+    });
+    let phase = match (outcome, operation.and_then(|operation| operation.termination.as_ref())) {
+        (Some(outcome), _) => outcome.phase,
+        (None, Some(_)) => tidegate_model::OperationPhase::Terminating,
+        (None, None) => tidegate_model::OperationPhase::Running,
+    };
+    Some(Summary {
+        operation: header.operation,
+        application: header.request.application.clone(),
+        destination: header.request.destination.to_string(),
+        phase,
+        paused: header.paused.is_some(),
+        message: state.message(),
+        started_at: header.started_at,
+        finished_at: outcome.map(|outcome| outcome.at),
+        waves,
+    })
+}

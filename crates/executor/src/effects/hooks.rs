@@ -1,0 +1,126 @@
+//! The life of a hook object: make room, create, release, delete, stop.
+
+use tidegate_cluster::{Cluster, ErrorKind};
+use tidegate_lifecycle::operation::{Applied, CallError, Clearing, Stopped};
+use tidegate_model::{DeletePolicy, HealthStatus, Object, OperationPhase, annotations};
+
+use super::resources::delete as delete_object;
+use super::{Errand, call_error, written};
+
+/// The object in the task's place.
+pub(super) async fn find(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Option<Object>, CallError> {
+    let task = errand.task;
+    match cluster.get(&task.gvk, &task.namespace, &task.name).await {
+        Ok(found) => Ok(found),
+        Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::UnknownKind) => Ok(None),
+        Err(error) => Err(call_error(&error)),
+    }
+}
+
+/// Marks a hook as created by this operation and attempt.
+pub(super) fn mark(errand: &Errand<'_>, object: &mut Object) {
+    object.set_annotation(annotations::OPERATION_ID, errand.operation.to_string());
+    object.set_annotation(annotations::HOOK_ATTEMPT, errand.attempt.to_string());
+}
+
+/// Whether the hook was created by this operation and attempt. Since it was not recorded, a crash lies between.
+pub(super) fn is_ours(errand: &Errand<'_>, object: &Object) -> bool {
+    object.annotation(annotations::OPERATION_ID) == Some(errand.operation.to_string().as_str())
+        && object.annotation(annotations::HOOK_ATTEMPT) == Some(errand.attempt.to_string().as_str())
+}
+
+pub(super) fn adopted(errand: &Errand<'_>, object: &Object) -> Applied {
+    let message =
+        format!("{} adopted: this operation created it before it was interrupted", errand.task.key());
+    written(object, message, errand.now)
+}
+
+/// Whether an object may be deleted to make room: it is a hook, or carries the application's tracking id.
+fn is_hook_of_application(errand: &Errand<'_>, object: &Object) -> bool {
+    let tracked = object
+        .annotation(annotations::TRACKING_ID)
+        .and_then(|id| id.split_once(':'))
+        .is_some_and(|(application, _)| application == errand.request.application);
+    let hook = [annotations::HOOK, annotations::HELM_HOOK, annotations::OPERATION_ID];
+    tracked || hook.iter().any(|name| object.annotation(name).is_some())
+}
+
+/// Makes room for a hook.
+pub(super) async fn clear(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Clearing, CallError> {
+    let Some(found) = find(cluster, errand).await? else { return Ok(Clearing::Clear) };
+    if is_ours(errand, &found) && !found.is_deleting() {
+        return Ok(Clearing::Adopted(Box::new(adopted(errand, &found))));
+    }
+    let same_operation =
+        found.annotation(annotations::OPERATION_ID) == Some(errand.operation.to_string().as_str());
+    let policy = errand.task.hook.as_ref().is_some_and(|hook| hook.deletes(DeletePolicy::BeforeHookCreation));
+    if !(policy || same_operation || found.is_deleting()) {
+        return Ok(Clearing::Clear);
+    }
+    if !is_hook_of_application(errand, &found) {
+        return Err(CallError::permanent(format!(
+            "{} is in the cluster, belongs to no application and has the name of a hook of {}; rename the hook or \
+             remove the object",
+            errand.task.key(),
+            errand.request.application
+        )));
+    }
+    remove(cluster, errand, &found).await
+}
+
+/// Takes the finalizer off an older hook and deletes it.
+async fn remove(cluster: &dyn Cluster, errand: &Errand<'_>, found: &Object) -> Result<Clearing, CallError> {
+    let uid = found.uid().to_owned();
+    if found.has_finalizer(annotations::HOOK_FINALIZER) {
+        release(cluster, errand, &uid).await?;
+    }
+    let gone = delete_object(cluster, errand, &uid, found.is_deleting()).await?;
+    Ok(if gone { Clearing::Clear } else { Clearing::Deleting { uid } })
+}
+
+/// Takes the hook finalizer off. An object that is gone needs nothing.
+pub(super) async fn release(cluster: &dyn Cluster, errand: &Errand<'_>, uid: &str) -> Result<(), CallError> {
+    let (task, finalizer) = (errand.task, annotations::HOOK_FINALIZER);
+    match cluster.remove_finalizer(&task.key(), &task.gvk, uid, finalizer, Some(errand.operation)).await {
+        Ok(()) => Ok(()),
+        Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::UnknownKind) => Ok(()),
+        Err(error) => Err(call_error(&error)),
+    }
+}
+
+/// Deletes a hook by its policy.
+pub(super) async fn delete(cluster: &dyn Cluster, errand: &Errand<'_>, uid: &str) -> Result<(), CallError> {
+    let Some(found) = find(cluster, errand).await?.filter(|found| found.uid() == uid) else { return Ok(()) };
+    remove(cluster, errand, &found).await.map(|_| ())
+}
+
+/// Ends a hook: how it stands is read once more, and it is deleted if it is still at work (spec: terminate).
+pub(super) async fn stop(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Stopped, CallError> {
+    let absent =
+        || Stopped { phase: OperationPhase::Succeeded, message: "Terminated".to_owned(), gone: true };
+    let Some(found) = find(cluster, errand).await?.filter(|found| is_ours(errand, found)) else {
+        return Ok(absent());
+    };
+    let (phase, message) = match tidegate_health::assess(&found) {
+        None => (OperationPhase::Succeeded, String::new()),
+        Some(Err(error)) => (OperationPhase::Error, format!("Failed to get hook health: {error}")),
+        Some(Ok(health)) => (phase_of(health.status), health.message),
+    };
+    let policy = errand.task.hook.as_ref().is_some_and(|hook| hook.deletes(DeletePolicy::HookFailed));
+    let gone = if matches!(phase, OperationPhase::Running | OperationPhase::Error) || policy {
+        remove(cluster, errand, &found).await?;
+        true
+    } else {
+        release(cluster, errand, found.uid()).await?;
+        false
+    };
+    Ok(Stopped { phase, message, gone })
+}
+
+fn phase_of(status: HealthStatus) -> OperationPhase {
+    match status {
+        HealthStatus::Healthy | HealthStatus::Missing => OperationPhase::Succeeded,
+        HealthStatus::Degraded | HealthStatus::Unknown => OperationPhase::Failed,
+        HealthStatus::Progressing | HealthStatus::Suspended => OperationPhase::Running,
+    }
+}

@@ -1,0 +1,94 @@
+//! What a command means on a cluster: the calls, and what their answers mean.
+//!
+//! Free of actors and timers, so the simulator carries commands out through the same code. Every function may run
+//! twice for the same command (a crash between doing and recording) and then changes nothing the second time.
+
+mod hooks;
+mod planning;
+mod resources;
+
+use tidegate_cluster::{Cluster, ClusterError, ErrorKind, Propagation};
+use tidegate_lifecycle::operation::{Answer, Applied, CallError, TaskCommand};
+use tidegate_model::{Object, OperationId, SyncRequest, Task, Timestamp};
+
+pub use planning::{Targets, plan};
+
+/// Everything an effect may look at besides the cluster.
+pub struct Errand<'a> {
+    /// The operation.
+    pub operation: OperationId,
+    /// What was asked.
+    pub request: &'a SyncRequest,
+    /// The attempt the command is for.
+    pub attempt: u32,
+    /// The task.
+    pub task: &'a Task,
+    /// Its manifest, for commands that write one.
+    pub manifest: Option<&'a Object>,
+    /// The command may have been carried out before: look first.
+    pub again: bool,
+    /// The time, for observations.
+    pub now: Timestamp,
+}
+
+/// Carries out a command about one task, except [`TaskCommand::RunHook`], which is for a runner and not for a cluster.
+pub async fn carry_out(cluster: &dyn Cluster, errand: &Errand<'_>, command: &TaskCommand) -> Answer {
+    match command {
+        TaskCommand::Check => Answer::Checked(resources::check(cluster, errand).await),
+        TaskCommand::Prune { uid } => Answer::Pruned(resources::prune(cluster, errand, uid).await),
+        TaskCommand::ClearHook => Answer::Cleared(hooks::clear(cluster, errand).await),
+        TaskCommand::Apply => Answer::Applied(resources::apply(cluster, errand).await.map(Box::new)),
+        TaskCommand::ReleaseHook { uid } => Answer::Released(hooks::release(cluster, errand, uid).await),
+        TaskCommand::DeleteHook { uid } => Answer::Deleted(hooks::delete(cluster, errand, uid).await),
+        TaskCommand::StopHook => Answer::Stopped(hooks::stop(cluster, errand).await),
+        TaskCommand::RunHook { runner } => {
+            Answer::Ran { success: false, message: format!("hook runner {runner} is not a cluster") }
+        }
+    }
+}
+
+/// The answer of a command that could not even be tried, so that the machine tries again.
+pub fn failed(command: &TaskCommand, error: CallError) -> Answer {
+    match command {
+        TaskCommand::Check => Answer::Checked(Err(error)),
+        TaskCommand::Prune { .. } => Answer::Pruned(Err(error)),
+        TaskCommand::ClearHook => Answer::Cleared(Err(error)),
+        TaskCommand::Apply => Answer::Applied(Err(error)),
+        TaskCommand::ReleaseHook { .. } => Answer::Released(Err(error)),
+        TaskCommand::DeleteHook { .. } => Answer::Deleted(Err(error)),
+        TaskCommand::StopHook => Answer::Stopped(Err(error)),
+        TaskCommand::RunHook { .. } => Answer::Ran { success: false, message: error.message },
+    }
+}
+
+/// What a failed call means for the machine. A conflict is a race, and races pass.
+pub(crate) fn call_error(error: &ClusterError) -> CallError {
+    let retry_after = match error.kind {
+        ErrorKind::TooManyRequests { retry_after } => retry_after,
+        _ => None,
+    };
+    let transient = error.kind.is_transient() || error.kind == ErrorKind::Conflict;
+    CallError { transient, retry_after, message: error.message.clone() }
+}
+
+/// What a written object tells the machine.
+pub(crate) fn written(object: &Object, message: String, now: Timestamp) -> Applied {
+    Applied {
+        uid: object.uid().to_owned(),
+        resource_version: object.resource_version().to_owned(),
+        generation: object.generation(),
+        message,
+        observed: tidegate_health::observe(object, now).seen,
+    }
+}
+
+/// What happens to the objects a deleted object owns (`PrunePropagationPolicy`).
+pub(crate) fn propagation(request: &SyncRequest) -> Propagation {
+    if request.options.has("PrunePropagationPolicy=background") {
+        Propagation::Background
+    } else if request.options.has("PrunePropagationPolicy=orphan") {
+        Propagation::Orphan
+    } else {
+        Propagation::Foreground
+    }
+}

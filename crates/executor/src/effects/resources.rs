@@ -1,0 +1,129 @@
+//! Dry runs, applies and prunes.
+
+use tidegate_cluster::{ApplyRequest, Cluster, DeleteRequest, Deleted, ErrorKind, WriteMode};
+use tidegate_lifecycle::operation::{Applied, CallError};
+use tidegate_model::{Action, Object, Task};
+
+use super::{Errand, call_error, hooks, propagation, written};
+
+fn mode(errand: &Errand<'_>) -> WriteMode {
+    let Task { action, options, .. } = errand.task;
+    if *action == Action::Replace {
+        return WriteMode::Replace { recreate: options.force };
+    }
+    // Server-side apply always takes over: what is in the manifests is meant.
+    if options.server_side { WriteMode::Apply { force: true } } else { WriteMode::ClientSideApply }
+}
+
+fn request(errand: &Errand<'_>, object: Object, dry_run: bool) -> ApplyRequest {
+    ApplyRequest {
+        object,
+        mode: mode(errand),
+        validate: errand.task.options.validate,
+        dry_run,
+        operation: Some(errand.operation),
+    }
+}
+
+fn manifest(errand: &Errand<'_>) -> Result<Object, CallError> {
+    errand.manifest.cloned().ok_or_else(|| {
+        CallError::permanent(format!(
+            "the manifest of {} is not in the operation's bundle",
+            errand.task.key()
+        ))
+    })
+}
+
+/// The server's opinion of a manifest. Writes nothing.
+pub(super) async fn check(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<String, CallError> {
+    let mut object = manifest(errand)?;
+    let is_old_hook = errand.task.is_hook() && errand.task.live.is_some();
+    if is_old_hook {
+        // The older object is deleted before the hook is created, so its immutable fields do not matter.
+        object.set_name(format!("{}-tidegate-check", errand.task.name.chars().take(200).collect::<String>()));
+    }
+    match cluster.apply(request(errand, object, true)).await {
+        Ok(applied) => Ok(applied.message),
+        // Its kind or namespace comes with this very wave: the apply itself will tell.
+        Err(error)
+            if errand.task.options.dry_run_at_wave
+                && matches!(error.kind, ErrorKind::UnknownKind | ErrorKind::NamespaceMissing) =>
+        {
+            Ok(String::new())
+        }
+        Err(error) => Err(call_error(&error)),
+    }
+}
+
+/// Applies a manifest. A hook carries our mark, and one that carries it already is taken over.
+pub(super) async fn apply(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Applied, CallError> {
+    let mut object = manifest(errand)?;
+    if errand.task.is_hook() {
+        if errand.again
+            && let Some(found) = hooks::find(cluster, errand).await?
+            && hooks::is_ours(errand, &found)
+        {
+            return Ok(hooks::adopted(errand, &found));
+        }
+        hooks::mark(errand, &mut object);
+    }
+    match cluster.apply(request(errand, object, false)).await {
+        Ok(applied) => Ok(written(&applied.object, applied.message, errand.now)),
+        Err(error) => {
+            let mut failure = call_error(&error);
+            // The kind was just defined by this operation; the server needs a moment to serve it.
+            failure.transient |= error.kind == ErrorKind::UnknownKind && errand.task.options.dry_run_at_wave;
+            Err(failure)
+        }
+    }
+}
+
+/// Deletes the object with this UID. `Ok(true)`: it is gone, or another object has its name.
+pub(super) async fn prune(cluster: &dyn Cluster, errand: &Errand<'_>, uid: &str) -> Result<bool, CallError> {
+    delete(cluster, errand, uid, errand.again).await
+}
+
+/// Deletes the object with this UID unless its deletion has begun already.
+pub(super) async fn delete(
+    cluster: &dyn Cluster,
+    errand: &Errand<'_>,
+    uid: &str,
+    look_first: bool,
+) -> Result<bool, CallError> {
+    if look_first && let Some(settled) = deletion_state(cluster, errand, uid).await? {
+        return Ok(settled);
+    }
+    let request = DeleteRequest {
+        gvk: errand.task.gvk.clone(),
+        namespace: errand.task.namespace.clone(),
+        name: errand.task.name.clone(),
+        uid: uid.to_owned(),
+        propagation: propagation(errand.request),
+        dry_run: false,
+        operation: Some(errand.operation),
+    };
+    match cluster.delete(request).await {
+        Ok(Deleted::Gone) => Ok(true),
+        Ok(Deleted::Deleting) => Ok(false),
+        Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::UnknownKind) => Ok(true),
+        Err(error) if error.kind == ErrorKind::Conflict => {
+            // Another UID means done; anything else is a race that passes.
+            deletion_state(cluster, errand, uid).await?.ok_or_else(|| call_error(&error))
+        }
+        Err(error) => Err(call_error(&error)),
+    }
+}
+
+/// `Some(true)`: gone; `Some(false)`: on its way out; `None`: still there.
+async fn deletion_state(
+    cluster: &dyn Cluster,
+    errand: &Errand<'_>,
+    uid: &str,
+) -> Result<Option<bool>, CallError> {
+    Ok(match hooks::find(cluster, errand).await? {
+        None => Some(true),
+        Some(object) if object.uid() != uid => Some(true),
+        Some(object) if object.is_deleting() => Some(false),
+        Some(_) => None,
+    })
+}

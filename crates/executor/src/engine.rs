@@ -1,0 +1,346 @@
+//! The engine: everything another program needs to run operations.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorRef, RpcReplyPort};
+use tidegate_cluster::Cluster;
+use tidegate_lifecycle::operation::{Explanation, Fact, Input, OperationView, explain, view};
+use tidegate_lifecycle::{Driver, operation::Illegal};
+use tidegate_model::{Destination, OperationId, SyncRequest};
+use tidegate_oplog::{LogError, Summary};
+use tokio::sync::{broadcast, oneshot};
+
+use crate::actors::cluster::{ClusterActor, ClusterArguments};
+use crate::actors::log::{Log, LogActor};
+use crate::actors::operation::Inspection;
+use crate::actors::supervisor::{Supervisor, SupervisorMessage};
+use crate::clock::{Clock, IdSource, SystemClock, random_ids};
+use crate::effects::Targets;
+use crate::extend::{Event, Extensions, GateQuestion, HealthQuestion, HookRun};
+use crate::shared::{Shared, blocking};
+
+/// How many calls to one cluster may be on their way at once, unless the builder says otherwise.
+pub const IN_FLIGHT: usize = 32;
+/// Events a slow listener may be behind before it loses the oldest.
+const EVENTS_KEPT: usize = 4096;
+/// How long an orderly shutdown waits for calls on their way. What is not recorded by then is found again on resume.
+const SHUTDOWN_WITHIN: Duration = Duration::from_secs(10);
+
+/// Why the engine could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The application has an open operation.
+    #[error(
+        "application {application} has an operation that is not over: {open}; resume it with `tidegate resume {open}` or end it with `tidegate ops terminate {open}`"
+    )]
+    Busy {
+        /// The application.
+        application: String,
+        /// Its open operation.
+        open: OperationId,
+    },
+    /// There is no such operation in the log.
+    #[error(
+        "there is no operation {operation} in this state directory; `tidegate ops list` shows those there are"
+    )]
+    Unknown {
+        /// What was asked for.
+        operation: OperationId,
+    },
+    /// The operation is not being worked on by this engine.
+    #[error("operation {operation} is not at work; resume it with `tidegate resume {operation}`")]
+    NotRunning {
+        /// What was asked for.
+        operation: OperationId,
+    },
+    /// The operation is over.
+    #[error("operation {operation} is over: {message}")]
+    AlreadyFinished {
+        /// Which.
+        operation: OperationId,
+        /// Its final message.
+        message: String,
+    },
+    /// The operation's state does not allow it.
+    #[error("operation {operation}: {reason}")]
+    Refused {
+        /// Which.
+        operation: OperationId,
+        /// Why.
+        reason: String,
+    },
+    /// The operation's actor could not start.
+    #[error("operation {operation} cannot go on: {reason}")]
+    Start {
+        /// Which.
+        operation: OperationId,
+        /// Why.
+        reason: String,
+    },
+    /// Two extensions of a kind have the same name.
+    #[error("two {kind}s are named {name}; names must differ")]
+    NameTaken {
+        /// Gate, hook runner or health judge.
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// The log refused a batch; nothing is done any more.
+    #[error(
+        "the operation log failed: {reason}; mend the cause and start again, everything recorded is kept"
+    )]
+    LogFailed {
+        /// What it said.
+        reason: String,
+    },
+    /// The log could not be read or written.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The log of an operation does not make sense.
+    #[error(transparent)]
+    Damaged(#[from] Illegal),
+    /// The manifests could not be kept.
+    #[error("{reason}")]
+    Manifests {
+        /// Why.
+        reason: String,
+    },
+    /// The engine is going down.
+    #[error("the engine is shutting down; the operation can be resumed")]
+    ShuttingDown,
+    /// An actor of the engine is not there any more.
+    #[error("the engine has stopped; start it again and resume")]
+    Stopped,
+}
+
+/// Puts an engine together.
+pub struct EngineBuilder {
+    log: Log,
+    clusters: BTreeMap<Destination, Arc<dyn Cluster>>,
+    clock: Arc<dyn Clock>,
+    ids: IdSource,
+    extensions: Extensions,
+    in_flight: usize,
+    name_taken: Option<EngineError>,
+}
+
+/// Registers an extension, and remembers the first name given twice.
+fn register<T>(
+    map: &mut BTreeMap<String, ActorRef<T>>,
+    taken: &mut Option<EngineError>,
+    kind: &'static str,
+    name: String,
+    actor: ActorRef<T>,
+) {
+    if map.insert(name.clone(), actor).is_some() {
+        taken.get_or_insert(EngineError::NameTaken { kind, name });
+    }
+}
+
+impl EngineBuilder {
+    /// A cluster operations may work on.
+    #[must_use]
+    pub fn cluster(mut self, destination: Destination, cluster: Arc<dyn Cluster>) -> Self {
+        self.clusters.insert(destination, cluster);
+        self
+    }
+
+    /// Another clock than the machine's, for tests.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Another source of ids than random UUIDv7, for tests.
+    #[must_use]
+    pub fn ids(mut self, ids: IdSource) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// How many calls to one cluster may be on their way at once; [`IN_FLIGHT`] if not said.
+    #[must_use]
+    pub fn in_flight(mut self, calls: usize) -> Self {
+        self.in_flight = calls;
+        self
+    }
+
+    /// A gate that `tidegate.dev/gate: <name>` names.
+    #[must_use]
+    pub fn gate(mut self, name: impl Into<String>, gate: ActorRef<GateQuestion>) -> Self {
+        register(&mut self.extensions.gates, &mut self.name_taken, "gate", name.into(), gate);
+        self
+    }
+
+    /// A hook runner that `tidegate.dev/hook-runner: <name>` names.
+    #[must_use]
+    pub fn hook_runner(mut self, name: impl Into<String>, runner: ActorRef<HookRun>) -> Self {
+        register(&mut self.extensions.runners, &mut self.name_taken, "hook runner", name.into(), runner);
+        self
+    }
+
+    /// A health judge that `tidegate.dev/health-judge: <name>` names.
+    #[must_use]
+    pub fn health_judge(mut self, name: impl Into<String>, judge: ActorRef<HealthQuestion>) -> Self {
+        register(&mut self.extensions.judges, &mut self.name_taken, "health judge", name.into(), judge);
+        self
+    }
+
+    /// A notifier: it gets every event.
+    #[must_use]
+    pub fn notifier(mut self, notifier: ActorRef<Event>) -> Self {
+        self.extensions.notifiers.push(notifier);
+        self
+    }
+
+    /// Starts the actors.
+    pub async fn start(self) -> Result<Engine, EngineError> {
+        if let Some(error) = self.name_taken {
+            return Err(error);
+        }
+        let stopped = |_| EngineError::Stopped;
+        let (log_actor, _) = Actor::spawn(None, LogActor, Arc::clone(&self.log)).await.map_err(stopped)?;
+        let extensions = Arc::new(self.extensions);
+        let mut clusters = BTreeMap::new();
+        for (destination, cluster) in self.clusters {
+            let arguments = ClusterArguments {
+                cluster,
+                clock: Arc::clone(&self.clock),
+                extensions: Arc::clone(&extensions),
+                in_flight: self.in_flight,
+            };
+            let (actor, _) = Actor::spawn(None, ClusterActor, arguments).await.map_err(stopped)?;
+            clusters.insert(destination, actor);
+        }
+        let (events, _) = broadcast::channel(EVENTS_KEPT);
+        let shared =
+            Arc::new(Shared { log: self.log, log_actor, clusters, clock: self.clock, extensions, events });
+        let (supervisor, _) = Actor::spawn(None, Supervisor, Arc::clone(&shared)).await.map_err(stopped)?;
+        Ok(Engine { shared, supervisor, ids: self.ids })
+    }
+}
+
+/// Runs operations. Cheap to clone; all clones are one engine.
+#[derive(Clone)]
+pub struct Engine {
+    shared: Arc<Shared>,
+    supervisor: ActorRef<SupervisorMessage>,
+    ids: IdSource,
+}
+
+impl Engine {
+    /// Begins to put an engine together around a log.
+    pub fn builder(log: Log) -> EngineBuilder {
+        EngineBuilder {
+            log,
+            clusters: BTreeMap::new(),
+            clock: Arc::new(SystemClock),
+            ids: random_ids(),
+            extensions: Extensions::default(),
+            in_flight: IN_FLIGHT,
+            name_taken: None,
+        }
+    }
+
+    async fn ask<T: Send + 'static>(
+        &self,
+        message: impl FnOnce(RpcReplyPort<Result<T, EngineError>>) -> SupervisorMessage,
+    ) -> Result<T, EngineError> {
+        let (send, receive) = oneshot::channel();
+        self.supervisor.send_message(message(send.into())).map_err(|_| EngineError::Stopped)?;
+        receive.await.map_err(|_| EngineError::Stopped)?
+    }
+
+    /// Begins an operation. When this returns, it is on its way to the log; [`Engine::wait`] tells how it ended.
+    pub async fn submit(&self, request: SyncRequest, targets: Targets) -> Result<OperationId, EngineError> {
+        let operation = (self.ids)(self.shared.clock.now());
+        let targets = crate::actors::operation::keep(&self.shared.log, &targets)
+            .await
+            .map_err(|error| EngineError::Manifests { reason: error.message })?;
+        let request = Box::new(request);
+        self.ask(|reply| SupervisorMessage::Submit { operation, request, targets, reply }).await?;
+        Ok(operation)
+    }
+
+    /// Goes on with an operation that is not over. One that is at work already goes on undisturbed.
+    pub async fn resume(&self, operation: OperationId) -> Result<(), EngineError> {
+        self.ask(|reply| SupervisorMessage::Resume { operation, reply }).await
+    }
+
+    /// Waits until an operation at work is over.
+    pub async fn wait(&self, operation: OperationId) -> Result<OperationView, EngineError> {
+        self.ask(|reply| SupervisorMessage::Wait { operation, reply }).await
+    }
+
+    async fn person(&self, operation: OperationId, input: Input) -> Result<(), EngineError> {
+        self.ask(|reply| SupervisorMessage::Person { operation, input, reply }).await
+    }
+
+    /// Ends an operation at work. Returns when the wish is durable.
+    pub async fn terminate(&self, operation: OperationId, by: &str) -> Result<(), EngineError> {
+        self.person(operation, Input::Terminate { by: by.to_owned() }).await
+    }
+
+    /// Holds an operation at work at its next safe point. Returns when the wish is durable.
+    pub async fn pause(&self, operation: OperationId, by: &str, reason: &str) -> Result<(), EngineError> {
+        self.person(operation, Input::Pause { by: by.to_owned(), reason: reason.to_owned() }).await
+    }
+
+    /// Lets a held operation go on. Returns when the wish is durable.
+    pub async fn unpause(&self, operation: OperationId, by: &str) -> Result<(), EngineError> {
+        self.person(operation, Input::Unpause { by: by.to_owned() }).await
+    }
+
+    /// Approves the prunes of an operation that wait for confirmation. Returns when the wish is durable.
+    pub async fn confirm_prune(&self, operation: OperationId, by: &str) -> Result<(), EngineError> {
+        self.person(operation, Input::ConfirmPrune { by: by.to_owned() }).await
+    }
+
+    /// How an operation stands, at work or not.
+    pub async fn inspect(&self, operation: OperationId) -> Result<(OperationView, Explanation), EngineError> {
+        match self.ask(|reply| SupervisorMessage::Inspect { operation, reply }).await {
+            Ok(Inspection { view, explanation }) => Ok((view, explanation)),
+            Err(EngineError::NotRunning { .. }) => self.read(operation).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How an operation stands according to the log.
+    async fn read(&self, operation: OperationId) -> Result<(OperationView, Explanation), EngineError> {
+        let loaded = blocking(&self.shared.log, move |log| log.load(operation)).await?;
+        let driver = Driver::recover(loaded.snapshot, loaded.facts)?;
+        let view = view(driver.state()).ok_or(EngineError::Unknown { operation })?;
+        Ok((view, explain(driver.state(), self.shared.clock.now())))
+    }
+
+    /// Summaries of all operations, oldest first.
+    pub async fn list(&self) -> Result<Vec<Summary>, EngineError> {
+        Ok(blocking(&self.shared.log, |log| log.summaries()).await?)
+    }
+
+    /// All facts of an operation.
+    pub async fn facts(&self, operation: OperationId) -> Result<Vec<Fact>, EngineError> {
+        Ok(blocking(&self.shared.log, move |log| log.facts(operation)).await?)
+    }
+
+    /// Events from now on. A listener that is too slow loses the oldest.
+    pub fn events(&self) -> broadcast::Receiver<Event> {
+        self.shared.events.subscribe()
+    }
+
+    /// Stops in order: no new command is begun, what is on its way is recorded. Everything can be resumed.
+    pub async fn shutdown(&self) {
+        let stopping = self.ask(|reply| SupervisorMessage::Shutdown { reply });
+        if tokio::time::timeout(SHUTDOWN_WITHIN, stopping).await.is_err() {
+            tracing::warn!("calls to the cluster did not end in time; they are looked at again on resume");
+        }
+        self.supervisor.stop(None);
+        self.shared.log_actor.stop(None);
+        for cluster in self.shared.clusters.values() {
+            cluster.stop(None);
+        }
+    }
+}

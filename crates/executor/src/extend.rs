@@ -1,0 +1,210 @@
+//! The extension API: gates, hook runners, health judges and notifiers are ractor actors of your own.
+//!
+//! Spawn the actor, then register it by name with [`EngineBuilder`](crate::EngineBuilder); annotations name it:
+//!
+//! | actor | message it gets | named by |
+//! | --- | --- | --- |
+//! | gate | [`GateQuestion`] | `tidegate.dev/gate: <name>` on any resource of the wave |
+//! | hook runner | [`HookRun`] | `tidegate.dev/hook-runner: <name>` on the hook |
+//! | health judge | [`HealthQuestion`] | `tidegate.dev/health-judge: <name>` on the resource |
+//! | notifier | [`Event`] | gets every event |
+//!
+//! An extension that is not registered, panics or does not answer in time never opens anything by accident and never
+//! takes an operation down: a gate is then *closed because …*, a health judge *Progressing because …*, a hook runner's
+//! hook *Failed because …*.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ractor::{ActorRef, RpcReplyPort};
+use tidegate_lifecycle::operation::Verdict;
+use tidegate_model::{
+    Health, HealthStatus, Object, ObjectKey, OperationId, OperationPhase, Phase, Timestamp,
+};
+
+/// How long a gate or a health judge may take to answer.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// When a gate that gave no usable answer is asked again.
+pub(crate) const ASK_AGAIN_AFTER: Duration = Duration::from_secs(5);
+
+/// May this wave begin?
+#[derive(Debug)]
+pub struct GateQuestion {
+    /// The operation that asks.
+    pub operation: OperationId,
+    /// Its application.
+    pub application: String,
+    /// Phase of the wave.
+    pub phase: Phase,
+    /// Wave inside the phase.
+    pub wave: i64,
+    /// What the wave holds.
+    pub objects: Vec<ObjectKey>,
+    /// The answer goes here: open, or closed because.
+    pub reply: RpcReplyPort<Verdict>,
+}
+
+/// Carry out this hook.
+///
+/// It may come twice for the same operation, hook and attempt, when the engine was killed in between: do the work
+/// once, by these three.
+#[derive(Debug)]
+pub struct HookRun {
+    /// The operation.
+    pub operation: OperationId,
+    /// Its application.
+    pub application: String,
+    /// Which attempt of the operation, from 1.
+    pub attempt: u32,
+    /// The hook's manifest.
+    pub manifest: Object,
+    /// How it ended goes here. There is no time limit but the hook's own.
+    pub reply: RpcReplyPort<HookEnd>,
+}
+
+/// How the work of a hook ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HookEnd {
+    /// Done; with a word about it.
+    Succeeded(String),
+    /// Failed; with the reason.
+    Failed(String),
+}
+
+/// How well does this object do?
+#[derive(Debug)]
+pub struct HealthQuestion {
+    /// The object as it is in the cluster.
+    pub object: Object,
+    /// The answer goes here.
+    pub reply: RpcReplyPort<Health>,
+}
+
+/// Something that happened, after it is durable. At-least-once: after a crash the last ones may come again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// The operation.
+    pub operation: OperationId,
+    /// Its application.
+    pub application: String,
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub what: EventKind,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventKind {
+    /// The operation exists.
+    Accepted,
+    /// The operation has gone to another stage.
+    Moved {
+        /// Such as `Wave 2 Applying`.
+        stage: String,
+    },
+    /// A task has ended.
+    Task {
+        /// Its object.
+        object: ObjectKey,
+        /// How.
+        phase: OperationPhase,
+        /// In words.
+        message: String,
+    },
+    /// An attempt has failed.
+    AttemptFailed {
+        /// Why.
+        message: String,
+    },
+    /// A person holds the operation, or lets it go on.
+    Paused {
+        /// Who.
+        by: String,
+        /// Held, or let go.
+        held: bool,
+    },
+    /// The operation is over.
+    Finished {
+        /// How.
+        phase: OperationPhase,
+        /// The final message.
+        message: String,
+    },
+}
+
+/// The registered extensions, by name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Extensions {
+    pub gates: BTreeMap<String, ActorRef<GateQuestion>>,
+    pub runners: BTreeMap<String, ActorRef<HookRun>>,
+    pub judges: BTreeMap<String, ActorRef<HealthQuestion>>,
+    pub notifiers: Vec<ActorRef<Event>>,
+}
+
+impl Extensions {
+    /// Asks a gate. Whatever goes wrong, the answer is "closed because".
+    pub async fn ask_gate(
+        &self,
+        name: &str,
+        question: impl FnOnce(RpcReplyPort<Verdict>) -> GateQuestion,
+    ) -> Verdict {
+        let closed = |reason| Verdict::Closed { reason, ask_again_after: ASK_AGAIN_AFTER };
+        let Some(gate) = self.gates.get(name) else {
+            return closed(format!("no gate named {name} is registered with this engine"));
+        };
+        match ask(gate, question).await {
+            Ok(verdict) => verdict,
+            Err(problem) => closed(format!("gate {name} {problem}")),
+        }
+    }
+
+    /// Asks a health judge. Whatever goes wrong, the answer is "Progressing because".
+    pub async fn ask_judge(&self, name: &str, object: Object) -> Health {
+        let progressing = |reason| Health::new(HealthStatus::Progressing, reason);
+        let Some(judge) = self.judges.get(name) else {
+            return progressing(format!("no health judge named {name} is registered with this engine"));
+        };
+        match ask(judge, |reply| HealthQuestion { object, reply }).await {
+            Ok(health) => health,
+            Err(problem) => progressing(format!("health judge {name} {problem}")),
+        }
+    }
+
+    /// Hands a hook to a runner and waits for its end.
+    pub async fn run_hook(&self, name: &str, run: impl FnOnce(RpcReplyPort<HookEnd>) -> HookRun) -> HookEnd {
+        let Some(runner) = self.runners.get(name) else {
+            return HookEnd::Failed(format!("no hook runner named {name} is registered with this engine"));
+        };
+        let (send, receive) = tokio::sync::oneshot::channel();
+        if runner.send_message(run(send.into())).is_err() {
+            return HookEnd::Failed(format!("hook runner {name} is not running"));
+        }
+        receive
+            .await
+            .unwrap_or_else(|_| HookEnd::Failed(format!("hook runner {name} ended without an answer")))
+    }
+
+    /// Tells the notifiers. One that is gone is passed over.
+    pub fn notify(&self, event: &Event) {
+        for notifier in &self.notifiers {
+            let _ = notifier.send_message(event.clone());
+        }
+    }
+}
+
+/// Asks an actor and waits a limited time for its answer.
+async fn ask<Q, A>(actor: &ActorRef<Q>, question: impl FnOnce(RpcReplyPort<A>) -> Q) -> Result<A, String>
+where
+    Q: ractor::Message,
+{
+    let (send, receive) = tokio::sync::oneshot::channel();
+    if actor.send_message(question(send.into())).is_err() {
+        return Err("is not running".to_owned());
+    }
+    match tokio::time::timeout(ANSWER_WITHIN, receive).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(_)) => Err("ended without an answer".to_owned()),
+        Err(_) => Err(format!("did not answer within {} s", ANSWER_WITHIN.as_secs())),
+    }
+}

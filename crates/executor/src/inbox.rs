@@ -1,0 +1,65 @@
+//! Where input for one operation gathers.
+//!
+//! Mailboxes of actors have no bound and take one message at a time. An inbox keeps one wake-up message in the mailbox
+//! at most, however much arrives, and the actor takes everything there is at once. What an operation can have waiting
+//! is bounded by its commands on the way and the objects it watches.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidegate_lifecycle::operation::Input;
+
+/// One thing that arrived.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    /// Input for the machine, with the key of the command it answers, if it answers one.
+    Input { input: Input, answers: Option<Errand> },
+    /// The batch on its way was written, or not.
+    Persisted(Result<(), String>),
+}
+
+/// What a command on its way is about; one command per subject at a time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Errand {
+    /// Planning.
+    Plan,
+    /// A task.
+    Task(tidegate_model::TaskId),
+    /// A gate.
+    Gate(String),
+}
+
+/// The sending and the receiving side.
+#[derive(Clone)]
+pub(crate) struct Inbox {
+    arrivals: Arc<Mutex<Vec<Arrival>>>,
+    wake: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Inbox {
+    /// An inbox that calls `wake` when something arrives in it while it is empty.
+    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { arrivals: Arc::default(), wake: Arc::new(wake) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arrival>> {
+        // A panic while pushing leaves the list as it was.
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts something in.
+    pub fn push(&self, arrival: Arrival) {
+        let was_empty = {
+            let mut arrivals = self.lock();
+            arrivals.push(arrival);
+            arrivals.len() == 1
+        };
+        if was_empty {
+            (self.wake)();
+        }
+    }
+
+    /// Takes everything out.
+    pub fn take(&self) -> Vec<Arrival> {
+        std::mem::take(&mut *self.lock())
+    }
+}

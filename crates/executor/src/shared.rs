@@ -1,0 +1,36 @@
+//! What all actors of one engine share.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ractor::ActorRef;
+use tidegate_model::Destination;
+use tokio::sync::broadcast;
+
+use crate::actors::cluster::ClusterMessage;
+use crate::actors::log::{Log, LogMessage};
+use crate::clock::Clock;
+use crate::extend::{Event, Extensions};
+
+/// What all actors of one engine share.
+pub(crate) struct Shared {
+    pub log: Log,
+    pub log_actor: ActorRef<LogMessage>,
+    pub clusters: BTreeMap<Destination, ActorRef<ClusterMessage>>,
+    pub clock: Arc<dyn Clock>,
+    pub extensions: Arc<Extensions>,
+    pub events: broadcast::Sender<Event>,
+}
+
+/// Calls the log on a thread for blocking work.
+pub(crate) async fn blocking<T: Send + 'static>(
+    log: &Log,
+    call: impl FnOnce(&Log) -> Result<T, tidegate_oplog::LogError> + Send + 'static,
+) -> Result<T, tidegate_oplog::LogError> {
+    let log = Arc::clone(log);
+    match tokio::task::spawn_blocking(move || call(&log)).await {
+        Ok(result) => result,
+        // A panic in the log, or the runtime is going down: in both cases nothing more can be trusted to it.
+        Err(_) => Err(tidegate_oplog::LogError::Poisoned),
+    }
+}
