@@ -1,1 +1,50 @@
 //! Pure planning: from manifests and live objects to an ordered [`Plan`](tidegate_model::Plan).
+//!
+//! ```text
+//! files ──▶ manifests::parse ──▶ targets ─┐
+//!                                         ├─▶ plan ──▶ Planned { plan, manifests, left_out }
+//! cluster ─▶ discovery, live objects ─────┘
+//! ```
+//!
+//! No clock, no I/O, no async, no randomness: time and cluster facts come in as arguments, and the same input gives the
+//! same plan. Planning never fails; what is surprising in the input is a finding with a stable code.
+//!
+//! The modules are named after the questions they answer:
+//!
+//! | module | question |
+//! |---|---|
+//! | [`manifests`] | what does a file hold, on which line, and what is wrong with it? |
+//! | `targets` | which objects are wanted, under which key? |
+//! | `hooks` | is an object a hook, in which phases, deleted when, called what? |
+//! | `waves` | which wave is an object in? |
+//! | `options` | which sync options hold for it? |
+//! | `requests` | what do its `tidegate.dev/*` annotations ask for? |
+//! | `kinds`, `availability` | what does the cluster serve, what comes with the operation? |
+//! | `tracking`, `pairing` | which live object belongs to which application and target? |
+//! | `diff` | does the live object already say what the target says? |
+//! | `resources`, `namespace`, `prune` | what is done to each object? |
+//! | `order` | what comes before what? |
+//! | `plan` | all of it together |
+
+mod availability;
+mod diff;
+mod draft;
+mod findings;
+mod hooks;
+mod kinds;
+pub mod manifests;
+mod namespace;
+mod options;
+mod order;
+mod pairing;
+mod plan;
+mod prune;
+mod requests;
+mod resources;
+mod targets;
+mod text;
+mod tracking;
+mod waves;
+
+pub use manifests::{Limits, ManifestError, Origin, Target};
+pub use plan::{LeftOut, PlanInput, Planned, named_objects, plan};

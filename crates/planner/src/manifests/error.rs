@@ -1,0 +1,130 @@
+use std::fmt;
+
+use tidegate_model::InvalidObject;
+
+use crate::text::escape;
+
+/// What is wrong with a manifest file, and where.
+///
+/// Prints as `shop/api.yaml:12: Deployment shop/api: metadata.name is missing; …`. Whatever comes from the file is
+/// escaped, so the text may go to a terminal.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct ManifestError {
+    /// The file, as the caller named it.
+    pub file: String,
+    /// Line of the cause, from 1.
+    pub line: u64,
+    /// The object, where it is known: `Deployment shop/api`.
+    pub object: Option<String>,
+    /// What is wrong.
+    pub cause: ManifestCause,
+}
+
+impl fmt::Display for ManifestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: ", escape(&self.file), self.line)?;
+        if let Some(object) = &self.object {
+            write!(f, "{}: ", escape(object))?;
+        }
+        f.write_str(&escape(&self.cause.to_string()))
+    }
+}
+
+/// The ways in which a manifest can be wrong. Each says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestCause {
+    /// The file has more bytes than allowed.
+    #[error(
+        "the file has {bytes} bytes, more than the {limit} allowed; split it, or leave out what is not a manifest"
+    )]
+    TooLarge {
+        /// Size of the file.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The file is text in another encoding.
+    #[error("the file is {encoding}; save it as UTF-8")]
+    Encoding {
+        /// Which encoding it seems to be.
+        encoding: &'static str,
+    },
+    /// Bytes that are not UTF-8.
+    #[error(
+        "the file is not UTF-8 text (first wrong byte at offset {offset}); save it as UTF-8, or leave it out"
+    )]
+    NotUtf8 {
+        /// Offset of the first wrong byte.
+        offset: usize,
+    },
+    /// The text is not YAML.
+    #[error("not valid YAML: {message}")]
+    Syntax {
+        /// The parser's words.
+        message: String,
+    },
+    /// The text of a `.json` file is not JSON.
+    #[error("not valid JSON: {message}")]
+    Json {
+        /// The parser's words.
+        message: String,
+    },
+    /// The same key twice in one map.
+    #[error("the key {key:?} is given twice in one map; remove one of them")]
+    DuplicateKey {
+        /// The key.
+        key: String,
+    },
+    /// Maps and lists inside each other beyond the limit.
+    #[error("nested deeper than {limit} levels; a Kubernetes object never needs that")]
+    TooDeep {
+        /// The limit.
+        limit: usize,
+    },
+    /// Aliases that expand to far more than the file holds.
+    #[error("its aliases (`*name`) expand to too much ({what}); write the values out")]
+    AliasBomb {
+        /// Which limit was reached.
+        what: String,
+    },
+    /// Some other limit.
+    #[error("too big to read safely: {what}; split the file")]
+    TooMuch {
+        /// Which limit was reached.
+        what: String,
+    },
+    /// Not a Kubernetes object.
+    #[error("{0}")]
+    Object(#[from] InvalidObject),
+    /// `items` of a List is not a list.
+    #[error("field items of a {kind} must be a list, found {found}")]
+    ItemsNotAList {
+        /// Kind of the list.
+        kind: String,
+        /// What was found.
+        found: &'static str,
+    },
+    /// Neither a name nor a prefix for one.
+    #[error("metadata.name is missing; name the object (hooks may have metadata.generateName instead)")]
+    MissingName,
+    /// A field the cluster would refuse.
+    #[error("{field} {value:?} is not valid: {rule}")]
+    InvalidField {
+        /// Path of the field.
+        field: &'static str,
+        /// Its value.
+        value: String,
+        /// What is allowed.
+        rule: &'static str,
+    },
+    /// A wave that does not fit into 64 bits.
+    #[error(
+        "the wave {value:?} of annotation {annotation} is beyond 64 bits; use a number between -9223372036854775808 and 9223372036854775807"
+    )]
+    WaveOverflow {
+        /// Which annotation.
+        annotation: &'static str,
+        /// Its value.
+        value: String,
+    },
+}

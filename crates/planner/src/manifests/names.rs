@@ -1,0 +1,148 @@
+//! Which names the API server accepts, by kind.
+
+/// What is wrong with a field: its path, its value, and the rule it breaks.
+pub(super) type Refusal = (&'static str, String, &'static str);
+
+const SUBDOMAIN: &str = "use lower-case letters, digits, '-' and '.', starting and ending with a letter or digit, at most 253 characters";
+const LABEL: &str = "use lower-case letters, digits and '-', starting and ending with a letter or digit, at most 63 characters";
+const PREFIX: &str =
+    "use lower-case letters, digits, '-' and '.', starting with a letter or digit, at most 253 characters";
+const SEGMENT: &str =
+    "it may not be '.' or '..' nor hold '/', '%' or control characters, at most 253 characters";
+const KIND: &str = "use letters, digits and '-', starting with a letter, at most 63 characters";
+const API_VERSION: &str = "write VERSION or GROUP/VERSION, such as v1 or apps/v1";
+
+const LONGEST_SUBDOMAIN: usize = 253;
+const LONGEST_LABEL: usize = 63;
+
+/// Checks the name, the prefix for a name, and the namespace of an object.
+pub(super) fn check(group: &str, kind: &str, name: &str, prefix: &str, namespace: &str) -> Vec<Refusal> {
+    let mut refusals = Vec::new();
+    if let Some(rule) = name_rule(group, kind, name).filter(|_| !name.is_empty()) {
+        refusals.push(("metadata.name", name.to_owned(), rule));
+    }
+    // The dashes at the end of a prefix are followed by more.
+    if !prefix.is_empty()
+        && !segment_names(group, kind)
+        && !is_subdomain(&format!("{}a", prefix.trim_end_matches('-')))
+    {
+        refusals.push(("metadata.generateName", prefix.to_owned(), PREFIX));
+    }
+    if !prefix.is_empty() && segment_names(group, kind) && !is_segment(prefix) {
+        refusals.push(("metadata.generateName", prefix.to_owned(), SEGMENT));
+    }
+    if !namespace.is_empty() && !is_label(namespace) {
+        refusals.push(("metadata.namespace", namespace.to_owned(), LABEL));
+    }
+    refusals
+}
+
+/// Checks the two fields that say what an object is.
+pub(super) fn check_type(api_version: &str, kind: &str) -> Vec<Refusal> {
+    let mut refusals = Vec::new();
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let group_is_fine = if api_version.contains('/') { is_subdomain(group) } else { true };
+    if !group_is_fine || !is_label(version) {
+        refusals.push(("apiVersion", api_version.to_owned(), API_VERSION));
+    }
+    let lower = kind.to_ascii_lowercase();
+    if !lower.starts_with(|c: char| c.is_ascii_lowercase()) || !is_label(&lower) {
+        refusals.push(("kind", kind.to_owned(), KIND));
+    }
+    refusals
+}
+
+fn name_rule(group: &str, kind: &str, name: &str) -> Option<&'static str> {
+    if segment_names(group, kind) {
+        (!is_segment(name)).then_some(SEGMENT)
+    } else if group.is_empty() && kind == "Namespace" {
+        (!is_label(name)).then_some(LABEL)
+    } else {
+        (!is_subdomain(name)).then_some(SUBDOMAIN)
+    }
+}
+
+/// Kinds whose names only have to fit into a path: RBAC (`system:node`), certificate requests, IP addresses, and
+/// OpenShift's own kinds.
+fn segment_names(group: &str, kind: &str) -> bool {
+    group == "rbac.authorization.k8s.io"
+        || group.ends_with(".openshift.io")
+        || (group == "certificates.k8s.io" && kind == "CertificateSigningRequest")
+        || (group == "networking.k8s.io" && kind == "IPAddress")
+}
+
+fn is_segment(text: &str) -> bool {
+    text != "."
+        && text != ".."
+        && text.len() <= LONGEST_SUBDOMAIN
+        && !text.contains(|c: char| matches!(c, '/' | '%') || c.is_control())
+}
+
+fn is_label(text: &str) -> bool {
+    text.len() <= LONGEST_LABEL && is_label_of_any_length(text)
+}
+
+fn is_label_of_any_length(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !text.is_empty() && text.chars().all(inner) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+fn is_subdomain(text: &str) -> bool {
+    text.len() <= LONGEST_SUBDOMAIN && text.split('.').all(is_label_of_any_length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_by_kind() {
+        let long = "a".repeat(254);
+        for (group, kind, name, good) in [
+            ("apps", "Deployment", "api", true),
+            ("apps", "Deployment", "api.v1-2", true),
+            ("apps", "Deployment", "Api", false),
+            ("apps", "Deployment", "api_x", false),
+            ("apps", "Deployment", "-api", false),
+            ("apps", "Deployment", "a..b", false),
+            ("apps", "Deployment", "api\u{1b}[31m", false),
+            ("apps", "Deployment", &long, false),
+            ("apps", "Deployment", &long[..253], true),
+            ("", "Namespace", "a.b", false),
+            ("", "Namespace", &long[..64], false),
+            ("rbac.authorization.k8s.io", "ClusterRole", "system:Foo", true),
+            ("rbac.authorization.k8s.io", "ClusterRole", "a/b", false),
+            ("rbac.authorization.k8s.io", "ClusterRole", "a\n", false),
+            ("certificates.k8s.io", "CertificateSigningRequest", "a:b", true),
+        ] {
+            assert_eq!(check(group, kind, name, "", "").is_empty(), good, "{kind} {name:?}");
+        }
+    }
+
+    #[test]
+    fn prefixes_namespaces_and_types() {
+        for (prefix, namespace, good) in [
+            ("migrate-", "shop", true),
+            ("migrate", "", true),
+            ("Migrate-", "", false),
+            ("-", "", true),
+            ("a", "a.b", false),
+        ] {
+            assert_eq!(
+                check("batch", "Job", "", prefix, namespace).is_empty(),
+                good,
+                "{prefix:?} {namespace:?}"
+            );
+        }
+        for (api_version, kind, good) in [
+            ("v1", "Pod", true),
+            ("apps/v1", "Deployment", true),
+            ("a/b/c", "Pod", false),
+            ("/v1", "Pod", false),
+            ("v1", "Po\u{7}d", false),
+            ("v1", "9Pod", false),
+        ] {
+            assert_eq!(check_type(api_version, kind).is_empty(), good, "{api_version} {kind:?}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+/// One document of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Document<'t> {
+    /// Its text, with its `---` line.
+    pub text: &'t str,
+    /// How many lines of the file come before it.
+    pub lines_before: u64,
+}
+
+/// Cuts a text at its document markers, so that each document is read on its own and a mistake in one does not hide
+/// the others.
+///
+/// YAML allows cutting by lines: `---` or `...` at the very start of a line is a marker wherever it stands, in block
+/// texts as well.
+pub(super) fn documents(text: &str) -> Vec<Document<'_>> {
+    let mut documents = Vec::new();
+    let (mut start, mut at, mut lines_before, mut line) = (0, 0, 0, 0);
+    let mut only_directives = false;
+    for content in text.split_inclusive('\n') {
+        let begins = is_marker(content, "---") && at > start && !only_directives;
+        if begins {
+            documents.push(Document { text: text.get(start..at).unwrap_or_default(), lines_before });
+            (start, lines_before) = (at, line);
+        }
+        // `%YAML` and `%TAG` lines belong to the document whose `---` follows.
+        let is_directive = content.starts_with('%') && (at == start || only_directives);
+        only_directives = is_directive || (only_directives && is_blank(content));
+        at += content.len();
+        line += 1;
+        if is_marker(content, "...") {
+            documents.push(Document { text: text.get(start..at).unwrap_or_default(), lines_before });
+            (start, lines_before) = (at, line);
+            only_directives = false;
+        }
+    }
+    if start < text.len() {
+        documents.push(Document { text: text.get(start..).unwrap_or_default(), lines_before });
+    }
+    documents
+}
+
+fn is_marker(line: &str, marker: &str) -> bool {
+    line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+}
+
+fn is_blank(line: &str) -> bool {
+    let line = line.trim_start();
+    line.is_empty() || line.starts_with('#')
+}
+
+/// Whether a document holds nothing but markers, comments and white space.
+pub(super) fn is_empty(document: &str) -> bool {
+    document.lines().all(|line| {
+        let line = if is_marker(line, "---") || is_marker(line, "...") {
+            line.get(3..).unwrap_or_default()
+        } else {
+            line
+        };
+        is_blank(line)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(text: &str) -> Vec<(&str, u64)> {
+        documents(text).into_iter().map(|document| (document.text, document.lines_before)).collect()
+    }
+
+    #[test]
+    fn documents_keep_their_line_numbers() {
+        assert_eq!(
+            cut("a: 1\n---\nb: 2\n--- # c\nc: 3"),
+            [("a: 1\n", 0), ("---\nb: 2\n", 1), ("--- # c\nc: 3", 3)]
+        );
+        assert_eq!(cut("---\na: 1\n...\n---\nb: 2\n"), [("---\na: 1\n...\n", 0), ("---\nb: 2\n", 3)]);
+        assert_eq!(cut("%YAML 1.2\n# x\n---\na: 1\n"), [("%YAML 1.2\n# x\n---\na: 1\n", 0)]);
+        assert_eq!(cut("a: |\n ---\n ----\n----\n"), [("a: |\n ---\n ----\n----\n", 0)]);
+        assert_eq!(cut(""), []);
+    }
+
+    #[test]
+    fn comments_and_markers_are_empty() {
+        assert!(is_empty("--- # nothing\n\n  # here\n...\n"));
+        assert!(!is_empty("--- a\n"));
+        assert!(!is_empty("----\n"));
+    }
+}

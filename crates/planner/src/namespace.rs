@@ -1,0 +1,63 @@
+//! Does the destination namespace have to be made or kept in shape by this operation?
+
+use serde_json::{Map, Value, json};
+use tidegate_model::{Action, Gvk, Object, ObjectKey, Phase, SyncRequest, annotations};
+
+use crate::draft::Draft;
+use crate::findings::Subject;
+use crate::pairing::{Live, live_ref};
+use crate::text::escape;
+
+/// The key of a namespace.
+pub(crate) fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("", "Namespace", "", name)
+}
+
+/// Whether the request asks for the destination namespace to be there.
+pub(crate) fn is_requested(request: &SyncRequest) -> bool {
+    request.options.has("CreateNamespace=true") && !request.namespace.is_empty()
+}
+
+/// The task that makes the destination namespace, or brings its metadata into shape.
+///
+/// An existing namespace is left alone unless there is metadata to keep; then the task runs in every sync.
+pub(crate) fn draft(request: &SyncRequest, live: &Live<'_>) -> Option<Draft> {
+    let key = key(&request.namespace);
+    let existing = live.get(&key);
+    if !is_requested(request) || (existing.is_some() && !has_metadata(request)) {
+        return None;
+    }
+    let subject = Subject { place: 0, object: Some(escape(&key.to_string())), origin: None };
+    let mut draft = Draft::new(subject, Phase::PreSync, 0, Gvk::new("", "v1", "Namespace"), &key);
+    draft.task.action = if existing.is_some() { Action::Apply } else { Action::Create };
+    draft.task.reason = "automatic namespace".to_owned();
+    draft.task.live = existing.map(live_ref);
+    draft.manifest = manifest(request);
+    Some(draft)
+}
+
+/// Whether the request has metadata for the namespace.
+pub(crate) fn has_metadata(request: &SyncRequest) -> bool {
+    !request.options.namespace_labels.is_empty() || !request.options.namespace_annotations.is_empty()
+}
+
+/// The namespace as it should be. It carries no tracking id, so it is never pruned.
+fn manifest(request: &SyncRequest) -> Option<Object> {
+    let texts = |pairs: &[(String, String)]| -> Map<String, Value> {
+        pairs.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect()
+    };
+    let mut metadata = json!({"name": request.namespace});
+    if has_metadata(request) {
+        let labels = texts(&request.options.namespace_labels);
+        let mut given = texts(&request.options.namespace_annotations);
+        // As Argo CD writes it, so that either tool merges with foreign metadata when it takes over.
+        given.insert(annotations::SYNC_OPTIONS.to_owned(), Value::from("ServerSideApply=true"));
+        if let Some(metadata) = metadata.as_object_mut() {
+            if !labels.is_empty() {
+                metadata.insert("labels".to_owned(), Value::Object(labels));
+            }
+            metadata.insert("annotations".to_owned(), Value::Object(given));
+        }
+    }
+    Object::try_from(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})).ok()
+}

@@ -1,0 +1,279 @@
+//! Which sync options hold for an object?
+//!
+//! Options of the application are compared as whole texts; those in an annotation are trimmed. Both are case-sensitive.
+
+use tidegate_model::{Object, SyncOptions, annotations};
+
+use crate::hooks::Remark;
+use crate::text::words;
+
+/// What one option may be, and who may give it.
+struct Known {
+    name: &'static str,
+    values: &'static [&'static str],
+    application: bool,
+    resource: bool,
+}
+
+const fn known(
+    name: &'static str,
+    values: &'static [&'static str],
+    application: bool,
+    resource: bool,
+) -> Known {
+    Known { name, values, application, resource }
+}
+
+const SWITCH: &[&str] = &["true", "false"];
+const KNOWN: [Known; 14] = [
+    known("Validate", SWITCH, true, true),
+    known("SkipDryRunOnMissingResource", SWITCH, true, true),
+    known("Prune", &["true", "false", "confirm"], true, true),
+    known("PruneLast", SWITCH, true, true),
+    known("PrunePropagationPolicy", &["background", "foreground", "orphan"], true, false),
+    known("Delete", &["true", "false", "confirm"], true, true),
+    known("Replace", SWITCH, true, true),
+    known("Force", SWITCH, false, true),
+    known("ServerSideApply", SWITCH, true, true),
+    known("ClientSideApplyMigration", SWITCH, true, false),
+    known("ApplyOutOfSyncOnly", SWITCH, true, false),
+    known("CreateNamespace", SWITCH, true, false),
+    known("RespectIgnoreDifferences", SWITCH, true, false),
+    known("FailOnSharedResource", SWITCH, true, false),
+];
+/// Options whose `=false` on a resource does not undo `=true` on the application.
+const NOT_UNDONE: [&str; 3] = ["Replace", "PruneLast", "SkipDryRunOnMissingResource"];
+
+/// Whether an object's annotation gives an option.
+pub(crate) fn annotated(object: &Object, option: &str) -> bool {
+    object.annotation(annotations::SYNC_OPTIONS).is_some_and(|value| words(value).contains(&option))
+}
+
+/// The first value an annotation gives to an option.
+fn annotated_value<'o>(object: &'o Object, name: &str) -> Option<&'o str> {
+    words(object.annotation(annotations::SYNC_OPTIONS)?).into_iter().find_map(|word| value_of(word, name))
+}
+
+fn value_of<'w>(word: &'w str, name: &str) -> Option<&'w str> {
+    word.strip_prefix(name)?.strip_prefix('=')
+}
+
+/// What becomes of a live object that is no longer in the manifests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PruneOption {
+    /// It may be deleted.
+    Allowed,
+    /// It stays (`Prune=false`).
+    Refused,
+    /// A person has to confirm (`Prune=confirm`).
+    Confirm,
+}
+
+/// The `Prune` option of a live object: its annotation overrides the application's, in both directions.
+pub(crate) fn prune(live: &Object, options: &SyncOptions) -> PruneOption {
+    let default = || options.flags.iter().find_map(|flag| value_of(flag, "Prune"));
+    match annotated_value(live, "Prune").or_else(default) {
+        Some("false") => PruneOption::Refused,
+        Some("confirm") => PruneOption::Confirm,
+        _ => PruneOption::Allowed,
+    }
+}
+
+/// Whether the object is pruned after the last wave of the phase.
+pub(crate) fn prune_last(live: &Object, options: &SyncOptions) -> bool {
+    options.has("PruneLast=true") || annotated(live, "PruneLast=true")
+}
+
+/// Whether the object is replaced instead of applied.
+pub(crate) fn replace(target: &Object, live: Option<&Object>, options: &SyncOptions) -> bool {
+    options.has("Replace=true") || on_either(target, live, "Replace=true")
+}
+
+/// Whether the object may be deleted and created again where an update is impossible.
+pub(crate) fn force(target: &Object, live: Option<&Object>, options: &SyncOptions) -> bool {
+    options.force || on_either(target, live, "Force=true")
+}
+
+fn on_either(target: &Object, live: Option<&Object>, option: &str) -> bool {
+    annotated(target, option) || live.is_some_and(|live| annotated(live, option))
+}
+
+/// Whether unknown fields are refused.
+pub(crate) fn validate(target: &Object, options: &SyncOptions) -> bool {
+    !options.has("Validate=false") && !annotated(target, "Validate=false")
+}
+
+/// Whether a kind that is not served may be met later instead of failing the operation.
+pub(crate) fn skip_missing_kind(target: &Object, options: &SyncOptions) -> bool {
+    options.has("SkipDryRunOnMissingResource=true") || annotated(target, "SkipDryRunOnMissingResource=true")
+}
+
+/// What is surprising in the options of the application.
+pub(crate) fn review_application(options: &SyncOptions) -> Vec<Remark> {
+    let mut remarks = Vec::new();
+    for flag in &options.flags {
+        match find(flag) {
+            Some(known) if known.application => {}
+            Some(_) => remarks.push((
+                "option-without-effect",
+                format!("sync option {flag:?} has no effect on an application; write it in annotation {} of a resource", annotations::SYNC_OPTIONS),
+            )),
+            None => remarks.push(("unknown-sync-option", unknown(flag, |known| known.application))),
+        }
+    }
+    if options.has("ServerSideApply=false") {
+        remarks.push((
+            "option-without-effect",
+            "sync option \"ServerSideApply=false\" has no effect on an application: Tidegate always applies on the server; write it in the annotation of the resource that needs it otherwise".to_owned(),
+        ));
+    }
+    let metadata = !options.namespace_labels.is_empty() || !options.namespace_annotations.is_empty();
+    if metadata && !options.has("CreateNamespace=true") {
+        remarks.push((
+            "namespace-metadata-without-create",
+            "metadata for the namespace is given, but has no effect without sync option CreateNamespace=true"
+                .to_owned(),
+        ));
+    }
+    remarks
+}
+
+/// What is surprising in the options of a resource.
+pub(crate) fn review_resource(object: &Object, options: &SyncOptions) -> Vec<Remark> {
+    let mut remarks = Vec::new();
+    for word in words(object.annotation(annotations::SYNC_OPTIONS).unwrap_or_default()) {
+        match find(word) {
+            Some(known) if !known.resource => remarks.push((
+                "option-without-effect",
+                format!("sync option {word:?} has no effect on a resource; give it to the application"),
+            )),
+            Some(known) if is_not_undone(known, word, options) => remarks.push((
+                "option-without-effect",
+                format!("sync option {word:?} does not undo {}=true of the application", known.name),
+            )),
+            Some(_) => {}
+            None => remarks.push(("unknown-sync-option", unknown(word, |known| known.resource))),
+        }
+    }
+    remarks
+}
+
+fn is_not_undone(known: &Known, word: &str, options: &SyncOptions) -> bool {
+    NOT_UNDONE.contains(&known.name)
+        && value_of(word, known.name) == Some("false")
+        && options.has(&format!("{}=true", known.name))
+}
+
+fn find(option: &str) -> Option<&'static Known> {
+    let (name, value) = option.split_once('=')?;
+    KNOWN.iter().find(|known| known.name == name && known.values.contains(&value))
+}
+
+fn unknown(option: &str, here: impl Fn(&Known) -> bool) -> String {
+    let name = option.split('=').next().unwrap_or_default().trim();
+    let near = KNOWN.iter().find(|known| here(known) && known.name.eq_ignore_ascii_case(name));
+    let hint = match near {
+        Some(known) => {
+            let spellings: Vec<String> =
+                known.values.iter().map(|value| format!("{}={value}", known.name)).collect();
+            format!("write {}", spellings.join(" or "))
+        }
+        None => {
+            let names: Vec<&str> = KNOWN.iter().filter(|known| here(known)).map(|known| known.name).collect();
+            format!("known are {}", names.join(", "))
+        }
+    };
+    format!("sync option {option:?} is not known and is ignored; {hint}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: &str) -> Object {
+        let mut object =
+            Object::try_from(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}))
+                .unwrap();
+        object.set_annotation(annotations::SYNC_OPTIONS, value);
+        object
+    }
+
+    fn application(flags: &[&str]) -> SyncOptions {
+        SyncOptions { flags: flags.iter().map(|flag| (*flag).to_owned()).collect(), ..SyncOptions::default() }
+    }
+
+    #[test]
+    fn prune_option_table() {
+        use PruneOption::{Allowed, Confirm, Refused};
+        for (annotation, flags, expected) in [
+            ("", &[][..], Allowed),
+            ("Prune=false", &[], Refused),
+            (" Prune=confirm , Replace=true", &[], Confirm),
+            ("Prune=false,Prune=confirm", &[], Refused),
+            ("", &["Prune=false"], Refused),
+            ("", &["Prune=confirm", "Prune=false"], Confirm),
+            ("Prune=true", &["Prune=false"], Allowed),
+            ("Prune=false", &["Prune=confirm"], Refused),
+            ("prune=false", &[], Allowed),
+            ("PruneLast=true", &[], Allowed),
+        ] {
+            assert_eq!(prune(&object(annotation), &application(flags)), expected, "{annotation} {flags:?}");
+        }
+    }
+
+    #[test]
+    fn options_come_from_the_application_the_target_or_the_live_object() {
+        let (none, empty) = (application(&[]), object(""));
+        assert!(replace(&object("Replace=true"), None, &none));
+        assert!(replace(&empty, Some(&object("Replace=true")), &none));
+        assert!(replace(&empty, None, &application(&["Replace=true"])));
+        assert!(!replace(&empty, Some(&empty), &application(&[" Replace=true"])), "compared as a whole text");
+        assert!(force(&object(" Force=true "), None, &none));
+        assert!(force(&empty, Some(&object("Force=true")), &none));
+        assert!(!force(&empty, None, &application(&["Force=true"])), "not an option of the application");
+        assert!(
+            !validate(&object("Validate=false"), &none)
+                && !validate(&empty, &application(&["Validate=false"]))
+        );
+        assert!(validate(&empty, &none));
+        assert!(skip_missing_kind(&object("SkipDryRunOnMissingResource=true"), &none));
+        assert!(
+            prune_last(&object("PruneLast=true"), &none)
+                && prune_last(&empty, &application(&["PruneLast=true"]))
+        );
+    }
+
+    #[test]
+    fn misspelt_options_are_noticed() {
+        let codes = |remarks: Vec<Remark>| remarks.into_iter().map(|(code, _)| code).collect::<Vec<_>>();
+        for (value, flags, expected) in [
+            ("Replace=true,ServerSideApply=false,Prune=confirm", &[][..], &[][..]),
+            ("replace=true", &[], &["unknown-sync-option"]),
+            ("Replace=yes,Foo", &[], &["unknown-sync-option", "unknown-sync-option"]),
+            ("CreateNamespace=true", &[], &["option-without-effect"]),
+            ("Replace=false", &[], &[]),
+            ("Replace=false", &["Replace=true"], &["option-without-effect"]),
+        ] {
+            assert_eq!(
+                codes(review_resource(&object(value), &application(flags))),
+                expected,
+                "{value} {flags:?}"
+            );
+        }
+        for (flags, expected) in [
+            (&["CreateNamespace=true", "PrunePropagationPolicy=orphan", "Prune=confirm"][..], &[][..]),
+            (&["Force=true"], &["option-without-effect"]),
+            (&[" Replace=true", "PruneLast"], &["unknown-sync-option", "unknown-sync-option"]),
+            (&["ServerSideApply=false"], &["option-without-effect"]),
+        ] {
+            assert_eq!(codes(review_application(&application(flags))), expected, "{flags:?}");
+        }
+        let message = review_resource(&object("replace=true"), &application(&[])).remove(0).1;
+        assert_eq!(
+            message,
+            "sync option \"replace=true\" is not known and is ignored; write Replace=true or Replace=false"
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! What comes before what?
+//!
+//! Tasks are sorted by phase, wave, kind rank and name, then by group, kind and namespace so that no two tasks tie.
+//! After that, namespaces and CRDs are moved in front of the first object that needs them.
+
+use std::collections::BTreeMap;
+
+use tidegate_model::{GroupKind, Phase};
+
+use crate::draft::Draft;
+use crate::kinds::declared_kind;
+
+/// Kinds that come first, in this order, whatever their API group. All others come last.
+const RANKED: [&str; 35] = [
+    "Namespace",
+    "NetworkPolicy",
+    "ResourceQuota",
+    "LimitRange",
+    "PodSecurityPolicy",
+    "PodDisruptionBudget",
+    "ServiceAccount",
+    "Secret",
+    "SecretList",
+    "ConfigMap",
+    "StorageClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleList",
+    "ClusterRoleBinding",
+    "ClusterRoleBindingList",
+    "Role",
+    "RoleList",
+    "RoleBinding",
+    "RoleBindingList",
+    "Service",
+    "DaemonSet",
+    "Pod",
+    "ReplicationController",
+    "ReplicaSet",
+    "Deployment",
+    "HorizontalPodAutoscaler",
+    "StatefulSet",
+    "Job",
+    "CronJob",
+    "IngressClass",
+    "Ingress",
+    "APIService",
+];
+
+/// The place of a kind; unlisted kinds share the last one.
+pub(crate) fn kind_rank(kind: &str) -> usize {
+    RANKED.iter().position(|ranked| *ranked == kind).unwrap_or(RANKED.len())
+}
+
+/// Puts the tasks into their order. `destination` is the destination namespace.
+pub(crate) fn arrange(drafts: &mut Vec<Draft>, destination: &str) {
+    drafts.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
+    bubble(drafts, namespace_made, |draft| {
+        // Objects of the cluster scope count as living in the destination namespace, as they do for Argo CD.
+        let namespace = if draft.task.namespace.is_empty() { destination } else { &draft.task.namespace };
+        (!namespace.is_empty()).then(|| namespace.to_owned())
+    });
+    bubble(drafts, kind_made, |draft| Some(draft.task.gvk.group_kind()));
+}
+
+type SortKey<'d> = ((Phase, i64, usize), [&'d str; 4], bool);
+
+fn sort_key(draft: &Draft) -> SortKey<'_> {
+    let task = &draft.task;
+    let place = (task.phase, task.wave, kind_rank(&task.gvk.kind));
+    (place, [&task.name, &task.gvk.group, &task.gvk.kind, &task.namespace], !task.action.is_prune())
+}
+
+fn namespace_made(draft: &Draft) -> Option<String> {
+    let gvk = &draft.task.gvk;
+    (gvk.group.is_empty() && gvk.kind == "Namespace").then(|| draft.task.name.clone())
+}
+
+fn kind_made(draft: &Draft) -> Option<GroupKind> {
+    declared_kind(draft.manifest.as_ref()?)
+}
+
+/// Moves each task that makes something in front of the first task that uses it, into the same phase and wave.
+///
+/// Prune tasks neither make nor use anything. A task that makes something is no use of anything in the same pass.
+fn bubble<K: Ord>(
+    drafts: &mut Vec<Draft>,
+    makes: impl Fn(&Draft) -> Option<K>,
+    uses: impl Fn(&Draft) -> Option<K>,
+) {
+    let mut first_use: BTreeMap<K, usize> = BTreeMap::new();
+    for index in 0..drafts.len() {
+        let Some(draft) = drafts.get(index).filter(|draft| draft.manifest.is_some()) else { continue };
+        let Some(made) = makes(draft) else {
+            if let Some(used) = uses(draft) {
+                first_use.entry(used).or_insert(index);
+            }
+            continue;
+        };
+        let Some(place) = first_use.get(&made).copied() else { continue };
+        let Some((phase, wave)) = drafts.get(place).map(|user| (user.task.phase, user.task.wave)) else {
+            continue;
+        };
+        let mut moved = drafts.remove(index);
+        moved.task.phase = phase;
+        moved.task.wave = wave;
+        moved.task.reason.push_str("; moved before the first object that needs it");
+        drafts.insert(place, moved);
+        for used in first_use.values_mut().filter(|used| **used >= place) {
+            *used += 1;
+        }
+    }
+}

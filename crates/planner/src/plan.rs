@@ -1,0 +1,267 @@
+//! From wanted and live objects to a plan.
+
+use std::collections::BTreeSet;
+
+use tidegate_model::{
+    Discovery, Gvk, KindInfo, ManifestId, Object, ObjectKey, OperationId, Plan, PlannedWave, SyncRequest,
+    Timestamp,
+};
+
+use crate::draft::Draft;
+use crate::findings::{Findings, Subject};
+use crate::hooks::{self, Role};
+use crate::kinds::Kinds;
+use crate::manifests::Target;
+use crate::pairing::Live;
+use crate::resources::{Drafter, early_hook_keys};
+use crate::targets::{Desired, Sorter, Wanted, fix_scope, is_selected};
+use crate::{availability, namespace, options, order, prune};
+
+/// Everything a plan depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanInput<'a> {
+    /// The operation the plan is for. It does not change the plan.
+    pub operation: OperationId,
+    /// What is asked for.
+    pub request: &'a SyncRequest,
+    /// When the operation began; part of generated hook names, and so the same for all its retries.
+    pub started_at: Timestamp,
+    /// The wanted objects, in the order of the input.
+    pub targets: &'a [Target],
+    /// The objects in the cluster: those that the application tracks, and those of [`named_objects`].
+    pub live: &'a [Object],
+    /// The kinds the cluster serves.
+    pub discovery: &'a Discovery,
+    /// There is no cluster: nothing is live, and unknown kinds are no errors.
+    pub offline: bool,
+}
+
+/// A plan and the manifests its tasks name by position.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Planned {
+    /// What will be done, in order.
+    pub plan: Plan,
+    /// The manifests to write, complete, in the order of their tasks.
+    pub manifests: Vec<Object>,
+    /// Wanted objects without a task of their own, and why. Sorted by their place in the input.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A wanted object that takes no part in the sync.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The object: `Deployment shop/api`.
+    pub object: String,
+    /// Where it was read: `shop/api.yaml:12`.
+    pub origin: String,
+    /// Why it is left out.
+    pub reason: String,
+    place: usize,
+}
+
+impl LeftOut {
+    pub(crate) fn new(subject: &Subject, reason: &str) -> Self {
+        Self {
+            object: subject.object.clone().unwrap_or_default(),
+            origin: subject.origin.clone().unwrap_or_default(),
+            reason: reason.to_owned(),
+            place: subject.place,
+        }
+    }
+}
+
+/// Plans an operation. The same input gives the same plan, and except for repeated objects, of which the last wins, the
+/// order of targets and live objects does not matter.
+///
+/// Planning never fails: what is wrong is a finding of the plan, and findings of [`Severity::Error`] make it invalid.
+///
+/// [`Severity::Error`]: tidegate_model::Severity::Error
+pub fn plan(input: &PlanInput<'_>) -> Planned {
+    let request = input.request;
+    let mut findings = Findings::default();
+    let mut left_out = Vec::new();
+    review_request(request, &mut findings);
+    let kinds = Kinds::new(input.discovery, input.targets.iter().map(|target| &target.object));
+    let live = if input.offline { Live::default() } else { Live::new(input.live) };
+    let mut sorter = Sorter { request, kinds: &kinds, findings: &mut findings, left_out: &mut left_out };
+    let wanted = sorter.sort_out(input.targets);
+    let started_at = input.started_at;
+    let mut drafter =
+        Drafter { request, started_at, live: &live, findings: &mut findings, left_out: &mut left_out };
+    let mut drafts = drafter.draft_all(&wanted.objects);
+    add_namespace(request, &live, &mut drafts, &mut findings);
+    add_prunes(request, &live, &wanted, &mut drafts, &mut findings);
+    review_selection(request, &drafts, &mut findings);
+    availability::mark(&mut drafts, &kinds, input.offline, &mut findings);
+    order::arrange(&mut drafts, &request.namespace);
+    left_out.sort_by_key(|left| left.place);
+    let restart_on_retry = wanted.objects.iter().any(|wanted| wanted.requests.restart_on_retry);
+    let (mut plan, manifests) = assemble(drafts);
+    plan.warnings = findings.into_warnings();
+    plan.restart_on_retry = restart_on_retry;
+    Planned { plan, manifests, left_out }
+}
+
+fn review_request(request: &SyncRequest, findings: &mut Findings) {
+    let nowhere = Subject::default();
+    for warning in &request.sources {
+        findings.warn("source", &nowhere, warning.as_str());
+    }
+    if request.application.contains(':') {
+        let message = format!(
+            "the application name {:?} holds ':', so its objects cannot be tracked or pruned",
+            request.application
+        );
+        findings.warn("untrackable-application", &nowhere, message);
+    }
+    for (code, message) in options::review_application(&request.options) {
+        findings.warn(code, &nowhere, message);
+    }
+}
+
+fn add_namespace(request: &SyncRequest, live: &Live<'_>, drafts: &mut Vec<Draft>, findings: &mut Findings) {
+    let Some(automatic) = namespace::draft(request, live) else { return };
+    let key = automatic.task.key();
+    match drafts.iter().find(|draft| draft.task.key() == key) {
+        None => drafts.push(automatic),
+        Some(hook) if hook.task.is_hook() => {
+            findings.warn(
+                "namespace-is-hook",
+                &hook.subject,
+                "the destination namespace is a hook, so CreateNamespace=true has no effect; a hook may be deleted, so declare it as a resource",
+            );
+        }
+        Some(_) => {}
+    }
+}
+
+fn add_prunes(
+    request: &SyncRequest,
+    live: &Live<'_>,
+    wanted: &Wanted,
+    drafts: &mut Vec<Draft>,
+    findings: &mut Findings,
+) {
+    let mut keys = early_hook_keys(drafts);
+    keys.extend(wanted.left_alone.iter().cloned());
+    keys.extend(live_keys(&wanted.objects, live));
+    let mut extraneous = live.extraneous(&request.application, &keys);
+    extraneous.retain(|object| is_selected(request, &object.key()));
+    if namespace::is_requested(request) {
+        let key = namespace::key(&request.namespace);
+        if extraneous.iter().any(|object| object.key() == key) && !namespace::has_metadata(request) {
+            findings.warn(
+                "namespace-not-pruned",
+                &Subject::live(&key),
+                "it is no longer in the manifests, but CreateNamespace=true asks for it, so it is kept",
+            );
+        }
+        extraneous.retain(|object| object.key() != key);
+    }
+    let last: BTreeSet<ObjectKey> = extraneous
+        .iter()
+        .filter(|object| options::prune_last(object, &request.options))
+        .map(|object| object.key())
+        .collect();
+    drafts.extend(prune::drafts(request, &extraneous));
+    prune::reverse_waves(drafts, |draft| last.contains(&draft.task.key()));
+}
+
+/// The keys under which the wanted resources are in the cluster.
+fn live_keys<'k>(desired: &'k [Desired], live: &'k Live<'_>) -> impl Iterator<Item = ObjectKey> + 'k {
+    let resources = desired.iter().filter(|wanted| wanted.role == Role::Resource);
+    resources.map(|wanted| match live.find(&wanted.key, wanted.namespaced) {
+        Some(live) => live.key(),
+        None => wanted.key.clone(),
+    })
+}
+
+fn review_selection(request: &SyncRequest, drafts: &[Draft], findings: &mut Findings) {
+    for selector in &request.selection {
+        if !drafts.iter().any(|draft| selector.matches(&draft.task.key())) {
+            let key = ObjectKey::new(&selector.group, &selector.kind, &selector.namespace, &selector.name);
+            let subject =
+                Subject { object: Some(crate::text::escape(&key.to_string())), ..Subject::default() };
+            findings.warn(
+                "selection-without-match",
+                &subject,
+                "it is selected, but neither in the manifests nor in the cluster (hooks cannot be selected)",
+            );
+        }
+    }
+}
+
+fn assemble(drafts: Vec<Draft>) -> (Plan, Vec<Object>) {
+    let mut plan = Plan::default();
+    let mut manifests = Vec::new();
+    for (position, draft) in (0_u32..).zip(drafts) {
+        let Draft { mut task, manifest, wave_timeout, gates, .. } = draft;
+        if let Some(manifest) = manifest {
+            task.manifest = u32::try_from(manifests.len()).ok().map(ManifestId);
+            manifests.push(manifest);
+        }
+        match plan.waves.last_mut() {
+            Some(wave) if (wave.phase, wave.wave) == (task.phase, task.wave) => {
+                wave.count += 1;
+                wave.timeout = wave.timeout.max(wave_timeout);
+                wave.gates.extend(gates);
+            }
+            _ => plan.waves.push(PlannedWave {
+                phase: task.phase,
+                wave: task.wave,
+                first: position,
+                count: 1,
+                timeout: wave_timeout,
+                gates,
+            }),
+        }
+        plan.tasks.push(task);
+    }
+    for wave in &mut plan.waves {
+        wave.gates.sort_unstable();
+        wave.gates.dedup();
+    }
+    (plan, manifests)
+}
+
+/// The objects to read from the cluster by name before planning, whether the application tracks them or not: every
+/// wanted object of a kind that is served, hooks under their generated names, and the destination namespace when the
+/// operation may have to make it.
+///
+/// Where nobody knows the scope of a kind there is nothing to read, since the kind is not served.
+pub fn named_objects(
+    request: &SyncRequest,
+    targets: &[Target],
+    discovery: &Discovery,
+    started_at: Timestamp,
+) -> BTreeSet<(Gvk, String, String)> {
+    let kinds = Kinds::new(discovery, targets.iter().map(|target| &target.object));
+    let mut named = BTreeSet::new();
+    if namespace::is_requested(request) {
+        named.insert((Gvk::new("", "v1", "Namespace"), String::new(), request.namespace.clone()));
+    }
+    for target in targets {
+        let mut object = target.object.clone();
+        fix_scope(&mut object, &kinds, &request.namespace);
+        let Some(gvk) = served_gvk(&object, discovery) else { continue };
+        let namespace = object.namespace().to_owned();
+        if !object.name().is_empty() {
+            named.insert((gvk, namespace, object.name().to_owned()));
+        } else if let Role::Hook(phases) = hooks::role(&object) {
+            for phase in phases {
+                let name =
+                    hooks::generated_name(object.generate_name(), &request.revision, phase, started_at);
+                named.insert((gvk.clone(), namespace.clone(), name));
+            }
+        }
+    }
+    named
+}
+
+/// The kind under which the cluster serves an object: its own version, else the preferred one.
+fn served_gvk(object: &Object, discovery: &Discovery) -> Option<Gvk> {
+    let gvk = object.gvk();
+    let KindInfo { versions, .. } = discovery.get(&gvk.group_kind())?;
+    let version = versions.iter().find(|version| **version == gvk.version).or_else(|| versions.first())?;
+    Some(Gvk { version: version.clone(), ..gvk })
+}

@@ -1,0 +1,252 @@
+//! What is done to each resource and hook that is wanted?
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidegate_model::{
+    Action, DeletePolicy, Hook, Object, ObjectKey, Phase, SyncRequest, Timestamp, annotations,
+};
+
+use crate::diff;
+use crate::draft::Draft;
+use crate::findings::{Findings, Subject};
+use crate::hooks::{self, Role};
+use crate::kinds::is_crd;
+use crate::options;
+use crate::pairing::{Live, live_ref};
+use crate::plan::LeftOut;
+use crate::targets::Desired;
+use crate::tracking;
+use crate::waves::wave;
+
+/// Turns wanted objects into tasks.
+pub(crate) struct Drafter<'p> {
+    pub request: &'p SyncRequest,
+    pub started_at: Timestamp,
+    pub live: &'p Live<'p>,
+    pub findings: &'p mut Findings,
+    pub left_out: &'p mut Vec<LeftOut>,
+}
+
+impl Drafter<'_> {
+    /// The tasks of all wanted objects.
+    pub fn draft_all(&mut self, desired: &[Desired]) -> Vec<Draft> {
+        let mut drafts = Vec::with_capacity(desired.len());
+        let mut hooks: BTreeMap<(ObjectKey, Phase), Draft> = BTreeMap::new();
+        for wanted in desired {
+            match &wanted.role {
+                Role::Hook(phases) => self.draft_hook(wanted, phases, &mut hooks),
+                _ => drafts.push(self.draft_resource(wanted)),
+            }
+        }
+        drafts.extend(hooks.into_values());
+        drafts
+    }
+
+    fn draft_resource(&mut self, wanted: &Desired) -> Draft {
+        let live = self.live.find(&wanted.key, wanted.namespaced);
+        if let Some(live) = live {
+            self.check_shared(wanted, live);
+        }
+        let mut draft = self.begin(wanted, Phase::Sync, &wanted.key, live);
+        let mut manifest = self.stamp(wanted.object.clone(), &wanted.key);
+        manifest.set_namespace(&draft.task.namespace);
+        let replace = options::replace(&wanted.object, live, &self.request.options);
+        let only_out_of_sync = self.request.options.has("ApplyOutOfSyncOnly=true");
+        // Comparing is not free, so it is done only where somebody asks.
+        if only_out_of_sync || is_crd(&wanted.key.group, &wanted.key.kind) {
+            draft.changes_live = live.is_some_and(|live| diff::first_difference(&manifest, live).is_some());
+        }
+        let (action, reason) = match live {
+            None => (Action::Create, "not in the cluster yet"),
+            Some(_) if only_out_of_sync && !draft.changes_live => (Action::Unchanged, "in sync"),
+            Some(_) if replace => (Action::Replace, "in the cluster; replaced as a whole"),
+            Some(_) => (Action::Apply, "in the cluster; manifest is applied"),
+        };
+        draft.task.action = action;
+        draft.task.reason = reason.to_owned();
+        draft.manifest = Some(manifest);
+        // Deleting one of these deletes everything inside.
+        let holds_others = is_crd(&wanted.key.group, &wanted.key.kind) || wanted.key.kind == "Namespace";
+        if action == Action::Replace && holds_others {
+            draft.task.options.force = false;
+        }
+        draft
+    }
+
+    /// What resource and hook tasks have in common.
+    fn begin(&self, wanted: &Desired, phase: Phase, key: &ObjectKey, live: Option<&Object>) -> Draft {
+        let (target, options) = (&wanted.object, &self.request.options);
+        let mut draft = Draft::new(wanted.subject.clone(), phase, wave(target).wave, target.gvk(), key);
+        // Where nobody knows the scope, the live object does.
+        if let (None, Some(live)) = (wanted.namespaced, live) {
+            draft.task.namespace = live.namespace().to_owned();
+        }
+        draft.task.live = live.map(live_ref);
+        draft.task.options.force = options::force(target, live, options);
+        draft.task.options.validate = options::validate(target, options);
+        draft.task.options.server_side = !options::annotated(target, "ServerSideApply=false");
+        draft.task.health_judge = wanted.requests.health_judge.clone();
+        draft.wave_timeout = wanted.requests.wave_timeout;
+        draft.gates = wanted.requests.gates.clone();
+        draft.skip_missing_kind = options::skip_missing_kind(target, options);
+        draft
+    }
+
+    fn stamp(&self, mut manifest: Object, key: &ObjectKey) -> Object {
+        if !is_crd(&key.group, &key.kind) {
+            let id = tracking::tracking_id(&self.request.application, key, &self.request.namespace);
+            manifest.set_annotation(annotations::TRACKING_ID, id);
+        }
+        manifest
+    }
+
+    /// Two applications that want the same object would undo each other's work.
+    fn check_shared(&mut self, wanted: &Desired, live: &Object) {
+        let application = &self.request.application;
+        let Some(other) = tracking::own_id(live).filter(|id| id.application != application.as_str()) else {
+            return;
+        };
+        let message = format!(
+            "{}/{} is part of applications {application} and {}",
+            wanted.key.kind, wanted.key.name, other.application
+        );
+        if self.request.options.has("FailOnSharedResource=true") {
+            self.findings.error(
+                "shared-resource",
+                &wanted.subject,
+                format!("Shared resource found: {message}"),
+            );
+        } else {
+            self.findings.warn("shared-resource", &wanted.subject, message);
+        }
+    }
+
+    /// One task per phase of a hook.
+    fn draft_hook(
+        &mut self,
+        wanted: &Desired,
+        phases: &[Phase],
+        hooks: &mut BTreeMap<(ObjectKey, Phase), Draft>,
+    ) {
+        let mut remarks = Vec::new();
+        let delete_policies = hooks::delete_policies(&wanted.object, &mut remarks);
+        for (code, message) in remarks {
+            self.findings.warn(code, &wanted.subject, message);
+        }
+        let hook = Hook {
+            delete_policies,
+            timeout: wanted.requests.timeout,
+            runner: wanted.requests.hook_runner.clone(),
+        };
+        for phase in phases {
+            let draft = self.draft_hook_phase(wanted, *phase, &hook);
+            let key = (draft.task.key(), *phase);
+            if let Some(earlier) = hooks.remove(&key) {
+                self.collide(&earlier, &draft);
+            }
+            hooks.insert(key, draft);
+        }
+        if wanted.key.name.is_empty()
+            || hook.runner.is_some()
+            || hook.deletes(DeletePolicy::BeforeHookCreation)
+        {
+            return;
+        }
+        if let [first, .., last] = phases {
+            self.findings.warn(
+                "hook-phases-share-object",
+                &wanted.subject,
+                format!("its delete policy keeps the object of {first}, so {last} is judged by its old result; use metadata.generateName or add BeforeHookCreation"),
+            );
+        }
+    }
+
+    fn draft_hook_phase(&mut self, wanted: &Desired, phase: Phase, hook: &Hook) -> Draft {
+        let mut manifest = wanted.object.clone();
+        if manifest.name().is_empty() {
+            let prefix = manifest.generate_name().to_owned();
+            manifest.set_name(hooks::generated_name(&prefix, &self.request.revision, phase, self.started_at));
+        }
+        let key = manifest.key();
+        self.check_name(wanted, &key);
+        let live = self.live.find(&key, wanted.namespaced).filter(|_| hook.runner.is_none());
+        let mut draft = self.begin(wanted, phase, &key, live);
+        (draft.task.action, draft.task.reason) = self.hook_action(wanted, phase, hook, live);
+        draft.task.hook = Some(hook.clone());
+        manifest.set_namespace(&draft.task.namespace);
+        manifest.add_finalizer(annotations::HOOK_FINALIZER);
+        draft.manifest = Some(self.stamp(manifest, &key));
+        draft
+    }
+
+    fn hook_action(
+        &mut self,
+        wanted: &Desired,
+        phase: Phase,
+        hook: &Hook,
+        live: Option<&Object>,
+    ) -> (Action, String) {
+        let Some(live) = live else { return (Action::Create, format!("{phase} hook")) };
+        if !tracking::belongs_to(live, &self.request.application) {
+            let message = format!(
+                "the cluster has a {} that does not belong to application {}, and hook {} would delete it; rename the hook, or delete the object if nobody needs it",
+                live.key(),
+                self.request.application,
+                wanted.subject.object.as_deref().unwrap_or_default(),
+            );
+            self.findings.error("untracked-hook-object", &wanted.subject, message);
+        } else if hook.deletes(DeletePolicy::BeforeHookCreation) {
+            return (
+                Action::Create,
+                format!("{phase} hook; the object of an earlier operation is deleted first"),
+            );
+        } else {
+            self.findings.warn(
+                "hook-object-kept",
+                &wanted.subject,
+                "its delete policy keeps the object of an earlier operation, so the hook is judged by its old result; use metadata.generateName or add BeforeHookCreation",
+            );
+        }
+        let replace = options::replace(&wanted.object, Some(live), &self.request.options);
+        let action = if replace { Action::Replace } else { Action::Apply };
+        (action, format!("{phase} hook; applied to the object of an earlier operation"))
+    }
+
+    fn check_name(&mut self, wanted: &Desired, key: &ObjectKey) {
+        const LONGEST_NAME: usize = 253;
+        if key.name.len() > LONGEST_NAME {
+            let message = format!(
+                "the generated name {:?} has more than {LONGEST_NAME} characters; shorten metadata.generateName",
+                key.name
+            );
+            self.findings.error("hook-name-too-long", &wanted.subject, message);
+        }
+    }
+
+    /// Two hooks with the same prefix for their name get the same name.
+    fn collide(&mut self, earlier: &Draft, later: &Draft) {
+        self.left_out.push(LeftOut::new(&earlier.subject, "another hook has the same generated name"));
+        let at = |subject: &Subject| subject.origin.clone().unwrap_or_default();
+        let message = format!(
+            "its generated name {:?} is also that of the hook at {}; give them different metadata.generateName",
+            later.task.name,
+            at(&earlier.subject)
+        );
+        if earlier.manifest == later.manifest {
+            self.findings.warn(
+                "hook-name-collision",
+                &later.subject,
+                format!("{message} (they are equal, so one runs)"),
+            );
+        } else {
+            self.findings.error("hook-name-collision", &later.subject, message);
+        }
+    }
+}
+
+/// The keys of hooks that run before or among the resources. The object of such a hook is not pruned, even when it was
+/// an ordinary resource until now.
+pub(crate) fn early_hook_keys(drafts: &[Draft]) -> BTreeSet<ObjectKey> {
+    let early = |draft: &&Draft| draft.task.is_hook() && draft.task.phase <= Phase::Sync;
+    drafts.iter().filter(early).map(|draft| draft.task.key()).collect()
+}

@@ -1,0 +1,236 @@
+//! Which objects are wanted, under which key?
+//!
+//! Namespaces follow the scope of the kind, the last of several objects with one key wins, and what takes no part in a
+//! sync is put aside with the reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidegate_model::{GroupKind, Object, ObjectKey, SyncRequest};
+
+use crate::findings::{Findings, Subject};
+use crate::hooks::{self, Remark, Role};
+use crate::kinds::Kinds;
+use crate::manifests::Target;
+use crate::options;
+use crate::plan::LeftOut;
+use crate::requests::{RESERVED, Requests, requests};
+use crate::text::escape;
+
+/// A wanted object that takes part in the sync.
+#[derive(Debug)]
+pub(crate) struct Desired {
+    /// Where it stands in the input, for findings.
+    pub subject: Subject,
+    /// The object with its namespace set right.
+    pub object: Object,
+    /// Its key; the name is empty when it is generated.
+    pub key: ObjectKey,
+    /// Whether its kind lives in a namespace; `None` when nobody knows.
+    pub namespaced: Option<bool>,
+    /// `Resource` or `Hook`.
+    pub role: Role,
+    /// What its `tidegate.dev/*` annotations ask for.
+    pub requests: Requests,
+}
+
+/// A target with its namespace set right.
+struct Scoped {
+    subject: Subject,
+    object: Object,
+    namespaced: Option<bool>,
+}
+
+/// Sets the namespace right: none for kinds of the cluster scope, else the destination's where it is missing.
+pub(crate) fn fix_scope(object: &mut Object, kinds: &Kinds<'_>, destination: &str) -> Option<bool> {
+    let namespaced = kinds.namespaced(&GroupKind::new(object.group(), object.kind()));
+    if namespaced == Some(false) {
+        object.set_namespace("");
+    } else if object.namespace().is_empty() {
+        object.set_namespace(destination);
+    }
+    namespaced
+}
+
+/// For people: `Deployment shop/api`, `Job shop/migrate-*` where the name is generated.
+fn label(object: &Object) -> String {
+    let mut key = object.key();
+    if key.name.is_empty() {
+        key.name = format!("{}*", object.generate_name());
+    }
+    escape(&key.to_string())
+}
+
+/// The wanted objects.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    /// Those that take part, in the order of the input.
+    pub objects: Vec<Desired>,
+    /// Keys of objects that the manifests name but the sync leaves alone: they are not pruned either.
+    pub left_alone: BTreeSet<ObjectKey>,
+}
+
+/// Sorts out the targets of one plan.
+pub(crate) struct Sorter<'p> {
+    pub request: &'p SyncRequest,
+    pub kinds: &'p Kinds<'p>,
+    pub findings: &'p mut Findings,
+    pub left_out: &'p mut Vec<LeftOut>,
+}
+
+impl Sorter<'_> {
+    /// Finds the objects that take part in the sync, and notes why others do not.
+    pub fn sort_out(&mut self, targets: &[Target]) -> Wanted {
+        let mut wanted = Wanted::default();
+        for scoped in self.last_wins(self.scope(targets)) {
+            let (role, mut remarks) = hooks::classify(&scoped.object);
+            let subject = scoped.subject.clone();
+            if let Some(reason) = exclusion(self.request, &scoped.object, &role) {
+                self.left_out.push(LeftOut::new(&subject, reason));
+                if matches!(role, Role::Skip | Role::OtherHook | Role::Dropped) {
+                    wanted.left_alone.insert(scoped.object.key());
+                }
+                if role == Role::Skip {
+                    remarks.push(("skipped", format!("{reason}, so it is neither applied nor pruned")));
+                }
+            } else {
+                wanted.objects.extend(self.admit(scoped, role, &mut remarks));
+            }
+            for (code, message) in remarks {
+                self.findings.warn(code, &subject, message);
+            }
+        }
+        wanted
+    }
+
+    fn scope(&self, targets: &[Target]) -> Vec<Scoped> {
+        let scope = |(index, target): (usize, &Target)| {
+            let mut object = target.object.clone();
+            let namespaced = fix_scope(&mut object, self.kinds, &self.request.namespace);
+            let origin = Some(target.origin.to_string());
+            Scoped {
+                subject: Subject { place: index + 1, object: Some(label(&object)), origin },
+                object,
+                namespaced,
+            }
+        };
+        targets.iter().enumerate().map(scope).collect()
+    }
+
+    /// Checks what an object of the sync needs, and reads its annotations.
+    fn admit(&mut self, scoped: Scoped, role: Role, remarks: &mut Vec<Remark>) -> Option<Desired> {
+        let Scoped { subject, mut object, namespaced } = scoped;
+        remarks.extend(options::review_resource(&object, &self.request.options));
+        let requests = requests(&object, role.is_hook(), remarks);
+        clean(&mut object, remarks);
+        review(&object, &role, remarks);
+        let key = object.key();
+        let refusal = if key.name.is_empty() && role == Role::Resource {
+            Some((
+                "generated-name",
+                "only hooks may have metadata.generateName instead of metadata.name; name the object",
+            ))
+        } else if namespaced != Some(false) && key.namespace.is_empty() {
+            Some((
+                "missing-namespace",
+                "it has no namespace, and the operation has no destination namespace; give one of them",
+            ))
+        } else {
+            None
+        };
+        if let Some((code, reason)) = refusal {
+            self.findings.error(code, &subject, reason);
+            self.left_out.push(LeftOut::new(&subject, reason));
+            return None;
+        }
+        Some(Desired { subject, object, key, namespaced, role, requests })
+    }
+
+    /// Keeps the last of the objects with one key. Objects whose name is generated never share one.
+    fn last_wins(&mut self, all: Vec<Scoped>) -> Vec<Scoped> {
+        let mut places: BTreeMap<ObjectKey, Vec<usize>> = BTreeMap::new();
+        for (index, scoped) in all.iter().enumerate().filter(|(_, scoped)| !scoped.object.name().is_empty()) {
+            places.entry(scoped.object.key()).or_default().push(index);
+        }
+        let mut dropped = BTreeSet::new();
+        for (key, places) in places {
+            let subjects: Vec<&Subject> =
+                places.iter().filter_map(|place| all.get(*place)).map(|scoped| &scoped.subject).collect();
+            if let Some((kept, earlier)) = subjects.split_last().filter(|(_, earlier)| !earlier.is_empty()) {
+                self.repeated(&key, kept, earlier);
+                dropped.extend(places.iter().copied().take(earlier.len()));
+            }
+        }
+        let kept = all.into_iter().enumerate().filter(|(index, _)| !dropped.contains(index));
+        kept.map(|(_, scoped)| scoped).collect()
+    }
+
+    fn repeated(&mut self, key: &ObjectKey, kept: &Subject, earlier: &[&Subject]) {
+        let origins: Vec<&str> = earlier.iter().filter_map(|subject| subject.origin.as_deref()).collect();
+        let message = format!(
+            "Resource {}/{}/{}/{} appeared {} times among application resources. The last one wins; also at {}",
+            key.group,
+            key.kind,
+            key.namespace,
+            key.name,
+            earlier.len() + 1,
+            origins.join(", ")
+        );
+        self.findings.warn("repeated-resource", kept, message);
+        for subject in earlier {
+            self.left_out.push(LeftOut::new(subject, "another object with the same key comes later"));
+        }
+    }
+}
+
+/// Why an object takes no part in this sync.
+fn exclusion(request: &SyncRequest, object: &Object, role: &Role) -> Option<&'static str> {
+    let selective = !request.selection.is_empty();
+    match role {
+        Role::Skip => Some("its hook annotation says Skip"),
+        Role::OtherHook => Some("it is a hook of something else than a sync"),
+        Role::Dropped => Some("its hook annotation names no known type"),
+        Role::Hook(_) if selective => Some("hooks do not run in a selective sync"),
+        Role::Hook(_) if request.options.skip_hooks => Some("hooks do not run in this sync"),
+        Role::Resource if selective && !is_selected(request, &object.key()) => Some("not selected"),
+        Role::Hook(_) | Role::Resource => None,
+    }
+}
+
+/// Whether a sync takes in an object by its key.
+pub(crate) fn is_selected(request: &SyncRequest, key: &ObjectKey) -> bool {
+    request.selection.is_empty() || request.selection.iter().any(|selector| selector.matches(key))
+}
+
+/// Removes what only a cluster or the engine writes.
+fn clean(object: &mut Object, remarks: &mut Vec<Remark>) {
+    if object.metadata_mut().remove("managedFields").is_some() {
+        remarks.push((
+            "server-fields",
+            "metadata.managedFields is written by the cluster and is removed".to_owned(),
+        ));
+    }
+    if RESERVED.iter().any(|annotation| object.annotation(annotation).is_some())
+        && let Some(all) = object.metadata_mut().get_mut("annotations").and_then(|all| all.as_object_mut())
+    {
+        all.retain(|name, _| !RESERVED.contains(&name.as_str()));
+    }
+}
+
+fn review(object: &Object, role: &Role, remarks: &mut Vec<Remark>) {
+    use tidegate_model::annotations::{HELM_HOOK_DELETE_POLICY, HOOK_DELETE_POLICY};
+    for (annotation, value) in crate::waves::wave(object).passed_over.into_iter().flatten() {
+        remarks.push((
+            "invalid-wave",
+            format!("{value:?} in annotation {annotation} is not a whole number and is ignored; write for example \"-1\" or \"5\""),
+        ));
+    }
+    if *role == Role::Resource {
+        for annotation in [HOOK_DELETE_POLICY, HELM_HOOK_DELETE_POLICY] {
+            if object.annotation(annotation).is_some() {
+                let message =
+                    format!("annotation {annotation} has no effect on an object that is not a hook");
+                remarks.push(("annotation-without-effect", message));
+            }
+        }
+    }
+}
