@@ -112,7 +112,37 @@ pub struct Damage {
 /// Why the log could not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// Placeholder until the store is written.
-    #[error("log is poisoned by an earlier failed write; restart to recover")]
+    /// An earlier write failed; what is on disk is not known until the log is opened again.
+    #[error("the log takes no more facts since a write failed; restart to recover what was acknowledged")]
     Poisoned,
+    /// No such operation.
+    #[error("there is no operation {operation} in the log")]
+    UnknownOperation {
+        /// What was asked for.
+        operation: OperationId,
+    },
+    /// Only the summary of the operation is left.
+    #[error("operation {operation} was reduced to its summary; its facts are gone")]
+    Compacted {
+        /// Which.
+        operation: OperationId,
+    },
+    /// Facts do not follow the last one kept.
+    #[error(
+        "facts of operation {operation} begin at {found}, but {expected} comes next; two engines may be writing"
+    )]
+    Gap {
+        /// Which.
+        operation: OperationId,
+        /// What comes next.
+        expected: u64,
+        /// What was given.
+        found: u64,
+    },
+    /// Content kept outside the log is not there.
+    #[error("blob {digest} is missing; the operations that refer to it cannot go on")]
+    BlobMissing {
+        /// Which.
+        digest: Digest,
+    },
 }
