@@ -259,6 +259,9 @@ mod tests {
         object(&argo.into_iter().chain(helm).collect::<Vec<_>>())
     }
 
+    /// Argo CD's annotation, Helm's, the role, and the codes of the findings.
+    type Row = (Option<&'static str>, Option<&'static str>, Role, Vec<&'static str>);
+
     #[test]
     fn classification_table() {
         use Phase::{PostSync, PreSync, Sync, SyncFail};
@@ -266,7 +269,7 @@ mod tests {
         let mixed = "mixed-hook-annotations";
         let unknown = "unknown-hook-type";
         #[rustfmt::skip]
-        let table: Vec<(Option<&str>, Option<&str>, Role, Vec<&str>)> = vec![
+        let table: Vec<Row> = vec![
             (None, None, Role::Resource, vec![]),
             (Some("PreSync"), None, hook(&[PreSync]), vec![]),
             (Some("Sync"), None, hook(&[Sync]), vec![]),
@@ -302,14 +305,7 @@ mod tests {
             (None, Some(""), Role::Dropped, vec!["empty-hook"]),
         ];
         for (argo, helm, role, codes) in table {
-            let object = object(
-                &argo
-                    .map(|value| (annotations::HOOK, value))
-                    .into_iter()
-                    .chain(helm.map(|value| (annotations::HELM_HOOK, value)))
-                    .collect::<Vec<_>>(),
-            );
-            let (found, remarks) = classify(&object);
+            let (found, remarks) = classify(&hooks(argo, helm));
             assert_eq!(found, role, "{argo:?} {helm:?}");
             assert_eq!(remarks.iter().map(|(code, _)| *code).collect::<Vec<_>>(), codes, "{argo:?} {helm:?}");
         }

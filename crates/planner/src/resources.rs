@@ -15,6 +15,7 @@ use crate::options;
 use crate::pairing::{Live, live_ref};
 use crate::plan::LeftOut;
 use crate::targets::Desired;
+use crate::text::escape;
 use crate::tracking;
 use crate::waves::wave;
 
@@ -53,17 +54,20 @@ impl Drafter<'_> {
         let replace = options::replace(&wanted.object, live, &self.request.options);
         let only_out_of_sync = self.request.options.has("ApplyOutOfSyncOnly=true");
         // Comparing is not free, so it is done only where somebody asks.
-        if only_out_of_sync || is_crd(&wanted.key.group, &wanted.key.kind) {
-            draft.changes_live = live.is_some_and(|live| diff::first_difference(&manifest, live).is_some());
-        }
-        let (action, reason) = match live {
-            None => (Action::Create, "not in the cluster yet"),
-            Some(_) if only_out_of_sync && !draft.changes_live => (Action::Unchanged, "in sync"),
-            Some(_) if replace => (Action::Replace, "in the cluster; replaced as a whole"),
-            Some(_) => (Action::Apply, "in the cluster; manifest is applied"),
+        let compares = only_out_of_sync || is_crd(&wanted.key.group, &wanted.key.kind);
+        let difference = live.filter(|_| compares).and_then(|live| diff::first_difference(&manifest, live));
+        draft.changes_live = difference.is_some();
+        let (action, reason) = match (live, difference) {
+            (None, _) => (Action::Create, "not in the cluster yet".to_owned()),
+            (Some(_), None) if only_out_of_sync => (Action::Unchanged, "in sync".to_owned()),
+            (Some(_), _) if replace => (Action::Replace, "in the cluster; replaced as a whole".to_owned()),
+            (Some(_), Some(path)) if only_out_of_sync => {
+                (Action::Apply, format!("out of sync at {}; manifest is applied", escape(&path)))
+            }
+            (Some(_), _) => (Action::Apply, "in the cluster; manifest is applied".to_owned()),
         };
         draft.task.action = action;
-        draft.task.reason = reason.to_owned();
+        draft.task.reason = reason;
         draft.manifest = Some(manifest);
         // Deleting one of these deletes everything inside.
         let holds_others = is_crd(&wanted.key.group, &wanted.key.kind) || wanted.key.kind == "Namespace";
