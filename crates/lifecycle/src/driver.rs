@@ -24,7 +24,8 @@ pub const FACTS_MAX: u64 = 5_000_000;
 ///    those that are already on their way.
 /// 4. Answers, sights and ticks are new input: go to 1.
 ///
-/// If the log refuses a batch, drop the driver: what it holds beyond the log never happened.
+/// If the log refuses a batch, or the driver reports [`DriverError::Illegal`], drop the driver: what it holds beyond the
+/// log never happened.
 #[derive(Debug)]
 pub struct Driver {
     state: State,
@@ -191,18 +192,27 @@ impl Driver {
         }
     }
 
-    /// When buffered facts should be made durable even if nothing else happens.
+    /// When buffered facts should be made durable even if nothing else happens. A batch may be on its way by then: the
+    /// next one waits for it.
     pub fn lazy_due(&self) -> Option<Timestamp> {
         self.buffered_since.map(|since| since + LAZY_WAIT)
     }
 
-    /// What the world still owes; nothing while a fact that matters is not durable.
+    /// What the world still owes; nothing while a fact that matters is not durable. At most one [`Command::WakeAt`].
     pub fn commands(&self, now: Timestamp) -> Vec<Command> {
         if self.urgent || self.in_flight.is_some_and(|batch| batch.urgent) {
             return Vec::new();
         }
         let mut commands = pending(&self.state, now);
-        commands.extend(self.lazy_due().map(Command::WakeAt));
+        // While a batch is on its way nothing can be flushed, so there is nothing to wake up for.
+        let flush = self.lazy_due().filter(|_| self.in_flight.is_none());
+        let wake = |command: &Command| match command {
+            Command::WakeAt(at) => Some(*at),
+            _ => None,
+        };
+        let earliest = commands.iter().filter_map(wake).chain(flush).min();
+        commands.retain(|command| wake(command).is_none());
+        commands.extend(earliest.map(Command::WakeAt));
         commands
     }
 }

@@ -9,6 +9,9 @@ pub enum Command {
     /// [`Input::PlanFailed`](super::Input).
     Plan,
     /// A command about one task. Answer: [`Input::Answer`](super::Input) with the same attempt.
+    ///
+    /// Commands about one task are carried out one after the other: the next one waits for the answer to the one on
+    /// its way, even if that is no longer pending. Otherwise a hook could be created after it was stopped.
     Task {
         /// Which task.
         task: TaskId,

@@ -1,12 +1,14 @@
 //! How a fact changes the state. Total: a pair that cannot be is an error that names both sides, never a panic.
 
 mod arrows;
+mod legal;
 mod tasks;
 
 use tidegate_model::{OperationPhase, Plan, Timestamp};
 
 use super::fact::{DeadlineScope, Fact};
 use super::messages;
+use super::rules::is_sound;
 use super::state::{
     Calls, Failure, GateAnswer, Header, Operation, Outcome, Pause, Stage, State, TaskState, Termination,
     WaveStep, WaveTimes,
@@ -24,19 +26,24 @@ pub struct Illegal {
 
 /// The state after a fact.
 pub fn evolve(state: State, fact: &Fact) -> Result<State, Illegal> {
-    let name = state.name();
-    let illegal = || Illegal { state: name.clone(), fact: fact_name(fact) };
+    let illegal = |state: String| Illegal { state, fact: fact_name(fact) };
     match state {
-        State::New => accepted(fact).ok_or_else(illegal),
-        State::Accepted(header) => planned(header, fact).ok_or_else(illegal),
+        State::New => accepted(fact).ok_or_else(|| illegal(State::New.name())),
+        State::Accepted(header) => planned(header, fact).ok_or_else(|| illegal("Accepted".to_owned())),
         State::Running(mut operation) => {
-            if let Fact::Finished { phase, message, at } = fact {
-                return finish(operation, *phase, message, *at).ok_or_else(illegal);
+            if !legal::fits(&operation.stage, fact) {
+                return Err(illegal(operation.stage.name()));
             }
-            running(&mut operation, fact).ok_or_else(illegal)?;
-            Ok(State::Running(operation))
+            if let Fact::Finished { phase, message, at } = fact {
+                let stage = operation.stage.name();
+                return finish(operation, *phase, message, *at).ok_or_else(|| illegal(stage));
+            }
+            match running(&mut operation, fact) {
+                Some(()) => Ok(State::Running(operation)),
+                None => Err(illegal(operation.stage.name())),
+            }
         }
-        State::Finished(_) => Err(illegal()),
+        State::Finished(_) => Err(illegal("Finished".to_owned())),
     }
 }
 
@@ -67,7 +74,7 @@ fn accepted(fact: &Fact) -> Option<State> {
 fn planned(mut header: Box<Header>, fact: &Fact) -> Option<State> {
     match fact {
         Fact::Planned { plan, bundle, at } => {
-            if !is_consistent(plan) {
+            if !is_sound(plan) {
                 return None;
             }
             header.calls = Calls::default();
@@ -108,25 +115,12 @@ fn fresh(header: Header, plan: Plan, at: Timestamp) -> Operation {
         attempt: 1,
         results: 0,
         prune_confirmed: false,
-        awaits_resources: false,
+        judges_resources: false,
         wave_expired: None,
         failure: None,
         termination: None,
         outcome: None,
     }
-}
-
-/// Whether the waves of a plan cover its tasks without gaps or overlaps. A damaged plan must not be followed.
-fn is_consistent(plan: &Plan) -> bool {
-    let mut next = 0_u32;
-    for wave in &plan.waves {
-        if wave.first != next || wave.count == 0 {
-            return false;
-        }
-        let Some(end) = next.checked_add(wave.count) else { return false };
-        next = end;
-    }
-    usize::try_from(next).is_ok_and(|end| end == plan.tasks.len())
 }
 
 fn finish(
@@ -149,34 +143,34 @@ pub(super) fn failed_again(calls: &mut Calls, message: &str, retry_at: Timestamp
     message.clone_into(&mut calls.message);
 }
 
-fn pause(header: &mut Header, fact: &Fact) -> Option<std::time::Duration> {
+fn pause(header: &mut Header, fact: &Fact) -> Option<()> {
     match (fact, header.paused.take()) {
         (Fact::Paused { by, reason, at }, None) => {
             header.paused = Some(Pause { by: by.clone(), reason: reason.clone(), at: *at });
-            Some(std::time::Duration::ZERO)
         }
         (Fact::Unpaused { at, .. }, Some(pause)) => {
-            let held = at.since(pause.at);
-            header.deadline_from = header.deadline_from + held;
-            Some(held)
+            header.deadline_from = header.deadline_from + at.since(pause.at);
         }
-        _ => None,
+        _ => return None,
     }
+    Some(())
 }
 
 fn running(operation: &mut Operation, fact: &Fact) -> Option<()> {
     match fact {
         Fact::Moved { to, at } => arrows::moved(operation, to, *at),
         Fact::GateAnswered { gate, verdict, at } => {
+            let (index, _) = operation.current_wave()?;
+            operation.wave(index)?.gates.contains(gate).then_some(())?;
             operation.gates.retain(|answer| answer.gate != *gate);
             operation.gates.push(GateAnswer { gate: gate.clone(), verdict: verdict.clone(), at: *at });
             Some(())
         }
-        Fact::Paused { .. } => pause(&mut operation.header, fact).map(|_| ()),
-        Fact::Unpaused { .. } => {
-            let held = pause(&mut operation.header, fact)?;
-            shift_deadlines(operation, held);
-            Some(())
+        Fact::Paused { .. } => pause(&mut operation.header, fact),
+        Fact::Unpaused { at, .. } => {
+            let since = operation.header.paused.as_ref()?.at;
+            shift_deadlines(operation, since, *at);
+            pause(&mut operation.header, fact)
         }
         Fact::PruneConfirmed { .. } => {
             operation.prune_confirmed = true;
@@ -188,7 +182,13 @@ fn running(operation: &mut Operation, fact: &Fact) -> Option<()> {
             Some(())
         }
         Fact::AttemptFailed { message, retriable, at } => {
+            if operation.failure.is_some() {
+                return None;
+            }
             let wave = operation.current_wave().map(|(index, _)| index);
+            if wave.is_none() && operation.header.request.options.dry_run {
+                arrows::record_dry_run(operation);
+            }
             operation.failure =
                 Some(Failure { wave, message: message.clone(), retriable: *retriable, at: *at });
             Some(())
@@ -199,19 +199,20 @@ fn running(operation: &mut Operation, fact: &Fact) -> Option<()> {
 }
 
 /// While an operation is paused its deadlines stand still.
-fn shift_deadlines(operation: &mut Operation, held: std::time::Duration) {
+fn shift_deadlines(operation: &mut Operation, since: Timestamp, at: Timestamp) {
+    let shifted = |from: Timestamp| from + at.since(since.max(from));
     for times in &mut operation.waves {
-        times.deadline_from = times.deadline_from.map(|from| from + held);
+        times.deadline_from = times.deadline_from.map(shifted);
     }
     for task in &mut operation.tasks {
         if task.progress == super::Progress::Running
             && let Some(applied) = &mut task.applied
         {
-            applied.at = applied.at + held;
+            applied.at = shifted(applied.at);
         }
     }
     if let Stage::AwaitingRetry { until } = &mut operation.stage {
-        *until = *until + held;
+        *until = *until + at.since(since);
     }
 }
 
@@ -237,7 +238,11 @@ fn deadline_passed(
             tasks::expire_wave(operation, index, message);
             operation.wave_expired = Some(message.to_owned());
         }
-        DeadlineScope::Hook(task) => tasks::stop_hook(operation, task, message)?,
+        DeadlineScope::Hook(task) => {
+            let (_, state) = operation.task(task)?;
+            (state.progress == super::Progress::Running).then_some(())?;
+            tasks::stop_hook(operation, task, message)?;
+        }
     }
     Some(())
 }
@@ -255,9 +260,14 @@ fn retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option<()> {
     operation.since = at;
     for task in &mut operation.tasks {
         if restart {
-            *task = TaskState::default();
+            *task = TaskState { leftover: leftover(task), ..TaskState::default() };
         } else if task.is_unsuccessful() {
-            *task = TaskState { order: task.order, ..TaskState::default() };
+            *task = TaskState {
+                order: task.order,
+                message: std::mem::take(&mut task.message),
+                leftover: leftover(task),
+                ..TaskState::default()
+            };
         }
     }
     match failure.wave {
@@ -269,6 +279,13 @@ fn retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option<()> {
     }
     if restart {
         operation.results = 0;
+        operation.waves.fill(WaveTimes::default());
     }
     Some(())
+}
+
+/// The object an attempt leaves behind, so that the hook's policy still finds it if no later attempt gets that far.
+fn leftover(task: &mut TaskState) -> Option<String> {
+    let applied = task.applied.take().map(|applied| applied.uid).filter(|uid| !uid.is_empty());
+    applied.or_else(|| task.leftover.take())
 }

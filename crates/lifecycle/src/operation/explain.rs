@@ -4,10 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
-use tidegate_model::{ObjectKey, Phase, Task, Timestamp, format_duration};
+use tidegate_model::{Action, ObjectKey, OperationPhase, Phase, Task, Timestamp, format_duration};
 
 use super::fact::Verdict;
-use super::state::{Operation, Progress, Stage, State, TaskState, WaveStep};
+use super::rules::awaits_establishment;
+use super::state::{Header, Operation, Progress, Stage, State, TaskState, WaveStep};
 
 /// The answer to "why is it waiting, and for what?". Prints as one sentence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -55,9 +56,6 @@ impl fmt::Display for Explanation {
             if !first.why.is_empty() {
                 write!(f, " ({})", first.why)?;
             }
-            if let more @ 1.. = self.awaited.len().saturating_sub(1) {
-                write!(f, " and {more} more")?;
-            }
         }
         if let Some(paused) = &self.paused {
             write!(f, "; {paused}")?;
@@ -80,9 +78,7 @@ fn whole_seconds(duration: Duration) -> Duration {
 pub fn explain(state: &State, now: Timestamp) -> Explanation {
     let mut explanation = match state {
         State::New => blank("not started", now),
-        State::Accepted(header) => {
-            Explanation { progress: state.message(), ..blank("planning", header.started_at) }
-        }
+        State::Accepted(header) => accepted(header, now),
         State::Running(operation) => running(operation, now),
         State::Finished(operation) => finished(operation, now),
     };
@@ -97,6 +93,21 @@ pub fn explain(state: &State, now: Timestamp) -> Explanation {
         explanation.deadline_in_seconds = None;
     }
     explanation
+}
+
+fn accepted(header: &Header, now: Timestamp) -> Explanation {
+    let calls = &header.calls;
+    let cluster = Awaited {
+        what: format!("the cluster of {}", header.request.destination),
+        why: format!("{} failed calls, the last: {}", calls.failed, calls.message),
+        since: header.started_at,
+    };
+    let deadline = header.request.deadline.map(|deadline| header.deadline_from + deadline);
+    Explanation {
+        awaited: if calls.failed > 0 { vec![cluster] } else { Vec::new() },
+        deadline_in_seconds: deadline.map(|deadline| deadline.since(now).as_secs()),
+        ..blank("planning", now)
+    }
 }
 
 fn blank(position: &str, at: Timestamp) -> Explanation {
@@ -134,13 +145,17 @@ fn running(operation: &Operation, now: Timestamp) -> Explanation {
         Stage::Wave { index, step } => wave(operation, *index, *step, now),
         Stage::AwaitingRetry { until } => retry(operation, *until, now),
         Stage::Terminating => Explanation { awaited: stopping(operation), ..blank("terminating", now) },
-        Stage::Finishing { phase, message } => {
-            Explanation { progress: format!("{phase}: {message}"), ..blank("cleaning up hooks", now) }
-        }
+        Stage::Finishing { phase, message } => Explanation {
+            progress: format!("{phase}: {message}"),
+            awaited: cleaning(operation, *phase),
+            ..blank("cleaning up hooks", now)
+        },
     };
-    let hooks = operation.all_tasks().filter_map(|(_, task, state)| operation.hook_deadline(task, state));
-    let nearest = hooks.chain(operation.wave_deadline()).chain(operation.deadline()).min();
-    explanation.deadline_in_seconds = nearest.map(|deadline| deadline.since(now).as_secs());
+    if !operation.is_ending() {
+        let hooks = operation.all_tasks().filter_map(|(_, task, state)| operation.hook_deadline(task, state));
+        let nearest = hooks.chain(operation.wave_deadline()).chain(operation.deadline()).min();
+        explanation.deadline_in_seconds = nearest.map(|deadline| deadline.since(now).as_secs());
+    }
     explanation
 }
 
@@ -169,45 +184,47 @@ fn retry(operation: &Operation, until: Timestamp, now: Timestamp) -> Explanation
 
 fn wave(operation: &Operation, index: u32, step: WaveStep, now: Timestamp) -> Explanation {
     let (phase, number) = operation.wave(index).map_or((Phase::Sync, 0), |wave| (wave.phase, wave.wave));
-    let total = operation.plan.waves.len();
+    let sync_fail = phase == Phase::SyncFail;
+    // The SyncFail waves come only after a failure, so until then nobody counts them.
+    let total = operation.plan.waves.iter().filter(|wave| sync_fail || wave.phase != Phase::SyncFail).count();
     let opened = operation.times(index).opened_at.unwrap_or(operation.since);
+    let failing = || failing_calls(operation.wave_tasks(index), operation.since);
     let (progress, mut awaited) = match step {
         WaveStep::Held => ("held".to_owned(), held(operation, index, opened)),
-        WaveStep::DryRun => {
-            ("dry run".to_owned(), failing_calls(operation.wave_tasks(index), operation.since))
-        }
-        WaveStep::Pruning => {
-            ("pruning".to_owned(), failing_calls(operation.wave_tasks(index), operation.since))
-        }
-        WaveStep::AwaitingGone | WaveStep::Clearing => ("deleting".to_owned(), deleting(operation, index)),
-        WaveStep::Applying => {
-            (applied(operation, index), failing_calls(operation.wave_tasks(index), operation.since))
-        }
-        WaveStep::AwaitingHealth | WaveStep::Settling { .. } | WaveStep::Passed => {
+        WaveStep::DryRun => ("dry run".to_owned(), failing()),
+        WaveStep::Pruning => ("pruning".to_owned(), failing()),
+        WaveStep::AwaitingGone | WaveStep::Clearing => deleting(operation, index),
+        WaveStep::Applying => (applied(operation, index), applying(operation, index)),
+        WaveStep::AwaitingHealth | WaveStep::Passed => {
             (healthy(operation, index), unhealthy(operation, index))
         }
+        WaveStep::Settling { until } => (healthy(operation, index), settling(operation, index, until, now)),
     };
-    if let WaveStep::Settling { until } = step {
-        let left = format_duration(whole_seconds(until.since(now)));
-        awaited
-            .iter_mut()
-            .for_each(|awaited| awaited.why = format!("looks healthy; settling for another {left}"));
-    }
     awaited.sort_by_key(|awaited| awaited.since);
     Explanation {
         progress,
         awaited,
-        next: operation
-            .next_wave(index.saturating_add(1), phase == Phase::SyncFail)
-            .map(|next| describe(operation, next)),
+        next: operation.next_wave(index.saturating_add(1), sync_fail).map(|next| describe(operation, next)),
         ..blank(&format!("wave {} of {total} ({phase}, wave {number})", index.saturating_add(1)), now)
     }
 }
 
+/// What looks healthy and must look so for a while, or else the fixed delay between waves.
+fn settling(operation: &Operation, index: u32, until: Timestamp, now: Timestamp) -> Vec<Awaited> {
+    let left = format_duration(until.since(now));
+    let mut awaited = unhealthy(operation, index);
+    for awaited in &mut awaited {
+        awaited.why = format!("looks healthy; settling for another {left}");
+    }
+    if awaited.is_empty() {
+        let what = "the delay between waves".to_owned();
+        awaited.push(Awaited { what, why: format!("another {left}"), since: operation.since });
+    }
+    awaited
+}
+
 fn describe(operation: &Operation, index: u32) -> String {
-    let count = operation.wave(index).map_or(0, |wave| wave.count);
-    let objects = if count == 1 { "object" } else { "objects" };
-    format!("wave {}, {count} {objects}", index.saturating_add(1))
+    format!("wave {}, {}", index.saturating_add(1), count(operation.wave_tasks(index).count()))
 }
 
 fn name(task: &Task) -> String {
@@ -242,12 +259,28 @@ fn applied(operation: &Operation, index: u32) -> String {
     format!("{done} of {all} applied")
 }
 
+/// Failing calls, and definitions whose kinds the next group may need.
+fn applying(operation: &Operation, index: u32) -> Vec<Awaited> {
+    let definitions = operation
+        .apply_group(index)
+        .into_iter()
+        .filter(|(_, task, state)| awaits_establishment(task, state))
+        .map(|(_, task, state)| Awaited {
+            what: name(task),
+            why: why(state),
+            since: since(operation, state),
+        });
+    definitions.chain(failing_calls(operation.wave_tasks(index), operation.since)).collect()
+}
+
 fn healthy(operation: &Operation, index: u32) -> String {
-    let tasks = operation.wave_tasks(index).count();
-    let done = operation
-        .wave_tasks(index)
-        .filter(|(_, _, state)| state.progress == Progress::Done && !state.is_unsuccessful());
-    format!("{} of {tasks} healthy", done.count())
+    let (mut done, mut all) = (0_u32, 0_u32);
+    for (_, task, state) in operation.wave_tasks(index) {
+        let is_done = state.progress == Progress::Done || task.action == Action::Unchanged;
+        done = done.saturating_add(u32::from(is_done && !state.is_unsuccessful()));
+        all = all.saturating_add(1);
+    }
+    format!("{done} of {all} healthy")
 }
 
 fn unhealthy(operation: &Operation, index: u32) -> Vec<Awaited> {
@@ -274,8 +307,8 @@ fn why(state: &TaskState) -> String {
     }
 }
 
-fn deleting(operation: &Operation, index: u32) -> Vec<Awaited> {
-    operation
+fn deleting(operation: &Operation, index: u32) -> (String, Vec<Awaited>) {
+    let leaving: Vec<Awaited> = operation
         .wave_tasks(index)
         .filter(|(_, _, state)| matches!(state.progress, Progress::Deleting { .. }))
         .map(|(_, task, _)| Awaited {
@@ -283,13 +316,34 @@ fn deleting(operation: &Operation, index: u32) -> Vec<Awaited> {
             why: "it is being deleted; a finalizer or what it owns may keep it".to_owned(),
             since: operation.since,
         })
+        .collect();
+    let progress = format!("{} being deleted", count(leaving.len()));
+    let failing = failing_calls(operation.wave_tasks(index), operation.since);
+    (progress, leaving.into_iter().chain(failing).collect())
+}
+
+fn count(objects: usize) -> String {
+    let noun = if objects == 1 { "object" } else { "objects" };
+    format!("{objects} {noun}")
+}
+
+/// Hooks that their policy deletes now that the operation ends.
+fn cleaning(operation: &Operation, phase: OperationPhase) -> Vec<Awaited> {
+    operation
+        .all_tasks()
+        .filter(|(_, task, state)| operation.deletes_at_end(task, state, phase))
+        .map(|(_, task, state)| {
+            let calls = state.calls.is_some().then(|| why(state));
+            let why = calls.unwrap_or_else(|| "its delete policy".to_owned());
+            Awaited { what: format!("the deletion of {}", name(task)), why, since: operation.since }
+        })
         .collect()
 }
 
 fn stopping(operation: &Operation) -> Vec<Awaited> {
     operation
         .all_tasks()
-        .filter(|(_, _, state)| matches!(state.progress, Progress::Stopping { .. }) || state.awaits_release())
+        .filter(|(_, _, state)| state.is_closing())
         .map(|(_, task, state)| Awaited { what: name(task), why: why(state), since: operation.since })
         .collect()
 }

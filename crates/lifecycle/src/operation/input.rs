@@ -36,7 +36,8 @@ pub enum Input {
         /// What came back.
         answer: Answer,
     },
-    /// An awaited object was seen, or seen to be gone.
+    /// An awaited object was seen, or seen to be gone. Sights may be old or repeated; `Gone` without a UID is believed
+    /// only when [`Observation::at`], the beginning of the look, is not before our write.
     Observed {
         /// Which task.
         task: TaskId,
@@ -141,7 +142,8 @@ pub struct Applied {
 /// How a hook stood when it was stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stopped {
-    /// [`OperationPhase::Running`] when it was still at work and was deleted, else how it had ended.
+    /// [`OperationPhase::Running`] when it was still at work and was deleted, else how it had ended;
+    /// [`OperationPhase::Succeeded`] with the message `Terminated` when there was no object of ours.
     pub phase: OperationPhase,
     /// Its health message; may be empty.
     pub message: String,

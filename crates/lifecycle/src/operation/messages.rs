@@ -1,6 +1,6 @@
 //! The exact texts users match on (spec: result model and messages).
 
-use tidegate_model::Task;
+use tidegate_model::{Task, Timestamp};
 
 use super::state::{Operation, Progress, Stage, State, WaveStep};
 
@@ -8,6 +8,7 @@ pub(crate) const SUCCEEDED_ALL: &str = "successfully synced (all tasks run)";
 pub(crate) const SUCCEEDED_NO_MORE: &str = "successfully synced (no more tasks)";
 pub(crate) const NOT_VALID: &str = "one or more synchronization tasks are not valid";
 pub(crate) const DRY_RUN_FAILED: &str = "one or more objects failed to apply (dry run)";
+pub(crate) const NAMESPACE_FAILED: &str = "the namespace failed to apply";
 pub(crate) const APPLY_FAILED: &str = "one or more objects failed to apply";
 pub(crate) const UNSUCCESSFUL: &str = "one or more synchronization tasks completed unsuccessfully";
 pub(crate) const SYNC_FAIL_FAILED: &str = "one or more SyncFail hooks failed";
@@ -15,6 +16,10 @@ pub(crate) const RUNNING: &str = "one or more tasks are running";
 pub(crate) const TERMINATED: &str = "Operation terminated";
 pub(crate) const TERMINATION_ERRORS: &str = "Operation termination had errors";
 pub(crate) const TERMINATING: &str = "operation is terminating";
+pub(crate) const TERMINATING_LATE: &str = "operation is terminating due to timeout";
+pub(crate) const UNSOUND_PLAN: &str =
+    "the plan contradicts itself; this is a defect of the planner, please report it";
+/// Of a hook whose object was not there when it was to be stopped.
 pub(crate) const HOOK_TERMINATED: &str = "Terminated";
 pub(crate) const PRUNED: &str = "pruned";
 pub(crate) const NOT_TRIED: &str = "not tried: its kind or namespace comes with this operation (dry run)";
@@ -23,6 +28,20 @@ pub(crate) const PRUNED_DRY_RUN: &str = "pruned (dry run)";
 /// A base message with the reasons behind it.
 pub(crate) fn with_reason(base: &str, reasons: &[&str]) -> String {
     if reasons.is_empty() { base.to_owned() } else { format!("{base}, reason: {}", reasons.join(",")) }
+}
+
+/// The findings that make a plan invalid.
+pub(crate) fn not_valid(errors: &[&str]) -> String {
+    format!("{NOT_VALID}: {}", errors.join("; "))
+}
+
+/// A time of day in UTC as Argo CD writes it: `3:04PM`.
+fn time_of_day(at: Timestamp) -> String {
+    let minutes = at.as_seconds().rem_euclid(86_400) / 60;
+    let (hour, minute) = (minutes / 60, minutes % 60);
+    let half = if hour < 12 { "AM" } else { "PM" };
+    let hour = if hour % 12 == 0 { 12 } else { hour % 12 };
+    format!("{hour}:{minute:02}{half}")
 }
 
 /// An object that should be there and is not.
@@ -84,9 +103,13 @@ impl Operation {
             Stage::AwaitingRetry { until } => {
                 let message =
                     self.failure.as_ref().map(|failure| failure.message.as_str()).unwrap_or_default();
-                format!("{message}. Retrying attempt #{} at {until}.", self.attempt)
+                format!("{message}. Retrying attempt #{} at {}.", self.attempt, time_of_day(*until))
             }
-            Stage::Terminating => TERMINATING.to_owned(),
+            Stage::Terminating => {
+                let wanted =
+                    self.termination.as_ref().is_none_or(|termination| termination.message == TERMINATED);
+                if wanted { TERMINATING } else { TERMINATING_LATE }.to_owned()
+            }
             Stage::Finishing { message, .. } => message.clone(),
         }
     }

@@ -1,12 +1,16 @@
 //! What the world still owes an operation: a function of state and time alone, so recovery needs no path of its own.
 
+use std::time::Duration;
+
 use tidegate_model::{Action, Task, TaskId, Timestamp};
 
 use super::command::{Command, TaskCommand};
 use super::fact::Verdict;
-use super::follow::is_clearing;
-use super::rules::{is_crd, needs_check};
+use super::rules::{awaits_establishment, is_clearing, needs_check};
 use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState, WaveStep};
+
+/// Shortest time between two questions to the same gate, whatever it asks for: each answer is a fact in the log.
+const ASK_AGAIN_MIN: Duration = Duration::from_secs(1);
 
 /// The commands to carry out now. At most one [`Command::WakeAt`], the earliest.
 pub fn pending(state: &State, now: Timestamp) -> Vec<Command> {
@@ -65,7 +69,8 @@ impl Owed {
             self.observe_running(operation);
             return;
         }
-        self.wake(operation.deadline());
+        // The deadline is of no interest once the operation is ending.
+        self.wake(operation.deadline().filter(|_| !operation.is_ending()));
         match &operation.stage {
             Stage::Planned => {}
             Stage::DryRun => self.checks(operation, operation.all_tasks(), false),
@@ -146,8 +151,10 @@ impl Owed {
             let answer = operation.gates.iter().find(|answer| answer.gate == *gate);
             match answer.map(|answer| (&answer.verdict, answer.at)) {
                 Some((Verdict::Open, _)) => {}
-                Some((Verdict::Closed { ask_again_after, .. }, at)) if at + *ask_again_after > self.now => {
-                    self.wake(Some(at + *ask_again_after));
+                Some((Verdict::Closed { ask_again_after, .. }, at))
+                    if at + (*ask_again_after).max(ASK_AGAIN_MIN) > self.now =>
+                {
+                    self.wake(Some(at + (*ask_again_after).max(ASK_AGAIN_MIN)));
                 }
                 _ => self.commands.push(Command::AskGate { wave: index, gate: gate.clone() }),
             }
@@ -182,8 +189,8 @@ impl Owed {
                 (Progress::Waiting | Progress::Ready, None) => {
                     self.task(operation, id, state, TaskCommand::Apply)
                 }
-                (Progress::Running, None) if is_crd(task) => {
-                    self.commands.push(Command::Observe { task: id })
+                (_, None) if !task.is_hook() && awaits_establishment(task, state) => {
+                    self.commands.push(Command::Observe { task: id });
                 }
                 _ => {}
             }
@@ -197,12 +204,10 @@ impl Owed {
 
     fn observe_running(&mut self, operation: &Operation) {
         let Some((index, _)) = operation.current_wave() else { return };
-        // A resource nobody waits for is watched only while a hook keeps the wave open.
-        let resources = operation.awaits_resources(index) || operation.has_hooks(index);
         for (id, task, state) in operation.wave_tasks(index) {
             if is_deleting(state) {
                 self.commands.push(Command::Observe { task: id });
-            } else if is_running(state) && (task.is_hook() || resources) {
+            } else if is_running(state) && (task.is_hook() || operation.judges_resources) {
                 self.run_or_observe(operation, id, task, state);
             }
         }

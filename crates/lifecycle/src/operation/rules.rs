@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use tidegate_model::{
-    Action, DeletePolicy, OperationPhase, Phase, ResultCode, Task, TaskId, Timestamp, WaitFor,
+    Action, DeletePolicy, HealthStatus, OperationPhase, Phase, Plan, ResultCode, Task, TaskId, Timestamp,
+    WaitFor,
 };
 
-use super::state::{Operation, Progress, TaskState};
+use super::state::{Operation, Progress, Stage, TaskState};
 
 /// How long a kind that offers no better evidence must look healthy after our write (design: evidence, not sleeping).
 pub(crate) const SETTLE: Duration = Duration::from_secs(2);
@@ -94,7 +95,7 @@ impl Operation {
                 }
                 group.clear();
             }
-            open |= unapplied(state) || (is_crd(task) && state.progress == Progress::Running);
+            open |= unapplied(state) || awaits_establishment(task, state);
             group.push((id, task, state));
         }
         if open { group } else { Vec::new() }
@@ -118,17 +119,23 @@ impl Operation {
         hook.runner.is_none()
             && hook.deletes(policy)
             && !state.deleted
-            && matches!(state.progress, Progress::Done | Progress::Waiting)
+            // What is being deleted needs no second deletion.
+            && matches!(state.progress, Progress::Done | Progress::Waiting | Progress::Ready)
             && self.hook_uid(task, state).is_some()
+            // An operation that only tries writes nothing, old hooks included.
+            && !self.header.request.options.dry_run
     }
 
-    /// The UID of the hook's object, as applied, or as it was found in the cluster.
+    /// The UID of the hook's object, as applied in this attempt or an earlier one, or as it was found in the cluster.
     pub(crate) fn hook_uid<'a>(&self, task: &'a Task, state: &'a TaskState) -> Option<&'a str> {
-        match (&state.applied, &task.live) {
-            (Some(applied), _) => Some(&applied.uid),
-            (None, Some(live)) => Some(&live.uid),
-            (None, None) => None,
-        }
+        let applied = state.applied.as_ref().map(|applied| &applied.uid);
+        let live = task.live.as_ref().map(|live| &live.uid);
+        applied.or(state.leftover.as_ref()).or(live).map(String::as_str)
+    }
+
+    /// Whether nothing but cleaning up is left.
+    pub(crate) fn is_ending(&self) -> bool {
+        matches!(self.stage, Stage::Terminating | Stage::Finishing { .. })
     }
 
     /// Whether another attempt is allowed.
@@ -154,6 +161,22 @@ impl Operation {
             }
         }
         messages
+    }
+
+    /// The message of the destination namespace, if this operation had to create it and could not. Nothing else can
+    /// work then, SyncFail hooks included.
+    pub(crate) fn refused_namespace(&self) -> Option<&str> {
+        let wanted = &self.header.request.namespace;
+        self.all_tasks()
+            .find(|(_, task, state)| {
+                let is_namespace = task.gvk.group.is_empty() && task.gvk.kind == "Namespace";
+                is_namespace
+                    && task.name == *wanted
+                    && task.live.is_none()
+                    && !task.is_hook()
+                    && state.status == Some(ResultCode::SyncFailed)
+            })
+            .map(|(_, _, state)| state.message.as_str())
     }
 
     /// When the current wave's deadline passes.
@@ -186,9 +209,46 @@ fn unapplied(state: &TaskState) -> bool {
     matches!(state.progress, Progress::Waiting | Progress::Ready)
 }
 
+/// Whether the task is a custom resource definition whose kind is not served yet, as far as we know. Only the next
+/// kind group waits for that, so even weak evidence ends it.
+pub(crate) fn awaits_establishment(task: &Task, state: &TaskState) -> bool {
+    let is_settled = state
+        .health
+        .as_ref()
+        .is_some_and(|seen| matches!(seen.health.status, HealthStatus::Healthy | HealthStatus::Degraded));
+    is_crd(task) && state.progress == Progress::Running && !is_settled
+}
+
 /// Whether the task is a custom resource definition.
 pub(crate) fn is_crd(task: &Task) -> bool {
     (task.gvk.group.as_str(), task.gvk.kind.as_str()) == CRD
+}
+
+/// Whether the machine can rely on a plan: its waves cover the tasks without gaps or overlaps, SyncFail comes last, what
+/// is pruned is known, and hooks have something to run.
+pub(crate) fn is_sound(plan: &Plan) -> bool {
+    let mut next = 0_u32;
+    let mut last = Phase::PreSync;
+    for wave in &plan.waves {
+        let Some(end) = next.checked_add(wave.count) else { return false };
+        let fits = |task: &Task| {
+            task.phase == wave.phase
+                && (task.action != Action::Prune || task.live.is_some())
+                && (task.action.writes() || !task.is_hook())
+        };
+        if wave.first != next || wave.count == 0 || wave.phase < last || !plan.tasks_of(wave).iter().all(fits)
+        {
+            return false;
+        }
+        (next, last) = (end, wave.phase);
+    }
+    usize::try_from(next).is_ok_and(|end| end == plan.tasks.len())
+}
+
+/// Whether the place of a hook is still being cleared. A hook with a runner has no object.
+pub(crate) fn is_clearing(task: &Task, state: &TaskState) -> bool {
+    let on_cluster = task.hook.as_ref().is_some_and(|hook| hook.runner.is_none());
+    on_cluster && (state.progress == Progress::Waiting || matches!(state.progress, Progress::Deleting { .. }))
 }
 
 /// Whether the task still needs the given kind of dry run.

@@ -2,11 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
-    Digest, Health, LogRecord, OperationId, OperationPhase, Plan, PlannedWave, ResultCode, SyncRequest, Task,
-    TaskId, Timestamp,
+    Digest, LogRecord, OperationId, OperationPhase, Plan, PlannedWave, SyncRequest, Task, TaskId, Timestamp,
 };
 
 use super::fact::Verdict;
+
+mod task;
+
+pub use task::{AppliedRef, Calls, Progress, SeenHealth, TaskState};
 
 /// State of one operation: a fold over its facts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -60,17 +63,6 @@ pub struct Pause {
     pub at: Timestamp,
 }
 
-/// Calls that failed in a way that may pass.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Calls {
-    /// How many in a row.
-    pub failed: u32,
-    /// When the next may be made.
-    pub not_before: Option<Timestamp>,
-    /// What the cluster said last.
-    pub message: String,
-}
-
 /// A planned operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
@@ -96,8 +88,9 @@ pub struct Operation {
     pub results: u32,
     /// Prunes that need it were approved.
     pub prune_confirmed: bool,
-    /// The current wave waits for its resources as well as its hooks. Kept, because it is asked for every result.
-    pub awaits_resources: bool,
+    /// The health of the current wave's resources counts: the wave waits for them, or its hooks keep it open anyway.
+    /// Kept, because it is asked for every answer.
+    pub judges_resources: bool,
     /// The current wave's deadline has passed; in words.
     pub wave_expired: Option<String>,
     /// How this attempt failed, if it did.
@@ -223,93 +216,6 @@ pub struct Outcome {
     pub message: String,
     /// When.
     pub at: Timestamp,
-}
-
-/// What the cluster made of a manifest.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AppliedRef {
-    /// `metadata.uid`.
-    pub uid: String,
-    /// `metadata.resourceVersion` after the write.
-    pub resource_version: String,
-    /// `metadata.generation` after the write.
-    pub generation: i64,
-    /// When. A hook's deadline counts from here.
-    pub at: Timestamp,
-}
-
-/// How far a task is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Progress {
-    /// Nothing was done in this attempt.
-    #[default]
-    Waiting,
-    /// An object is being deleted: the one to prune, or the hook's older one.
-    Deleting {
-        /// Its `metadata.uid`.
-        uid: String,
-    },
-    /// The place of the hook is clear.
-    Ready,
-    /// Applied, or handed to a runner.
-    Running,
-    /// A hook that must be stopped; with the reason.
-    Stopping {
-        /// The message it gets if it was still running.
-        reason: String,
-    },
-    /// Over.
-    Done,
-}
-
-/// State of one task.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TaskState {
-    /// How far it is.
-    pub progress: Progress,
-    /// The dry run has accepted it.
-    pub checked: bool,
-    /// What was done.
-    pub status: Option<ResultCode>,
-    /// Where it stands: `hookPhase`.
-    pub phase: Option<OperationPhase>,
-    /// The cluster's words, or the health message.
-    pub message: String,
-    /// Order of first recording, from 1; 0 while nothing was recorded.
-    pub order: u32,
-    /// What the cluster made of the manifest.
-    pub applied: Option<AppliedRef>,
-    /// The hook finalizer is on the object.
-    pub held: bool,
-    /// The object was deleted by the hook's policy (or could not be).
-    pub deleted: bool,
-    /// The health seen last.
-    pub health: Option<SeenHealth>,
-    /// Calls that failed in a way that may pass.
-    pub calls: Option<Box<Calls>>,
-}
-
-/// Health as it was seen last.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SeenHealth {
-    /// The verdict.
-    pub health: Health,
-    /// It is about the spec we wrote.
-    pub fresh: bool,
-    /// Since when it looks like this.
-    pub since: Timestamp,
-}
-
-impl TaskState {
-    /// Whether it ended badly.
-    pub fn is_unsuccessful(&self) -> bool {
-        self.phase.is_some_and(OperationPhase::is_unsuccessful)
-    }
-
-    /// Whether a hook that has ended still carries the finalizer.
-    pub fn awaits_release(&self) -> bool {
-        self.held && self.progress == Progress::Done
-    }
 }
 
 impl State {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tidegate_model::{OperationId, OperationPhase, Phase, ResourceResult, Timestamp, Warning};
 
-use super::state::{Operation, Stage, State, WaveStep};
+use super::state::{Operation, Progress, Stage, State, WaveStep};
 
 /// An operation in output.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -41,7 +41,8 @@ pub struct WaveView {
     pub phase: Phase,
     /// Wave inside the phase.
     pub wave: i64,
-    /// `Pending`, `Passed`, `Failed`, or the step it is at: `Held`, `Pruning` … `Settling`.
+    /// `Pending`, `Passed`, `Failed`, `Stopped` (before it could end), `Skipped` (nothing to do, or never reached), or
+    /// the step it is at: `Held`, `Pruning` … `Settling`.
     pub state: String,
     /// How many objects it has.
     pub tasks: u32,
@@ -88,8 +89,10 @@ fn waves(operation: &Operation) -> Vec<WaveView> {
         .zip(&operation.plan.waves)
         .map(|(index, wave)| {
             let times = operation.times(index);
-            let done =
-                operation.wave_tasks(index).filter(|(_, _, state)| state.progress == super::Progress::Done);
+            // What is left alone, or what nobody waits for, is done when the wave has passed.
+            let done = operation
+                .wave_tasks(index)
+                .filter(|(_, _, state)| times.passed_at.is_some() || state.progress == Progress::Done);
             WaveView {
                 phase: wave.phase,
                 wave: wave.wave,
@@ -112,6 +115,7 @@ fn wave_state(operation: &Operation, index: u32) -> String {
         _ if operation.wave_failed(index) => "Failed".to_owned(),
         _ if operation.times(index).passed_at.is_some() => "Passed".to_owned(),
         _ if operation.times(index).opened_at.is_some() => "Stopped".to_owned(),
+        _ if operation.outcome.is_some() || !operation.is_active(index) => "Skipped".to_owned(),
         _ => "Pending".to_owned(),
     }
 }

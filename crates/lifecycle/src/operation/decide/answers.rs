@@ -5,7 +5,8 @@ use tidegate_model::{Action, OperationPhase, Task, TaskId, Timestamp};
 use super::{call_again, observed};
 use crate::operation::fact::Fact;
 use crate::operation::input::{Answer, Applied, CallError, Clearing, Stopped};
-use crate::operation::rules::needs_check;
+use crate::operation::messages;
+use crate::operation::rules::{is_clearing, needs_check};
 use crate::operation::state::{AppliedRef, Operation, Progress, Stage, TaskState, WaveStep};
 
 /// One task with its state, and the moment of the answer.
@@ -42,7 +43,8 @@ impl Subject<'_> {
     fn step(&self) -> Option<WaveStep> {
         let (index, step) = self.operation.current_wave()?;
         let wave = self.operation.wave(index)?;
-        wave.task_ids().any(|id| id == self.id).then_some(step)
+        let position = self.id.0.checked_sub(wave.first)?;
+        (position < wave.count).then_some(step)
     }
 
     /// The call will be made again, or the failure counts.
@@ -84,7 +86,7 @@ impl Subject<'_> {
 
     fn cleared(&self, result: &Result<Clearing, CallError>) -> Option<Vec<Fact>> {
         let awaited = self.step()? == WaveStep::Clearing
-            && self.task.is_hook()
+            && is_clearing(self.task, self.state)
             && self.state.progress == Progress::Waiting;
         awaited.then(|| match result {
             Ok(Clearing::Clear) => vec![Fact::HookCleared { task: self.id, deleting: None }],
@@ -99,14 +101,17 @@ impl Subject<'_> {
     }
 
     fn applied(&self, result: &Result<Box<Applied>, CallError>) -> Option<Vec<Fact>> {
+        let stopping = matches!(self.state.progress, Progress::Stopping { .. });
         let at_work = match self.state.progress {
             Progress::Waiting | Progress::Ready => self.step() == Some(WaveStep::Applying),
-            // A hook that was being created when its deadline passed or the operation was terminated.
+            // A hook that was being created when the wave's deadline passed or the operation was terminated.
             Progress::Stopping { .. } => self.state.applied.is_none(),
             _ => false,
         };
-        (at_work && self.task.action.writes()).then(|| match result {
+        (at_work && !has_runner(self.task) && self.task.action.writes()).then(|| match result {
             Ok(applied) => self.written(applied),
+            // It is not made again, and whether it was made is for the stopping to find out.
+            Err(error) if stopping && error.transient => Vec::new(),
             Err(error) => self.again_or(error, |message| self.failed(OperationPhase::Failed, message)),
         })
     }
@@ -119,7 +124,15 @@ impl Subject<'_> {
             generation: applied.generation,
             at: self.now,
         };
-        let judged = observed::judge(self.id, self.task, self.state, &reference, &applied.observed, self.now);
+        let judged = observed::judge(
+            self.operation,
+            self.id,
+            self.task,
+            self.state,
+            &reference,
+            &applied.observed,
+            self.now,
+        );
         let done = !self.task.is_hook() && judged.is_without_health;
         let mut facts =
             vec![Fact::Applied { task: self.id, applied: reference, message: applied.message.clone(), done }];
@@ -130,8 +143,7 @@ impl Subject<'_> {
     }
 
     fn ran(&self, success: bool, message: &str) -> Option<Vec<Fact>> {
-        let runner = self.task.hook.as_ref().and_then(|hook| hook.runner.as_ref());
-        let awaited = runner.is_some() && self.state.progress == Progress::Running;
+        let awaited = has_runner(self.task) && self.state.progress == Progress::Running;
         let phase = if success { OperationPhase::Succeeded } else { OperationPhase::Failed };
         awaited.then(|| {
             vec![Fact::TaskCompleted { task: self.id, phase, message: message.to_owned(), at: self.now }]
@@ -170,21 +182,32 @@ impl Subject<'_> {
     fn stopped(&self, result: &Result<Stopped, CallError>) -> Option<Vec<Fact>> {
         let Progress::Stopping { reason } = &self.state.progress else { return None };
         Some(match result {
-            Ok(stopped) => {
-                let (phase, message) = match stopped.phase {
-                    OperationPhase::Running | OperationPhase::Terminating => {
-                        (OperationPhase::Failed, reason.clone())
-                    }
-                    phase => (phase, stopped.message.clone()),
-                };
-                vec![Fact::HookStopped { task: self.id, phase, message, clean: true }]
-            }
+            Ok(stopped) => vec![self.ended(stopped, reason)],
             Err(error) => self.again_or(error, |message| Fact::HookStopped {
                 task: self.id,
-                phase: OperationPhase::Error,
+                phase: OperationPhase::Failed,
                 message: format!("Failed to delete: {message}"),
                 clean: false,
             }),
         })
     }
+
+    fn ended(&self, stopped: &Stopped, reason: &str) -> Fact {
+        let absent =
+            stopped.phase == OperationPhase::Succeeded && stopped.message == messages::HOOK_TERMINATED;
+        // A deadline stops a hook that was at work; that its object has gone does not make it a success.
+        let vanished = absent && self.state.applied.is_some() && self.operation.termination.is_none();
+        let (phase, message) = match stopped.phase {
+            _ if vanished => (OperationPhase::Failed, reason.to_owned()),
+            OperationPhase::Running | OperationPhase::Terminating => {
+                (OperationPhase::Failed, reason.to_owned())
+            }
+            phase => (phase, stopped.message.clone()),
+        };
+        Fact::HookStopped { task: self.id, phase, message, clean: true }
+    }
+}
+
+fn has_runner(task: &Task) -> bool {
+    task.hook.as_ref().is_some_and(|hook| hook.runner.is_some())
 }

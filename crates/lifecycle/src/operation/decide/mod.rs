@@ -4,13 +4,14 @@ mod answers;
 mod observed;
 mod people;
 
+use std::time::Duration;
+
 use tidegate_model::{OperationPhase, Timestamp};
 
 use super::fact::Fact;
 use super::input::{CallError, Input};
+use super::rules::is_sound;
 use super::state::{Calls, Header, Operation, Stage, State, WaveStep};
-
-use std::time::Duration;
 
 /// How often one call may fail in a passing way before the failure counts. With the waits below about a minute.
 pub(crate) const CALLS_MAX: u32 = 10;
@@ -96,6 +97,11 @@ fn finished(operation: &Operation, input: &Input) -> Result<Vec<Fact>, Rejection
 
 fn accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
     match input {
+        Input::Planned { plan, .. } if !is_sound(plan) => Ok(vec![Fact::Finished {
+            phase: OperationPhase::Error,
+            message: super::messages::UNSOUND_PLAN.to_owned(),
+            at: now,
+        }]),
         Input::Planned { plan, bundle } => {
             Ok(vec![Fact::Planned { plan: plan.clone(), bundle: *bundle, at: now }])
         }
@@ -138,11 +144,24 @@ fn running(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<F
                 .then(|| vec![Fact::GateAnswered { gate: gate.clone(), verdict: verdict.clone(), at: now }])
                 .ok_or_else(stale)
         }
-        Input::Terminate { by } => people::terminate(operation, by, now),
+        Input::Terminate { .. }
+        | Input::Pause { .. }
+        | Input::Unpause { .. }
+        | Input::ConfirmPrune { .. } => {
+            people::refuse_if_ending(operation)?;
+            wish(operation, input, now)
+        }
+        _ => Err(stale()),
+    }
+}
+
+fn wish(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+    match input {
+        Input::Terminate { by } => Ok(people::terminate(by, now)),
         Input::Pause { by, reason } => people::pause(&operation.header, by, reason, now),
         Input::Unpause { by } => people::unpause(&operation.header, by, now),
         Input::ConfirmPrune { by } => people::confirm_prune(operation, by, now),
-        _ => Err(stale()),
+        _ => Ok(Vec::new()),
     }
 }
 

@@ -1,11 +1,12 @@
 //! What a sight of an object means for the task that awaits it.
 
-use tidegate_model::{Health, Observation, Observed, OperationPhase, Task, TaskId, Timestamp};
+use tidegate_model::{Health, HealthStatus, Observation, Observed, OperationPhase, Task, TaskId, Timestamp};
 
 use crate::operation::fact::Fact;
 use crate::operation::judge::{Sight, look, phase_of};
 use crate::operation::messages;
-use crate::operation::state::{AppliedRef, Operation, Progress, Stage, TaskState};
+use crate::operation::rules::is_crd;
+use crate::operation::state::{AppliedRef, Operation, Progress, Stage, TaskState, WaveStep};
 
 pub(super) fn decide(
     operation: &Operation,
@@ -25,10 +26,28 @@ pub(super) fn decide(
         }),
         Progress::Running => {
             let applied = state.applied.as_ref().filter(|applied| !applied.uid.is_empty())?;
-            Some(judge(id, task, state, applied, &observation.seen, now).facts)
+            // A look that began before the object was made may have found nothing.
+            let is_old =
+                matches!(observation.seen, Observed::Gone { uid: None }) && observation.at < applied.at;
+            if is_old || !is_watched(operation, task) {
+                return None;
+            }
+            Some(judge(operation, id, task, state, applied, &observation.seen, now).facts)
         }
         _ => None,
     }
+}
+
+/// Whether a sight of the task's object is of use.
+fn is_watched(operation: &Operation, task: &Task) -> bool {
+    let applying = matches!(operation.stage, Stage::Wave { step: WaveStep::Applying, .. });
+    decides(operation, task) || (applying && is_crd(task))
+}
+
+/// Whether the health of the task's object decides how the task ends. That of a resource in the last wave, which nobody
+/// waits for, does not.
+fn decides(operation: &Operation, task: &Task) -> bool {
+    task.is_hook() || operation.judges_resources
 }
 
 /// Whether the object with this UID is not there any more.
@@ -48,6 +67,7 @@ pub(super) struct Judged {
 }
 
 pub(super) fn judge(
+    operation: &Operation,
     id: TaskId,
     task: &Task,
     state: &TaskState,
@@ -55,24 +75,28 @@ pub(super) fn judge(
     seen: &Observed,
     now: Timestamp,
 ) -> Judged {
-    let completed = |phase, message: String| Fact::TaskCompleted { task: id, phase, message, at: now };
+    let completed = |phase, message: String| vec![Fact::TaskCompleted { task: id, phase, message, at: now }];
+    let created = || format!("{} created", task.name);
+    let decides = decides(operation, task);
     let sight = look(applied, seen);
     let is_without_health = sight == Sight::NoHealth;
     let facts = match sight {
+        _ if !is_watched(operation, task) => Vec::new(),
         Sight::Stale => Vec::new(),
         Sight::Gone => {
             let message = messages::missing(task);
             vec![Fact::TaskFailed { task: id, phase: OperationPhase::Error, message, at: now }]
         }
-        Sight::NoHealth if task.is_hook() => {
-            vec![completed(OperationPhase::Succeeded, format!("{} created", task.name))]
-        }
-        Sight::NoHealth => vec![completed(OperationPhase::Succeeded, String::new())],
+        Sight::NoHealth if task.is_hook() => completed(OperationPhase::Succeeded, created()),
+        Sight::NoHealth => completed(OperationPhase::Succeeded, String::new()),
         Sight::Health { health, fresh } => {
             // A hook was created by this very operation, so whatever its status says is about our spec.
             let fresh = fresh || task.is_hook();
             match phase_of(task.is_hook(), health.status) {
-                Some(phase) if fresh => vec![completed(phase, health.message)],
+                Some(phase) if decides && fresh && health.status == HealthStatus::Missing => {
+                    completed(phase, created())
+                }
+                Some(phase) if decides && fresh => completed(phase, health.message),
                 _ if is_news(state, &health, fresh) => {
                     vec![Fact::HealthSeen { task: id, health, fresh, at: now }]
                 }

@@ -6,13 +6,18 @@ use super::Rejection;
 use crate::operation::fact::Fact;
 use crate::operation::state::{Header, Operation, Stage};
 
-pub(super) fn terminate(operation: &Operation, by: &str, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+/// An operation that is ending takes no more wishes: it is over as soon as its hooks are cleaned up.
+pub(super) fn refuse_if_ending(operation: &Operation) -> Result<(), Rejection> {
     match operation.stage {
         Stage::Terminating | Stage::Finishing { .. } => {
             Err(Rejection::AlreadyEnding { state: operation.stage.name() })
         }
-        _ => Ok(vec![Fact::TerminateRequested { by: by.to_owned(), at: now }]),
+        _ => Ok(()),
     }
+}
+
+pub(super) fn terminate(by: &str, now: Timestamp) -> Vec<Fact> {
+    vec![Fact::TerminateRequested { by: by.to_owned(), at: now }]
 }
 
 pub(super) fn pause(header: &Header, by: &str, reason: &str, now: Timestamp) -> Result<Vec<Fact>, Rejection> {

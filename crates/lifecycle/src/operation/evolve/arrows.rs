@@ -4,7 +4,7 @@ use tidegate_model::{Action, OperationPhase, ResultCode, TaskId, Timestamp};
 
 use super::tasks::record;
 use crate::operation::messages;
-use crate::operation::state::{Operation, Progress, Stage, WaveStep};
+use crate::operation::state::{Operation, Progress, Stage, TaskState, WaveStep};
 
 /// Whether the machine may go from one stage to another. [`follow`](crate::operation::follow) decides when it does.
 fn is_arrow(from: &Stage, to: &Stage) -> bool {
@@ -33,9 +33,13 @@ pub(super) fn moved(operation: &mut Operation, to: &Stage, at: Timestamp) -> Opt
     if !is_arrow(&operation.stage, to) {
         return None;
     }
-    if let Stage::Wave { index, step } = to {
-        operation.wave(*index)?;
-        enter_step(operation, *index, *step, at);
+    match to {
+        Stage::Wave { index, step } => {
+            operation.wave(*index)?;
+            enter_step(operation, *index, *step, at);
+        }
+        Stage::Finishing { phase, .. } => phase.is_completed().then_some(())?,
+        _ => {}
     }
     if operation.stage == Stage::DryRun && matches!(to, Stage::Finishing { .. }) {
         record_dry_run(operation);
@@ -48,7 +52,7 @@ pub(super) fn moved(operation: &mut Operation, to: &Stage, at: Timestamp) -> Opt
 pub(super) fn open_wave(operation: &mut Operation, index: u32, at: Timestamp) {
     operation.gates.clear();
     operation.wave_expired = None;
-    operation.awaits_resources = operation.awaits_resources(index);
+    operation.judges_resources = operation.awaits_resources(index) || operation.has_hooks(index);
     if let Some(times) = operation.waves.get_mut(TaskId(index).index()) {
         times.opened_at = Some(at);
         times.deadline_from = Some(at);
@@ -90,10 +94,13 @@ fn record_skipped_prunes(operation: &mut Operation, index: u32) {
 }
 
 /// An operation that only tries: every task has a result.
-fn record_dry_run(operation: &mut Operation) {
+pub(super) fn record_dry_run(operation: &mut Operation) {
     let all: Vec<(TaskId, Action, String)> =
         operation.plan.enumerate().map(|(id, task)| (id, task.action, task.reason.clone())).collect();
     for (id, action, reason) in all {
+        if operation.tasks.get(id.index()).is_some_and(TaskState::is_unsuccessful) {
+            continue;
+        }
         let (status, message) = match action {
             Action::Unchanged => continue,
             Action::Prune => (ResultCode::Pruned, Some(messages::PRUNED_DRY_RUN.to_owned())),

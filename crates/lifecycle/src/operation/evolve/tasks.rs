@@ -1,9 +1,10 @@
 //! Facts about single tasks.
 
-use tidegate_model::{OperationPhase, ResultCode, TaskId};
+use tidegate_model::{Health, OperationPhase, ResultCode, TaskId, Timestamp};
 
 use super::failed_again;
 use crate::operation::fact::Fact;
+use crate::operation::messages;
 use crate::operation::state::{AppliedRef, Operation, Progress, SeenHealth, Stage, TaskState, WaveStep};
 
 /// Changes a task that has a result from now on; the first time it gets the next order number.
@@ -26,90 +27,134 @@ fn set_message(state: &mut TaskState, message: &str) {
 
 pub(super) fn evolve(operation: &mut Operation, fact: &Fact) -> Option<()> {
     match fact {
-        Fact::Checked { task, message } => {
-            let state = state(operation, *task)?;
-            state.checked = true;
-            state.calls = None;
-            set_message(state, message);
-        }
-        Fact::CheckFailed { task, message } => {
-            state(operation, *task)?;
-            refused(operation, *task, OperationPhase::Failed, message);
-        }
+        Fact::Checked { task, message } => checked(operation, *task, message),
+        Fact::CheckFailed { task, message } => refused(operation, *task, OperationPhase::Failed, message),
         Fact::CallFailed { task: Some(task), message, retry_at } => {
             failed_again(state(operation, *task)?.calls.get_or_insert_default(), message, *retry_at);
+            Some(())
         }
-        Fact::PruneSent { task, gone } => prune_sent(operation, *task, *gone)?,
-        Fact::HookCleared { task, deleting } => {
-            let state = expect(operation, *task, |progress| *progress == Progress::Waiting)?;
-            state.calls = None;
-            state.progress = match deleting {
-                Some(uid) => Progress::Deleting { uid: uid.clone() },
-                None => Progress::Ready,
-            };
-        }
-        Fact::ObjectGone { task } => {
-            let is_prune = operation.plan.task(*task)?.action.is_prune();
-            let state = expect(operation, *task, |progress| matches!(progress, Progress::Deleting { .. }))?;
-            state.progress = if is_prune { Progress::Done } else { Progress::Ready };
-        }
+        Fact::PruneSent { task, gone } => prune_sent(operation, *task, *gone),
+        Fact::HookCleared { task, deleting } => hook_cleared(operation, *task, deleting.as_deref()),
+        Fact::ObjectGone { task } => object_gone(operation, *task),
         Fact::Applied { task, applied, message, done } => {
-            self::applied(operation, *task, applied, message, *done)?
+            self::applied(operation, *task, applied, message, *done)
         }
-        Fact::RunnerStarted { task, at } => {
-            let runner = operation.plan.task(*task)?.hook.as_ref()?.runner.clone()?;
-            expect(operation, *task, |progress| *progress == Progress::Waiting)?;
-            let started =
-                AppliedRef { uid: String::new(), resource_version: String::new(), generation: 0, at: *at };
-            record(operation, *task, |state| {
-                state.progress = Progress::Running;
-                state.status = Some(ResultCode::Synced);
-                state.phase = Some(OperationPhase::Running);
-                state.message = format!("handed to hook runner {runner}");
-                state.applied = Some(started);
-            });
-        }
-        Fact::HealthSeen { task, health, fresh, at } => {
-            let is_hook = operation.plan.task(*task)?.is_hook();
-            let state = expect(operation, *task, |progress| *progress == Progress::Running)?;
-            if is_hook {
-                set_message(state, &health.message);
-            }
-            let since = state.health.as_ref().filter(|seen| seen.health.status == health.status);
-            let since = since.map_or(*at, |seen| seen.since);
-            state.health = Some(SeenHealth { health: health.clone(), fresh: *fresh, since });
-        }
-        Fact::TaskCompleted { task, phase, message, .. } => {
-            expect(operation, *task, |progress| matches!(progress, Progress::Running | Progress::Done))?;
-            record(operation, *task, |state| {
-                state.progress = Progress::Done;
-                state.phase = Some(*phase);
-                state.calls = None;
-                set_message(state, message);
-            });
-        }
-        Fact::TaskFailed { task, phase, message, .. } => {
-            state(operation, *task)?;
-            refused(operation, *task, *phase, message);
-        }
+        Fact::RunnerStarted { task, at } => runner_started(operation, *task, *at),
+        Fact::HealthSeen { task, health, fresh, at } => health_seen(operation, *task, health, *fresh, *at),
+        Fact::TaskCompleted { task, phase, message, .. } => completed(operation, *task, *phase, message),
+        Fact::TaskFailed { task, phase, message, .. } => refused(operation, *task, *phase, message),
         Fact::HookReleased { task } => {
-            let state = state(operation, *task)?;
+            let state = state(operation, *task).filter(|state| state.awaits_release())?;
             state.held = false;
             state.calls = None;
+            Some(())
         }
-        Fact::HookDeleted { task, error } => {
-            let state = state(operation, *task)?;
-            state.deleted = true;
-            state.calls = None;
-            if let Some(error) = error {
-                state.phase = Some(OperationPhase::Error);
-                state.message.clone_from(error);
-            }
-        }
+        Fact::HookDeleted { task, error } => hook_deleted(operation, *task, error.as_deref()),
         Fact::HookStopped { task, phase, message, clean } => {
-            stopped(operation, *task, *phase, message, *clean)?;
+            stopped(operation, *task, *phase, message, *clean)
         }
-        _ => return None,
+        _ => None,
+    }
+}
+
+fn checked(operation: &mut Operation, id: TaskId, message: &str) -> Option<()> {
+    let only_tries = operation.header.request.options.dry_run;
+    let state = expect(operation, id, |progress| *progress != Progress::Done)?;
+    state.checked = true;
+    state.calls = None;
+    if only_tries {
+        // Otherwise the words of the write itself are what matters.
+        set_message(state, message);
+    }
+    Some(())
+}
+
+fn hook_cleared(operation: &mut Operation, id: TaskId, deleting: Option<&str>) -> Option<()> {
+    operation.plan.task(id)?.hook.as_ref()?;
+    let state = expect(operation, id, |progress| *progress == Progress::Waiting)?;
+    state.calls = None;
+    state.progress = match deleting {
+        Some(uid) => Progress::Deleting { uid: uid.to_owned() },
+        None => Progress::Ready,
+    };
+    Some(())
+}
+
+fn object_gone(operation: &mut Operation, id: TaskId) -> Option<()> {
+    let is_prune = operation.plan.task(id)?.action.is_prune();
+    let state = expect(operation, id, |progress| matches!(progress, Progress::Deleting { .. }))?;
+    // The place of a hook is looked at once more before it is taken: a sight may be old, and another object may have
+    // come in between.
+    state.progress = if is_prune { Progress::Done } else { Progress::Waiting };
+    Some(())
+}
+
+fn runner_started(operation: &mut Operation, id: TaskId, at: Timestamp) -> Option<()> {
+    let runner = operation.plan.task(id)?.hook.as_ref()?.runner.clone()?;
+    expect(operation, id, |progress| *progress == Progress::Waiting)?;
+    let started = AppliedRef { uid: String::new(), resource_version: String::new(), generation: 0, at };
+    record(operation, id, |state| {
+        state.progress = Progress::Running;
+        state.status = Some(ResultCode::Synced);
+        state.phase = Some(OperationPhase::Running);
+        state.message = format!("handed to hook runner {runner}");
+        state.applied = Some(started);
+    });
+    Some(())
+}
+
+fn health_seen(
+    operation: &mut Operation,
+    id: TaskId,
+    health: &Health,
+    fresh: bool,
+    at: Timestamp,
+) -> Option<()> {
+    let is_hook = operation.plan.task(id)?.is_hook();
+    let state = expect(operation, id, |progress| *progress == Progress::Running)?;
+    if is_hook {
+        set_message(state, &health.message);
+    }
+    let since = state.health.as_ref().filter(|seen| seen.health.status == health.status);
+    let since = since.map_or(at, |seen| seen.since);
+    state.health = Some(SeenHealth { health: health.clone(), fresh, since });
+    Some(())
+}
+
+fn completed(operation: &mut Operation, id: TaskId, phase: OperationPhase, message: &str) -> Option<()> {
+    let state = state(operation, id)?;
+    let is_running = state.progress == Progress::Running;
+    // A hook that had ended, whose finalizer cannot be removed.
+    let is_stuck = state.awaits_release() && phase == OperationPhase::Error;
+    if !phase.is_completed() || !(is_running || is_stuck) {
+        return None;
+    }
+    record(operation, id, |state| {
+        state.progress = Progress::Done;
+        state.phase = Some(phase);
+        state.calls = None;
+        set_message(state, message);
+    });
+    if let (true, Some(termination)) = (is_stuck, operation.termination.as_mut()) {
+        termination.had_errors = true;
+    }
+    Some(())
+}
+
+fn hook_deleted(operation: &mut Operation, id: TaskId, error: Option<&str>) -> Option<()> {
+    let Stage::Finishing { phase, .. } = operation.stage else { return None };
+    let (task, state) = operation.task(id)?;
+    if !operation.deletes_at_end(task, state, phase) {
+        return None;
+    }
+    let state = self::state(operation, id)?;
+    state.deleted = true;
+    state.calls = None;
+    if let Some(error) = error {
+        record(operation, id, |state| {
+            state.phase = Some(OperationPhase::Error);
+            error.clone_into(&mut state.message);
+        });
     }
     Some(())
 }
@@ -127,14 +172,21 @@ fn expect(
     state(operation, id).filter(|state| legal(&state.progress))
 }
 
-fn refused(operation: &mut Operation, id: TaskId, phase: OperationPhase, message: &str) {
+fn refused(operation: &mut Operation, id: TaskId, phase: OperationPhase, message: &str) -> Option<()> {
+    expect(operation, id, |progress| *progress != Progress::Done)?;
+    if !phase.is_unsuccessful() {
+        return None;
+    }
     record(operation, id, |state| {
         state.progress = Progress::Done;
         state.status = Some(ResultCode::SyncFailed);
         state.phase = Some(phase);
         state.calls = None;
+        // It was never made, or it is gone: there is no finalizer to remove.
+        state.held = false;
         set_message(state, message);
     });
+    Some(())
 }
 
 fn prune_sent(operation: &mut Operation, id: TaskId, gone: bool) -> Option<()> {
@@ -145,7 +197,7 @@ fn prune_sent(operation: &mut Operation, id: TaskId, gone: bool) -> Option<()> {
         state.status = Some(ResultCode::Pruned);
         state.phase = Some(OperationPhase::Succeeded);
         state.calls = None;
-        state.message = super::messages::PRUNED.to_owned();
+        state.message = messages::PRUNED.to_owned();
     });
     Some(())
 }
@@ -157,21 +209,26 @@ fn applied(
     message: &str,
     done: bool,
 ) -> Option<()> {
-    let is_hook = operation.plan.task(id)?.is_hook();
-    let gated = operation.awaits_resources;
+    let task = operation.plan.task(id)?;
+    let is_hook = task.is_hook();
+    if !task.action.writes() || task.hook.as_ref().is_some_and(|hook| hook.runner.is_some()) {
+        return None;
+    }
+    let judged = operation.judges_resources;
     expect(operation, id, |progress| !matches!(progress, Progress::Running | Progress::Done))?;
     record(operation, id, |state| {
         if !matches!(state.progress, Progress::Stopping { .. }) {
             state.progress = if done { Progress::Done } else { Progress::Running };
         }
         state.status = Some(ResultCode::Synced);
-        // As in Argo CD, a resource nobody waits for stays Running in the final record.
-        state.phase = Some(if done && gated { OperationPhase::Succeeded } else { OperationPhase::Running });
+        // As in Argo CD, a resource nobody looks at again stays Running in the final record.
+        state.phase = Some(if done && judged { OperationPhase::Succeeded } else { OperationPhase::Running });
         state.calls = None;
         state.health = None;
         state.held = is_hook;
+        state.leftover = None;
         state.applied = Some(applied.clone());
-        set_message(state, message);
+        message.clone_into(&mut state.message);
     });
     Some(())
 }
@@ -187,22 +244,21 @@ fn stopped(
     if let (false, Some(termination)) = (clean, operation.termination.as_mut()) {
         termination.had_errors = true;
     }
-    let created = operation.tasks.get(id.index()).is_some_and(|state| state.order > 0);
-    let stop = |state: &mut TaskState| {
-        state.progress = Progress::Done;
-        state.held = false;
-        state.calls = None;
-    };
-    if created {
-        record(operation, id, |state| {
-            stop(state);
-            state.phase = Some(phase);
-            set_message(state, message);
-        });
-    } else {
-        // It was about to be created and never was: there is nothing to report.
-        stop(state(operation, id)?);
+    let absent = phase == OperationPhase::Succeeded && message == messages::HOOK_TERMINATED;
+    let state = state(operation, id)?;
+    state.calls = None;
+    state.held = false;
+    if state.applied.is_none() && absent {
+        // It was about to be created and never was: there is nothing to report, and another attempt begins with it.
+        state.progress = Progress::Waiting;
+        return Some(());
     }
+    record(operation, id, |state| {
+        state.progress = Progress::Done;
+        state.status = state.status.or(Some(ResultCode::Synced));
+        state.phase = Some(phase);
+        set_message(state, message);
+    });
     Some(())
 }
 
@@ -227,22 +283,23 @@ pub(super) fn stop_hook(operation: &mut Operation, id: TaskId, reason: &str) -> 
             reason.clone_into(&mut state.message);
         });
     } else if at_work {
-        state(operation, id)?.progress = Progress::Stopping { reason: reason.to_owned() };
+        let state = state(operation, id)?;
+        state.calls = None;
+        state.progress = Progress::Stopping { reason: reason.to_owned() };
     }
     Some(())
 }
 
-/// The wave's deadline has passed: its hooks are stopped, and what is not healthy has failed.
+/// The wave's deadline has passed: its hooks are stopped, and what is awaited and not healthy has failed.
 pub(super) fn expire_wave(operation: &mut Operation, index: u32, message: &str) {
-    let hooks = "stopped: the wave's deadline has passed";
-    stop_hooks(operation, hooks);
     let late: Vec<(TaskId, String)> = operation
-        .wave_tasks(index)
+        .awaited(index)
         .filter(|(_, task, state)| !task.is_hook() && state.progress == Progress::Running)
         .map(|(id, _, state)| {
             (id, state.health.as_ref().map(|seen| seen.health.message.clone()).unwrap_or_default())
         })
         .collect();
+    stop_hooks(operation, "stopped: the wave's deadline has passed");
     for (id, health) in late {
         record(operation, id, |state| {
             state.progress = Progress::Done;

@@ -1,0 +1,40 @@
+//! Which facts can follow in which stage. Arrows, and facts about tasks, are checked further where they take effect.
+
+use crate::operation::fact::{DeadlineScope, Fact};
+use crate::operation::state::{Stage, WaveStep};
+
+pub(super) fn fits(stage: &Stage, fact: &Fact) -> bool {
+    let step = match stage {
+        Stage::Wave { step, .. } => Some(*step),
+        _ => None,
+    };
+    let in_wave = step.is_some();
+    let ending = matches!(stage, Stage::Terminating | Stage::Finishing { .. });
+    match fact {
+        Fact::Accepted { .. } | Fact::Planned { .. } | Fact::CallFailed { task: None, .. } => false,
+        Fact::Moved { .. } | Fact::Finished { .. } => true,
+        Fact::GateAnswered { .. } => step == Some(WaveStep::Held),
+        Fact::Checked { .. } | Fact::CheckFailed { .. } => {
+            *stage == Stage::DryRun || step == Some(WaveStep::DryRun)
+        }
+        Fact::CallFailed { .. } => in_wave || ending || *stage == Stage::DryRun,
+        Fact::PruneSent { .. } => step == Some(WaveStep::Pruning),
+        Fact::HookCleared { .. } => step == Some(WaveStep::Clearing),
+        Fact::ObjectGone { .. } | Fact::HealthSeen { .. } => in_wave,
+        Fact::Applied { .. } => {
+            matches!(step, Some(WaveStep::Clearing | WaveStep::Applying)) || *stage == Stage::Terminating
+        }
+        Fact::RunnerStarted { .. } => step == Some(WaveStep::Applying),
+        Fact::TaskCompleted { .. } | Fact::HookReleased { .. } => in_wave || ending,
+        Fact::TaskFailed { .. } | Fact::HookStopped { .. } => in_wave || *stage == Stage::Terminating,
+        Fact::HookDeleted { .. } => matches!(stage, Stage::Finishing { .. }),
+        Fact::DeadlinePassed { scope: DeadlineScope::Wave | DeadlineScope::Hook(_), .. } => in_wave,
+        Fact::AttemptFailed { .. } => in_wave || *stage == Stage::DryRun,
+        Fact::RetryStarted { .. } => matches!(stage, Stage::AwaitingRetry { .. }),
+        Fact::DeadlinePassed { scope: DeadlineScope::Operation, .. }
+        | Fact::TerminateRequested { .. }
+        | Fact::Paused { .. }
+        | Fact::Unpaused { .. }
+        | Fact::PruneConfirmed { .. } => !ending,
+    }
+}

@@ -1,0 +1,43 @@
+//! Which deadline has passed.
+
+use tidegate_model::{Timestamp, format_duration};
+
+use crate::operation::fact::{DeadlineScope, Fact};
+use crate::operation::messages;
+use crate::operation::state::{Operation, WaveStep};
+
+pub(super) fn operation_too_late(deadline: std::time::Duration) -> String {
+    format!("{}, triggered by the operation deadline of {}", messages::TERMINATED, format_duration(deadline))
+}
+
+/// The deadlines that have just passed: the operation's, else the wave's, else those of hooks.
+pub(super) fn passed(operation: &Operation, now: Timestamp) -> Vec<Fact> {
+    let late = |scope, message| vec![Fact::DeadlinePassed { scope, message, at: now }];
+    if !operation.is_ending() && operation.deadline().is_some_and(|deadline| now >= deadline) {
+        let deadline = operation.header.request.deadline.unwrap_or_default();
+        return late(DeadlineScope::Operation, operation_too_late(deadline));
+    }
+    let Some((index, current)) = operation.current_wave() else { return Vec::new() };
+    if operation.wave_expired.is_some() || current == WaveStep::Passed {
+        return Vec::new();
+    }
+    if operation.wave_deadline().is_some_and(|deadline| now >= deadline) {
+        return late(DeadlineScope::Wave, wave_too_late(operation, index));
+    }
+    operation
+        .wave_tasks(index)
+        .filter(|(_, task, state)| {
+            operation.hook_deadline(task, state).is_some_and(|deadline| now >= deadline)
+        })
+        .flat_map(|(id, task, _)| late(DeadlineScope::Hook(id), messages::hook_too_late(task)))
+        .collect()
+}
+
+fn wave_too_late(operation: &Operation, index: u32) -> String {
+    let (phase, wave, timeout) = operation
+        .wave(index)
+        .map(|wave| (wave.phase.to_string(), wave.wave, wave.timeout.unwrap_or_default()))
+        .unwrap_or_default();
+    let timeout = format_duration(timeout);
+    format!("wave {wave} of {phase} did not pass within {timeout}: {}", operation.message())
+}

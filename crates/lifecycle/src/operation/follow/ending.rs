@@ -1,0 +1,103 @@
+//! The arrows out of the last wave, out of a failed attempt, and to the end.
+
+use tidegate_model::{OperationPhase, ResultCode, Timestamp};
+
+use super::{moved, step};
+use crate::operation::fact::Fact;
+use crate::operation::messages;
+use crate::operation::state::{Operation, Stage, WaveStep};
+
+pub(super) fn attempt_failed(message: String, now: Timestamp) -> Vec<Fact> {
+    vec![Fact::AttemptFailed { message, retriable: true, at: now }]
+}
+
+/// A failed attempt: another one, or the SyncFail hooks, or the end.
+pub(super) fn after_failure(operation: &Operation, now: Timestamp) -> Vec<Fact> {
+    let Some(failure) = &operation.failure else { return Vec::new() };
+    if failure.retriable && operation.may_retry() {
+        let until = now + operation.header.request.retry.backoff.wait(operation.retry_count());
+        return moved(Stage::AwaitingRetry { until }, now);
+    }
+    if operation.stage == Stage::DryRun {
+        let message = with_retries(operation, failure.message.clone());
+        return vec![Fact::Finished { phase: OperationPhase::Failed, message, at: now }];
+    }
+    match operation.next_wave(0, true) {
+        Some(first) if operation.refused_namespace().is_none() => step(first, WaveStep::Held, now),
+        _ => failed(operation, now),
+    }
+}
+
+fn with_retries(operation: &Operation, message: String) -> String {
+    match operation.retry_count() {
+        0 => message,
+        n => format!("{message} (retried {n} times)."),
+    }
+}
+
+pub(super) fn succeeded(operation: &Operation, message: &str, now: Timestamp) -> Vec<Fact> {
+    let message = with_retries(operation, message.to_owned());
+    moved(Stage::Finishing { phase: OperationPhase::Succeeded, message }, now)
+}
+
+fn failed(operation: &Operation, now: Timestamp) -> Vec<Fact> {
+    let mut message = operation.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default();
+    let reasons = operation.refusals(true);
+    if !reasons.is_empty() {
+        message = format!("{message}\n{}", messages::with_reason(messages::SYNC_FAIL_FAILED, &reasons));
+    }
+    let message = with_retries(operation, message);
+    moved(Stage::Finishing { phase: OperationPhase::Failed, message }, now)
+}
+
+/// Nothing of the wave is at work any more, and something ended badly.
+pub(super) fn wave_failed(operation: &Operation, index: u32, now: Timestamp) -> Vec<Fact> {
+    if let Some(reason) = operation.refused_namespace() {
+        return attempt_failed(messages::with_reason(messages::NAMESPACE_FAILED, &[reason]), now);
+    }
+    let ran = operation.wave_tasks(index).any(|(_, _, state)| state.status == Some(ResultCode::Synced));
+    let base = if ran { messages::UNSUCCESSFUL } else { messages::APPLY_FAILED };
+    attempt_failed(messages::with_reason(base, &operation.refusals(false)), now)
+}
+
+/// The next wave, or the end.
+pub(super) fn passed(operation: &Operation, index: u32, now: Timestamp) -> Vec<Fact> {
+    let sync_fail = operation.is_sync_fail(index);
+    match operation.next_wave(index.saturating_add(1), sync_fail) {
+        Some(next) => step(next, WaveStep::Held, now),
+        None if sync_fail => failed(operation, now),
+        None if operation.has_hooks(index) => succeeded(operation, messages::SUCCEEDED_NO_MORE, now),
+        None => succeeded(operation, messages::SUCCEEDED_ALL, now),
+    }
+}
+
+/// The end, once every hook is stopped and released.
+pub(super) fn terminated(operation: &Operation, now: Timestamp) -> Vec<Fact> {
+    if operation.all_tasks().any(|(_, _, state)| state.is_closing()) {
+        return Vec::new();
+    }
+    let (phase, message) = match &operation.termination {
+        Some(termination) if termination.had_errors => {
+            (OperationPhase::Error, messages::TERMINATION_ERRORS.to_owned())
+        }
+        Some(termination) => (OperationPhase::Failed, termination.message.clone()),
+        None => (OperationPhase::Failed, messages::TERMINATED.to_owned()),
+    };
+    vec![Fact::Finished { phase, message: with_retries(operation, message), at: now }]
+}
+
+/// The end, once hooks are deleted as their policies ask.
+pub(super) fn finished(
+    operation: &Operation,
+    phase: OperationPhase,
+    message: &str,
+    now: Timestamp,
+) -> Vec<Fact> {
+    let busy = operation
+        .all_tasks()
+        .any(|(_, task, state)| state.is_closing() || operation.deletes_at_end(task, state, phase));
+    if busy {
+        return Vec::new();
+    }
+    vec![Fact::Finished { phase, message: message.to_owned(), at: now }]
+}

@@ -1,0 +1,109 @@
+//! How far one task is.
+
+use serde::{Deserialize, Serialize};
+use tidegate_model::{Health, OperationPhase, ResultCode, Timestamp};
+
+/// Calls that failed in a way that may pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calls {
+    /// How many in a row.
+    pub failed: u32,
+    /// When the next may be made.
+    pub not_before: Option<Timestamp>,
+    /// What the cluster said last.
+    pub message: String,
+}
+
+/// What the cluster made of a manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppliedRef {
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.resourceVersion` after the write.
+    pub resource_version: String,
+    /// `metadata.generation` after the write.
+    pub generation: i64,
+    /// When. A hook's deadline counts from here.
+    pub at: Timestamp,
+}
+
+/// How far a task is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Progress {
+    /// Nothing was done in this attempt.
+    #[default]
+    Waiting,
+    /// An object is being deleted: the one to prune, or the hook's older one.
+    Deleting {
+        /// Its `metadata.uid`.
+        uid: String,
+    },
+    /// The place of the hook is clear.
+    Ready,
+    /// Applied, or handed to a runner.
+    Running,
+    /// A hook that must be stopped; with the reason.
+    Stopping {
+        /// The message it gets if it was still running.
+        reason: String,
+    },
+    /// Over.
+    Done,
+}
+
+/// State of one task.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskState {
+    /// How far it is.
+    pub progress: Progress,
+    /// The dry run has accepted it.
+    pub checked: bool,
+    /// What was done.
+    pub status: Option<ResultCode>,
+    /// Where it stands: `hookPhase`.
+    pub phase: Option<OperationPhase>,
+    /// The cluster's words, or the health message.
+    pub message: String,
+    /// Order of first recording, from 1; 0 while nothing was recorded.
+    pub order: u32,
+    /// What the cluster made of the manifest.
+    pub applied: Option<AppliedRef>,
+    /// UID of the hook object of an earlier attempt, as long as nothing has taken its place.
+    pub leftover: Option<String>,
+    /// The hook finalizer is on the object.
+    pub held: bool,
+    /// The object was deleted by the hook's policy (or could not be).
+    pub deleted: bool,
+    /// The health seen last.
+    pub health: Option<SeenHealth>,
+    /// Calls that failed in a way that may pass.
+    pub calls: Option<Box<Calls>>,
+}
+
+/// Health as it was seen last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenHealth {
+    /// The verdict.
+    pub health: Health,
+    /// It is about the spec we wrote.
+    pub fresh: bool,
+    /// Since when it looks like this.
+    pub since: Timestamp,
+}
+
+impl TaskState {
+    /// Whether it ended badly.
+    pub fn is_unsuccessful(&self) -> bool {
+        self.phase.is_some_and(OperationPhase::is_unsuccessful)
+    }
+
+    /// Whether a hook that has ended still carries the finalizer.
+    pub fn awaits_release(&self) -> bool {
+        self.held && self.progress == Progress::Done
+    }
+
+    /// Whether a hook must be stopped, or has ended and still carries the finalizer.
+    pub(crate) fn is_closing(&self) -> bool {
+        matches!(self.progress, Progress::Stopping { .. }) || self.awaits_release()
+    }
+}
