@@ -17,6 +17,7 @@ mod yaml;
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use tidegate_model::Object;
 
 pub use error::{ManifestCause, ManifestError};
@@ -47,7 +48,7 @@ impl Default for Limits {
 }
 
 /// Where an object was read.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Origin {
     /// The file, as the caller named it.
     pub file: String,
@@ -65,7 +66,7 @@ impl fmt::Display for Origin {
 }
 
 /// An object the user wants in the cluster, and where it was read.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Target {
     /// The object.
     pub object: Object,
