@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
+use serde::{Deserialize, Serialize};
 use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
 
 use crate::ClusterError;
@@ -84,7 +85,7 @@ pub struct LiveQuery {
 }
 
 /// How a manifest is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WriteMode {
     /// Server-side apply with our field manager; `force` takes over fields of other managers.
     Apply {
@@ -93,7 +94,8 @@ pub enum WriteMode {
     },
     /// Client-side three-way apply with the last-applied annotation.
     ClientSideApply,
-    /// Replace as a whole, or create when absent. `recreate` deletes and creates again where an update is refused.
+    /// Replace as a whole, or create when absent. `recreate` deletes what is there and creates it again, as
+    /// `kubectl replace --force` does; it is a conflict while finalizers keep the old object.
     Replace {
         /// Delete and create again.
         recreate: bool,
@@ -101,7 +103,7 @@ pub enum WriteMode {
 }
 
 /// A request to write one manifest.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApplyRequest {
     /// The manifest.
     pub object: Object,
@@ -127,7 +129,7 @@ pub struct Applied {
 }
 
 /// What happens to the objects that a deleted object owns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Propagation {
     /// They go first. The default.
     #[default]
@@ -139,7 +141,7 @@ pub enum Propagation {
 }
 
 /// A request to delete one object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteRequest {
     /// Kind.
     pub gvk: Gvk,

@@ -3,8 +3,10 @@
 mod api;
 mod error;
 
+pub mod sim;
+
 pub use api::{
-    Applied, ApplyRequest, Cluster, Deleted, DeleteRequest, Listing, LiveQuery, Propagation, WatchEvent, WatchStream,
-    WriteMode,
+    Applied, ApplyRequest, Cluster, DeleteRequest, Deleted, Listing, LiveQuery, Propagation, WatchEvent,
+    WatchStream, WriteMode,
 };
 pub use error::{ClusterError, ErrorKind};

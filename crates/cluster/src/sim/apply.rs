@@ -1,0 +1,187 @@
+//! Writing a manifest: what becomes of it, and whether the server takes it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tidegate_model::{Object, ObjectKey};
+
+use super::admission::{Prepared, counts_generations};
+use super::behaviour::{Behaviour, PREFIX};
+use super::compose::{Way, compose};
+use super::json::digest;
+use super::ownership::Writer;
+use super::{SimState, defaults, immutable, refuse, validate};
+use crate::{Applied, ApplyRequest, ClusterError};
+
+/// What a write would make of an object.
+struct Draft {
+    object: Object,
+    /// It differs from what is there.
+    changed: bool,
+    /// There is nothing yet.
+    created: bool,
+}
+
+impl SimState {
+    /// Judges a manifest, and writes it unless this is a dry run.
+    pub(crate) fn write_manifest(
+        &mut self,
+        manager: &str,
+        request: &ApplyRequest,
+        way: Way,
+    ) -> Result<Applied, ClusterError> {
+        let mut prepared = self.prepare(&request.object)?;
+        let rng = self.rng;
+        let named = self.name(&mut prepared, way.may_generate_names());
+        let result = named.and_then(|()| {
+            let draft = self.draft(manager, request, way, &prepared)?;
+            Ok(self.settle(draft, &prepared.key, request.dry_run, way))
+        });
+        if request.dry_run || result.is_err() {
+            self.rng = rng;
+        }
+        result
+    }
+
+    /// What the write would make of the object, after every check.
+    fn draft(
+        &mut self,
+        manager: &str,
+        request: &ApplyRequest,
+        way: Way,
+        prepared: &Prepared,
+    ) -> Result<Draft, ClusterError> {
+        let key = &prepared.key;
+        let existing = self.find(key).map(|stored| stored.object.clone());
+        let existing = existing.filter(|_| !(way == Way::Create && request.dry_run));
+        check_preconditions(prepared, existing.as_deref(), way)?;
+        if existing.is_none() {
+            self.check_namespace(key)?;
+        }
+        if request.validate {
+            validate::check_fields(key, &prepared.manifest, self.kinds.is_custom(&key.group_kind()))?;
+        }
+        let api_version = prepared.manifest.text("/apiVersion");
+        let now = self.timestamp();
+        let writer = Writer { manager, operation: way.operation(), api_version, now: &now };
+        let mut object = compose(way, prepared, existing.as_deref(), writer)?;
+        defaults::fill_in(key, &mut object, || cluster_ip(key));
+        validate::check(key, &object)?;
+        match existing {
+            Some(before) => {
+                immutable::check(key, &before, &object)?;
+                check_finalizers(key, &before, &object)?;
+                let changed = object != *before;
+                if changed && counts_generations(key) && spec_changed(&before, &object) {
+                    let generation = before.generation() + 1;
+                    object.metadata_mut().insert("generation".to_owned(), generation.into());
+                }
+                Ok(Draft { object, changed, created: false })
+            }
+            None => {
+                self.give_identity(key, &mut object);
+                Ok(Draft { object, changed: true, created: true })
+            }
+        }
+    }
+
+    /// What every new object gets from the server.
+    pub(crate) fn give_identity(&mut self, key: &ObjectKey, object: &mut Object) {
+        let (uid, now) = (self.rng.uuid(), self.timestamp());
+        let metadata = object.metadata_mut();
+        metadata.insert("uid".to_owned(), uid.into());
+        metadata.insert("creationTimestamp".to_owned(), now.into());
+        if counts_generations(key) {
+            metadata.insert("generation".to_owned(), 1.into());
+        }
+    }
+
+    /// Writes the draft unless nothing changed or nothing is to be written.
+    fn settle(&mut self, draft: Draft, key: &ObjectKey, dry_run: bool, way: Way) -> Applied {
+        let message = way.message(key, draft.created, draft.changed, dry_run);
+        let created = draft.created;
+        if dry_run || !draft.changed {
+            return Applied { object: draft.object, created, message };
+        }
+        let written = if created {
+            Some(self.create(key.clone(), draft.object))
+        } else {
+            self.update(key, draft.object, true)
+        };
+        let object = written
+            .map(|object| (*object).clone())
+            .unwrap_or_else(|| unreachable!("the object was found above"));
+        self.finish_if_done(key);
+        Applied { object, created, message }
+    }
+
+    /// Puts a new object into the world, and counts it where the first few are to fail.
+    pub(crate) fn create(&mut self, key: ObjectKey, object: Object) -> Arc<Object> {
+        let fail_times = Behaviour::of(&object).fail_times;
+        let mut fails = false;
+        if fail_times > 0 {
+            let prefix = object.generate_name();
+            let name = if prefix.is_empty() {
+                key.to_string()
+            } else {
+                format!("{} {}/{prefix}", key.kind, key.namespace)
+            };
+            let count = self.creations.entry(name).or_default();
+            fails = *count < fail_times;
+            *count += 1;
+        }
+        self.insert(key, object, fails)
+    }
+}
+
+fn check_preconditions(prepared: &Prepared, existing: Option<&Object>, way: Way) -> Result<(), ClusterError> {
+    let key = &prepared.key;
+    let Some(existing) = existing else { return Ok(()) };
+    if way == Way::Create {
+        return Err(refuse::already_exists(key));
+    }
+    let (wanted, found) = (prepared.expected_uid.as_str(), existing.uid());
+    if !wanted.is_empty() && wanted != found {
+        let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}");
+        return Err(refuse::conflict(key, &why));
+    }
+    let wanted = prepared.expected_revision.as_str();
+    if way == Way::Put && !wanted.is_empty() && wanted != existing.resource_version() {
+        let why =
+            "the object has been modified; please apply your changes to the latest version and try again";
+        return Err(refuse::conflict(key, why));
+    }
+    Ok(())
+}
+
+fn check_finalizers(key: &ObjectKey, before: &Object, after: &Object) -> Result<(), ClusterError> {
+    if before.is_deleting() && after.finalizers().any(|finalizer| !before.has_finalizer(finalizer)) {
+        let why =
+            "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted";
+        return Err(refuse::invalid(key, why));
+    }
+    Ok(())
+}
+
+/// Whether a new generation begins: anything but `metadata` and `status` changed. Annotations of the simulation count
+/// as well, because they change what the controllers will do.
+fn spec_changed(before: &Object, after: &Object) -> bool {
+    let fields = |object: &Object| object.as_value().as_object().cloned().unwrap_or_default();
+    let (mut before_fields, mut after_fields) = (fields(before), fields(after));
+    for apart in ["metadata", "status", "apiVersion"] {
+        before_fields.remove(apart);
+        after_fields.remove(apart);
+    }
+    before_fields != after_fields || steering(before) != steering(after)
+}
+
+fn steering(object: &Object) -> Vec<(&String, &Value)> {
+    let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
+    annotations.into_iter().flatten().filter(|(name, _)| name.starts_with(PREFIX)).collect()
+}
+
+/// The address a Service gets: the same one whenever it is created again.
+fn cluster_ip(key: &ObjectKey) -> String {
+    let number = digest(&Value::from(key.to_string()));
+    format!("10.96.{}.{}", number % 256, 1 + (number >> 8) % 254)
+}

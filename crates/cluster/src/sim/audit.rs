@@ -1,0 +1,109 @@
+//! Every write the cluster received from outside, whether it was done or refused.
+
+use serde::{Deserialize, Serialize};
+use tidegate_model::{ObjectKey, OperationId};
+
+use crate::{ClusterError, ErrorKind};
+
+/// What kind of write it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verb {
+    /// Server-side apply.
+    Apply,
+    /// Plain creation.
+    Create,
+    /// Replacement as a whole.
+    Update,
+    /// Client-side apply of an existing object, or removal of a finalizer.
+    Patch,
+    /// Deletion.
+    Delete,
+}
+
+/// One write the cluster received.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditEntry {
+    /// Position in the audit, from 1, without gaps.
+    pub sequence: u64,
+    /// What kind of write it was.
+    pub verb: Verb,
+    /// Whether it was only to be judged.
+    pub dry_run: bool,
+    /// API group, empty for the core API.
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace, empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// On whose behalf, when the request said so.
+    pub operation_id: Option<OperationId>,
+    /// HTTP status: 201 where the object was created, 200 for other success.
+    pub code: u16,
+}
+
+impl AuditEntry {
+    /// Which object the write was about.
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::new(&self.group, &self.kind, &self.namespace, &self.name)
+    }
+}
+
+/// The parts of an audit entry that are known before the outcome.
+pub(crate) struct Attempt {
+    pub(crate) verb: Verb,
+    pub(crate) dry_run: bool,
+    pub(crate) key: ObjectKey,
+    pub(crate) operation: Option<OperationId>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Audit {
+    entries: Vec<AuditEntry>,
+}
+
+impl Audit {
+    pub(crate) fn record(&mut self, attempt: Attempt, code: u16) {
+        let ObjectKey { group, kind, namespace, name } = attempt.key;
+        self.entries.push(AuditEntry {
+            sequence: self.last() + 1,
+            verb: attempt.verb,
+            dry_run: attempt.dry_run,
+            group,
+            kind,
+            namespace,
+            name,
+            operation_id: attempt.operation,
+            code,
+        });
+    }
+
+    pub(crate) fn entries(&self) -> &[AuditEntry] {
+        &self.entries
+    }
+
+    /// Sequence of the newest entry, 0 when there is none.
+    pub(crate) fn last(&self) -> u64 {
+        self.entries.last().map_or(0, |entry| entry.sequence)
+    }
+}
+
+/// The HTTP status of a refusal.
+pub(crate) fn code_of(error: &ClusterError) -> u16 {
+    match error.kind {
+        ErrorKind::NotFound | ErrorKind::UnknownKind | ErrorKind::NamespaceMissing => 404,
+        ErrorKind::AlreadyExists | ErrorKind::Conflict => 409,
+        ErrorKind::Forbidden => 403,
+        ErrorKind::Unauthorized => 401,
+        ErrorKind::Invalid => 422,
+        ErrorKind::Gone => 410,
+        ErrorKind::TooManyRequests { .. } => 429,
+        ErrorKind::Server => 500,
+        ErrorKind::Timeout => 504,
+        ErrorKind::Unsupported => 501,
+    }
+}

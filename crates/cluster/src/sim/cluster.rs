@@ -1,0 +1,214 @@
+//! The simulated cluster as the engine sees it: calls take time, watchers are woken, writes are kept.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidegate_model::annotations::FIELD_MANAGER;
+use tidegate_model::{Discovery, GroupKind, Gvk, Object, ObjectKey, OperationId, Timestamp};
+use tokio::sync::watch;
+
+use super::faults::CallFault;
+use super::stream;
+use super::write::{Write, Written};
+use super::{AuditEntry, Clock, SimConfig, SimState};
+use crate::{
+    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, Listing, LiveQuery, WatchStream,
+};
+
+/// A simulated Kubernetes behind the [`Cluster`] trait.
+///
+/// Each call does its work between two waits, in one piece; so a call dropped while it waits has either been done
+/// or never been received. There is no background task: controllers run when somebody calls or watches, each step
+/// at its own time.
+#[derive(Clone, Debug)]
+pub struct SimCluster {
+    shared: Arc<Shared>,
+}
+
+/// What all handles and watches of one cluster share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    inner: Mutex<Inner>,
+    pub(crate) clock: Clock,
+    latency: Duration,
+    /// Changes when the next controller step is due earlier than watchers know.
+    pub(crate) schedule: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) state: SimState,
+    /// Newest revision of each watched kind; a change of it wakes its watchers.
+    kinds: BTreeMap<GroupKind, watch::Sender<u64>>,
+    /// Revision at which watchers were last told.
+    told: u64,
+    /// What watchers believe to be due next.
+    due: Option<Timestamp>,
+}
+
+impl Shared {
+    /// The state, brought up to date by nobody yet.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic inside would have left a state that no call has answered from; the next call may as well go on.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with the state at the present time, and wakes whoever waits for what it changed.
+    pub(crate) fn act<T>(&self, act: impl FnOnce(&mut Inner, Timestamp) -> T) -> T {
+        let now = self.clock.now();
+        let mut inner = self.lock();
+        let result = act(&mut inner, now);
+        inner.tell(&self.schedule);
+        result
+    }
+}
+
+impl Inner {
+    fn tell(&mut self, schedule: &watch::Sender<u64>) {
+        let revision = self.state.revision();
+        if revision != self.told {
+            self.told = revision;
+            self.kinds.retain(|kind, sender| {
+                let newest = self.state.history.newest(kind);
+                sender.send_if_modified(|known| std::mem::replace(known, newest) != newest);
+                sender.receiver_count() > 0
+            });
+        }
+        let due = self.state.next_due();
+        let earlier = due.is_some_and(|due| self.due.is_none_or(|known| due < known));
+        self.due = due;
+        if earlier {
+            schedule.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// Notices of changes of a kind.
+    pub(crate) fn subscribe(&mut self, kind: GroupKind) -> watch::Receiver<u64> {
+        self.kinds.entry(kind).or_insert_with(|| watch::Sender::new(0)).subscribe()
+    }
+
+    fn write(&mut self, now: Timestamp, write: &Write) -> Result<Written, ClusterError> {
+        match self.state.draw_fault() {
+            Some(fault @ CallFault::TimeoutBefore) => Err(fault.error()),
+            fault => {
+                self.state.advance(now);
+                self.state.execute(write, fault)
+            }
+        }
+    }
+}
+
+impl SimCluster {
+    /// A cluster in memory: it goes when the last handle goes.
+    pub fn in_memory(config: SimConfig, clock: Clock) -> Self {
+        let state = SimState::new(config, clock.now());
+        Self::with_state(state, clock)
+    }
+
+    fn with_state(state: SimState, clock: Clock) -> Self {
+        let latency = state.config().latency;
+        let (told, due) = (state.revision(), state.next_due());
+        let inner = Mutex::new(Inner { state, kinds: BTreeMap::new(), told, due });
+        Self { shared: Arc::new(Shared { inner, clock, latency, schedule: watch::Sender::new(0) }) }
+    }
+
+    /// Every write received so far, in order.
+    pub fn audit(&self) -> Vec<AuditEntry> {
+        self.shared.lock().state.audit().to_vec()
+    }
+
+    /// All objects as they are now, in order of their keys.
+    pub fn objects(&self) -> Vec<Object> {
+        self.shared.act(|inner, now| {
+            inner.state.advance(now);
+            inner.state.objects().cloned().collect()
+        })
+    }
+
+    /// When the next controller step is due.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.shared.lock().state.next_due()
+    }
+
+    /// Writes a manifest as somebody else: another field manager.
+    pub async fn apply_as(&self, manager: &str, request: ApplyRequest) -> Result<Applied, ClusterError> {
+        match self.write(Write::Apply { manager: manager.to_owned(), request }).await? {
+            Written::Applied(applied) => Ok(applied),
+            other => unreachable!("a manifest was written, and the answer is {other:?}"),
+        }
+    }
+
+    async fn write(&self, write: Write) -> Result<Written, ClusterError> {
+        self.call(|inner, now| inner.write(now, &write)).await
+    }
+
+    /// A call: half of the latency before the work, half of it after.
+    async fn call<T>(
+        &self,
+        act: impl FnOnce(&mut Inner, Timestamp) -> Result<T, ClusterError>,
+    ) -> Result<T, ClusterError> {
+        self.wait().await;
+        let result = self.shared.act(act);
+        self.wait().await;
+        result
+    }
+
+    async fn wait(&self) {
+        if !self.shared.latency.is_zero() {
+            tokio::time::sleep(self.shared.latency / 2).await;
+        }
+    }
+}
+
+#[async_trait]
+impl Cluster for SimCluster {
+    async fn discover(&self) -> Result<Discovery, ClusterError> {
+        self.call(|inner, now| inner.state.discover(now)).await
+    }
+
+    async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError> {
+        self.call(|inner, now| inner.state.get(now, gvk, namespace, name)).await
+    }
+
+    async fn list(&self, gvk: &Gvk) -> Result<Listing, ClusterError> {
+        self.call(|inner, now| inner.state.list(now, gvk)).await
+    }
+
+    async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
+        self.call(|inner, now| inner.state.live(now, query)).await
+    }
+
+    async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {
+        self.apply_as(FIELD_MANAGER, request).await
+    }
+
+    async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {
+        match self.write(Write::Delete { request }).await? {
+            Written::Deleted(deleted) => Ok(deleted),
+            other => unreachable!("an object was deleted, and the answer is {other:?}"),
+        }
+    }
+
+    async fn remove_finalizer(
+        &self,
+        key: &ObjectKey,
+        gvk: &Gvk,
+        uid: &str,
+        finalizer: &str,
+        operation: Option<OperationId>,
+    ) -> Result<(), ClusterError> {
+        let (key, gvk, uid, finalizer) = (key.clone(), gvk.clone(), uid.to_owned(), finalizer.to_owned());
+        self.write(Write::RemoveFinalizer { key, gvk, uid, finalizer, operation }).await.map(drop)
+    }
+
+    async fn watch(&self, gvk: &Gvk, resource_version: &str) -> Result<WatchStream, ClusterError> {
+        let begun = self.call(|inner, now| {
+            let cursor = inner.state.watch_since(now, gvk, resource_version)?;
+            Ok((cursor, inner.subscribe(gvk.group_kind())))
+        });
+        let (cursor, changed) = begun.await?;
+        Ok(stream::watch(self.shared.clone(), cursor, changed))
+    }
+}

@@ -1,0 +1,28 @@
+//! A namespace that is deleted takes everything in it along, and goes when it is empty.
+
+use tidegate_model::{ObjectKey, Timestamp};
+
+use crate::Propagation;
+use crate::sim::SimState;
+
+pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
+    if !state.find(key)?.object.is_deleting() {
+        return None;
+    }
+    if state.index.population(&key.name) == 0 {
+        let mut object = (*state.find(key)?.object).clone();
+        object.section_mut("spec").remove("finalizers");
+        state.update(key, object, false);
+        state.finish_if_done(key);
+        return None;
+    }
+    let inside = state
+        .objects
+        .iter()
+        .filter(|(other, stored)| other.namespace == key.name && !stored.object.is_deleting());
+    let inside: Vec<ObjectKey> = inside.map(|(other, _)| other.clone()).collect();
+    for other in inside {
+        state.begin_delete(&other, Propagation::Background);
+    }
+    None
+}

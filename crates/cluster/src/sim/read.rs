@@ -1,0 +1,118 @@
+//! What can be asked of the cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tidegate_model::{Discovery, Gvk, Object, ObjectKey, Timestamp};
+
+use super::SimState;
+use crate::{ClusterError, ErrorKind, Listing, LiveQuery};
+
+/// An object that another names as its owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) key: ObjectKey,
+    pub(crate) uid: String,
+}
+
+impl SimState {
+    /// The kinds served now.
+    pub fn discover(&mut self, now: Timestamp) -> Result<Discovery, ClusterError> {
+        self.begin_read(now)?;
+        Ok(self.kinds.discovery().clone())
+    }
+
+    /// One object.
+    pub fn get(
+        &mut self,
+        now: Timestamp,
+        gvk: &Gvk,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Object>, ClusterError> {
+        self.begin_read(now)?;
+        let key = self.key_of(gvk, namespace, name)?;
+        Ok(self.find(&key).map(|stored| in_version(&stored.object, gvk)))
+    }
+
+    /// All objects of a kind, in all namespaces. With faults it may be a little older than the newest write.
+    pub fn list(&mut self, now: Timestamp, gvk: &Gvk) -> Result<Listing, ClusterError> {
+        self.begin_read(now)?;
+        self.namespaced(gvk)?;
+        let kind = gvk.group_kind();
+        let behind = self.injector.staleness();
+        let mut objects: BTreeMap<ObjectKey, Arc<Object>> =
+            self.of_kind(&kind).map(|(key, stored)| (key.clone(), stored.object.clone())).collect();
+        let mut revision = self.revision;
+        for change in self.history.last(&kind, behind) {
+            revision = change.revision.saturating_sub(1);
+            let key = change.object.key();
+            match &change.before {
+                Some(before) => objects.insert(key, before.clone()),
+                None => objects.remove(&key),
+            };
+        }
+        let objects = objects.values().map(|object| in_version(object, gvk)).collect();
+        Ok(Listing { objects, resource_version: revision.to_string() })
+    }
+
+    /// The objects an application owns, and those it names. Names of kinds that are not served are passed over.
+    pub fn live(&mut self, now: Timestamp, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
+        self.begin_read(now)?;
+        let tracked = self.index.tracked(&query.application);
+        let rootless = |key: &&ObjectKey| self.find(key).is_some_and(|stored| !stored.object.has_owner());
+        let mut keys: BTreeSet<ObjectKey> = tracked.filter(rootless).cloned().collect();
+        let mut versions = BTreeMap::new();
+        for (gvk, namespace, name) in &query.named {
+            if let Ok(key) = self.key_of(gvk, namespace, name) {
+                versions.insert(key.clone(), gvk);
+                keys.insert(key);
+            }
+        }
+        let found = keys.iter().filter_map(|key| {
+            let object = &self.find(key)?.object;
+            Some(versions.get(key).map_or_else(|| (**object).clone(), |gvk| in_version(object, gvk)))
+        });
+        Ok(found.collect())
+    }
+
+    /// Brings the world up to date, and draws whether the call fails.
+    pub(crate) fn begin_read(&mut self, now: Timestamp) -> Result<(), ClusterError> {
+        self.advance(now);
+        self.injector.read().map_or(Ok(()), |fault| Err(fault.error()))
+    }
+
+    /// The owners an object names.
+    pub(crate) fn owners(&self, object: &Object) -> Vec<Owner> {
+        let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        let owners = references.into_iter().flatten().filter_map(|reference| {
+            let text = |name: &str| reference.get(name).and_then(Value::as_str);
+            let gvk = Gvk::from_api_version(text("apiVersion")?, text("kind")?);
+            let namespaced = self.kinds.discovery().namespaced(&gvk.group_kind()).unwrap_or(true);
+            let namespace = if namespaced { object.namespace() } else { "" };
+            let key = ObjectKey::new(gvk.group, gvk.kind, namespace, text("name")?);
+            Some(Owner { key, uid: text("uid")?.to_owned() })
+        });
+        owners.collect()
+    }
+}
+
+/// The object in the version that was asked for. Served versions of a kind have the same fields here.
+pub(crate) fn in_version(object: &Object, gvk: &Gvk) -> Object {
+    let mut object = object.clone();
+    let version = gvk.api_version();
+    if object.text("/apiVersion") != version {
+        object.fields_mut().insert("apiVersion".to_owned(), version.into());
+    }
+    object
+}
+
+/// A resource version as a number; empty and `0` mean "any".
+pub(crate) fn revision_of(text: &str) -> Result<u64, ClusterError> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    text.parse()
+        .map_err(|_| ClusterError::new(ErrorKind::Invalid, format!("invalid resource version: {text:?}")))
+}

@@ -1,0 +1,236 @@
+//! What a real server would refuse about an object's content. Not everything: the mistakes people make.
+
+use serde_json::Value;
+use tidegate_model::{Object, ObjectKey};
+
+use super::behaviour::Behaviour;
+use super::json::{int, list_at};
+use super::refuse;
+use crate::ClusterError;
+
+/// More than any rehearsal needs; every replica is an object here.
+const REPLICAS_MAX: i64 = 5_000;
+
+/// What every object has at the top.
+const COMMON: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// The other top-level fields of built-in kinds; a kind that is not here has `spec` and `status`.
+const FIELDS: &[(&str, &str, &[&str])] = &[
+    ("", "ConfigMap", &["data", "binaryData", "immutable"]),
+    ("", "Secret", &["data", "stringData", "immutable", "type"]),
+    ("", "ServiceAccount", &["secrets", "imagePullSecrets", "automountServiceAccountToken"]),
+    ("rbac.authorization.k8s.io", "Role", &["rules"]),
+    ("rbac.authorization.k8s.io", "ClusterRole", &["rules", "aggregationRule"]),
+    ("rbac.authorization.k8s.io", "RoleBinding", &["subjects", "roleRef"]),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding", &["subjects", "roleRef"]),
+];
+
+/// Built-in kinds whose top level is `spec` and `status`, and nothing else.
+const SPEC_KINDS: &[&str] = &[
+    "Deployment",
+    "StatefulSet",
+    "DaemonSet",
+    "ReplicaSet",
+    "Pod",
+    "Job",
+    "CronJob",
+    "Service",
+    "Ingress",
+    "Namespace",
+    "PersistentVolumeClaim",
+    "PodDisruptionBudget",
+    "HorizontalPodAutoscaler",
+    "NetworkPolicy",
+    "CustomResourceDefinition",
+];
+
+/// Refuses top-level fields a built-in kind does not have.
+pub(crate) fn check_fields(key: &ObjectKey, manifest: &Object, custom: bool) -> Result<(), ClusterError> {
+    let listed = FIELDS.iter().find(|(group, kind, _)| *group == key.group && *kind == key.kind);
+    let known = match listed {
+        Some((_, _, fields)) => *fields,
+        None if !custom && SPEC_KINDS.contains(&key.kind.as_str()) => &["spec", "status"],
+        None => return Ok(()),
+    };
+    let fields = manifest.as_value().as_object();
+    let stray = fields.into_iter().flatten().map(|(name, _)| name.as_str());
+    match stray.into_iter().find(|name| !COMMON.contains(name) && !known.contains(name)) {
+        None => Ok(()),
+        Some(field) => {
+            let (kind, version) = (&key.kind, manifest.gvk().version);
+            Err(refuse::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: unknown field {field:?}"
+            )))
+        }
+    }
+}
+
+/// Refuses an object whose content makes no sense.
+pub(crate) fn check(key: &ObjectKey, object: &Object) -> Result<(), ClusterError> {
+    Behaviour::read(object).map_err(|why| refuse::invalid(key, &why))?;
+    check_labels(key, object)?;
+    check_content(key, object).map_err(|why| refuse::invalid(key, &why))
+}
+
+/// What the kind demands; an error names the field.
+fn check_content(key: &ObjectKey, object: &Object) -> Result<(), String> {
+    match (key.group.as_str(), key.kind.as_str()) {
+        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => check_workload(object),
+        ("batch", "Job") => check_job(object, "/spec"),
+        ("batch", "CronJob") => {
+            required(object, &["/spec/schedule", "/spec/jobTemplate/spec/template"])?;
+            check_job(object, "/spec/jobTemplate/spec")
+        }
+        ("", "Pod") => check_containers(object, "/spec"),
+        ("", "Service")
+            if object.text("/spec/type") != "ExternalName" && object.text("/spec/clusterIP") != "None" =>
+        {
+            required(object, &["/spec/ports"])
+        }
+        ("", "PersistentVolumeClaim") => required(object, &["/spec/accessModes", "/spec/resources"]),
+        ("networking.k8s.io", "Ingress") => one_of(object, &["/spec/rules", "/spec/defaultBackend"]),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => check_definition(key, object),
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
+            required(object, &["/roleRef/kind", "/roleRef/name"])
+        }
+        _ => Ok(()),
+    }
+}
+
+fn dotted(pointer: &str) -> String {
+    pointer.trim_start_matches('/').replace('/', ".")
+}
+
+fn is_absent(object: &Object, pointer: &str) -> bool {
+    match object.pointer(pointer) {
+        None | Some(Value::Null) => true,
+        Some(Value::String(text)) => text.is_empty(),
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(_) => false,
+    }
+}
+
+fn required(object: &Object, pointers: &[&str]) -> Result<(), String> {
+    match pointers.iter().find(|pointer| is_absent(object, pointer)) {
+        None => Ok(()),
+        Some(pointer) => Err(format!("{}: Required value", dotted(pointer))),
+    }
+}
+
+fn one_of(object: &Object, pointers: &[&str]) -> Result<(), String> {
+    if pointers.iter().all(|pointer| is_absent(object, pointer)) {
+        let names: Vec<String> = pointers.iter().map(|pointer| dotted(pointer)).collect();
+        return Err(format!("spec: Invalid value: either {} must be specified", names.join(" or ")));
+    }
+    Ok(())
+}
+
+fn check_workload(object: &Object) -> Result<(), String> {
+    required(object, &["/spec/selector", "/spec/template"])?;
+    check_containers(object, "/spec/template/spec")?;
+    let replicas = int(object, "/spec/replicas", 1);
+    if !(0..=REPLICAS_MAX).contains(&replicas) {
+        return Err(format!(
+            "spec.replicas: Invalid value: {replicas}: the simulated cluster runs 0 to {REPLICAS_MAX} replicas"
+        ));
+    }
+    let wanted = object.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
+    let labels = object.pointer("/spec/template/metadata/labels");
+    if wanted
+        .into_iter()
+        .flatten()
+        .any(|(name, value)| labels.and_then(|labels| labels.get(name)) != Some(value))
+    {
+        return Err(
+            "spec.template.metadata.labels: Invalid value: `selector` does not match template `labels`"
+                .to_owned(),
+        );
+    }
+    match object.text("/spec/template/spec/restartPolicy") {
+        "" | "Always" => Ok(()),
+        other => Err(format!(
+            "spec.template.spec.restartPolicy: Unsupported value: {other:?}: supported values: \"Always\""
+        )),
+    }
+}
+
+fn check_job(object: &Object, spec: &str) -> Result<(), String> {
+    required(object, &[&format!("{spec}/template")])?;
+    check_containers(object, &format!("{spec}/template/spec"))?;
+    for (field, most) in
+        [("completions", REPLICAS_MAX), ("parallelism", REPLICAS_MAX), ("backoffLimit", REPLICAS_MAX)]
+    {
+        let value = int(object, &format!("{spec}/{field}"), 1);
+        if !(0..=most).contains(&value) {
+            return Err(format!(
+                "{}.{field}: Invalid value: {value}: the simulated cluster takes 0 to {most}",
+                dotted(spec)
+            ));
+        }
+    }
+    match object.text(&format!("{spec}/template/spec/restartPolicy")) {
+        "OnFailure" | "Never" => Ok(()),
+        "" => Err(format!(
+            "{}.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\"",
+            dotted(spec)
+        )),
+        other => Err(format!(
+            "{}.template.spec.restartPolicy: Unsupported value: {other:?}: supported values: \"OnFailure\", \"Never\"",
+            dotted(spec)
+        )),
+    }
+}
+
+fn check_containers(object: &Object, spec: &str) -> Result<(), String> {
+    let pointer = format!("{spec}/containers");
+    required(object, &[&pointer])?;
+    for (position, container) in list_at(object, &pointer).iter().enumerate() {
+        for field in ["name", "image"] {
+            if container.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
+                return Err(format!("{}[{position}].{field}: Required value", dotted(&pointer)));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_definition(key: &ObjectKey, object: &Object) -> Result<(), String> {
+    required(
+        object,
+        &["/spec/group", "/spec/names/kind", "/spec/names/plural", "/spec/scope", "/spec/versions"],
+    )?;
+    let expected = format!("{}.{}", object.text("/spec/names/plural"), object.text("/spec/group"));
+    if key.name != expected {
+        return Err(format!(
+            "metadata.name: Invalid value: {:?}: must be spec.names.plural+\".\"+spec.group",
+            key.name
+        ));
+    }
+    match object.text("/spec/scope") {
+        "Cluster" | "Namespaced" => Ok(()),
+        other => Err(format!(
+            "spec.scope: Unsupported value: {other:?}: supported values: \"Cluster\", \"Namespaced\""
+        )),
+    }
+}
+
+/// The longest value of a label.
+const LABEL_BYTES_MAX: usize = 63;
+
+fn check_labels(key: &ObjectKey, object: &Object) -> Result<(), ClusterError> {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    for (name, value) in labels.into_iter().flatten() {
+        let value = value.as_str().unwrap_or_default();
+        let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let outer = |c: char| c.is_ascii_alphanumeric();
+        let shaped = value.is_empty()
+            || value.starts_with(outer) && value.ends_with(outer) && value.chars().all(inner);
+        if !shaped || value.len() > LABEL_BYTES_MAX {
+            let why = format!(
+                "metadata.labels[{name}]: Invalid value: {value:?}: a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', at most {LABEL_BYTES_MAX} bytes"
+            );
+            return Err(refuse::invalid(key, &why));
+        }
+    }
+    Ok(())
+}

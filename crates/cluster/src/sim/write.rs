@@ -1,0 +1,271 @@
+//! The way in for every write from outside: time passes, faults strike, the write is done or refused, and the audit
+//! says so.
+
+use serde::{Deserialize, Serialize};
+use tidegate_model::annotations::FIELD_MANAGER;
+use tidegate_model::{Gvk, Object, ObjectKey, OperationId, Timestamp};
+
+use super::SimState;
+use super::audit::{Attempt, Verb, code_of};
+use super::compose::Way;
+use super::faults::CallFault;
+use super::refuse;
+use crate::{Applied, ApplyRequest, ClusterError, DeleteRequest, Deleted, Propagation, WriteMode};
+
+/// A write from outside, as it is kept in the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Write {
+    Apply {
+        manager: String,
+        request: ApplyRequest,
+    },
+    Delete {
+        request: DeleteRequest,
+    },
+    RemoveFinalizer {
+        key: ObjectKey,
+        gvk: Gvk,
+        uid: String,
+        finalizer: String,
+        operation: Option<OperationId>,
+    },
+}
+
+/// The answer to a write.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Written {
+    Applied(Applied),
+    Deleted(Deleted),
+    Done,
+}
+
+impl SimState {
+    /// Writes a manifest as the engine does.
+    pub fn apply(&mut self, now: Timestamp, request: ApplyRequest) -> Result<Applied, ClusterError> {
+        self.apply_as(now, FIELD_MANAGER, request)
+    }
+
+    /// Writes a manifest as somebody else: another field manager.
+    pub fn apply_as(
+        &mut self,
+        now: Timestamp,
+        manager: &str,
+        request: ApplyRequest,
+    ) -> Result<Applied, ClusterError> {
+        match self.write(now, &Write::Apply { manager: manager.to_owned(), request })? {
+            Written::Applied(applied) => Ok(applied),
+            other => unreachable!("a manifest was written, and the answer is {other:?}"),
+        }
+    }
+
+    /// Deletes an object.
+    pub fn delete(&mut self, now: Timestamp, request: DeleteRequest) -> Result<Deleted, ClusterError> {
+        match self.write(now, &Write::Delete { request })? {
+            Written::Deleted(deleted) => Ok(deleted),
+            other => unreachable!("an object was deleted, and the answer is {other:?}"),
+        }
+    }
+
+    /// Removes one finalizer. An absent object or finalizer, or another UID, counts as done.
+    pub fn remove_finalizer(
+        &mut self,
+        now: Timestamp,
+        key: &ObjectKey,
+        gvk: &Gvk,
+        uid: &str,
+        finalizer: &str,
+        operation: Option<OperationId>,
+    ) -> Result<(), ClusterError> {
+        let (uid, finalizer) = (uid.to_owned(), finalizer.to_owned());
+        self.write(
+            now,
+            &Write::RemoveFinalizer { key: key.clone(), gvk: gvk.clone(), uid, finalizer, operation },
+        )
+        .map(drop)
+    }
+
+    fn write(&mut self, now: Timestamp, write: &Write) -> Result<Written, ClusterError> {
+        match self.draw_fault() {
+            Some(CallFault::TimeoutBefore) => Err(CallFault::TimeoutBefore.error()),
+            fault => {
+                self.advance(now);
+                self.execute(write, fault)
+            }
+        }
+    }
+
+    /// Draws what goes wrong with the next write.
+    pub(crate) fn draw_fault(&mut self) -> Option<CallFault> {
+        self.injector.write()
+    }
+
+    /// Does a write that was received, under the fault that was drawn for it. The world must be up to date.
+    pub(crate) fn execute(
+        &mut self,
+        write: &Write,
+        fault: Option<CallFault>,
+    ) -> Result<Written, ClusterError> {
+        let refusal = fault.filter(|fault| *fault != CallFault::TimeoutAfter);
+        let result = match write {
+            Write::Apply { manager, request } => {
+                self.execute_apply(manager, request, refusal).map(Written::Applied)
+            }
+            Write::Delete { request } => self.execute_delete(request, refusal).map(Written::Deleted),
+            Write::RemoveFinalizer { key, gvk, uid, finalizer, operation } => {
+                self.execute_patch((key, gvk, uid), finalizer, *operation, refusal).map(|()| Written::Done)
+            }
+        };
+        match fault {
+            Some(fault @ CallFault::TimeoutAfter) => Err(fault.error()),
+            _ => result,
+        }
+    }
+
+    fn execute_apply(
+        &mut self,
+        manager: &str,
+        request: &ApplyRequest,
+        refusal: Option<CallFault>,
+    ) -> Result<Applied, ClusterError> {
+        let key = self.request_key(&request.object);
+        let exists = self.find(&key).is_some();
+        let (verb, way) = match request.mode {
+            WriteMode::Apply { force } => (Verb::Apply, Way::Apply { force }),
+            WriteMode::ClientSideApply => (if exists { Verb::Patch } else { Verb::Create }, Way::Patch),
+            WriteMode::Replace { recreate: true } if exists => {
+                return self.recreate(manager, request, key, refusal);
+            }
+            WriteMode::Replace { .. } => (if exists { Verb::Update } else { Verb::Create }, Way::Put),
+        };
+        let attempt = Attempt { verb, dry_run: request.dry_run, key, operation: request.operation };
+        self.audited(attempt, refusal, |state| state.write_manifest(manager, request, way))
+    }
+
+    /// Two writes: the old object goes, a new one comes.
+    fn recreate(
+        &mut self,
+        manager: &str,
+        request: &ApplyRequest,
+        key: ObjectKey,
+        refusal: Option<CallFault>,
+    ) -> Result<Applied, ClusterError> {
+        let delete = DeleteRequest {
+            gvk: request.object.gvk(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            uid: String::new(),
+            propagation: Propagation::Background,
+            dry_run: request.dry_run,
+            operation: request.operation,
+        };
+        self.execute_delete(&delete, refusal)?;
+        // The client waits for a pod to end before it creates the new one; here it ends at once.
+        self.end_now(&key, request.dry_run);
+        let attempt =
+            Attempt { verb: Verb::Create, dry_run: request.dry_run, key, operation: request.operation };
+        self.audited(attempt, None, |state| state.write_manifest(manager, request, Way::Create))
+    }
+
+    fn end_now(&mut self, key: &ObjectKey, dry_run: bool) {
+        if let Some(stored) = self.objects.get_mut(key).filter(|_| !dry_run) {
+            stored.held_until = None;
+            self.finish_if_done(key);
+        }
+    }
+
+    fn execute_delete(
+        &mut self,
+        request: &DeleteRequest,
+        refusal: Option<CallFault>,
+    ) -> Result<Deleted, ClusterError> {
+        let DeleteRequest { gvk, namespace, name, dry_run, operation, .. } = request;
+        let key = ObjectKey::new(&gvk.group, &gvk.kind, namespace, name);
+        let attempt = Attempt { verb: Verb::Delete, dry_run: *dry_run, key, operation: *operation };
+        self.audited(attempt, refusal, |state| state.delete_object(request))
+    }
+
+    /// The client reads first, and writes only when there is something to remove.
+    fn execute_patch(
+        &mut self,
+        (key, gvk, uid): (&ObjectKey, &Gvk, &str),
+        finalizer: &str,
+        operation: Option<OperationId>,
+        refusal: Option<CallFault>,
+    ) -> Result<(), ClusterError> {
+        if !self.has_finalizer(gvk, key, uid, finalizer)? {
+            return Ok(());
+        }
+        let attempt = Attempt { verb: Verb::Patch, dry_run: false, key: key.clone(), operation };
+        self.audited(attempt, refusal, |state| {
+            state.drop_finalizer(key, finalizer);
+            Ok(())
+        })
+    }
+
+    /// Does something and records its outcome, or the refusal that came first.
+    fn audited<T: Audited>(
+        &mut self,
+        mut attempt: Attempt,
+        refusal: Option<CallFault>,
+        act: impl FnOnce(&mut Self) -> Result<T, ClusterError>,
+    ) -> Result<T, ClusterError> {
+        let result = match refusal {
+            Some(fault) => Err(fault.error()),
+            None => act(self),
+        };
+        let code = result.as_ref().map_or_else(code_of, T::code);
+        if let Some(name) = result.as_ref().ok().and_then(T::generated_name) {
+            name.clone_into(&mut attempt.key.name);
+        }
+        self.audit.record(attempt, code);
+        result
+    }
+
+    /// The object a manifest is about; a namespace it must not have is left out.
+    fn request_key(&self, object: &Object) -> ObjectKey {
+        let gvk = object.gvk();
+        self.key_of(&gvk, object.namespace(), object.name()).unwrap_or_else(|_| object.key())
+    }
+
+    pub(crate) fn create_namespace(&mut self, name: &str) {
+        let manifest =
+            serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let Ok(object) = Object::try_from(manifest) else { return };
+        let request = ApplyRequest {
+            object,
+            mode: WriteMode::Replace { recreate: false },
+            validate: false,
+            dry_run: false,
+            operation: None,
+        };
+        let made = self.write_manifest("kube-apiserver", &request, Way::Create);
+        assert!(made.is_ok(), "{}", made.err().unwrap_or_else(|| refuse::bad_request("")));
+    }
+}
+
+/// An answer of which the audit keeps something.
+trait Audited {
+    fn code(&self) -> u16 {
+        200
+    }
+
+    /// The name the server gave the object, when the request had none.
+    fn generated_name(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl Audited for Applied {
+    fn code(&self) -> u16 {
+        if self.created { 201 } else { 200 }
+    }
+
+    fn generated_name(&self) -> Option<&str> {
+        Some(self.object.name())
+    }
+}
+
+impl Audited for Deleted {}
+
+impl Audited for () {}

@@ -1,0 +1,259 @@
+//! Workloads become well, or fail as they are told to.
+
+use serde_json::{Value, json};
+use tidegate_model::HealthStatus::{self, Degraded, Healthy, Progressing};
+use tidegate_model::Object;
+
+use super::{World, manifest, ms, with, workload};
+
+/// Applies an object, and asks for its health after each of some times.
+fn course(object: &Object, times: &[(u64, HealthStatus)]) -> World {
+    let mut world = World::new();
+    world.apply(object);
+    let mut before = 0;
+    for (time, expected) in times {
+        world.wait(ms(time - before));
+        before = *time;
+        assert_eq!(world.health(object.kind(), object.name()), *expected, "{object} after {time} ms");
+    }
+    world
+}
+
+#[test]
+fn workloads_become_healthy_in_their_time() {
+    for kind in ["Deployment", "DaemonSet", "ReplicaSet", "Pod"] {
+        course(
+            &workload(kind, "api", "api:1", json!({})),
+            &[(50, Progressing), (150, Progressing), (300, Healthy)],
+        );
+        course(
+            &workload(kind, "api", "api:1", json!({"ready-after": "3s"})),
+            &[(300, Progressing), (2900, Progressing), (3100, Healthy)],
+        );
+    }
+    // A StatefulSet starts one pod after the other.
+    course(
+        &workload("StatefulSet", "db", "db:1", json!({"ready-after": "1s"})),
+        &[(1500, Progressing), (2500, Progressing), (3300, Healthy)],
+    );
+    let parallel = with(
+        &workload("StatefulSet", "db", "db:1", json!({"ready-after": "1s"})),
+        "/spec/podManagementPolicy",
+        json!("Parallel"),
+    );
+    course(&parallel, &[(900, Progressing), (1100, Healthy)]);
+}
+
+#[test]
+fn workloads_fail_as_they_are_told_to() {
+    let crash = json!({"outcome": "crashloop"});
+    for kind in ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"] {
+        let mut world = course(
+            &workload(kind, "api", "api:1", crash.clone()),
+            &[(300, Progressing), (60_000, Progressing)],
+        );
+        let pod = world.pods().into_iter().next().unwrap();
+        assert_eq!(pod.text("/status/containerStatuses/0/state/waiting/reason"), "CrashLoopBackOff");
+        assert_eq!(world.health("Pod", pod.name()), Degraded);
+    }
+    let deadline = course(
+        &workload("Deployment", "api", "api:1", crash),
+        &[(590_000, Progressing), (601_000, Degraded)],
+    );
+    assert_eq!(deadline.state.next_due(), None, "a crash loop does not keep the cluster busy");
+    course(
+        &workload("Deployment", "api", "api:1", json!({"outcome": "fail"})),
+        &[(150, Progressing), (300, Degraded)],
+    );
+    course(&workload("ReplicaSet", "api", "api:1", json!({"outcome": "fail"})), &[(100, Degraded)]);
+    course(
+        &workload("Pod", "once", "api:1", json!({"outcome": "fail"})),
+        &[(150, Progressing), (300, Degraded)],
+    );
+    for kind in ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod"] {
+        course(
+            &workload(kind, "api", "api:1", json!({"outcome": "never-ready"})),
+            &[(300, Progressing), (500_000, Progressing)],
+        );
+    }
+}
+
+#[test]
+fn the_first_creations_fail_when_asked() {
+    let job =
+        with(&workload("Job", "migrate", "m:1", json!({"fail-times": "2"})), "/spec/backoffLimit", json!(0));
+    let mut world = World::new();
+    for expected in [Degraded, Degraded, Healthy, Healthy] {
+        world.apply(&job);
+        world.settle();
+        assert_eq!(world.health("Job", "migrate"), expected);
+        world.delete("Job", "migrate", tidegate_cluster::Propagation::Background).unwrap();
+        world.settle();
+    }
+}
+
+#[test]
+fn jobs_complete_or_give_up() {
+    course(&workload("Job", "m", "m:1", json!({})), &[(100, Progressing), (250, Healthy)]);
+    course(&workload("Job", "m", "m:1", json!({"outcome": "never-ready"})), &[(900_000, Progressing)]);
+    let failing = workload("Job", "m", "m:1", json!({"outcome": "fail"}));
+    let mut world =
+        course(&with(&failing, "/spec/backoffLimit", json!(2)), &[(500, Progressing), (700, Degraded)]);
+    let job = world.get("Job", "m").unwrap();
+    assert_eq!((world.pods().len(), job.integer("/status/failed")), (3, Some(3)));
+    assert_eq!(job.text("/status/conditions/1/reason"), "BackoffLimitExceeded");
+
+    let late = with(
+        &workload("Job", "m", "m:1", json!({"ready-after": "1h"})),
+        "/spec/activeDeadlineSeconds",
+        json!(30),
+    );
+    let mut world = course(&late, &[(29_000, Progressing), (30_500, Degraded)]);
+    assert!(world.get("Job", "m").unwrap().text("/status/conditions/1/message").contains("deadline"));
+    assert!(world.pods().is_empty(), "the pods of a failed job are stopped");
+
+    let many = with(
+        &with(&workload("Job", "m", "m:1", json!({})), "/spec/completions", json!(4)),
+        "/spec/parallelism",
+        json!(2),
+    );
+    course(&many, &[(250, Progressing), (450, Healthy)]);
+
+    let brief = with(&workload("Job", "m", "m:1", json!({})), "/spec/ttlSecondsAfterFinished", json!(5));
+    let mut world = course(&brief, &[(300, Healthy)]);
+    world.settle();
+    assert!(world.get("Job", "m").is_none() && world.pods().is_empty());
+}
+
+#[test]
+fn a_suspended_job_waits() {
+    let job = workload("Job", "m", "m:1", json!({}));
+    let mut world = course(&with(&job, "/spec/suspend", json!(true)), &[(5000, HealthStatus::Suspended)]);
+    assert!(world.pods().is_empty());
+    world.apply(&with(&job, "/spec/suspend", json!(false)));
+    world.settle();
+    assert_eq!(world.get("Job", "m").unwrap().integer("/status/succeeded"), Some(1));
+}
+
+fn images(world: &mut World) -> Vec<String> {
+    let mut images: Vec<String> =
+        world.pods().iter().map(|pod| pod.text("/spec/containers/0/image").to_owned()).collect();
+    images.sort();
+    images
+}
+
+#[test]
+fn an_update_replaces_pods_without_a_gap() {
+    for kind in ["Deployment", "StatefulSet", "DaemonSet"] {
+        let mut world = course(&workload(kind, "api", "api:1", json!({})), &[(1000, Healthy)]);
+        world.apply(&workload(kind, "api", "api:2", json!({})));
+        assert_eq!(world.health(kind, "api"), Progressing, "{kind}: the status is older than the spec");
+        let deadline = world.now + ms(10_000);
+        while world.now < deadline {
+            world.wait(ms(5));
+            let ready = world
+                .pods()
+                .iter()
+                .filter(|pod| pod.pointer("/status/conditions/3/status") == Some(&json!("True")))
+                .count();
+            assert!(kind != "Deployment" || (3..=4).contains(&ready), "{ready} pods serve");
+        }
+        assert_eq!(world.health(kind, "api"), Healthy);
+        assert!(images(&mut world).iter().all(|image| image == "api:2"), "{kind}");
+    }
+}
+
+#[test]
+fn a_bad_update_leaves_the_old_pods_serving_and_a_good_one_mends_it() {
+    let mut world = course(&workload("Deployment", "api", "api:1", json!({})), &[(1000, Healthy)]);
+    world.apply(&workload("Deployment", "api", "api:2", json!({"outcome": "crashloop"})));
+    world.wait(ms(5000));
+    assert_eq!(images(&mut world), ["api:1", "api:1", "api:1", "api:2"]);
+    assert_eq!(world.health("Deployment", "api"), Progressing);
+    world.apply(&workload("Deployment", "api", "api:3", json!({})));
+    world.wait(ms(5000));
+    assert_eq!(images(&mut world), ["api:3", "api:3", "api:3"]);
+    assert_eq!(world.health("Deployment", "api"), Healthy);
+}
+
+#[test]
+fn recreate_stops_the_old_pods_first() {
+    let recreate = |image| {
+        with(&workload("Deployment", "api", image, json!({})), "/spec/strategy", json!({"type": "Recreate"}))
+    };
+    let mut world = course(&recreate("api:1"), &[(1000, Healthy)]);
+    world.apply(&recreate("api:2"));
+    for _ in 0..200 {
+        world.wait(ms(5));
+        let images = images(&mut world);
+        assert!(images.windows(2).all(|pair| pair[0] == pair[1]), "{images:?}");
+    }
+    assert_eq!(world.health("Deployment", "api"), Healthy);
+}
+
+#[test]
+fn workloads_scale() {
+    for kind in ["Deployment", "StatefulSet", "ReplicaSet"] {
+        let mut world = course(&workload(kind, "api", "api:1", json!({})), &[(1000, Healthy)]);
+        for replicas in [5_usize, 1, 0] {
+            world.apply(&with(&workload(kind, "api", "api:1", json!({})), "/spec/replicas", json!(replicas)));
+            world.settle();
+            assert_eq!((world.pods().len(), world.health(kind, "api")), (replicas, Healthy), "{kind}");
+        }
+    }
+}
+
+#[test]
+fn a_lost_pod_comes_back() {
+    for kind in ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"] {
+        let mut world = course(&workload(kind, "api", "api:1", json!({})), &[(1000, Healthy)]);
+        let (pod, count) = (world.pods()[0].name().to_owned(), world.pods().len());
+        world.delete("Pod", &pod, tidegate_cluster::Propagation::Background).unwrap();
+        world.settle();
+        assert_eq!((world.pods().len(), world.health(kind, "api")), (count, Healthy), "{kind}");
+    }
+}
+
+#[test]
+fn other_kinds_become_healthy_in_their_time() {
+    let claim =
+        json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    let balancer = json!({"spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}});
+    let scaler = json!({"spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "api"}}});
+    let api = json!({"metadata": {"namespace": null}, "spec": {"group": "x.io", "version": "v1"}});
+    let cases: [(&str, Value); 6] = [
+        ("PersistentVolumeClaim", claim),
+        ("Service", balancer),
+        ("Ingress", json!({"spec": {"rules": [{"host": "shop"}]}})),
+        ("PodDisruptionBudget", json!({"spec": {"minAvailable": 1}})),
+        ("HorizontalPodAutoscaler", scaler),
+        ("APIService", api),
+    ];
+    for (kind, rest) in cases {
+        let course_of = |annotations: Value, times: &[(u64, HealthStatus)]| {
+            let mut object = manifest(kind, "it", rest.clone());
+            object.metadata_mut().insert("annotations".to_owned(), annotations);
+            course(&object, times);
+        };
+        // A budget is not unwell while too few pods are there.
+        let early = if kind == "PodDisruptionBudget" { Healthy } else { Progressing };
+        course_of(json!({}), &[(100, early), (300, Healthy)]);
+        course_of(json!({"sim.tidegate.dev/outcome": "never-ready"}), &[(900_000, early)]);
+    }
+}
+
+#[test]
+fn a_cron_job_makes_jobs() {
+    let template = json!({"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
+    let cron =
+        manifest("CronJob", "tick", json!({"spec": {"schedule": "*/10 * * * *", "jobTemplate": template}}));
+    let mut world = course(&cron, &[(1000, Healthy)]);
+    assert!(world.names("Job").is_empty());
+    for jobs in [1, 2, 3, 3] {
+        world.wait(ms(600_000));
+        assert_eq!((world.names("Job").len(), world.health("CronJob", "tick")), (jobs, Healthy));
+    }
+    world.apply(&with(&cron, "/spec/suspend", json!(true)));
+    world.settle();
+    assert_eq!(world.state.next_due(), None);
+}
