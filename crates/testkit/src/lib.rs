@@ -1,1 +1,13 @@
-//! Crash injection, simulation and scenarios for the tests of Tidegate.
+//! Crash injection, scenarios and simulation for the tests of Tidegate. Never part of the program.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "test code: a broken assumption must stop the test at once"
+)]
+
+pub mod crash;
+pub mod process;
+pub mod scenario;
+pub mod witness;

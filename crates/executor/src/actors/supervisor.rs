@@ -212,6 +212,7 @@ impl SupervisorState {
     fn finished(&mut self, operation: OperationId, view: &OperationView) {
         if let Some(child) = self.running.remove(&operation) {
             self.by_actor.remove(&child.actor.get_id());
+            child.actor.stop(None);
             for reply in child.waiting {
                 let _ = reply.send(Ok(view.clone()));
             }

@@ -90,6 +90,7 @@ pub(crate) struct OperationState {
     replies: Replies,
     writing: bool,
     stopping: bool,
+    finished: bool,
 }
 
 #[derive(Default)]
@@ -140,6 +141,7 @@ impl Actor for OperationActor {
             replies: Replies::default(),
             writing: false,
             stopping: false,
+            finished: false,
         })
     }
 
@@ -242,7 +244,7 @@ impl OperationState {
             return Ok(());
         }
         if over {
-            self.finish(myself);
+            self.finish();
         } else if self.stopping && self.on_the_way.is_empty() {
             myself.stop(None);
         } else {
@@ -276,12 +278,16 @@ impl OperationState {
         Ok(())
     }
 
-    fn finish(&mut self, myself: &ActorRef<OperationMessage>) {
+    /// Says once that it is over. The supervisor then stops the actor: were it to stop by itself, that news would
+    /// overtake this message.
+    fn finish(&mut self) {
+        if std::mem::replace(&mut self.finished, true) {
+            return;
+        }
         if let Some(view) = view(self.driver.state()) {
             let message = SupervisorMessage::Finished { operation: self.id, view: Box::new(view) };
             let _ = self.supervisor.send_message(message);
         }
-        myself.stop(None);
     }
 
     /// Leaves nothing behind: no watch, no timer.

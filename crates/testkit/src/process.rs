@@ -1,0 +1,174 @@
+//! One process after the other on the same log and the same cluster, on virtual time.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tidegate_cluster::Cluster;
+use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
+use tidegate_executor::{Clock, Engine, EngineError, RuntimeClock};
+use tidegate_lifecycle::operation::{Fact, OperationView, State};
+use tidegate_model::{Destination, OperationId, Timestamp};
+use tidegate_oplog::{MemoryLog, OperationLog as _};
+use uuid::Uuid;
+
+use crate::crash::{CrashCluster, CrashLog, Points};
+use crate::scenario::{Act, Sync, What};
+
+/// When the tests begin: 2026-01-01T00:00:00Z.
+pub const START: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+
+/// The clock of a world: it goes on where the last process left it.
+#[derive(Default)]
+pub struct WorldClock {
+    now: Mutex<Option<RuntimeClock>>,
+    left_at: Mutex<Option<Timestamp>>,
+}
+
+impl WorldClock {
+    fn start(&self) {
+        let from = self.left_at.lock().unwrap().unwrap_or(START);
+        *self.now.lock().unwrap() = Some(RuntimeClock::starting_at(from));
+    }
+
+    fn stop(&self) {
+        let now = self.now();
+        *self.left_at.lock().unwrap() = Some(now);
+        *self.now.lock().unwrap() = None;
+    }
+}
+
+impl Clock for WorldClock {
+    fn now(&self) -> Timestamp {
+        match *self.now.lock().unwrap() {
+            Some(clock) => clock.now(),
+            None => self.left_at.lock().unwrap().unwrap_or(START),
+        }
+    }
+}
+
+/// What outlives a process: the log's storage, the cluster, the time, and what people remember.
+pub struct World {
+    /// The log.
+    pub log: MemoryLog<Fact, State>,
+    /// The cluster.
+    pub cluster: Arc<SimCluster>,
+    clock: Arc<WorldClock>,
+    submitted: u128,
+}
+
+/// How a process ended.
+#[derive(Debug)]
+pub enum End {
+    /// The operation is over.
+    Finished(Box<OperationView>),
+    /// The process died.
+    Died,
+}
+
+/// Longest virtual time one process may need; reaching it means that something waits for ever.
+const PATIENCE: Duration = Duration::from_secs(100_000);
+
+impl World {
+    /// An empty cluster and an empty log.
+    pub fn new(config: SimConfig) -> Self {
+        let clock = Arc::new(WorldClock::default());
+        let cluster = {
+            let clock = Arc::clone(&clock);
+            Arc::new(SimCluster::in_memory(config, SimClock::wall(move || clock.now())))
+        };
+        Self { log: MemoryLog::default(), cluster, clock, submitted: 0 }
+    }
+
+    /// Runs an operation undisturbed.
+    pub fn run(&mut self, sync: &Sync) -> OperationView {
+        self.submitted += 1;
+        match self.process(sync, &mut Vec::new(), &Points::dying_at(0)) {
+            End::Finished(view) => *view,
+            End::Died => unreachable!("this process never dies"),
+        }
+    }
+
+    /// A new operation is begun by the next process.
+    pub fn next_operation(&mut self) {
+        self.submitted += 1;
+    }
+
+    /// One process: begins the operation, or goes on with it, until it is over or the process dies. Acts that were
+    /// carried out are taken from the script.
+    pub fn process(&self, sync: &Sync, script: &mut Vec<Act>, points: &Arc<Points>) -> End {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let end = runtime.block_on(async {
+            self.clock.start();
+            let end = tokio::select! {
+                biased;
+                () = points.death() => End::Died,
+                end = tokio::time::timeout(PATIENCE, self.drive(sync, script, points)) => {
+                    let view = end.unwrap_or_else(|_| panic!("the operation waits for ever")).unwrap_or_else(|error| panic!("{error}"));
+                    End::Finished(Box::new(view))
+                }
+            };
+            self.clock.stop();
+            end
+        });
+        runtime.shutdown_background();
+        end
+    }
+
+    async fn drive(
+        &self,
+        sync: &Sync,
+        script: &mut Vec<Act>,
+        points: &Arc<Points>,
+    ) -> Result<OperationView, EngineError> {
+        let inner = Arc::clone(&self.cluster) as Arc<dyn Cluster>;
+        let cluster = Arc::new(CrashCluster { inner, points: Arc::clone(points) });
+        let log = CrashLog { inner: self.log.clone(), points: Arc::clone(points) };
+        let id = OperationId(Uuid::from_u128(self.submitted));
+        let engine = Engine::builder(Arc::new(log))
+            .cluster(Destination::Simulated, cluster)
+            .clock(Arc::clone(&self.clock) as Arc<dyn Clock>)
+            .ids(Arc::new(move |_| id))
+            .start()
+            .await?;
+        let mut events = engine.events();
+        let known = self.log.summaries()?.into_iter().find(|summary| summary.operation == id);
+        match known {
+            Some(summary) if summary.finished_at.is_some() => return Ok(engine.inspect(id).await?.0),
+            Some(_) => engine.resume(id).await?,
+            None => drop(engine.submit(sync.request.clone(), sync.targets()).await?),
+        }
+        let waiting = engine.wait(id);
+        tokio::pin!(waiting);
+        loop {
+            act(&engine, id, script).await;
+            tokio::select! {
+                biased;
+                view = &mut waiting => return match view {
+                    // It was over before we could ask.
+                    Err(EngineError::NotRunning { .. }) => Ok(engine.inspect(id).await?.0),
+                    view => view,
+                },
+                _ = events.recv() => {}
+            }
+        }
+    }
+}
+
+/// Does what a person would do now. An act that was answered is not done again.
+async fn act(engine: &Engine, id: OperationId, script: &mut Vec<Act>) {
+    let Some(next) = script.first().copied() else { return };
+    let Ok((view, _)) = engine.inspect(id).await else { return };
+    if !(next.when)(&view) {
+        return;
+    }
+    let done = match next.what {
+        What::Terminate => engine.terminate(id, "test").await,
+        What::Pause => engine.pause(id, "test", "").await,
+        What::Unpause => engine.unpause(id, "test").await,
+        What::Confirm => engine.confirm_prune(id, "test").await,
+    };
+    if matches!(done, Ok(()) | Err(EngineError::Refused { .. })) {
+        script.remove(0);
+    }
+}

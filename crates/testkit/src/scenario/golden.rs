@@ -1,0 +1,302 @@
+//! The golden operations themselves.
+
+use std::time::Duration;
+
+use tidegate_lifecycle::operation::OperationView;
+use tidegate_model::{OperationPhase, WaitFor};
+
+use super::{Act, Scenario, Sync, What, retries};
+
+/// An object with annotations, as YAML.
+fn object(api: &str, kind: &str, name: &str, annotations: &[(&str, &str)], body: &str) -> String {
+    let mut text = format!("apiVersion: {api}\nkind: {kind}\nmetadata:\n  name: {name}\n");
+    if !annotations.is_empty() {
+        text.push_str("  annotations:\n");
+        for (key, value) in annotations {
+            text.push_str(&format!("    {key}: {value:?}\n"));
+        }
+    }
+    format!("{text}{body}\n---\n")
+}
+
+fn config(name: &str, wave: &str) -> String {
+    object("v1", "ConfigMap", name, &[("argocd.argoproj.io/sync-wave", wave)], "data: {a: b}")
+}
+
+fn config_with(name: &str, annotations: &[(&str, &str)]) -> String {
+    object("v1", "ConfigMap", name, annotations, "data: {a: b}")
+}
+
+fn server(name: &str, wave: &str, more: &[(&str, &str)]) -> String {
+    let mut annotations = vec![("argocd.argoproj.io/sync-wave", wave)];
+    annotations.extend_from_slice(more);
+    let body = format!(
+        "spec:\n  replicas: 1\n  selector: {{matchLabels: {{app: {name}}}}}\n  template:\n    metadata: {{labels: \
+         {{app: {name}}}}}\n    spec: {{containers: [{{name: main, image: busybox}}]}}"
+    );
+    object("apps/v1", "Deployment", name, &annotations, &body)
+}
+
+const JOB: &str = "spec:\n  backoffLimit: 0\n  template:\n    spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}";
+
+fn hook(name: &str, phase: &str, more: &[(&str, &str)]) -> String {
+    let mut annotations = vec![("argocd.argoproj.io/hook", phase)];
+    annotations.extend_from_slice(more);
+    object("batch/v1", "Job", name, &annotations, JOB)
+}
+
+const KEEP_NOTHING: (&str, &str) =
+    ("argocd.argoproj.io/hook-delete-policy", "BeforeHookCreation,HookSucceeded");
+const ON_FAILURE: (&str, &str) = ("argocd.argoproj.io/hook-delete-policy", "HookFailed");
+const FAILS: (&str, &str) = ("sim.tidegate.dev/outcome", "fail");
+const FAILS_ONCE: (&str, &str) = ("sim.tidegate.dev/fail-times", "1");
+
+fn scenario(name: &'static str, sync: Sync) -> Scenario {
+    Scenario {
+        name,
+        before: Vec::new(),
+        sync,
+        script: Vec::new(),
+        ends: OperationPhase::Succeeded,
+        says: "successfully synced",
+    }
+}
+
+fn failing(name: &'static str, sync: Sync, says: &'static str) -> Scenario {
+    Scenario { ends: OperationPhase::Failed, says, ..scenario(name, sync) }
+}
+
+fn hooks_of_all_phases() -> String {
+    [
+        hook("check", "PreSync", &[("argocd.argoproj.io/sync-wave", "-1")]),
+        hook("backup", "PreSync", &[KEEP_NOTHING]),
+        config("settings", "0"),
+        server("api", "1", &[]),
+        hook("migrate", "Sync", &[("argocd.argoproj.io/sync-wave", "1")]),
+        server("web", "2", &[]),
+        hook("smoke", "PostSync", &[KEEP_NOTHING]),
+        hook("report", "PostSync", &[ON_FAILURE, ("argocd.argoproj.io/sync-wave", "1")]),
+        hook("rescue", "SyncFail", &[]),
+    ]
+    .concat()
+}
+
+fn in_wave(view: &OperationView, index: usize, state: &str) -> bool {
+    view.waves.get(index).is_some_and(|wave| wave.state == state)
+}
+
+/// All golden operations.
+pub fn all() -> Vec<Scenario> {
+    let mut all = plain();
+    all.extend(hooks());
+    all.extend(prunes());
+    all.extend(failures());
+    all.extend(people());
+    all.extend(special());
+    all
+}
+
+fn plain() -> Vec<Scenario> {
+    let three = [config("a", "-1"), server("b", "0", &[]), config("c", "1"), server("d", "1", &[])].concat();
+    let wide: String = (0..12).map(|n| config(&format!("c{n:02}"), if n < 6 { "0" } else { "1" })).collect();
+    vec![
+        scenario("waves", Sync::of(&three)),
+        scenario("waves-until-healthy", Sync::of(&three).with(|request| request.wait = WaitFor::Healthy)),
+        scenario("wide", Sync::of(&wide)),
+        Scenario { before: vec![Sync::of(&three)], ..scenario("second-sync", Sync::of(&three)) },
+        scenario("dry-run", Sync::of(&three).with(|request| request.options.dry_run = true)),
+    ]
+}
+
+fn hooks() -> Vec<Scenario> {
+    let all = hooks_of_all_phases();
+    let generated = all
+        .replace("  name: backup", "  generateName: backup-")
+        .replace("  name: smoke", "  generateName: smoke-");
+    vec![
+        scenario("hooks", Sync::of(&all)),
+        Scenario { before: vec![Sync::of(&all)], ..scenario("hooks-again", Sync::of(&all)) },
+        scenario("generate-name", Sync::of(&generated)),
+        scenario(
+            "hook-in-two-phases",
+            Sync::of(&[hook("notify", "PreSync,PostSync", &[]), config("settings", "0")].concat()),
+        ),
+    ]
+}
+
+fn prunes() -> Vec<Scenario> {
+    let before: String = ["1", "2", "3"]
+        .iter()
+        .map(|wave| config(&format!("old-{wave}"), wave))
+        .chain([server("old", "2", &[])])
+        .collect();
+    let after = config("new", "2");
+    let sync = || Sync::of(&after).with(|request| request.options.prune = true);
+    let last =
+        |request: &mut tidegate_model::SyncRequest| request.options.flags.push("PruneLast=true".into());
+    let confirmed = before.replace(
+        "name: old-2\n  annotations:\n",
+        "name: old-2\n  annotations:\n    argocd.argoproj.io/sync-options: Prune=confirm\n",
+    );
+    vec![
+        Scenario { before: vec![Sync::of(&before)], ..scenario("prune", sync()) },
+        Scenario { before: vec![Sync::of(&before)], ..scenario("prune-last", sync().with(last)) },
+        Scenario { before: vec![Sync::of(&before)], ..scenario("prune-not-asked", Sync::of(&after)) },
+        Scenario {
+            before: vec![Sync::of(&confirmed)],
+            script: vec![Act {
+                when: |view| view.message.starts_with("waiting for pruning confirmation"),
+                what: What::Confirm,
+            }],
+            ..scenario("prune-confirm", sync())
+        },
+    ]
+}
+
+fn failures() -> Vec<Scenario> {
+    let rescue = hook("rescue", "SyncFail", &[KEEP_NOTHING]);
+    let failing_hook =
+        [config("a", "-1"), hook("migrate", "Sync", &[FAILS, ON_FAILURE]), config("b", "1")].concat();
+    let retried = [
+        hook("backup", "PreSync", &[]),
+        config("a", "-1"),
+        hook("migrate", "Sync", &[FAILS_ONCE]),
+        server("api", "0", &[]),
+        config("b", "1"),
+    ]
+    .concat();
+    let broken = [
+        config("a", "0"),
+        object(
+            "v1",
+            "Service",
+            "broken",
+            &[("argocd.argoproj.io/sync-wave", "1")],
+            "spec: {ports: [{port: 80}]}",
+        ),
+        server("never", "2", &[("sim.tidegate.dev/outcome", "fail")]),
+        config("after", "3"),
+    ]
+    .concat();
+    vec![
+        failing("failing-hook", Sync::of(&failing_hook), "completed unsuccessfully"),
+        failing("sync-fail", Sync::of(&[failing_hook, rescue.clone()].concat()), "completed unsuccessfully"),
+        failing("degraded", Sync::of(&[broken, rescue.clone()].concat()), "completed unsuccessfully"),
+        scenario("retry", Sync::of(&retried).with(|request| request.retry = retries(2))),
+        scenario(
+            "retry-restart",
+            Sync::of(&retried).with(|request| {
+                request.retry = retries(2);
+                request.retry.restart = true;
+            }),
+        ),
+        failing(
+            "retries-used-up",
+            Sync::of(&[hook("migrate", "PreSync", &[FAILS]), rescue].concat())
+                .with(|request| request.retry = retries(1)),
+            "(retried 1 times)",
+        ),
+    ]
+}
+
+fn people() -> Vec<Scenario> {
+    let slow = ("sim.tidegate.dev/ready-after", "1h");
+    let long = [config("a", "-1"), hook("migrate", "Sync", &[slow]), server("api", "1", &[])].concat();
+    let waits =
+        [config("a", "0"), server("api", "1", &[("sim.tidegate.dev/ready-after", "30s")]), config("b", "2")]
+            .concat();
+    let late_wave = server(
+        "api",
+        "1",
+        &[("sim.tidegate.dev/outcome", "never-ready"), ("tidegate.dev/wave-timeout", "1m")],
+    );
+    let rescue = hook("rescue", "SyncFail", &[]);
+    vec![
+        Scenario {
+            script: vec![Act { when: |view| in_wave(view, 1, "AwaitingHealth"), what: What::Terminate }],
+            ..failing("terminate", Sync::of(&long), "Operation terminated")
+        },
+        Scenario {
+            script: vec![
+                Act { when: |view| in_wave(view, 1, "AwaitingHealth"), what: What::Pause },
+                Act { when: |view| view.paused_by.is_some(), what: What::Unpause },
+            ],
+            ..scenario("pause", Sync::of(&waits))
+        },
+        failing(
+            "wave-deadline",
+            Sync::of(&[config("a", "0"), late_wave, config("b", "2"), rescue].concat()),
+            "did not pass within 1 min",
+        ),
+        failing(
+            "hook-deadline",
+            Sync::of(
+                &[hook("migrate", "PreSync", &[slow, ("tidegate.dev/timeout", "90s")]), config("a", "0")]
+                    .concat(),
+            ),
+            "completed unsuccessfully",
+        ),
+        failing(
+            "operation-deadline",
+            Sync::of(&long).with(|request| request.deadline = Some(Duration::from_secs(300))),
+            "triggered by the operation deadline of 5 min",
+        ),
+    ]
+}
+
+fn special() -> Vec<Scenario> {
+    let definition = object(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "widgets.example.com",
+        &[("argocd.argoproj.io/sync-wave", "1")],
+        "spec:\n  group: example.com\n  scope: Namespaced\n  names: {kind: Widget, plural: widgets}\n  versions:\n  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}",
+    );
+    let widget = |name: &str, wave: &str| {
+        object("example.com/v1", "Widget", name, &[("argocd.argoproj.io/sync-wave", wave)], "spec: {size: 1}")
+    };
+    let namespace = object("v1", "Namespace", "store", &[("argocd.argoproj.io/sync-wave", "5")], "");
+    let inside =
+        config_with("inside", &[]).replace("  name: inside\n", "  name: inside\n  namespace: store\n");
+    let selected = [hook("backup", "PreSync", &[]), config("a", "0"), config("b", "1")].concat();
+    vec![
+        scenario(
+            "definition-and-resource",
+            Sync::of(&[definition, widget("one", "0"), widget("two", "1")].concat()),
+        ),
+        scenario("namespace", Sync::of(&[namespace, inside, config("a", "0")].concat())),
+        scenario(
+            "created-namespace",
+            Sync::of(&[config("a", "0"), hook("backup", "PreSync", &[])].concat()).with(|request| {
+                request.namespace = "fresh".into();
+                request.options.flags.push("CreateNamespace=true".into());
+            }),
+        ),
+        scenario(
+            "selective",
+            Sync::of(&selected)
+                .with(|request| request.selection = vec![":ConfigMap:a".parse().expect("a selector")]),
+        ),
+        scenario(
+            "helm-hooks",
+            Sync::of(
+                &[
+                    object(
+                        "batch/v1",
+                        "Job",
+                        "pre",
+                        &[
+                            ("helm.sh/hook", "pre-install,pre-upgrade"),
+                            ("helm.sh/hook-weight", "-5"),
+                            ("helm.sh/hook-delete-policy", "hook-succeeded"),
+                        ],
+                        JOB,
+                    ),
+                    object("batch/v1", "Job", "post", &[("helm.sh/hook", "post-install")], JOB),
+                    config("a", "0"),
+                ]
+                .concat(),
+            ),
+        ),
+    ]
+}
