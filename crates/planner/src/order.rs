@@ -3,7 +3,7 @@
 //! Tasks are sorted by phase, wave, kind rank and name, then by group, kind and namespace so that no two tasks tie.
 //! After that, namespaces and CRDs are moved in front of the first object that needs them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_model::{GroupKind, Phase};
 
@@ -84,13 +84,15 @@ fn kind_made(draft: &Draft) -> Option<GroupKind> {
 
 /// Moves each task that makes something in front of the first task that uses it, into the same phase and wave.
 ///
-/// Prune tasks neither make nor use anything. A task that makes something is no use of anything in the same pass.
-fn bubble<K: Ord>(
+/// Prune tasks neither make nor use anything. A task that makes something is no use of anything in the same pass. What
+/// a hook makes in several phases is moved only the first time.
+fn bubble<K: Ord + Clone>(
     drafts: &mut Vec<Draft>,
     makes: impl Fn(&Draft) -> Option<K>,
     uses: impl Fn(&Draft) -> Option<K>,
 ) {
     let mut first_use: BTreeMap<K, usize> = BTreeMap::new();
+    let mut all_made: BTreeSet<K> = BTreeSet::new();
     for index in 0..drafts.len() {
         let Some(draft) = drafts.get(index).filter(|draft| draft.manifest.is_some()) else { continue };
         let Some(made) = makes(draft) else {
@@ -99,6 +101,9 @@ fn bubble<K: Ord>(
             }
             continue;
         };
+        if !all_made.insert(made.clone()) {
+            continue;
+        }
         let Some(place) = first_use.get(&made).copied() else { continue };
         let Some((phase, wave)) = drafts.get(place).map(|user| (user.task.phase, user.task.wave)) else {
             continue;

@@ -32,7 +32,7 @@ pub struct Limits {
     pub bytes: u64,
     /// Documents of one file.
     pub documents: usize,
-    /// Values of one file: maps, lists and scalars.
+    /// Values of one file: maps, lists, keys and scalars.
     pub nodes: usize,
     /// Maps and lists inside each other. Reading recurses, so this also keeps the stack small.
     pub depth: usize,

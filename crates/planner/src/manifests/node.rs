@@ -55,12 +55,12 @@ impl Node {
         self.line
     }
 
-    /// Number of nodes, itself included.
+    /// Number of values, itself and keys included, as the YAML parser counts them.
     pub fn count(&self) -> usize {
         match &self.content {
             Content::Scalar(_) => 1,
             Content::List(items) => items.iter().map(Self::count).sum::<usize>() + 1,
-            Content::Map(fields) => fields.iter().map(|(_, node)| node.count()).sum::<usize>() + 1,
+            Content::Map(fields) => fields.iter().map(|(_, node)| node.count() + 1).sum::<usize>() + 1,
         }
     }
 

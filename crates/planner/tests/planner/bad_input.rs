@@ -1,0 +1,204 @@
+//! Every wrong file gives errors with file, line, object, cause and what to do.
+
+use tidegate_planner::{Limits, ManifestError, manifests::parse};
+
+fn errors(file: &str, content: impl AsRef<[u8]>) -> Vec<String> {
+    let errors = parse(file, content.as_ref(), &Limits::default()).expect_err("the file is wrong");
+    errors.iter().map(ManifestError::to_string).collect()
+}
+
+const HEAD: &str = "apiVersion: v1\nkind: ConfigMap\n";
+
+#[test]
+fn table_of_wrong_files() {
+    let object = |rest: &str| format!("{HEAD}{rest}");
+    let table: Vec<(String, &str)> = vec![
+        ("a: [1\nb: 2\n".into(), "f.yaml:2: not valid YAML: illegal placement of ':' indicator"),
+        ("a: 1\n  b: 2\n".into(), "f.yaml:2: not valid YAML: mapping values are not allowed in this context"),
+        ("a:\n\tb: 1\n".into(), "f.yaml:2: not valid YAML: tabs disallowed within this context (block indentation)"),
+        ("a: *x\n".into(), "f.yaml:1: not valid YAML: reference to unknown value"),
+        ("a: .inf\n".into(), "f.yaml:1: not valid YAML: value `.inf` is not a finite number"),
+        ("a: \"\u{1}\"\n".into(), "f.yaml:1: not valid YAML: unexpected character: `\\u{1}'"),
+        ("- a\n- b\n".into(), "f.yaml:1: a Kubernetes object must be a map of fields, found a list"),
+        ("hello\n".into(), "f.yaml:1: a Kubernetes object must be a map of fields, found a text"),
+        (object("metadata:\n  name: a\ndata:\n  k: 1\n  k: 2\n"), "f.yaml:7: the key \"k\" is given twice in one map; remove one of them"),
+        (
+            "\"a\\e[31m\": 1\n\"a\\e[31m\": 2\n".into(),
+            "f.yaml:2: the key \"a\\u{1b}[31m\" is given twice in one map; remove one of them",
+        ),
+        ("kind: Pod\nmetadata: {name: a}\n".into(), "f.yaml:1: Pod a: field apiVersion is missing or empty"),
+        ("\n\napiVersion: v1\nmetadata: {name: a}\n".into(), "f.yaml:3: field kind is missing or empty"),
+        ("apiVersion: v1\nkind: ''\nmetadata: {name: a}\n".into(), "f.yaml:2: field kind is missing or empty"),
+        ("apiVersion: 1\nkind: Pod\nmetadata: {name: a}\n".into(), "f.yaml:1: Pod a: field apiVersion must be a text, found a number"),
+        (
+            "apiVersion: a/b/c\nkind: Pod\nmetadata: {name: a}\n".into(),
+            "f.yaml:1: Pod a: apiVersion \"a/b/c\" is not valid: write VERSION or GROUP/VERSION, such as v1 or apps/v1",
+        ),
+        (
+            "apiVersion: v1\nkind: \"P\\eod\"\nmetadata: {name: a}\n".into(),
+            "f.yaml:2: P\\u{1b}od a: kind \"P\\u{1b}od\" is not valid: use letters, digits and '-', starting with a letter, at most 63 characters",
+        ),
+        (object("metadata:\n"), "f.yaml:3: ConfigMap: field metadata must be a map, found nothing"),
+        (object("metadata: x\n"), "f.yaml:3: ConfigMap: field metadata must be a map, found a text"),
+        (
+            object("data: {}\n"),
+            "f.yaml:1: ConfigMap: metadata.name is missing; name the object (hooks may have metadata.generateName instead)",
+        ),
+        (
+            object("metadata:\n  namespace: shop\n  name: ''\n"),
+            "f.yaml:5: ConfigMap: metadata.name is missing; name the object (hooks may have metadata.generateName instead)",
+        ),
+        (
+            object("metadata:\n  namespace: shop\n  name: 123\n"),
+            "f.yaml:5: ConfigMap: field metadata.name must be a text (put quotes around it), found a number",
+        ),
+        (
+            object("metadata:\n  name: a\n  annotations:\n    x: a\n    argocd.argoproj.io/sync-wave: 1\n"),
+            "f.yaml:7: ConfigMap a: field metadata.annotations.argocd.argoproj.io/sync-wave must be a text (put quotes around it), found a number",
+        ),
+        (
+            object("metadata:\n  name: a\n  labels: [a]\n"),
+            "f.yaml:5: ConfigMap a: field metadata.labels must be a map of texts, found a list",
+        ),
+        (
+            object("metadata:\n  name: a\n  annotations:\n    argocd.argoproj.io/sync-wave: \"9223372036854775808\"\n"),
+            "f.yaml:6: ConfigMap a: the wave \"9223372036854775808\" of annotation argocd.argoproj.io/sync-wave is beyond 64 bits; use a number between -9223372036854775808 and 9223372036854775807",
+        ),
+        (
+            object("metadata:\n  name: a\n  annotations: {helm.sh/hook-weight: '-99999999999999999999'}\n"),
+            "f.yaml:5: ConfigMap a: the wave \"-99999999999999999999\" of annotation helm.sh/hook-weight is beyond 64 bits; use a number between -9223372036854775808 and 9223372036854775807",
+        ),
+        (
+            object("metadata:\n  name: My_App\n  namespace: shop\n"),
+            "f.yaml:4: ConfigMap shop/My_App: metadata.name \"My_App\" is not valid: use lower-case letters, digits, '-' and '.', starting and ending with a letter or digit, at most 253 characters",
+        ),
+        (
+            object("metadata:\n  name: \"a\\e]0;owned\\a\"\n"),
+            "f.yaml:4: ConfigMap a\\u{1b}]0;owned\\u{7}: metadata.name \"a\\u{1b}]0;owned\\u{7}\" is not valid: use lower-case letters, digits, '-' and '.', starting and ending with a letter or digit, at most 253 characters",
+        ),
+        (
+            object("metadata:\n  name: a\n  namespace: a.b\n"),
+            "f.yaml:5: ConfigMap a.b/a: metadata.namespace \"a.b\" is not valid: use lower-case letters, digits and '-', starting and ending with a letter or digit, at most 63 characters",
+        ),
+        (
+            object("metadata:\n  generateName: A-\n"),
+            "f.yaml:4: ConfigMap A-*: metadata.generateName \"A-\" is not valid: use lower-case letters, digits, '-' and '.', starting with a letter or digit, at most 253 characters",
+        ),
+        (
+            "apiVersion: v1\nkind: List\nitems: x\n".into(),
+            "f.yaml:3: field items of a List must be a list, found a text",
+        ),
+        (
+            "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n- kind: Pod\n  apiVersion: v1\n".into(),
+            "f.yaml:5: Pod: metadata.name is missing; name the object (hooks may have metadata.generateName instead)",
+        ),
+    ];
+    for (content, expected) in table {
+        assert_eq!(errors("f.yaml", &content), [expected], "{content}");
+    }
+}
+
+#[test]
+fn all_errors_of_a_file_are_reported_in_order() {
+    let text = "a: 1\n b: 2\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: A, labels: {x: 1, y: 2}}\n---\n# fine\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\nc: ]\n";
+    assert_eq!(
+        errors("f.yaml", text),
+        [
+            "f.yaml:2: not valid YAML: mapping values are not allowed in this context",
+            "f.yaml:6: Pod A: field metadata.labels.x must be a text (put quotes around it), found a number",
+            "f.yaml:6: Pod A: field metadata.labels.y must be a text (put quotes around it), found a number",
+            "f.yaml:13: not valid YAML: misplaced bracket",
+        ]
+    );
+}
+
+#[test]
+fn json_errors_are_in_the_words_of_json() {
+    assert_eq!(
+        errors("f.json", "{\n \"a\": 1,\n \"b\": x y: \n}"),
+        ["f.json:3: not valid JSON: expected value"]
+    );
+    assert_eq!(
+        errors("f.json", "{\n \"a\": 1,\n\t\"a\": 2\n}"),
+        ["f.json:3: the key \"a\" is given twice in one map; remove one of them"]
+    );
+}
+
+#[test]
+fn file_names_are_escaped() {
+    assert_eq!(
+        errors("a\u{1b}[31m\n.yaml", "[]"),
+        ["a\\u{1b}[31m\\n.yaml:1: a Kubernetes object must be a map of fields, found a list"]
+    );
+}
+
+#[test]
+fn encodings() {
+    let utf16: Vec<u8> =
+        [0xff, 0xfe].into_iter().chain("a: 1".encode_utf16().flat_map(u16::to_le_bytes)).collect();
+    assert_eq!(errors("f", utf16), ["f:1: the file is UTF-16; save it as UTF-8"]);
+    assert_eq!(
+        errors("f", b"a: 1\nb: \xff\n"),
+        ["f:2: the file is not UTF-8 text (first wrong byte at offset 8); save it as UTF-8, or leave it out"]
+    );
+}
+
+#[test]
+fn deep_nesting_is_refused_without_overflowing_the_stack() {
+    let deep = 10_000;
+    let block: String = (0..deep).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
+    let cases = [
+        (format!("a: {}{}", "[".repeat(deep), "]".repeat(deep)), 1),
+        (format!("{}1{}", "{\"a\":".repeat(deep), "}".repeat(deep)), 1),
+        (format!("{}1{}", "{a: ".repeat(deep), "}".repeat(deep)), 1),
+        (format!("{}x", "- ".repeat(deep)), 1),
+        ("[".repeat(deep), 1),
+        (block, 129),
+    ];
+    // A small stack, as worker threads have.
+    let run = move || {
+        for (text, line) in cases {
+            let expected =
+                format!("f:{line}: nested deeper than 128 levels; a Kubernetes object never needs that");
+            assert_eq!(errors("f", &text), [expected]);
+        }
+        let text = format!("{HEAD}metadata: {{name: a}}\nspec: {}{}\n", "[".repeat(126), "]".repeat(126));
+        assert_eq!(parse("f", text.as_bytes(), &Limits::default()).unwrap().len(), 1);
+    };
+    std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap().join().unwrap();
+}
+
+#[test]
+fn alias_bombs_are_refused() {
+    let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
+    for level in 1..12 {
+        let aliases = vec![format!("*a{}", level - 1); 10].join(",");
+        bomb.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
+    }
+    let errors = errors("f", &bomb);
+    assert_eq!(errors.len(), 1);
+    assert!(errors[0].starts_with("f:5: its aliases (`*name`) expand to too much ("), "{errors:?}");
+    assert!(errors[0].ends_with("); write the values out"), "{errors:?}");
+}
+
+#[test]
+fn limits_of_size() {
+    let content = format!("{HEAD}metadata: {{name: a}}\n---\n{HEAD}metadata: {{name: b}}\n");
+    let refused = |limits: Limits| parse("f", content.as_bytes(), &limits).unwrap_err()[0].to_string();
+    assert_eq!(
+        refused(Limits { bytes: 10, ..Limits::default() }),
+        "f:1: the file has 106 bytes, more than the 10 allowed; split it, or leave out what is not a manifest"
+    );
+    assert_eq!(
+        refused(Limits { documents: 1, ..Limits::default() }),
+        "f:4: too big to read safely: more than 1 documents; split the file"
+    );
+    assert_eq!(
+        refused(Limits { nodes: 12, ..Limits::default() }),
+        "f:4: too big to read safely: more than 12 values; split the file"
+    );
+    assert_eq!(
+        refused(Limits { nodes: 3, ..Limits::default() }),
+        "f:2: too big to read safely: more than 3 values; split the file"
+    );
+}

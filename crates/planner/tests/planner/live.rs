@@ -1,0 +1,412 @@
+//! Live objects: pairing, pruning, options, namespaces, selections.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use tidegate_model::{Discovery, Gvk, Object, Phase};
+use tidegate_planner::named_objects;
+
+use crate::support::{STARTED_AT, case, crd, object, objects, targets};
+
+#[test]
+fn actions_and_reasons() {
+    let yaml = objects(&[
+        ("v1 ConfigMap a", ""),
+        ("v1 ConfigMap b", ""),
+        ("v1 ConfigMap c", "sync-options=Replace=true"),
+    ]);
+    let live = objects(&[
+        ("v1 ConfigMap shop/b", "tracked"),
+        ("v1 ConfigMap shop/c", ""),
+        ("v1 ConfigMap shop/d", "tracked"),
+    ]);
+    let planned = case(&yaml).live(&live).plan();
+    let found: Vec<(&str, &str, bool)> = planned
+        .plan
+        .tasks
+        .iter()
+        .map(|task| (task.action.as_str(), task.reason.as_str(), task.live.is_some()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("create", "not in the cluster yet", false),
+            ("apply", "in the cluster; manifest is applied", true),
+            ("replace", "in the cluster; replaced as a whole", true),
+            ("prune", "no longer in the manifests", true),
+        ]
+    );
+    assert_eq!(planned.manifests.len(), 3);
+}
+
+#[test]
+fn prune_decisions() {
+    type Row = (&'static str, &'static [&'static str], bool, bool, &'static str, bool);
+    let table: [Row; 12] = [
+        ("", &[], false, false, "prune-skipped: ignored (requires pruning)", false),
+        ("Prune=confirm", &[], false, false, "prune-skipped: ignored (requires pruning)", false),
+        ("Prune=false", &[], false, false, "prune-skipped: ignored (requires pruning)", false),
+        ("", &[], true, false, "prune: no longer in the manifests", false),
+        ("Prune=false", &[], true, false, "prune-skipped: ignored (no prune)", false),
+        ("", &["Prune=false"], true, false, "prune-skipped: ignored (no prune)", false),
+        ("Prune=true", &["Prune=false"], true, false, "prune: no longer in the manifests", false),
+        (
+            "Prune=confirm",
+            &["Prune=false"],
+            true,
+            false,
+            "prune: no longer in the manifests; waits for confirmation",
+            true,
+        ),
+        (
+            "Prune=confirm",
+            &[],
+            true,
+            false,
+            "prune: no longer in the manifests; waits for confirmation",
+            true,
+        ),
+        ("Prune=confirm", &[], true, true, "prune: no longer in the manifests", false),
+        (
+            "",
+            &["Prune=confirm"],
+            true,
+            false,
+            "prune: no longer in the manifests; waits for confirmation",
+            true,
+        ),
+        ("Prune=false", &["Prune=confirm"], true, true, "prune-skipped: ignored (no prune)", false),
+    ];
+    for (annotation, flags, prune, confirmed, expected, waits) in table {
+        let live = object("v1 ConfigMap shop/a", &format!("tracked; sync-options={annotation}"));
+        let case = case("").live(&live).flags(flags).options(|options| {
+            options.prune = prune;
+            options.prune_confirmed = confirmed;
+        });
+        let planned = case.plan();
+        let task = &planned.plan.tasks[0];
+        assert_eq!(format!("{}: {}", task.action.as_str(), task.reason), expected, "{annotation} {flags:?}");
+        assert_eq!(task.options.confirm_prune, waits, "{annotation} {flags:?}");
+        assert!(task.manifest.is_none());
+    }
+}
+
+#[test]
+fn only_objects_of_the_application_are_pruned() {
+    let mut live = targets(&objects(&[
+        ("v1 ConfigMap shop/ours", "tracked"),
+        ("v1 ConfigMap shop/untracked", ""),
+        ("v1 ConfigMap shop/theirs", "tracking-id=other:/ConfigMap:shop/theirs"),
+        ("v1 ConfigMap shop/copy", "tracking-id=app:/ConfigMap:shop/original"),
+        ("v1 ConfigMap shop/owned", "tracked"),
+        ("rbac.authorization.k8s.io/v1 ClusterRole reader", "tracked"),
+    ]));
+    live[4].object.metadata_mut().insert("ownerReferences".to_owned(), json!([{"uid": "x"}]));
+    let mut case = case("");
+    case.live = live.into_iter().map(|target| target.object).collect();
+    assert_eq!(case.tasks(), ["Sync 0: prune ConfigMap shop/ours", "Sync 0: prune ClusterRole reader"]);
+}
+
+#[test]
+fn one_object_under_two_groups_is_not_deleted() {
+    let yaml = object("networking.k8s.io/v1 Ingress web", "");
+    let live = objects(&[
+        ("networking.k8s.io/v1 Ingress shop/web", "tracked"),
+        ("extensions/v1 Ingress shop/web", "tracked"),
+    ]);
+    assert_eq!(case(&yaml).live(&live).tasks(), ["Sync 0: apply Ingress shop/web"]);
+    assert_eq!(case("").live(&live).tasks().len(), 1);
+}
+
+#[test]
+fn prunes_run_in_reversed_waves_among_the_others() {
+    let yaml = objects(&[("v1 ConfigMap a", ""), ("v1 ConfigMap b", "sync-wave=2")]);
+    let live = objects(&[
+        ("v1 ConfigMap shop/p1", "tracked; sync-wave=1"),
+        ("v1 ConfigMap shop/p3", "tracked; sync-wave=3"),
+        ("v1 ConfigMap shop/p4", "tracked; sync-wave=4"),
+    ]);
+    assert_eq!(
+        case(&yaml).live(&live).tasks(),
+        [
+            "Sync 0: create ConfigMap shop/a",
+            "Sync 1: prune ConfigMap shop/p4",
+            "Sync 2: create ConfigMap shop/b",
+            "Sync 3: prune ConfigMap shop/p3",
+            "Sync 4: prune ConfigMap shop/p1",
+        ]
+    );
+    assert_eq!(
+        case(&yaml).live(&live).flags(&["PruneLast=true"]).tasks()[2..],
+        [
+            "Sync 5: prune ConfigMap shop/p1",
+            "Sync 5: prune ConfigMap shop/p3",
+            "Sync 5: prune ConfigMap shop/p4",
+        ]
+    );
+}
+
+#[test]
+fn skipped_objects_are_neither_applied_nor_pruned() {
+    let case = case(&object("v1 ConfigMap a", "hook=Skip")).live(&object("v1 ConfigMap shop/a", "tracked"));
+    assert!(case.tasks().is_empty());
+    assert_eq!(case.codes(), ["skipped"]);
+    assert_eq!(case.plan().left_out.len(), 1);
+}
+
+#[test]
+fn selections_take_in_resources_and_prunes() {
+    let yaml = objects(&[("v1 ConfigMap a", ""), ("v1 ConfigMap b", ""), ("apps/v1 Deployment a", "")]);
+    let live = objects(&[("v1 ConfigMap shop/old", "tracked"), ("v1 ConfigMap shop/older", "tracked")]);
+    let case =
+        case(&yaml).live(&live).select(&[":ConfigMap:shop/b", ":ConfigMap:old", "apps:Deployment:other/a"]);
+    assert_eq!(case.tasks(), ["Sync 0: create ConfigMap shop/b", "Sync 0: prune ConfigMap shop/old"]);
+    assert_eq!(case.codes(), ["selection-without-match"]);
+    let left_out: Vec<String> = case.plan().left_out.into_iter().map(|left| left.reason).collect();
+    assert_eq!(left_out, ["not selected", "not selected"]);
+}
+
+#[test]
+fn apply_out_of_sync_only() {
+    let with_data = |value: &str| {
+        let text = object("v1 ConfigMap shop/a", "");
+        text.replace("\"kind\"", &format!("\"data\":{{\"k\":\"{value}\"}},\"kind\""))
+    };
+    let live_data = |value: &str| {
+        let text = object("v1 ConfigMap shop/a", "tracked");
+        text.replace("\"kind\"", &format!("\"data\":{{\"k\":\"{value}\"}},\"kind\""))
+    };
+    let flags = &["ApplyOutOfSyncOnly=true"];
+    let in_sync = case(&with_data("1")).live(&live_data("1")).flags(flags).plan();
+    assert_eq!(
+        (in_sync.plan.tasks[0].action.as_str(), in_sync.plan.tasks[0].reason.as_str()),
+        ("unchanged", "in sync")
+    );
+    let changed = case(&with_data("2")).live(&live_data("1")).flags(flags).plan();
+    assert_eq!(changed.plan.tasks[0].reason, "out of sync at /data/k; manifest is applied");
+    let untracked = case(&with_data("1")).live(&with_data("1")).flags(flags);
+    assert_eq!(untracked.tasks(), ["Sync 0: apply ConfigMap shop/a"], "its tracking id is missing");
+    let hook = case(&object("batch/v1 Job shop/j", "hook=Sync"))
+        .live(&object("batch/v1 Job shop/j", "hook=Sync; tracked"));
+    assert_eq!(hook.flags(flags).tasks(), ["Sync 0: create Job shop/j"]);
+}
+
+#[test]
+fn the_namespace_is_made_when_asked_for() {
+    let yaml = object("v1 ConfigMap a", "");
+    let flags = &["CreateNamespace=true"];
+    assert_eq!(
+        case(&yaml).flags(flags).tasks(),
+        ["PreSync 0: create Namespace shop", "Sync 0: create ConfigMap shop/a"]
+    );
+    let planned = case(&yaml).flags(flags).plan();
+    assert_eq!(planned.plan.tasks[0].reason, "automatic namespace");
+    assert_eq!(
+        planned.manifests[0].as_value(),
+        &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    );
+    assert!(planned.plan.tasks[1].options.dry_run_at_wave, "its namespace comes with the operation");
+    assert!(!planned.plan.tasks[0].options.dry_run_at_wave);
+    let there = object("v1 Namespace shop", "");
+    assert_eq!(case(&yaml).flags(flags).live(&there).tasks(), ["Sync 0: create ConfigMap shop/a"]);
+    let with_metadata = case(&yaml).flags(flags).live(&there).options(|options| {
+        options.namespace_labels = vec![("team".to_owned(), "a".to_owned())];
+        options.namespace_annotations = vec![("note".to_owned(), "b".to_owned())];
+    });
+    assert_eq!(with_metadata.tasks()[0], "PreSync 0: apply Namespace shop");
+    assert_eq!(
+        with_metadata.plan().manifests[0].pointer("/metadata"),
+        Some(&json!({"name": "shop", "labels": {"team": "a"},
+            "annotations": {"note": "b", "argocd.argoproj.io/sync-options": "ServerSideApply=true"}}))
+    );
+    let declared = objects(&[("v1 ConfigMap a", ""), ("v1 Namespace shop", "sync-wave=5")]);
+    assert_eq!(
+        case(&declared).flags(flags).tasks(),
+        ["Sync 0: create Namespace shop", "Sync 0: create ConfigMap shop/a"]
+    );
+    let hook = objects(&[("v1 ConfigMap a", ""), ("v1 Namespace shop", "hook=PreSync")]);
+    assert_eq!(case(&hook).flags(flags).tasks().len(), 2);
+    assert_eq!(case(&hook).flags(flags).codes(), ["namespace-is-hook"]);
+}
+
+#[test]
+fn a_namespace_that_is_asked_for_is_not_pruned() {
+    let live = object("v1 Namespace shop", "tracked");
+    assert_eq!(case("").live(&live).tasks(), ["Sync 0: prune Namespace shop"]);
+    let kept = case("").live(&live).flags(&["CreateNamespace=true"]);
+    assert!(kept.tasks().is_empty());
+    assert_eq!(kept.codes(), ["namespace-not-pruned"]);
+}
+
+#[test]
+fn scope_is_set_right() {
+    let yaml = objects(&[
+        ("rbac.authorization.k8s.io/v1 ClusterRole shop/r", ""),
+        ("v1 ConfigMap a", ""),
+        ("example.com/v1 Widget w", ""),
+    ]);
+    let cluster_crd = crd("Widget", "").replace("Namespaced", "Cluster");
+    let planned = case(&format!("{yaml}{cluster_crd}")).plan();
+    let namespaces: BTreeSet<(&str, &str)> =
+        planned.plan.tasks.iter().map(|task| (task.gvk.kind.as_str(), task.namespace.as_str())).collect();
+    assert!(namespaces.contains(&("ClusterRole", "")) && namespaces.contains(&("ConfigMap", "shop")));
+    assert!(namespaces.contains(&("Widget", "")), "the CRD of the operation says so: {namespaces:?}");
+    for (task, manifest) in
+        planned.plan.tasks.iter().map(|task| (task, &planned.manifests[task.manifest.unwrap().index()]))
+    {
+        assert_eq!(task.namespace, manifest.namespace());
+    }
+    let ids: Vec<Option<&str>> = planned
+        .manifests
+        .iter()
+        .map(|manifest| manifest.annotation("argocd.argoproj.io/tracking-id"))
+        .collect();
+    assert!(ids.contains(&Some("app:rbac.authorization.k8s.io/ClusterRole:shop/r")));
+    assert!(ids.contains(&None), "CRDs are not tracked");
+}
+
+#[test]
+fn objects_of_unknown_scope_are_looked_up_both_ways() {
+    let yaml = object("example.com/v1 Widget w", "");
+    let live = object("example.com/v1 Widget w", "tracked");
+    let mut cluster = case(&yaml).live(&live);
+    assert_eq!(cluster.tasks(), ["Sync 0: apply Widget w"]);
+    assert_eq!(cluster.plan().manifests[0].namespace(), "");
+    cluster
+        .live
+        .extend(targets(&object("example.com/v1 Widget shop/w", "")).into_iter().map(|target| target.object));
+    assert!(cluster.tasks().contains(&"Sync 0: apply Widget shop/w".to_owned()), "{:?}", cluster.tasks());
+}
+
+#[test]
+fn kinds_nobody_provides() {
+    let widget = object("example.com/v1 Widget w", "");
+    let missing = case(&widget).plan();
+    assert_eq!(
+        missing.plan.errors(),
+        [
+            "The Kubernetes API could not find example.com/Widget for requested resource shop/w. Make sure the \"Widget\" CRD is installed on the destination cluster."
+        ]
+    );
+    let mut offline = case(&widget);
+    offline.offline = true;
+    assert_eq!(offline.codes(), ["unknown-kind"]);
+    let allowed = case(&widget).flags(&["SkipDryRunOnMissingResource=true"]).plan();
+    assert!(allowed.plan.warnings.is_empty() && allowed.plan.tasks[0].options.dry_run_at_wave);
+    let annotated = case(&object("example.com/v1 Widget w", "sync-options=SkipDryRunOnMissingResource=true"));
+    assert!(annotated.codes().is_empty());
+    let version = case(&object("batch/v2alpha1 CronJob c", "")).plan();
+    assert_eq!(
+        version.plan.errors(),
+        [
+            "The Kubernetes API could not find version \"v2alpha1\" of batch/CronJob for requested resource shop/c. Version \"v1\", \"v1beta1\" of batch/CronJob is installed on the destination cluster."
+        ]
+    );
+}
+
+#[test]
+fn kinds_that_come_with_the_operation_are_tried_in_their_wave() {
+    let late = |case: &crate::support::Case| {
+        let planned = case.plan();
+        assert!(planned.plan.warnings.is_empty(), "{:?}", planned.plan.warnings);
+        let widget = planned.plan.tasks.iter().find(|task| task.gvk.kind == "Widget").unwrap();
+        widget.options.dry_run_at_wave
+    };
+    let yaml = format!("{}{}", object("example.com/v1 Widget w", ""), crd("Widget", ""));
+    assert!(late(&case(&yaml)));
+    let hook = format!("{}{}", object("example.com/v1 Widget w", ""), crd("Widget", "hook=PreSync"));
+    assert!(late(&case(&hook)));
+    let served = |live: &str| {
+        let mut case = case(&yaml).live(live);
+        let info = tidegate_model::KindInfo { versions: vec!["v1".to_owned()], namespaced: true };
+        case.discovery.kinds.insert(tidegate_model::GroupKind::new("example.com", "Widget"), info);
+        case
+    };
+    assert!(!late(&served(&crd("Widget", ""))), "the CRD is there and stays as it is");
+    assert!(late(&served(&crd("Widget", "").replace("Namespaced", "Cluster"))), "the CRD changes");
+}
+
+#[test]
+fn shared_resources() {
+    let yaml = object("v1 ConfigMap shop/a", "");
+    let live = object("v1 ConfigMap shop/a", "tracking-id=other:/ConfigMap:shop/a");
+    let warned = case(&yaml).live(&live).plan();
+    assert_eq!(warned.plan.warnings[0].message, "ConfigMap/a is part of applications app and other");
+    assert!(warned.plan.errors().is_empty());
+    let failed = case(&yaml).live(&live).flags(&["FailOnSharedResource=true"]).plan();
+    assert_eq!(
+        failed.plan.errors(),
+        ["Shared resource found: ConfigMap/a is part of applications app and other"]
+    );
+}
+
+#[test]
+fn offline_nothing_is_live() {
+    let mut case = case(&object("v1 ConfigMap a", ""))
+        .live(&objects(&[("v1 ConfigMap shop/a", "tracked"), ("v1 ConfigMap shop/b", "tracked")]));
+    case.offline = true;
+    assert_eq!(case.tasks(), ["Sync 0: create ConfigMap shop/a"]);
+}
+
+#[test]
+fn task_options_come_from_everywhere() {
+    let yaml = objects(&[
+        ("v1 ConfigMap a", "sync-options=ServerSideApply=false,Validate=false"),
+        ("v1 ConfigMap b", "sync-options=Force=true"),
+        ("v1 ConfigMap c", ""),
+        ("v1 Namespace n", "sync-options=Replace=true,Force=true; tidegate.dev/health-judge=slo"),
+    ]);
+    let live = objects(&[("v1 ConfigMap shop/c", "sync-options=Force=true"), ("v1 Namespace n", "")]);
+    let planned = case(&yaml).live(&live).plan();
+    let by_name = |name: &str| planned.plan.tasks.iter().find(|task| task.name == name).unwrap();
+    assert!(
+        !by_name("a").options.server_side && !by_name("a").options.validate && !by_name("a").options.force
+    );
+    assert!(by_name("b").options.force && by_name("b").options.server_side && by_name("b").options.validate);
+    assert!(by_name("c").options.force, "the live object says so");
+    assert!(!by_name("n").options.force, "a namespace is never deleted to be replaced");
+    assert_eq!(by_name("n").health_judge.as_deref(), Some("slo"));
+}
+
+#[test]
+fn objects_to_read_by_name() {
+    let yaml = objects(&[
+        ("v1 ConfigMap a", ""),
+        ("rbac.authorization.k8s.io/v1 ClusterRole shop/r", ""),
+        ("batch/v1 Job j-*", "hook=PreSync,PostSync"),
+        ("batch/v2 CronJob c", ""),
+        ("example.com/v1 Widget w", ""),
+    ]);
+    let case = case(&yaml).flags(&["CreateNamespace=true"]);
+    let named = named_objects(&case.request, &case.targets, &Discovery::built_in(), STARTED_AT);
+    let row = |group: &str, version: &str, kind: &str, namespace: &str, name: &str| {
+        (Gvk::new(group, version, kind), namespace.to_owned(), name.to_owned())
+    };
+    assert_eq!(
+        named,
+        BTreeSet::from([
+            row("", "v1", "ConfigMap", "shop", "a"),
+            row("", "v1", "Namespace", "", "shop"),
+            row("batch", "v1", "CronJob", "shop", "c"),
+            row("batch", "v1", "Job", "shop", "j-0123456-postsync-1700000000"),
+            row("batch", "v1", "Job", "shop", "j-0123456-presync-1700000000"),
+            row("rbac.authorization.k8s.io", "v1", "ClusterRole", "", "r"),
+        ])
+    );
+    let planned = case.plan();
+    let hooks = planned.plan.tasks.iter().filter(|task| task.phase != Phase::Sync && task.is_hook());
+    for task in hooks {
+        assert!(named.contains(&(task.gvk.clone(), task.namespace.clone(), task.name.clone())));
+    }
+}
+
+#[test]
+fn what_only_a_cluster_writes_is_removed() {
+    let mut case = case(&object("v1 ConfigMap a", "tidegate.dev/operation-id=x"));
+    let object: &mut Object = &mut case.targets[0].object;
+    object.metadata_mut().insert("managedFields".to_owned(), json!([]));
+    let planned = case.plan();
+    assert_eq!(crate::support::codes(&planned), ["reserved-annotation", "server-fields"]);
+    assert!(planned.manifests[0].pointer("/metadata/managedFields").is_none());
+    assert!(planned.manifests[0].annotation("tidegate.dev/operation-id").is_none());
+}

@@ -1,0 +1,137 @@
+//! What is read from files that are fine.
+
+use serde_json::{Value, json};
+use tidegate_planner::{Limits, manifests::parse};
+
+fn read(file: &str, content: &str) -> Vec<(String, u64, usize)> {
+    let targets = parse(file, content.as_bytes(), &Limits::default()).unwrap();
+    let line = |target: &tidegate_planner::Target| {
+        (target.object.to_string(), target.origin.line, target.origin.document)
+    };
+    targets.iter().map(line).collect()
+}
+
+fn config_map(name: &str) -> String {
+    format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n")
+}
+
+#[test]
+fn documents_and_lines() {
+    let (a, b, c) = (config_map("a"), config_map("b"), config_map("c"));
+    let text = format!("# comment\n\n{a}---\n---\n# nothing here\n--- # b\n\n{b}...\n---\nnull\n---\n{c}");
+    assert_eq!(
+        read("f.yaml", &text),
+        [
+            ("ConfigMap a".to_owned(), 3, 1),
+            ("ConfigMap b".to_owned(), 12, 2),
+            ("ConfigMap c".to_owned(), 20, 4),
+        ]
+    );
+    assert!(read("f.yaml", "").is_empty());
+    assert!(read("f.yaml", "---\n# only comments\n---\n").is_empty());
+    assert_eq!(read("f.yaml", &format!("\u{feff}{a}")), [("ConfigMap a".to_owned(), 1, 1)]);
+    assert_eq!(read("f.yaml", &a.replace('\n', "\r\n")), [("ConfigMap a".to_owned(), 1, 1)]);
+    assert_eq!(read("f.yaml", &format!("%YAML 1.2\n---\n{a}")), [("ConfigMap a".to_owned(), 3, 1)]);
+}
+
+#[test]
+fn markers_inside_texts_are_no_documents() {
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: |\n    ---\n    x\n";
+    let targets = parse("f", text.as_bytes(), &Limits::default()).unwrap();
+    assert_eq!(targets[0].object.text("/data/k"), "---\nx\n");
+}
+
+#[test]
+fn lists_are_unrolled() {
+    let text = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n- apiVersion: v1\n  kind: List\n  items:\n  - apiVersion: v1\n    kind: Secret\n    metadata: {name: b}\n-\n- null\n";
+    assert_eq!(read("f", text), [("ConfigMap a".to_owned(), 4, 1), ("Secret b".to_owned(), 8, 1)]);
+    let typed = "apiVersion: v1\nkind: SecretList\nitems:\n- metadata:\n    name: a\n- metadata: {name: b}\n  kind: Secret\n";
+    assert_eq!(read("f", typed), [("Secret a".to_owned(), 4, 1), ("Secret b".to_owned(), 6, 1)]);
+    assert!(read("f", "apiVersion: v1\nkind: List\nitems: []\n").is_empty());
+    assert!(read("f", "apiVersion: v1\nkind: List\nitems:\n").is_empty());
+    assert!(read("f", "apiVersion: v1\nkind: List\n").is_empty());
+    let custom = "apiVersion: example.com/v1\nkind: AllowList\nmetadata: {name: a}\nspec: {}\n";
+    assert_eq!(read("f", custom), [("AllowList a".to_owned(), 1, 1)]);
+}
+
+#[test]
+fn json_is_read_with_tabs_escapes_and_several_values() {
+    let text = "{\n\t\"apiVersion\": \"v1\",\n\t\"kind\": \"ConfigMap\",\n\t\"metadata\": {\"name\": \"a\"},\n\t\"data\": {\"k\": \"\\ud83d\\ude00\\/\\t\", \"yes\": \"no\"}\n}\n{\"apiVersion\": \"v1\", \"kind\": \"Secret\", \"metadata\": {\"name\": \"b\"}}\n";
+    assert_eq!(read("f.json", text), [("ConfigMap a".to_owned(), 1, 1), ("Secret b".to_owned(), 7, 1)]);
+    let targets = parse("f.json", text.as_bytes(), &Limits::default()).unwrap();
+    assert_eq!(targets[0].object.pointer("/data"), Some(&json!({"k": "😀/\t", "yes": "no"})));
+    let list = "{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[\n\t{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"a\"}},\n\t{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"b\"}}]}";
+    assert_eq!(read("f.json", list), [("Pod a".to_owned(), 2, 1), ("Pod b".to_owned(), 3, 1)]);
+    let long_key = "k".repeat(5000);
+    let long = format!(
+        "{{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{{\"name\":\"a\"}},\"{long_key}\":1}}"
+    );
+    assert_eq!(read("f.json", &long).len(), 1);
+}
+
+#[test]
+fn anchors_and_merge_keys_are_expanded() {
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: &m\n  name: a\n  labels: &l {x: a}\ndata:\n  <<: *l\n  z: w\n";
+    let targets = parse("f", text.as_bytes(), &Limits::default()).unwrap();
+    assert_eq!(targets[0].object.pointer("/data"), Some(&json!({"x": "a", "z": "w"})));
+    let mut many =
+        String::from("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nspec:\n  a: &a {x: 1}\n");
+    for index in 0..2000 {
+        many.push_str(&format!("  k{index}: *a\n"));
+    }
+    assert_eq!(read("f", &many).len(), 1, "one anchor used often is no bomb");
+}
+
+/// Scalars as kubectl reads them.
+#[test]
+fn scalar_table() {
+    let table: Vec<(&str, Value)> = vec![
+        ("yes", json!(true)),
+        ("Yes", json!(true)),
+        ("on", json!(true)),
+        ("y", json!(true)),
+        ("true", json!(true)),
+        ("TRUE", json!(true)),
+        ("no", json!(false)),
+        ("off", json!(false)),
+        ("n", json!(false)),
+        ("N", json!(false)),
+        ("False", json!(false)),
+        ("t", json!("t")),
+        ("f", json!("f")),
+        ("'yes'", json!("yes")),
+        ("\"1\"", json!("1")),
+        ("~", json!(null)),
+        ("null", json!(null)),
+        ("", json!(null)),
+        ("0", json!(0)),
+        ("0777", json!(511)),
+        ("-012", json!(-10)),
+        ("0o17", json!(15)),
+        ("0x1F", json!(31)),
+        ("0b11", json!(3)),
+        ("1_000", json!(1000)),
+        ("+1", json!(1)),
+        ("-9223372036854775808", json!(i64::MIN)),
+        ("18446744073709551615", json!(u64::MAX)),
+        ("123456789012345678901234", json!(1.234_567_890_123_456_8e23)),
+        ("1.50", json!(1.5)),
+        ("1.0", json!(1)),
+        ("1e3", json!(1000)),
+        ("1e-7", json!(1e-7)),
+        ("1.2.3", json!("1.2.3")),
+        ("1:30", json!("1:30")),
+        ("2001-01-01", json!("2001-01-01")),
+        ("!foo 2", json!(2)),
+        ("!!str 123", json!("123")),
+        ("!!int '3'", json!(3)),
+        ("=", json!("=")),
+        ("|\n    a\n    b", json!("a\nb\n")),
+        (">-\n    a\n    b", json!("a b")),
+    ];
+    for (scalar, expected) in table {
+        let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\nspec:\n  v: {scalar}\n");
+        let targets = parse("f", text.as_bytes(), &Limits::default()).unwrap();
+        assert_eq!(targets[0].object.pointer("/spec/v"), Some(&expected), "{scalar}");
+    }
+}
