@@ -1,7 +1,11 @@
+//! What the executor needs of a log, whatever keeps it.
+
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, LogRecord, OperationId, OperationPhase, Timestamp};
+
+use crate::LogError;
 
 /// A log of operations: facts `F` in gapless order per operation, and now and then a snapshot `S` of the fold over
 /// them.
@@ -9,8 +13,11 @@ use tidegate_model::{Digest, LogRecord, OperationId, OperationPhase, Timestamp};
 /// All calls block; the executor makes them on a thread of their own. One process holds a log at a time.
 pub trait OperationLog<F: LogRecord, S: LogRecord>: Send + Sync + 'static {
     /// Appends facts of any number of operations as one group. When it returns `Ok`, all of them are on the disk and
-    /// will be read again after a crash or power loss; after an error, none of them is, and the log refuses further
-    /// appends until it is opened again ([`LogError::Poisoned`]).
+    /// will be read again after a crash or power loss.
+    ///
+    /// A group the log refuses (a gap, a record too large, an operation it does not take facts for) leaves no trace,
+    /// and the log goes on. When writing itself fails, the log refuses all further appends until it is opened again
+    /// ([`LogError::Poisoned`]); then the group is found wholly there or wholly absent, never in part.
     fn append(&self, group: Vec<Append<F, S>>) -> Result<(), LogError>;
 
     /// The newest snapshot of an operation and the facts after it, checked for gaps and damage.
@@ -109,40 +116,15 @@ pub struct Damage {
     pub quarantine: Option<PathBuf>,
 }
 
-/// Why the log could not do what was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum LogError {
-    /// An earlier write failed; what is on disk is not known until the log is opened again.
-    #[error("the log takes no more facts since a write failed; restart to recover what was acknowledged")]
-    Poisoned,
-    /// No such operation.
-    #[error("there is no operation {operation} in the log")]
-    UnknownOperation {
-        /// What was asked for.
-        operation: OperationId,
-    },
-    /// Only the summary of the operation is left.
-    #[error("operation {operation} was reduced to its summary; its facts are gone")]
-    Compacted {
-        /// Which.
-        operation: OperationId,
-    },
-    /// Facts do not follow the last one kept.
-    #[error(
-        "facts of operation {operation} begin at {found}, but {expected} comes next; two engines may be writing"
-    )]
-    Gap {
-        /// Which.
-        operation: OperationId,
-        /// What comes next.
-        expected: u64,
-        /// What was given.
-        found: u64,
-    },
-    /// Content kept outside the log is not there.
-    #[error("blob {digest} is missing; the operations that refer to it cannot go on")]
-    BlobMissing {
-        /// Which.
-        digest: Digest,
-    },
+/// How much a log has written since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogStats {
+    /// Groups appended.
+    pub groups: u64,
+    /// Facts appended.
+    pub facts: u64,
+    /// Flushes of the log to the disk: one per group, and those of compactions.
+    pub flushes: u64,
+    /// Blob files written, each with a sync of its own.
+    pub blobs: u64,
 }

@@ -1,137 +1,334 @@
-//! The log in memory: for tests and the simulator.
+//! The log in memory, for tests and the simulator.
+//!
+//! Records go through the same codec as on disk, so a type that does not survive it fails here too. The storage
+//! outlives its handles: a test drops a "process" with everything it held and opens the storage again.
+//!
+//! ```text
+//! let log = MemoryLog::new();        // a process …
+//! log.fail_append(3, Fault::Before); // … that dies when it appends for the fourth time
+//! let log = log.reopen();            // the next process on the same storage; the old handle is dead
+//! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::marker::PhantomData;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 use tidegate_model::{Digest, LogRecord, OperationId};
 
-use crate::{Append, Compacted, Damage, Loaded, LogError, OperationLog, Summary};
+use crate::retention::{beyond_history, oldest_first};
+use crate::{Append, Compacted, Damage, Loaded, LogError, LogStats, OperationLog, Summary, frame, rules};
 
-/// A log in memory. Clones share their content, so a "process" can be dropped and another one opened on it.
-#[derive(Clone, Debug)]
+/// Where in an append a fault strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Before anything is written: the group is absent afterwards.
+    Before,
+    /// After everything is durable but before the append returns: the group is there, but nobody was told.
+    After,
+}
+
+/// A log in memory. Clones are handles of the same process; [`MemoryLog::reopen`] begins the next process.
 pub struct MemoryLog<F, S> {
-    content: Arc<Mutex<Content<F, S>>>,
+    shared: Arc<Mutex<Shared>>,
+    /// Which process this handle belongs to.
+    process: u64,
+    records: PhantomData<fn() -> (F, S)>,
 }
 
-#[derive(Debug)]
-struct Content<F, S> {
-    operations: BTreeMap<OperationId, Kept<F, S>>,
-    blobs: BTreeMap<Digest, Vec<u8>>,
+impl<F, S> Clone for MemoryLog<F, S> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), process: self.process, records: PhantomData }
+    }
 }
 
-#[derive(Debug)]
-struct Kept<F, S> {
-    facts: Vec<F>,
-    snapshot: Option<(u64, S)>,
+impl<F, S> std::fmt::Debug for MemoryLog<F, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryLog").field("process", &self.process).finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    operations: BTreeMap<OperationId, Kept>,
+    blobs: BTreeMap<Digest, Blob>,
+    set_aside: BTreeMap<OperationId, String>,
+    damage: Vec<Damage>,
+    /// The process that holds the storage now.
+    process: u64,
+    poisoned: bool,
+    /// Appends that still succeed before the fault strikes, and the fault.
+    fault: Option<(u64, Fault)>,
+    stats: LogStats,
+}
+
+#[derive(Clone)]
+struct Kept {
+    /// Facts up to this one are gone.
+    base: u64,
+    facts: Vec<Record>,
+    snapshot: Option<(u64, Record)>,
     summary: Summary,
-    compacted: bool,
-    blobs: Vec<Digest>,
+    blobs: BTreeSet<Digest>,
+    reduced: bool,
 }
 
-impl<F, S> Default for MemoryLog<F, S> {
+#[derive(Clone)]
+struct Record {
+    kind: u16,
+    content: Vec<u8>,
+}
+
+struct Blob {
+    content: Vec<u8>,
+    /// The process that put it last and has not referred to it yet; a compaction of that process leaves it alone.
+    unclaimed_by: Option<u64>,
+}
+
+impl Kept {
+    fn last(&self) -> u64 {
+        self.base.saturating_add(u64::try_from(self.facts.len()).unwrap_or(u64::MAX))
+    }
+}
+
+impl Record {
+    fn new<R: LogRecord>(what: &'static str, record: &R) -> Result<Self, LogError> {
+        Ok(Self { kind: record.kind(), content: frame::encode(what, record)? })
+    }
+
+    fn read<R: LogRecord>(&self, operation: OperationId) -> Result<R, LogError> {
+        frame::decode_record(self.kind, &self.content)
+            .map_err(|error| LogError::Damaged { operation, reason: error.to_string() })
+    }
+}
+
+impl<F: LogRecord, S: LogRecord> Default for MemoryLog<F, S> {
     fn default() -> Self {
-        Self {
-            content: Arc::new(Mutex::new(Content { operations: BTreeMap::new(), blobs: BTreeMap::new() })),
+        Self::new()
+    }
+}
+
+impl<F: LogRecord, S: LogRecord> MemoryLog<F, S> {
+    /// An empty log.
+    pub fn new() -> Self {
+        Self { shared: Arc::default(), process: 0, records: PhantomData }
+    }
+
+    /// Opens the same storage as the next process. Handles of earlier processes can no longer write, as if killed;
+    /// a fault that was set and has not struck is forgotten.
+    pub fn reopen(&self) -> Self {
+        let mut shared = self.lock();
+        shared.process += 1;
+        shared.poisoned = false;
+        shared.fault = None;
+        Self { shared: Arc::clone(&self.shared), process: shared.process, records: PhantomData }
+    }
+
+    /// Lets `successes` more appends through, then fails one with `fault` and poisons the log.
+    pub fn fail_append(&self, successes: u64, fault: Fault) {
+        self.lock().fault = Some((successes, fault));
+    }
+
+    /// Sets an operation aside, as opening does with one it finds damaged.
+    pub fn damage_operation(&self, operation: OperationId, reason: &str) {
+        let mut shared = self.lock();
+        shared.operations.remove(&operation);
+        shared.set_aside.insert(operation, reason.to_owned());
+        let reason = format!("operation set aside: {reason}");
+        shared.damage.push(Damage { operation: Some(operation), reason, quarantine: None });
+    }
+
+    /// How much was written since the log was made.
+    pub fn stats(&self) -> LogStats {
+        self.lock().stats
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        // A panic of a test while it held the lock leaves whole groups only: groups are swapped in, not edited.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_to_write(&self) -> Result<MutexGuard<'_, Shared>, LogError> {
+        let shared = self.lock();
+        if shared.poisoned || shared.process != self.process { Err(LogError::Poisoned) } else { Ok(shared) }
+    }
+}
+
+impl Shared {
+    fn find(&self, operation: OperationId) -> Result<&Kept, LogError> {
+        if let Some(reason) = self.set_aside.get(&operation) {
+            return Err(LogError::Damaged { operation, reason: reason.clone() });
+        }
+        self.operations.get(&operation).ok_or(LogError::UnknownOperation { operation })
+    }
+
+    /// The operation as it will be after an append.
+    fn appended<F: LogRecord, S: LogRecord>(
+        &self,
+        before: Option<&Kept>,
+        append: &Append<F, S>,
+    ) -> Result<Kept, LogError> {
+        let operation = append.operation;
+        if let Some(reason) = self.set_aside.get(&operation) {
+            return Err(LogError::Damaged { operation, reason: reason.clone() });
+        }
+        if before.is_some_and(|kept| kept.reduced) {
+            return Err(LogError::Compacted { operation });
+        }
+        rules::check_append(before.map_or(0, Kept::last), append)?;
+        if let Some(&digest) = append.blobs.iter().find(|digest| !self.blobs.contains_key(digest)) {
+            return Err(LogError::BlobMissing { digest });
+        }
+        let mut kept = before.cloned().unwrap_or_else(|| Kept {
+            base: 0,
+            facts: Vec::new(),
+            snapshot: None,
+            summary: append.summary.clone(),
+            blobs: BTreeSet::new(),
+            reduced: false,
+        });
+        for fact in &append.facts {
+            kept.facts.push(Record::new("fact", fact)?);
+        }
+        if let Some(snapshot) = &append.snapshot {
+            kept.snapshot = Some((kept.last(), Record::new("snapshot", snapshot)?));
+        }
+        kept.summary = append.summary.clone();
+        kept.blobs.extend(&append.blobs);
+        Ok(kept)
+    }
+
+    /// Whether the fault strikes now.
+    fn strike(&mut self) -> Option<Fault> {
+        match self.fault {
+            Some((0, fault)) => {
+                self.fault = None;
+                self.poisoned = true;
+                Some(fault)
+            }
+            Some((successes, fault)) => {
+                self.fault = Some((successes - 1, fault));
+                None
+            }
+            None => None,
         }
     }
 }
 
-impl<F, S> MemoryLog<F, S> {
-    fn lock(&self) -> MutexGuard<'_, Content<F, S>> {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn count<F>(facts: &[F]) -> u64 {
-    u64::try_from(facts.len()).unwrap_or(u64::MAX)
+fn injected() -> LogError {
+    LogError::io(Path::new("memory"), "append to", io::Error::other("injected fault"))
 }
 
 impl<F: LogRecord, S: LogRecord> OperationLog<F, S> for MemoryLog<F, S> {
     fn append(&self, group: Vec<Append<F, S>>) -> Result<(), LogError> {
-        let mut content = self.lock();
-        for append in group {
-            let kept = content.operations.entry(append.operation).or_insert_with(|| Kept {
-                facts: Vec::new(),
-                snapshot: None,
-                summary: append.summary.clone(),
-                compacted: false,
-                blobs: Vec::new(),
-            });
-            let expected = count(&kept.facts).saturating_add(1);
-            if append.first_sequence != expected {
-                let (operation, found) = (append.operation, append.first_sequence);
-                return Err(LogError::Gap { operation, expected, found });
-            }
-            kept.facts.extend(append.facts);
-            kept.summary = append.summary;
-            kept.blobs.extend(append.blobs);
-            if let Some(snapshot) = append.snapshot {
-                kept.snapshot = Some((count(&kept.facts), snapshot));
+        let mut shared = self.lock_to_write()?;
+        let mut changed: BTreeMap<OperationId, Kept> = BTreeMap::new();
+        for append in &group {
+            let operation = append.operation;
+            let before = changed.get(&operation).or_else(|| shared.operations.get(&operation));
+            let after = shared.appended(before, append)?;
+            changed.insert(operation, after);
+        }
+        let fault = shared.strike();
+        if fault == Some(Fault::Before) {
+            return Err(injected());
+        }
+        for append in &group {
+            shared.stats.facts += u64::try_from(append.facts.len()).unwrap_or(u64::MAX);
+            for digest in &append.blobs {
+                if let Some(blob) = shared.blobs.get_mut(digest) {
+                    blob.unclaimed_by = None;
+                }
             }
         }
-        Ok(())
+        shared.stats.groups += 1;
+        shared.stats.flushes += 1;
+        shared.operations.append(&mut changed);
+        if fault == Some(Fault::After) { Err(injected()) } else { Ok(()) }
     }
 
     fn load(&self, operation: OperationId) -> Result<Loaded<F, S>, LogError> {
-        let content = self.lock();
-        let kept = content.operations.get(&operation).ok_or(LogError::UnknownOperation { operation })?;
-        if kept.compacted {
+        let shared = self.lock();
+        let kept = shared.find(operation)?;
+        if kept.reduced {
             return Err(LogError::Compacted { operation });
         }
-        let covered = kept.snapshot.as_ref().map_or(0, |(covered, _)| *covered);
-        let skip = usize::try_from(covered).unwrap_or(usize::MAX);
-        Ok(Loaded {
-            snapshot: kept.snapshot.clone(),
-            facts: kept.facts.iter().skip(skip).cloned().collect(),
-            last_sequence: count(&kept.facts),
-        })
+        let snapshot = match &kept.snapshot {
+            Some((sequence, record)) => Some((*sequence, record.read(operation)?)),
+            None => None,
+        };
+        let covered = snapshot.as_ref().map_or(0, |(sequence, _)| *sequence).saturating_sub(kept.base);
+        let skipped = usize::try_from(covered).unwrap_or(usize::MAX);
+        let facts =
+            kept.facts.iter().skip(skipped).map(|record| record.read(operation)).collect::<Result<_, _>>()?;
+        Ok(Loaded { snapshot, facts, last_sequence: kept.last() })
     }
 
     fn facts(&self, operation: OperationId) -> Result<Vec<F>, LogError> {
-        let content = self.lock();
-        let kept = content.operations.get(&operation).ok_or(LogError::UnknownOperation { operation })?;
-        if kept.compacted { Err(LogError::Compacted { operation }) } else { Ok(kept.facts.clone()) }
+        let shared = self.lock();
+        let kept = shared.find(operation)?;
+        if kept.reduced || kept.base > 0 {
+            return Err(LogError::Compacted { operation });
+        }
+        kept.facts.iter().map(|record| record.read(operation)).collect()
     }
 
     fn summaries(&self) -> Result<Vec<Summary>, LogError> {
-        Ok(self.lock().operations.values().map(|kept| kept.summary.clone()).collect())
+        let mut summaries: Vec<Summary> =
+            self.lock().operations.values().map(|kept| kept.summary.clone()).collect();
+        oldest_first(&mut summaries);
+        Ok(summaries)
     }
 
-    fn put_blob(&self, bytes: &[u8]) -> Result<Digest, LogError> {
-        let digest = Digest(Sha256::digest(bytes).into());
-        self.lock().blobs.insert(digest, bytes.to_vec());
+    fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError> {
+        rules::check_blob(content)?;
+        let digest = Digest(Sha256::digest(content).into());
+        let mut shared = self.lock_to_write()?;
+        let unclaimed_by = Some(shared.process);
+        shared.blobs.insert(digest, Blob { content: content.to_vec(), unclaimed_by });
         Ok(digest)
     }
 
     fn blob(&self, digest: Digest) -> Result<Vec<u8>, LogError> {
-        self.lock().blobs.get(&digest).cloned().ok_or(LogError::BlobMissing { digest })
+        let shared = self.lock();
+        shared.blobs.get(&digest).map(|blob| blob.content.clone()).ok_or(LogError::BlobMissing { digest })
     }
 
     fn compact(&self, history: usize) -> Result<Compacted, LogError> {
-        let mut content = self.lock();
-        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-        let mut compacted = Compacted::default();
-        for kept in content.operations.values_mut().rev().filter(|kept| kept.summary.finished_at.is_some()) {
-            let newer = seen.entry(kept.summary.application.clone()).or_default();
-            *newer = newer.saturating_add(1);
-            if *newer > history && !kept.compacted {
-                compacted.operations = compacted.operations.saturating_add(1);
-                compacted.facts = compacted.facts.saturating_add(kept.facts.len());
-                kept.facts.clear();
-                kept.snapshot = None;
-                kept.blobs.clear();
-                kept.compacted = true;
-            }
+        let mut shared = self.lock_to_write()?;
+        let shared = &mut *shared;
+        let mut done = Compacted::default();
+        let beyond = beyond_history(shared.operations.values().map(|kept| &kept.summary), history);
+        for operation in beyond {
+            let Some(kept) = shared.operations.get_mut(&operation).filter(|kept| !kept.reduced) else {
+                continue;
+            };
+            done.operations += 1;
+            done.facts += kept.facts.len();
+            kept.base = kept.last();
+            kept.facts.clear();
+            kept.snapshot = None;
+            kept.blobs.clear();
+            kept.reduced = true;
         }
-        let before = content.blobs.len();
-        let Content { operations, blobs } = &mut *content;
-        blobs.retain(|digest, _| operations.values().any(|kept| kept.blobs.contains(digest)));
-        compacted.blobs = before.saturating_sub(blobs.len());
-        Ok(compacted)
+        for kept in shared.operations.values_mut().filter(|kept| kept.summary.finished_at.is_some()) {
+            let Some((sequence, _)) = kept.snapshot else { continue };
+            let covered = usize::try_from(sequence.saturating_sub(kept.base)).unwrap_or(usize::MAX);
+            done.facts += kept.facts.drain(..covered.min(kept.facts.len())).count();
+            kept.base = sequence;
+        }
+        let referred: BTreeSet<Digest> =
+            shared.operations.values().flat_map(|kept| kept.blobs.iter().copied()).collect();
+        let before = shared.blobs.len();
+        let process = shared.process;
+        shared.blobs.retain(|digest, blob| referred.contains(digest) || blob.unclaimed_by == Some(process));
+        done.blobs = before - shared.blobs.len();
+        Ok(done)
     }
 
     fn damage(&self) -> Vec<Damage> {
-        Vec::new()
+        self.lock().damage.clone()
     }
 }

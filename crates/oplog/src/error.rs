@@ -1,0 +1,211 @@
+//! Why the log could not do what was asked: every variant names the object, what is wrong, and the next step.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tidegate_model::{Digest, OperationId};
+
+/// Why the log could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// An earlier write failed, so what is on the disk is not known until the log is opened again.
+    #[error("the log is poisoned by an earlier failed write; restart to recover")]
+    Poisoned,
+
+    /// Another process holds the state directory.
+    #[error("state directory {} is in use by {holder}; stop that process or choose another directory", path.display())]
+    Locked {
+        /// The state directory.
+        path: PathBuf,
+        /// Who holds it, as written in its `holder` file.
+        holder: String,
+    },
+
+    /// The state directory, or a part of its path, is a file.
+    #[error("{} is not a directory; choose another state directory or move the file away", path.display())]
+    NotADirectory {
+        /// What should have been a directory.
+        path: PathBuf,
+    },
+
+    /// This user may not read or write there.
+    #[error("no permission to {action} {}; change its owner or mode, or run as the user who owns it", path.display())]
+    PermissionDenied {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was attempted.
+        action: &'static str,
+    },
+
+    /// The file system is mounted read-only.
+    #[error("cannot {action} {}: its file system is read-only; remount it writable or choose another state directory", path.display())]
+    ReadOnly {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was attempted.
+        action: &'static str,
+    },
+
+    /// No space is left, or a quota or size limit is reached.
+    #[error("cannot {action} {}: the disk is full ({source}); free some space and start again, nothing acknowledged is lost", path.display())]
+    DiskFull {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was attempted.
+        action: &'static str,
+        /// The system's words.
+        source: io::Error,
+    },
+
+    /// Any other refusal of the operating system.
+    #[error("cannot {action} {}: {source}; check the disk and the system's log", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was attempted.
+        action: &'static str,
+        /// The system's words.
+        source: io::Error,
+    },
+
+    /// The embedded database refused.
+    #[error(
+        "the log's database cannot {action}: {reason}; restart to recover, damage is then set aside and reported"
+    )]
+    Sled {
+        /// What was attempted.
+        action: &'static str,
+        /// The database's words.
+        reason: String,
+    },
+
+    /// An operation's records are damaged and it was set aside.
+    #[error(
+        "operation {operation} is damaged: {reason}; its bytes are kept in the state directory's quarantine folder"
+    )]
+    Damaged {
+        /// The operation.
+        operation: OperationId,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// No such operation was ever logged here.
+    #[error("operation {operation} is not in this log; `ops list` shows those that are")]
+    UnknownOperation {
+        /// The operation.
+        operation: OperationId,
+    },
+
+    /// A record of a kind that this program does not know.
+    #[error(
+        "record kind {kind} was written by a newer program (this one knows up to {highest}); use that program's version or later"
+    )]
+    NewerRecord {
+        /// The kind found.
+        kind: u16,
+        /// The highest kind this program knows.
+        highest: u16,
+    },
+
+    /// Something is larger than the log takes.
+    #[error("{what} of {bytes} bytes is over the limit of {limit}; split it or keep it elsewhere")]
+    TooLarge {
+        /// What it is.
+        what: &'static str,
+        /// How large it is.
+        bytes: usize,
+        /// How large it may be.
+        limit: usize,
+    },
+
+    /// A record could not be written as bytes, or would not be read back as what it was.
+    #[error("{what} cannot be encoded: {reason}; this is a bug in the type that is logged")]
+    Encoding {
+        /// What it is.
+        what: &'static str,
+        /// Why.
+        reason: String,
+    },
+
+    /// Facts were offered out of order; nothing was written.
+    #[error(
+        "operation {operation}: the next fact is number {expected}, but number {found} was offered; load it again"
+    )]
+    Gap {
+        /// The operation.
+        operation: OperationId,
+        /// The sequence number the log expects next.
+        expected: u64,
+        /// The one it was given.
+        found: u64,
+    },
+
+    /// A summary was offered under another operation's id; nothing was written.
+    #[error("the summary of operation {summary} was offered for operation {operation}")]
+    WrongSummary {
+        /// Whose facts were offered.
+        operation: OperationId,
+        /// Whose summary came with them.
+        summary: OperationId,
+    },
+
+    /// The facts asked for are gone: the operation is over and was compacted.
+    #[error("the facts of operation {operation} were compacted; only its summary is kept (see `--history`)")]
+    Compacted {
+        /// The operation.
+        operation: OperationId,
+    },
+
+    /// Content that should be beside the log is not there.
+    #[error(
+        "blob {digest} is missing from the state directory; restore it from a backup or start the operation anew"
+    )]
+    BlobMissing {
+        /// SHA-256 of the content.
+        digest: Digest,
+    },
+
+    /// Content beside the log is not what was put there.
+    #[error("blob {digest} is damaged: {reason}; restore it from a backup or start the operation anew")]
+    BlobDamaged {
+        /// SHA-256 of the content.
+        digest: Digest,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl LogError {
+    /// Sorts an error of the operating system into the variant that tells a person what to do.
+    pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
+        let path = path.to_path_buf();
+        match source.kind() {
+            io::ErrorKind::NotADirectory => Self::NotADirectory { path },
+            io::ErrorKind::PermissionDenied => Self::PermissionDenied { path, action },
+            io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path, action },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                Self::DiskFull { path, action, source }
+            }
+            _ => Self::Io { path, action, source },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn system_errors_are_sorted_by_what_a_person_can_do() {
+        let sort = |kind: io::ErrorKind| LogError::io(Path::new("/state"), "write", kind.into());
+        assert!(matches!(sort(io::ErrorKind::StorageFull), LogError::DiskFull { .. }));
+        assert!(matches!(sort(io::ErrorKind::QuotaExceeded), LogError::DiskFull { .. }));
+        assert!(matches!(sort(io::ErrorKind::ReadOnlyFilesystem), LogError::ReadOnly { .. }));
+        assert!(matches!(sort(io::ErrorKind::PermissionDenied), LogError::PermissionDenied { .. }));
+        assert!(matches!(sort(io::ErrorKind::NotADirectory), LogError::NotADirectory { .. }));
+        assert!(matches!(sort(io::ErrorKind::Interrupted), LogError::Io { .. }));
+        assert!(sort(io::ErrorKind::StorageFull).to_string().contains("/state"));
+    }
+}
