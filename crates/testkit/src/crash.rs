@@ -41,6 +41,11 @@ impl Points {
         }
     }
 
+    /// Whether the process has died.
+    pub fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::SeqCst)
+    }
+
     /// Whether the process is dead from here on.
     fn hit(&self) -> bool {
         if self.dead.load(Ordering::SeqCst) {

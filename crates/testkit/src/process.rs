@@ -103,10 +103,13 @@ impl World {
             let end = tokio::select! {
                 biased;
                 () = points.death() => End::Died,
-                end = tokio::time::timeout(PATIENCE, self.drive(sync, script, points)) => {
-                    let view = end.unwrap_or_else(|_| panic!("the operation waits for ever")).unwrap_or_else(|error| panic!("{error}"));
-                    End::Finished(Box::new(view))
-                }
+                end = tokio::time::timeout(PATIENCE, self.drive(sync, script, points)) => match end {
+                    Ok(Ok(view)) => End::Finished(Box::new(view)),
+                    // The last words of a dying process.
+                    _ if points.is_dead() => End::Died,
+                    Ok(Err(error)) => panic!("{error}"),
+                    Err(_) => panic!("the operation waits for ever"),
+                },
             };
             self.clock.stop();
             end

@@ -1,0 +1,79 @@
+//! Crash at every point: each golden operation is run once per point with the process dying there, and again with a
+//! second death during the recovery. Whatever happens, the cluster must have seen the same writes in the same order,
+//! every hook created exactly once, nothing deleted twice, and the operation ends the same.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
+
+use tidegate_cluster::sim::SimConfig;
+use tidegate_model::OperationId;
+use tidegate_testkit::crash::Points;
+use tidegate_testkit::process::{End, World};
+use tidegate_testkit::scenario::{self, Scenario};
+use tidegate_testkit::witness::{Witness, witness};
+use uuid::Uuid;
+
+/// Runs a scenario with a process that dies at each of `deaths` in turn; 0 lives on.
+fn run(scenario: &Scenario, deaths: &[u64]) -> (Witness, u64, u64) {
+    let mut world = World::new(SimConfig::default());
+    for sync in &scenario.before {
+        world.run(sync);
+    }
+    world.next_operation();
+    let operation = OperationId(Uuid::from_u128(u128::try_from(scenario.before.len()).unwrap() + 1));
+    let mut script = scenario.script.clone();
+    let mut deaths = deaths.iter().copied();
+    let mut died = 0;
+    loop {
+        let points = Points::dying_at(deaths.next().unwrap_or(0));
+        match world.process(&scenario.sync, &mut script, &points) {
+            End::Finished(view) => return (witness(&world.cluster, operation, &view), points.passed(), died),
+            End::Died => died += 1,
+        }
+    }
+}
+
+/// A failed comparison, in words.
+fn difference(expected: &Witness, found: &Witness) -> Option<String> {
+    macro_rules! compare {
+        ($($field:ident),*) => {
+            $(if expected.$field != found.$field {
+                return Some(format!(concat!(stringify!($field), " differ\nexpected {:#?}\nfound    {:#?}"), expected.$field, found.$field));
+            })*
+        };
+    }
+    compare!(created, deleted, order, objects, phase, message, results);
+    None
+}
+
+#[test]
+fn a_crash_at_any_point_changes_nothing() {
+    let only = std::env::var("TIDEGATE_CRASH_SCENARIO").ok();
+    let (mut tried, mut wrong) = (0_u64, Vec::new());
+    let scenarios =
+        scenario::all().into_iter().filter(|one| only.as_deref().is_none_or(|only| only == one.name));
+    for scenario in scenarios {
+        let (expected, points, _) = run(&scenario, &[]);
+        let mut try_deaths = |deaths: &[u64]| {
+            let (found, points, died) = run(&scenario, deaths);
+            tried += died;
+            if let Some(difference) = difference(&expected, &found) {
+                wrong.push(format!("{} dying at {deaths:?}: {difference}", scenario.name));
+            }
+            points
+        };
+        for point in 1..=points {
+            let recovery = try_deaths(&[point]);
+            // The recovery dies as well, at a point that differs from run to run.
+            let second = point * 7 % recovery.max(1) + 1;
+            try_deaths(&[point, second]);
+            try_deaths(&[point, 1, second]);
+        }
+    }
+    println!("{tried} crash points tried");
+    assert!(
+        wrong.is_empty(),
+        "{} of {tried} differ; the first:\n{}",
+        wrong.len(),
+        wrong.iter().take(3).cloned().collect::<Vec<_>>().join("\n\n")
+    );
+    assert!(only.is_some() || tried > 3000, "only {tried} crash points were tried");
+}
