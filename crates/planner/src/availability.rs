@@ -6,7 +6,7 @@ use tidegate_model::{GroupKind, Severity};
 
 use crate::draft::Draft;
 use crate::findings::Findings;
-use crate::kinds::{Kinds, Served, declared_kind};
+use crate::kinds::{Kinds, Served, declared_kind, is_crd};
 
 /// What this operation brings to the cluster.
 struct Brought {
@@ -19,6 +19,7 @@ struct Brought {
 fn brought(drafts: &[Draft]) -> Brought {
     let written = || drafts.iter().filter_map(|draft| Some((draft, draft.manifest.as_ref()?)));
     let kinds = written()
+        .filter(|(draft, _)| is_crd(&draft.task.gvk.group, &draft.task.gvk.kind))
         .filter_map(|(draft, manifest)| {
             let is_new = draft.task.live.is_none() || draft.changes_live;
             Some((declared_kind(manifest)?, is_new))

@@ -3,6 +3,7 @@ use std::time::Duration;
 use tidegate_model::{Action, Gvk, Object, ObjectKey, Phase, Task, TaskOptions};
 
 use crate::findings::Subject;
+use crate::order::kind_rank;
 
 /// A task that has not found its place in the plan yet.
 #[derive(Debug)]
@@ -11,6 +12,8 @@ pub(crate) struct Draft {
     pub task: Task,
     /// What it is about, for findings.
     pub subject: Subject,
+    /// Place of its kind among the tasks of a wave.
+    pub rank: usize,
     /// The manifest to write.
     pub manifest: Option<Object>,
     /// Deadline it asks for its wave.
@@ -26,6 +29,7 @@ pub(crate) struct Draft {
 impl Draft {
     /// A draft with nothing but its place and its object.
     pub fn new(subject: Subject, phase: Phase, wave: i64, gvk: Gvk, key: &ObjectKey) -> Self {
+        let rank = kind_rank(&gvk.kind);
         let task = Task {
             phase,
             wave,
@@ -43,6 +47,7 @@ impl Draft {
         Self {
             task,
             subject,
+            rank,
             manifest: None,
             wave_timeout: None,
             gates: Vec::new(),

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_model::{GroupKind, Phase};
 
 use crate::draft::Draft;
-use crate::kinds::declared_kind;
+use crate::kinds::{declared_kind, is_crd};
 
 /// Kinds that come first, in this order, whatever their API group. All others come last.
 const RANKED: [&str; 35] = [
@@ -55,21 +55,25 @@ pub(crate) fn kind_rank(kind: &str) -> usize {
 }
 
 /// Puts the tasks into their order. `destination` is the destination namespace.
-pub(crate) fn arrange(drafts: &mut Vec<Draft>, destination: &str) {
+pub(crate) fn arrange(mut drafts: Vec<Draft>, destination: &str) -> Vec<Draft> {
     drafts.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
-    bubble(drafts, namespace_made, |draft| {
+    // Moving numbers is cheap, moving tasks is not.
+    let mut order: Vec<usize> = (0..drafts.len()).collect();
+    bubble(&mut drafts, &mut order, namespace_made, |draft| {
         // Objects of the cluster scope count as living in the destination namespace, as they do for Argo CD.
         let namespace = if draft.task.namespace.is_empty() { destination } else { &draft.task.namespace };
         (!namespace.is_empty()).then(|| namespace.to_owned())
     });
-    bubble(drafts, kind_made, |draft| Some(draft.task.gvk.group_kind()));
+    bubble(&mut drafts, &mut order, kind_made, |draft| Some(draft.task.gvk.group_kind()));
+    let mut slots: Vec<Option<Draft>> = drafts.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|index| slots.get_mut(index)?.take()).collect()
 }
 
 type SortKey<'d> = ((Phase, i64, usize), [&'d str; 4], bool);
 
 fn sort_key(draft: &Draft) -> SortKey<'_> {
     let task = &draft.task;
-    let place = (task.phase, task.wave, kind_rank(&task.gvk.kind));
+    let place = (task.phase, task.wave, draft.rank);
     (place, [&task.name, &task.gvk.group, &task.gvk.kind, &task.namespace], !task.action.is_prune())
 }
 
@@ -79,40 +83,43 @@ fn namespace_made(draft: &Draft) -> Option<String> {
 }
 
 fn kind_made(draft: &Draft) -> Option<GroupKind> {
-    declared_kind(draft.manifest.as_ref()?)
+    let gvk = &draft.task.gvk;
+    is_crd(&gvk.group, &gvk.kind).then(|| declared_kind(draft.manifest.as_ref()?)).flatten()
 }
 
 /// Moves each task that makes something in front of the first task that uses it, into the same phase and wave.
 ///
 /// Prune tasks neither make nor use anything. A task that makes something is no use of anything in the same pass. What
 /// a hook makes in several phases is moved only the first time.
-fn bubble<K: Ord + Clone>(
-    drafts: &mut Vec<Draft>,
+fn bubble<K: Ord>(
+    drafts: &mut [Draft],
+    order: &mut Vec<usize>,
     makes: impl Fn(&Draft) -> Option<K>,
     uses: impl Fn(&Draft) -> Option<K>,
 ) {
     let mut first_use: BTreeMap<K, usize> = BTreeMap::new();
     let mut all_made: BTreeSet<K> = BTreeSet::new();
-    for index in 0..drafts.len() {
+    for position in 0..order.len() {
+        let Some(index) = order.get(position).copied() else { continue };
         let Some(draft) = drafts.get(index).filter(|draft| draft.manifest.is_some()) else { continue };
         let Some(made) = makes(draft) else {
             if let Some(used) = uses(draft) {
-                first_use.entry(used).or_insert(index);
+                first_use.entry(used).or_insert(position);
             }
             continue;
         };
-        if !all_made.insert(made.clone()) {
-            continue;
+        let place = first_use.get(&made).copied();
+        let is_first = all_made.insert(made);
+        let Some(place) = place.filter(|_| is_first) else { continue };
+        let user = order.get(place).and_then(|index| drafts.get(*index));
+        let Some((phase, wave)) = user.map(|user| (user.task.phase, user.task.wave)) else { continue };
+        if let Some(moved) = drafts.get_mut(index) {
+            moved.task.phase = phase;
+            moved.task.wave = wave;
+            moved.task.reason.push_str("; moved before the first object that needs it");
         }
-        let Some(place) = first_use.get(&made).copied() else { continue };
-        let Some((phase, wave)) = drafts.get(place).map(|user| (user.task.phase, user.task.wave)) else {
-            continue;
-        };
-        let mut moved = drafts.remove(index);
-        moved.task.phase = phase;
-        moved.task.wave = wave;
-        moved.task.reason.push_str("; moved before the first object that needs it");
-        drafts.insert(place, moved);
+        order.remove(position);
+        order.insert(place, index);
         for used in first_use.values_mut().filter(|used| **used >= place) {
             *used += 1;
         }

@@ -14,7 +14,7 @@ use crate::kinds::Kinds;
 use crate::manifests::Target;
 use crate::pairing::Live;
 use crate::resources::{Drafter, early_hook_keys};
-use crate::targets::{Desired, Sorter, Wanted, fix_scope, is_selected};
+use crate::targets::{Desired, Sorter, fix_scope, is_selected};
 use crate::{availability, namespace, options, order, prune};
 
 /// Everything a plan depends on.
@@ -85,17 +85,20 @@ pub fn plan(input: &PlanInput<'_>) -> Planned {
     let live = if input.offline { Live::default() } else { Live::new(input.live) };
     let mut sorter = Sorter { request, kinds: &kinds, findings: &mut findings, left_out: &mut left_out };
     let wanted = sorter.sort_out(input.targets);
+    let restart_on_retry = wanted.objects.iter().any(|wanted| wanted.requests.restart_on_retry);
+    let mut kept = wanted.left_alone;
+    kept.extend(live_keys(&wanted.objects, &live));
     let started_at = input.started_at;
     let mut drafter =
         Drafter { request, started_at, live: &live, findings: &mut findings, left_out: &mut left_out };
-    let mut drafts = drafter.draft_all(&wanted.objects);
+    let mut drafts = drafter.draft_all(wanted.objects);
+    kept.extend(early_hook_keys(&drafts));
     add_namespace(request, &live, &mut drafts, &mut findings);
-    add_prunes(request, &live, &wanted, &mut drafts, &mut findings);
+    add_prunes(request, &live, &kept, &mut drafts, &mut findings);
     review_selection(request, &drafts, &mut findings);
     availability::mark(&mut drafts, &kinds, input.offline, &mut findings);
-    order::arrange(&mut drafts, &request.namespace);
+    let drafts = order::arrange(drafts, &request.namespace);
     left_out.sort_by_key(|left| left.place);
-    let restart_on_retry = wanted.objects.iter().any(|wanted| wanted.requests.restart_on_retry);
     let (mut plan, manifests) = assemble(drafts);
     plan.warnings = findings.into_warnings();
     plan.restart_on_retry = restart_on_retry;
@@ -138,14 +141,11 @@ fn add_namespace(request: &SyncRequest, live: &Live<'_>, drafts: &mut Vec<Draft>
 fn add_prunes(
     request: &SyncRequest,
     live: &Live<'_>,
-    wanted: &Wanted,
+    kept: &BTreeSet<ObjectKey>,
     drafts: &mut Vec<Draft>,
     findings: &mut Findings,
 ) {
-    let mut keys = early_hook_keys(drafts);
-    keys.extend(wanted.left_alone.iter().cloned());
-    keys.extend(live_keys(&wanted.objects, live));
-    let mut extraneous = live.extraneous(&request.application, &keys);
+    let mut extraneous = live.extraneous(&request.application, kept);
     extraneous.retain(|object| is_selected(request, &object.key()));
     if namespace::is_requested(request) {
         let key = namespace::key(&request.namespace);

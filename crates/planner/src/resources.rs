@@ -30,12 +30,12 @@ pub(crate) struct Drafter<'p> {
 
 impl Drafter<'_> {
     /// The tasks of all wanted objects.
-    pub fn draft_all(&mut self, desired: &[Desired]) -> Vec<Draft> {
+    pub fn draft_all(&mut self, desired: Vec<Desired>) -> Vec<Draft> {
         let mut drafts = Vec::with_capacity(desired.len());
         let mut hooks: BTreeMap<(ObjectKey, Phase), Draft> = BTreeMap::new();
         for wanted in desired {
             match &wanted.role {
-                Role::Hook(phases) => self.draft_hook(wanted, phases, &mut hooks),
+                Role::Hook(phases) => self.draft_hook(&wanted, phases, &mut hooks),
                 _ => drafts.push(self.draft_resource(wanted)),
             }
         }
@@ -43,15 +43,15 @@ impl Drafter<'_> {
         drafts
     }
 
-    fn draft_resource(&mut self, wanted: &Desired) -> Draft {
+    fn draft_resource(&mut self, wanted: Desired) -> Draft {
         let live = self.live.find(&wanted.key, wanted.namespaced);
         if let Some(live) = live {
-            self.check_shared(wanted, live);
+            self.check_shared(&wanted, live);
         }
-        let mut draft = self.begin(wanted, Phase::Sync, &wanted.key, live);
-        let mut manifest = self.stamp(wanted.object.clone(), &wanted.key);
-        manifest.set_namespace(&draft.task.namespace);
+        let mut draft = self.begin(&wanted, Phase::Sync, &wanted.key, live);
         let replace = options::replace(&wanted.object, live, &self.request.options);
+        let mut manifest = self.stamp(wanted.object, &wanted.key);
+        manifest.set_namespace(&draft.task.namespace);
         let only_out_of_sync = self.request.options.has("ApplyOutOfSyncOnly=true");
         // Comparing is not free, so it is done only where somebody asks.
         let compares = only_out_of_sync || is_crd(&wanted.key.group, &wanted.key.kind);

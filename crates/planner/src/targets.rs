@@ -37,6 +37,7 @@ pub(crate) struct Desired {
 struct Scoped {
     subject: Subject,
     object: Object,
+    key: ObjectKey,
     namespaced: Option<bool>,
 }
 
@@ -52,12 +53,9 @@ pub(crate) fn fix_scope(object: &mut Object, kinds: &Kinds<'_>, destination: &st
 }
 
 /// For people: `Deployment shop/api`, `Job shop/migrate-*` where the name is generated.
-fn label(object: &Object) -> String {
-    let mut key = object.key();
-    if key.name.is_empty() {
-        key.name = format!("{}*", object.generate_name());
-    }
-    escape(&key.to_string())
+fn label(object: &Object, key: &ObjectKey) -> String {
+    let prefix = if key.name.is_empty() { format!("{}*", object.generate_name()) } else { String::new() };
+    escape(&format!("{key}{prefix}"))
 }
 
 /// The wanted objects.
@@ -84,10 +82,10 @@ impl Sorter<'_> {
         for scoped in self.last_wins(self.scope(targets)) {
             let (role, mut remarks) = hooks::classify(&scoped.object);
             let subject = scoped.subject.clone();
-            if let Some(reason) = exclusion(self.request, &scoped.object, &role) {
+            if let Some(reason) = exclusion(self.request, &scoped.key, &role) {
                 self.left_out.push(LeftOut::new(&subject, reason));
                 if matches!(role, Role::Skip | Role::OtherHook | Role::Dropped) {
-                    wanted.left_alone.insert(scoped.object.key());
+                    wanted.left_alone.insert(scoped.key);
                 }
                 if role == Role::Skip {
                     remarks.push(("skipped", format!("{reason}, so it is neither applied nor pruned")));
@@ -106,24 +104,21 @@ impl Sorter<'_> {
         let scope = |(index, target): (usize, &Target)| {
             let mut object = target.object.clone();
             let namespaced = fix_scope(&mut object, self.kinds, &self.request.namespace);
-            let origin = Some(target.origin.to_string());
-            Scoped {
-                subject: Subject { place: index + 1, object: Some(label(&object)), origin },
-                object,
-                namespaced,
-            }
+            let key = object.key();
+            let (label, origin) = (label(&object, &key), target.origin.to_string());
+            let subject = Subject { place: index + 1, object: Some(label), origin: Some(origin) };
+            Scoped { subject, object, key, namespaced }
         };
         targets.iter().enumerate().map(scope).collect()
     }
 
     /// Checks what an object of the sync needs, and reads its annotations.
     fn admit(&mut self, scoped: Scoped, role: Role, remarks: &mut Vec<Remark>) -> Option<Desired> {
-        let Scoped { subject, mut object, namespaced } = scoped;
+        let Scoped { subject, mut object, key, namespaced } = scoped;
         remarks.extend(options::review_resource(&object, &self.request.options));
         let requests = requests(&object, role.is_hook(), remarks);
         clean(&mut object, remarks);
         review(&object, &role, remarks);
-        let key = object.key();
         let refusal = if key.name.is_empty() && role == Role::Resource {
             Some((
                 "generated-name",
@@ -148,8 +143,8 @@ impl Sorter<'_> {
     /// Keeps the last of the objects with one key. Objects whose name is generated never share one.
     fn last_wins(&mut self, all: Vec<Scoped>) -> Vec<Scoped> {
         let mut places: BTreeMap<ObjectKey, Vec<usize>> = BTreeMap::new();
-        for (index, scoped) in all.iter().enumerate().filter(|(_, scoped)| !scoped.object.name().is_empty()) {
-            places.entry(scoped.object.key()).or_default().push(index);
+        for (index, scoped) in all.iter().enumerate().filter(|(_, scoped)| !scoped.key.name.is_empty()) {
+            places.entry(scoped.key.clone()).or_default().push(index);
         }
         let mut dropped = BTreeSet::new();
         for (key, places) in places {
@@ -183,7 +178,7 @@ impl Sorter<'_> {
 }
 
 /// Why an object takes no part in this sync.
-fn exclusion(request: &SyncRequest, object: &Object, role: &Role) -> Option<&'static str> {
+fn exclusion(request: &SyncRequest, key: &ObjectKey, role: &Role) -> Option<&'static str> {
     let selective = !request.selection.is_empty();
     match role {
         Role::Skip => Some("its hook annotation says Skip"),
@@ -191,7 +186,7 @@ fn exclusion(request: &SyncRequest, object: &Object, role: &Role) -> Option<&'st
         Role::Dropped => Some("its hook annotation names no known type"),
         Role::Hook(_) if selective => Some("hooks do not run in a selective sync"),
         Role::Hook(_) if request.options.skip_hooks => Some("hooks do not run in this sync"),
-        Role::Resource if selective && !is_selected(request, &object.key()) => Some("not selected"),
+        Role::Resource if selective && !is_selected(request, key) => Some("not selected"),
         Role::Hook(_) | Role::Resource => None,
     }
 }

@@ -13,6 +13,7 @@ mod hooks;
 mod live;
 mod order;
 mod properties;
+mod pruning;
 mod reading;
 mod sample;
 mod support;
