@@ -1,13 +1,11 @@
 //! What is read from files that are fine.
 
 use serde_json::{Value, json};
-use tidegate_planner::{Limits, manifests::parse};
+use tidegate_planner::{Limits, Target, manifests::parse};
 
 fn read(file: &str, content: &str) -> Vec<(String, u64, usize)> {
     let targets = parse(file, content.as_bytes(), &Limits::default()).unwrap();
-    let line = |target: &tidegate_planner::Target| {
-        (target.object.to_string(), target.origin.line, target.origin.document)
-    };
+    let line = |target: &Target| (target.object.to_string(), target.origin.line, target.origin.document);
     targets.iter().map(line).collect()
 }
 
@@ -134,4 +132,12 @@ fn scalar_table() {
         let targets = parse("f", text.as_bytes(), &Limits::default()).unwrap();
         assert_eq!(targets[0].object.pointer("/spec/v"), Some(&expected), "{scalar}");
     }
+}
+
+/// Targets are kept with their operation.
+#[test]
+fn targets_survive_being_stored() {
+    let targets = parse("f", config_map("a").as_bytes(), &Limits::default()).unwrap();
+    let stored = serde_json::to_string(&targets).unwrap();
+    assert_eq!(serde_json::from_str::<Vec<Target>>(&stored).unwrap(), targets);
 }
