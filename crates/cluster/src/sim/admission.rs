@@ -1,6 +1,6 @@
 //! What a manifest must be before it is compared with anything: cleaned, named, in a namespace that takes it.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tidegate_model::{Object, ObjectKey};
 
 use super::json::{base64, drop_nulls};
@@ -45,6 +45,13 @@ impl SimState {
         let custom = self.kinds.is_custom(&gvk.group_kind());
         for field in SERVER_FIELDS {
             if field != "generateName" || !object.name().is_empty() {
+                manifest.metadata_mut().remove(field);
+            }
+        }
+        // Empty ones are not written by a server either.
+        for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+            let value = manifest.metadata_mut().get(field);
+            if value.is_some_and(|value| *value == json!({}) || *value == json!([])) {
                 manifest.metadata_mut().remove(field);
             }
         }

@@ -82,6 +82,10 @@ impl Audit {
         });
     }
 
+    pub(crate) fn into_entries(self) -> Vec<AuditEntry> {
+        self.entries
+    }
+
     pub(crate) fn entries(&self) -> &[AuditEntry] {
         &self.entries
     }

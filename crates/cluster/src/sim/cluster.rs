@@ -1,6 +1,7 @@
 //! The simulated cluster as the engine sees it: calls take time, watchers are woken, writes are kept.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,11 +11,13 @@ use tidegate_model::{Discovery, GroupKind, Gvk, Object, ObjectKey, OperationId, 
 use tokio::sync::watch;
 
 use super::faults::CallFault;
+use super::journal::Journal;
 use super::stream;
 use super::write::{Write, Written};
-use super::{AuditEntry, Clock, SimConfig, SimState};
+use super::{AuditEntry, Clock, SimConfig, SimError, SimState};
 use crate::{
-    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, Listing, LiveQuery, WatchStream,
+    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Listing, LiveQuery,
+    WatchStream,
 };
 
 /// A simulated Kubernetes behind the [`Cluster`] trait.
@@ -46,6 +49,10 @@ pub(crate) struct Inner {
     told: u64,
     /// What watchers believe to be due next.
     due: Option<Timestamp>,
+    /// `None` for a cluster in memory.
+    journal: Option<Journal>,
+    /// Why the journal takes no more writes: what the cluster says from then on.
+    broken: Option<String>,
 }
 
 impl Shared {
@@ -94,9 +101,31 @@ impl Inner {
             Some(fault @ CallFault::TimeoutBefore) => Err(fault.error()),
             fault => {
                 self.state.advance(now);
-                self.state.execute(write, fault)
+                let audited = self.state.audit().len();
+                let result = self.state.execute(write, fault);
+                if self.state.audit().len() > audited {
+                    self.keep(write, fault, audited)?;
+                }
+                result
             }
         }
+    }
+
+    /// Keeps a write before anybody is told of it. After a failure the world here and the one on disk differ, so
+    /// nothing is answered any more: as a cluster that lost its disk.
+    fn keep(&mut self, write: &Write, fault: Option<CallFault>, audited: usize) -> Result<(), ClusterError> {
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        journal.keep(&self.state, write, fault, audited).map_err(|error| {
+            self.broken = Some(format!("the simulated cluster cannot keep its state: {error}"));
+            self.refuse_if_broken()
+                .err()
+                .unwrap_or_else(|| ClusterError::new(ErrorKind::Server, error.to_string()))
+        })
+    }
+
+    /// Refuses every call once the journal failed.
+    pub(crate) fn refuse_if_broken(&self) -> Result<(), ClusterError> {
+        self.broken.as_ref().map_or(Ok(()), |why| Err(ClusterError::new(ErrorKind::Server, why.as_str())))
     }
 }
 
@@ -104,13 +133,20 @@ impl SimCluster {
     /// A cluster in memory: it goes when the last handle goes.
     pub fn in_memory(config: SimConfig, clock: Clock) -> Self {
         let state = SimState::new(config, clock.now());
-        Self::with_state(state, clock)
+        Self::with_state(state, None, clock)
     }
 
-    fn with_state(state: SimState, clock: Clock) -> Self {
+    /// The cluster kept in a folder of its own, which is made when it is not there. What a killed process was told is
+    /// still true. Only one process at a time may have it open; the caller sees to that.
+    pub fn open(dir: &Path, config: SimConfig, clock: Clock) -> Result<Self, SimError> {
+        let (journal, state) = Journal::open(dir, config, clock.now())?;
+        Ok(Self::with_state(state, Some(journal), clock))
+    }
+
+    fn with_state(state: SimState, journal: Option<Journal>, clock: Clock) -> Self {
         let latency = state.config().latency;
         let (told, due) = (state.revision(), state.next_due());
-        let inner = Mutex::new(Inner { state, kinds: BTreeMap::new(), told, due });
+        let inner = Mutex::new(Inner { state, kinds: BTreeMap::new(), told, due, journal, broken: None });
         Self { shared: Arc::new(Shared { inner, clock, latency, schedule: watch::Sender::new(0) }) }
     }
 
@@ -150,7 +186,10 @@ impl SimCluster {
         act: impl FnOnce(&mut Inner, Timestamp) -> Result<T, ClusterError>,
     ) -> Result<T, ClusterError> {
         self.wait().await;
-        let result = self.shared.act(act);
+        let result = self.shared.act(|inner, now| {
+            inner.refuse_if_broken()?;
+            act(inner, now)
+        });
         self.wait().await;
         result
     }

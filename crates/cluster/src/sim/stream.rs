@@ -57,7 +57,7 @@ impl Watcher {
         self.schedule.borrow_and_update();
         let cursor = &mut self.cursor;
         let (now, events, due) = self.shared.act(|inner, now| {
-            let events = inner.state.changes(now, cursor);
+            let events = inner.refuse_if_broken().and_then(|()| inner.state.changes(now, cursor));
             (now, events, inner.state.next_due())
         });
         self.ready.extend(events?);

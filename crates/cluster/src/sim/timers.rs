@@ -21,8 +21,15 @@ pub(crate) struct StoredTimers {
     drawn: u64,
 }
 
+/// The end of the year 9999, the last that RFC 3339 can write.
+const END_OF_TIME: Timestamp = Timestamp::from_millis(253_402_300_799_000);
+
 impl Timers {
+    /// Asks for a look at an object. What lies beyond all calendars never comes.
     pub(crate) fn schedule(&mut self, key: &ObjectKey, at: Timestamp) {
+        if at > END_OF_TIME {
+            return;
+        }
         if let Some(known) = self.waiting.get(key).copied() {
             if known.0 <= at {
                 return;

@@ -15,8 +15,8 @@ pub struct Cursor {
     gvk: Gvk,
     /// Everything up to this revision was delivered.
     after: u64,
-    /// The objects that are there already are still to be delivered.
-    initial: bool,
+    /// The objects that were there already, still to be delivered.
+    initial: Vec<WatchEvent>,
     /// Revision of the last bookmark; `None` before the first.
     bookmark: Option<u64>,
     /// The change of this revision is held back until then.
@@ -52,11 +52,16 @@ impl SimState {
     ) -> Result<Cursor, ClusterError> {
         self.begin_read(now)?;
         self.namespaced(gvk)?;
+        let kind = gvk.group_kind();
         let after = revision_of(resource_version)?;
-        let cursor = Cursor { gvk: gvk.clone(), after, initial: after == 0, bookmark: None, late: None };
+        let mut cursor = Cursor { gvk: gvk.clone(), after, initial: Vec::new(), bookmark: None, late: None };
+        if after == 0 {
+            let objects = self.of_kind(&kind).map(|(_, stored)| in_version(&stored.object, gvk));
+            cursor.initial = objects.map(WatchEvent::Applied).collect();
+            cursor.initial.push(WatchEvent::Bookmark(self.revision.to_string()));
+            (cursor.after, cursor.bookmark) = (self.revision, Some(self.revision));
         // A revision from the future belongs to another life of this cluster.
-        if !cursor.initial && (after > self.revision || self.history.since(&gvk.group_kind(), after).is_err())
-        {
+        } else if after > self.revision || self.history.since(&kind, after).is_err() {
             return Err(refuse::gone(after, self.revision));
         }
         Ok(cursor)
@@ -65,8 +70,8 @@ impl SimState {
     /// What changed since the cursor was last here. Empty when nothing did.
     pub fn changes(&mut self, now: Timestamp, cursor: &mut Cursor) -> Result<Vec<WatchEvent>, ClusterError> {
         self.advance(now);
-        if cursor.initial {
-            return Ok(self.initial(cursor));
+        if !cursor.initial.is_empty() {
+            return Ok(std::mem::take(&mut cursor.initial));
         }
         let kind = cursor.gvk.group_kind();
         let found = self.history.since(&kind, cursor.after);
@@ -82,17 +87,6 @@ impl SimState {
             events.extend(self.bookmark(cursor));
         }
         Ok(events)
-    }
-
-    fn initial(&self, cursor: &mut Cursor) -> Vec<WatchEvent> {
-        let kind = cursor.gvk.group_kind();
-        cursor.initial = false;
-        cursor.after = self.revision;
-        cursor.bookmark = Some(self.revision);
-        let objects = self
-            .of_kind(&kind)
-            .map(|(_, stored)| WatchEvent::Applied(in_version(&stored.object, &cursor.gvk)));
-        objects.chain([WatchEvent::Bookmark(self.revision.to_string())]).collect()
     }
 
     /// Hands out one change. False when it is held back, and everything after it.

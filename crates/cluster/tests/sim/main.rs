@@ -7,7 +7,17 @@
     reason = "tests stop at the first surprise"
 )]
 
+mod async_cluster;
+mod deletes;
+mod faults;
+mod kinds;
+mod ownership;
+mod persistence;
+mod properties;
+mod refusals;
+mod watches;
 mod workloads;
 mod world;
+mod writes;
 
 pub(crate) use world::*;

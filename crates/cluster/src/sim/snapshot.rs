@@ -1,0 +1,76 @@
+//! The state as it is kept on disk. What can be derived from it is left out.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tidegate_model::Timestamp;
+
+use super::audit::Audit;
+use super::faults::Injector;
+use super::history::History;
+use super::index::Index;
+use super::kinds::{Kinds, is_definition};
+use super::rng::Rng;
+use super::state::Stored;
+use super::timers::{StoredTimers, Timers};
+use super::{SimConfig, SimState};
+
+/// Everything that makes two clusters the same cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Snapshot {
+    config: SimConfig,
+    now: Timestamp,
+    revision: u64,
+    rng: Rng,
+    objects: Vec<Stored>,
+    timers: StoredTimers,
+    creations: BTreeMap<String, u32>,
+    pub(crate) audit: Audit,
+}
+
+impl SimState {
+    /// The state as it is kept on disk.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            config: self.config.clone(),
+            now: self.now,
+            revision: self.revision,
+            rng: self.rng,
+            objects: self.objects.values().cloned().collect(),
+            timers: self.timers.store(),
+            creations: self.creations.clone(),
+            audit: self.audit.clone(),
+        }
+    }
+
+    /// The state that a snapshot was taken of, but for the history of changes: that is forgotten.
+    pub(crate) fn restore(snapshot: Snapshot) -> Self {
+        let Snapshot { config, now, revision, rng, objects, timers, creations, audit } = snapshot;
+        let mut index = Index::default();
+        let mut kinds = Kinds::default();
+        let mut all = BTreeMap::new();
+        for stored in objects {
+            let key = stored.object.key();
+            index.add(&key, &stored.object);
+            if is_definition(&key) {
+                kinds.learn(&stored.object);
+            }
+            all.insert(key, stored);
+        }
+        Self {
+            injector: Injector::new(config.faults.clone(), config.seed, audit.last()),
+            history: History::new(config.history, revision),
+            timers: Timers::restore(timers),
+            objects: all,
+            config,
+            now,
+            revision,
+            rng,
+            creations,
+            audit,
+            index,
+            kinds,
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A cluster outlives its process, killed at any instant.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use futures_util::FutureExt;
+use serde_json::json;
+use tempfile::TempDir;
+use tidegate_cluster::sim::{Clock, SimCluster, SimConfig, SimError, read_audit};
+use tidegate_cluster::{Applied, ApplyRequest, Cluster, ClusterError, ErrorKind, Propagation};
+use tidegate_model::{Object, Timestamp};
+
+use super::{REPLACE, SSA, START, config_map, deletion, gvk, request, with, workload};
+
+/// A clock that a test sets.
+#[derive(Clone, Default)]
+struct Hand(Arc<AtomicI64>);
+
+impl Hand {
+    fn clock(&self) -> Clock {
+        let hand = self.0.clone();
+        Clock::wall(move || Timestamp::from_millis(START.as_millis() + hand.load(Ordering::Relaxed)))
+    }
+
+    fn forward(&self, millis: i64) {
+        self.0.fetch_add(millis, Ordering::Relaxed);
+    }
+}
+
+fn open(dir: &Path, hand: &Hand) -> Result<SimCluster, SimError> {
+    SimCluster::open(dir, SimConfig::default(), hand.clock())
+}
+
+fn apply(cluster: &SimCluster, request: ApplyRequest) -> Result<Applied, ClusterError> {
+    cluster.apply(request).now_or_never().expect("without latency a call does not wait")
+}
+
+fn state(cluster: &SimCluster) -> (Vec<Object>, usize, Option<Timestamp>) {
+    (cluster.objects(), cluster.audit().len(), cluster.next_due())
+}
+
+/// Some life: writes of every kind, refusals, controllers at work.
+fn live(cluster: &SimCluster, hand: &Hand, step: usize) {
+    let deployment = workload("Deployment", "api", &format!("api:{}", step / 5), json!({}));
+    let job = workload("Job", &format!("m{step}"), "m:1", json!({"fail-times": "1"}));
+    let _ = match step % 5 {
+        0 => apply(cluster, request(&deployment, SSA)).map(drop),
+        1 => apply(cluster, request(&job, REPLACE)).map(drop),
+        2 => apply(
+            cluster,
+            request(&with(&config_map("c", json!({})), "/metadata/namespace", json!("nowhere")), SSA),
+        )
+        .map(drop),
+        3 => apply(cluster, request(&config_map(&format!("c{step}"), json!({"a": "x".repeat(50)})), SSA))
+            .map(drop),
+        _ => cluster
+            .delete(deletion("Job", &format!("m{}", step - 3), Propagation::Foreground))
+            .now_or_never()
+            .unwrap()
+            .map(drop),
+    };
+    hand.forward(i64::try_from(step * 7 % 90).unwrap());
+}
+
+#[test]
+fn a_reopened_cluster_is_the_same_cluster() {
+    let (dir, hand) = (TempDir::new().unwrap(), Hand::default());
+    let mut cluster = open(dir.path(), &hand).unwrap();
+    for step in 0..60 {
+        live(&cluster, &hand, step);
+        if step % 7 == 0 {
+            let before = state(&cluster);
+            drop(cluster);
+            cluster = open(dir.path(), &hand).unwrap();
+            assert_eq!(state(&cluster), before, "after step {step}");
+        }
+    }
+    assert_eq!(read_audit(dir.path()).unwrap(), cluster.audit());
+}
+
+#[test]
+fn controllers_go_on_as_if_the_process_had_never_been_away() {
+    let results = [false, true].map(|away| {
+        let (dir, hand) = (TempDir::new().unwrap(), Hand::default());
+        let mut cluster = open(dir.path(), &hand).unwrap();
+        apply(&cluster, request(&workload("StatefulSet", "db", "db:1", json!({"ready-after": "10s"})), SSA))
+            .unwrap();
+        for _ in 0..40 {
+            hand.forward(1000);
+            if away {
+                drop(cluster);
+                cluster = open(dir.path(), &hand).unwrap();
+            } else {
+                cluster.objects();
+            }
+        }
+        cluster.objects()
+    });
+    assert_eq!(results[0], results[1]);
+    assert!(results[0].iter().any(|object| object.integer("/status/readyReplicas") == Some(3)));
+}
+
+#[test]
+fn a_snapshot_replaces_a_long_journal_and_changes_nothing() {
+    let (dir, hand) = (TempDir::new().unwrap(), Hand::default());
+    let mut cluster = open(dir.path(), &hand).unwrap();
+    let mut snapshots = 0;
+    for step in 0..400 {
+        live(&cluster, &hand, step);
+        let filler =
+            config_map(&format!("big{}", step % 3), json!({"a": format!("{step}{}", "x".repeat(3000))}));
+        apply(&cluster, request(&filler, SSA)).unwrap();
+        let journals = fs::read_dir(dir.path())
+            .unwrap()
+            .filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().starts_with("journal-"));
+        assert_eq!(journals.count(), 1);
+        if step % 40 == 39 {
+            snapshots += usize::from(dir.path().join("snapshot").exists());
+            let before = state(&cluster);
+            drop(cluster);
+            cluster = open(dir.path(), &hand).unwrap();
+            assert_eq!(state(&cluster), before, "after step {step}");
+            assert_eq!(read_audit(dir.path()).unwrap(), cluster.audit());
+        }
+    }
+    assert!(snapshots > 5);
+}
+
+/// Cuts the journal at every byte. Whatever was acknowledged before the cut must be there.
+#[test]
+fn a_journal_cut_anywhere_loses_nothing_acknowledged() {
+    let (dir, hand) = (TempDir::new().unwrap(), Hand::default());
+    let journal = dir.path().join("journal-0");
+    let cluster = open(dir.path(), &hand).unwrap();
+    let begun = usize::try_from(fs::metadata(&journal).unwrap().len()).unwrap();
+    // After each acknowledged write: the length of the journal, and the world.
+    let mut acknowledged = vec![(begun, cluster.objects(), 0)];
+    for step in 0..6 {
+        live(&cluster, &hand, step);
+        let length = usize::try_from(fs::metadata(&journal).unwrap().len()).unwrap();
+        acknowledged.push((length, Vec::new(), cluster.audit().len()));
+    }
+    let whole = fs::read(&journal).unwrap();
+    for cut in 0..=whole.len() {
+        let copy = TempDir::new().unwrap();
+        fs::write(copy.path().join("journal-0"), &whole[..cut]).unwrap();
+        let audit = read_audit(copy.path()).unwrap();
+        let reopened = open(copy.path(), &hand).unwrap_or_else(|error| panic!("cut at {cut}: {error}"));
+        let kept = acknowledged
+            .iter()
+            .rev()
+            .find(|(length, _, _)| *length <= cut)
+            .map_or(0, |(_, _, writes)| *writes);
+        assert_eq!((reopened.audit().len(), audit.len()), (kept, kept), "cut at {cut}");
+        // It goes on working, and the torn tail is not in the way at the next opening.
+        if cut % 50 == 0 {
+            apply(&reopened, request(&config_map("after", json!({})), SSA)).unwrap();
+            let before = state(&reopened);
+            drop(reopened);
+            assert_eq!(state(&open(copy.path(), &hand).unwrap()), before, "cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn a_process_killed_while_it_makes_a_snapshot_loses_nothing() {
+    let (dir, hand) = (TempDir::new().unwrap(), Hand::default());
+    let cluster = open(dir.path(), &hand).unwrap();
+    (0..10).for_each(|step| live(&cluster, &hand, step));
+    let before = state(&cluster);
+    drop(cluster);
+    // The next journal is there already, and half of the snapshot.
+    fs::write(dir.path().join("journal-1"), b"").unwrap();
+    fs::write(dir.path().join("snapshot.new"), b"0000").unwrap();
+    assert_eq!(state(&open(dir.path(), &hand).unwrap()), before);
+    assert!(!dir.path().join("journal-1").exists());
+}
+
+#[test]
+fn damage_is_named_and_nothing_is_guessed() {
+    let (dir, hand) = (TempDir::new().unwrap(), Hand::default());
+    let cluster = open(dir.path(), &hand).unwrap();
+    (0..6).for_each(|step| live(&cluster, &hand, step));
+    drop(cluster);
+    let journal = dir.path().join("journal-0");
+    let whole = fs::read(&journal).unwrap();
+    for at in (0..whole.len()).step_by(37).filter(|at| whole[*at] != b'\n') {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x10;
+        fs::write(&journal, &damaged).unwrap();
+        let error = open(dir.path(), &hand).map(drop).unwrap_err();
+        assert!(matches!(error, SimError::Damaged { .. }), "byte {at}: {error}");
+        assert!(error.to_string().contains("is damaged in line"), "{error}");
+        assert_eq!(fs::read(&journal).unwrap(), damaged, "a damaged file is left as it is");
+    }
+    fs::write(dir.path().join("snapshot"), b"garbage\n").unwrap();
+    assert!(open(dir.path(), &hand).is_err() && read_audit(dir.path()).is_err());
+}
+
+#[test]
+fn a_cluster_that_cannot_keep_its_state_answers_nothing() {
+    let (dir, hand) = (TempDir::new().unwrap(), Hand::default());
+    let cluster = open(dir.path(), &hand).unwrap();
+    // The folder goes away: the next snapshot cannot be written.
+    fs::remove_dir_all(dir.path()).unwrap();
+    let big = |number: usize| config_map("big", json!({"a": format!("{number}{}", "x".repeat(100_000))}));
+    let error = (0..10).find_map(|number| apply(&cluster, request(&big(number), SSA)).err()).unwrap();
+    assert_eq!(error.kind, ErrorKind::Server);
+    assert!(error.message.contains("cannot keep its state"), "{error}");
+    assert!(cluster.get(&gvk("ConfigMap"), "default", "big").now_or_never().unwrap().is_err());
+}
+
+#[test]
+fn another_configuration_counts_from_now_on() {
+    let (dir, hand) = (TempDir::new().unwrap(), Hand::default());
+    drop(open(dir.path(), &hand).unwrap());
+    let slow = SimConfig { ready_after: super::ms(60_000), seed: 99, ..SimConfig::default() };
+    let cluster = SimCluster::open(dir.path(), slow, hand.clock()).unwrap();
+    apply(&cluster, request(&workload("Pod", "p", "p:1", json!({})), SSA)).unwrap();
+    hand.forward(59_000);
+    let before = state(&cluster);
+    drop(cluster);
+    let slow = SimConfig { ready_after: super::ms(60_000), ..SimConfig::default() };
+    assert_eq!(state(&SimCluster::open(dir.path(), slow, hand.clock()).unwrap()), before);
+}
+
+#[test]
+fn a_folder_without_a_cluster_has_an_empty_audit() {
+    let dir = TempDir::new().unwrap();
+    assert_eq!(read_audit(dir.path()).unwrap(), []);
+    assert_eq!(read_audit(&dir.path().join("absent")).unwrap(), []);
+}

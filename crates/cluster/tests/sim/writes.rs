@@ -1,0 +1,200 @@
+//! What a write makes of an object, and what the audit says of it.
+
+use serde_json::json;
+use tidegate_cluster::WriteMode;
+use tidegate_cluster::sim::Verb;
+use tidegate_model::Object;
+
+use super::{REPLACE, SSA, World, config_map, manifest, ms, object, request, with, workload};
+
+const CSA: WriteMode = WriteMode::ClientSideApply;
+const RECREATE: WriteMode = WriteMode::Replace { recreate: true };
+
+#[test]
+fn creation_gives_an_identity_and_says_so() {
+    for (mode, words, verb) in [
+        (SSA, "configmap/web serverside-applied", Verb::Apply),
+        (CSA, "configmap/web created", Verb::Create),
+        (REPLACE, "configmap/web created", Verb::Create),
+        (RECREATE, "configmap/web created", Verb::Create),
+    ] {
+        let mut world = World::new();
+        let applied = world.write(&config_map("web", json!({"a": "1"})), mode).unwrap();
+        assert_eq!((applied.created, applied.message.as_str()), (true, words));
+        assert_eq!(applied.object.text("/metadata/creationTimestamp"), "2026-11-21T09:30:00Z");
+        assert!(applied.object.uid().len() == 36 && !applied.object.resource_version().is_empty());
+        assert_eq!(applied.object.generation(), 0, "config maps have no generations");
+        let audit = world.last_audit();
+        assert_eq!((audit.verb, audit.code, audit.dry_run), (verb, 201, false));
+        assert_eq!(world.get("ConfigMap", "web").unwrap(), applied.object);
+    }
+}
+
+#[test]
+fn a_write_that_changes_nothing_changes_nothing() {
+    for (mode, words) in [
+        (SSA, "deployment.apps/api serverside-applied"),
+        (CSA, "deployment.apps/api unchanged"),
+        (REPLACE, "deployment.apps/api replaced"),
+    ] {
+        let mut world = World::new();
+        let manifest = workload("Deployment", "api", "api:1", json!({}));
+        world.write(&manifest, mode).unwrap();
+        world.settle();
+        let (before, revision) = (world.get("Deployment", "api").unwrap(), world.state.revision());
+        world.wait(ms(60_000));
+        let again = world.write(&manifest, mode).unwrap();
+        assert_eq!((again.created, again.message.as_str(), &again.object), (false, words, &before));
+        assert_eq!(world.state.revision(), revision);
+        assert_eq!(world.last_audit().code, 200);
+    }
+}
+
+#[test]
+fn a_changed_spec_is_a_new_generation_and_changed_metadata_is_not() {
+    for mode in [SSA, CSA, REPLACE] {
+        let mut world = World::new();
+        let first = workload("Deployment", "api", "api:1", json!({}));
+        let uid = world.write(&first, mode).unwrap().object.uid().to_owned();
+        world.settle();
+        let labelled = with(&first, "/metadata/labels", json!({"team": "a"}));
+        let applied = world.write(&labelled, mode).unwrap().object;
+        assert_eq!((applied.generation(), applied.uid()), (1, uid.as_str()));
+        let scaled = world.write(&with(&labelled, "/spec/replicas", json!(2)), mode).unwrap();
+        assert_eq!(scaled.object.generation(), 2);
+        assert!(
+            scaled.object.integer("/status/observedGeneration") == Some(1),
+            "the controller has not looked yet"
+        );
+        world.settle();
+        let seen = world.get("Deployment", "api").unwrap();
+        assert_eq!(
+            (seen.integer("/status/observedGeneration"), seen.integer("/status/readyReplicas")),
+            (Some(2), Some(2))
+        );
+        // What a workload will do is part of what it is, here.
+        let told =
+            with(&scaled.object, "/metadata/annotations", json!({"sim.tidegate.dev/outcome": "crashloop"}));
+        let manifest = with(
+            &with(&labelled, "/spec/replicas", json!(2)),
+            "/metadata/annotations",
+            told.as_value()["metadata"]["annotations"].clone(),
+        );
+        assert_eq!(world.write(&manifest, mode).unwrap().object.generation(), 3);
+    }
+}
+
+#[test]
+fn fields_no_longer_written_go_and_those_of_others_stay() {
+    for mode in [SSA, CSA] {
+        let mut world = World::new();
+        world.write(&config_map("web", json!({"a": "1", "b": "2"})), mode).unwrap();
+        let other = object(json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "web", "namespace": "default", "labels": {"seen": "yes"}}, "data": {"c": "3"},
+        }));
+        world.state.apply_as(world.now, "somebody", request(&other, SSA)).unwrap();
+        let after = world.write(&config_map("web", json!({"b": "2"})), mode).unwrap().object;
+        assert_eq!(after.pointer("/data"), Some(&json!({"b": "2", "c": "3"})));
+        assert_eq!(after.label("seen"), Some("yes"));
+    }
+    let mut world = World::new();
+    world.write(&config_map("web", json!({"a": "1"})), SSA).unwrap();
+    let replaced = world.write(&config_map("web", json!({"b": "2"})), REPLACE).unwrap().object;
+    assert_eq!(replaced.pointer("/data"), Some(&json!({"b": "2"})));
+}
+
+#[test]
+fn client_side_apply_remembers_what_it_applied() {
+    let mut world = World::new();
+    world.write(&config_map("web", json!({"a": "1"})), CSA).unwrap();
+    let changed = world.write(&config_map("web", json!({"a": "2"})), CSA).unwrap();
+    assert_eq!(changed.message, "configmap/web configured");
+    let kept = changed.object.annotation("kubectl.kubernetes.io/last-applied-configuration").unwrap();
+    let kept: serde_json::Value = serde_json::from_str(kept).unwrap();
+    assert_eq!(kept["data"], json!({"a": "2"}));
+    assert_eq!(world.last_audit().verb, Verb::Patch);
+}
+
+#[test]
+fn recreation_is_a_deletion_and_a_creation() {
+    let mut world = World::new();
+    let job = workload("Job", "m", "m:1", json!({}));
+    let before = world.write(&job, RECREATE).unwrap().object;
+    world.settle();
+    let changed = workload("Job", "m", "m:2", json!({}));
+    let after = world.write(&changed, RECREATE).unwrap();
+    assert!(after.created && after.object.uid() != before.uid());
+    let audit: Vec<_> = world.state.audit().iter().map(|entry| (entry.verb, entry.code)).collect();
+    assert_eq!(audit, [(Verb::Create, 201), (Verb::Delete, 200), (Verb::Create, 201)]);
+    world.settle();
+    assert_eq!(world.pods().len(), 1, "the old pod went with its owner");
+
+    let held = with(&job, "/metadata/name", json!("held"));
+    let held = with(&held, "/metadata/finalizers", json!(["example.com/hold"]));
+    world.apply(&held);
+    let error = world.write(&held, RECREATE).unwrap_err();
+    assert_eq!(error.message, "jobs.batch \"held\" already exists");
+}
+
+#[test]
+fn a_dry_run_judges_and_writes_nothing() {
+    let mut world = World::new();
+    world.apply(&workload("Deployment", "api", "api:1", json!({})));
+    world.settle();
+    let before: Vec<Object> = world.state.objects().cloned().collect();
+    let revision = world.state.revision();
+    for (name, code, created) in [("api", 200, false), ("new", 201, true)] {
+        for mode in [SSA, CSA, REPLACE, RECREATE] {
+            let mut dry = request(&workload("Deployment", name, "api:2", json!({})), mode);
+            dry.dry_run = true;
+            let applied = world.state.apply(world.now, dry).unwrap();
+            assert!(applied.message.ends_with(" (server dry run)"), "{}", applied.message);
+            assert_eq!(applied.object.text("/spec/template/spec/containers/0/image"), "api:2");
+            let audit = world.last_audit();
+            let expected = if mode == RECREATE { (201, true) } else { (code, created) };
+            assert_eq!((audit.code, applied.created, audit.dry_run), (expected.0, expected.1, true));
+        }
+    }
+    let mut bad = request(&manifest("Deployment", "bad", json!({"spec": {}})), SSA);
+    bad.dry_run = true;
+    assert!(world.state.apply(world.now, bad).is_err());
+    assert_eq!(world.last_audit().code, 422);
+    assert_eq!((before, revision), (world.state.objects().cloned().collect(), world.state.revision()));
+}
+
+#[test]
+fn names_are_generated_where_creation_allows_it() {
+    let nameless = |mode| {
+        let mut world = World::new();
+        let mut object = workload("Job", "x", "m:1", json!({}));
+        object.metadata_mut().remove("name");
+        object.metadata_mut().insert("generateName".to_owned(), "smoke-".into());
+        (world.write(&object, mode), world.last_audit().name)
+    };
+    let (applied, audited) = nameless(REPLACE);
+    let name = applied.unwrap().object.name().to_owned();
+    assert!(name.starts_with("smoke-") && name.len() == 11 && audited == name, "{name}");
+    assert!(nameless(SSA).0.unwrap_err().message.contains("name is required"));
+}
+
+#[test]
+fn secrets_keep_their_texts_encoded() {
+    let mut world = World::new();
+    let secret = world.apply(&manifest("Secret", "s", json!({"stringData": {"password": "tide"}})));
+    assert_eq!(secret.pointer("/data"), Some(&json!({"password": "dGlkZQ=="})));
+    assert!(secret.pointer("/stringData").is_none() && secret.text("/type") == "Opaque");
+}
+
+#[test]
+fn the_audit_is_written_as_documented() {
+    let mut world = World::new();
+    let mut write = request(&config_map("web", json!({})), SSA);
+    let operation: tidegate_model::OperationId = "0193b6a0-0000-7000-8000-000000000001".parse().unwrap();
+    write.operation = Some(operation);
+    world.state.apply(world.now, write).unwrap();
+    let expected = r#"{"sequence":1,"verb":"apply","dryRun":false,"group":"","kind":"ConfigMap","namespace":"default","name":"web","operationId":"0193b6a0-0000-7000-8000-000000000001","code":201}"#;
+    assert_eq!(serde_json::to_string(&world.last_audit()).unwrap(), expected);
+    world.apply(&config_map("other", json!({})));
+    assert!(serde_json::to_string(&world.last_audit()).unwrap().contains(r#""operationId":null"#));
+}
