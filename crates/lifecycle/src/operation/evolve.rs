@@ -259,17 +259,11 @@ fn retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option<()> {
     operation.wave_expired = None;
     operation.since = at;
     for task in &mut operation.tasks {
-        if restart {
+        if restart || task.is_unsuccessful() {
             *task = TaskState { leftover: leftover(task), ..TaskState::default() };
-        } else if task.is_unsuccessful() {
-            *task = TaskState {
-                order: task.order,
-                message: std::mem::take(&mut task.message),
-                leftover: leftover(task),
-                ..TaskState::default()
-            };
         }
     }
+    renumber(operation);
     match failure.wave {
         Some(index) if !restart => {
             arrows::open_wave(operation, index, at);
@@ -278,10 +272,20 @@ fn retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option<()> {
         _ => operation.stage = Stage::Planned,
     }
     if restart {
-        operation.results = 0;
         operation.waves.fill(WaveTimes::default());
     }
     Some(())
+}
+
+/// Closes the gaps among the results that stay.
+fn renumber(operation: &mut Operation) {
+    let mut kept: Vec<&mut TaskState> = operation.tasks.iter_mut().filter(|task| task.order > 0).collect();
+    kept.sort_unstable_by_key(|task| task.order);
+    operation.results = 0;
+    for task in kept {
+        operation.results = operation.results.saturating_add(1);
+        task.order = operation.results;
+    }
 }
 
 /// The object an attempt leaves behind, so that the hook's policy still finds it if no later attempt gets that far.

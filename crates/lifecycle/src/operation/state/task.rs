@@ -64,7 +64,7 @@ pub struct TaskState {
     pub phase: Option<OperationPhase>,
     /// The cluster's words, or the health message.
     pub message: String,
-    /// Order of first recording, from 1; 0 while nothing was recorded.
+    /// Order of first recording, from 1, without gaps; 0 while nothing was recorded. A retry forgets what it redoes.
     pub order: u32,
     /// What the cluster made of the manifest.
     pub applied: Option<AppliedRef>,

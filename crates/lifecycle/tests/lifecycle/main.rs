@@ -1,0 +1,14 @@
+//! The operation machine from outside: tables, worked traces, and random plans in random worlds.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests stop at the first surprise"
+)]
+
+mod build;
+mod random;
+mod traces;
+mod world;

@@ -1,0 +1,296 @@
+//! Random plans in random worlds: what must hold for any of them.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use tidegate_lifecycle::operation::{Fact, Input, Outcome, Verdict};
+use tidegate_model::{
+    Action, Backoff, DeletePolicy, HealthStatus, OperationPhase, Phase, Plan, RetryPolicy, SyncOptions,
+    SyncRequest, Task, TaskId, WaitFor,
+};
+
+use crate::build::*;
+use crate::world::{Change, Dice, Fate, Proof, Reply, Weather, World, label, seen};
+
+/// A task, its fate, and how they come about: a number each, so that a failing case shrinks.
+#[derive(Clone, Debug)]
+struct Draft {
+    phase: Phase,
+    wave: i64,
+    kind: usize,
+    role: u8,
+    policies: u8,
+    options: u8,
+    fate: u64,
+}
+
+fn draft() -> impl Strategy<Value = Draft> {
+    let phase = prop_oneof![
+        2 => Just(Phase::PreSync),
+        6 => Just(Phase::Sync),
+        2 => Just(Phase::PostSync),
+        2 => Just(Phase::SyncFail),
+    ];
+    (phase, 0_i64..3, 0_usize..5, 0_u8..10, 0_u8..8, any::<u8>(), any::<u64>()).prop_map(
+        |(phase, wave, kind, role, policies, options, fate)| Draft {
+            phase,
+            wave,
+            kind,
+            role,
+            policies,
+            options,
+            fate,
+        },
+    )
+}
+
+const KINDS: [&str; 5] = ["CustomResourceDefinition", "ConfigMap", "Deployment", "Job", "Widget"];
+
+fn task(number: usize, draft: &Draft) -> Task {
+    let object = format!("{}/t{number}", KINDS[draft.kind]);
+    let only_hooks = draft.phase != Phase::Sync;
+    let mut task = match draft.role {
+        0..=3 if !only_hooks => resource(draft.wave, &object),
+        4 if !only_hooks => resource(draft.wave, &object).acting(Action::Apply).living(),
+        5 | 6 if !only_hooks => prune(draft.wave, &object),
+        7 if !only_hooks => resource(draft.wave, &object).acting(Action::Unchanged).living(),
+        8 if !only_hooks => prune(draft.wave, &object).acting(Action::PruneSkipped),
+        _ => hook(draft.phase, draft.wave, &object),
+    };
+    if draft.options & 1 == 1 && task.action.writes() {
+        task = task.checked_late();
+    }
+    if draft.options & 6 == 6 && task.action == Action::Prune {
+        task = task.confirm();
+    }
+    let Some(hook) = &mut task.hook else { return task };
+    if draft.options & 8 == 8 {
+        hook.timeout = Some(seconds(4));
+    }
+    if draft.options & 48 == 48 {
+        hook.runner = Some("runner".into());
+    }
+    use DeletePolicy as P;
+    hook.delete_policies = [P::BeforeHookCreation, P::HookSucceeded, P::HookFailed]
+        .into_iter()
+        .zip([1, 2, 4])
+        .filter(|(_, bit)| draft.policies & bit > 0)
+        .map(|(policy, _)| policy)
+        .collect();
+    if hook.delete_policies.is_empty() {
+        hook.delete_policies.push(P::BeforeHookCreation);
+    }
+    if draft.options & 64 == 64 { task.living() } else { task }
+}
+
+/// What happens to an object. Nothing lasts for ever, so every operation can end.
+fn change(fate: &mut Fate, number: u64) {
+    let mut dice = Dice(number);
+    let replies = |dice: &mut Dice| {
+        let mut replies = Vec::new();
+        while dice.percent(15) {
+            replies.push(match dice.below(5) {
+                0 => Reply::Later(2500),
+                1 => Reply::No("no".into()),
+                _ => Reply::Busy,
+            });
+        }
+        replies.into_iter().collect()
+    };
+    fate.check = replies(&mut dice);
+    fate.write = replies(&mut dice);
+    fate.end = replies(&mut dice);
+    fate.proof = [Proof::Generation, Proof::Identity, Proof::Nothing][dice.below(3) as usize % 3];
+    fate.lingers = [0, 0, 1500, 20_000][dice.below(4) as usize % 4];
+    fate.runs = dice.percent(80);
+    if dice.percent(5) {
+        fate.vanishes = Some(700);
+    }
+    if fate.health.is_empty() {
+        return;
+    }
+    let middle =
+        [HealthStatus::Progressing, HealthStatus::Suspended, HealthStatus::Missing, HealthStatus::Unknown];
+    let end = if dice.percent(15) { HealthStatus::Degraded } else { HealthStatus::Healthy };
+    fate.health = vec![
+        (0, seen(middle[dice.below(4) as usize % 4], "begins")),
+        (1 + dice.below(6000) as i64, seen(end, "ends")),
+    ];
+}
+
+#[derive(Clone, Debug)]
+struct Scene {
+    drafts: Vec<Draft>,
+    request: SyncRequest,
+    gates: u64,
+    timeouts: u64,
+    weather: Weather,
+}
+
+fn wishes() -> impl Strategy<Value = SyncRequest> {
+    let retry = (0_i64..3, any::<bool>());
+    let flags = (0_u8..8, any::<bool>(), any::<bool>());
+    (retry, flags, proptest::option::weighted(0.2, 0_u64..4), proptest::option::weighted(0.2, 5_u64..60))
+        .prop_map(|((limit, restart), (dry_run, skip_dry_run, healthy), delay, deadline)| SyncRequest {
+            options: SyncOptions { dry_run: dry_run == 0, skip_dry_run, ..SyncOptions::default() },
+            retry: RetryPolicy { limit, restart, backoff: Backoff::default() },
+            wait: if healthy { WaitFor::Healthy } else { WaitFor::Synced },
+            wave_delay: delay.map(seconds),
+            deadline: deadline.map(seconds),
+            ..request()
+        })
+}
+
+fn weather() -> impl Strategy<Value = Weather> {
+    (any::<u64>(), 0_u64..300, 0_u64..30, 0_u64..30, 0_u64..6, 0_u64..4, any::<bool>()).prop_map(
+        |(seed, slow, twice, blurred, crashes, meddling, may_terminate)| Weather {
+            dice: Dice(seed),
+            slow,
+            twice,
+            blurred,
+            crashes,
+            meddling,
+            may_terminate,
+        },
+    )
+}
+
+fn scene() -> impl Strategy<Value = Scene> {
+    let drafts = proptest::collection::vec(draft(), 1..14);
+    (drafts, wishes(), any::<u64>(), any::<u64>(), weather()).prop_map(
+        |(drafts, request, gates, timeouts, weather)| Scene { drafts, request, gates, timeouts, weather },
+    )
+}
+
+fn plan_of(scene: &Scene) -> Plan {
+    let mut tasks: Vec<(usize, Task)> =
+        scene.drafts.iter().enumerate().map(|(number, draft)| (number, task(number, draft))).collect();
+    tasks.sort_by_key(|(number, task)| {
+        (task.phase, task.wave, KINDS.iter().position(|kind| *kind == task.gvk.kind), *number)
+    });
+    let mut plan = plan(tasks.into_iter().map(|(_, task)| task));
+    let mut dice = Dice(scene.gates);
+    for wave in &mut plan.waves {
+        if dice.percent(20) {
+            wave.gates.push("gate".into());
+        }
+    }
+    let mut dice = Dice(scene.timeouts);
+    for wave in &mut plan.waves {
+        if dice.percent(20) {
+            wave.timeout = Some(seconds(1 + dice.below(8)));
+        }
+    }
+    plan
+}
+
+fn world(scene: &Scene) -> World {
+    let plan = plan_of(scene);
+    let mut world = World::new(plan, scene.request.clone());
+    for (number, draft) in scene.drafts.iter().enumerate() {
+        let object = format!("{}/t{number}", KINDS[draft.kind]);
+        world.fate(&object, |fate| change(fate, draft.fate));
+    }
+    let mut dice = Dice(scene.gates);
+    while dice.percent(50) {
+        let closed = Verdict::Closed {
+            reason: "not yet".into(),
+            ask_again_after: seconds(dice.below(3)),
+        };
+        world.gates.entry("gate".into()).or_default().push_back(closed);
+    }
+    // Somebody always comes to confirm and to let go, again and again because a wish can be lost with the engine.
+    for round in 1..60 {
+        world.at(round * 20_000, Input::ConfirmPrune { by: "ann".into() });
+        world.at(round * 20_000, Input::Unpause { by: "ann".into() });
+    }
+    world.weather = scene.weather.clone();
+    world
+}
+
+/// What must hold of an operation that is over.
+fn check_end(world: &World, stubborn: &[TaskId]) {
+    let operation = world.operation();
+    let Outcome { phase, message, .. } = operation.outcome.clone().unwrap();
+    assert!(phase.is_completed());
+    let only_tries = operation.header.request.options.dry_run;
+    if only_tries {
+        assert!(world.cluster.audit.is_empty(), "a dry run writes nothing: {:?}", world.cluster.audit);
+    }
+    for (id, task, state) in operation.all_tasks() {
+        let name = label(task);
+        if phase == OperationPhase::Succeeded {
+            let kept = state.message.starts_with("failed to delete resource");
+            assert!(!state.is_unsuccessful() || kept, "{name} ended badly in a success");
+            let due = task.action != Action::Unchanged && task.phase != Phase::SyncFail;
+            assert!(!due || state.order > 0, "{name} has no result");
+            let ran = task.phase == Phase::SyncFail && state.order > 0;
+            assert!(!ran || only_tries || kept, "{name} ran without a failure");
+        }
+        let object = world.cluster.objects.get(&id).filter(|object| object.mark.is_some());
+        if let (true, Some(object)) = (task.is_hook(), object) {
+            let freed = !object.finalizer || stubborn.contains(&id);
+            assert!(freed, "{name} keeps its finalizer after: {message}");
+        }
+    }
+}
+
+/// What must hold of everything that was written and recorded.
+fn check_history(world: &World) {
+    let mut created: BTreeMap<(TaskId, u32), u32> = BTreeMap::new();
+    let mut deleted: BTreeMap<&String, u32> = BTreeMap::new();
+    for write in &world.cluster.audit {
+        match &write.what {
+            Change::Created if world.plan.task(write.task).unwrap().is_hook() => {
+                *created.entry((write.task, write.attempt)).or_default() += 1;
+            }
+            Change::Deleted(uid) => *deleted.entry(uid).or_default() += 1,
+            Change::Created | Change::Updated => {}
+        }
+    }
+    let vanished = |id: &TaskId| world.cluster.fates[id].vanishes.is_some();
+    assert!(created.iter().all(|((id, _), n)| *n == 1 || vanished(id)), "a hook ran twice: {created:?}");
+    assert!(deleted.values().all(|n| *n == 1), "an object was deleted twice: {deleted:?}");
+    let mut applied = BTreeMap::new();
+    let mut attempt = 1;
+    let mut failed = false;
+    for fact in &world.durable {
+        match fact {
+            Fact::RetryStarted { attempt: next, .. } => (attempt, failed) = (*next, false),
+            Fact::AttemptFailed { .. } => failed = true,
+            Fact::Applied { task, .. } | Fact::RunnerStarted { task, .. } => {
+                *applied.entry((*task, attempt)).or_insert(0) += 1;
+                let phase = world.plan.task(*task).unwrap().phase;
+                assert_eq!(phase == Phase::SyncFail, failed, "{task} in the wrong half of the attempt");
+            }
+            _ => {}
+        }
+    }
+    assert!(applied.values().all(|n| *n == 1), "applied twice in one attempt: {applied:?}");
+}
+
+fn check(scene: &Scene) {
+    let mut world = world(scene);
+    let refuses = |fate: &Fate| fate.end.iter().any(|reply| matches!(reply, Reply::No(_)));
+    let stubborn: Vec<TaskId> =
+        world.cluster.fates.iter().filter(|(_, fate)| refuses(fate)).map(|(id, _)| *id).collect();
+    world.run();
+    assert!(
+        world.driver.state().is_finished(),
+        "stuck in {}: {}",
+        world.driver.state().name(),
+        world.driver.state().message()
+    );
+    world.check_replay();
+    check_end(&world, &stubborn);
+    check_history(&world);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_operation_ends_and_keeps_its_promises(scene in scene()) {
+        check(&scene);
+    }
+}

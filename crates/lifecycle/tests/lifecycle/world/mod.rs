@@ -1,0 +1,347 @@
+//! A world around one driver: a cluster, gates and people on virtual time. Calm, it answers at once and writes down what
+//! happens; otherwise answers are late, repeated or lost, sights are old, and the engine dies now and then.
+
+mod cluster;
+mod fate;
+mod rough;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use tidegate_lifecycle::Driver;
+use tidegate_lifecycle::operation::{Command, Fact, Input, Operation, TaskCommand, Verdict};
+use tidegate_model::{Observation, Plan, SyncRequest, Task, TaskId};
+
+pub use cluster::{Change, Cluster};
+pub use fate::{Dice, Fate, Proof, Reply, Weather, seen};
+
+use crate::build::{DIGEST, at, id};
+
+/// What will happen.
+#[derive(Clone, Debug)]
+pub enum Event {
+    Input(Input),
+    /// A command reaches the cluster.
+    Reached(Command),
+    /// Its answer reaches the machine.
+    Answered(Command, Input),
+    /// Somebody looks at an awaited object.
+    Look(TaskId),
+    Persisted,
+    Alarm,
+}
+
+/// After so many events an operation that has not ended never will.
+const EVENTS_MAX: u32 = 30_000;
+
+pub struct World {
+    pub plan: Plan,
+    pub request: SyncRequest,
+    pub driver: Driver,
+    pub now: i64,
+    pub cluster: Cluster,
+    /// What each gate will answer; open when there is nothing left.
+    pub gates: BTreeMap<String, VecDeque<Verdict>>,
+    /// What the log holds.
+    pub durable: Vec<Fact>,
+    /// What happened, one line each.
+    pub transcript: Vec<String>,
+    pub weather: Weather,
+    plan_replies: VecDeque<Reply>,
+    queue: BTreeMap<(i64, u32), Event>,
+    scheduled: u32,
+    on_the_way: BTreeSet<String>,
+    watched: BTreeSet<TaskId>,
+    alarm: Option<i64>,
+    message: String,
+}
+
+impl World {
+    pub fn new(plan: Plan, request: SyncRequest) -> Self {
+        let mut cluster = Cluster::default();
+        cluster.begin(plan.enumerate().map(|(id, task)| (id, task.clone())));
+        let mut world = Self {
+            plan,
+            request: request.clone(),
+            driver: Driver::default(),
+            now: 0,
+            cluster,
+            gates: BTreeMap::new(),
+            durable: Vec::new(),
+            transcript: Vec::new(),
+            weather: Weather::calm(),
+            plan_replies: VecDeque::new(),
+            queue: BTreeMap::new(),
+            scheduled: 0,
+            on_the_way: BTreeSet::new(),
+            watched: BTreeSet::new(),
+            alarm: None,
+            message: String::new(),
+        };
+        world.at(0, Input::Request { operation: id(), request: Box::new(request), targets: DIGEST });
+        world
+    }
+
+    /// Something reaches the machine at a time.
+    pub fn at(&mut self, millis: i64, input: Input) {
+        self.schedule(millis, Event::Input(input));
+    }
+
+    fn schedule(&mut self, millis: i64, event: Event) {
+        self.scheduled += 1;
+        self.queue.insert((millis.max(self.now), self.scheduled), event);
+    }
+
+    /// Changes what will happen to an object.
+    pub fn fate(&mut self, object: &str, change: impl FnOnce(&mut Fate)) {
+        let id = self.find(object);
+        change(self.cluster.fates.get_mut(&id).unwrap());
+    }
+
+    pub fn planning(&mut self, replies: impl IntoIterator<Item = Reply>) {
+        self.plan_replies.extend(replies);
+    }
+
+    pub fn find(&self, object: &str) -> TaskId {
+        self.plan.enumerate().find(|(_, task)| label(task) == object).map(|(id, _)| id).unwrap()
+    }
+
+    pub fn operation(&self) -> &Operation {
+        self.driver.state().operation().unwrap()
+    }
+
+    fn say(&mut self, line: String) {
+        self.transcript.push(line);
+    }
+
+    /// Runs until the operation is over, or until nothing would ever happen.
+    pub fn run(&mut self) -> &mut Self {
+        self.run_until(i64::MAX)
+    }
+
+    /// Runs everything that happens up to a time.
+    pub fn run_until(&mut self, millis: i64) -> &mut Self {
+        for _ in 0..EVENTS_MAX {
+            self.settle();
+            let next = self.queue.first_key_value().map(|((at, _), _)| *at);
+            if self.driver.state().is_finished() && self.durable_is_complete() {
+                self.note_message();
+                return self;
+            }
+            if next.is_none_or(|next| next > self.now) {
+                self.note_message();
+            }
+            let Some(next) = next.filter(|next| *next <= millis) else { return self };
+            let Some((_, event)) = self.queue.pop_first() else { return self };
+            self.now = next;
+            self.happen(event);
+            self.misfortune();
+        }
+        panic!("the operation goes round in circles: {:#?}", self.driver.state().name());
+    }
+
+    fn durable_is_complete(&self) -> bool {
+        u64::try_from(self.durable.len()).unwrap() == self.driver.sequence()
+    }
+
+    fn note_message(&mut self) {
+        let message = self.driver.state().message();
+        if message != self.message {
+            self.say(format!("# {message}"));
+            self.message = message;
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Input(input) => self.offer(&input),
+            Event::Reached(command) => self.reach(command),
+            Event::Answered(command, input) => {
+                self.on_the_way.remove(&subject(&command));
+                self.offer(&input);
+            }
+            Event::Look(task) => self.look(task),
+            Event::Persisted => self.driver.persisted(),
+            Event::Alarm => {
+                self.alarm = None;
+                self.offer(&Input::Tick);
+            }
+        }
+    }
+
+    /// People's wishes may be refused; nothing else may go wrong.
+    fn offer(&mut self, input: &Input) {
+        match self.driver.offer(input, at(self.now)) {
+            Ok(()) => {}
+            Err(tidegate_lifecycle::DriverError::Rejected(rejection)) => self.say(format!("! {rejection}")),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Takes all arrows, writes the log, and sends commands out.
+    fn settle(&mut self) {
+        let stage = self.driver.state().name();
+        self.driver.advance(at(self.now)).expect("the machine's own facts fit");
+        if self.driver.state().name() != stage {
+            self.say(format!("@ {} {}", self.now, self.driver.state().name()));
+        }
+        while let Some(batch) = self.driver.take_batch(at(self.now), false) {
+            self.check_batch(&batch);
+            self.durable.extend(batch.facts);
+            if self.weather.slow > 0 {
+                let delay = self.delay();
+                self.schedule(self.now + delay, Event::Persisted);
+                break;
+            }
+            self.driver.persisted();
+        }
+        self.check();
+        self.dispatch();
+    }
+
+    fn dispatch(&mut self) {
+        let commands = self.driver.commands(at(self.now));
+        let mut watched = BTreeSet::new();
+        let owes = !commands.is_empty();
+        for command in commands {
+            self.check_command(&command);
+            match command {
+                Command::WakeAt(wake) => self.wake(wake.as_millis()),
+                Command::Observe { task } => drop(watched.insert(task)),
+                command => {
+                    if self.on_the_way.insert(subject(&command)) {
+                        self.note_command(&command);
+                        let delay = self.delay();
+                        self.schedule(self.now + delay, Event::Reached(command));
+                    }
+                }
+            }
+        }
+        if owes {
+            for task in watched.difference(&self.watched.clone()) {
+                self.schedule(self.now, Event::Look(*task));
+            }
+            self.watched = watched;
+        }
+    }
+
+    fn wake(&mut self, millis: i64) {
+        assert!(millis > self.now, "woken up at {millis}, and it is {} already", self.now);
+        if self.alarm.is_none_or(|alarm| millis < alarm) {
+            self.alarm = Some(millis);
+            self.schedule(millis, Event::Alarm);
+        }
+    }
+
+    fn note_command(&mut self, command: &Command) {
+        let line = match command {
+            Command::Plan => "plan".to_owned(),
+            Command::AskGate { gate, .. } => format!("ask {gate}"),
+            Command::Task { task, what, .. } => {
+                format!("{} {}", verb(what), label(self.plan.task(*task).unwrap()))
+            }
+            Command::Observe { .. } | Command::WakeAt(_) => return,
+        };
+        self.say(line);
+    }
+
+    fn reach(&mut self, command: Command) {
+        let input = self.answer(&command);
+        if self.weather.dice.percent(self.weather.twice) {
+            let _ = self.answer(&command);
+        }
+        let delay = self.delay();
+        self.schedule(self.now + delay, Event::Answered(command, input));
+    }
+
+    fn answer(&mut self, command: &Command) -> Input {
+        match command {
+            Command::Plan => match self.plan_replies.pop_front().unwrap_or(Reply::Fine).into_result(()) {
+                Ok(()) => Input::Planned { plan: Box::new(self.plan.clone()), bundle: DIGEST },
+                Err(error) => Input::PlanFailed(error),
+            },
+            Command::AskGate { wave, gate } => {
+                let verdict = self.gates.get_mut(gate).and_then(VecDeque::pop_front);
+                Input::Gate { wave: *wave, gate: gate.clone(), verdict: verdict.unwrap_or(Verdict::Open) }
+            }
+            Command::Task { task, attempt, what } => {
+                let planned = self.plan.task(*task).unwrap();
+                let answer = self.cluster.carry_out(*task, planned, *attempt, what, self.now);
+                Input::Answer { task: *task, attempt: *attempt, answer }
+            }
+            Command::Observe { .. } | Command::WakeAt(_) => Input::Tick,
+        }
+    }
+
+    /// A look at an awaited object, and the next one when it will have changed.
+    fn look(&mut self, task: TaskId) {
+        if !self.watched.contains(&task) {
+            return;
+        }
+        let began = self.now;
+        let mut sight = self.cluster.look(task, self.now);
+        if self.weather.dice.percent(self.weather.blurred) {
+            sight = self.blur(task, sight);
+        }
+        if !self.weather.dice.percent(self.weather.blurred) {
+            let delay = self.delay();
+            let observation = Observation { at: at(began), seen: sight };
+            self.schedule(self.now + delay, Event::Input(Input::Observed { task, observation }));
+        }
+        let next = self.next_change(task).unwrap_or(self.now + 15_000).min(self.now + 15_000);
+        self.schedule(next, Event::Look(task));
+    }
+
+    fn next_change(&self, task: TaskId) -> Option<i64> {
+        let object = self.cluster.objects.get(&task)?;
+        let fate = &self.cluster.fates[&task];
+        let health = fate.health.iter().map(|(after, _)| *after).chain(fate.vanishes).chain([5]);
+        health
+            .map(|after| object.written_at.saturating_add(after))
+            .chain(object.goes_at)
+            .filter(|moment| *moment > self.now)
+            .min()
+    }
+
+    /// The results, one line each.
+    pub fn results(&self) -> Vec<String> {
+        let view = tidegate_lifecycle::operation::view(self.driver.state()).unwrap();
+        let word = |word: Option<String>| word.unwrap_or_else(|| "-".into());
+        view.resources
+            .iter()
+            .map(|result| {
+                let status = word(result.status.map(|status| status.to_string()));
+                let phase = word(result.hook_phase.map(|phase| phase.to_string()));
+                format!(
+                    "{} {}/{} {status} {phase}: {}",
+                    result.order, result.kind, result.name, result.message
+                )
+            })
+            .collect()
+    }
+}
+
+/// What a command is about; one at a time for each.
+fn subject(command: &Command) -> String {
+    match command {
+        Command::Task { task, .. } | Command::Observe { task } => task.to_string(),
+        Command::AskGate { gate, .. } => format!("gate {gate}"),
+        Command::Plan | Command::WakeAt(_) => "plan".into(),
+    }
+}
+
+pub fn verb(command: &TaskCommand) -> &'static str {
+    match command {
+        TaskCommand::Check => "check",
+        TaskCommand::Prune { .. } => "prune",
+        TaskCommand::ClearHook => "clear",
+        TaskCommand::Apply => "apply",
+        TaskCommand::RunHook { .. } => "run",
+        TaskCommand::ReleaseHook { .. } => "release",
+        TaskCommand::DeleteHook { .. } => "delete",
+        TaskCommand::StopHook => "stop",
+    }
+}
+
+pub fn label(task: &Task) -> String {
+    format!("{}/{}", task.gvk.kind, task.name)
+}
