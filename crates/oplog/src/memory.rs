@@ -64,7 +64,15 @@ struct Shared {
     stats: LogStats,
 }
 
-#[derive(Clone)]
+/// An append that will be taken.
+struct Staged {
+    operation: OperationId,
+    facts: Vec<Record>,
+    snapshot: Option<Record>,
+    summary: Summary,
+    blobs: Vec<Digest>,
+}
+
 struct Kept {
     /// Facts up to this one are gone.
     base: u64,
@@ -75,7 +83,6 @@ struct Kept {
     reduced: bool,
 }
 
-#[derive(Clone)]
 struct Record {
     kind: u16,
     content: Vec<u8>,
@@ -89,8 +96,12 @@ struct Blob {
 
 impl Kept {
     fn last(&self) -> u64 {
-        self.base.saturating_add(u64::try_from(self.facts.len()).unwrap_or(u64::MAX))
+        self.base.saturating_add(count(self.facts.len()))
     }
+}
+
+fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
 }
 
 impl Record {
@@ -164,40 +175,56 @@ impl Shared {
         self.operations.get(&operation).ok_or(LogError::UnknownOperation { operation })
     }
 
-    /// The operation as it will be after an append.
-    fn appended<F: LogRecord, S: LogRecord>(
+    /// Checks one append of a group, given the last sequence number after those before it in the group.
+    fn stage<F: LogRecord, S: LogRecord>(
         &self,
-        before: Option<&Kept>,
-        append: &Append<F, S>,
-    ) -> Result<Kept, LogError> {
+        lasts: &mut BTreeMap<OperationId, u64>,
+        append: Append<F, S>,
+    ) -> Result<Staged, LogError> {
         let operation = append.operation;
         if let Some(reason) = self.set_aside.get(&operation) {
             return Err(LogError::Damaged { operation, reason: reason.clone() });
         }
+        let before = self.operations.get(&operation);
         if before.is_some_and(|kept| kept.reduced) {
             return Err(LogError::Compacted { operation });
         }
-        rules::check_append(before.map_or(0, Kept::last), append)?;
+        let last = lasts.entry(operation).or_insert_with(|| before.map_or(0, Kept::last));
+        rules::check_append(*last, &append)?;
         if let Some(&digest) = append.blobs.iter().find(|digest| !self.blobs.contains_key(digest)) {
             return Err(LogError::BlobMissing { digest });
         }
-        let mut kept = before.cloned().unwrap_or_else(|| Kept {
+        *last = last.saturating_add(count(append.facts.len()));
+        Ok(Staged {
+            operation,
+            facts: append.facts.iter().map(|fact| Record::new("fact", fact)).collect::<Result<_, _>>()?,
+            snapshot: append.snapshot.as_ref().map(|state| Record::new("snapshot", state)).transpose()?,
+            summary: append.summary,
+            blobs: append.blobs,
+        })
+    }
+
+    fn commit(&mut self, staged: Staged) {
+        self.stats.facts += count(staged.facts.len());
+        for digest in &staged.blobs {
+            if let Some(blob) = self.blobs.get_mut(digest) {
+                blob.unclaimed_by = None;
+            }
+        }
+        let kept = self.operations.entry(staged.operation).or_insert_with(|| Kept {
             base: 0,
             facts: Vec::new(),
             snapshot: None,
-            summary: append.summary.clone(),
+            summary: staged.summary.clone(),
             blobs: BTreeSet::new(),
             reduced: false,
         });
-        for fact in &append.facts {
-            kept.facts.push(Record::new("fact", fact)?);
+        kept.facts.extend(staged.facts);
+        if let Some(snapshot) = staged.snapshot {
+            kept.snapshot = Some((kept.last(), snapshot));
         }
-        if let Some(snapshot) = &append.snapshot {
-            kept.snapshot = Some((kept.last(), Record::new("snapshot", snapshot)?));
-        }
-        kept.summary = append.summary.clone();
-        kept.blobs.extend(&append.blobs);
-        Ok(kept)
+        kept.summary = staged.summary;
+        kept.blobs.extend(staged.blobs);
     }
 
     /// Whether the fault strikes now.
@@ -224,28 +251,18 @@ fn injected() -> LogError {
 impl<F: LogRecord, S: LogRecord> OperationLog<F, S> for MemoryLog<F, S> {
     fn append(&self, group: Vec<Append<F, S>>) -> Result<(), LogError> {
         let mut shared = self.lock_to_write()?;
-        let mut changed: BTreeMap<OperationId, Kept> = BTreeMap::new();
-        for append in &group {
-            let operation = append.operation;
-            let before = changed.get(&operation).or_else(|| shared.operations.get(&operation));
-            let after = shared.appended(before, append)?;
-            changed.insert(operation, after);
-        }
+        let mut lasts = BTreeMap::new();
+        let staged: Vec<Staged> =
+            group.into_iter().map(|append| shared.stage(&mut lasts, append)).collect::<Result<_, _>>()?;
         let fault = shared.strike();
         if fault == Some(Fault::Before) {
             return Err(injected());
         }
-        for append in &group {
-            shared.stats.facts += u64::try_from(append.facts.len()).unwrap_or(u64::MAX);
-            for digest in &append.blobs {
-                if let Some(blob) = shared.blobs.get_mut(digest) {
-                    blob.unclaimed_by = None;
-                }
-            }
+        for append in staged {
+            shared.commit(append);
         }
         shared.stats.groups += 1;
         shared.stats.flushes += 1;
-        shared.operations.append(&mut changed);
         if fault == Some(Fault::After) { Err(injected()) } else { Ok(()) }
     }
 
