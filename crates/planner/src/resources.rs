@@ -69,9 +69,7 @@ impl Drafter<'_> {
         draft.task.action = action;
         draft.task.reason = reason;
         draft.manifest = Some(manifest);
-        // Deleting one of these deletes everything inside.
-        let holds_others = is_crd(&wanted.key.group, &wanted.key.kind) || wanted.key.kind == "Namespace";
-        if action == Action::Replace && holds_others {
+        if action == Action::Replace && holds_others(&wanted.key) {
             draft.task.options.force = false;
         }
         draft
@@ -248,9 +246,14 @@ impl Drafter<'_> {
     }
 }
 
-/// The keys of hooks that run before or among the resources. The object of such a hook is not pruned, even when it was
-/// an ordinary resource until now.
+/// The keys of hooks that run before or among the resources, or that may be moved there because others need them. The
+/// object of such a hook is not pruned, even when it was an ordinary resource until now.
 pub(crate) fn early_hook_keys(drafts: &[Draft]) -> BTreeSet<ObjectKey> {
-    let early = |draft: &&Draft| draft.task.is_hook() && draft.task.phase <= Phase::Sync;
-    drafts.iter().filter(early).map(|draft| draft.task.key()).collect()
+    let early = |draft: &&Draft| draft.task.phase <= Phase::Sync || holds_others(&draft.task.key());
+    drafts.iter().filter(|draft| draft.task.is_hook()).filter(early).map(|draft| draft.task.key()).collect()
+}
+
+/// Whether other objects live in, or are made possible by, an object: deleting it deletes them all.
+fn holds_others(key: &ObjectKey) -> bool {
+    is_crd(&key.group, &key.kind) || key.kind == "Namespace"
 }
