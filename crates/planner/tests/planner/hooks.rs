@@ -138,6 +138,13 @@ fn a_resource_that_became_a_hook() {
         one_hook("hook=PostSync").live(&live).tasks(),
         ["Sync 0: prune Job shop/migrate", "PostSync 0: create Job shop/migrate",]
     );
+    let yaml = objects(&[("v1 Namespace other", "hook=PostSync"), ("v1 ConfigMap other/a", "")]);
+    let namespace = case(&yaml).live(&object("v1 Namespace other", "tracked"));
+    assert_eq!(
+        namespace.tasks(),
+        ["Sync 0: create Namespace other", "Sync 0: create ConfigMap other/a"],
+        "it is moved to the front, so it is not pruned there"
+    );
 }
 
 #[test]
