@@ -10,5 +10,6 @@
 
 mod build;
 mod random;
+mod table;
 mod traces;
 mod world;

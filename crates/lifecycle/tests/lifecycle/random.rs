@@ -193,10 +193,7 @@ fn world(scene: &Scene) -> World {
     }
     let mut dice = Dice(scene.gates);
     while dice.percent(50) {
-        let closed = Verdict::Closed {
-            reason: "not yet".into(),
-            ask_again_after: seconds(dice.below(3)),
-        };
+        let closed = Verdict::Closed { reason: "not yet".into(), ask_again_after: seconds(dice.below(3)) };
         world.gates.entry("gate".into()).or_default().push_back(closed);
     }
     // Somebody always comes to confirm and to let go, again and again because a wish can be lost with the engine.

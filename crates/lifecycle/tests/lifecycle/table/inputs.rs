@@ -1,0 +1,210 @@
+//! Every state with every input: the facts, or why it is refused.
+
+use std::collections::BTreeMap;
+
+use tidegate_lifecycle::operation::{
+    Answer, Applied, CallError, Clearing, Fact, Input, Rejection, State, Stopped, Verdict, decide, evolve,
+};
+use tidegate_model::{Evidence, Health, HealthStatus, Observation, Observed, OperationPhase, Plan, TaskId};
+
+use super::facts::kind;
+use super::states::*;
+use crate::build::*;
+
+/// The name of an input. A new one does not compile until it is here, and then needs a column.
+fn name(input: &Input) -> String {
+    let of = |what: &str, is_ok: bool| if is_ok { what.to_owned() } else { format!("{what}:err") };
+    match input {
+        Input::Request { .. } => "Request".into(),
+        Input::Planned { plan, .. } => of("Planned", !plan.tasks.is_empty()),
+        Input::PlanFailed(error) => of("PlanFailed", error.transient),
+        Input::Answer { attempt: 0, .. } => "OldAnswer".into(),
+        Input::Answer { answer, .. } => match answer {
+            Answer::Checked(result) => of("Checked", result.is_ok()),
+            Answer::Pruned(result) => of("Pruned", result.is_ok()),
+            Answer::Cleared(result) => of("Cleared", result.is_ok()),
+            Answer::Applied(result) => of("Applied", result.is_ok()),
+            Answer::Ran { success, .. } => of("Ran", *success),
+            Answer::Released(result) => of("Released", result.is_ok()),
+            Answer::Deleted(result) => of("Deleted", result.is_ok()),
+            Answer::Stopped(result) => of("Stopped", result.is_ok()),
+        },
+        Input::Observed { .. } => "Observed".into(),
+        Input::Gate { .. } => "Gate".into(),
+        Input::Tick => "Tick".into(),
+        Input::Terminate { .. } => "Terminate".into(),
+        Input::Pause { .. } => "Pause".into(),
+        Input::Unpause { .. } => "Unpause".into(),
+        Input::ConfirmPrune { .. } => "ConfirmPrune".into(),
+        Input::Abort { .. } => "Abort".into(),
+    }
+}
+
+fn present() -> Observed {
+    Observed::Present {
+        uid: "uid".into(),
+        resource_version: "11".into(),
+        generation: 1,
+        deleting: false,
+        health: Some(Health::new(HealthStatus::Healthy, "well")),
+        evidence: Evidence::ObservedGeneration(1),
+    }
+}
+
+/// One input of every kind, about the task for which it makes most sense in this state.
+fn inputs(place: &str) -> Vec<Input> {
+    let error = || CallError::permanent("no");
+    let applied = || Applied {
+        uid: "uid".into(),
+        resource_version: "10".into(),
+        generation: 1,
+        message: "applied".into(),
+        observed: Observed::Gone { uid: Some("another".into()) },
+    };
+    let stopped = Stopped { phase: OperationPhase::Running, message: String::new(), gone: true };
+    let checked = if place.starts_with("Wave DryRun") { CHECKED_LATE } else { RESOURCE };
+    let about = |task: TaskId, answer| Input::Answer { task, attempt: 1, answer };
+    let by = || "cat".to_owned();
+    let observation = Observation { at: at(20), seen: present() };
+    vec![
+        Input::Request { operation: id(), request: Box::new(request()), targets: DIGEST },
+        Input::Planned { plan: Box::new(the_plan()), bundle: DIGEST },
+        Input::Planned {
+            plan: Box::new(Plan { tasks: Vec::new(), waves: the_plan().waves, ..Plan::default() }),
+            bundle: DIGEST,
+        },
+        Input::PlanFailed(CallError::transient("busy")),
+        Input::PlanFailed(error()),
+        Input::Answer { task: checked, attempt: 0, answer: Answer::Checked(Ok(String::new())) },
+        about(checked, Answer::Checked(Ok("fine".into()))),
+        about(checked, Answer::Checked(Err(error()))),
+        about(PRUNE, Answer::Pruned(Ok(true))),
+        about(PRUNE, Answer::Pruned(Err(error()))),
+        about(HOOK, Answer::Cleared(Ok(Clearing::Clear))),
+        about(HOOK, Answer::Cleared(Err(error()))),
+        about(RESOURCE, Answer::Applied(Ok(Box::new(applied())))),
+        about(RESOURCE, Answer::Applied(Err(error()))),
+        about(RUNNER, Answer::Ran { success: true, message: String::new() }),
+        about(RUNNER, Answer::Ran { success: false, message: String::new() }),
+        about(HOOK, Answer::Released(Ok(()))),
+        about(HOOK, Answer::Released(Err(error()))),
+        about(HOOK, Answer::Deleted(Ok(()))),
+        about(HOOK, Answer::Deleted(Err(error()))),
+        about(LATE_HOOK, Answer::Stopped(Ok(stopped))),
+        about(LATE_HOOK, Answer::Stopped(Err(error()))),
+        Input::Observed {
+            task: if place.starts_with("AwaitingGone") { PRUNE } else { RESOURCE },
+            observation,
+        },
+        Input::Gate { wave: 0, gate: "gate".into(), verdict: Verdict::Open },
+        Input::Tick,
+        Input::Terminate { by: by() },
+        Input::Pause { by: by(), reason: String::new() },
+        Input::Unpause { by: by() },
+        Input::ConfirmPrune { by: by() },
+        Input::Abort { reason: "engine".into() },
+    ]
+}
+
+/// The facts by kind, or the rejection. `-`: nothing follows.
+fn outcome(result: &Result<Vec<Fact>, Rejection>) -> String {
+    match result {
+        Ok(facts) if facts.is_empty() => "-".into(),
+        Ok(facts) => facts.iter().map(kind).collect::<Vec<_>>().join("+"),
+        Err(Rejection::Stale { .. }) => "Stale".into(),
+        Err(Rejection::NotStarted) => "NotStarted".into(),
+        Err(Rejection::AlreadyStarted { .. }) => "AlreadyStarted".into(),
+        Err(Rejection::AlreadyFinished { .. }) => "AlreadyFinished".into(),
+        Err(Rejection::AlreadyEnding { .. }) => "AlreadyEnding".into(),
+        Err(Rejection::AlreadyPaused { .. }) => "AlreadyPaused".into(),
+        Err(Rejection::NotPaused) => "NotPaused".into(),
+        Err(Rejection::NothingToConfirm) => "NothingToConfirm".into(),
+    }
+}
+
+/// What every running operation answers to people and to time.
+const RUNNING: &str = "Request=AlreadyStarted Tick=- Abort=Finished Terminate=TerminateRequested Pause=Paused \
+    Unpause=NotPaused ConfirmPrune=PruneConfirmed";
+const ENDING: &str = "Request=AlreadyStarted Tick=- Abort=Finished Terminate=AlreadyEnding Pause=AlreadyEnding \
+    Unpause=AlreadyEnding ConfirmPrune=AlreadyEnding";
+const OVER: &str = "Request=AlreadyStarted Terminate=AlreadyFinished Pause=AlreadyFinished \
+    Unpause=AlreadyFinished ConfirmPrune=AlreadyFinished";
+/// What the hooks and resources of a wave answer while they are at work.
+const AT_WORK: &str = "Ran=TaskCompleted Ran:err=TaskCompleted Released=HookReleased \
+    Released:err=TaskCompleted+HookReleased Stopped=HookStopped Stopped:err=HookStopped Observed=TaskCompleted";
+
+/// What is not listed is stale: a late or repeated answer, dropped without harm.
+const TABLE: [(&str, &str, &str); 19] = [
+    ("New", "", "Request=Accepted *=NotStarted"),
+    (
+        "Accepted",
+        RUNNING,
+        "Planned=Planned Planned:err=Finished PlanFailed=CallFailed PlanFailed:err=Finished \
+         Terminate=TerminateRequested+Finished ConfirmPrune=NothingToConfirm",
+    ),
+    ("Planned", RUNNING, ""),
+    ("DryRun", RUNNING, "Checked=Checked Checked:err=CheckFailed"),
+    ("Held", RUNNING, "Gate=GateAnswered"),
+    ("Wave DryRun", RUNNING, "Checked=Checked Checked:err=CheckFailed"),
+    ("Pruning", RUNNING, "Pruned=PruneSent Pruned:err=TaskFailed"),
+    ("AwaitingGone", RUNNING, "Observed=ObjectGone"),
+    ("Clearing", RUNNING, "Cleared=HookCleared Cleared:err=TaskFailed"),
+    ("Applying", RUNNING, "Applied=Applied Applied:err=TaskFailed"),
+    ("AwaitingHealth", RUNNING, AT_WORK),
+    ("Settling", RUNNING, AT_WORK),
+    ("Passed", RUNNING, AT_WORK),
+    ("AwaitingRetry", RUNNING, ""),
+    (
+        "Terminating",
+        ENDING,
+        "Released=HookReleased Released:err=TaskCompleted+HookReleased Stopped=HookStopped Stopped:err=HookStopped",
+    ),
+    ("Finishing", ENDING, "Deleted=HookDeleted Deleted:err=HookDeleted"),
+    ("Succeeded", OVER, ""),
+    ("Failed", OVER, ""),
+    ("Error", OVER, ""),
+];
+
+fn expected(place: &str) -> BTreeMap<&'static str, &'static str> {
+    let (is_paused, plain) = match place.strip_suffix(" paused") {
+        Some(plain) => (true, plain),
+        None => (false, place),
+    };
+    let (_, common, own) = TABLE.iter().find(|(name, _, _)| *name == plain).expect("every state has a row");
+    let paused = if is_paused { "Pause=AlreadyPaused Unpause=Unpaused" } else { "" };
+    [*common, *own, paused]
+        .into_iter()
+        .flat_map(str::split_whitespace)
+        .map(|cell| cell.split_once('=').unwrap())
+        .collect()
+}
+
+fn check(state: &State, input: &Input, row: &BTreeMap<&str, &str>) {
+    let (place, name) = (place(state), name(input));
+    let result = decide(state, input, at(10_000));
+    let cell = row.get(name.as_str()).or(row.get("*")).copied().unwrap_or("Stale");
+    assert_eq!(outcome(&result), cell, "{name} in state {place}");
+    let mut next = state.clone();
+    for fact in result.unwrap_or_default() {
+        next = evolve(next, &fact).unwrap_or_else(|illegal| panic!("{name} in state {place}: {illegal}"));
+    }
+}
+
+#[test]
+fn every_state_with_every_input() {
+    let states = representatives();
+    for state in &states {
+        let place = place(state);
+        let row = expected(&place);
+        let inputs = inputs(&place);
+        let names: Vec<String> = inputs.iter().map(name).collect();
+        assert!(row.keys().all(|cell| *cell == "*" || names.iter().any(|name| name == cell)), "{row:?}");
+        for input in &inputs {
+            check(state, input, &row);
+        }
+    }
+    for (row, _, _) in TABLE {
+        assert!(states.iter().any(|state| place(state) == row), "no representative of {row}");
+    }
+    assert_eq!(states.len(), 32, "19 states, 13 of them paused as well");
+}
