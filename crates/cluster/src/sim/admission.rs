@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidegate_model::{Object, ObjectKey};
 
-use super::json::{base64, drop_nulls};
+use super::json::{base64, drop_nulls, gvk_of, is_deleting, key_of, text};
 use super::schema::Schema;
 use super::{SimState, kinds, refuse};
 use crate::ClusterError;
@@ -35,16 +35,16 @@ pub(crate) struct Prepared {
 
 impl SimState {
     pub(crate) fn prepare(&self, object: &Object) -> Result<Prepared, ClusterError> {
-        let gvk = object.gvk();
+        let gvk = gvk_of(object);
         let namespaced = self.namespaced(&gvk)?;
         let mut manifest = object.clone();
-        let expected_revision = object.resource_version().to_owned();
-        let expected_uid = object.uid().to_owned();
+        let expected_revision = text(object, &["metadata", "resourceVersion"]).to_owned();
+        let expected_uid = text(object, &["metadata", "uid"]).to_owned();
         manifest.fields_mut().values_mut().for_each(drop_nulls);
         manifest.fields_mut().retain(|_, value| !value.is_null());
         let custom = self.kinds.is_custom(&gvk.group_kind());
         for field in SERVER_FIELDS {
-            if field != "generateName" || !object.name().is_empty() {
+            if field != "generateName" || !text(object, &["metadata", "name"]).is_empty() {
                 manifest.metadata_mut().remove(field);
             }
         }
@@ -64,7 +64,7 @@ impl SimState {
         if gvk.kind == "Secret" && gvk.group.is_empty() {
             encode_string_data(&mut manifest);
         }
-        let key = manifest.key();
+        let key = key_of(&manifest);
         let schema = if custom { Schema::Custom } else { Schema::BuiltIn };
         if namespaced && key.namespace.is_empty() {
             return Err(refuse::bad_request("an empty namespace may not be set during creation"));
@@ -77,7 +77,7 @@ impl SimState {
         if !key.namespace.is_empty() {
             let namespace = self.find(&ObjectKey::new("", "Namespace", "", &key.namespace));
             let namespace = namespace.ok_or_else(|| refuse::namespace_missing(&key.namespace))?;
-            if namespace.object.is_deleting() {
+            if is_deleting(&namespace.object) {
                 return Err(refuse::namespace_terminating(key));
             }
         }
@@ -94,7 +94,7 @@ impl SimState {
 
     /// Completes a `generateName`, and checks that the object has a proper name.
     pub(crate) fn name(&mut self, prepared: &mut Prepared, may_generate: bool) -> Result<(), ClusterError> {
-        let prefix = prepared.manifest.generate_name();
+        let prefix = text(&prepared.manifest, &["metadata", "generateName"]);
         if prepared.key.name.is_empty() && !prefix.is_empty() && may_generate {
             let name = format!("{prefix}{}", self.rng.suffix(5));
             prepared.manifest.set_name(name.as_str());

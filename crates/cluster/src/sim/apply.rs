@@ -8,7 +8,7 @@ use tidegate_model::{Object, ObjectKey};
 use super::admission::{Prepared, counts_generations};
 use super::behaviour::{Behaviour, PREFIX};
 use super::compose::{Way, compose};
-use super::json::digest;
+use super::json::{digest, field, is_deleting, text};
 use super::ownership::Writer;
 use super::{SimState, defaults, immutable, refuse, validate};
 use crate::{Applied, ApplyRequest, ClusterError};
@@ -61,7 +61,7 @@ impl SimState {
         if request.validate {
             validate::check_fields(key, &prepared.manifest, self.kinds.is_custom(&key.group_kind()))?;
         }
-        let api_version = prepared.manifest.text("/apiVersion");
+        let api_version = text(&prepared.manifest, &["apiVersion"]);
         let now = self.timestamp();
         let writer = Writer { manager, operation: way.operation(), api_version, now: &now };
         let mut object = compose(way, prepared, existing.as_deref(), writer)?;
@@ -155,7 +155,7 @@ fn check_preconditions(prepared: &Prepared, existing: Option<&Object>, way: Way)
 }
 
 fn check_finalizers(key: &ObjectKey, before: &Object, after: &Object) -> Result<(), ClusterError> {
-    if before.is_deleting() && after.finalizers().any(|finalizer| !before.has_finalizer(finalizer)) {
+    if is_deleting(before) && after.finalizers().any(|finalizer| !before.has_finalizer(finalizer)) {
         let why =
             "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted";
         return Err(refuse::invalid(key, why));
@@ -166,17 +166,16 @@ fn check_finalizers(key: &ObjectKey, before: &Object, after: &Object) -> Result<
 /// Whether a new generation begins: anything but `metadata` and `status` changed. Annotations of the simulation count
 /// as well, because they change what the controllers will do.
 fn spec_changed(before: &Object, after: &Object) -> bool {
-    let fields = |object: &Object| object.as_value().as_object().cloned().unwrap_or_default();
-    let (mut before_fields, mut after_fields) = (fields(before), fields(after));
-    for apart in ["metadata", "status", "apiVersion"] {
-        before_fields.remove(apart);
-        after_fields.remove(apart);
-    }
-    before_fields != after_fields || steering(before) != steering(after)
+    !spec_fields(before).eq(spec_fields(after)) || steering(before) != steering(after)
+}
+
+fn spec_fields(object: &Object) -> impl Iterator<Item = (&String, &Value)> {
+    let fields = object.as_value().as_object().into_iter().flatten();
+    fields.filter(|(name, _)| !matches!(name.as_str(), "metadata" | "status" | "apiVersion"))
 }
 
 fn steering(object: &Object) -> Vec<(&String, &Value)> {
-    let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
+    let annotations = field(object, &["metadata", "annotations"]).and_then(Value::as_object);
     annotations.into_iter().flatten().filter(|(name, _)| name.starts_with(PREFIX)).collect()
 }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tidegate_model::{Object, parse_duration};
 
+use super::json::field;
+
 /// Every annotation of the simulation starts with this.
 pub const PREFIX: &str = "sim.tidegate.dev/";
 /// How long each pod takes to become ready, or a Job's pod to complete; for other kinds, the object itself.
@@ -39,12 +41,11 @@ pub(crate) struct Behaviour {
 }
 
 /// Where annotations may stand, the strongest first.
-const PLACES: [&str; 5] = [
-    "/metadata/annotations",
-    "/spec/template/metadata/annotations",
-    "/spec/jobTemplate/metadata/annotations",
-    "/spec/jobTemplate/spec/template/metadata/annotations",
-    "/spec/jobTemplate/spec/metadata/annotations",
+const PLACES: [&[&str]; 4] = [
+    &["metadata", "annotations"],
+    &["spec", "template", "metadata", "annotations"],
+    &["spec", "jobTemplate", "metadata", "annotations"],
+    &["spec", "jobTemplate", "spec", "template", "metadata", "annotations"],
 ];
 
 impl Behaviour {
@@ -52,12 +53,11 @@ impl Behaviour {
     pub(crate) fn read(object: &Object) -> Result<Self, String> {
         let mut behaviour = Self::default();
         for place in PLACES.iter().rev() {
-            let Some(annotations) = object.pointer(place).and_then(Value::as_object) else { continue };
+            let Some(annotations) = field(object, place).and_then(Value::as_object) else { continue };
             for (name, value) in annotations.iter().filter(|(name, _)| name.starts_with(PREFIX)) {
                 let value = value.as_str().unwrap_or_default();
                 behaviour.set(name, value).map_err(|why| {
-                    let path = place.trim_start_matches('/').replace('/', ".");
-                    format!("{path}[{name}]: Invalid value: {value:?}: {why}")
+                    format!("{}[{name}]: Invalid value: {value:?}: {why}", place.join("."))
                 })?;
             }
         }

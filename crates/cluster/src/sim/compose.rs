@@ -1,6 +1,6 @@
 //! The next version of an object, from the manifest, the live object and the way it is written.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tidegate_model::{Object, ObjectKey};
 
 use super::admission::Prepared;
@@ -82,13 +82,11 @@ fn owned_fields(key: &ObjectKey, schema: Schema, manifest: &Object) -> Result<Fi
     Ok(fields)
 }
 
-/// What a write starts from: the live object, or one that has nothing but a name.
-fn base_of(prepared: &Prepared, existing: Option<&Object>) -> Object {
-    existing.cloned().unwrap_or_else(|| prepared.manifest.clone())
-}
-
-fn manifest_fields(manifest: &Object) -> Map<String, Value> {
-    manifest.as_value().as_object().cloned().unwrap_or_default()
+/// Puts a manifest over an object.
+fn merge_manifest(schema: Schema, object: &mut Object, manifest: &Object) {
+    if let Some(fields) = manifest.as_value().as_object() {
+        merge(schema, object.fields_mut(), fields);
+    }
 }
 
 fn apply(
@@ -99,10 +97,10 @@ fn apply(
 ) -> Result<Object, ClusterError> {
     let Prepared { key, schema, manifest, .. } = prepared;
     let mine = owned_fields(key, *schema, manifest)?;
-    let mut object = base_of(prepared, existing);
+    let mut object = existing.unwrap_or(manifest).clone();
     let mut owners = Owners::default();
     if let Some(existing) = existing {
-        owners = Owners::read(existing);
+        owners = Owners::take(&mut object);
         let disputes = owners.conflicts(*schema, writer, &mine, manifest.as_value(), existing.as_value());
         if !disputes.is_empty() && !force {
             return Err(ClusterError::new(ErrorKind::Conflict, explain(&disputes)));
@@ -111,7 +109,7 @@ fn apply(
         // Whoever changes from client-side to server-side apply goes on owning what it owned.
         let old =
             owners.own(writer).or_else(|| owners.own(Writer { operation: Operation::Update, ..writer }));
-        merge(*schema, object.fields_mut(), &manifest_fields(manifest));
+        merge_manifest(*schema, &mut object, manifest);
         if let Some(old) = old {
             remove_dropped(*schema, object.fields_mut(), old, &mine, &owners.others(writer));
         }
@@ -128,10 +126,10 @@ fn patch(prepared: &Prepared, existing: Option<&Object>, writer: Writer<'_>) -> 
     let mut object = existing.cloned().unwrap_or_else(|| manifest.clone());
     let mut owners = Owners::default();
     if let Some(existing) = existing {
-        owners = Owners::read(existing);
+        owners = Owners::take(&mut object);
         let disputes = owners.conflicts(*schema, writer, &mine, manifest.as_value(), existing.as_value());
         owners.take_over(&disputes);
-        merge(*schema, object.fields_mut(), &manifest_fields(&manifest));
+        merge_manifest(*schema, &mut object, &manifest);
         let last =
             existing.annotation(LAST_APPLIED).and_then(|text| serde_json::from_str::<Object>(text).ok());
         if let Some(last) = last {
@@ -168,7 +166,7 @@ fn put(prepared: &Prepared, existing: Option<&Object>, writer: Writer<'_>) -> Re
     let mut object = manifest.clone();
     let mut owners = Owners::default();
     if let Some(existing) = existing {
-        owners = Owners::read(existing);
+        owners = Owners::take(&mut existing.clone());
         let disputes = owners.conflicts(*schema, writer, &mine, manifest.as_value(), existing.as_value());
         owners.take_over(&disputes);
         for field in KEPT {
@@ -193,11 +191,5 @@ fn put(prepared: &Prepared, existing: Option<&Object>, writer: Writer<'_>) -> Re
 
 fn record(object: &mut Object, schema: Schema, mut owners: Owners, writer: Writer<'_>, mine: Fields) {
     owners.record(schema, writer, mine, object.as_value());
-    let entries = owners.write();
-    let metadata = object.metadata_mut();
-    if entries == json!([]) {
-        metadata.remove("managedFields");
-    } else {
-        metadata.insert("managedFields".to_owned(), entries);
-    }
+    owners.put(object);
 }

@@ -5,6 +5,7 @@ use tidegate_model::{Gvk, ObjectKey};
 
 use super::admission::is_namespace;
 use super::behaviour::{Behaviour, Outcome};
+use super::json::is_deleting;
 use super::{SimState, kinds, refuse};
 use crate::{ClusterError, DeleteRequest, Deleted, Propagation};
 
@@ -104,9 +105,12 @@ impl SimState {
         let now = self.now;
         let Some(stored) = self.find(key) else { return };
         let object = &stored.object;
+        if !is_deleting(object) {
+            return;
+        }
         let held = stored.held_until.is_some_and(|until| until > now)
             || (is_namespace(key) && has_finalizing_spec(object));
-        if object.is_deleting() && object.finalizers().next().is_none() && !held {
+        if object.finalizers().next().is_none() && !held {
             self.erase(key);
         }
     }

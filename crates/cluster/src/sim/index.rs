@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
 use tidegate_model::{Object, ObjectKey, annotations};
+
+use super::json::field;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Index {
@@ -79,7 +82,7 @@ fn take(map: &mut BTreeMap<String, BTreeSet<ObjectKey>>, name: &str, key: &Objec
 }
 
 fn owner_uids(object: &Object) -> impl Iterator<Item = &str> {
-    let owners = object.pointer("/metadata/ownerReferences").and_then(|owners| owners.as_array());
+    let owners = field(object, &["metadata", "ownerReferences"]).and_then(Value::as_array);
     owners.into_iter().flatten().filter_map(|owner| owner.get("uid")?.as_str())
 }
 

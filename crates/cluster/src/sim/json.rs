@@ -1,7 +1,7 @@
 //! Small helpers on JSON values.
 
 use serde_json::{Map, Value, json};
-use tidegate_model::{Object, Timestamp};
+use tidegate_model::{Gvk, Object, ObjectKey, Timestamp};
 
 use super::rng::mix;
 
@@ -9,6 +9,34 @@ use super::rng::mix;
 pub(crate) fn rfc3339(time: Timestamp) -> String {
     let whole = Timestamp::from_millis(time.as_seconds().saturating_mul(1000)).to_string();
     whole.replace(".000Z", "Z")
+}
+
+/// The value below a path of fields. What every write asks for is asked for this way: a JSON pointer is a text that
+/// has to be taken apart each time.
+pub(crate) fn field<'a>(object: &'a Object, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(object.as_value(), |value, name| value.get(*name))
+}
+
+/// The text below a path of fields; empty when there is none.
+pub(crate) fn text<'a>(object: &'a Object, path: &[&str]) -> &'a str {
+    field(object, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether the deletion of an object has begun.
+pub(crate) fn is_deleting(object: &Object) -> bool {
+    !text(object, &["metadata", "deletionTimestamp"]).is_empty()
+}
+
+/// Identity of an object within the cluster.
+pub(crate) fn key_of(object: &Object) -> ObjectKey {
+    let group = text(object, &["apiVersion"]).split_once('/').map_or("", |(group, _)| group);
+    let (namespace, name) = (text(object, &["metadata", "namespace"]), text(object, &["metadata", "name"]));
+    ObjectKey::new(group, text(object, &["kind"]), namespace, name)
+}
+
+/// Group, version and kind of an object.
+pub(crate) fn gvk_of(object: &Object) -> Gvk {
+    Gvk::from_api_version(text(object, &["apiVersion"]), text(object, &["kind"]))
 }
 
 /// The whole number at a pointer, or a default.

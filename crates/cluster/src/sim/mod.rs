@@ -44,6 +44,7 @@ mod journal;
 mod json;
 mod kinds;
 mod merge;
+mod objects;
 mod ownership;
 mod read;
 mod refuse;

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 use tidegate_model::Object;
 
 use super::fields::{Fields, describe, disputed, drop_path, keep_present, subtract};
-use super::json::list_at;
 use super::schema::Schema;
 
 /// How a manager writes: `Apply` is server-side apply, `Update` everything else.
@@ -23,19 +22,9 @@ impl Operation {
     }
 }
 
-/// One manager's share of an object.
-#[derive(Clone, Debug, PartialEq)]
-struct Share {
-    manager: String,
-    operation: String,
-    api_version: String,
-    time: String,
-    fields: Fields,
-}
-
-/// All shares of an object.
+/// All shares of an object, as they are recorded: one entry for each manager and way of writing.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Owners(Vec<Share>);
+pub(crate) struct Owners(Vec<Value>);
 
 /// Who writes, and when.
 #[derive(Clone, Copy, Debug)]
@@ -46,44 +35,56 @@ pub(crate) struct Writer<'a> {
     pub(crate) now: &'a str,
 }
 
-impl Owners {
-    /// The shares recorded in an object.
-    pub(crate) fn read(object: &Object) -> Self {
-        let shares = list_at(object, "/metadata/managedFields").iter().filter_map(|entry| {
-            let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-            let fields = entry.get("fieldsV1")?.as_object()?.clone();
-            let (manager, operation, api_version) = (text("manager"), text("operation"), text("apiVersion"));
-            Some(Share { manager, operation, api_version, time: text("time"), fields })
-        });
-        Self(shares.collect())
+fn text<'a>(share: &'a Value, field: &str) -> &'a str {
+    share.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn fields(share: &Value) -> Option<&Fields> {
+    share.get("fieldsV1").and_then(Value::as_object)
+}
+
+fn fields_mut(share: &mut Value) -> Option<&mut Fields> {
+    share.get_mut("fieldsV1").and_then(Value::as_object_mut)
+}
+
+impl Writer<'_> {
+    fn owns(&self, share: &Value) -> bool {
+        text(share, "manager") == self.manager && text(share, "operation") == self.operation.word()
     }
 
-    /// The shares as they are recorded.
-    pub(crate) fn write(&self) -> Value {
-        let entries = self.0.iter().map(|share| {
-            json!({
-                "manager": share.manager,
-                "operation": share.operation,
-                "apiVersion": share.api_version,
-                "time": share.time,
-                "fieldsType": "FieldsV1",
-                "fieldsV1": share.fields,
-            })
-        });
-        entries.collect()
+    /// Whether a share is somebody else's. The same manager by another way of writing is not somebody else.
+    fn differs(&self, share: &Value) -> bool {
+        text(share, "manager") != self.manager
+    }
+}
+
+impl Owners {
+    /// Takes the shares out of an object.
+    pub(crate) fn take(object: &mut Object) -> Self {
+        match object.metadata_mut().remove("managedFields") {
+            Some(Value::Array(shares)) => Self(shares),
+            _ => Self::default(),
+        }
+    }
+
+    /// Records the shares in an object.
+    pub(crate) fn put(self, object: &mut Object) {
+        if !self.0.is_empty() {
+            object.metadata_mut().insert("managedFields".to_owned(), self.0.into());
+        }
     }
 
     /// What this writer owned before.
     pub(crate) fn own(&self, writer: Writer<'_>) -> Option<&Fields> {
-        self.0.iter().find(|share| share.is_of(writer)).map(|share| &share.fields)
+        self.0.iter().find(|share| writer.owns(share)).and_then(fields)
     }
 
-    /// What everybody else owns. The same manager by another kind of write is not somebody else.
+    /// What everybody else owns.
     pub(crate) fn others(&self, writer: Writer<'_>) -> Vec<&Fields> {
-        self.0.iter().filter(|share| share.manager != writer.manager).map(|share| &share.fields).collect()
+        self.0.iter().filter(|share| writer.differs(share)).filter_map(fields).collect()
     }
 
-    /// Takes the fields that others own with another value: their paths in words, by owner.
+    /// Fields that others own with another value.
     pub(crate) fn conflicts(
         &self,
         schema: Schema,
@@ -92,10 +93,9 @@ impl Owners {
         applied: &Value,
         live: &Value,
     ) -> Vec<Dispute> {
-        let others = self.0.iter().filter(|share| share.manager != writer.manager);
-        let disputes = others.filter_map(|share| {
-            let paths = disputed(schema, mine, &share.fields, applied, live);
-            let (manager, api_version) = (share.manager.clone(), share.api_version.clone());
+        let disputes = self.0.iter().filter(|share| writer.differs(share)).filter_map(|share| {
+            let paths = disputed(schema, mine, fields(share)?, applied, live);
+            let (manager, api_version) = (text(share, "manager").to_owned(), text(share, "apiVersion").to_owned());
             (!paths.is_empty()).then_some(Dispute { manager, api_version, paths })
         });
         disputes.collect()
@@ -104,42 +104,42 @@ impl Owners {
     /// Takes disputed fields away from their owners.
     pub(crate) fn take_over(&mut self, disputes: &[Dispute]) {
         for dispute in disputes {
-            for share in self.0.iter_mut().filter(|share| share.manager == dispute.manager) {
-                dispute.paths.iter().for_each(|path| drop_path(&mut share.fields, path));
+            let shares = self.0.iter_mut().filter(|share| text(share, "manager") == dispute.manager);
+            for fields in shares.filter_map(fields_mut) {
+                dispute.paths.iter().for_each(|path| drop_path(fields, path));
             }
         }
     }
 
     /// Records what the writer owns from now on. What is gone from the object belongs to nobody.
     pub(crate) fn record(&mut self, schema: Schema, writer: Writer<'_>, mine: Fields, object: &Value) {
-        for share in self.0.iter_mut().filter(|share| !share.is_of(writer)) {
-            if share.manager == writer.manager {
-                subtract(&mut share.fields, &mine);
+        for share in self.0.iter_mut().filter(|share| !writer.owns(share)) {
+            let ours = !writer.differs(share);
+            let Some(fields) = fields_mut(share) else { continue };
+            if ours {
+                subtract(fields, &mine);
             }
-            keep_present(schema, &mut share.fields, object, "");
+            keep_present(schema, fields, object, "");
         }
-        self.0.retain(|share| !share.fields.is_empty() || share.is_of(writer));
-        match self.0.iter_mut().find(|share| share.is_of(writer)) {
-            Some(share) if share.fields == mine && share.api_version == writer.api_version => {}
-            Some(share) => {
-                writer.api_version.clone_into(&mut share.api_version);
-                writer.now.clone_into(&mut share.time);
-                share.fields = mine;
-            }
-            None => self.0.push(Share {
-                manager: writer.manager.to_owned(),
-                operation: writer.operation.word().to_owned(),
-                api_version: writer.api_version.to_owned(),
-                time: writer.now.to_owned(),
-                fields: mine,
-            }),
+        self.0.retain(|share| writer.owns(share) || fields(share).is_some_and(|fields| !fields.is_empty()));
+        let known = self.0.iter_mut().find(|share| writer.owns(share));
+        if known.as_ref().is_some_and(|share| {
+            fields(share) == Some(&mine) && text(share, "apiVersion") == writer.api_version
+        }) {
+            return;
         }
-    }
-}
-
-impl Share {
-    fn is_of(&self, writer: Writer<'_>) -> bool {
-        self.manager == writer.manager && self.operation == writer.operation.word()
+        let share = json!({
+            "manager": writer.manager,
+            "operation": writer.operation.word(),
+            "apiVersion": writer.api_version,
+            "time": writer.now,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": Value::Object(mine),
+        });
+        match known {
+            Some(known) => *known = share,
+            None => self.0.push(share),
+        }
     }
 }
 

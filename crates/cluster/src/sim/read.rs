@@ -7,6 +7,7 @@ use serde_json::Value;
 use tidegate_model::{Discovery, Gvk, Object, ObjectKey, Timestamp};
 
 use super::SimState;
+use super::json::{field, text};
 use crate::{ClusterError, ErrorKind, Listing, LiveQuery};
 
 /// An object that another names as its owner.
@@ -85,7 +86,7 @@ impl SimState {
 
     /// The owners an object names.
     pub(crate) fn owners(&self, object: &Object) -> Vec<Owner> {
-        let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        let references = field(object, &["metadata", "ownerReferences"]).and_then(Value::as_array);
         let owners = references.into_iter().flatten().filter_map(|reference| {
             let text = |name: &str| reference.get(name).and_then(Value::as_str);
             let gvk = Gvk::from_api_version(text("apiVersion")?, text("kind")?);
@@ -102,7 +103,7 @@ impl SimState {
 pub(crate) fn in_version(object: &Object, gvk: &Gvk) -> Object {
     let mut object = object.clone();
     let version = gvk.api_version();
-    if object.text("/apiVersion") != version {
+    if text(&object, &["apiVersion"]) != version {
         object.fields_mut().insert("apiVersion".to_owned(), version.into());
     }
     object

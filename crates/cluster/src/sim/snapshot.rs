@@ -11,7 +11,7 @@ use super::history::History;
 use super::index::Index;
 use super::kinds::{Kinds, is_definition};
 use super::rng::Rng;
-use super::state::Stored;
+use super::objects::{Objects, Stored};
 use super::timers::{StoredTimers, Timers};
 use super::{SimConfig, SimState};
 
@@ -37,7 +37,7 @@ impl SimState {
             now: self.now,
             revision: self.revision,
             rng: self.rng,
-            objects: self.objects.values().cloned().collect(),
+            objects: self.objects.iter().cloned().collect(),
             timers: self.timers.store(),
             creations: self.creations.clone(),
             audit: self.audit.clone(),
@@ -49,20 +49,17 @@ impl SimState {
         let Snapshot { config, now, revision, rng, objects, timers, creations, audit } = snapshot;
         let mut index = Index::default();
         let mut kinds = Kinds::default();
-        let mut all = BTreeMap::new();
-        for stored in objects {
-            let key = stored.object.key();
-            index.add(&key, &stored.object);
-            if is_definition(&key) {
+        for stored in &objects {
+            index.add(&stored.key, &stored.object);
+            if is_definition(&stored.key) {
                 kinds.learn(&stored.object);
             }
-            all.insert(key, stored);
         }
         Self {
             injector: Injector::new(config.faults.clone(), config.seed, audit.last()),
             history: History::new(config.history, revision),
             timers: Timers::restore(timers),
-            objects: all,
+            objects: Objects::from_iter(objects),
             config,
             now,
             revision,

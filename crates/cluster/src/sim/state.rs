@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tidegate_model::{GroupKind, Object, ObjectKey, Timestamp};
 
 use super::SimConfig;
@@ -15,24 +15,11 @@ use super::controllers;
 use super::faults::Injector;
 use super::history::{Change, History};
 use super::index::Index;
-use super::json::rfc3339;
+use super::json::{field, is_deleting, rfc3339};
 use super::kinds::{Kinds, is_definition};
+use super::objects::{Objects, Stored};
 use super::rng::Rng;
 use super::timers::Timers;
-
-/// An object and what the simulation knows of it beyond its fields.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Stored {
-    pub(crate) object: Arc<Object>,
-    /// `creationTimestamp` to the millisecond.
-    pub(crate) created_at: Timestamp,
-    /// When the generation last changed.
-    pub(crate) changed_at: Timestamp,
-    /// This object was created among the first `fail-times`, so it fails.
-    pub(crate) fails: bool,
-    /// A pod that is ending is kept until then.
-    pub(crate) held_until: Option<Timestamp>,
-}
 
 /// A simulated Kubernetes: a deterministic state machine without clock, I/O or threads.
 ///
@@ -45,7 +32,7 @@ pub struct SimState {
     pub(crate) now: Timestamp,
     pub(crate) revision: u64,
     pub(crate) rng: Rng,
-    pub(crate) objects: BTreeMap<ObjectKey, Stored>,
+    pub(crate) objects: Objects,
     pub(crate) timers: Timers,
     /// How often objects that ask for `fail-times` were created.
     pub(crate) creations: BTreeMap<String, u32>,
@@ -64,7 +51,7 @@ impl SimState {
             now,
             revision: 0,
             rng: Rng::new(config.seed),
-            objects: BTreeMap::new(),
+            objects: Objects::default(),
             timers: Timers::default(),
             creations: BTreeMap::new(),
             audit: Audit::default(),
@@ -104,7 +91,7 @@ impl SimState {
 
     /// All objects as they are now, in order of their keys. Nothing happens by looking.
     pub fn objects(&self) -> impl Iterator<Item = &Object> {
-        self.objects.values().map(|stored| &*stored.object)
+        self.objects.iter().map(|stored| &*stored.object)
     }
 
     /// When the next controller step is due.
@@ -131,13 +118,12 @@ impl SimState {
 
     /// The objects that this UID owns, in order of their keys.
     pub(crate) fn children(&self, uid: &str) -> impl Iterator<Item = (&ObjectKey, &Stored)> {
-        self.index.children(uid).filter_map(|key| self.objects.get_key_value(key))
+        self.index.children(uid).filter_map(|key| self.objects.get(key)).map(|stored| (&stored.key, stored))
     }
 
     /// The objects of a kind.
-    pub(crate) fn of_kind(&self, kind: &GroupKind) -> impl Iterator<Item = (&ObjectKey, &Stored)> {
-        let first = ObjectKey::new(&kind.group, &kind.kind, "", "");
-        self.objects.range(first..).take_while(|(key, _)| key.kind == kind.kind && key.group == kind.group)
+    pub(crate) fn of_kind(&self, kind: &GroupKind) -> impl Iterator<Item = (&ObjectKey, &Stored)> + use<'_> {
+        self.objects.of_kind(kind).map(|stored| (&stored.key, stored))
     }
 
     /// Puts a new object into the world; it must carry everything but its resource version.
@@ -149,8 +135,8 @@ impl SimState {
         self.wake(&key, &object);
         let now = self.now;
         let stored =
-            Stored { object: object.clone(), created_at: now, changed_at: now, fails, held_until: None };
-        let previous = self.objects.insert(key, stored);
+            Stored { key, object: object.clone(), created_at: now, changed_at: now, fails, held_until: None };
+        let previous = self.objects.insert(stored);
         assert!(previous.is_none(), "an object is inserted only where none is");
         object
     }
@@ -169,7 +155,7 @@ impl SimState {
         }
         let now = self.now;
         let stored = self.objects.get_mut(key)?;
-        if before.generation() != object.generation() {
+        if generation(&before) != generation(&object) {
             stored.changed_at = now;
         }
         stored.object = object.clone();
@@ -212,14 +198,14 @@ impl SimState {
 
     /// Has an object's controller, and its owners', look at it soon.
     fn wake(&mut self, key: &ObjectKey, object: &Object) {
-        if controllers::has_one(key) || object.has_owner() || object.is_deleting() {
+        if controllers::has_one(key) || has_owner(object) || is_deleting(object) {
             self.timers.schedule(key, self.now + self.config.reaction);
         }
         self.wake_owners(object);
     }
 
     fn wake_owners(&mut self, object: &Object) {
-        if object.has_owner() {
+        if has_owner(object) {
             let at = self.now + self.config.reaction;
             for owner in self.owners(object) {
                 self.timers.schedule(&owner.key, at);
@@ -241,4 +227,12 @@ impl SimState {
     pub(crate) fn timestamp(&self) -> String {
         rfc3339(self.now)
     }
+}
+
+fn has_owner(object: &Object) -> bool {
+    field(object, &["metadata", "ownerReferences"]).is_some()
+}
+
+fn generation(object: &Object) -> Option<&Value> {
+    field(object, &["metadata", "generation"])
 }

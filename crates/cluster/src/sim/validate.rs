@@ -4,7 +4,7 @@ use serde_json::Value;
 use tidegate_model::{Object, ObjectKey};
 
 use super::behaviour::Behaviour;
-use super::json::{int, list_at};
+use super::json::{field, int, list_at};
 use super::refuse;
 use crate::ClusterError;
 
@@ -218,7 +218,7 @@ fn check_definition(key: &ObjectKey, object: &Object) -> Result<(), String> {
 const LABEL_BYTES_MAX: usize = 63;
 
 fn check_labels(key: &ObjectKey, object: &Object) -> Result<(), ClusterError> {
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    let labels = field(object, &["metadata", "labels"]).and_then(Value::as_object);
     for (name, value) in labels.into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
         let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

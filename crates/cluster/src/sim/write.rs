@@ -9,6 +9,7 @@ use super::SimState;
 use super::audit::{Attempt, Verb, code_of};
 use super::compose::Way;
 use super::faults::CallFault;
+use super::json::{gvk_of, key_of, text};
 use super::refuse;
 use crate::{Applied, ApplyRequest, ClusterError, DeleteRequest, Deleted, Propagation, WriteMode};
 
@@ -224,8 +225,11 @@ impl SimState {
 
     /// The object a manifest is about; a namespace it must not have is left out.
     fn request_key(&self, object: &Object) -> ObjectKey {
-        let gvk = object.gvk();
-        self.key_of(&gvk, object.namespace(), object.name()).unwrap_or_else(|_| object.key())
+        let (gvk, mut key) = (gvk_of(object), key_of(object));
+        if self.kinds.namespaced(&gvk) == Some(false) {
+            key.namespace.clear();
+        }
+        key
     }
 
     pub(crate) fn create_namespace(&mut self, name: &str) {
@@ -262,7 +266,7 @@ impl Audited for Applied {
     }
 
     fn generated_name(&self) -> Option<&str> {
-        Some(self.object.name())
+        Some(text(&self.object, &["metadata", "name"]))
     }
 }
 

@@ -9,7 +9,7 @@ use super::schedule::Schedule;
 use crate::Propagation;
 use crate::sim::SimState;
 use crate::sim::json::{has_condition, int, map_at, rfc3339};
-use crate::sim::state::Stored;
+use crate::sim::objects::Stored;
 
 pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
     let stored = state.find(key)?.clone();

@@ -11,7 +11,7 @@ use crate::Propagation;
 use crate::sim::SimState;
 use crate::sim::behaviour::Outcome;
 use crate::sim::json::{condition, int, list_at, map_at};
-use crate::sim::state::Stored;
+use crate::sim::objects::Stored;
 
 /// A ReplicaSet of a Deployment.
 struct Generation {

@@ -10,7 +10,7 @@ use super::children::PodView;
 use crate::Propagation;
 use crate::sim::SimState;
 use crate::sim::json::{condition, has_condition, int, list_at, rfc3339};
-use crate::sim::state::Stored;
+use crate::sim::objects::Stored;
 
 /// How a Job ended.
 struct End {

@@ -7,7 +7,7 @@ use super::children::{PodView, REVISION_HASH, min_ready, next_available};
 use crate::Propagation;
 use crate::sim::SimState;
 use crate::sim::json::{int, list_at};
-use crate::sim::state::Stored;
+use crate::sim::objects::Stored;
 
 pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
     let stored = state.find(key)?.clone();

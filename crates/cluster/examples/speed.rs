@@ -1,0 +1,53 @@
+//! How many writes a second the simulated cluster takes: `cargo run --release -p tidegate-cluster --example speed`.
+#![allow(clippy::unwrap_used, reason = "a measurement stops at the first surprise")]
+#![allow(clippy::print_stdout, reason = "the measurement is the output")]
+
+use serde_json::json;
+use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
+use tidegate_cluster::{ApplyRequest, Cluster, WriteMode};
+use tidegate_model::{Object, Timestamp};
+use tokio::time::Instant;
+
+const WRITES: usize = 200_000;
+
+fn request(number: usize, objects: usize) -> ApplyRequest {
+    let object = Object::try_from(json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": format!("settings-{}", number % objects), "namespace": "default",
+            "annotations": {"argocd.argoproj.io/tracking-id": format!("shop:/ConfigMap:default/settings-{}", number % objects)},
+        },
+        "data": {"version": (number / objects).to_string(), "url": "https://shop.example.com"},
+    }));
+    ApplyRequest {
+        object: object.unwrap(),
+        mode: WriteMode::Apply { force: true },
+        validate: true,
+        dry_run: false,
+        operation: None,
+    }
+}
+
+async fn measure(name: &str, cluster: &SimCluster, objects: usize) {
+    let requests: Vec<ApplyRequest> = (0..WRITES).map(|number| request(number, objects)).collect();
+    let started = Instant::now();
+    for request in requests {
+        cluster.apply(request).await.unwrap();
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    println!("{name}: {:.0} applies/s", f64::from(u32::try_from(WRITES).unwrap()) / seconds);
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let clock = || Clock::tokio(Timestamp::from_millis(1_795_253_400_000));
+    measure("in memory, creations", &SimCluster::in_memory(SimConfig::instant(), clock()), WRITES).await;
+    measure("in memory, 1,000 objects", &SimCluster::in_memory(SimConfig::instant(), clock()), 1000).await;
+    let dir = std::env::temp_dir().join(format!("tidegate-speed-{}", std::process::id()));
+    let kept = SimCluster::open(&dir, SimConfig::instant(), clock()).unwrap();
+    measure("on disk, 1,000 objects", &kept, 1000).await;
+    let started = Instant::now();
+    drop(SimCluster::open(&dir, SimConfig::instant(), clock()).unwrap());
+    println!("opening it again: {:.1} ms", started.elapsed().as_secs_f64() * 1000.0);
+    std::fs::remove_dir_all(&dir).unwrap();
+}
