@@ -60,13 +60,25 @@ pub(crate) struct Attempt {
     pub(crate) operation: Option<OperationId>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
+/// The audit since the cluster was opened. What came before is on disk, and only counted here.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Audit {
+    before: u64,
     entries: Vec<AuditEntry>,
 }
 
 impl Audit {
+    /// An audit that goes on after this sequence.
+    pub(crate) fn after(before: u64) -> Self {
+        Self { before, entries: Vec::new() }
+    }
+
+    /// The entries after this sequence.
+    pub(crate) fn since(&self, sequence: u64) -> &[AuditEntry] {
+        let start = usize::try_from(sequence.saturating_sub(self.before)).unwrap_or(usize::MAX);
+        self.entries.get(start..).unwrap_or_default()
+    }
+
     pub(crate) fn record(&mut self, attempt: Attempt, code: u16) {
         let ObjectKey { group, kind, namespace, name } = attempt.key;
         self.entries.push(AuditEntry {
@@ -82,17 +94,13 @@ impl Audit {
         });
     }
 
-    pub(crate) fn into_entries(self) -> Vec<AuditEntry> {
-        self.entries
-    }
-
     pub(crate) fn entries(&self) -> &[AuditEntry] {
         &self.entries
     }
 
     /// Sequence of the newest entry, 0 when there is none.
     pub(crate) fn last(&self) -> u64 {
-        self.entries.last().map_or(0, |entry| entry.sequence)
+        self.entries.last().map_or(self.before, |entry| entry.sequence)
     }
 }
 

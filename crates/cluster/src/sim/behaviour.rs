@@ -56,9 +56,9 @@ impl Behaviour {
             let Some(annotations) = field(object, place).and_then(Value::as_object) else { continue };
             for (name, value) in annotations.iter().filter(|(name, _)| name.starts_with(PREFIX)) {
                 let value = value.as_str().unwrap_or_default();
-                behaviour.set(name, value).map_err(|why| {
-                    format!("{}[{name}]: Invalid value: {value:?}: {why}", place.join("."))
-                })?;
+                behaviour
+                    .set(name, value)
+                    .map_err(|why| format!("{}[{name}]: Invalid value: {value:?}: {why}", place.join(".")))?;
             }
         }
         Ok(behaviour)

@@ -101,9 +101,9 @@ impl Inner {
             Some(fault @ CallFault::TimeoutBefore) => Err(fault.error()),
             fault => {
                 self.state.advance(now);
-                let audited = self.state.audit().len();
+                let audited = self.state.audit.last();
                 let result = self.state.execute(write, fault);
-                if self.state.audit().len() > audited {
+                if self.state.audit.last() > audited {
                     self.keep(write, fault, audited)?;
                 }
                 result
@@ -113,7 +113,7 @@ impl Inner {
 
     /// Keeps a write before anybody is told of it. After a failure the world here and the one on disk differ, so
     /// nothing is answered any more: as a cluster that lost its disk.
-    fn keep(&mut self, write: &Write, fault: Option<CallFault>, audited: usize) -> Result<(), ClusterError> {
+    fn keep(&mut self, write: &Write, fault: Option<CallFault>, audited: u64) -> Result<(), ClusterError> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
         journal.keep(&self.state, write, fault, audited).map_err(|error| {
             self.broken = Some(format!("the simulated cluster cannot keep its state: {error}"));
@@ -150,7 +150,8 @@ impl SimCluster {
         Self { shared: Arc::new(Shared { inner, clock, latency, schedule: watch::Sender::new(0) }) }
     }
 
-    /// Every write received so far, in order.
+    /// Every write received since the cluster was made or opened, in order. [`read_audit`](super::read_audit) knows
+    /// of earlier ones too.
     pub fn audit(&self) -> Vec<AuditEntry> {
         self.shared.lock().state.audit().to_vec()
     }

@@ -1,7 +1,7 @@
 //! How a simulated cluster outlives its process: a journal of the writes it received, and now and then a snapshot.
 //!
-//! The folder holds `snapshot`, which names its journal by number, and that journal, `journal-<number>`. Every line of
-//! either is a CRC-32 in hexadecimal, a space, and JSON. A write is in the journal (by `write(2)`) before anybody is
+//! The folder holds `snapshot`, which names its journal by number, that journal, `journal-<number>`, and `audit`, the
+//! audit of everything before it. Every line of each is a CRC-32 in hexadecimal, a space, and JSON. A write is in the journal (by `write(2)`) before anybody is
 //! told of it, so a killed process loses nothing it told; it is not synced to the disk, as a rehearsal need not
 //! survive a power cut.
 //!
@@ -11,53 +11,21 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
 
 use super::audit::AuditEntry;
 use super::faults::CallFault;
+use super::lines::{FORMAT, SimError, frame, io_error, length, parse_lines, read_lines, unframe};
 use super::snapshot::Snapshot;
 use super::write::Write;
 use super::{SimConfig, SimState};
 
-/// Why a kept cluster cannot be opened or read.
-#[derive(Debug, thiserror::Error)]
-pub enum SimError {
-    /// The operating system refused.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// Which file or folder.
-        path: PathBuf,
-        /// What it said.
-        source: io::Error,
-    },
-    /// A file is not what was written.
-    #[error("{} is damaged in line {line}: {why}; the simulated cluster cannot be restored from it", path.display())]
-    Damaged {
-        /// Which file.
-        path: PathBuf,
-        /// Which line, from 1.
-        line: usize,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// The files were written by a program with another idea of the simulation.
-    #[error("{} was written in format {found}, this program reads format {FORMAT}; remove the folder to begin with an empty cluster", path.display())]
-    Format {
-        /// Which file.
-        path: PathBuf,
-        /// Its format.
-        found: u32,
-    },
-}
-
-/// Changes whenever the same writes would lead to another state, as well as when the files look different.
-const FORMAT: u32 = 1;
 /// A journal is replaced by a snapshot when it is longer than this, and than the snapshot: so opening stays a matter
 /// of milliseconds, and a snapshot is written only after as many bytes of journal.
 const JOURNAL_BYTES: u64 = 256 * 1024;
 const SNAPSHOT: &str = "snapshot";
+const AUDIT: &str = "audit";
 
 /// One line of a journal.
 #[derive(Debug, Deserialize)]
@@ -84,6 +52,8 @@ enum EntryRef<'a> {
 struct SnapshotFile {
     format: u32,
     journal: u64,
+    /// How much of the file `audit` counts. What follows was written by a process killed before its snapshot was made.
+    audit_bytes: u64,
     state: Snapshot,
 }
 
@@ -91,6 +61,7 @@ struct SnapshotFile {
 struct SnapshotRef<'a> {
     format: u32,
     journal: u64,
+    audit_bytes: u64,
     state: &'a Snapshot,
 }
 
@@ -102,50 +73,13 @@ pub(crate) struct Journal {
     file: File,
     bytes: u64,
     snapshot_bytes: u64,
-}
-
-fn io_error(path: &Path) -> impl FnOnce(io::Error) -> SimError {
-    let path = path.to_owned();
-    move |source| SimError::Io { path, source }
+    audit_bytes: u64,
+    /// Sequence of the newest entry in the file `audit`.
+    audited: u64,
 }
 
 fn journal_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("journal-{number}"))
-}
-
-/// A line as it is written.
-fn frame(value: &impl Serialize) -> io::Result<Vec<u8>> {
-    // The checksum is put in front when the rest is known.
-    let mut line = b"00000000 ".to_vec();
-    serde_json::to_writer(&mut line, value)?;
-    let sum = crc32fast::hash(line.get(9..).unwrap_or_default());
-    line.splice(..8, format!("{sum:08x}").into_bytes());
-    line.push(b'\n');
-    Ok(line)
-}
-
-/// Reads one complete line, without its end.
-fn unframe<T: DeserializeOwned>(path: &Path, line: usize, bytes: &[u8]) -> Result<T, SimError> {
-    let damaged = |why: String| SimError::Damaged { path: path.to_owned(), line, why };
-    let (sum, body) = bytes.split_at_checked(9).ok_or_else(|| damaged("it is too short".to_owned()))?;
-    let sum = std::str::from_utf8(sum).ok().and_then(|text| u32::from_str_radix(text.trim_end(), 16).ok());
-    if sum != Some(crc32fast::hash(body)) {
-        return Err(damaged("its checksum is wrong".to_owned()));
-    }
-    serde_json::from_slice(body).map_err(|error| damaged(error.to_string()))
-}
-
-/// The complete lines of a journal, and how many bytes they are.
-fn read_lines(path: &Path) -> Result<(Vec<Entry>, u64), SimError> {
-    let bytes = match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        read => read.map_err(io_error(path))?,
-    };
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let lines = bytes.get(..whole).unwrap_or_default().split_inclusive(|byte| *byte == b'\n');
-    let entries =
-        lines.enumerate().map(|(at, line)| unframe(path, at + 1, line.strip_suffix(b"\n").unwrap_or(line)));
-    Ok((entries.collect::<Result<_, _>>()?, u64::try_from(whole).unwrap_or(u64::MAX)))
 }
 
 fn read_snapshot(dir: &Path) -> Result<Option<(SnapshotFile, u64)>, SimError> {
@@ -156,7 +90,7 @@ fn read_snapshot(dir: &Path) -> Result<Option<(SnapshotFile, u64)>, SimError> {
     };
     let file: SnapshotFile = unframe(&path, 1, bytes.strip_suffix(b"\n").unwrap_or(&bytes))?;
     check_format(&path, file.format)?;
-    Ok(Some((file, u64::try_from(bytes.len()).unwrap_or(u64::MAX))))
+    Ok(Some((file, length(&bytes))))
 }
 
 fn check_format(path: &Path, found: u32) -> Result<(), SimError> {
@@ -180,10 +114,10 @@ fn replay(path: &Path, state: Option<SimState>, entries: Vec<Entry>) -> Result<O
             }
             (Entry::Write { now, write, fault, audit }, Some(state)) => {
                 state.advance(now);
-                let before = state.audit().len();
+                let before = state.audit.last();
                 // A refusal was an answer then, and is one now.
                 let _ = state.execute(&write, fault);
-                if state.audit().get(before..) != Some(audit.as_slice()) {
+                if state.audit.since(before) != audit.as_slice() {
                     return Err(damaged("the write does not have the outcome it had"));
                 }
             }
@@ -198,17 +132,21 @@ impl Journal {
     /// Opens the cluster kept in a folder, or begins one.
     pub(crate) fn open(dir: &Path, config: SimConfig, now: Timestamp) -> Result<(Self, SimState), SimError> {
         fs::create_dir_all(dir).map_err(io_error(dir))?;
-        let (number, snapshot, snapshot_bytes) = match read_snapshot(dir)? {
-            Some((file, bytes)) => (file.journal, Some(SimState::restore(file.state)), bytes),
-            None => (0, None, 0),
+        let (number, snapshot, snapshot_bytes, audit_bytes) = match read_snapshot(dir)? {
+            Some((file, bytes)) => {
+                (file.journal, Some(SimState::restore(file.state)), bytes, file.audit_bytes)
+            }
+            None => (0, None, 0, 0),
         };
+        let audited = snapshot.as_ref().map_or(0, |state| state.audit.last());
         let path = journal_path(dir, number);
         let (entries, bytes) = read_lines(&path)?;
         let kept = replay(&path, snapshot, entries)?;
         let file = OpenOptions::new().create(true).append(true).open(&path).map_err(io_error(&path))?;
         file.set_len(bytes).map_err(io_error(&path))?;
         remove_others(dir, number);
-        let mut journal = Self { dir: dir.to_owned(), number, file, bytes, snapshot_bytes };
+        let mut journal =
+            Self { dir: dir.to_owned(), number, file, bytes, snapshot_bytes, audit_bytes, audited };
         let state = match kept {
             None => {
                 journal
@@ -242,9 +180,9 @@ impl Journal {
         state: &SimState,
         write: &Write,
         fault: Option<CallFault>,
-        audit_from: usize,
+        audited: u64,
     ) -> io::Result<()> {
-        let audit = state.audit().get(audit_from..).unwrap_or_default();
+        let audit = state.audit.since(audited);
         self.append(&EntryRef::Write { now: state.now, write, fault, audit })?;
         if self.bytes > JOURNAL_BYTES.max(self.snapshot_bytes) {
             self.rotate(state)?;
@@ -255,7 +193,7 @@ impl Journal {
     fn append(&mut self, entry: &EntryRef<'_>) -> io::Result<()> {
         let line = frame(entry)?;
         self.file.write_all(&line)?;
-        self.bytes += u64::try_from(line.len()).unwrap_or(u64::MAX);
+        self.bytes += length(&line);
         Ok(())
     }
 
@@ -264,16 +202,33 @@ impl Journal {
         let number = self.number + 1;
         let file = OpenOptions::new().create(true).append(true).open(journal_path(&self.dir, number))?;
         file.set_len(0)?;
-        let line = frame(&SnapshotRef { format: FORMAT, journal: number, state: &state.snapshot() })?;
+        let audit_bytes = self.file_audit(state)?;
+        let line =
+            frame(&SnapshotRef { format: FORMAT, journal: number, audit_bytes, state: &state.snapshot() })?;
         let temporary = self.dir.join("snapshot.new");
         fs::write(&temporary, &line)?;
         fs::rename(&temporary, self.dir.join(SNAPSHOT))?;
         let old = journal_path(&self.dir, self.number);
         (self.number, self.file, self.bytes) = (number, file, 0);
-        self.snapshot_bytes = u64::try_from(line.len()).unwrap_or(u64::MAX);
+        (self.audit_bytes, self.audited) = (audit_bytes, state.audit.last());
+        self.snapshot_bytes = length(&line);
         // A journal left behind is removed at the next opening.
         let _ = fs::remove_file(old);
         Ok(())
+    }
+}
+
+impl Journal {
+    /// Puts the audit of this journal behind that of the earlier ones. Returns how long it is then.
+    fn file_audit(&self, state: &SimState) -> io::Result<u64> {
+        let mut lines = Vec::new();
+        for entry in state.audit.since(self.audited) {
+            lines.extend(frame(entry)?);
+        }
+        let mut file = OpenOptions::new().create(true).append(true).open(self.dir.join(AUDIT))?;
+        file.set_len(self.audit_bytes)?;
+        file.write_all(&lines)?;
+        Ok(self.audit_bytes + length(&lines))
     }
 }
 
@@ -289,6 +244,15 @@ fn remove_others(dir: &Path, number: u64) {
     }
 }
 
+/// The audit of earlier journals.
+fn read_filed(dir: &Path, bytes: u64) -> Result<Vec<AuditEntry>, SimError> {
+    let path = dir.join(AUDIT);
+    let all = fs::read(&path).map_err(io_error(&path))?;
+    let counted = usize::try_from(bytes).ok().and_then(|bytes| all.get(..bytes));
+    let short = || SimError::Damaged { path: path.clone(), line: 1, why: "it is too short".to_owned() };
+    parse_lines(&path, counted.ok_or_else(short)?)
+}
+
 /// How often a reader starts again because a snapshot replaced the journal under it.
 const READS_MAX: usize = 100;
 
@@ -298,7 +262,7 @@ pub fn read_audit(dir: &Path) -> Result<Vec<AuditEntry>, SimError> {
     let mut last = Vec::new();
     for _ in 0..READS_MAX {
         let (number, mut entries) = match read_snapshot(dir)? {
-            Some((file, _)) => (file.journal, file.state.audit.into_entries()),
+            Some((file, _)) => (file.journal, read_filed(dir, file.audit_bytes)?),
             None => (0, Vec::new()),
         };
         for entry in read_lines(&journal_path(dir, number))?.0 {

@@ -40,7 +40,14 @@ impl Objects {
     /// Puts an object where its key says; returns what was there.
     pub(crate) fn insert(&mut self, stored: Stored) -> Option<Stored> {
         let ObjectKey { group, kind, namespace, name } = stored.key.clone();
-        self.0.entry(group).or_default().entry(kind).or_default().entry(namespace).or_default().insert(name, stored)
+        self.0
+            .entry(group)
+            .or_default()
+            .entry(kind)
+            .or_default()
+            .entry(namespace)
+            .or_default()
+            .insert(name, stored)
     }
 
     /// Takes an object out. Maps left empty stay: there are as many as kinds and namespaces that were ever used.

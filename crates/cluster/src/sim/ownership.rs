@@ -95,7 +95,8 @@ impl Owners {
     ) -> Vec<Dispute> {
         let disputes = self.0.iter().filter(|share| writer.differs(share)).filter_map(|share| {
             let paths = disputed(schema, mine, fields(share)?, applied, live);
-            let (manager, api_version) = (text(share, "manager").to_owned(), text(share, "apiVersion").to_owned());
+            let (manager, api_version) =
+                (text(share, "manager").to_owned(), text(share, "apiVersion").to_owned());
             (!paths.is_empty()).then_some(Dispute { manager, api_version, paths })
         });
         disputes.collect()

@@ -10,8 +10,8 @@ use super::faults::Injector;
 use super::history::History;
 use super::index::Index;
 use super::kinds::{Kinds, is_definition};
-use super::rng::Rng;
 use super::objects::{Objects, Stored};
+use super::rng::Rng;
 use super::timers::{StoredTimers, Timers};
 use super::{SimConfig, SimState};
 
@@ -26,7 +26,8 @@ pub(crate) struct Snapshot {
     objects: Vec<Stored>,
     timers: StoredTimers,
     creations: BTreeMap<String, u32>,
-    pub(crate) audit: Audit,
+    /// Sequence of the newest audit entry.
+    audited: u64,
 }
 
 impl SimState {
@@ -40,13 +41,13 @@ impl SimState {
             objects: self.objects.iter().cloned().collect(),
             timers: self.timers.store(),
             creations: self.creations.clone(),
-            audit: self.audit.clone(),
+            audited: self.audit.last(),
         }
     }
 
     /// The state that a snapshot was taken of, but for the history of changes: that is forgotten.
     pub(crate) fn restore(snapshot: Snapshot) -> Self {
-        let Snapshot { config, now, revision, rng, objects, timers, creations, audit } = snapshot;
+        let Snapshot { config, now, revision, rng, objects, timers, creations, audited } = snapshot;
         let mut index = Index::default();
         let mut kinds = Kinds::default();
         for stored in &objects {
@@ -56,7 +57,7 @@ impl SimState {
             }
         }
         Self {
-            injector: Injector::new(config.faults.clone(), config.seed, audit.last()),
+            injector: Injector::new(config.faults.clone(), config.seed, audited),
             history: History::new(config.history, revision),
             timers: Timers::restore(timers),
             objects: Objects::from_iter(objects),
@@ -65,7 +66,7 @@ impl SimState {
             revision,
             rng,
             creations,
-            audit,
+            audit: Audit::after(audited),
             index,
             kinds,
         }

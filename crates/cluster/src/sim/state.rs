@@ -79,7 +79,7 @@ impl SimState {
         self.config = config;
     }
 
-    /// Every write received so far, in order.
+    /// Every write received since this state was made or opened, in order.
     pub fn audit(&self) -> &[AuditEntry] {
         self.audit.entries()
     }

@@ -6,8 +6,8 @@ use tidegate_model::{Object, ObjectKey, Timestamp};
 use crate::sim::behaviour::{Behaviour, FAIL_TIMES, Outcome};
 use crate::sim::delete::is_pod;
 use crate::sim::json::{digest, has_condition, map_at};
-use crate::sim::rng::letters;
 use crate::sim::objects::Stored;
+use crate::sim::rng::letters;
 use crate::sim::{SimState, defaults};
 
 /// What a child is made of.

@@ -16,7 +16,8 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
         state.finish_if_done(key);
         return None;
     }
-    let inside = state.objects.iter().filter(|other| other.key.namespace == key.name && !other.object.is_deleting());
+    let inside =
+        state.objects.iter().filter(|other| other.key.namespace == key.name && !other.object.is_deleting());
     let inside: Vec<ObjectKey> = inside.map(|other| other.key.clone()).collect();
     for other in inside {
         state.begin_delete(&other, Propagation::Background);
