@@ -10,4 +10,5 @@
 pub mod crash;
 pub mod process;
 pub mod scenario;
+pub mod simulate;
 pub mod witness;
