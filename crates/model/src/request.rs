@@ -32,7 +32,7 @@ pub struct SyncRequest {
     pub wave_delay: Option<Duration>,
     /// Who asked.
     pub initiated_by: String,
-    /// Warnings found while the manifests were read; they are kept with the plan's.
+    /// Where the manifests were read: files and folders as they were given.
     pub sources: Vec<String>,
 }
 

@@ -107,9 +107,6 @@ pub fn plan(input: &PlanInput<'_>) -> Planned {
 
 fn review_request(request: &SyncRequest, findings: &mut Findings) {
     let nowhere = Subject::default();
-    for warning in &request.sources {
-        findings.warn("source", &nowhere, warning.as_str());
-    }
     if request.application.contains(':') {
         let message = format!(
             "the application name {:?} holds ':', so its objects cannot be tracked or pruned",

@@ -53,11 +53,9 @@ fn findings_of_the_request() {
             options.namespace_labels = vec![("a".to_owned(), "b".to_owned())];
         });
     case.request.application = "a:b".to_owned();
-    case.request.sources = vec!["chart is old".to_owned()];
     assert_eq!(
         case.codes(),
         [
-            "source",
             "untrackable-application",
             "unknown-sync-option",
             "option-without-effect",
