@@ -9,7 +9,7 @@ use tidegate_cluster::Cluster;
 use tidegate_lifecycle::operation::{Explanation, Fact, Input, OperationView, explain, view};
 use tidegate_lifecycle::{Driver, operation::Illegal};
 use tidegate_model::{Destination, OperationId, SyncRequest};
-use tidegate_oplog::{LogError, Summary};
+use tidegate_oplog::{Compacted, LogError, Summary};
 use tokio::sync::{broadcast, oneshot};
 
 use crate::actors::cluster::{ClusterActor, ClusterArguments};
@@ -21,6 +21,8 @@ use crate::effects::Targets;
 use crate::extend::{Event, Extensions, GateQuestion, HealthQuestion, HookRun};
 use crate::shared::{Shared, blocking};
 
+/// How many finished operations of an application keep all their facts, unless somebody says otherwise.
+pub const HISTORY: usize = 10;
 /// How many calls to one cluster may be on their way at once, unless the builder says otherwise.
 pub const IN_FLIGHT: usize = 32;
 /// Events a slow listener may be behind before it loses the oldest.
@@ -324,6 +326,12 @@ impl Engine {
     /// All facts of an operation.
     pub async fn facts(&self, operation: OperationId) -> Result<Vec<Fact>, EngineError> {
         Ok(blocking(&self.shared.log, move |log| log.facts(operation)).await?)
+    }
+
+    /// Reduces finished operations beyond the newest `history` of each application to their summaries, and removes
+    /// what nothing refers to any more. Safe while operations are at work.
+    pub async fn compact(&self, history: usize) -> Result<Compacted, EngineError> {
+        Ok(blocking(&self.shared.log, move |log| log.compact(history)).await?)
     }
 
     /// Events from now on. A listener that is too slow loses the oldest.

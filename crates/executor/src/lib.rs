@@ -26,5 +26,5 @@ pub mod extend;
 
 pub use clock::{Clock, IdSource, RuntimeClock, SystemClock};
 pub use effects::Targets;
-pub use engine::{Engine, EngineBuilder, EngineError, IN_FLIGHT};
+pub use engine::{Engine, EngineBuilder, EngineError, HISTORY, IN_FLIGHT};
 pub use extend::{Event, EventKind, GateQuestion, HealthQuestion, HookEnd, HookRun};
