@@ -23,6 +23,7 @@ pub(crate) const UNSOUND_PLAN: &str =
 pub(crate) const HOOK_TERMINATED: &str = "Terminated";
 pub(crate) const PRUNED: &str = "pruned";
 pub(crate) const NOT_TRIED: &str = "not tried: its kind or namespace comes with this operation (dry run)";
+pub(crate) const RUNNER_NOT_TRIED: &str = "not tried: a hook runner carries it out (dry run)";
 pub(crate) const PRUNED_DRY_RUN: &str = "pruned (dry run)";
 
 /// A base message with the reasons behind it.

@@ -67,6 +67,8 @@ impl Owed {
         if operation.header.paused.is_some() {
             // The world goes on while we do not: what is at work is still watched.
             self.observe_running(operation);
+            self.commands.retain(|command| matches!(command, Command::Observe { .. }));
+            self.wake = None;
             return;
         }
         // The deadline is of no interest once the operation is ending.

@@ -116,7 +116,7 @@ impl Operation {
             DeletePolicy::HookFailed
         };
         let Some(hook) = &task.hook else { return false };
-        hook.runner.is_none()
+        !has_runner(task)
             && hook.deletes(policy)
             && !state.deleted
             // What is being deleted needs no second deletion.
@@ -219,6 +219,11 @@ pub(crate) fn awaits_establishment(task: &Task, state: &TaskState) -> bool {
     is_crd(task) && state.progress == Progress::Running && !is_settled
 }
 
+/// Whether the task is a hook without an object: a registered runner carries it out.
+pub(crate) fn has_runner(task: &Task) -> bool {
+    task.hook.as_ref().is_some_and(|hook| hook.runner.is_some())
+}
+
 /// Whether the task is a custom resource definition.
 pub(crate) fn is_crd(task: &Task) -> bool {
     (task.gvk.group.as_str(), task.gvk.kind.as_str()) == CRD
@@ -247,13 +252,15 @@ pub(crate) fn is_sound(plan: &Plan) -> bool {
 
 /// Whether the place of a hook is still being cleared. A hook with a runner has no object.
 pub(crate) fn is_clearing(task: &Task, state: &TaskState) -> bool {
-    let on_cluster = task.hook.as_ref().is_some_and(|hook| hook.runner.is_none());
-    on_cluster && (state.progress == Progress::Waiting || matches!(state.progress, Progress::Deleting { .. }))
+    task.is_hook()
+        && !has_runner(task)
+        && (state.progress == Progress::Waiting || matches!(state.progress, Progress::Deleting { .. }))
 }
 
-/// Whether the task still needs the given kind of dry run.
+/// Whether the task still needs the given kind of dry run. What a runner carries out never reaches the server.
 pub(crate) fn needs_check(task: &Task, state: &TaskState, at_wave: bool) -> bool {
     task.action.writes()
+        && !has_runner(task)
         && task.options.dry_run_at_wave == at_wave
         && !state.checked
         && !state.is_unsuccessful()

@@ -9,7 +9,10 @@
 )]
 
 mod build;
+mod ending;
+mod failing;
 mod random;
 mod table;
 mod traces;
+mod waiting;
 mod world;

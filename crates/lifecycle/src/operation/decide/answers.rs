@@ -6,7 +6,7 @@ use super::{call_again, observed};
 use crate::operation::fact::Fact;
 use crate::operation::input::{Answer, Applied, CallError, Clearing, Stopped};
 use crate::operation::messages;
-use crate::operation::rules::{is_clearing, needs_check};
+use crate::operation::rules::{has_runner, is_clearing, needs_check};
 use crate::operation::state::{AppliedRef, Operation, Progress, Stage, TaskState, WaveStep};
 
 /// One task with its state, and the moment of the answer.
@@ -206,8 +206,4 @@ impl Subject<'_> {
         };
         Fact::HookStopped { task: self.id, phase, message, clean: true }
     }
-}
-
-fn has_runner(task: &Task) -> bool {
-    task.hook.as_ref().is_some_and(|hook| hook.runner.is_some())
 }

@@ -4,6 +4,7 @@ use tidegate_model::{Action, OperationPhase, ResultCode, TaskId, Timestamp};
 
 use super::tasks::record;
 use crate::operation::messages;
+use crate::operation::rules::has_runner;
 use crate::operation::state::{Operation, Progress, Stage, TaskState, WaveStep};
 
 /// Whether the machine may go from one stage to another. [`follow`](crate::operation::follow) decides when it does.
@@ -95,9 +96,12 @@ fn record_skipped_prunes(operation: &mut Operation, index: u32) {
 
 /// An operation that only tries: every task has a result.
 pub(super) fn record_dry_run(operation: &mut Operation) {
-    let all: Vec<(TaskId, Action, String)> =
-        operation.plan.enumerate().map(|(id, task)| (id, task.action, task.reason.clone())).collect();
-    for (id, action, reason) in all {
+    let all: Vec<(TaskId, Action, bool, String)> = operation
+        .plan
+        .enumerate()
+        .map(|(id, task)| (id, task.action, has_runner(task), task.reason.clone()))
+        .collect();
+    for (id, action, has_runner, reason) in all {
         if operation.tasks.get(id.index()).is_some_and(TaskState::is_unsuccessful) {
             continue;
         }
@@ -114,7 +118,8 @@ pub(super) fn record_dry_run(operation: &mut Operation) {
             if let Some(message) = message {
                 state.message = message;
             } else if !state.checked {
-                state.message = messages::NOT_TRIED.to_owned();
+                let why = if has_runner { messages::RUNNER_NOT_TRIED } else { messages::NOT_TRIED };
+                state.message = why.to_owned();
             }
         });
     }

@@ -5,6 +5,7 @@ use tidegate_model::{Health, OperationPhase, ResultCode, TaskId, Timestamp};
 use super::failed_again;
 use crate::operation::fact::Fact;
 use crate::operation::messages;
+use crate::operation::rules::has_runner;
 use crate::operation::state::{AppliedRef, Operation, Progress, SeenHealth, Stage, TaskState, WaveStep};
 
 /// Changes a task that has a result from now on; the first time it gets the next order number.
@@ -211,7 +212,7 @@ fn applied(
 ) -> Option<()> {
     let task = operation.plan.task(id)?;
     let is_hook = task.is_hook();
-    if !task.action.writes() || task.hook.as_ref().is_some_and(|hook| hook.runner.is_some()) {
+    if !task.action.writes() || has_runner(task) {
         return None;
     }
     let judged = operation.judges_resources;

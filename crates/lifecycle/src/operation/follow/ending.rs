@@ -1,6 +1,6 @@
 //! The arrows out of the last wave, out of a failed attempt, and to the end.
 
-use tidegate_model::{OperationPhase, ResultCode, Timestamp};
+use tidegate_model::{OperationPhase, Timestamp};
 
 use super::{moved, step};
 use crate::operation::fact::Fact;
@@ -55,7 +55,7 @@ pub(super) fn wave_failed(operation: &Operation, index: u32, now: Timestamp) -> 
     if let Some(reason) = operation.refused_namespace() {
         return attempt_failed(messages::with_reason(messages::NAMESPACE_FAILED, &[reason]), now);
     }
-    let ran = operation.wave_tasks(index).any(|(_, _, state)| state.status == Some(ResultCode::Synced));
+    let ran = operation.wave_tasks(index).any(|(_, _, state)| state.applied.is_some());
     let base = if ran { messages::UNSUCCESSFUL } else { messages::APPLY_FAILED };
     attempt_failed(messages::with_reason(base, &operation.refusals(false)), now)
 }
