@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a measurement stops at the first surprise")]
 #![allow(clippy::print_stdout, reason = "the measurement is the output")]
 
+use std::time::Duration;
+
 use serde_json::json;
-use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
+use tidegate_cluster::sim::{Clock, SimCluster, SimConfig, SimState};
 use tidegate_cluster::{ApplyRequest, Cluster, WriteMode};
 use tidegate_model::{Object, Timestamp};
 use tokio::time::Instant;
@@ -38,11 +40,46 @@ async fn measure(name: &str, cluster: &SimCluster, objects: usize) {
     println!("{name}: {:.0} applies/s", f64::from(u32::try_from(WRITES).unwrap()) / seconds);
 }
 
+const DEPLOYMENTS: u32 = 2000;
+
+/// Deployments of three pods each, until all are ready.
+fn deployments() {
+    let mut now = Timestamp::from_millis(1_795_253_400_000);
+    let mut state = SimState::new(SimConfig::default(), now);
+    let started = Instant::now();
+    for number in 0..DEPLOYMENTS {
+        let name = format!("api-{number}");
+        let object = Object::try_from(json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "replicas": 3, "selector": {"matchLabels": {"app": name}},
+                "template": {
+                    "metadata": {"labels": {"app": name}},
+                    "spec": {"containers": [{"name": "main", "image": "api:1"}]},
+                },
+            },
+        }));
+        let mode = WriteMode::Apply { force: true };
+        let request =
+            ApplyRequest { object: object.unwrap(), mode, validate: true, dry_run: false, operation: None };
+        state.apply(now, request).unwrap();
+    }
+    now = now + Duration::from_secs(10);
+    state.advance(now);
+    let seconds = started.elapsed().as_secs_f64();
+    println!(
+        "deployments until ready: {:.0}/s, {} changes",
+        f64::from(DEPLOYMENTS) / seconds,
+        state.revision()
+    );
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let clock = || Clock::tokio(Timestamp::from_millis(1_795_253_400_000));
     measure("in memory, creations", &SimCluster::in_memory(SimConfig::instant(), clock()), WRITES).await;
     measure("in memory, 1,000 objects", &SimCluster::in_memory(SimConfig::instant(), clock()), 1000).await;
+    deployments();
     let dir = std::env::temp_dir().join(format!("tidegate-speed-{}", std::process::id()));
     let kept = SimCluster::open(&dir, SimConfig::instant(), clock()).unwrap();
     measure("on disk, 1,000 objects", &kept, 1000).await;

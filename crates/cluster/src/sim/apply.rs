@@ -8,7 +8,7 @@ use tidegate_model::{Object, ObjectKey};
 use super::admission::{Prepared, counts_generations};
 use super::behaviour::{Behaviour, PREFIX};
 use super::compose::{Way, compose};
-use super::json::{digest, field, is_deleting, text};
+use super::json::{digest, field, has_owner, is_deleting, text};
 use super::ownership::Writer;
 use super::{SimState, defaults, immutable, refuse, validate};
 use crate::{Applied, ApplyRequest, ClusterError};
@@ -117,7 +117,8 @@ impl SimState {
 
     /// Puts a new object into the world, and counts it where the first few are to fail.
     pub(crate) fn create(&mut self, key: ObjectKey, object: Object) -> Arc<Object> {
-        let fail_times = Behaviour::of(&object).fail_times;
+        // What a controller makes from a template does what its owner does.
+        let fail_times = if has_owner(&object) { 0 } else { Behaviour::of(&object).fail_times };
         let mut fails = false;
         if fail_times > 0 {
             let prefix = object.generate_name();

@@ -234,13 +234,13 @@ impl Cluster for SimCluster {
     async fn remove_finalizer(
         &self,
         key: &ObjectKey,
-        gvk: &Gvk,
+        _gvk: &Gvk,
         uid: &str,
         finalizer: &str,
         operation: Option<OperationId>,
     ) -> Result<(), ClusterError> {
-        let (key, gvk, uid, finalizer) = (key.clone(), gvk.clone(), uid.to_owned(), finalizer.to_owned());
-        self.write(Write::RemoveFinalizer { key, gvk, uid, finalizer, operation }).await.map(drop)
+        let (key, uid, finalizer) = (key.clone(), uid.to_owned(), finalizer.to_owned());
+        self.write(Write::RemoveFinalizer { key, uid, finalizer, operation }).await.map(drop)
     }
 
     async fn watch(&self, gvk: &Gvk, resource_version: &str) -> Result<WatchStream, ClusterError> {

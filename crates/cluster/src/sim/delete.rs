@@ -1,7 +1,7 @@
 //! How objects go: deletion, finalizers, what keeps an object and who finally removes it.
 
 use serde_json::Value;
-use tidegate_model::{Gvk, ObjectKey};
+use tidegate_model::ObjectKey;
 
 use super::admission::is_namespace;
 use super::behaviour::{Behaviour, Outcome};
@@ -133,16 +133,9 @@ impl SimState {
     }
 
     /// Whether removing a finalizer would change anything: the object is there, is the one meant, and has it.
-    pub(crate) fn has_finalizer(
-        &self,
-        gvk: &Gvk,
-        key: &ObjectKey,
-        uid: &str,
-        finalizer: &str,
-    ) -> Result<bool, ClusterError> {
-        let key = self.key_of(gvk, &key.namespace, &key.name)?;
-        let found = self.find(&key).filter(|stored| uid.is_empty() || stored.object.uid() == uid);
-        Ok(found.is_some_and(|stored| stored.object.has_finalizer(finalizer)))
+    pub(crate) fn has_finalizer(&self, key: &ObjectKey, uid: &str, finalizer: &str) -> bool {
+        let found = self.find(key).filter(|stored| uid.is_empty() || stored.object.uid() == uid);
+        found.is_some_and(|stored| stored.object.has_finalizer(finalizer))
     }
 
     /// Removes a finalizer; the object goes when it was the last thing that kept it.

@@ -27,6 +27,11 @@ pub(crate) fn is_deleting(object: &Object) -> bool {
     !text(object, &["metadata", "deletionTimestamp"]).is_empty()
 }
 
+/// Whether an object names an owner.
+pub(crate) fn has_owner(object: &Object) -> bool {
+    field(object, &["metadata", "ownerReferences"]).is_some()
+}
+
 /// Identity of an object within the cluster.
 pub(crate) fn key_of(object: &Object) -> ObjectKey {
     let group = text(object, &["apiVersion"]).split_once('/').map_or("", |(group, _)| group);

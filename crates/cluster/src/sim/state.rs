@@ -15,7 +15,7 @@ use super::controllers;
 use super::faults::Injector;
 use super::history::{Change, History};
 use super::index::Index;
-use super::json::{field, is_deleting, rfc3339};
+use super::json::{field, has_owner, is_deleting, rfc3339};
 use super::kinds::{Kinds, is_definition};
 use super::objects::{Objects, Stored};
 use super::rng::Rng;
@@ -227,10 +227,6 @@ impl SimState {
     pub(crate) fn timestamp(&self) -> String {
         rfc3339(self.now)
     }
-}
-
-fn has_owner(object: &Object) -> bool {
-    field(object, &["metadata", "ownerReferences"]).is_some()
 }
 
 fn generation(object: &Object) -> Option<&Value> {

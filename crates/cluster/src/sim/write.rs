@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::annotations::FIELD_MANAGER;
-use tidegate_model::{Gvk, Object, ObjectKey, OperationId, Timestamp};
+use tidegate_model::{Object, ObjectKey, OperationId, Timestamp};
 
 use super::SimState;
 use super::audit::{Attempt, Verb, code_of};
@@ -17,20 +17,9 @@ use crate::{Applied, ApplyRequest, ClusterError, DeleteRequest, Deleted, Propaga
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Write {
-    Apply {
-        manager: String,
-        request: ApplyRequest,
-    },
-    Delete {
-        request: DeleteRequest,
-    },
-    RemoveFinalizer {
-        key: ObjectKey,
-        gvk: Gvk,
-        uid: String,
-        finalizer: String,
-        operation: Option<OperationId>,
-    },
+    Apply { manager: String, request: ApplyRequest },
+    Delete { request: DeleteRequest },
+    RemoveFinalizer { key: ObjectKey, uid: String, finalizer: String, operation: Option<OperationId> },
 }
 
 /// The answer to a write.
@@ -73,17 +62,12 @@ impl SimState {
         &mut self,
         now: Timestamp,
         key: &ObjectKey,
-        gvk: &Gvk,
         uid: &str,
         finalizer: &str,
         operation: Option<OperationId>,
     ) -> Result<(), ClusterError> {
         let (uid, finalizer) = (uid.to_owned(), finalizer.to_owned());
-        self.write(
-            now,
-            &Write::RemoveFinalizer { key: key.clone(), gvk: gvk.clone(), uid, finalizer, operation },
-        )
-        .map(drop)
+        self.write(now, &Write::RemoveFinalizer { key: key.clone(), uid, finalizer, operation }).map(drop)
     }
 
     fn write(&mut self, now: Timestamp, write: &Write) -> Result<Written, ClusterError> {
@@ -113,8 +97,8 @@ impl SimState {
                 self.execute_apply(manager, request, refusal).map(Written::Applied)
             }
             Write::Delete { request } => self.execute_delete(request, refusal).map(Written::Deleted),
-            Write::RemoveFinalizer { key, gvk, uid, finalizer, operation } => {
-                self.execute_patch((key, gvk, uid), finalizer, *operation, refusal).map(|()| Written::Done)
+            Write::RemoveFinalizer { key, uid, finalizer, operation } => {
+                self.execute_patch((key, uid), finalizer, *operation, refusal).map(|()| Written::Done)
             }
         };
         match fault {
@@ -189,12 +173,12 @@ impl SimState {
     /// The client reads first, and writes only when there is something to remove.
     fn execute_patch(
         &mut self,
-        (key, gvk, uid): (&ObjectKey, &Gvk, &str),
+        (key, uid): (&ObjectKey, &str),
         finalizer: &str,
         operation: Option<OperationId>,
         refusal: Option<CallFault>,
     ) -> Result<(), ClusterError> {
-        if !self.has_finalizer(gvk, key, uid, finalizer)? {
+        if !self.has_finalizer(key, uid, finalizer) {
             return Ok(());
         }
         let attempt = Attempt { verb: Verb::Patch, dry_run: false, key: key.clone(), operation };

@@ -73,10 +73,7 @@ fn finalizers_keep_an_object_until_the_last_is_removed() {
     assert_eq!(world.delete("ConfigMap", "web", Background), Ok(Deleted::Deleting));
     let remove = |world: &mut World, uid: &str, finalizer: &str| {
         let writes = world.state.audit().len();
-        world
-            .state
-            .remove_finalizer(world.now, &key("ConfigMap", "web"), &gvk("ConfigMap"), uid, finalizer, None)
-            .unwrap();
+        world.state.remove_finalizer(world.now, &key("ConfigMap", "web"), uid, finalizer, None).unwrap();
         world.state.audit().len() - writes
     };
     assert_eq!(remove(&mut world, &uid, "a.io/x"), 1);
@@ -100,7 +97,7 @@ fn a_stuck_object_stays_until_somebody_frees_it() {
         world.settle();
         assert!(world.get(kind, "it").unwrap().is_deleting());
         assert!(kind == "Pod" || world.pods().is_empty(), "only the object itself is stuck");
-        world.state.remove_finalizer(world.now, &key(kind, "it"), &gvk(kind), &uid, STUCK, None).unwrap();
+        world.state.remove_finalizer(world.now, &key(kind, "it"), &uid, STUCK, None).unwrap();
         assert!(world.get(kind, "it").is_none());
     }
 }

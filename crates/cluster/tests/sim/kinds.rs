@@ -70,13 +70,12 @@ fn a_definition_takes_its_objects_along() {
     assert!(world.get("Widget", "w").unwrap().is_deleting());
     let late = with(&widget(), "/metadata/name", json!("late"));
     assert_refused(&world.refused(&late, SSA), Forbidden, "custom resource definition is terminating");
-    world
-        .state
-        .remove_finalizer(world.now, &super::key("Widget", "w"), &gvk("Widget"), &uid, "x.io/y", None)
-        .unwrap();
+    world.state.remove_finalizer(world.now, &super::key("Widget", "w"), &uid, "x.io/y", None).unwrap();
     world.settle();
     assert!(world.names("CustomResourceDefinition").is_empty());
     assert!(world.state.list(world.now, &gvk("Widget")).is_err());
+    let again = world.state.remove_finalizer(world.now, &super::key("Widget", "w"), &uid, "x.io/y", None);
+    assert_eq!(again, Ok(()), "what is gone needs nothing removed");
     assert_refused(&world.refused(&widget(), SSA), UnknownKind, "no matches for kind");
 }
 

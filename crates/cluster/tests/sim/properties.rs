@@ -79,7 +79,7 @@ fn play(world: &mut World, act: &Act) {
         }
         Act::Free { kind, name } => {
             let key = key(KINDS[kind], &format!("n{name}"));
-            let _ = world.state.remove_finalizer(world.now, &key, &gvk(KINDS[kind]), "", FINALIZER, None);
+            let _ = world.state.remove_finalizer(world.now, &key, "", FINALIZER, None);
         }
         Act::Wait(time) => world.wait(ms(time)),
     }

@@ -93,6 +93,24 @@ fn the_first_creations_fail_when_asked() {
 }
 
 #[test]
+fn what_a_template_makes_is_not_counted_again() {
+    let first = with(
+        &workload("Deployment", "api", "api:1", json!({})),
+        "/spec/template/metadata/annotations",
+        json!({"sim.tidegate.dev/fail-times": "1"}),
+    );
+    let mut world = course(&first, &[(300, Degraded)]);
+    world.delete("Deployment", "api", tidegate_cluster::Propagation::Background).unwrap();
+    world.settle();
+    world.apply(&first);
+    world.settle();
+    assert_eq!(world.health("Deployment", "api"), Healthy);
+    world.apply(&with(&first, "/spec/template/spec/containers/0/image", json!("api:2")));
+    world.settle();
+    assert_eq!(world.health("Deployment", "api"), Healthy);
+}
+
+#[test]
 fn jobs_complete_or_give_up() {
     course(&workload("Job", "m", "m:1", json!({})), &[(100, Progressing), (250, Healthy)]);
     course(&workload("Job", "m", "m:1", json!({"outcome": "never-ready"})), &[(900_000, Progressing)]);
