@@ -7,8 +7,8 @@ use serde::Serialize;
 use tidegate_model::{Action, ObjectKey, OperationPhase, Phase, Task, Timestamp, format_duration};
 
 use super::fact::Verdict;
-use super::rules::awaits_establishment;
-use super::state::{Header, Operation, Progress, Stage, State, TaskState, WaveStep};
+use super::rules::{awaits_establishment, has_runner};
+use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState, WaveStep};
 
 /// The answer to "why is it waiting, and for what?". Prints as one sentence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -98,8 +98,8 @@ pub fn explain(state: &State, now: Timestamp) -> Explanation {
 fn accepted(header: &Header, now: Timestamp) -> Explanation {
     let calls = &header.calls;
     let cluster = Awaited {
-        what: format!("the cluster of {}", header.request.destination),
-        why: format!("{} failed calls, the last: {}", calls.failed, calls.message),
+        what: format!("the {}", header.request.destination),
+        why: failed_calls(calls),
         since: header.started_at,
     };
     let deadline = header.request.deadline.map(|deadline| header.deadline_from + deadline);
@@ -160,8 +160,9 @@ fn running(operation: &Operation, now: Timestamp) -> Explanation {
 }
 
 fn dry_run(operation: &Operation, now: Timestamp) -> Explanation {
-    let checks =
-        operation.all_tasks().filter(|(_, task, _)| task.action.writes() && !task.options.dry_run_at_wave);
+    let checks = operation
+        .all_tasks()
+        .filter(|(_, task, _)| task.action.writes() && !task.options.dry_run_at_wave && !has_runner(task));
     let (done, all) =
         checks.fold((0, 0), |(done, all), (_, _, state)| (done + usize::from(state.checked), all + 1));
     Explanation {
@@ -294,9 +295,16 @@ fn since(operation: &Operation, state: &TaskState) -> Timestamp {
     state.applied.as_ref().map_or(operation.since, |applied| applied.at)
 }
 
+fn failed_calls(calls: &Calls) -> String {
+    match calls.failed {
+        1 => format!("a call failed: {}", calls.message),
+        failed => format!("{failed} calls failed, the last: {}", calls.message),
+    }
+}
+
 fn why(state: &TaskState) -> String {
     if let Some(calls) = state.calls.as_deref() {
-        return format!("{} failed calls, the last: {}", calls.failed, calls.message);
+        return failed_calls(calls);
     }
     match (&state.progress, &state.health) {
         (Progress::Stopping { reason }, _) => format!("being stopped: {reason}"),

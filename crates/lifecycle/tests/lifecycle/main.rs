@@ -9,9 +9,13 @@
 )]
 
 mod build;
+mod deadlines;
+mod driver;
 mod ending;
+mod explain;
 mod failing;
 mod random;
+mod retries;
 mod table;
 mod traces;
 mod waiting;

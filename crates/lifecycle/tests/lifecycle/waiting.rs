@@ -1,22 +1,14 @@
 //! Waiting: gates, confirmation, definitions, evidence, delays, deadlines.
 
-use std::time::Duration;
-
 use tidegate_lifecycle::operation::{Input, Verdict};
 use tidegate_model::{Action, HealthStatus, Phase, SyncRequest, WaitFor};
 
 use crate::build::*;
 use crate::traces::trace;
-use crate::world::{Proof, World, seen};
+use crate::world::{Proof, Reply, World, seen};
 
 fn closed(reason: &str, ask_again_after: u64) -> Verdict {
     Verdict::Closed { reason: reason.into(), ask_again_after: seconds(ask_again_after) }
-}
-
-/// When stages began, as `1000 Wave 1 Applying`.
-fn moments<'a>(world: &'a World, stage: &str) -> Vec<&'a str> {
-    let lines = world.transcript.iter().filter_map(|line| line.strip_prefix("@ "));
-    lines.filter(|line| line.ends_with(stage)).collect()
 }
 
 #[test]
@@ -171,7 +163,7 @@ fn kinds_are_applied_group_by_group() {
         resource(0, "ConfigMap/z"),
     ];
     let mut world = World::new(plan(tasks), request());
-    world.fate("ConfigMap/a", |fate| fate.write.push_back(crate::world::Reply::No("no".into())));
+    world.fate("ConfigMap/a", |fate| fate.write.push_back(Reply::No("no".into())));
     world.weather.slow = 50;
     world.run();
     let order: Vec<&str> = world.transcript.iter().filter_map(|line| line.strip_prefix("apply ")).collect();
@@ -301,140 +293,4 @@ fn a_single_step_waits_for_hooks_only() {
             = 2 Job/j Synced Succeeded: starting
             ",
     );
-}
-
-#[test]
-fn a_wave_has_a_deadline() {
-    let mut world = World::new(
-        plan([
-            hook(Phase::Sync, 0, "Job/slow"),
-            resource(0, "Deployment/api"),
-            resource(1, "ConfigMap/c"),
-            hook(Phase::SyncFail, 0, "Job/alert"),
-        ])
-        .wave_timeout(0, 5),
-        retrying(1),
-    );
-    world.fate("Job/slow", |fate| fate.health[1].0 = 60_000);
-    world.fate("Deployment/api", |fate| fate.health[1].0 = 8000);
-    trace(world, "
-            plan
-            check Job/slow
-            check Deployment/api
-            check ConfigMap/c
-            check Job/alert
-            clear Job/slow
-            apply Job/slow
-            apply Deployment/api
-            # waiting for completion of hook batch/Job/slow and 1 more resources
-            stop Job/slow
-            # wave 0 of Sync did not pass within 5 s: waiting for completion of hook batch/Job/slow and 1 more resources. Retrying attempt #1 at 12:00AM.
-            clear Job/slow
-            apply Job/slow
-            apply Deployment/api
-            # waiting for completion of hook batch/Job/slow and 1 more resources
-            stop Job/slow
-            clear Job/alert
-            apply Job/alert
-            # waiting for completion of hook batch/Job/alert
-            release Job/alert
-            # wave 0 of Sync did not pass within 5 s: waiting for completion of hook batch/Job/slow and 1 more resources (retried 1 times).
-            = 1 Job/slow Synced Failed: stopped: the wave's deadline has passed
-            = 2 Deployment/api Synced Failed: not healthy when the wave's deadline passed: starting
-            = 3 Job/alert Synced Succeeded: starting
-            ");
-}
-
-#[test]
-fn a_hook_has_a_deadline() {
-    let tasks =
-        [hook(Phase::Sync, 0, "Job/slow").timeout(5), hook(Phase::Sync, 0, "Job/run").runner("r").timeout(5)];
-    let mut world = World::new(plan(tasks), request());
-    world.fate("Job/slow", |fate| fate.health[1].0 = 60_000);
-    trace(
-        world,
-        "
-            plan
-            check Job/slow
-            clear Job/slow
-            apply Job/slow
-            run Job/run
-            # waiting for completion of hook batch/Job/slow
-            stop Job/slow
-            # one or more synchronization tasks completed unsuccessfully
-            = 1 Job/run Synced Succeeded: ran
-            = 2 Job/slow Synced Failed: hook did not complete within 5 s
-            ",
-    );
-    // If it ended just before it was stopped, how it ended counts.
-    let mut world = World::new(plan([hook(Phase::Sync, 0, "Job/slow").timeout(5)]), request());
-    world.fate("Job/slow", |fate| fate.health[1].0 = 5000);
-    world.run();
-    assert_eq!(world.driver.state().message(), "successfully synced (no more tasks)");
-}
-
-#[test]
-fn an_operation_has_a_deadline_across_its_attempts() {
-    let deadline = Some(seconds(20));
-    let mut world = World::new(
-        plan([hook(Phase::Sync, 0, "Job/slow"), resource(0, "Deployment/api")]),
-        SyncRequest { deadline, ..retrying(5) },
-    );
-    world.fate("Job/slow", |fate| fate.health[1].0 = 60_000);
-    world.fate("Deployment/api", |fate| fate.write.push_back(crate::world::Reply::No("no".into())));
-    trace(
-        world,
-        "
-            plan
-            check Job/slow
-            check Deployment/api
-            clear Job/slow
-            apply Job/slow
-            apply Deployment/api
-            # waiting for completion of hook batch/Job/slow
-            stop Job/slow
-            # Operation terminated, triggered by the operation deadline of 20 s
-            = 1 Job/slow Synced Failed: Terminated
-            = 2 Deployment/api SyncFailed Failed: no
-            ",
-    );
-    // While it is being planned as well.
-    let mut world =
-        World::new(plan([]), SyncRequest { deadline: Some(Duration::from_millis(300)), ..request() });
-    world.planning(std::iter::repeat_n(crate::world::Reply::Busy, 9));
-    world.run();
-    assert_eq!(
-        world.driver.state().message(),
-        "Operation terminated, triggered by the operation deadline of 300 ms"
-    );
-    assert_eq!(world.now, 300);
-}
-
-/// Paused for ten seconds, everything ends ten seconds later.
-#[test]
-fn deadlines_stand_still_while_paused() {
-    let pause = |world: &mut World| {
-        world.at(1000, Input::Pause { by: "bob".into(), reason: "lunch".into() });
-        world.at(11_000, Input::Unpause { by: "bob".into() });
-    };
-    let slow = |plan: tidegate_model::Plan, request: SyncRequest| {
-        let mut world = World::new(plan, request);
-        world.fate("Job/slow", |fate| fate.health[1].0 = 60_000);
-        pause(&mut world);
-        world.run();
-        world
-    };
-    let hooked = || plan([hook(Phase::Sync, 0, "Job/slow")]);
-    let world = slow(hooked(), SyncRequest { deadline: Some(seconds(20)), ..request() });
-    assert_eq!(moments(&world, "Terminating"), ["30000 Terminating"]);
-    let world = slow(hooked().wave_timeout(0, 20), request());
-    assert_eq!(moments(&world, "Finished"), ["30000 Finished"]);
-    let world = slow(plan([hook(Phase::Sync, 0, "Job/slow").timeout(20)]), request());
-    assert_eq!(moments(&world, "Finished"), ["30000 Finished"]);
-
-    let mut world = World::new(plan([resource(0, "Deployment/api")]), retrying(1));
-    world.fate("Deployment/api", |fate| fate.write.push_back(crate::world::Reply::No("no".into())));
-    pause(&mut world);
-    world.run();
-    assert_eq!(moments(&world, "Applying"), ["0 Wave 1 Applying", "15000 Wave 1 Applying"]);
 }

@@ -153,12 +153,14 @@ impl Cluster {
     }
 
     fn apply(&mut self, id: TaskId, task: &Task, attempt: u32, now: i64) -> Applied {
-        self.versions += 1;
-        let version = self.versions;
+        let version = self.versions + 1;
         match self.objects.get_mut(&id) {
             // Our own hook, from before a crash.
             Some(object) if task.is_hook() && object.mark == Some(attempt) => {}
+            // The same manifest changes nothing.
+            Some(object) if !task.is_hook() && object.mark.is_some() => {}
             Some(object) => {
+                self.versions = version;
                 object.version = version;
                 object.generation += 1;
                 object.written_at = now;
@@ -175,6 +177,7 @@ impl Cluster {
                     finalizer: task.is_hook(),
                     goes_at: None,
                 };
+                self.versions = version;
                 self.objects.insert(id, object);
                 self.audit.push(Write { task: id, what: Change::Created, attempt });
             }

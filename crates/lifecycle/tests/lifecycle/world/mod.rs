@@ -11,7 +11,7 @@ use tidegate_lifecycle::Driver;
 use tidegate_lifecycle::operation::{Command, Fact, Input, Operation, TaskCommand, Verdict};
 use tidegate_model::{Observation, Plan, SyncRequest, Task, TaskId};
 
-pub use cluster::{Change, Cluster};
+pub use cluster::{Change, Cluster, Write};
 pub use fate::{Dice, Fate, Proof, Reply, Weather, seen};
 
 use crate::build::{DIGEST, at, id};
@@ -35,7 +35,6 @@ const EVENTS_MAX: u32 = 30_000;
 
 pub struct World {
     pub plan: Plan,
-    pub request: SyncRequest,
     pub driver: Driver,
     pub now: i64,
     pub cluster: Cluster,
@@ -46,6 +45,12 @@ pub struct World {
     /// What happened, one line each.
     pub transcript: Vec<String>,
     pub weather: Weather,
+    /// The engine dies before this event, counted from 1; `None` once it did.
+    pub crash_before: Option<u32>,
+    /// How often the log was written.
+    pub writes: u32,
+    happened: u32,
+    offered: Vec<Input>,
     plan_replies: VecDeque<Reply>,
     queue: BTreeMap<(i64, u32), Event>,
     scheduled: u32,
@@ -61,7 +66,6 @@ impl World {
         cluster.begin(plan.enumerate().map(|(id, task)| (id, task.clone())));
         let mut world = Self {
             plan,
-            request: request.clone(),
             driver: Driver::default(),
             now: 0,
             cluster,
@@ -69,6 +73,10 @@ impl World {
             durable: Vec::new(),
             transcript: Vec::new(),
             weather: Weather::calm(),
+            crash_before: None,
+            writes: 0,
+            happened: 0,
+            offered: Vec::new(),
             plan_replies: VecDeque::new(),
             queue: BTreeMap::new(),
             scheduled: 0,
@@ -133,6 +141,14 @@ impl World {
             let Some(next) = next.filter(|next| *next <= millis) else { return self };
             let Some((_, event)) = self.queue.pop_first() else { return self };
             self.now = next;
+            self.happened += 1;
+            if self.crash_before == Some(self.happened) {
+                self.crash_before = None;
+                // Whether the event reaches the machine or not is up to its kind.
+                self.schedule(self.now, event);
+                self.crash();
+                continue;
+            }
             self.happen(event);
             self.misfortune();
         }
@@ -170,6 +186,7 @@ impl World {
 
     /// People's wishes may be refused; nothing else may go wrong.
     fn offer(&mut self, input: &Input) {
+        self.offered.push(input.clone());
         match self.driver.offer(input, at(self.now)) {
             Ok(()) => {}
             Err(tidegate_lifecycle::DriverError::Rejected(rejection)) => self.say(format!("! {rejection}")),
@@ -186,6 +203,7 @@ impl World {
         }
         while let Some(batch) = self.driver.take_batch(at(self.now), false) {
             self.check_batch(&batch);
+            self.writes += 1;
             self.durable.extend(batch.facts);
             if self.weather.slow > 0 {
                 let delay = self.delay();
@@ -300,6 +318,11 @@ impl World {
             .chain(object.goes_at)
             .filter(|moment| *moment > self.now)
             .min()
+    }
+
+    /// All that reached the machine, in order.
+    pub fn inputs(&self) -> Vec<Input> {
+        self.offered.clone()
     }
 
     /// The results, one line each.

@@ -46,7 +46,7 @@ impl World {
 
     /// The engine dies: what is not durable never happened, calls on their way reach the cluster or do not, and their
     /// answers are lost.
-    fn crash(&mut self) {
+    pub(super) fn crash(&mut self) {
         for ((time, _), event) in std::mem::take(&mut self.queue) {
             match event {
                 Event::Reached(command) if self.weather.dice.percent(50) => drop(self.answer(&command)),
