@@ -7,6 +7,9 @@ use crate::{Append, LogError};
 /// Longest application name. Kubernetes names end at 253 bytes; a namespace and a few separators fit in twice that.
 pub(crate) const MAX_APPLICATION_BYTES: usize = 1024;
 
+/// Longest text of a summary. It is rewritten with every group, and a person reads it.
+pub(crate) const MAX_SUMMARY_BYTES: usize = 256 << 10;
+
 /// Largest blob. The planner refuses inputs of 100 MB, so a bundle of manifests stays below this.
 pub(crate) const MAX_BLOB_BYTES: usize = 128 << 20;
 
@@ -26,6 +29,11 @@ pub(crate) fn check_append<F: LogRecord, S: LogRecord>(
     let bytes = append.summary.application.len();
     if bytes > MAX_APPLICATION_BYTES {
         return Err(LogError::TooLarge { what: "application name", bytes, limit: MAX_APPLICATION_BYTES });
+    }
+    let bytes =
+        bytes.saturating_add(append.summary.message.len()).saturating_add(append.summary.destination.len());
+    if bytes > MAX_SUMMARY_BYTES {
+        return Err(LogError::TooLarge { what: "summary", bytes, limit: MAX_SUMMARY_BYTES });
     }
     for kind in append.facts.iter().map(LogRecord::kind) {
         check_kind("fact", kind, F::HIGHEST_KIND)?;

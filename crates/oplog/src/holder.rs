@@ -1,0 +1,70 @@
+//! Who holds the state directory: one process at a time, by a lock on the `holder` file that the system gives back
+//! when the process ends, however it ends.
+
+use std::fmt;
+use std::fs::{File, TryLockError};
+use std::io::{Seek, Write};
+use std::path::Path;
+
+use tidegate_model::Timestamp;
+
+use crate::{LogError, files};
+
+/// What a holder says about itself; longer is cut when it is read.
+const MAX_HOLDER_BYTES: usize = 16 << 10;
+
+/// A process that opens the log, as it wants to be named to others that find it locked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its process id.
+    pub pid: u32,
+    /// Its command line.
+    pub command: String,
+    /// When it opened the log.
+    pub since: Timestamp,
+}
+
+/// For people: `pid 41 (tidegate sync shop) since 2026-11-21T09:30:00.000Z`.
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The command line may hold anything; control characters must not reach a terminal from here.
+        let command = self.command.escape_debug();
+        write!(f, "pid {} ({command}) since {}", self.pid, self.since)
+    }
+}
+
+/// The lock; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+/// Takes the lock and writes down who has it.
+pub(crate) fn take(directory: &Path, holder: &Holder) -> Result<Lock, LogError> {
+    let path = directory.join("holder");
+    let mut file = files::open_to_write(&path)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(locked(directory)),
+        Err(TryLockError::Error(error)) => return Err(LogError::io(&path, "lock", error)),
+    }
+    // Not synced: it is of interest only while this process lives.
+    let written = file
+        .set_len(0)
+        .and_then(|()| file.rewind())
+        .and_then(|()| writeln!(file, "{holder}"))
+        .and_then(|()| file.flush());
+    written.map_err(|error| LogError::io(&path, "write", error))?;
+    Ok(Lock { _file: file })
+}
+
+/// The error that names who has the lock.
+pub(crate) fn locked(directory: &Path) -> LogError {
+    let text = files::read(&directory.join("holder"), MAX_HOLDER_BYTES).ok().flatten().unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let holder = match text.trim() {
+        "" => "a process that has just started".to_owned(),
+        text => text.chars().filter(|character| !character.is_control()).collect(),
+    };
+    LogError::Locked { path: directory.to_path_buf(), holder }
+}

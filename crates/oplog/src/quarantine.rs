@@ -1,0 +1,137 @@
+//! What was found damaged, kept for a person to look at; it also is the memory of what was reported.
+//!
+//! ```text
+//! quarantine/<operation id>/1/reason.txt     what was wrong, and what was done
+//!                            /rows.bin       its rows: length 4 LE, key, length 4 LE, value, …
+//!                            /blobs/…        files of the blobs it refers to
+//! quarantine/database/1/reason.txt, log/     a whole database that had to be replaced
+//! quarantine/rows/1/reason.txt, rows.bin     rows of no operation
+//! ```
+//!
+//! `reason.txt` is written last: a folder without it is of a process that was killed, and what it was copied from is
+//! still in place.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tidegate_model::OperationId;
+
+use crate::{Damage, LogError, blobs, files};
+
+const REASON: &str = "reason.txt";
+
+/// A reason is a line; more is cut when it is read.
+const MAX_REASON_BYTES: usize = 64 << 10;
+
+/// What an entry is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Operation(OperationId),
+    Database,
+    Rows,
+}
+
+/// The quarantine folder of a state directory.
+#[derive(Debug)]
+pub(crate) struct Quarantine {
+    folder: PathBuf,
+}
+
+/// An entry that is being made.
+pub(crate) struct Entry {
+    folder: PathBuf,
+}
+
+impl Quarantine {
+    pub(crate) fn open(folder: PathBuf) -> Result<Self, LogError> {
+        files::create_folder(&folder)?;
+        Ok(Self { folder })
+    }
+
+    /// Begins an entry in a folder of its own.
+    pub(crate) fn begin(&self, subject: Subject) -> Result<Entry, LogError> {
+        let of_subject = self.folder.join(match subject {
+            Subject::Operation(operation) => operation.to_string(),
+            Subject::Database => "database".to_owned(),
+            Subject::Rows => "rows".to_owned(),
+        });
+        let taken =
+            files::list(&of_subject)?.iter().filter_map(|path| files::name(path).parse::<u64>().ok()).max();
+        let folder = of_subject.join(taken.unwrap_or(0).saturating_add(1).to_string());
+        files::create_folder(&folder)?;
+        Ok(Entry { folder })
+    }
+
+    /// Whether anything was ever set aside of an operation.
+    pub(crate) fn knows(&self, operation: OperationId) -> Result<bool, LogError> {
+        let entries = files::list(&self.folder.join(operation.to_string()))?;
+        entries.iter().try_fold(false, |known, entry| Ok(known || files::exists(&entry.join(REASON))?))
+    }
+
+    /// All entries that were finished.
+    pub(crate) fn list(&self) -> Result<Vec<Damage>, LogError> {
+        let mut damage = Vec::new();
+        for of_subject in files::list(&self.folder)? {
+            let operation = files::name(&of_subject).parse().ok();
+            let mut entries = files::list(&of_subject).unwrap_or_default();
+            entries.sort_by_key(|entry| files::name(entry).parse::<u64>().unwrap_or(u64::MAX));
+            for entry in entries {
+                if let Some(reason) = read_reason(&entry)? {
+                    damage.push(Damage { operation, reason, quarantine: Some(entry) });
+                }
+            }
+        }
+        Ok(damage)
+    }
+}
+
+/// The reason of an entry; `None` when the entry was never finished.
+fn read_reason(entry: &Path) -> Result<Option<String>, LogError> {
+    let text = match files::read(&entry.join(REASON), MAX_REASON_BYTES) {
+        Ok(Some(text)) => String::from_utf8_lossy(&text).trim().to_owned(),
+        Ok(None) => return Ok(None),
+        // Not written by us like that; the entry counts all the same.
+        Err(LogError::TooLarge { .. }) => "its reason cannot be read".to_owned(),
+        Err(error) => return Err(error),
+    };
+    Ok(Some(text))
+}
+
+impl Entry {
+    /// The entry's folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Copies rows into it.
+    pub(crate) fn rows<'a>(&self, rows: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Result<(), LogError> {
+        let mut content = Vec::new();
+        for part in rows.flat_map(|(key, value)| [key, value]) {
+            let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
+            content.extend_from_slice(&length.to_le_bytes());
+            content.extend_from_slice(part);
+        }
+        files::write_durably(&self.folder.join("rows.bin"), &content)
+    }
+
+    /// Copies the file of a blob into it.
+    pub(crate) fn blob(&self, file: &Path) -> Result<(), LogError> {
+        let folder = self.folder.join("blobs").join(files::name(files::parent(file)));
+        files::create_folder(&folder)?;
+        blobs::copy_file(file, &folder.join(files::name(file)))?;
+        files::sync_folder(&folder)
+    }
+
+    /// Writes the reason, which makes the entry count.
+    pub(crate) fn finish(self, reason: &str) -> Result<PathBuf, LogError> {
+        files::write_durably(&self.folder.join(REASON), format!("{reason}\n").as_bytes())?;
+        tracing::warn!(quarantine = %self.folder.display(), reason, "the log is damaged");
+        Ok(self.folder)
+    }
+
+    /// Takes back an entry that turned out not to be needed.
+    pub(crate) fn discard(self) {
+        // Best effort: without its reason it counts for nothing.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}

@@ -1,0 +1,218 @@
+//! sled, and all that is known about its manners. Nothing else calls it.
+//!
+//! - Its `flush` on Linux reaches the kernel but not the disk, so a commit also syncs the files themselves.
+//! - Values near a page's limit go to files of their own that it never syncs; ours are kept small, and such files are
+//!   looked for and synced all the same.
+//! - A snapshot of its index that was left half written makes it refuse to open; such leftovers are removed.
+//! - Its background flusher stays on: it also collects garbage.
+//! - It may panic on damaged files; every call is guarded.
+//! - After it is closed a thread of its own may hold its lock for a moment.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::guard::guarded;
+use crate::{LogError, files};
+
+/// Pages kept in memory. The log reads an operation once, on recovery, so more would buy nothing.
+const CACHE_BYTES: u64 = 16 << 20;
+
+/// How often and how long to wait for sled's threads to let go of a database this process has just closed: 5 s in all.
+const LOCK_ATTEMPTS: u32 = 250;
+const LOCK_WAIT: Duration = Duration::from_millis(20);
+
+/// Rows are removed this many at a time, so that no batch is larger than a few segments.
+const REMOVALS_MAX: usize = 4096;
+
+/// Why a database did not open.
+#[derive(Debug)]
+pub(crate) enum OpenError {
+    /// Its files are damaged.
+    Damaged(String),
+    /// It, or the system, refuses for another reason; its files may be fine.
+    Refused(LogError),
+}
+
+impl From<LogError> for OpenError {
+    fn from(error: LogError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// An open database.
+pub(crate) struct Database {
+    /// `None` only while it is being dropped.
+    db: Option<sled::Db>,
+    /// sled's data file, opened by us: a sync through any handle reaches the whole file.
+    file: File,
+    path: PathBuf,
+    synced: Mutex<BTreeSet<PathBuf>>,
+}
+
+/// A row, as sled hands it out.
+pub(crate) type Row = (sled::IVec, sled::IVec);
+
+impl Database {
+    /// Opens or makes the database in `folder`.
+    pub(crate) fn open(folder: &Path) -> Result<Self, OpenError> {
+        files::create_folder(folder)?;
+        for path in files::list(folder)? {
+            let name = files::name(&path);
+            if name.starts_with("snap.") && name.ends_with(".generating") {
+                std::fs::remove_file(&path).map_err(|error| LogError::io(&path, "remove", error))?;
+            }
+        }
+        let path = folder.join("db");
+        let db = open_when_unlocked(folder, &path)?;
+        let file = File::open(&path).map_err(|error| LogError::io(&path, "open", error))?;
+        let database = Self { db: Some(db), file, path, synced: Mutex::default() };
+        // What opening made is durable before the first record is.
+        let conf = folder.join("conf");
+        let synced = File::open(&conf).and_then(|conf| conf.sync_all());
+        synced.map_err(|error| LogError::io(&conf, "sync", error))?;
+        database.sync()?;
+        files::sync_folder(folder)?;
+        Ok(database)
+    }
+
+    fn call<T>(
+        &self,
+        action: &'static str,
+        call: impl FnOnce(&sled::Db) -> Result<T, sled::Error>,
+    ) -> Result<T, LogError> {
+        let Some(db) = &self.db else { return Err(LogError::Poisoned) };
+        match guarded(|| call(db)) {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(sled::Error::Io(error))) => Err(LogError::io(&self.path, action, error)),
+            Ok(Err(error)) => Err(LogError::Sled { action, reason: error.to_string() }),
+            Err(reason) => Err(LogError::Sled { action, reason }),
+        }
+    }
+
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<sled::IVec>, LogError> {
+        self.call("read a row", |db| db.get(key))
+    }
+
+    /// All rows whose key begins with `prefix`, in order.
+    pub(crate) fn rows(&self, prefix: &[u8]) -> Result<Vec<Row>, LogError> {
+        self.call("read rows", |db| db.scan_prefix(prefix).collect())
+    }
+
+    /// The rows with keys from `from` to `to`, in order.
+    pub(crate) fn between(&self, from: &[u8], to: &[u8]) -> Result<Vec<Row>, LogError> {
+        self.call("read rows", |db| db.range(from..=to).collect())
+    }
+
+    /// The first row whose key is `from` or greater.
+    pub(crate) fn first_from(&self, from: &[u8]) -> Result<Option<Row>, LogError> {
+        self.call("read its rows", |db| db.range(from..).next().transpose())
+    }
+
+    /// Applies a batch as a whole or not at all, and makes it durable.
+    pub(crate) fn commit(&self, batch: sled::Batch) -> Result<(), LogError> {
+        self.apply(batch)?;
+        self.flush()
+    }
+
+    /// Applies a batch as a whole or not at all; durable after the next flush.
+    pub(crate) fn apply(&self, batch: sled::Batch) -> Result<(), LogError> {
+        self.call("write", |db| db.apply_batch(batch))
+    }
+
+    /// Makes everything applied so far durable.
+    pub(crate) fn flush(&self) -> Result<(), LogError> {
+        self.call("flush", |db| db.flush())?;
+        self.sync()
+    }
+
+    /// Removes rows, durably.
+    pub(crate) fn remove<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<(), LogError> {
+        let mut keys = keys.into_iter().peekable();
+        while keys.peek().is_some() {
+            let mut batch = sled::Batch::default();
+            keys.by_ref().take(REMOVALS_MAX).for_each(|key| batch.remove(key));
+            self.apply(batch)?;
+        }
+        self.flush()
+    }
+
+    fn sync(&self) -> Result<(), LogError> {
+        self.file.sync_data().map_err(|error| LogError::io(&self.path, "sync", error))?;
+        let folder = self.path.with_file_name("blobs");
+        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = BTreeSet::new();
+        let mut new = false;
+        for path in files::list(&folder)? {
+            if !synced.contains(&path) {
+                match File::open(&path).and_then(|file| file.sync_data()) {
+                    Ok(()) => new = true,
+                    // Collected as garbage since it was listed.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    Err(error) => return Err(LogError::io(&path, "sync", error)),
+                }
+            }
+            found.insert(path);
+        }
+        *synced = found;
+        if new { files::sync_folder(&folder) } else { Ok(()) }
+    }
+}
+
+/// sled flushes when it is dropped, and may panic when that fails.
+impl Drop for Database {
+    fn drop(&mut self) {
+        let db = self.db.take();
+        if let Err(reason) = guarded(|| drop(db)) {
+            tracing::error!(path = %self.path.display(), reason, "closing the log's database failed");
+        }
+    }
+}
+
+fn open_when_unlocked(folder: &Path, file: &Path) -> Result<sled::Db, OpenError> {
+    for _ in 1..LOCK_ATTEMPTS {
+        match open_once(folder, file) {
+            Err(OpenError::Refused(LogError::Locked { .. })) => std::thread::park_timeout(LOCK_WAIT),
+            other => return other,
+        }
+    }
+    open_once(folder, file)
+}
+
+fn open_once(folder: &Path, file: &Path) -> Result<sled::Db, OpenError> {
+    let config = sled::Config::new().path(folder).cache_capacity(CACHE_BYTES);
+    match guarded(|| config.open()) {
+        Ok(Ok(db)) => Ok(db),
+        Ok(Err(sled::Error::Io(error))) => Err(sort_io(folder, file, error)),
+        Ok(Err(error)) => Err(OpenError::Damaged(error.to_string())),
+        Err(reason) => Err(panicked(folder, reason)),
+    }
+}
+
+fn sort_io(folder: &Path, file: &Path, error: io::Error) -> OpenError {
+    // sled gives its lock error no kind of its own.
+    if error.to_string().contains("could not acquire lock") {
+        let holder = "a thread or program that has its database open".to_owned();
+        return OpenError::Refused(LogError::Locked { path: folder.to_path_buf(), holder });
+    }
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
+            OpenError::Damaged(error.to_string())
+        }
+        _ => OpenError::Refused(LogError::io(file, "open", error)),
+    }
+}
+
+/// A panic may also come from a disk that takes no more writes; then nothing is moved.
+fn panicked(folder: &Path, reason: String) -> OpenError {
+    let probe = folder.join("probe");
+    let written = files::write_durably(&probe, &[0; 4096]);
+    let _ = std::fs::remove_file(&probe);
+    match written {
+        Ok(()) => OpenError::Damaged(reason),
+        Err(error) => OpenError::Refused(error),
+    }
+}

@@ -1,0 +1,69 @@
+//! The head of an operation: how far its records reach, and a digest over them, so that a missing, repeated or
+//! exchanged record is noticed even if every record by itself is sound.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tidegate_model::Digest;
+
+/// Row `h`. Its layout is part of the format; golden logs hold it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Head {
+    /// Facts up to this one were removed by a compaction.
+    pub(crate) base: u64,
+    /// The digest up to there.
+    pub(crate) base_digest: Digest,
+    /// The last fact.
+    pub(crate) last: u64,
+    /// The digest up to there.
+    pub(crate) digest: Digest,
+    /// The newest snapshot.
+    pub(crate) snapshot: Option<SnapshotMark>,
+    /// How many reference rows there are.
+    pub(crate) references: u64,
+    /// Only the summary is kept.
+    pub(crate) reduced: bool,
+}
+
+/// What the head knows about the newest snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SnapshotMark {
+    /// The last fact it covers.
+    pub(crate) sequence: u64,
+    /// The digest up to there.
+    pub(crate) digest: Digest,
+    /// The blob that holds it, when it is a large one.
+    pub(crate) blob: Option<Digest>,
+}
+
+impl Head {
+    /// The head's kind in its frame.
+    pub(crate) const KIND: u16 = 1;
+
+    /// Of an operation without facts.
+    pub(crate) fn new() -> Self {
+        let none = Digest([0; 32]);
+        Self {
+            base: 0,
+            base_digest: none,
+            last: 0,
+            digest: none,
+            snapshot: None,
+            references: 0,
+            reduced: false,
+        }
+    }
+
+    /// Takes in the next fact, as the bytes that are stored.
+    pub(crate) fn extend(&mut self, record: &[u8]) {
+        self.last = self.last.saturating_add(1);
+        self.digest = chain(self.digest, record);
+    }
+}
+
+/// The digest after one more record.
+pub(crate) fn chain(digest: Digest, record: &[u8]) -> Digest {
+    let mut hasher = Sha256::new();
+    hasher.update(digest.0);
+    hasher.update(record);
+    Digest(hasher.finalize().into())
+}

@@ -1,0 +1,244 @@
+//! Judges the rows of one operation: sound, mendable, or broken.
+//!
+//! The distinction that matters: an end that is missing or half written is what a crash can leave, and is cut; anything
+//! else is damage, and the operation is set aside rather than continued from records that may be wrong.
+
+use tidegate_model::{Digest, LogRecord, OperationId};
+
+use super::database::{Database, Row};
+use super::head::{Head, SnapshotMark, chain};
+use super::keys::{self, Key};
+use super::record::{self, Held};
+use crate::blobs::BlobStore;
+use crate::frame::{self, Family, FrameError};
+use crate::{LogError, Summary};
+
+/// The rows of an operation, all families.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    pub(crate) rows: Vec<Row>,
+}
+
+/// What is to be done about an operation.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    pub(crate) head: Head,
+    pub(crate) summary: Summary,
+    /// Rows that must go: left over by a compaction, or damaged and not needed.
+    pub(crate) remove: Vec<Vec<u8>>,
+    /// What was mended, to be reported; the head and the summary are then to be written again.
+    pub(crate) mended: Vec<String>,
+}
+
+/// Why an operation cannot be continued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Broken {
+    pub(crate) reason: String,
+    /// The kind and the highest known, when the reason is a record of a newer program.
+    pub(crate) newer: Option<(u16, u16)>,
+}
+
+impl Broken {
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), newer: None }
+    }
+
+    fn frame(what: &str, error: &FrameError) -> Self {
+        let newer = match error {
+            FrameError::NewerKind { kind, highest } => Some((*kind, *highest)),
+            _ => None,
+        };
+        Self { reason: format!("{what}: {error}"), newer }
+    }
+}
+
+impl Rows {
+    pub(crate) fn read(database: &Database, operation: OperationId) -> Result<Self, LogError> {
+        let mut rows = Vec::new();
+        for family in keys::OWN {
+            rows.append(&mut database.rows(&keys::of(family, operation))?);
+        }
+        Ok(Self { rows })
+    }
+
+    fn of(&self, family: u8) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |(key, _)| key.first() == Some(&family))
+    }
+
+    fn single(&self, family: u8, what: &str) -> Result<&Row, Broken> {
+        self.of(family).next().ok_or_else(|| Broken::new(format!("its {what} is missing")))
+    }
+
+    /// The digests that can be read from its rows, for the copies in the quarantine.
+    pub(crate) fn digests(&self) -> impl Iterator<Item = Digest> {
+        self.rows.iter().filter_map(|(key, _)| match keys::parse(key) {
+            Some(Key::Reference(_, digest)) => Some(digest),
+            _ => None,
+        })
+    }
+}
+
+/// Judges an operation by its rows.
+pub(crate) fn verify<F: LogRecord, S: LogRecord>(
+    operation: OperationId,
+    rows: &Rows,
+    blobs: &BlobStore,
+) -> Result<Verdict, Broken> {
+    if let Some((key, _)) = rows.rows.iter().find(|(key, _)| keys::parse(key).is_none()) {
+        return Err(Broken::new(format!("it has a row of an unknown shape, {} bytes of key", key.len())));
+    }
+    let (key, value) = rows.single(keys::HEAD, "head")?;
+    let head: Head =
+        record::read_own(Family::Head, key, value).map_err(|error| Broken::frame("its head", &error))?;
+    let (key, value) = rows.single(keys::SUMMARY, "summary")?;
+    let summary: Summary = record::read_own(Family::Summary, key, value)
+        .map_err(|error| Broken::frame("its summary", &error))?;
+    if summary.operation != operation {
+        return Err(Broken::new(format!("its summary is of operation {}", summary.operation)));
+    }
+    let mut verdict = Verdict { head, summary, remove: Vec::new(), mended: Vec::new() };
+    if verdict.head.reduced {
+        verdict.clear_leftovers(rows);
+        return Ok(verdict);
+    }
+    verdict.check_facts::<F>(rows, blobs)?;
+    verdict.check_references(rows, blobs)?;
+    verdict.check_snapshot::<S>(rows, blobs)?;
+    Ok(verdict)
+}
+
+impl Verdict {
+    /// A compaction that was interrupted leaves rows its head no longer counts.
+    fn clear_leftovers(&mut self, rows: &Rows) {
+        for family in [keys::FACT, keys::SNAPSHOT, keys::REFERENCE] {
+            self.remove.extend(rows.of(family).map(|(key, _)| key.to_vec()));
+        }
+    }
+
+    fn check_facts<F: LogRecord>(&mut self, rows: &Rows, blobs: &BlobStore) -> Result<(), Broken> {
+        let stated = self.head.last;
+        let (mut last, mut digest) = (self.head.base, self.head.base_digest);
+        let count = rows.of(keys::FACT).count();
+        for (position, (key, value)) in rows.of(keys::FACT).enumerate() {
+            let Some(Key::Fact(_, sequence)) = keys::parse(key) else { continue };
+            if sequence <= self.head.base {
+                self.remove.push(key.to_vec());
+                continue;
+            }
+            if sequence > stated {
+                // Its batch did not get as far as the head, so nobody was told of it.
+                self.remove.push(key.to_vec());
+                self.mended
+                    .push(format!("tail cut: fact {sequence} is beyond the head, which ends at {stated}"));
+                continue;
+            }
+            if sequence != last.saturating_add(1) {
+                return Err(Broken::new(format!("gap: fact {} is missing", last.saturating_add(1))));
+            }
+            match check_fact::<F>(key, value, blobs) {
+                Ok(()) => {}
+                Err(FrameError::TooShort(_) | FrameError::Length { .. }) if position + 1 == count => {
+                    self.remove.push(key.to_vec());
+                    self.mended.push(format!("tail cut: fact {sequence}, the last, is half written"));
+                    break;
+                }
+                Err(error) => return Err(Broken::frame(&format!("fact {sequence}"), &error)),
+            }
+            (last, digest) = (sequence, chain(digest, value));
+        }
+        if last < stated {
+            self.cut(last, digest, stated);
+        } else if digest != self.head.digest {
+            return Err(Broken::new("its facts are not those its head was written for"));
+        }
+        Ok(())
+    }
+
+    /// Goes on from an earlier fact. The summary may tell of what is gone, so it says that the operation is open:
+    /// whoever recovers it folds what is left and knows better.
+    fn cut(&mut self, last: u64, digest: Digest, stated: u64) {
+        self.mended.push(format!(
+            "tail cut: {} of {stated} facts are lost; the operation goes on from fact {last}",
+            stated.saturating_sub(last)
+        ));
+        (self.head.last, self.head.digest) = (last, digest);
+        self.summary.finished_at = None;
+        self.summary.phase = tidegate_model::OperationPhase::Running;
+    }
+
+    fn check_references(&mut self, rows: &Rows, blobs: &BlobStore) -> Result<(), Broken> {
+        let mut found: u64 = 0;
+        for digest in rows.digests() {
+            found = found.saturating_add(1);
+            match blobs.contains(digest) {
+                Ok(true) => {}
+                Ok(false) => return Err(Broken::new(format!("blob {digest} is missing"))),
+                Err(error) => return Err(Broken::new(error.to_string())),
+            }
+        }
+        if found != self.head.references {
+            let stated = self.head.references;
+            return Err(Broken::new(format!("it refers to {found} blobs but its head says {stated}")));
+        }
+        Ok(())
+    }
+
+    fn check_snapshot<S: LogRecord>(&mut self, rows: &Rows, blobs: &BlobStore) -> Result<(), Broken> {
+        let operation = self.summary.operation;
+        let wanted = self.head.snapshot.map(|mark| keys::snapshot(operation, mark.sequence));
+        let mut value = None;
+        for (key, found) in rows.of(keys::SNAPSHOT) {
+            match &wanted {
+                Some(wanted) if wanted.as_slice() == key.as_ref() => value = Some((key, found)),
+                _ => self.remove.push(key.to_vec()),
+            }
+        }
+        let Some(mark) = self.head.snapshot else { return Ok(()) };
+        let problem = match value {
+            None => "it is missing".to_owned(),
+            Some(_) if mark.sequence > self.head.last => "it covers facts that are lost".to_owned(),
+            Some((key, value)) => match check_snapshot_row::<S>(mark, key, value, blobs) {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            },
+        };
+        if self.head.base > 0 {
+            return Err(Broken::new(format!(
+                "its snapshot stands for facts that were compacted, and {problem}"
+            )));
+        }
+        self.remove.extend(wanted);
+        self.head.snapshot = None;
+        self.mended.push(format!("snapshot dropped: {problem}; the operation is read from its facts"));
+        Ok(())
+    }
+}
+
+fn check_fact<F: LogRecord>(key: &[u8], value: &[u8], blobs: &BlobStore) -> Result<(), FrameError> {
+    let framed = frame::open(Family::Fact, key, value)?;
+    frame::check_kind::<F>(framed.kind)?;
+    match record::held(&framed)? {
+        Held::Inline(content) => frame::decode_record::<F>(framed.kind, content).map(|_| ()),
+        // A large one is checked by its file's checksum here and unpacked when it is read.
+        Held::Blob(digest) => blobs.check(digest).map_err(|error| FrameError::Content(error.to_string())),
+    }
+}
+
+fn check_snapshot_row<S: LogRecord>(
+    mark: SnapshotMark,
+    key: &[u8],
+    value: &[u8],
+    blobs: &BlobStore,
+) -> Result<(), String> {
+    let framed = frame::open(Family::Snapshot, key, value).map_err(|error| error.to_string())?;
+    frame::check_kind::<S>(framed.kind).map_err(|error| error.to_string())?;
+    match record::held(&framed).map_err(|error| error.to_string())? {
+        Held::Inline(content) => {
+            frame::decode_record::<S>(framed.kind, content).map(|_| ()).map_err(|error| error.to_string())
+        }
+        Held::Blob(digest) if Some(digest) == mark.blob => {
+            blobs.check(digest).map_err(|error| error.to_string())
+        }
+        Held::Blob(digest) => Err(format!("it is in blob {digest}, which its head does not know")),
+    }
+}

@@ -1,0 +1,153 @@
+//! The witness: a note, independent of the database, of how far each operation got.
+//!
+//! The database keeps facts and head of an operation together, so a database file that loses its end loses both and
+//! looks whole. The witness is written after each group is durable and before it is acknowledged; it is not synced, so
+//! after power loss it may know less than the database, but never more. What it knows and the database does not is
+//! lost, and is reported by operation and number of facts. It also names the operations when the database can no
+//! longer be listed.
+//!
+//! ```text
+//! witness     magic 4 | version 1 | 3 zero bytes | note | note | …
+//! note        operation 16 | last sequence 8 LE | crc32 4 LE
+//! ```
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use tidegate_model::OperationId;
+use uuid::Uuid;
+
+use crate::{LogError, files};
+
+const HEADER: [u8; 8] = *b"TGWT\x01\0\0\0";
+const NOTE_BYTES: usize = 28;
+
+/// The file is written anew when it has grown by this much: about 75,000 notes.
+const GROWTH_MAX_BYTES: usize = 2 << 20;
+
+/// A million operations and the growth fit into it many times.
+const FILE_MAX_BYTES: usize = 256 << 20;
+
+/// The open witness file.
+#[derive(Debug)]
+pub(crate) struct Witness {
+    path: PathBuf,
+    file: File,
+    grown: usize,
+}
+
+/// What the witness of an earlier process says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Testimony {
+    /// The last sequence number it saw of each operation.
+    pub(crate) lasts: BTreeMap<OperationId, u64>,
+    /// The file is there but does not begin like a witness: whether facts were lost cannot be told.
+    pub(crate) unreadable: bool,
+}
+
+/// Reads what an earlier process noted. Its last note may be torn; what follows a torn note is not read.
+pub(crate) fn read(path: &Path) -> Result<Testimony, LogError> {
+    let mut testimony = Testimony::default();
+    let content = match files::read(path, FILE_MAX_BYTES) {
+        Ok(Some(content)) => content,
+        Ok(None) => return Ok(testimony),
+        Err(LogError::TooLarge { .. }) => {
+            testimony.unreadable = true;
+            return Ok(testimony);
+        }
+        Err(error) => return Err(error),
+    };
+    let Some(notes) = content.strip_prefix(&HEADER) else {
+        testimony.unreadable = true;
+        return Ok(testimony);
+    };
+    for (operation, last) in notes.chunks(NOTE_BYTES).map_while(parse) {
+        let known = testimony.lasts.entry(operation).or_default();
+        *known = last.max(*known);
+    }
+    Ok(testimony)
+}
+
+impl Witness {
+    /// Begins a new file that knows `lasts`, in place of the old one.
+    pub(crate) fn begin(
+        path: PathBuf,
+        lasts: impl Iterator<Item = (OperationId, u64)>,
+    ) -> Result<Self, LogError> {
+        let mut content = HEADER.to_vec();
+        for (operation, last) in lasts {
+            content.extend_from_slice(&note(operation, last));
+        }
+        files::write_durably(&path, &content)?;
+        let file = OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .map_err(|error| LogError::io(&path, "open", error))?;
+        Ok(Self { path, file, grown: 0 })
+    }
+
+    /// Notes how far operations got.
+    pub(crate) fn add(&mut self, lasts: impl Iterator<Item = (OperationId, u64)>) -> Result<(), LogError> {
+        let notes: Vec<u8> = lasts.flat_map(|(operation, last)| note(operation, last)).collect();
+        self.file.write_all(&notes).map_err(|error| LogError::io(&self.path, "write", error))?;
+        self.grown = self.grown.saturating_add(notes.len());
+        Ok(())
+    }
+
+    /// Whether it is time to begin a new file.
+    pub(crate) fn is_full(&self) -> bool {
+        self.grown > GROWTH_MAX_BYTES
+    }
+}
+
+fn note(operation: OperationId, last: u64) -> [u8; NOTE_BYTES] {
+    let (id, last) = (operation.0.into_bytes(), last.to_le_bytes());
+    let checksum = checksum(&id, &last).to_le_bytes();
+    let mut bytes = id.into_iter().chain(last).chain(checksum);
+    std::array::from_fn(|_| bytes.next().unwrap_or_default())
+}
+
+fn parse(note: &[u8]) -> Option<(OperationId, u64)> {
+    let (id, rest) = note.split_first_chunk::<16>()?;
+    let (last, rest) = rest.split_first_chunk::<8>()?;
+    let (stored, _) = rest.split_first_chunk::<4>()?;
+    let whole = checksum(id, last) == u32::from_le_bytes(*stored);
+    whole.then(|| (OperationId(Uuid::from_bytes(*id)), u64::from_le_bytes(*last)))
+}
+
+fn checksum(id: &[u8; 16], last: &[u8; 8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(id);
+    hasher.update(last);
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operation(number: u128) -> OperationId {
+        OperationId(Uuid::from_u128(number))
+    }
+
+    #[test]
+    fn remembers_the_last_of_each_and_stops_at_a_torn_note() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("witness");
+        assert_eq!(read(&path).unwrap(), Testimony::default());
+        let mut witness = Witness::begin(path.clone(), [(operation(1), 5)].into_iter()).unwrap();
+        witness.add([(operation(1), 6), (operation(2), 1)].into_iter()).unwrap();
+        let whole = BTreeMap::from([(operation(1), 6), (operation(2), 1)]);
+        assert_eq!(read(&path).unwrap().lasts, whole);
+
+        let content = std::fs::read(&path).unwrap();
+        for cut in 1..NOTE_BYTES {
+            std::fs::write(&path, &content[..content.len() - cut]).unwrap();
+            assert_eq!(read(&path).unwrap().lasts, BTreeMap::from([(operation(1), 6)]));
+        }
+        std::fs::write(&path, b"something else").unwrap();
+        assert!(read(&path).unwrap().unreadable);
+    }
+}
