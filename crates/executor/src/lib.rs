@@ -18,6 +18,7 @@ mod clock;
 mod engine;
 mod events;
 mod inbox;
+mod offline;
 mod shared;
 mod watches;
 
@@ -28,3 +29,4 @@ pub use clock::{Clock, IdSource, RuntimeClock, SystemClock};
 pub use effects::Targets;
 pub use engine::{Engine, EngineBuilder, EngineError, HISTORY, IN_FLIGHT};
 pub use extend::{Event, EventKind, GateQuestion, HealthQuestion, HookEnd, HookRun};
+pub use offline::record;

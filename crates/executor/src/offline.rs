@@ -1,0 +1,54 @@
+//! Wishes of people for operations that no engine works on: recorded in the log, carried out on resume.
+
+use std::sync::Arc;
+
+use tidegate_lifecycle::operation::{Input, OperationView, view};
+use tidegate_lifecycle::{Driver, DriverError};
+use tidegate_model::{OperationId, Timestamp};
+use tidegate_oplog::Append;
+
+use crate::actors::log::Log;
+use crate::actors::operation::summary;
+use crate::engine::EngineError;
+use crate::shared::blocking;
+
+/// Records a person's wish for an operation that is not at work, without doing anything about it. Returns how the
+/// operation then stands, when the wish is durable.
+///
+/// The caller sees to it that no engine works on the operation meanwhile: the log refuses the later of two writers.
+pub async fn record(
+    log: &Log,
+    operation: OperationId,
+    wish: Input,
+    now: Timestamp,
+) -> Result<OperationView, EngineError> {
+    let loaded = blocking(log, move |log| log.load(operation)).await?;
+    let mut driver = Driver::recover(loaded.snapshot, loaded.facts)?;
+    if driver.state().is_finished() {
+        let message = driver.state().message();
+        return Err(EngineError::AlreadyFinished { operation, message });
+    }
+    match driver.offer(&wish, now) {
+        Ok(()) => {}
+        Err(DriverError::Illegal(illegal)) => return Err(illegal.into()),
+        Err(DriverError::Rejected(rejection)) => {
+            return Err(EngineError::Refused { operation, reason: rejection.to_string() });
+        }
+    }
+    let unknown = EngineError::Unknown { operation };
+    let Some(summary) = summary(driver.state()) else { return Err(unknown) };
+    if let Some(batch) = driver.take_batch(now, true) {
+        let append = Append {
+            operation,
+            first_sequence: batch.first_sequence,
+            facts: batch.facts,
+            snapshot: batch.snapshot,
+            summary,
+            // A wish brings no manifests.
+            blobs: Vec::new(),
+        };
+        let log = Arc::clone(log);
+        blocking(&log, move |log| log.append(vec![append])).await?;
+    }
+    view(driver.state()).ok_or(unknown)
+}
