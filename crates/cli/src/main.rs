@@ -1,3 +1,80 @@
-//! The tidegate command.
+//! The `tidegate` command.
+//!
+//! ```text
+//! args ──▶ request ──▶ commands ──▶ session (engine, log, cluster, control socket) ──▶ drive ──▶ exit
+//!             ▲            │                                                            │
+//!           input          └── reach ──▶ control socket of another process, or the log  └──▶ progress, output
+//! ```
+//!
+//! Data goes to standard output, talk to standard error; both through [`output::Printer`] only. The exit code is
+//! decided in [`exit::code`].
 
-fn main() {}
+mod args;
+mod commands;
+mod control;
+mod desk;
+mod drive;
+mod error;
+mod exit;
+mod input;
+mod output;
+mod progress;
+mod reach;
+mod request;
+mod session;
+mod signals;
+mod state_dir;
+mod store;
+
+use clap::Parser as _;
+use tracing_subscriber::EnvFilter;
+
+use crate::args::Cli;
+use crate::error::CliError;
+use crate::output::Printer;
+
+fn main() {
+    let code = run();
+    // Everything is written and closed; threads that still run wait for nothing that matters.
+    std::process::exit(code);
+}
+
+fn run() -> i32 {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to standard output, mistakes to standard error. A closed pipe is no error.
+            let _ = error.print();
+            return error.exit_code();
+        }
+    };
+    let printer = Printer::from_environment();
+    trace(cli.verbose, &printer);
+    let outcome = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => {
+            let outcome = runtime.block_on(commands::run(cli.command, &printer));
+            runtime.shutdown_background();
+            outcome
+        }
+        Err(source) => Err(CliError::Io { action: "start", path: "threads".into(), source }),
+    };
+    if let Err(error) = &outcome {
+        printer.error(error);
+    }
+    exit::code(&outcome)
+}
+
+/// Structured lines on standard error, for those who ask for them.
+fn trace(verbose: u8, printer: &Printer) {
+    let level = match verbose {
+        0 => "off",
+        1 => "info",
+        _ => "debug",
+    };
+    let filter = EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(printer.colours_talk())
+        .init();
+}

@@ -1,0 +1,86 @@
+//! The command line as it is written. The second stage, what it means, is in [`crate::request`] and the commands.
+
+mod ops;
+mod sync;
+mod values;
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+pub use ops::{ExplainArgs, OneArgs, OpsArgs, OpsCommand, ResumeArgs, SimArgs, SimCommand};
+pub use sync::{PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg, WaitingArgs};
+
+/// Where to read on.
+const MORE: &str = "\
+Examples:
+  tidegate plan examples/shop --sim                 what would be done, in which order
+  tidegate sync examples/shop --app shop --sim      do it, wave by wave
+  tidegate explain shop                             why is it waiting, and for what?
+  tidegate resume --all --sim                       go on after a crash";
+
+/// Deploys to Kubernetes in order, as durable operations.
+///
+/// Manifests are ordered into phases and waves by the annotations of Argo CD and Helm. A wave begins when the one
+/// before it is healthy. Every step is on disk before it has an effect, so a killed operation can be resumed: no hook
+/// runs twice and nothing is deleted twice.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, max_term_width = 100, after_help = help_end())]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Say more on standard error; twice for everything. TIDEGATE_LOG sets a filter instead, such as
+    /// tidegate_executor=debug
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show what a sync would do, in order
+    Plan(PlanArgs),
+    /// Run a sync and wait for it
+    Sync(SyncArgs),
+    /// Go on with operations that are not over
+    Resume(ResumeArgs),
+    /// Say why an operation is where it is
+    Explain(ExplainArgs),
+    /// List, show and steer operations
+    Ops(OpsArgs),
+    /// Look into the simulated cluster
+    Sim(SimArgs),
+    /// Print the completion script of a shell
+    #[command(after_help = "Example:\n  tidegate completions bash > ~/.local/share/bash-completion/completions/tidegate")]
+    Completions {
+        /// Which shell.
+        shell: Shell,
+    },
+}
+
+/// Where the operation log and the simulated cluster are kept.
+#[derive(Clone, Debug, Default, Args)]
+pub struct StateArgs {
+    /// Folder of the operation log and the simulated cluster [default: $XDG_STATE_HOME/tidegate, or
+    /// ~/.local/state/tidegate]
+    #[arg(long, value_name = "DIR", env = "TIDEGATE_STATE_DIR", hide_env_values = true)]
+    pub state_dir: Option<PathBuf>,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+    /// For programs.
+    Yaml,
+}
+
+fn help_end() -> String {
+    format!("{MORE}\n\n{}", crate::exit::CODES)
+}

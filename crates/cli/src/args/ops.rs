@@ -1,0 +1,148 @@
+//! `ops`, `resume`, `explain` and `sim`.
+
+use clap::{Args, Subcommand};
+
+use super::{Format, StateArgs, WaitingArgs};
+
+/// Lists, shows and steers operations.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+ID is an operation's id, the beginning of one, or an application's name for its newest operation. An operation that
+another tidegate process works on is steered through that process; one whose process is gone is steered in the log.
+
+Examples:
+  tidegate ops list
+  tidegate ops show shop -o json
+  tidegate ops pause 019a --reason \"waiting for the database team\"")]
+pub struct OpsArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: OpsCommand,
+}
+
+/// One operation, and how to print it.
+#[derive(Clone, Debug, Args)]
+pub struct OneArgs {
+    /// An operation's id, the beginning of one, or an application's name
+    pub id: String,
+    /// How the result is printed
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub output: Format,
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+/// What can be done with operations.
+#[derive(Clone, Debug, Subcommand)]
+pub enum OpsCommand {
+    /// List all operations, oldest first
+    List {
+        /// Only those of this application
+        #[arg(long, value_name = "NAME")]
+        app: Option<String>,
+        /// How the result is printed
+        #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
+        output: Format,
+        #[command(flatten)]
+        state: StateArgs,
+    },
+    /// Show how an operation stands: waves, resources, warnings
+    Show(OneArgs),
+    /// Show everything that was recorded about an operation
+    Log(OneArgs),
+    /// End an operation: running hooks are stopped, nothing is rolled back
+    Terminate(OneArgs),
+    /// Hold an operation at its next safe point; its deadlines stand still
+    Pause {
+        #[command(flatten)]
+        one: OneArgs,
+        /// Why, for those who wonder
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        reason: String,
+    },
+    /// Let a held operation go on
+    Unpause(OneArgs),
+    /// Approve prunes that wait for confirmation (Prune=confirm)
+    Confirm(OneArgs),
+}
+
+/// Goes on with operations.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Without an ID, the only operation that is not over.
+
+Examples:
+  tidegate resume --all --sim
+  tidegate resume 019a1b2c --timeout 5m")]
+pub struct ResumeArgs {
+    /// An operation's id, the beginning of one, or an application's name
+    #[arg(conflicts_with = "all")]
+    pub id: Option<String>,
+    /// All operations that are not over
+    #[arg(long)]
+    pub all: bool,
+    /// Only operations of the simulated cluster. Where an operation works is recorded with it, so this is a check
+    #[arg(long)]
+    pub sim: bool,
+    #[command(flatten)]
+    pub waiting: WaitingArgs,
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+/// Says why an operation is where it is.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Works on operations at work, on killed ones and on finished ones.
+
+Examples:
+  tidegate explain shop
+  tidegate explain 019a1b2c -o json")]
+pub struct ExplainArgs {
+    /// An operation's id, the beginning of one, or an application's name for its newest operation
+    #[arg(value_name = "ID|APP")]
+    pub id: String,
+    /// How the result is printed
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub output: Format,
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+/// Looks into the simulated cluster.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tidegate sim audit -o json
+  tidegate sim objects")]
+pub struct SimArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: SimCommand,
+}
+
+/// What can be done with the simulated cluster.
+#[derive(Clone, Debug, Subcommand)]
+pub enum SimCommand {
+    /// List every write the cluster has received, also while it is at work
+    Audit {
+        /// How the result is printed
+        #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
+        output: Format,
+        #[command(flatten)]
+        state: StateArgs,
+    },
+    /// List the objects in the cluster with their health
+    Objects {
+        /// How the result is printed; JSON and YAML hold the whole objects
+        #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
+        output: Format,
+        #[command(flatten)]
+        state: StateArgs,
+    },
+    /// Throw the cluster away; the next sync begins with an empty one
+    Reset {
+        #[command(flatten)]
+        state: StateArgs,
+    },
+}

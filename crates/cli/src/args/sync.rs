@@ -1,0 +1,165 @@
+//! `plan` and `sync`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use tidegate_model::ResourceSelector;
+
+use super::{Format, StateArgs, values};
+
+/// What to deploy, and where to.
+#[derive(Clone, Debug, Args)]
+pub struct SourceArgs {
+    /// Files and folders of YAML or JSON manifests; - reads standard input
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Namespace of objects that name none
+    #[arg(short, long, value_name = "NS", default_value = "default", value_parser = values::namespace)]
+    pub namespace: String,
+}
+
+/// What is done with it.
+#[derive(Clone, Debug, Args)]
+pub struct SelectionArgs {
+    /// Delete objects of the application that are no longer in the manifests
+    #[arg(long)]
+    pub prune: bool,
+    /// Approve the pruning of objects that carry Prune=confirm
+    #[arg(long)]
+    pub confirm_prune: bool,
+    /// Only this object, as GROUP:KIND:NAMESPACE/NAME (GROUP is empty for core kinds); repeat it for more. Hooks do not
+    /// run
+    #[arg(long = "resource", value_name = "GROUP:KIND:NS/NAME", value_parser = values::selector)]
+    pub resources: Vec<ResourceSelector>,
+    /// A sync option as Argo CD writes it, such as CreateNamespace=true or PruneLast=true; repeat it for more
+    #[arg(long = "sync-option", value_name = "NAME=VALUE", value_parser = values::sync_option)]
+    pub sync_options: Vec<String>,
+    /// Refuse input with findings instead of only warning about them
+    #[arg(long)]
+    pub strict: bool,
+}
+
+/// How long, and for what.
+#[derive(Clone, Debug, Args)]
+pub struct WaitingArgs {
+    /// How long this command waits, such as 90s or 5m; then it exits with 3 and the operation can be resumed
+    #[arg(long, value_name = "D", value_parser = values::duration)]
+    pub timeout: Option<Duration>,
+    /// How the result is printed
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub output: Format,
+}
+
+/// Shows what a sync would do.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tidegate plan examples/shop --sim
+  tidegate plan base/ overlay.yaml --app shop -n shop --offline -o mermaid
+  kustomize build . | tidegate plan - --app shop --sim --strict
+  tidegate plan examples/shop --offline -o svg > plan.svg")]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// Name of the application [default: the name of the first folder]
+    #[arg(long, value_name = "NAME", value_parser = values::application)]
+    pub app: Option<String>,
+    /// Compare with the simulated cluster of the state directory
+    #[arg(long, conflicts_with = "offline")]
+    pub sim: bool,
+    /// Compare with no cluster: nothing is there yet
+    #[arg(long)]
+    pub offline: bool,
+    #[command(flatten)]
+    pub selection: SelectionArgs,
+    /// How the plan is printed
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub output: PlanFormat,
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+/// How a plan is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum PlanFormat {
+    /// For people.
+    #[default]
+    Tree,
+    /// For programs.
+    Json,
+    /// For programs.
+    Yaml,
+    /// A diagram for Markdown.
+    Mermaid,
+    /// A picture.
+    Svg,
+}
+
+/// Runs a sync.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = sync_help_end())]
+pub struct SyncArgs {
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// Name of the application
+    #[arg(long, value_name = "NAME", value_parser = values::application)]
+    pub app: String,
+    /// Work on the simulated cluster of the state directory
+    #[arg(long)]
+    pub sim: bool,
+    #[command(flatten)]
+    pub selection: SelectionArgs,
+    /// Try everything on the server and write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Begin without trying everything on the server first
+    #[arg(long)]
+    pub skip_dry_run: bool,
+    /// How often to try again after a failure, from the failed wave; negative: without end
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    pub retry: i64,
+    /// Wait before the first retry; doubled for each further one
+    #[arg(long, value_name = "D", default_value = "5s", value_parser = values::duration)]
+    pub retry_backoff: Duration,
+    /// Longest wait before a retry
+    #[arg(long, value_name = "D", default_value = "3m", value_parser = values::duration)]
+    pub retry_max: Duration,
+    /// Longest time the operation may take, retries included; then it has failed
+    #[arg(long, value_name = "D", value_parser = values::duration)]
+    pub deadline: Option<Duration>,
+    /// When the operation is over: synced does not wait for the health of the last wave, healthy does
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
+    pub wait: WaitArg,
+    #[command(flatten)]
+    pub waiting: WaitingArgs,
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+/// When an operation is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum WaitArg {
+    /// As Argo CD: the last wave is not waited for.
+    #[default]
+    Synced,
+    /// The last wave is healthy as well.
+    Healthy,
+}
+
+fn sync_help_end() -> String {
+    format!(
+        "\
+Environment:
+  ARGOCD_SYNC_WAVE_DELAY  seconds between waves, instead of waiting for evidence of health; 0: none
+
+Examples:
+  tidegate sync examples/shop --app shop --sim
+  tidegate sync shop/ --app shop -n shop --sim --prune --retry 3 --deadline 10m
+  tidegate sync shop/ --app shop --sim --resource apps:Deployment:shop/api --wait healthy
+  tidegate sync shop/ --app shop --sim --timeout 30s || tidegate explain shop
+
+{}",
+        crate::exit::CODES
+    )
+}

@@ -1,0 +1,61 @@
+//! Values that need more than clap's own parsers.
+
+use std::time::Duration;
+
+use tidegate_model::{ResourceSelector, parse_duration};
+
+/// The longest name Kubernetes gives anything.
+const NAME_MAX: usize = 253;
+const LABEL_MAX: usize = 63;
+
+pub fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).map_err(|error| error.to_string())
+}
+
+pub fn selector(text: &str) -> Result<ResourceSelector, String> {
+    text.parse::<ResourceSelector>().map_err(|error| error.to_string())
+}
+
+pub fn application(text: &str) -> Result<String, String> {
+    let unusual = |c: char| c.is_control() || c.is_whitespace();
+    if text.is_empty() || text.len() > NAME_MAX || text.contains(unusual) {
+        return Err(format!("an application's name has 1 to {NAME_MAX} characters and no white space"));
+    }
+    Ok(text.to_owned())
+}
+
+pub fn namespace(text: &str) -> Result<String, String> {
+    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let edge = |c: Option<char>| c.is_some_and(|c| c != '-');
+    if text.len() <= LABEL_MAX && text.chars().all(good) && edge(text.chars().next()) && edge(text.chars().last())
+    {
+        return Ok(text.to_owned());
+    }
+    Err(format!("a namespace has 1 to {LABEL_MAX} lower-case letters, digits and '-', and no '-' at its ends"))
+}
+
+pub fn sync_option(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() && !value.trim().is_empty() => Ok(text.to_owned()),
+        _ => Err("an option is written Name=value, such as PruneLast=true".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        assert!(application("shop").is_ok());
+        for bad in ["", "a b", "a\u{1b}", "a\n"] {
+            assert!(application(bad).is_err(), "{bad:?}");
+        }
+        assert!(namespace("shop-1").is_ok());
+        for bad in ["", "-a", "a-", "A", "a/b", "ä"] {
+            assert!(namespace(bad).is_err(), "{bad:?}");
+        }
+        assert!(sync_option("PruneLast=true").is_ok());
+        assert!(sync_option("PruneLast").is_err());
+    }
+}

@@ -1,0 +1,34 @@
+//! What each command does.
+
+mod explain;
+mod finish;
+mod ops;
+mod plan;
+mod resume;
+mod sim;
+mod sync;
+
+use clap::CommandFactory as _;
+
+use crate::args::{Cli, Command};
+use crate::error::CliError;
+use crate::exit::Ended;
+use crate::output::Printer;
+
+/// Carries out a command.
+pub async fn run(command: Command, printer: &Printer) -> Result<Ended, CliError> {
+    match command {
+        Command::Plan(args) => plan::run(&args, printer).await,
+        Command::Sync(args) => sync::run(&args, printer).await,
+        Command::Resume(args) => resume::run(&args, printer).await,
+        Command::Explain(args) => explain::run(&args, printer).await,
+        Command::Ops(args) => ops::run(args.command, printer).await,
+        Command::Sim(args) => sim::run(args.command, printer).await,
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "tidegate", &mut script);
+            printer.raw(&String::from_utf8_lossy(&script))?;
+            Ok(Ended::Done)
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! `tidegate ops`: listing, showing and steering operations.
+
+use tidegate_executor::{Clock as _, SystemClock};
+use tidegate_model::OperationId;
+use tidegate_oplog::Summary;
+
+use super::finish;
+use crate::args::{Format, OneArgs, OpsCommand, StateArgs};
+use crate::control::{Reply, Request, Wish};
+use crate::desk::Desk;
+use crate::drive::{self, Waiting};
+use crate::error::CliError;
+use crate::exit::Ended;
+use crate::output::schema::SummaryDocument;
+use crate::output::{Printer, Text, facts, operation};
+use crate::progress::Progress;
+use crate::reach::{self, Reached};
+use crate::request::user;
+use crate::session::Session;
+use crate::signals::Signals;
+use crate::state_dir::StateDir;
+use crate::store;
+
+pub async fn run(command: OpsCommand, printer: &Printer) -> Result<Ended, CliError> {
+    match command {
+        OpsCommand::List { app, output, state } => list(app.as_deref(), output, &state, printer).await,
+        OpsCommand::Show(one) => show(&one, printer).await,
+        OpsCommand::Log(one) => log(&one, printer).await,
+        OpsCommand::Terminate(one) => wish(&one, Wish::Terminate, printer).await,
+        OpsCommand::Pause { one, reason } => wish(&one, Wish::Pause { reason }, printer).await,
+        OpsCommand::Unpause(one) => wish(&one, Wish::Unpause, printer).await,
+        OpsCommand::Confirm(one) => wish(&one, Wish::Confirm, printer).await,
+    }
+}
+
+async fn list(
+    app: Option<&str>,
+    output: Format,
+    state: &StateArgs,
+    printer: &Printer,
+) -> Result<Ended, CliError> {
+    let state_dir = StateDir::resolve(state)?;
+    let summaries = reach::list(&state_dir, printer).await?;
+    let documents: Vec<SummaryDocument> = summaries
+        .iter()
+        .filter(|summary| app.is_none_or(|app| summary.application == app))
+        .map(SummaryDocument::from)
+        .collect();
+    match output {
+        Format::Text if documents.is_empty() => {
+            printer.note(&format!("no operations in {}", state_dir.path().display()));
+        }
+        Format::Text => printer.out(&operation::list(&documents, SystemClock.now(), printer.width()))?,
+        format => printer.value(&documents, format)?,
+    }
+    Ok(Ended::Done)
+}
+
+async fn show(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let state_dir = StateDir::resolve(&one.state)?;
+    let id = reach::find(&state_dir, printer, &one.id).await?.operation;
+    match reach::ask(&state_dir, printer, Request::Inspect { operation: id }).await? {
+        Reply::Operation(inspected) => {
+            show_operation(&inspected, one.output, printer)?;
+            Ok(Ended::Done)
+        }
+        other => Err(reach::unexpected(&other)),
+    }
+}
+
+fn show_operation(
+    inspected: &crate::control::Inspected,
+    output: Format,
+    printer: &Printer,
+) -> Result<(), CliError> {
+    match output {
+        Format::Text => printer.out(&operation::show(&inspected.operation, printer.width())),
+        format => printer.value(&inspected.operation, format),
+    }
+}
+
+async fn log(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let state_dir = StateDir::resolve(&one.state)?;
+    let id = reach::find(&state_dir, printer, &one.id).await?.operation;
+    match reach::ask(&state_dir, printer, Request::Facts { operation: id }).await? {
+        Reply::Facts(recorded) => match one.output {
+            Format::Text => printer.out(&facts::text(&recorded, printer.width()))?,
+            format => printer.value(&facts::documents(&recorded), format)?,
+        },
+        other => return Err(reach::unexpected(&other)),
+    }
+    Ok(Ended::Done)
+}
+
+/// A person's wish: for an operation at work, or for one in the log.
+async fn wish(one: &OneArgs, wish: Wish, printer: &Printer) -> Result<Ended, CliError> {
+    let state_dir = StateDir::resolve(&one.state)?;
+    let mut signals = Signals::listen()?;
+    let summary = reach::find(&state_dir, printer, &one.id).await?;
+    let (id, by) = (summary.operation, user());
+    let request = Request::Wish { operation: id, by, wish: wish.clone() };
+    let (reply, log) = match reach::reach(&state_dir, printer, &request).await? {
+        Reached::Process(reply) => (reply, None),
+        Reached::Log(log) => (Desk::without_engine(log.clone()).answer(request).await, Some(log)),
+        Reached::Nothing => {
+            return Err(CliError::UnknownOperation {
+                text: one.id.clone(),
+                state_dir: state_dir.path().to_path_buf(),
+            });
+        }
+    };
+    match reply {
+        Reply::Done => {}
+        Reply::Refused(message) => return Err(CliError::refused(message)),
+        Reply::Failed(problem) => return Err(CliError::Control { problem: format!("says: {problem}") }),
+        other => return Err(reach::unexpected(&other)),
+    }
+    match (log, wish) {
+        (Some(log), Wish::Terminate) => run_to_end(log, id, one.output, &state_dir, &mut signals, printer).await,
+        (log, wish) => {
+            say_done(&summary, &wish, log.is_some(), &state_dir, printer)?;
+            Ok(Ended::Done)
+        }
+    }
+}
+
+/// Nobody works on the operation, so its end is worked on here.
+async fn run_to_end(
+    log: store::Log,
+    id: OperationId,
+    output: Format,
+    state_dir: &StateDir,
+    signals: &mut Signals,
+    printer: &Printer,
+) -> Result<Ended, CliError> {
+    let session = Session::with_log(log, state_dir, printer).await?;
+    let mut progress = Progress::new(printer, 1);
+    let events = session.engine.events();
+    let waited = match session.engine.resume(id).await {
+        Ok(()) => {
+            let waiting = Waiting { engine: &session.engine, events, operations: vec![id], timeout: None };
+            drive::wait(waiting, signals, &mut progress).await
+        }
+        Err(error) => Err(error.into()),
+    };
+    let stopped = session.close(signals).await;
+    let waited = waited?;
+    stopped?;
+    // The command was to end it, and that is done, however the operation ended.
+    match finish::report(waited, output, state_dir, printer)? {
+        Ended::Operation(_) => Ok(Ended::Done),
+        ended => Ok(ended),
+    }
+}
+
+fn say_done(
+    summary: &Summary,
+    wish: &Wish,
+    in_log: bool,
+    state_dir: &StateDir,
+    printer: &Printer,
+) -> Result<(), CliError> {
+    let (id, hint) = (summary.operation, state_dir.hint());
+    let resume = format!("go on with `tidegate resume {id} --sim{hint}`");
+    let what = match (wish, in_log) {
+        (Wish::Terminate, _) => "is being terminated by the process at work".to_owned(),
+        (Wish::Pause { .. }, false) => {
+            format!("is paused, and the process that worked on it stops; let it go on with `tidegate ops unpause {id}{hint}`")
+        }
+        (Wish::Pause { .. }, true) => format!("is paused; let it go on with `tidegate ops unpause {id}{hint}`"),
+        (Wish::Unpause, false) => "goes on".to_owned(),
+        (Wish::Unpause, true) => format!("is no longer paused; {resume}"),
+        (Wish::Confirm, false) => "may prune now".to_owned(),
+        (Wish::Confirm, true) => format!("may prune now; {resume}"),
+    };
+    let mut line = Text::plain(format!("operation {id} ({}) {what}", summary.application));
+    line.end_line();
+    printer.out(&line)
+}

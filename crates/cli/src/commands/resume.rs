@@ -1,0 +1,133 @@
+//! `tidegate resume`: going on with operations that are not over.
+
+use tidegate_model::{Destination, OperationId};
+use tidegate_oplog::Summary;
+
+use super::finish;
+use crate::args::{Format, ResumeArgs};
+use crate::control::Request;
+use crate::drive::{self, Waiting};
+use crate::error::CliError;
+use crate::exit::Ended;
+use crate::output::Printer;
+use crate::progress::Progress;
+use crate::reach::{self, Reached};
+use crate::session::Session;
+use crate::signals::Signals;
+use crate::state_dir::StateDir;
+use crate::store;
+
+pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let state_dir = StateDir::resolve(&args.state)?;
+    let mut signals = Signals::listen()?;
+    let log = match reach::reach(&state_dir, printer, &Request::List).await? {
+        Reached::Log(log) => log,
+        Reached::Nothing if args.id.is_none() => return nothing(args, printer),
+        Reached::Nothing => {
+            let text = args.id.clone().unwrap_or_default();
+            return Err(CliError::UnknownOperation { text, state_dir: state_dir.path().to_path_buf() });
+        }
+        Reached::Process(_) => {
+            return Err(CliError::refused(
+                "another tidegate process is at work in this state directory; see `tidegate ops list`, and stop it or wait for it",
+            ));
+        }
+    };
+    let chosen = choose(args, &log.summaries()?, &state_dir, printer)?;
+    if chosen.is_empty() {
+        return nothing(args, printer);
+    }
+    let session = Session::with_log(log, &state_dir, printer).await?;
+    let mut progress = Progress::new(printer, chosen.len());
+    let waited = go_on(&session, &chosen, args, &mut signals, &mut progress).await;
+    let stopped = session.close(&mut signals).await;
+    let waited = waited?;
+    stopped?;
+    if args.all {
+        finish::report_all(waited, args.waiting.output, &state_dir, printer)
+    } else {
+        finish::report(waited, args.waiting.output, &state_dir, printer)
+    }
+}
+
+async fn go_on(
+    session: &Session,
+    chosen: &[OperationId],
+    args: &ResumeArgs,
+    signals: &mut Signals,
+    progress: &mut Progress<'_>,
+) -> Result<drive::Waited, CliError> {
+    let events = session.engine.events();
+    for operation in chosen {
+        session.engine.resume(*operation).await?;
+    }
+    let operations = chosen.to_vec();
+    let waiting = Waiting { engine: &session.engine, events, operations, timeout: args.waiting.timeout };
+    drive::wait(waiting, signals, progress).await
+}
+
+fn nothing(args: &ResumeArgs, printer: &Printer) -> Result<Ended, CliError> {
+    printer.note("there is nothing to resume: every operation is over");
+    if args.all && args.waiting.output != Format::Text {
+        printer.value::<[(); 0]>(&[], args.waiting.output)?;
+    }
+    Ok(Ended::Done)
+}
+
+/// The operations meant.
+fn choose(
+    args: &ResumeArgs,
+    summaries: &[Summary],
+    state_dir: &StateDir,
+    printer: &Printer,
+) -> Result<Vec<OperationId>, CliError> {
+    let hint = state_dir.hint();
+    if let Some(text) = &args.id {
+        let summary = store::find(summaries, text, state_dir)?;
+        let id = summary.operation;
+        if summary.finished_at.is_some() {
+            return Err(CliError::refused(format!("operation {id} is over: {}", summary.message)));
+        }
+        refuse_elsewhere(&summary)?;
+        if summary.paused {
+            return Err(CliError::refused(format!(
+                "operation {id} is paused; let it go on first with `tidegate ops unpause {id}{hint}`"
+            )));
+        }
+        return Ok(vec![id]);
+    }
+    let open = store::open_operations(summaries);
+    let (paused, ready): (Vec<_>, Vec<_>) = open.into_iter().partition(|summary| summary.paused);
+    if let (false, [_, _, ..]) = (args.all, ready.as_slice()) {
+        let ids: Vec<String> = ready.iter().map(|open| format!("{} ({})", open.operation, open.application)).collect();
+        return Err(CliError::usage(format!(
+            "{} operations are not over: {}; name one, or say --all",
+            ready.len(),
+            ids.join(", ")
+        )));
+    }
+    for summary in &paused {
+        let id = summary.operation;
+        printer.warn(&format!(
+            "operation {id} ({}) stays paused; let it go on with `tidegate ops unpause {id}{hint}`",
+            summary.application
+        ));
+    }
+    if let ([], [first, ..]) = (ready.as_slice(), paused.as_slice()) {
+        let id = first.operation;
+        return Err(CliError::refused(format!("operation {id} is paused, and no other is open")));
+    }
+    ready.iter().try_for_each(refuse_elsewhere)?;
+    Ok(ready.into_iter().map(|summary| summary.operation).collect())
+}
+
+/// Only the simulated cluster is there in this version.
+fn refuse_elsewhere(summary: &Summary) -> Result<(), CliError> {
+    if summary.destination == Destination::Simulated.to_string() {
+        return Ok(());
+    }
+    Err(CliError::refused(format!(
+        "operation {} works on {}, which this version of Tidegate cannot reach",
+        summary.operation, summary.destination
+    )))
+}

@@ -1,0 +1,108 @@
+//! `tidegate sim`: a look into the simulated cluster.
+
+use tidegate_cluster::sim::{AuditEntry, read_audit};
+use tidegate_model::Object;
+
+use crate::args::{Format, SimCommand, StateArgs};
+use crate::error::CliError;
+use crate::exit::Ended;
+use crate::output::{Printer, Text, table};
+use crate::session;
+use crate::state_dir::StateDir;
+
+pub async fn run(command: SimCommand, printer: &Printer) -> Result<Ended, CliError> {
+    match command {
+        SimCommand::Audit { output, state } => audit(output, &state, printer),
+        SimCommand::Objects { output, state } => objects(output, &state, printer).await,
+        SimCommand::Reset { state } => reset(&state, printer).await,
+    }
+}
+
+/// Reads the journal without opening the cluster, so it works while a sync is at work.
+fn audit(output: Format, state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let state_dir = StateDir::resolve(state)?;
+    let dir = state_dir.cluster();
+    let entries = if dir.is_dir() {
+        read_audit(&dir).map_err(|error| CliError::Cluster { message: error.to_string() })?
+    } else {
+        Vec::new()
+    };
+    match output {
+        Format::Text if entries.is_empty() => {
+            printer.note(&format!("the simulated cluster of {} has received no writes", state_dir.path().display()));
+        }
+        Format::Text => printer.out(&audit_table(&entries, printer.width()))?,
+        format => printer.value(&entries, format)?,
+    }
+    Ok(Ended::Done)
+}
+
+fn audit_table(entries: &[AuditEntry], width: Option<u16>) -> Text {
+    let rows = entries.iter().map(|entry| {
+        let verb = format!("{:?}", entry.verb).to_lowercase();
+        [
+            entry.sequence.to_string(),
+            if entry.dry_run { format!("{verb} (dry run)") } else { verb },
+            entry.key().to_string(),
+            entry.code.to_string(),
+            entry.operation_id.map(|id| id.to_string()).unwrap_or_default(),
+        ]
+    });
+    table(["NUMBER", "VERB", "OBJECT", "CODE", "OPERATION"], rows, width)
+}
+
+async fn objects(output: Format, state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let state_dir = StateDir::resolve(state)?;
+    let mut objects: Vec<Object> = Vec::new();
+    if state_dir.has_log() && state_dir.cluster().is_dir() {
+        let _lock = session::lock(&state_dir, printer).await?;
+        objects = session::open_cluster(&state_dir).await?.objects();
+    }
+    match output {
+        Format::Text if objects.is_empty() => {
+            printer.note(&format!("the simulated cluster of {} is empty", state_dir.path().display()));
+        }
+        Format::Text => printer.out(&object_table(&objects, printer.width()))?,
+        format => {
+            let values: Vec<_> = objects.iter().map(Object::as_value).collect();
+            printer.value(&values, format)?;
+        }
+    }
+    Ok(Ended::Done)
+}
+
+fn object_table(objects: &[Object], width: Option<u16>) -> Text {
+    let rows = objects.iter().map(|object| {
+        let health = match tidegate_health::assess(object) {
+            None => String::new(),
+            Some(Ok(health)) => format!("{:?}", health.status),
+            Some(Err(error)) => error.to_string(),
+        };
+        [
+            object.gvk().group,
+            object.kind().to_owned(),
+            object.namespace().to_owned(),
+            object.name().to_owned(),
+            health,
+        ]
+    });
+    table(["GROUP", "KIND", "NAMESPACE", "NAME", "HEALTH"], rows, width)
+}
+
+async fn reset(state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let state_dir = StateDir::resolve(state)?;
+    let dir = state_dir.cluster();
+    if dir.is_dir() {
+        let log = session::lock(&state_dir, printer).await?;
+        if let Some(open) = log.summaries()?.into_iter().find(|summary| summary.finished_at.is_none()) {
+            return Err(CliError::refused(format!(
+                "operation {0} is not over and works on this cluster; end it first with `tidegate ops terminate {0}{1}`",
+                open.operation,
+                state_dir.hint()
+            )));
+        }
+        std::fs::remove_dir_all(&dir).map_err(|source| CliError::Io { action: "remove", path: dir, source })?;
+    }
+    printer.note("the simulated cluster is empty now");
+    Ok(Ended::Done)
+}

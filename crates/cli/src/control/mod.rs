@@ -1,0 +1,100 @@
+//! How tidegate processes talk: the one at work in a state directory listens on a socket in it, and others ask.
+//!
+//! ```text
+//! tidegate ops pause ID ──{"do":"pause",…}\n──▶ control.sock ──▶ tidegate sync
+//!                       ◀──{"done":null}\n─────
+//! ```
+//!
+//! One request and one reply per connection, each a line of JSON. Only the owner of the state directory can connect.
+
+mod address;
+mod client;
+mod server;
+
+use serde::{Deserialize, Serialize};
+use tidegate_lifecycle::operation::Fact;
+use tidegate_model::OperationId;
+use tidegate_oplog::Summary;
+
+pub use client::ask;
+pub use server::Server;
+
+use crate::output::schema::{ExplanationDocument, OperationDocument};
+
+/// The longest request; replies hold whole operations and may be longer.
+const REQUEST_BYTES_MAX: u64 = 64 << 10;
+/// The longest reply.
+const REPLY_BYTES_MAX: u64 = 1 << 30;
+
+/// What can be asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case")]
+pub enum Request {
+    /// Summaries of all operations.
+    List,
+    /// How an operation stands.
+    Inspect {
+        /// Which.
+        operation: OperationId,
+    },
+    /// Everything recorded about an operation.
+    Facts {
+        /// Which.
+        operation: OperationId,
+    },
+    /// A person's wish.
+    Wish {
+        /// For which operation.
+        operation: OperationId,
+        /// Who wishes.
+        by: String,
+        /// What.
+        wish: Wish,
+    },
+}
+
+/// What people may ask of an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "wish", rename_all = "kebab-case")]
+pub enum Wish {
+    /// End it.
+    Terminate,
+    /// Hold it.
+    Pause {
+        /// Why; may be empty.
+        reason: String,
+    },
+    /// Let it go on.
+    Unpause,
+    /// Approve its prunes.
+    Confirm,
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    /// To [`Request::List`].
+    Operations(Vec<Summary>),
+    /// To [`Request::Inspect`].
+    Operation(Box<Inspected>),
+    /// To [`Request::Facts`].
+    Facts(Vec<Fact>),
+    /// The wish is durable.
+    Done,
+    /// The state of things does not allow it.
+    Refused(String),
+    /// Something went wrong.
+    Failed(String),
+    /// The process is about to end; ask again, somebody else or the log.
+    Leaving,
+}
+
+/// How an operation stands, and why.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Inspected {
+    /// How.
+    pub operation: OperationDocument,
+    /// Why.
+    pub explanation: ExplanationDocument,
+}

@@ -1,0 +1,174 @@
+//! Answers questions about operations and takes wishes for them: for the control socket where an engine is at work,
+//! straight from the log where none is.
+
+use std::time::Duration;
+
+use tidegate_executor::{Clock as _, Engine, EngineError, SystemClock, record};
+use tidegate_lifecycle::Driver;
+use tidegate_lifecycle::operation::{Explanation, Input, OperationView, explain, view};
+use tidegate_model::{OperationId, format_duration};
+use tidegate_oplog::{LogError, Summary};
+
+use crate::control::{Inspected, Reply, Request, Wish};
+use crate::error::CliError;
+use crate::output::schema::{ExplanationDocument, OperationDocument};
+use crate::store::Log;
+
+/// The log, and the engine that works on it, if one does.
+pub struct Desk {
+    log: Log,
+    engine: Option<Engine>,
+}
+
+impl Desk {
+    /// Answers from the log alone.
+    pub fn without_engine(log: Log) -> Self {
+        Self { log, engine: None }
+    }
+
+    /// Answers from the engine, and from the log where the engine does not know.
+    pub fn with_engine(log: Log, engine: Engine) -> Self {
+        Self { log, engine: Some(engine) }
+    }
+
+    /// The answer to a request.
+    pub async fn answer(&self, request: Request) -> Reply {
+        let answer = match request {
+            Request::List => self.blocking(|log| Ok(log.summaries()?)).await.map(Reply::Operations),
+            Request::Inspect { operation } => {
+                self.inspect(operation).await.map(|inspected| Reply::Operation(Box::new(inspected)))
+            }
+            Request::Facts { operation } => {
+                self.blocking(move |log| Ok(log.facts(operation)?)).await.map(Reply::Facts)
+            }
+            Request::Wish { operation, by, wish } => {
+                self.wish(operation, &by, wish).await.map(|()| Reply::Done)
+            }
+        };
+        answer.unwrap_or_else(|error| refusal(&error))
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Log) -> Result<T, CliError> + Send + 'static,
+    ) -> Result<T, CliError> {
+        let log = self.log.clone();
+        match tokio::task::spawn_blocking(move || call(&log)).await {
+            Ok(result) => result,
+            Err(_) => Err(LogError::Poisoned.into()),
+        }
+    }
+
+    async fn inspect(&self, operation: OperationId) -> Result<Inspected, CliError> {
+        let inspected = match &self.engine {
+            Some(engine) => engine.inspect(operation).await.map_err(CliError::from),
+            None => self.blocking(move |log| read(log, operation)).await,
+        };
+        match inspected {
+            Ok((view, explanation)) => {
+                let operation = OperationDocument::from(view);
+                let explanation = ExplanationDocument::new(&operation, explanation);
+                Ok(Inspected { operation, explanation })
+            }
+            Err(CliError::Log(LogError::Compacted { .. }) | CliError::Engine(EngineError::Log(LogError::Compacted { .. }))) => {
+                let summaries = self.blocking(|log| Ok(log.summaries()?)).await?;
+                let summary = summaries.iter().find(|summary| summary.operation == operation);
+                summary.map(of_summary).ok_or_else(|| EngineError::Unknown { operation }.into())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn wish(&self, operation: OperationId, by: &str, wish: Wish) -> Result<(), CliError> {
+        if let Some(engine) = &self.engine {
+            match tell(engine, operation, by, &wish).await {
+                // The engine has others to work on: this one lies in the log.
+                Err(EngineError::NotRunning { .. }) => {}
+                result => return Ok(result?),
+            }
+        }
+        let summaries = self.blocking(|log| Ok(log.summaries()?)).await?;
+        if let Some(over) = finished(&summaries, operation) {
+            return Err(EngineError::AlreadyFinished { operation, message: over.message.clone() }.into());
+        }
+        let ends = wish == Wish::Terminate;
+        record(&self.log, operation, input(by, wish), SystemClock.now()).await?;
+        if let (true, Some(engine)) = (ends, &self.engine) {
+            engine.resume(operation).await?;
+        }
+        Ok(())
+    }
+}
+
+fn finished(summaries: &[Summary], operation: OperationId) -> Option<&Summary> {
+    summaries.iter().find(|summary| summary.operation == operation && summary.finished_at.is_some())
+}
+
+async fn tell(engine: &Engine, operation: OperationId, by: &str, wish: &Wish) -> Result<(), EngineError> {
+    match wish {
+        Wish::Terminate => engine.terminate(operation, by).await,
+        Wish::Pause { reason } => engine.pause(operation, by, reason).await,
+        Wish::Unpause => engine.unpause(operation, by).await,
+        Wish::Confirm => engine.confirm_prune(operation, by).await,
+    }
+}
+
+fn input(by: &str, wish: Wish) -> Input {
+    let by = by.to_owned();
+    match wish {
+        Wish::Terminate => Input::Terminate { by },
+        Wish::Pause { reason } => Input::Pause { by, reason },
+        Wish::Unpause => Input::Unpause { by },
+        Wish::Confirm => Input::ConfirmPrune { by },
+    }
+}
+
+/// What is left of an operation that was compacted.
+fn of_summary(summary: &Summary) -> Inspected {
+    let now = SystemClock.now();
+    let operation = OperationDocument {
+        id: summary.operation,
+        app: summary.application.clone(),
+        phase: summary.phase,
+        message: summary.message.clone(),
+        started_at: summary.started_at,
+        finished_at: summary.finished_at,
+        retry_count: 0,
+        paused_by: None,
+        waves: Vec::new(),
+        resources: Vec::new(),
+        warnings: Vec::new(),
+    };
+    let ago = format_duration(Duration::from_secs(now.since(summary.finished_at.unwrap_or(now)).as_secs()));
+    let explanation = Explanation {
+        position: format!("{} {ago} ago", summary.phase),
+        progress: format!("{}; its details were compacted", summary.message),
+        awaited: Vec::new(),
+        deadline_in_seconds: None,
+        paused: None,
+        next: None,
+        at: now,
+    };
+    let explanation = ExplanationDocument::new(&operation, explanation);
+    Inspected { operation, explanation }
+}
+
+/// How an operation stands according to the log.
+fn read(log: &Log, operation: OperationId) -> Result<(OperationView, Explanation), CliError> {
+    match log.load(operation) {
+        Ok(loaded) => {
+            let driver = Driver::recover(loaded.snapshot, loaded.facts)?;
+            let view = view(driver.state()).ok_or(EngineError::Unknown { operation })?;
+            Ok((view, explain(driver.state(), SystemClock.now())))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn refusal(error: &CliError) -> Reply {
+    match error {
+        CliError::Engine(EngineError::ShuttingDown | EngineError::Stopped) => Reply::Leaving,
+        error if crate::exit::is_refusal(error) => Reply::Refused(error.to_string()),
+        error => Reply::Failed(error.to_string()),
+    }
+}

@@ -1,0 +1,145 @@
+//! Waiting for operations: until they are over, paused, out of time, or the process is asked to end.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tidegate_executor::{Engine, EngineError, Event, EventKind};
+use tidegate_lifecycle::operation::OperationView;
+use tidegate_model::{OperationId, format_duration};
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::task::JoinSet;
+
+use crate::error::CliError;
+use crate::progress::Progress;
+use crate::signals::Signals;
+
+/// What became of the operations that were waited for.
+#[derive(Debug, Default)]
+pub struct Waited {
+    /// Those that are over.
+    pub over: Vec<OperationView>,
+    /// Those that are not, and why nobody waits any longer.
+    pub left: Vec<(OperationId, Left)>,
+}
+
+/// Why nobody waits for an operation any longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// `--timeout`.
+    TimedOut(Duration),
+    /// A signal.
+    Interrupted(&'static str),
+    /// Somebody holds it.
+    Paused {
+        /// Who.
+        by: String,
+    },
+}
+
+impl Left {
+    /// In words.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::TimedOut(timeout) => format!("not finished after {}", format_duration(*timeout)),
+            Self::Interrupted(signal) => format!("interrupted by {signal}"),
+            Self::Paused { by } => format!("paused by {by}"),
+        }
+    }
+}
+
+/// Something to wait for.
+pub struct Waiting<'a> {
+    pub engine: &'a Engine,
+    /// From before the operations were begun, so that nothing is missed.
+    pub events: broadcast::Receiver<Event>,
+    pub operations: Vec<OperationId>,
+    pub timeout: Option<Duration>,
+}
+
+/// Waits.
+pub async fn wait(
+    waiting: Waiting<'_>,
+    signals: &mut Signals,
+    progress: &mut Progress<'_>,
+) -> Result<Waited, CliError> {
+    let Waiting { engine, mut events, operations, timeout } = waiting;
+    let mut ends = JoinSet::new();
+    let mut open: BTreeSet<OperationId> = BTreeSet::new();
+    for operation in operations {
+        open.insert(operation);
+        ends.spawn(end_of(engine.clone(), operation));
+    }
+    let mut waited = Waited::default();
+    let mut ticks = tokio::time::interval(progress.period());
+    let patience = tokio::time::sleep(timeout.unwrap_or(Duration::MAX));
+    tokio::pin!(patience);
+    while !open.is_empty() {
+        let left = tokio::select! {
+            // What has happened is told before that it is over.
+            biased;
+            signal = signals.next() => Left::Interrupted(signal),
+            event = events.recv() => {
+                for (operation, left) in heard(engine, event, &open, progress).await? {
+                    open.remove(&operation);
+                    waited.left.push((operation, left));
+                }
+                continue;
+            }
+            Some(end) = ends.join_next() => {
+                if let Ok(end) = end {
+                    let view = end?;
+                    if open.remove(&view.id) {
+                        waited.over.push(view);
+                    }
+                }
+                continue;
+            }
+            () = &mut patience => Left::TimedOut(timeout.unwrap_or_default()),
+            _ = ticks.tick() => {
+                progress.tick(engine, open.iter().copied()).await;
+                continue;
+            }
+        };
+        waited.left.extend(std::mem::take(&mut open).into_iter().map(|operation| (operation, left.clone())));
+    }
+    progress.end();
+    Ok(waited)
+}
+
+/// One operation may be over before anybody asks.
+async fn end_of(engine: Engine, operation: OperationId) -> Result<OperationView, EngineError> {
+    match engine.wait(operation).await {
+        Err(EngineError::NotRunning { .. }) => engine.inspect(operation).await.map(|(view, _)| view),
+        result => result,
+    }
+}
+
+/// Tells what happened. Returns the operations that were paused.
+async fn heard(
+    engine: &Engine,
+    event: Result<Event, RecvError>,
+    open: &BTreeSet<OperationId>,
+    progress: &mut Progress<'_>,
+) -> Result<Vec<(OperationId, Left)>, CliError> {
+    match event {
+        Ok(event) if open.contains(&event.operation) => {
+            progress.event(engine, &event).await;
+            Ok(match event.what {
+                EventKind::Paused { by, held: true } => vec![(event.operation, Left::Paused { by })],
+                _ => Vec::new(),
+            })
+        }
+        Ok(_) => Ok(Vec::new()),
+        // Too slow for all events: a pause may have been among those that were lost.
+        Err(RecvError::Lagged(_)) => {
+            let mut paused = Vec::new();
+            for operation in open {
+                if let (OperationView { paused_by: Some(by), .. }, _) = engine.inspect(*operation).await? {
+                    paused.push((*operation, Left::Paused { by }));
+                }
+            }
+            Ok(paused)
+        }
+        Err(RecvError::Closed) => Err(EngineError::Stopped.into()),
+    }
+}

@@ -1,0 +1,137 @@
+//! Why a command could not do what was asked. Every message says what to do next.
+
+use std::io;
+use std::path::PathBuf;
+
+use tidegate_executor::EngineError;
+use tidegate_lifecycle::operation::Illegal;
+use tidegate_model::Warning;
+use tidegate_oplog::LogError;
+
+use crate::input::Problem;
+
+/// Why a command could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// The arguments do not make sense together.
+    #[error("{message}")]
+    Usage {
+        /// What is wrong and what to write instead.
+        message: String,
+    },
+    /// The manifests cannot be used. All problems of all files.
+    #[error("{}", counted(problems.len(), "problem", "in the input; nothing was written"))]
+    BadInput {
+        /// What is wrong, in the order of the files.
+        problems: Vec<Problem>,
+    },
+    /// `--strict`, and the plan has findings.
+    #[error("{}", counted(warnings.len(), "finding", "refused by --strict; nothing was written"))]
+    Strict {
+        /// The findings.
+        warnings: Vec<Warning>,
+    },
+    /// Only the simulated cluster is there in this version.
+    #[error(
+        "this version of Tidegate works on the simulated cluster only, real clusters come with a later one; add --sim{or}"
+    )]
+    NoCluster {
+        /// Another way out, such as ` or --offline`.
+        or: &'static str,
+    },
+    /// Nowhere to keep state.
+    #[error(
+        "neither HOME nor XDG_STATE_HOME is set, so there is no place for the state; name one with --state-dir or TIDEGATE_STATE_DIR"
+    )]
+    NoStateDirectory,
+    /// No operation has this id, prefix or application.
+    #[error("no operation and no application is named {text:?} in {}; `tidegate ops list` shows those there are", state_dir.display())]
+    UnknownOperation {
+        /// What was asked for.
+        text: String,
+        /// Where it was looked for.
+        state_dir: PathBuf,
+    },
+    /// More than one operation begins like this.
+    #[error("{text:?} is the beginning of {} operations: {}; write more of the id", matches.len(), matches.join(", "))]
+    AmbiguousOperation {
+        /// What was asked for.
+        text: String,
+        /// The operations.
+        matches: Vec<String>,
+    },
+    /// The state of things does not allow it.
+    #[error("{message}")]
+    Refused {
+        /// What is in the way, and what to do.
+        message: String,
+    },
+    /// A second signal came during the orderly stop.
+    #[error(
+        "stopped at once; what was not recorded yet is looked at again on resume: `tidegate resume --all --sim`"
+    )]
+    Impatient,
+    /// The simulated cluster.
+    #[error("the simulated cluster: {message}")]
+    Cluster {
+        /// What it said.
+        message: String,
+    },
+    /// A file or folder of the state directory.
+    #[error("cannot {action} {}: {source}; check that the path exists and that you may use it", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// The process that owns the state directory gave no usable answer.
+    #[error("the process that works in this state directory {problem}; try again, or stop it and resume")]
+    Control {
+        /// What happened.
+        problem: String,
+    },
+    /// Standard output refused the result.
+    #[error("cannot write the result: {source}")]
+    Output {
+        /// The system's words.
+        #[from]
+        source: io::Error,
+    },
+    /// A value could not be written in the asked format.
+    #[error("cannot write the result as {format}: {reason}; please report this, and use another -o")]
+    Unprintable {
+        /// JSON or YAML.
+        format: &'static str,
+        /// The serialiser's words.
+        reason: String,
+    },
+    /// The operation log.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The log of an operation does not make sense.
+    #[error(transparent)]
+    Damaged(#[from] Illegal),
+}
+
+impl CliError {
+    /// A mistake in the arguments.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::Usage { message: message.into() }
+    }
+
+    /// Something the state of things does not allow.
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self::Refused { message: message.into() }
+    }
+}
+
+fn counted(count: usize, noun: &str, rest: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural} {rest}")
+}

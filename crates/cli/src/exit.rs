@@ -1,0 +1,88 @@
+//! The exit code, in one place.
+
+use tidegate_executor::EngineError;
+use tidegate_model::OperationPhase;
+use tidegate_oplog::LogError;
+
+use crate::error::CliError;
+
+/// How a command ended that did what it could.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The command did what was asked.
+    Done,
+    /// The operation, or what was planned, is over like this.
+    Operation(OperationPhase),
+    /// A plan was shown that cannot run.
+    InvalidPlan,
+    /// The operation is not over and can be resumed.
+    NotFinished,
+}
+
+/// What each code means; help and `docs/cli.md` say the same.
+pub const CODES: &str = "\
+Exit codes:
+  0  succeeded
+  1  failed, or an error
+  2  bad input or usage
+  3  not finished: timed out, interrupted or paused; can be resumed
+  4  refused: another operation is running, or the state directory is in use";
+
+/// The exit code of a command.
+pub fn code(outcome: &Result<Ended, CliError>) -> i32 {
+    match outcome {
+        Ok(Ended::Done | Ended::Operation(OperationPhase::Succeeded)) => 0,
+        Ok(Ended::Operation(OperationPhase::Failed | OperationPhase::Error) | Ended::InvalidPlan) => 1,
+        Ok(Ended::NotFinished | Ended::Operation(OperationPhase::Running | OperationPhase::Terminating)) => 3,
+        Err(error) => match kind(error) {
+            Kind::Error => 1,
+            Kind::BadInput => 2,
+            Kind::NotFinished => 3,
+            Kind::Refusal => 4,
+        },
+    }
+}
+
+/// Whether nothing is wrong but the state of things, which may change.
+pub fn is_refusal(error: &CliError) -> bool {
+    kind(error) == Kind::Refusal
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Error,
+    BadInput,
+    NotFinished,
+    Refusal,
+}
+
+fn kind(error: &CliError) -> Kind {
+    match error {
+        CliError::Usage { .. }
+        | CliError::BadInput { .. }
+        | CliError::Strict { .. }
+        | CliError::NoCluster { .. }
+        | CliError::NoStateDirectory
+        | CliError::UnknownOperation { .. }
+        | CliError::AmbiguousOperation { .. }
+        | CliError::Engine(EngineError::Unknown { .. })
+        | CliError::Log(LogError::UnknownOperation { .. }) => Kind::BadInput,
+        CliError::Impatient | CliError::Engine(EngineError::ShuttingDown) => Kind::NotFinished,
+        CliError::Refused { .. }
+        | CliError::Log(LogError::Locked { .. })
+        | CliError::Engine(
+            EngineError::Busy { .. }
+            | EngineError::Refused { .. }
+            | EngineError::AlreadyFinished { .. }
+            | EngineError::NotRunning { .. },
+        ) => Kind::Refusal,
+        CliError::Log(_)
+        | CliError::Engine(_)
+        | CliError::Cluster { .. }
+        | CliError::Io { .. }
+        | CliError::Control { .. }
+        | CliError::Output { .. }
+        | CliError::Damaged(_)
+        | CliError::Unprintable { .. } => Kind::Error,
+    }
+}

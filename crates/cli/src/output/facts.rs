@@ -1,0 +1,163 @@
+//! The recorded facts of an operation, for `ops log`.
+
+use serde::Serialize;
+use tidegate_lifecycle::operation::{DeadlineScope, Fact, Verdict};
+use tidegate_model::{LogRecord as _, Plan, TaskId, Timestamp};
+
+use super::table::table;
+use super::text::Text;
+
+/// A fact with its place in the log.
+#[derive(Debug, Serialize)]
+pub struct FactDocument<'a> {
+    sequence: u64,
+    kind: u16,
+    at: Option<Timestamp>,
+    text: String,
+    fact: &'a Fact,
+}
+
+/// The facts as documents.
+pub fn documents(facts: &[Fact]) -> Vec<FactDocument<'_>> {
+    let mut plan = None;
+    (1..)
+        .zip(facts)
+        .map(|(sequence, fact)| {
+            if let Fact::Planned { plan: made, .. } = fact {
+                plan = Some(&**made);
+            }
+            FactDocument { sequence, kind: fact.kind(), at: time(fact), text: words(fact, plan), fact }
+        })
+        .collect()
+}
+
+/// The facts as a table.
+pub fn text(facts: &[Fact], width: Option<u16>) -> Text {
+    let rows = documents(facts).into_iter().map(|document| {
+        let at = document.at.map(|at| at.to_string()).unwrap_or_default();
+        [document.sequence.to_string(), at, document.text]
+    });
+    table(["NUMBER", "AT", "WHAT"], rows, width)
+}
+
+/// When it happened, where the fact says so.
+fn time(fact: &Fact) -> Option<Timestamp> {
+    match fact {
+        Fact::Accepted { at, .. }
+        | Fact::Planned { at, .. }
+        | Fact::Moved { at, .. }
+        | Fact::GateAnswered { at, .. }
+        | Fact::RunnerStarted { at, .. }
+        | Fact::HealthSeen { at, .. }
+        | Fact::TaskCompleted { at, .. }
+        | Fact::TaskFailed { at, .. }
+        | Fact::DeadlinePassed { at, .. }
+        | Fact::AttemptFailed { at, .. }
+        | Fact::RetryStarted { at, .. }
+        | Fact::TerminateRequested { at, .. }
+        | Fact::Paused { at, .. }
+        | Fact::Unpaused { at, .. }
+        | Fact::PruneConfirmed { at, .. }
+        | Fact::Finished { at, .. } => Some(*at),
+        Fact::Applied { applied, .. } => Some(applied.at),
+        Fact::Checked { .. }
+        | Fact::CheckFailed { .. }
+        | Fact::CallFailed { .. }
+        | Fact::PruneSent { .. }
+        | Fact::HookCleared { .. }
+        | Fact::ObjectGone { .. }
+        | Fact::HookReleased { .. }
+        | Fact::HookDeleted { .. }
+        | Fact::HookStopped { .. } => None,
+    }
+}
+
+/// What happened, for people.
+fn words(fact: &Fact, plan: Option<&Plan>) -> String {
+    let name = |task: &TaskId| object(*task, plan);
+    match fact {
+        Fact::Accepted { request, .. } => {
+            format!("accepted for {} by {}", request.application, request.initiated_by)
+        }
+        Fact::Planned { plan, .. } => format!(
+            "planned: {} objects in {} waves, {} findings",
+            plan.tasks.len(),
+            plan.waves.len(),
+            plan.warnings.len()
+        ),
+        Fact::Moved { to, .. } => format!("→ {}", to.name()),
+        Fact::GateAnswered { gate, verdict: Verdict::Open, .. } => format!("gate {gate} is open"),
+        Fact::GateAnswered { gate, verdict: Verdict::Closed { reason, .. }, .. } => {
+            format!("gate {gate} is closed: {reason}")
+        }
+        Fact::CallFailed { task, message, retry_at } => {
+            let what = task.as_ref().map_or_else(|| "planning".to_owned(), name);
+            format!("{what}: a call failed and is made again at {retry_at}: {message}")
+        }
+        Fact::DeadlinePassed { scope, message, .. } => match scope {
+            DeadlineScope::Operation => format!("the operation's deadline has passed: {message}"),
+            DeadlineScope::Wave => format!("the wave's deadline has passed: {message}"),
+            DeadlineScope::Hook(task) => format!("{}: its deadline has passed: {message}", name(task)),
+        },
+        Fact::AttemptFailed { message, retriable, .. } => {
+            format!("the attempt failed{}: {message}", if *retriable { "" } else { " for good" })
+        }
+        Fact::RetryStarted { attempt, .. } => format!("attempt {attempt} begins"),
+        Fact::TerminateRequested { by, .. } => format!("{by} ends it"),
+        Fact::Paused { by, reason, .. } if reason.is_empty() => format!("{by} holds it"),
+        Fact::Paused { by, reason, .. } => format!("{by} holds it: {reason}"),
+        Fact::Unpaused { by, .. } => format!("{by} lets it go on"),
+        Fact::PruneConfirmed { by, .. } => format!("{by} approves its prunes"),
+        Fact::Finished { phase, message, .. } => format!("{phase}: {message}"),
+        _ => task_words(fact, plan),
+    }
+}
+
+/// As [`words`], for facts about one task.
+fn task_words(fact: &Fact, plan: Option<&Plan>) -> String {
+    let name = |task: &TaskId| object(*task, plan);
+    match fact {
+        Fact::Checked { task, message } => said(&name(task), "would be accepted", message),
+        Fact::CheckFailed { task, message } => said(&name(task), "would be refused", message),
+        Fact::PruneSent { task, gone: true } => format!("{}: deleted", name(task)),
+        Fact::PruneSent { task, gone: false } => format!("{}: deletion has begun", name(task)),
+        Fact::HookCleared { task, deleting: None } => format!("{}: its place is clear", name(task)),
+        Fact::HookCleared { task, deleting: Some(uid) } => {
+            format!("{}: an older one ({uid}) is being deleted", name(task))
+        }
+        Fact::ObjectGone { task } => format!("{}: gone", name(task)),
+        Fact::Applied { task, message, .. } => said(&name(task), "applied", message),
+        Fact::RunnerStarted { task, .. } => format!("{}: handed to its runner", name(task)),
+        Fact::HealthSeen { task, health, fresh, .. } => {
+            let stale = if *fresh { "" } else { " (perhaps of an older spec)" };
+            said(&name(task), &format!("{:?}{stale}", health.status), &health.message)
+        }
+        Fact::TaskCompleted { task, phase, message, .. } | Fact::TaskFailed { task, phase, message, .. } => {
+            said(&name(task), &phase.to_string(), message)
+        }
+        Fact::HookReleased { task } => format!("{}: its finalizer is off", name(task)),
+        Fact::HookDeleted { task, error: None } => format!("{}: deleted by its policy", name(task)),
+        Fact::HookDeleted { task, error: Some(error) } => {
+            format!("{}: could not be deleted: {error}", name(task))
+        }
+        Fact::HookStopped { task, phase, message, clean } => {
+            let how = if *clean { "stopped" } else { "could not be stopped" };
+            said(&name(task), &format!("{how}, {phase}"), message)
+        }
+        // Every other fact is about the operation.
+        other => format!("record of kind {}", other.kind()),
+    }
+}
+
+fn said(who: &str, what: &str, message: &str) -> String {
+    if message.is_empty() { format!("{who}: {what}") } else { format!("{who}: {what}: {message}") }
+}
+
+fn object(id: TaskId, plan: Option<&Plan>) -> String {
+    match plan.and_then(|plan| plan.task(id)) {
+        Some(task) if task.is_hook() => format!("hook {}", task.key()),
+        Some(task) => task.key().to_string(),
+        None => id.to_string(),
+    }
+}
+

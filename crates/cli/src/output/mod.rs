@@ -1,0 +1,20 @@
+//! What the command prints: text, documents, pictures.
+
+mod machine;
+mod printer;
+mod table;
+mod text;
+
+pub mod facts;
+pub mod operation;
+pub mod plan;
+pub mod schema;
+
+pub use printer::Printer;
+pub use table::table;
+pub use text::{Style, Text, escape, one_line};
+
+/// `1 retry`, `2 retries`.
+pub fn counted(count: u32, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}

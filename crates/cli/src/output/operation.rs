@@ -1,0 +1,187 @@
+//! An operation for people: the result of a sync, `ops show`, `explain`, `ops list`.
+
+use tidegate_model::{OperationPhase, ResourceResult, Severity, Timestamp, Warning, format_duration};
+
+use super::schema::{ExplanationDocument, OperationDocument, SummaryDocument, WaveDocument};
+use super::table::table;
+use super::text::{Style, Text, one_line};
+
+/// How a phase looks.
+pub fn style_of(phase: OperationPhase) -> Style {
+    match phase {
+        OperationPhase::Succeeded => Style::Good,
+        OperationPhase::Failed | OperationPhase::Error => Style::Bad,
+        OperationPhase::Running | OperationPhase::Terminating => Style::Accent,
+    }
+}
+
+/// The end of a sync: what was done to each object, and how it ended.
+pub fn result(operation: &OperationDocument, width: Option<u16>) -> Text {
+    let mut text = Text::new();
+    if !operation.resources.is_empty() {
+        text.append(resources(&operation.resources, width));
+        text.end_line();
+    }
+    add_warnings(&mut text, &operation.warnings);
+    text.append(verdict(operation));
+    text
+}
+
+/// `shop: Succeeded in 9 s: successfully synced (all tasks run)`.
+fn verdict(operation: &OperationDocument) -> Text {
+    let mut text = Text::new();
+    text.add(Style::Bold, &operation.app);
+    text.add(Style::Plain, ": ");
+    text.add(style_of(operation.phase), operation.phase.to_string());
+    if let Some(finished_at) = operation.finished_at {
+        text.add(Style::Plain, format!(" in {}", format_duration(finished_at.since(operation.started_at))));
+    }
+    if operation.retry_count > 0 {
+        text.add(Style::Plain, format!(", {}", super::counted(operation.retry_count, "retry", "retries")));
+    }
+    text.add(Style::Plain, format!(": {}", operation.message.trim_end()));
+    text.end_line();
+    text.add(Style::Dim, format!("operation {}", operation.id));
+    text.end_line();
+    text
+}
+
+fn resources(resources: &[ResourceResult], width: Option<u16>) -> Text {
+    let rows = resources.iter().map(|resource| {
+        [
+            resource.sync_phase.to_string(),
+            resource.wave.to_string(),
+            resource.kind.clone(),
+            match resource.namespace.as_str() {
+                "" => resource.name.clone(),
+                namespace => format!("{namespace}/{}", resource.name),
+            },
+            outcome(resource),
+            resource.message.clone(),
+        ]
+    });
+    table(["PHASE", "WAVE", "KIND", "NAME", "RESULT", "MESSAGE"], rows, width)
+}
+
+/// A hook succeeds or fails; a resource is synced, and only worth another word when it then went wrong.
+fn outcome(resource: &ResourceResult) -> String {
+    let status = resource.status.map(|status| status.to_string());
+    match (resource.hook_type, resource.hook_phase) {
+        (Some(_), Some(phase)) => format!("hook {phase}"),
+        (None, Some(phase)) if phase.is_unsuccessful() => match status {
+            Some(status) if status != "SyncFailed" => format!("{status}, {phase}"),
+            _ => "SyncFailed".to_owned(),
+        },
+        _ => status.unwrap_or_default(),
+    }
+}
+
+fn add_warnings(text: &mut Text, warnings: &[Warning]) {
+    for warning in warnings {
+        match warning.severity {
+            Severity::Error => text.add(Style::Bad, "error"),
+            Severity::Warning => text.add(Style::Warn, "warning"),
+        }
+        text.add(Style::Plain, format!(": {}", one_line(&warning.to_string())));
+        text.end_line();
+    }
+    if !warnings.is_empty() {
+        text.end_line();
+    }
+}
+
+/// Everything about an operation.
+pub fn show(operation: &OperationDocument, width: Option<u16>) -> Text {
+    let mut text = Text::new();
+    let mut field = |name: &str, style: Style, value: String| {
+        text.add(Style::Dim, format!("{name:<10}"));
+        text.add(style, value);
+        text.end_line();
+    };
+    field("operation", Style::Plain, operation.id.to_string());
+    field("app", Style::Bold, operation.app.clone());
+    field("phase", style_of(operation.phase), operation.phase.to_string());
+    field("message", Style::Plain, operation.message.trim_end().to_owned());
+    field("started", Style::Plain, operation.started_at.to_string());
+    if let Some(finished_at) = operation.finished_at {
+        field("finished", Style::Plain, finished_at.to_string());
+    }
+    if operation.retry_count > 0 {
+        field("retries", Style::Plain, operation.retry_count.to_string());
+    }
+    if let Some(by) = &operation.paused_by {
+        field("paused by", Style::Warn, by.clone());
+    }
+    if !operation.waves.is_empty() {
+        text.end_line();
+        text.append(waves(&operation.waves, width));
+    }
+    if !operation.resources.is_empty() {
+        text.end_line();
+        text.append(resources(&operation.resources, width));
+    }
+    if !operation.warnings.is_empty() {
+        text.end_line();
+        add_warnings(&mut text, &operation.warnings);
+    }
+    text
+}
+
+fn waves(waves: &[WaveDocument], width: Option<u16>) -> Text {
+    let rows = waves.iter().map(|wave| {
+        let took = wave.opened_at.zip(wave.passed_at).map(|(from, to)| format_duration(to.since(from)));
+        [
+            wave.phase.to_string(),
+            wave.wave.to_string(),
+            wave.state.clone(),
+            format!("{} of {}", wave.done, wave.tasks),
+            took.unwrap_or_default(),
+        ]
+    });
+    table(["PHASE", "WAVE", "STATE", "DONE", "TOOK"], rows, width)
+}
+
+/// One screen: the sentence, and everything that is awaited.
+pub fn explain(explanation: &ExplanationDocument, width: Option<u16>) -> Text {
+    let mut text = Text::new();
+    text.add(Style::Bold, &explanation.app);
+    text.add(Style::Plain, format!(": {}", one_line(&explanation.summary)));
+    text.end_line();
+    if explanation.awaited.len() > 1 {
+        let rows = explanation.awaited.iter().map(|awaited| {
+            [
+                awaited.what.clone(),
+                format_duration(seconds(explanation.at, awaited.since)),
+                awaited.why.clone(),
+            ]
+        });
+        text.end_line();
+        text.append(table(["AWAITED", "FOR", "BECAUSE"], rows, width));
+    }
+    text.add(Style::Dim, format!("operation {}", explanation.id));
+    text.end_line();
+    text
+}
+
+fn seconds(now: Timestamp, since: Timestamp) -> std::time::Duration {
+    std::time::Duration::from_secs(now.since(since).as_secs())
+}
+
+/// One line per operation.
+pub fn list(operations: &[SummaryDocument], now: Timestamp, width: Option<u16>) -> Text {
+    let rows = operations.iter().map(|operation| {
+        let phase = match operation.paused && operation.finished_at.is_none() {
+            true => format!("{}, paused", operation.phase),
+            false => operation.phase.to_string(),
+        };
+        [
+            operation.id.to_string(),
+            operation.app.clone(),
+            phase,
+            format!("{} of {}", operation.waves_passed, operation.waves),
+            format!("{} ago", format_duration(seconds(now, operation.started_at))),
+            operation.message.clone(),
+        ]
+    });
+    table(["ID", "APP", "PHASE", "WAVES", "STARTED", "MESSAGE"], rows, width)
+}

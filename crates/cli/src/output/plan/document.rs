@@ -1,0 +1,69 @@
+//! A plan for programs. The field names are a stable interface, documented in `docs/cli.md`.
+
+use serde::Serialize;
+use tidegate_model::{DeletePolicy, Hook, Phase, Plan, Task, Warning};
+
+/// A plan.
+#[derive(Debug, Serialize)]
+pub struct PlanDocument<'a> {
+    waves: Vec<WaveDocument<'a>>,
+    warnings: &'a [Warning],
+}
+
+#[derive(Debug, Serialize)]
+struct WaveDocument<'a> {
+    phase: Phase,
+    wave: i64,
+    tasks: Vec<TaskDocument<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct TaskDocument<'a> {
+    group: &'a str,
+    version: &'a str,
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    action: &'static str,
+    hook: Option<HookDocument<'a>>,
+    reason: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HookDocument<'a> {
+    delete_policies: &'a [DeletePolicy],
+    timeout_seconds: Option<f64>,
+    runner: Option<&'a str>,
+}
+
+/// The document of a plan.
+pub fn of(plan: &Plan) -> PlanDocument<'_> {
+    let waves = plan.waves.iter().map(|wave| WaveDocument {
+        phase: wave.phase,
+        wave: wave.wave,
+        tasks: plan.tasks_of(wave).iter().map(task).collect(),
+    });
+    PlanDocument { waves: waves.collect(), warnings: &plan.warnings }
+}
+
+fn task(task: &Task) -> TaskDocument<'_> {
+    TaskDocument {
+        group: &task.gvk.group,
+        version: &task.gvk.version,
+        kind: &task.gvk.kind,
+        namespace: &task.namespace,
+        name: &task.name,
+        action: task.action.as_str(),
+        hook: task.hook.as_ref().map(hook),
+        reason: &task.reason,
+    }
+}
+
+fn hook(hook: &Hook) -> HookDocument<'_> {
+    HookDocument {
+        delete_policies: &hook.delete_policies,
+        timeout_seconds: hook.timeout.map(|timeout| timeout.as_secs_f64()),
+        runner: hook.runner.as_deref(),
+    }
+}

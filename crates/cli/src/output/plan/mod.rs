@@ -1,0 +1,62 @@
+//! A plan in all its forms: tree, document, diagram, picture.
+
+mod document;
+mod mermaid;
+mod svg;
+mod tree;
+
+use tidegate_model::{Plan, PlannedWave, Task};
+use tidegate_planner::LeftOut;
+
+use crate::args::{Format, PlanFormat};
+use crate::error::CliError;
+use crate::output::{Printer, escape};
+
+/// A plan to show.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanReport<'a> {
+    /// Name of the application.
+    pub application: &'a str,
+    /// What it was compared with, in words.
+    pub compared_with: &'a str,
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Objects that take no part.
+    pub left_out: &'a [LeftOut],
+}
+
+impl<'a> PlanReport<'a> {
+    /// The waves with their tasks.
+    fn waves(&self) -> impl Iterator<Item = (&'a PlannedWave, &'a [Task])> {
+        let plan = self.plan;
+        plan.waves.iter().map(move |wave| (wave, plan.tasks_of(wave)))
+    }
+
+    /// `9 objects in 6 waves`.
+    fn size(&self) -> String {
+        let (tasks, waves) = (self.plan.tasks.len(), self.plan.waves.len());
+        format!("{} in {}", counted(tasks, "object"), counted(waves, "wave"))
+    }
+}
+
+/// Prints a plan.
+pub fn print(report: &PlanReport<'_>, format: PlanFormat, printer: &Printer) -> Result<(), CliError> {
+    match format {
+        PlanFormat::Tree => printer.out(&tree::text(report)),
+        PlanFormat::Json => printer.value(&document::of(report.plan), Format::Json),
+        PlanFormat::Yaml => printer.value(&document::of(report.plan), Format::Yaml),
+        PlanFormat::Mermaid => printer.raw(&mermaid::diagram(report)),
+        PlanFormat::Svg => printer.raw(&svg::picture(report)),
+    }
+}
+
+/// `shop/api`, or the name alone for what has no namespace. Safe to print.
+fn object_name(task: &Task) -> String {
+    let name = if task.namespace.is_empty() { task.name.clone() } else { format!("{}/{}", task.namespace, task.name) };
+    escape(&name)
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}

@@ -1,0 +1,148 @@
+//! A plan as a tree: phase → wave → object.
+
+use tidegate_model::{Action, Phase, PlannedWave, Severity, Task, Warning, format_duration};
+
+use super::{PlanReport, counted, object_name};
+use crate::output::{Style, Text, one_line};
+
+/// Longer names are not padded for.
+const NAME_WIDTH_MAX: usize = 56;
+
+/// The tree.
+pub fn text(report: &PlanReport<'_>) -> Text {
+    let mut text = Text::new();
+    text.add(Style::Bold, format!("Plan for {}", report.application));
+    text.add(Style::Plain, format!(": {} ", report.size()));
+    text.add(Style::Dim, format!("({})", report.compared_with));
+    text.end_line();
+    let widths = Widths::of(&report.plan.tasks);
+    let mut phase = None;
+    let mut waves = report.waves().peekable();
+    while let Some((wave, tasks)) = waves.next() {
+        if phase.replace(wave.phase) != Some(wave.phase) {
+            text.end_line();
+            text.add(Style::Accent, wave.phase.to_string());
+            text.add(Style::Dim, phase_note(wave.phase));
+            text.end_line();
+        }
+        let is_last = waves.peek().is_none_or(|(next, _)| next.phase != wave.phase);
+        add_wave(&mut text, wave, tasks, is_last, &widths);
+    }
+    add_left_out(&mut text, report);
+    add_warnings(&mut text, &report.plan.warnings);
+    text
+}
+
+fn phase_note(phase: Phase) -> &'static str {
+    match phase {
+        Phase::SyncFail => "  only after a failure",
+        _ => "",
+    }
+}
+
+struct Widths {
+    name: usize,
+    action: usize,
+}
+
+impl Widths {
+    fn of(tasks: &[Task]) -> Self {
+        let widest = |width: fn(&Task) -> usize| tasks.iter().map(width).max().unwrap_or(0);
+        Self {
+            name: widest(|task| title(task).chars().count()).min(NAME_WIDTH_MAX),
+            action: widest(|task| task.action.as_str().len()),
+        }
+    }
+}
+
+fn title(task: &Task) -> String {
+    format!("{} {}", task.gvk.kind, object_name(task))
+}
+
+fn add_wave(text: &mut Text, wave: &PlannedWave, tasks: &[Task], is_last: bool, widths: &Widths) {
+    let (branch, trunk) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+    text.add(Style::Dim, branch);
+    text.add(Style::Bold, format!("wave {}", wave.wave));
+    text.add(Style::Dim, wave_note(wave));
+    text.end_line();
+    let last = tasks.len().saturating_sub(1);
+    for (index, task) in tasks.iter().enumerate() {
+        text.add(Style::Dim, format!("{trunk}{}", if index == last { "└─ " } else { "├─ " }));
+        let title = title(task);
+        text.add(Style::Plain, format!("{title:<width$}  ", width = widths.name));
+        let action = task.action.as_str();
+        text.add(style_of(task.action), format!("{action:<width$}", width = widths.action));
+        text.add(Style::Plain, format!("  {}", one_line(&task.reason)));
+        if let Some(hook) = &task.hook {
+            let policies: Vec<String> = hook.delete_policies.iter().map(|policy| format!("{policy:?}")).collect();
+            let mut note = format!("  hook, {}", policies.join(", "));
+            if let Some(timeout) = hook.timeout {
+                note.push_str(&format!(", at most {}", format_duration(timeout)));
+            }
+            if let Some(runner) = &hook.runner {
+                note.push_str(&format!(", run by {runner}"));
+            }
+            text.add(Style::Dim, note);
+        }
+        text.end_line();
+    }
+}
+
+fn wave_note(wave: &PlannedWave) -> String {
+    let timeout = wave.timeout.map(|timeout| format!("  at most {}", format_duration(timeout)));
+    let gates = (!wave.gates.is_empty()).then(|| format!("  behind {}", wave.gates.join(", ")));
+    timeout.into_iter().chain(gates).collect()
+}
+
+/// How an action looks.
+fn style_of(action: Action) -> Style {
+    match action {
+        Action::Create => Style::Good,
+        Action::Apply | Action::Replace => Style::Accent,
+        Action::Prune => Style::Bad,
+        Action::PruneSkipped => Style::Warn,
+        Action::Unchanged => Style::Dim,
+    }
+}
+
+fn add_left_out(text: &mut Text, report: &PlanReport<'_>) {
+    if report.left_out.is_empty() {
+        return;
+    }
+    text.end_line();
+    text.add(Style::Accent, "Left out");
+    text.end_line();
+    for left in report.left_out {
+        text.add(Style::Plain, format!("   {}  {}", one_line(&left.object), one_line(&left.reason)));
+        text.add(Style::Dim, format!("  {}", one_line(&left.origin)));
+        text.end_line();
+    }
+}
+
+fn add_warnings(text: &mut Text, warnings: &[Warning]) {
+    if warnings.is_empty() {
+        return;
+    }
+    let errors = warnings.iter().filter(|warning| warning.severity == Severity::Error).count();
+    let mut heads = Vec::new();
+    if errors > 0 {
+        heads.push(counted(errors, "error"));
+    }
+    if let only @ 1.. = warnings.len().saturating_sub(errors) {
+        heads.push(counted(only, "warning"));
+    }
+    text.end_line();
+    text.add(Style::Bold, heads.join(", "));
+    text.end_line();
+    for warning in warnings {
+        let (style, word) = match warning.severity {
+            Severity::Error => (Style::Bad, "error  "),
+            Severity::Warning => (Style::Warn, "warning"),
+        };
+        text.add(Style::Plain, "   ");
+        text.add(style, word);
+        text.add(Style::Plain, format!("  {}", one_line(&warning.to_string())));
+        text.add(Style::Dim, format!("  [{}]", warning.code));
+        text.end_line();
+    }
+}

@@ -1,0 +1,143 @@
+//! Text for people. Whatever comes from files or clusters is escaped on its way in, so nothing here can steer a
+//! terminal but our own styles.
+
+use std::fmt::Write as _;
+
+/// How a piece of text looks where colour is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// As it is.
+    Plain,
+    /// Headings and names.
+    Bold,
+    /// What matters less.
+    Dim,
+    /// Went well.
+    Good,
+    /// Went wrong.
+    Bad,
+    /// Needs a look.
+    Warn,
+    /// Where things happen: phases and waves.
+    Accent,
+}
+
+impl Style {
+    fn code(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Bold => "1",
+            Self::Dim => "2",
+            Self::Good => "32",
+            Self::Bad => "31",
+            Self::Warn => "33",
+            Self::Accent => "36",
+        }
+    }
+}
+
+/// One or more lines of styled text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Text {
+    pieces: Vec<(Style, String)>,
+}
+
+impl Text {
+    /// Empty text.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Unstyled text.
+    pub fn plain(text: impl AsRef<str>) -> Self {
+        Self::new().push(Style::Plain, text)
+    }
+
+    /// Adds a piece.
+    #[must_use]
+    pub fn push(mut self, style: Style, text: impl AsRef<str>) -> Self {
+        self.add(style, text);
+        self
+    }
+
+    /// Adds a piece.
+    pub fn add(&mut self, style: Style, text: impl AsRef<str>) {
+        self.pieces.push((style, escape(text.as_ref())));
+    }
+
+    /// Ends the line.
+    pub fn end_line(&mut self) {
+        self.pieces.push((Style::Plain, "\n".to_owned()));
+    }
+
+    /// Adds other text.
+    pub fn append(&mut self, mut other: Self) {
+        self.pieces.append(&mut other.pieces);
+    }
+
+    /// The text, with colour or without.
+    pub fn render(&self, colour: bool) -> String {
+        let mut rendered = String::new();
+        for (style, text) in &self.pieces {
+            if colour && *style != Style::Plain {
+                // Writing to a String cannot fail.
+                let _ = write!(rendered, "\u{1b}[{}m{text}\u{1b}[0m", style.code());
+            } else {
+                rendered.push_str(text);
+            }
+        }
+        rendered
+    }
+}
+
+/// Makes text harmless for a terminal: control characters, and those that reorder text, are written as escapes. Line
+/// ends stay, without what could follow them invisibly.
+pub fn escape(text: &str) -> String {
+    if !text.chars().any(is_dangerous) {
+        return text.to_owned();
+    }
+    text.chars().fold(String::with_capacity(text.len()), |mut safe, c| {
+        match c {
+            '\t' => safe.push(' '),
+            c if is_dangerous(c) => {
+                let _ = write!(safe, "\\u{{{:x}}}", u32::from(c));
+            }
+            c => safe.push(c),
+        }
+        safe
+    })
+}
+
+/// As [`escape`], for places that have room for one line only.
+pub fn one_line(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    escape(&lines.join("; "))
+}
+
+/// Whether a character could steer a terminal or make text look other than it is.
+pub fn is_dangerous(c: char) -> bool {
+    let reorders =
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    (c.is_control() && c != '\n') || reorders || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_dangerous_gets_through() {
+        assert_eq!(escape("shop/api \u{1b}[31mred\u{7}\u{9b}2J\r\u{202e}"), {
+            "shop/api \\u{1b}[31mred\\u{7}\\u{9b}2J\\u{d}\\u{202e}"
+        });
+        assert_eq!(escape("täglich\nzwei"), "täglich\nzwei");
+        assert_eq!(one_line("a\n  b\n\nc"), "a; b; c");
+    }
+
+    #[test]
+    fn styles_appear_only_with_colour() {
+        let text = Text::plain("a ").push(Style::Bad, "b\u{1b}");
+        assert_eq!(text.render(false), "a b\\u{1b}");
+        assert_eq!(text.render(true), "a \u{1b}[31mb\\u{1b}\u{1b}[0m");
+    }
+}

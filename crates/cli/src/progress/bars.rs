@@ -1,0 +1,153 @@
+//! A bar per wave, and below them what is awaited and why.
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tidegate_executor::{Event, EventKind};
+use tidegate_lifecycle::operation::{Awaited, Explanation, OperationView, WaveView};
+use tidegate_model::format_duration;
+
+use crate::output::{Printer, one_line};
+
+/// With more waves than this, only those around the one at work have a bar.
+const BARS_MAX: usize = 14;
+/// Bars shown before the one at work.
+const BARS_BEFORE: usize = 4;
+/// Awaited objects that are named.
+const AWAITED_MAX: usize = 5;
+
+/// Draws bars. Everything is derived from the operation's view, so it shows the same after a resume.
+pub struct Bars<'p> {
+    printer: &'p Printer,
+    area: MultiProgress,
+    waves: Vec<ProgressBar>,
+    lines: Vec<ProgressBar>,
+    styles: Styles,
+}
+
+struct Styles {
+    pending: ProgressStyle,
+    active: ProgressStyle,
+    passed: ProgressStyle,
+    failed: ProgressStyle,
+    line: ProgressStyle,
+}
+
+impl Styles {
+    fn new(colour: bool) -> Self {
+        let paint = |colour_name: &str| if colour { format!(".{colour_name}") } else { String::new() };
+        let bar = |sign: &str, name: &str| {
+            let template = format!("{sign} {{prefix:26}} {{bar:24{}}} {{pos:>4}}/{{len}}  {{msg}}", paint(name));
+            style(&template).progress_chars("━╸─")
+        };
+        Self {
+            pending: bar("·", "dim"),
+            active: bar("▸", "cyan"),
+            passed: bar("✓", "green"),
+            failed: bar("✗", "red"),
+            line: style("    {wide_msg}"),
+        }
+    }
+}
+
+/// A template that is wrong shows the default bar: worse, but no reason to stop a sync.
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+impl<'p> Bars<'p> {
+    pub fn new(printer: &'p Printer) -> Self {
+        let area = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
+        Self { printer, area, waves: Vec::new(), lines: Vec::new(), styles: Styles::new(printer.colours_talk()) }
+    }
+
+    /// What should stay on the screen.
+    pub fn event(&mut self, event: &Event) {
+        let line = match &event.what {
+            EventKind::Accepted => format!("operation {} accepted", event.operation),
+            EventKind::AttemptFailed { message } => format!("failed: {}", one_line(message)),
+            EventKind::Paused { by, held: true } => format!("paused by {}", one_line(by)),
+            EventKind::Task { object, phase, message } if phase.is_unsuccessful() => {
+                format!("{} {phase}: {}", one_line(&object.to_string()), one_line(message))
+            }
+            _ => return,
+        };
+        if self.area.println(&line).is_err() {
+            self.printer.talk(&crate::output::Text::plain(line));
+        }
+    }
+
+    /// Brings the screen up to date.
+    pub fn draw(&mut self, view: &OperationView, explanation: &Explanation) {
+        if view.waves.is_empty() {
+            return;
+        }
+        let at_work = view.waves.iter().position(|wave| wave.passed_at.is_none()).unwrap_or(view.waves.len());
+        let skipped = match view.waves.len().checked_sub(BARS_MAX) {
+            Some(most) => at_work.saturating_sub(BARS_BEFORE).min(most),
+            None => 0,
+        };
+        let shown = view.waves.len().saturating_sub(skipped).min(BARS_MAX);
+        while self.waves.len() < shown {
+            self.waves.push(self.area.insert(self.waves.len(), ProgressBar::new(0)));
+        }
+        for (bar, (index, wave)) in self.waves.iter().zip(view.waves.iter().enumerate().skip(skipped)) {
+            let note = if index == at_work { one_line(&explanation.progress) } else { String::new() };
+            self.draw_wave(bar, wave, note);
+        }
+        self.draw_lines(explanation);
+    }
+
+    fn draw_wave(&self, bar: &ProgressBar, wave: &WaveView, note: String) {
+        let (style, message) = match wave.state.as_str() {
+            "Pending" => (&self.styles.pending, String::new()),
+            "Passed" => {
+                let took = wave.opened_at.zip(wave.passed_at).map(|(from, to)| format_duration(to.since(from)));
+                (&self.styles.passed, took.unwrap_or_default())
+            }
+            "Failed" | "Stopped" => (&self.styles.failed, wave.state.clone()),
+            _ => (&self.styles.active, note),
+        };
+        bar.set_style(style.clone());
+        bar.set_prefix(format!("{} wave {}", wave.phase, wave.wave));
+        bar.set_length(wave.tasks.into());
+        bar.set_position(wave.done.into());
+        bar.set_message(message);
+    }
+
+    fn draw_lines(&mut self, explanation: &Explanation) {
+        let mut wanted: Vec<String> = explanation
+            .awaited
+            .iter()
+            .take(AWAITED_MAX)
+            .map(|awaited| line(awaited, explanation))
+            .collect();
+        if let more @ 1.. = explanation.awaited.len().saturating_sub(AWAITED_MAX) {
+            wanted.push(format!("and {more} more"));
+        }
+        while self.lines.len() < wanted.len() {
+            let bar = self.area.add(ProgressBar::new(0));
+            bar.set_style(self.styles.line.clone());
+            self.lines.push(bar);
+        }
+        while self.lines.len() > wanted.len() {
+            if let Some(bar) = self.lines.pop() {
+                bar.finish_and_clear();
+                self.area.remove(&bar);
+            }
+        }
+        for (bar, text) in self.lines.iter().zip(wanted) {
+            bar.set_message(text);
+            bar.tick();
+        }
+    }
+
+    /// Takes everything off the screen: the result follows.
+    pub fn end(&mut self) {
+        let _ = self.area.clear();
+    }
+}
+
+fn line(awaited: &Awaited, explanation: &Explanation) -> String {
+    let waited = std::time::Duration::from_secs(explanation.at.since(awaited.since).as_secs());
+    let why = if awaited.why.is_empty() { String::new() } else { format!(": {}", one_line(&awaited.why)) };
+    format!("{} for {}{why}", one_line(&awaited.what), format_duration(waited))
+}

@@ -1,0 +1,99 @@
+//! The second stage of the arguments: what is asked of the engine.
+
+use std::env;
+use std::path::Path;
+use std::time::Duration;
+
+use tidegate_model::{Backoff, Destination, RetryPolicy, SyncOptions, SyncRequest, WaitFor};
+
+use crate::args::{PlanArgs, SelectionArgs, SourceArgs, SyncArgs, WaitArg};
+use crate::error::CliError;
+use crate::input::Manifests;
+use crate::output::Printer;
+
+/// Argo CD's fixed delay between waves.
+const WAVE_DELAY: &str = "ARGOCD_SYNC_WAVE_DELAY";
+
+/// The request of a `sync`.
+pub fn of_sync(args: &SyncArgs, manifests: &Manifests, printer: &Printer) -> SyncRequest {
+    let base = base(&args.app, &args.source, &args.selection, manifests);
+    let backoff = Backoff { duration: args.retry_backoff, max: args.retry_max, ..Backoff::default() };
+    SyncRequest {
+        options: SyncOptions { dry_run: args.dry_run, skip_dry_run: args.skip_dry_run, ..base.options },
+        retry: RetryPolicy { limit: args.retry, backoff, restart: false },
+        deadline: args.deadline,
+        wait: match args.wait {
+            WaitArg::Synced => WaitFor::Synced,
+            WaitArg::Healthy => WaitFor::Healthy,
+        },
+        wave_delay: wave_delay(env::var(WAVE_DELAY).ok().as_deref(), printer),
+        ..base
+    }
+}
+
+/// The request whose plan `plan` shows.
+pub fn of_plan(args: &PlanArgs, manifests: &Manifests) -> Result<SyncRequest, CliError> {
+    let application = match &args.app {
+        Some(name) => name.clone(),
+        None => folder_name(&args.source)?,
+    };
+    Ok(base(&application, &args.source, &args.selection, manifests))
+}
+
+fn base(
+    application: &str,
+    source: &SourceArgs,
+    selection: &SelectionArgs,
+    manifests: &Manifests,
+) -> SyncRequest {
+    SyncRequest {
+        application: application.to_owned(),
+        namespace: source.namespace.clone(),
+        destination: Destination::Simulated,
+        revision: manifests.revision.clone(),
+        options: SyncOptions {
+            prune: selection.prune,
+            flags: selection.sync_options.clone(),
+            prune_confirmed: selection.confirm_prune,
+            ..SyncOptions::default()
+        },
+        selection: selection.resources.clone(),
+        retry: RetryPolicy::default(),
+        deadline: None,
+        wait: WaitFor::default(),
+        wave_delay: None,
+        initiated_by: user(),
+        sources: Vec::new(),
+    }
+}
+
+/// Who is at the keyboard.
+pub fn user() -> String {
+    ["USER", "LOGNAME"]
+        .iter()
+        .filter_map(|name| env::var(name).ok())
+        .find(|name| !name.is_empty())
+        .unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// An application is called like the folder it is kept in.
+fn folder_name(source: &SourceArgs) -> Result<String, CliError> {
+    let unknown = || CliError::usage("the application's name does not follow from the paths; give it with --app");
+    let first = source.paths.first().filter(|path| path.as_os_str() != "-").ok_or_else(unknown)?;
+    let path = std::fs::canonicalize(first).map_err(|_| unknown())?;
+    let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
+    let name = folder.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    name.filter(|name| !name.chars().any(|c| c.is_control() || c.is_whitespace())).ok_or_else(unknown)
+}
+
+/// Argo CD reads a whole number of seconds, and goes on without a delay of its own when it cannot.
+fn wave_delay(value: Option<&str>, printer: &Printer) -> Option<Duration> {
+    let value = value?;
+    match value.trim().parse::<u32>() {
+        Ok(seconds) => Some(Duration::from_secs(seconds.into())),
+        Err(_) => {
+            printer.warn(&format!("{WAVE_DELAY}={value} is not a whole number of seconds; it is ignored"));
+            None
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! An engine at work in a state directory: log, cluster, actors, and the socket others ask at.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
+use tidegate_executor::{Clock as _, Engine, SystemClock};
+use tidegate_model::Destination;
+use tidegate_oplog::LogError;
+
+use crate::control::{self, Request, Server};
+use crate::desk::Desk;
+use crate::error::CliError;
+use crate::output::Printer;
+use crate::signals::Signals;
+use crate::state_dir::StateDir;
+use crate::store::{self, Log};
+
+/// How long the lock of the state directory is tried for. Commands that only look hold it for a moment.
+const LOCK_WITHIN: Duration = Duration::from_secs(3);
+const LOCK_AGAIN_AFTER: Duration = Duration::from_millis(25);
+
+/// How many finished operations of each application keep their details.
+const HISTORY: usize = 10;
+
+/// An engine at work.
+pub struct Session {
+    pub engine: Engine,
+    pub log: Log,
+    server: Option<Server>,
+}
+
+impl Session {
+    /// Opens the state directory for work; makes it when it is not there.
+    pub async fn open(state_dir: &StateDir, printer: &Printer) -> Result<Self, CliError> {
+        state_dir.create()?;
+        let log = lock(state_dir, printer).await?;
+        Self::with_log(log, state_dir, printer).await
+    }
+
+    /// As [`Session::open`], with the log opened already.
+    pub async fn with_log(log: Log, state_dir: &StateDir, printer: &Printer) -> Result<Self, CliError> {
+        let cluster = open_cluster(state_dir).await?;
+        let engine = Engine::builder(Arc::clone(&log))
+            .cluster(Destination::Simulated, Arc::new(cluster))
+            .start()
+            .await?;
+        let desk = Arc::new(Desk::with_engine(Arc::clone(&log), engine.clone()));
+        let server = match Server::listen(state_dir.socket(), desk) {
+            Ok(server) => Some(server),
+            Err(error) => {
+                printer.warn(&format!(
+                    "other tidegate processes cannot ask this one ({}: {error}); the sync itself is not affected",
+                    state_dir.socket().display()
+                ));
+                None
+            }
+        };
+        Ok(Self { engine, log, server })
+    }
+
+    /// Stops in order, resumable. A signal meanwhile ends the process at once.
+    pub async fn close(self, signals: &mut Signals) -> Result<(), CliError> {
+        let stopping = async {
+            if let Some(server) = &self.server {
+                server.leave();
+            }
+            self.engine.shutdown().await;
+            if let Some(server) = self.server {
+                server.close().await;
+            }
+            let log = self.log;
+            // What was not tidied now is tidied next time.
+            let tidied = tokio::task::spawn_blocking(move || log.compact(HISTORY)).await;
+            if let Ok(Err(error)) = tidied {
+                tracing::warn!(%error, "the log could not be compacted");
+            }
+        };
+        tokio::select! {
+            () = stopping => Ok(()),
+            _ = signals.next() => Err(CliError::Impatient),
+        }
+    }
+}
+
+/// Opens the log. While a command that only looks has it, waits a moment; a process at work is not waited for.
+pub async fn lock(state_dir: &StateDir, printer: &Printer) -> Result<Log, CliError> {
+    let give_up = tokio::time::Instant::now() + LOCK_WITHIN;
+    loop {
+        match open_log(state_dir, printer).await {
+            Err(locked @ CliError::Log(LogError::Locked { .. })) => {
+                let at_work = control::ask(&state_dir.socket(), &Request::List).await?.is_some();
+                if at_work || tokio::time::Instant::now() > give_up {
+                    return Err(locked);
+                }
+            }
+            result => return result,
+        }
+        tokio::time::sleep(LOCK_AGAIN_AFTER).await;
+    }
+}
+
+/// Opens the log, once.
+pub async fn open_log(state_dir: &StateDir, printer: &Printer) -> Result<Log, CliError> {
+    tokio::task::block_in_place(|| store::open(state_dir, printer))
+}
+
+/// Opens the simulated cluster. The caller holds the lock of the state directory.
+pub async fn open_cluster(state_dir: &StateDir) -> Result<SimCluster, CliError> {
+    let dir = state_dir.cluster();
+    let open = move || SimCluster::open(&dir, SimConfig::default(), wall_clock());
+    match tokio::task::spawn_blocking(open).await {
+        Ok(Ok(cluster)) => Ok(cluster),
+        Ok(Err(error)) => Err(CliError::Cluster { message: error.to_string() }),
+        Err(error) => Err(CliError::Cluster { message: error.to_string() }),
+    }
+}
+
+/// An empty cluster that leaves nothing behind.
+pub fn fresh_cluster() -> SimCluster {
+    SimCluster::in_memory(SimConfig::default(), wall_clock())
+}
+
+fn wall_clock() -> SimClock {
+    SimClock::wall(|| SystemClock.now())
+}

