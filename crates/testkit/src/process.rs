@@ -82,7 +82,22 @@ impl World {
     /// Runs an operation undisturbed.
     pub fn run(&mut self, sync: &Sync) -> OperationView {
         self.submitted += 1;
-        match self.process(sync, &mut Vec::new(), &Points::dying_at(0)) {
+        self.finish(sync, &mut Vec::new())
+    }
+
+    /// Operations get ids counted from here.
+    pub fn number_from(&mut self, number: u128) {
+        self.submitted = number;
+    }
+
+    /// The number of the newest operation.
+    pub fn submitted(&self) -> u128 {
+        self.submitted
+    }
+
+    /// Runs the begun operation undisturbed, with people.
+    pub fn finish(&self, sync: &Sync, script: &mut Vec<Act>) -> OperationView {
+        match self.process(sync, script, &Points::dying_at(0)) {
             End::Finished(view) => *view,
             End::Died => unreachable!("this process never dies"),
         }
