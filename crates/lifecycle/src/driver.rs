@@ -8,7 +8,8 @@ use crate::operation::{Command, Fact, Illegal, Input, Rejection, State, decide, 
 
 /// Facts that cost nothing when they are lost wait at most this long for company.
 pub const LAZY_WAIT: Duration = Duration::from_secs(2);
-/// A snapshot is due after this many facts, so that recovery reads little.
+/// A snapshot is due after this many facts, so that recovery reads little; or after as many as the plan has tasks, if
+/// these are more, so that writing snapshots costs no more than writing facts.
 pub const SNAPSHOT_EVERY: u64 = 512;
 /// An operation that records more than this is going round in circles: it is ended with an error.
 pub const FACTS_MAX: u64 = 5_000_000;
@@ -174,7 +175,9 @@ impl Driver {
         self.in_flight = Some(InFlight { last: self.sequence, urgent: self.urgent });
         self.urgent = false;
         self.buffered_since = None;
-        let due = self.sequence.saturating_sub(self.snapshot) >= SNAPSHOT_EVERY && !self.state.is_finished();
+        let tasks = self.state.operation().map_or(0, |operation| operation.tasks.len());
+        let every = u64::try_from(tasks).unwrap_or(u64::MAX).max(SNAPSHOT_EVERY);
+        let due = self.sequence.saturating_sub(self.snapshot) >= every && !self.state.is_finished();
         if due {
             self.snapshot = self.sequence;
         }

@@ -7,7 +7,7 @@ use tidegate_model::{
     WaitFor,
 };
 
-use super::state::{Operation, Progress, Stage, TaskState};
+use super::state::{Operation, Progress, Stage, TaskState, WaveStep};
 
 /// How long a kind that offers no better evidence must look healthy after our write (design: evidence, not sleeping).
 pub(crate) const SETTLE: Duration = Duration::from_secs(2);
@@ -179,10 +179,13 @@ impl Operation {
             .map(|(_, _, state)| state.message.as_str())
     }
 
-    /// When the current wave's deadline passes.
+    /// When the current wave's deadline passes. A wave that has only the fixed delay left cannot be late any more.
     pub fn wave_deadline(&self) -> Option<Timestamp> {
-        let (index, _) = self.current_wave()?;
+        let (index, step) = self.current_wave()?;
         let timeout = self.wave(index)?.timeout?;
+        if matches!(step, WaveStep::Settling { .. }) && self.awaited(index).next().is_none() {
+            return None;
+        }
         Some(self.times(index).deadline_from? + timeout)
     }
 

@@ -57,6 +57,17 @@ fn a_wave_has_a_deadline() {
             ");
 }
 
+/// The fixed delay after a wave is not the wave's fault.
+#[test]
+fn a_delay_makes_no_wave_late() {
+    let request = SyncRequest { wave_delay: Some(seconds(30)), ..request() };
+    let waves = plan([resource(0, "ConfigMap/a"), resource(1, "ConfigMap/b")]).wave_timeout(0, 5);
+    let mut world = World::new(waves, request);
+    world.run();
+    assert_eq!(world.driver.state().message(), "successfully synced (all tasks run)");
+    assert_eq!(world.now, 30_000);
+}
+
 #[test]
 fn a_hook_has_a_deadline() {
     let tasks =
