@@ -70,7 +70,10 @@ impl Desk {
                 let explanation = ExplanationDocument::new(&operation, explanation);
                 Ok(Inspected { operation, explanation })
             }
-            Err(CliError::Log(LogError::Compacted { .. }) | CliError::Engine(EngineError::Log(LogError::Compacted { .. }))) => {
+            Err(
+                CliError::Log(LogError::Compacted { .. })
+                | CliError::Engine(EngineError::Log(LogError::Compacted { .. })),
+            ) => {
                 let summaries = self.blocking(|log| Ok(log.summaries()?)).await?;
                 let summary = summaries.iter().find(|summary| summary.operation == operation);
                 summary.map(of_summary).ok_or_else(|| EngineError::Unknown { operation }.into())

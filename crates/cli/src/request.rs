@@ -78,7 +78,8 @@ pub fn user() -> String {
 
 /// An application is called like the folder it is kept in.
 fn folder_name(source: &SourceArgs) -> Result<String, CliError> {
-    let unknown = || CliError::usage("the application's name does not follow from the paths; give it with --app");
+    let unknown =
+        || CliError::usage("the application's name does not follow from the paths; give it with --app");
     let first = source.paths.first().filter(|path| path.as_os_str() != "-").ok_or_else(unknown)?;
     let path = std::fs::canonicalize(first).map_err(|_| unknown())?;
     let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
-use tidegate_executor::{Clock as _, Engine, SystemClock};
+use tidegate_executor::{Clock as _, Engine, HISTORY, SystemClock};
 use tidegate_model::Destination;
 use tidegate_oplog::LogError;
 
@@ -20,13 +20,9 @@ use crate::store::{self, Log};
 const LOCK_WITHIN: Duration = Duration::from_secs(3);
 const LOCK_AGAIN_AFTER: Duration = Duration::from_millis(25);
 
-/// How many finished operations of each application keep their details.
-const HISTORY: usize = 10;
-
 /// An engine at work.
 pub struct Session {
     pub engine: Engine,
-    pub log: Log,
     server: Option<Server>,
 }
 
@@ -45,7 +41,7 @@ impl Session {
             .cluster(Destination::Simulated, Arc::new(cluster))
             .start()
             .await?;
-        let desk = Arc::new(Desk::with_engine(Arc::clone(&log), engine.clone()));
+        let desk = Arc::new(Desk::with_engine(log, engine.clone()));
         let server = match Server::listen(state_dir.socket(), desk) {
             Ok(server) => Some(server),
             Err(error) => {
@@ -56,7 +52,7 @@ impl Session {
                 None
             }
         };
-        Ok(Self { engine, log, server })
+        Ok(Self { engine, server })
     }
 
     /// Stops in order, resumable. A signal meanwhile ends the process at once.
@@ -69,10 +65,8 @@ impl Session {
             if let Some(server) = self.server {
                 server.close().await;
             }
-            let log = self.log;
-            // What was not tidied now is tidied next time.
-            let tidied = tokio::task::spawn_blocking(move || log.compact(HISTORY)).await;
-            if let Ok(Err(error)) = tidied {
+            // What is not tidied now is tidied next time.
+            if let Err(error) = self.engine.compact(HISTORY).await {
                 tracing::warn!(%error, "the log could not be compacted");
             }
         };

@@ -36,8 +36,11 @@ impl StateDir {
     pub fn resolve(args: &StateArgs) -> Result<Self, CliError> {
         let given = args.state_dir.clone();
         let root = match &given {
-            Some(dir) => std::path::absolute(dir)
-                .map_err(|source| CliError::Io { action: "find", path: dir.clone(), source })?,
+            Some(dir) => std::path::absolute(dir).map_err(|source| CliError::Io {
+                action: "find",
+                path: dir.clone(),
+                source,
+            })?,
             None => custom().ok_or(CliError::NoStateDirectory)?,
         };
         Ok(Self { root, given })

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_lifecycle::operation::{Fact, State};
-use tidegate_oplog::{OperationLog, Summary};
+use tidegate_oplog::{Holder, OpenOptions, OperationLog, SledLog, Summary};
 
 use crate::error::CliError;
 use crate::output::Printer;
@@ -28,8 +29,9 @@ pub fn open(state_dir: &StateDir, printer: &Printer) -> Result<Log, CliError> {
 }
 
 fn open_quietly(state_dir: &StateDir) -> Result<Log, CliError> {
-    let _ = state_dir;
-    Ok(Arc::new(tidegate_oplog::MemoryLog::default()))
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let holder = Holder { pid: std::process::id(), command: words.join(" "), since: SystemClock.now() };
+    Ok(Arc::new(SledLog::open(state_dir.path(), OpenOptions { holder })?))
 }
 
 /// The operation meant by an id, the beginning of one, or the name of an application: then the newest of it.
@@ -42,9 +44,10 @@ pub fn find(summaries: &[Summary], text: &str, state_dir: &StateDir) -> Result<S
         .collect();
     let by_application = summaries.iter().rev().find(|summary| summary.application == text);
     match (by_id.as_slice(), by_application) {
-        ([], None) => {
-            Err(CliError::UnknownOperation { text: text.to_owned(), state_dir: state_dir.path().to_path_buf() })
-        }
+        ([], None) => Err(CliError::UnknownOperation {
+            text: text.to_owned(),
+            state_dir: state_dir.path().to_path_buf(),
+        }),
         ([only], None) => Ok((*only).clone()),
         (_, Some(newest)) => Ok(newest.clone()),
         (several, None) => Err(CliError::AmbiguousOperation {

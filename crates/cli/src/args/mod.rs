@@ -53,7 +53,9 @@ pub enum Command {
     /// Look into the simulated cluster
     Sim(SimArgs),
     /// Print the completion script of a shell
-    #[command(after_help = "Example:\n  tidegate completions bash > ~/.local/share/bash-completion/completions/tidegate")]
+    #[command(
+        after_help = "Example:\n  tidegate completions bash > ~/.local/share/bash-completion/completions/tidegate"
+    )]
     Completions {
         /// Which shell.
         shell: Shell,

@@ -27,11 +27,16 @@ pub fn application(text: &str) -> Result<String, String> {
 pub fn namespace(text: &str) -> Result<String, String> {
     let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let edge = |c: Option<char>| c.is_some_and(|c| c != '-');
-    if text.len() <= LABEL_MAX && text.chars().all(good) && edge(text.chars().next()) && edge(text.chars().last())
+    if text.len() <= LABEL_MAX
+        && text.chars().all(good)
+        && edge(text.chars().next())
+        && edge(text.chars().last())
     {
         return Ok(text.to_owned());
     }
-    Err(format!("a namespace has 1 to {LABEL_MAX} lower-case letters, digits and '-', and no '-' at its ends"))
+    Err(format!(
+        "a namespace has 1 to {LABEL_MAX} lower-case letters, digits and '-', and no '-' at its ends"
+    ))
 }
 
 pub fn sync_option(text: &str) -> Result<String, String> {

@@ -116,7 +116,9 @@ async fn wish(one: &OneArgs, wish: Wish, printer: &Printer) -> Result<Ended, Cli
         other => return Err(reach::unexpected(&other)),
     }
     match (log, wish) {
-        (Some(log), Wish::Terminate) => run_to_end(log, id, one.output, &state_dir, &mut signals, printer).await,
+        (Some(log), Wish::Terminate) => {
+            run_to_end(log, id, one.output, &state_dir, &mut signals, printer).await
+        }
         (log, wish) => {
             say_done(&summary, &wish, log.is_some(), &state_dir, printer)?;
             Ok(Ended::Done)
@@ -165,9 +167,13 @@ fn say_done(
     let what = match (wish, in_log) {
         (Wish::Terminate, _) => "is being terminated by the process at work".to_owned(),
         (Wish::Pause { .. }, false) => {
-            format!("is paused, and the process that worked on it stops; let it go on with `tidegate ops unpause {id}{hint}`")
+            format!(
+                "is paused, and the process that worked on it stops; let it go on with `tidegate ops unpause {id}{hint}`"
+            )
         }
-        (Wish::Pause { .. }, true) => format!("is paused; let it go on with `tidegate ops unpause {id}{hint}`"),
+        (Wish::Pause { .. }, true) => {
+            format!("is paused; let it go on with `tidegate ops unpause {id}{hint}`")
+        }
         (Wish::Unpause, false) => "goes on".to_owned(),
         (Wish::Unpause, true) => format!("is no longer paused; {resume}"),
         (Wish::Confirm, false) => "may prune now".to_owned(),

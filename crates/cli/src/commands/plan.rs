@@ -26,7 +26,7 @@ pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<Ended, CliError> 
     let manifests = input::load(&args.source.paths)?;
     let request = request::of_plan(args, &manifests)?;
     let (planned, compared_with) = if args.offline {
-        (offline(&request, &manifests), "nothing: no cluster is asked")
+        (offline(&request, &manifests), "no cluster, nothing is live")
     } else {
         let state_dir = StateDir::resolve(&args.state)?;
         (preview(&request, &manifests, &state_dir, printer).await?, "the simulated cluster")

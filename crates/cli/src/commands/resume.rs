@@ -99,7 +99,8 @@ fn choose(
     let open = store::open_operations(summaries);
     let (paused, ready): (Vec<_>, Vec<_>) = open.into_iter().partition(|summary| summary.paused);
     if let (false, [_, _, ..]) = (args.all, ready.as_slice()) {
-        let ids: Vec<String> = ready.iter().map(|open| format!("{} ({})", open.operation, open.application)).collect();
+        let ids: Vec<String> =
+            ready.iter().map(|open| format!("{} ({})", open.operation, open.application)).collect();
         return Err(CliError::usage(format!(
             "{} operations are not over: {}; name one, or say --all",
             ready.len(),

@@ -29,7 +29,10 @@ fn audit(output: Format, state: &StateArgs, printer: &Printer) -> Result<Ended, 
     };
     match output {
         Format::Text if entries.is_empty() => {
-            printer.note(&format!("the simulated cluster of {} has received no writes", state_dir.path().display()));
+            printer.note(&format!(
+                "the simulated cluster of {} has received no writes",
+                state_dir.path().display()
+            ));
         }
         Format::Text => printer.out(&audit_table(&entries, printer.width()))?,
         format => printer.value(&entries, format)?,
@@ -101,7 +104,11 @@ async fn reset(state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> 
                 state_dir.hint()
             )));
         }
-        std::fs::remove_dir_all(&dir).map_err(|source| CliError::Io { action: "remove", path: dir, source })?;
+        std::fs::remove_dir_all(&dir).map_err(|source| CliError::Io {
+            action: "remove",
+            path: dir,
+            source,
+        })?;
     }
     printer.note("the simulated cluster is empty now");
     Ok(Ended::Done)

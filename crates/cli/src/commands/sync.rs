@@ -1,6 +1,6 @@
 //! `tidegate sync`: one operation, from its manifests to its result.
 
-use tidegate_executor::{Targets};
+use tidegate_executor::Targets;
 
 use super::{finish, plan};
 use crate::args::SyncArgs;

@@ -65,7 +65,12 @@ impl Server {
     }
 }
 
-async fn accept(listener: UnixListener, desk: Arc<Desk>, leaving: Arc<AtomicBool>, token: watch::Receiver<()>) {
+async fn accept(
+    listener: UnixListener,
+    desk: Arc<Desk>,
+    leaving: Arc<AtomicBool>,
+    token: watch::Receiver<()>,
+) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         let stream = match listener.accept().await {

@@ -51,7 +51,10 @@ pub enum Problem {
         source: io::Error,
     },
     /// A folder without manifests.
-    #[error("{}: no manifests in this folder; their names end in .yaml, .yml or .json, and hidden files are skipped", shown(path))]
+    #[error(
+        "{}: no manifests in this folder; their names end in .yaml, .yml or .json, and hidden files are skipped",
+        shown(path)
+    )]
     EmptyFolder {
         /// The folder.
         path: PathBuf,
@@ -145,7 +148,9 @@ fn read(source: &Source, limits: &Limits) -> Result<Vec<Target>, Vec<Problem>> {
         Source::File(path) => (path.to_string_lossy().into_owned(), read_file(path, limits.bytes)),
     };
     let unreadable = |error: io::Error| match source {
-        Source::File(path) if error.kind() == io::ErrorKind::NotFound => Problem::Missing { path: path.clone() },
+        Source::File(path) if error.kind() == io::ErrorKind::NotFound => {
+            Problem::Missing { path: path.clone() }
+        }
         _ => Problem::Unreadable { path: PathBuf::from(&name), what: "file", source: error },
     };
     match content.map_err(|error| vec![unreadable(error)])? {

@@ -27,8 +27,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn folder(&mut self, folder: &Path) {
-        let unreadable =
-            |source| Problem::Unreadable { path: folder.to_path_buf(), what: "folder", source };
+        let unreadable = |source| Problem::Unreadable { path: folder.to_path_buf(), what: "folder", source };
         let real = match fs::canonicalize(folder) {
             Ok(real) => real,
             Err(error) => return self.problems.push(unreadable(error)),
@@ -39,8 +38,9 @@ impl Walk<'_> {
         if self.inside.len() >= DEPTH_MAX {
             return self.too_much(folder, format!("more than {DEPTH_MAX} folders inside each other"));
         }
-        let entries = fs::read_dir(folder)
-            .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<Vec<_>, _>>());
+        let entries = fs::read_dir(folder).and_then(|entries| {
+            entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<Vec<_>, _>>()
+        });
         let mut names = match entries {
             Ok(names) => names,
             Err(error) => return self.problems.push(unreadable(error)),

@@ -160,4 +160,3 @@ fn object(id: TaskId, plan: Option<&Plan>) -> String {
         None => id.to_string(),
     }
 }
-

@@ -35,7 +35,8 @@ impl Styles {
     fn new(colour: bool) -> Self {
         let paint = |colour_name: &str| if colour { format!(".{colour_name}") } else { String::new() };
         let bar = |sign: &str, name: &str| {
-            let template = format!("{sign} {{prefix:26}} {{bar:24{}}} {{pos:>4}}/{{len}}  {{msg}}", paint(name));
+            let template =
+                format!("{sign} {{prefix:26}} {{bar:24{}}} {{pos:>4}}/{{len}}  {{msg}}", paint(name));
             style(&template).progress_chars("━╸─")
         };
         Self {
@@ -56,7 +57,13 @@ fn style(template: &str) -> ProgressStyle {
 impl<'p> Bars<'p> {
     pub fn new(printer: &'p Printer) -> Self {
         let area = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
-        Self { printer, area, waves: Vec::new(), lines: Vec::new(), styles: Styles::new(printer.colours_talk()) }
+        Self {
+            printer,
+            area,
+            waves: Vec::new(),
+            lines: Vec::new(),
+            styles: Styles::new(printer.colours_talk()),
+        }
     }
 
     /// What should stay on the screen.
@@ -100,7 +107,8 @@ impl<'p> Bars<'p> {
         let (style, message) = match wave.state.as_str() {
             "Pending" => (&self.styles.pending, String::new()),
             "Passed" => {
-                let took = wave.opened_at.zip(wave.passed_at).map(|(from, to)| format_duration(to.since(from)));
+                let took =
+                    wave.opened_at.zip(wave.passed_at).map(|(from, to)| format_duration(to.since(from)));
                 (&self.styles.passed, took.unwrap_or_default())
             }
             "Failed" | "Stopped" => (&self.styles.failed, wave.state.clone()),
@@ -114,12 +122,8 @@ impl<'p> Bars<'p> {
     }
 
     fn draw_lines(&mut self, explanation: &Explanation) {
-        let mut wanted: Vec<String> = explanation
-            .awaited
-            .iter()
-            .take(AWAITED_MAX)
-            .map(|awaited| line(awaited, explanation))
-            .collect();
+        let mut wanted: Vec<String> =
+            explanation.awaited.iter().take(AWAITED_MAX).map(|awaited| line(awaited, explanation)).collect();
         if let more @ 1.. = explanation.awaited.len().saturating_sub(AWAITED_MAX) {
             wanted.push(format!("and {more} more"));
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_executor::{Engine, Event, EventKind};
 use tidegate_lifecycle::operation::{Explanation, OperationView, WaveView};
-use tidegate_model::{OperationId, OperationPhase, Timestamp, format_duration};
+use tidegate_model::{OperationId, OperationPhase, Phase, Timestamp, format_duration};
 
 use crate::output::operation::style_of;
 use crate::output::{Printer, Style, Text, one_line};
@@ -26,6 +26,8 @@ pub struct Lines<'p> {
 struct Seen {
     started_at: Option<Timestamp>,
     waves: Vec<WaveView>,
+    /// When the wave at work was begun.
+    wave_since: Option<(String, Timestamp)>,
     said_at: Option<Timestamp>,
 }
 
@@ -48,7 +50,13 @@ impl<'p> Lines<'p> {
                 waits = why(moved_to, &explanation);
             }
         }
-        let Some(text) = words(event, &seen.waves, waits) else { return };
+        if let Some(number) = moved_to.split_whitespace().nth(1)
+            && seen.wave_since.as_ref().is_none_or(|(known, _)| known != number)
+        {
+            seen.wave_since = Some((number.to_owned(), event.at));
+        }
+        let took = seen.wave_since.as_ref().map(|(_, since)| event.at.since(*since));
+        let Some(text) = words(event, &seen.waves, waits, took.unwrap_or_default()) else { return };
         self.say(event.operation, &event.application, event.at, text);
     }
 
@@ -94,12 +102,12 @@ fn why(stage: &str, explanation: &Explanation) -> Option<String> {
     Some(format!("{}{why}{more}", first.what))
 }
 
-fn words(event: &Event, waves: &[WaveView], waits: Option<String>) -> Option<Text> {
+fn words(event: &Event, waves: &[WaveView], waits: Option<String>, took: Duration) -> Option<Text> {
     Some(match &event.what {
-        EventKind::Accepted => {
-            Text::plain("operation ").push(Style::Bold, event.operation.to_string()).push(Style::Plain, " accepted")
-        }
-        EventKind::Moved { stage } => moved(stage, waves, waits)?,
+        EventKind::Accepted => Text::plain("operation ")
+            .push(Style::Bold, event.operation.to_string())
+            .push(Style::Plain, " accepted"),
+        EventKind::Moved { stage } => moved(stage, waves, waits, took)?,
         EventKind::Task { object, phase, message } => {
             let message = if message.is_empty() { String::new() } else { format!(": {}", one_line(message)) };
             let style = if *phase == OperationPhase::Running { Style::Plain } else { style_of(*phase) };
@@ -116,7 +124,8 @@ fn words(event: &Event, waves: &[WaveView], waits: Option<String>) -> Option<Tex
     })
 }
 
-fn moved(stage: &str, waves: &[WaveView], waits: Option<String>) -> Option<Text> {
+/// The steps of a wave that take no time are passed over.
+fn moved(stage: &str, waves: &[WaveView], waits: Option<String>, took: Duration) -> Option<Text> {
     let mut parts = stage.split_whitespace();
     let (Some("Wave"), Some(number), Some(step)) = (parts.next(), parts.next(), parts.next()) else {
         return Some(Text::plain(match stage {
@@ -130,28 +139,22 @@ fn moved(stage: &str, waves: &[WaveView], waits: Option<String>) -> Option<Text>
     };
     let index = number.parse::<usize>().ok()?.checked_sub(1)?;
     let wave = waves.get(index)?;
-    let took = wave.opened_at.zip(wave.passed_at).map(|(from, to)| to.since(from));
-    let mut text = Text::new();
-    text.add(Style::Accent, format!("wave {number} of {}", waves.len()));
-    text.add(Style::Dim, format!(" ({}, wave {})", wave.phase, wave.wave));
     let objects = crate::output::counted(wave.tasks, "object", "objects");
-    text.add(Style::Plain, match step {
-        "Held" => ": held".to_owned(),
-        "DryRun" => ": trying it on the server".to_owned(),
-        "Pruning" => ": pruning".to_owned(),
-        "AwaitingGone" => ": waiting for deleted objects to go".to_owned(),
-        "Clearing" => ": removing older hooks".to_owned(),
-        "Applying" => format!(": applying {objects}"),
-        "AwaitingHealth" => ": waiting for health".to_owned(),
-        "Settling" => ": settling".to_owned(),
-        "Passed" => match took {
-            Some(took) => format!(": passed after {}", format_duration(took)),
-            None => ": passed".to_owned(),
-        },
-        other => format!(": {other}"),
-    });
-    if let Some(waits) = waits {
-        text.add(Style::Plain, format!(", waiting for {}", one_line(&waits)));
-    }
+    let words = match (step, waits) {
+        ("Held", Some(waits)) => format!("held, waiting for {}", one_line(&waits)),
+        ("AwaitingGone", Some(waits)) => format!("waiting for the deletion of {}", one_line(&waits)),
+        ("AwaitingHealth", Some(waits)) => format!("waiting for {}", one_line(&waits)),
+        ("Pruning", _) => "pruning".to_owned(),
+        ("Applying", _) => format!("applying {objects}"),
+        ("Settling", _) => "settling".to_owned(),
+        ("Passed", _) => format!("passed after {}", format_duration(took)),
+        _ => return None,
+    };
+    let mut text = Text::new();
+    let in_failure = wave.phase == Phase::SyncFail;
+    let total = waves.iter().filter(|wave| in_failure || wave.phase != Phase::SyncFail).count();
+    text.add(Style::Accent, format!("wave {number} of {total}"));
+    text.add(Style::Dim, format!(" ({}, wave {})", wave.phase, wave.wave));
+    text.add(Style::Plain, format!(": {words}"));
     Some(text)
 }

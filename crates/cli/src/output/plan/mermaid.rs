@@ -21,6 +21,7 @@ pub fn diagram(report: &PlanReport<'_>) -> String {
     let mut diagram = "flowchart TD\n".to_owned();
     let mut phase = None;
     let mut number = 0_usize;
+    let mut hooks = Vec::new();
     for (wave, (planned, tasks)) in report.waves().enumerate() {
         if phase.replace(planned.phase) != Some(planned.phase) {
             if wave > 0 {
@@ -32,6 +33,9 @@ pub fn diagram(report: &PlanReport<'_>) -> String {
         diagram.push_str("      direction LR\n");
         for task in tasks {
             line(&mut diagram, &format!("      t{number}{}", node(task)));
+            if task.is_hook() {
+                hooks.push(format!("t{number}"));
+            }
             number = number.saturating_add(1);
         }
         diagram.push_str("    end\n");
@@ -41,6 +45,9 @@ pub fn diagram(report: &PlanReport<'_>) -> String {
     }
     add_arrows(&mut diagram, &report.plan.waves);
     diagram.push_str(CLASSES);
+    if !hooks.is_empty() {
+        line(&mut diagram, &format!("  class {} hook", hooks.join(",")));
+    }
     diagram
 }
 
@@ -73,11 +80,7 @@ fn node(task: &Task) -> String {
     };
     let name = format!("{} {}", task.gvk.kind, object_name(task));
     let label = format!("{}<br/><i>{}</i>", text(&name), task.action.as_str());
-    if task.is_hook() {
-        format!("([\"{label}\"]):::{class}")
-    } else {
-        format!("[\"{label}\"]:::{class}")
-    }
+    if task.is_hook() { format!("([\"{label}\"]):::{class}") } else { format!("[\"{label}\"]:::{class}") }
 }
 
 /// Quotes and brackets have a meaning in Mermaid.

@@ -52,7 +52,11 @@ pub fn print(report: &PlanReport<'_>, format: PlanFormat, printer: &Printer) -> 
 
 /// `shop/api`, or the name alone for what has no namespace. Safe to print.
 fn object_name(task: &Task) -> String {
-    let name = if task.namespace.is_empty() { task.name.clone() } else { format!("{}/{}", task.namespace, task.name) };
+    let name = if task.namespace.is_empty() {
+        task.name.clone()
+    } else {
+        format!("{}/{}", task.namespace, task.name)
+    };
     escape(&name)
 }
 

@@ -68,13 +68,14 @@ impl Picture {
 
     fn head(&mut self, report: &PlanReport<'_>) {
         let title = text(&format!("Plan for {}", report.application));
-        let sub = text(&format!("{}, compared with: {}", report.size(), report.compared_with));
+        let sub = text(&format!("{}, compared with {}", report.size(), report.compared_with));
         self.add(&format!(r#"<text class="title" x="{MARGIN}" y="38">{title}</text>"#));
         self.add(&format!(r#"<text class="sub" x="{MARGIN}" y="60">{sub}</text>"#));
     }
 
     fn phase(&mut self, phase: Phase) {
-        let (colour, note) = (colour_of(phase), if phase == Phase::SyncFail { "after a failure" } else { "" });
+        let (colour, note) =
+            (colour_of(phase), if phase == Phase::SyncFail { "after a failure" } else { "" });
         let (y, text_y) = (self.y, self.y + 22);
         self.add(&format!(r#"<rect x="{MARGIN}" y="{y}" width="4" height="34" rx="2" fill="{colour}"/>"#));
         let x = MARGIN + 14;
@@ -105,7 +106,10 @@ impl Picture {
             r#"<rect class="card" x="{CARD_X}" y="{top}" width="{CARD_WIDTH}" height="{height}" rx="8"/>"#
         ));
         let (x, y) = (CARD_X + 16, top + 22);
-        self.add(&format!(r#"<text class="wave" x="{x}" y="{y}" style="fill:{colour}">wave {}</text>"#, wave.wave));
+        self.add(&format!(
+            r#"<text class="wave" x="{x}" y="{y}" style="fill:{colour}">wave {}</text>"#,
+            wave.wave
+        ));
         let note = text(&wave_note(wave, tasks.len()));
         let right = CARD_X + CARD_WIDTH - 16;
         self.add(&format!(r#"<text class="note" x="{right}" y="{y}" text-anchor="end">{note}</text>"#));

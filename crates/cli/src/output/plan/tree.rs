@@ -13,7 +13,7 @@ pub fn text(report: &PlanReport<'_>) -> Text {
     let mut text = Text::new();
     text.add(Style::Bold, format!("Plan for {}", report.application));
     text.add(Style::Plain, format!(": {} ", report.size()));
-    text.add(Style::Dim, format!("({})", report.compared_with));
+    text.add(Style::Dim, format!("(compared with {})", report.compared_with));
     text.end_line();
     let widths = Widths::of(&report.plan.tasks);
     let mut phase = None;
@@ -74,13 +74,14 @@ fn add_wave(text: &mut Text, wave: &PlannedWave, tasks: &[Task], is_last: bool, 
         text.add(style_of(task.action), format!("{action:<width$}", width = widths.action));
         text.add(Style::Plain, format!("  {}", one_line(&task.reason)));
         if let Some(hook) = &task.hook {
-            let policies: Vec<String> = hook.delete_policies.iter().map(|policy| format!("{policy:?}")).collect();
-            let mut note = format!("  hook, {}", policies.join(", "));
+            let policies: Vec<String> =
+                hook.delete_policies.iter().map(|policy| format!("{policy:?}")).collect();
+            let mut note = format!("  deleted by {}", policies.join(", "));
             if let Some(timeout) = hook.timeout {
-                note.push_str(&format!(", at most {}", format_duration(timeout)));
+                note.push_str(&format!("; at most {}", format_duration(timeout)));
             }
             if let Some(runner) = &hook.runner {
-                note.push_str(&format!(", run by {runner}"));
+                note.push_str(&format!("; run by {runner}"));
             }
             text.add(Style::Dim, note);
         }
