@@ -19,7 +19,7 @@ use crate::actors::supervisor::{Supervisor, SupervisorMessage};
 use crate::clock::{Clock, IdSource, SystemClock, random_ids};
 use crate::effects::Targets;
 use crate::extend::{Event, Extensions, GateQuestion, HealthQuestion, HookRun};
-use crate::shared::{Shared, blocking};
+use crate::shared::{LogFailure, Shared, blocking};
 
 /// How many finished operations of an application keep all their facts, unless somebody says otherwise.
 pub const HISTORY: usize = 10;
@@ -80,6 +80,12 @@ pub enum EngineError {
         operation: OperationId,
         /// Why.
         reason: String,
+    },
+    /// The operation's actor failed before it could answer.
+    #[error("operation {operation} met a fault inside the engine and goes on from the log; ask again")]
+    Restarted {
+        /// Which.
+        operation: OperationId,
     },
     /// Two extensions of a kind have the same name.
     #[error("two {kind}s are named {name}; names must differ")]
@@ -204,7 +210,10 @@ impl EngineBuilder {
             return Err(error);
         }
         let stopped = |_| EngineError::Stopped;
-        let (log_actor, _) = Actor::spawn(None, LogActor, Arc::clone(&self.log)).await.map_err(stopped)?;
+        let log_failure = LogFailure::default();
+        let (log_actor, _) = Actor::spawn(None, LogActor, (Arc::clone(&self.log), Arc::clone(&log_failure)))
+            .await
+            .map_err(stopped)?;
         let extensions = Arc::new(self.extensions);
         let mut clusters = BTreeMap::new();
         for (destination, cluster) in self.clusters {
@@ -213,13 +222,21 @@ impl EngineBuilder {
                 clock: Arc::clone(&self.clock),
                 extensions: Arc::clone(&extensions),
                 in_flight: self.in_flight,
+                log_failure: Arc::clone(&log_failure),
             };
             let (actor, _) = Actor::spawn(None, ClusterActor, arguments).await.map_err(stopped)?;
             clusters.insert(destination, actor);
         }
         let (events, _) = broadcast::channel(EVENTS_KEPT);
-        let shared =
-            Arc::new(Shared { log: self.log, log_actor, clusters, clock: self.clock, extensions, events });
+        let shared = Arc::new(Shared {
+            log: self.log,
+            log_failure,
+            log_actor,
+            clusters,
+            clock: self.clock,
+            extensions,
+            events,
+        });
         let (supervisor, _) = Actor::spawn(None, Supervisor, Arc::clone(&shared)).await.map_err(stopped)?;
         Ok(Engine { shared, supervisor, ids: self.ids })
     }
@@ -272,9 +289,15 @@ impl Engine {
         self.ask(|reply| SupervisorMessage::Resume { operation, reply }).await
     }
 
-    /// Waits until an operation at work is over.
+    /// Waits until an operation at work is over. One that is over already is answered from the log.
     pub async fn wait(&self, operation: OperationId) -> Result<OperationView, EngineError> {
-        self.ask(|reply| SupervisorMessage::Wait { operation, reply }).await
+        match self.ask(|reply| SupervisorMessage::Wait { operation, reply }).await {
+            Err(EngineError::NotRunning { .. }) => {
+                let (view, _) = self.read(operation).await?;
+                if view.finished_at.is_some() { Ok(view) } else { Err(EngineError::NotRunning { operation }) }
+            }
+            answer => answer,
+        }
     }
 
     async fn person(&self, operation: OperationId, input: Input) -> Result<(), EngineError> {
@@ -305,7 +328,7 @@ impl Engine {
     pub async fn inspect(&self, operation: OperationId) -> Result<(OperationView, Explanation), EngineError> {
         match self.ask(|reply| SupervisorMessage::Inspect { operation, reply }).await {
             Ok(Inspection { view, explanation }) => Ok((view, explanation)),
-            Err(EngineError::NotRunning { .. }) => self.read(operation).await,
+            Err(EngineError::NotRunning { .. } | EngineError::Restarted { .. }) => self.read(operation).await,
             Err(error) => Err(error),
         }
     }
@@ -345,7 +368,8 @@ impl Engine {
         if tokio::time::timeout(SHUTDOWN_WITHIN, stopping).await.is_err() {
             tracing::warn!("calls to the cluster did not end in time; they are looked at again on resume");
         }
-        self.supervisor.stop(None);
+        // The operations go first: they must not take the end of a call for its failure.
+        let _ = self.supervisor.stop_and_wait(None, None).await;
         self.shared.log_actor.stop(None);
         for cluster in self.shared.clusters.values() {
             cluster.stop(None);

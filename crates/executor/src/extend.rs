@@ -16,6 +16,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// The actor library, in the version the engine uses.
+pub use ractor;
 use ractor::{ActorRef, RpcReplyPort};
 use tidegate_lifecycle::operation::Verdict;
 use tidegate_model::{

@@ -13,8 +13,19 @@ use tidegate_lifecycle::operation::Input;
 pub(crate) enum Arrival {
     /// Input for the machine, with the key of the command it answers, if it answers one.
     Input { input: Input, answers: Option<Errand> },
+    /// The timer that was set.
+    Alarm,
     /// The batch on its way was written, or not.
-    Persisted(Result<(), String>),
+    Persisted(Result<(), AppendFailure>),
+}
+
+/// Why a batch was not written.
+#[derive(Clone, Debug)]
+pub(crate) struct AppendFailure {
+    /// The log takes nothing any more; otherwise it only refused this group and goes on.
+    pub is_final: bool,
+    /// What it said.
+    pub reason: String,
 }
 
 /// What a command on its way is about; one command per subject at a time.
@@ -24,6 +35,9 @@ pub(crate) enum Errand {
     Plan,
     /// A task.
     Task(tidegate_model::TaskId),
+    /// A hook at work by a runner, in this attempt. It may never end, and must then not stand in the way of ending the
+    /// hook or of the next attempt.
+    Run(tidegate_model::TaskId, u32),
     /// A gate.
     Gate(String),
 }

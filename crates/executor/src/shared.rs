@@ -1,7 +1,7 @@
 //! What all actors of one engine share.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ractor::ActorRef;
 use tidegate_model::Destination;
@@ -12,9 +12,14 @@ use crate::actors::log::{Log, LogMessage};
 use crate::clock::Clock;
 use crate::extend::{Event, Extensions};
 
+/// Set once, by whoever sees it first.
+pub(crate) type LogFailure = Arc<OnceLock<String>>;
+
 /// What all actors of one engine share.
 pub(crate) struct Shared {
     pub log: Log,
+    /// Why the log takes nothing any more. From then on nothing reaches a cluster: it could not be recorded.
+    pub log_failure: LogFailure,
     pub log_actor: ActorRef<LogMessage>,
     pub clusters: BTreeMap<Destination, ActorRef<ClusterMessage>>,
     pub clock: Arc<dyn Clock>,

@@ -6,11 +6,12 @@ use futures_util::future::BoxFuture;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tidegate_cluster::Cluster;
 use tidegate_model::{OperationId, TaskId};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
 use crate::extend::Extensions;
+use crate::shared::LogFailure;
 use crate::watches::{Subscription, Watches};
 
 /// Work with the cluster; it reports its end by itself.
@@ -18,8 +19,8 @@ pub(crate) type Job = Box<dyn FnOnce(Arc<dyn Cluster>) -> BoxFuture<'static, ()>
 
 /// A message to a cluster actor.
 pub(crate) enum ClusterMessage {
-    /// Do this as soon as there is room.
-    Run(Job),
+    /// Do this as soon as there is room, for as long as the actor that wants it is there.
+    Run { job: Job, alive: watch::Receiver<()> },
     /// Report what is seen of an object, beginning now.
     Watch(Subscription),
     /// No more of that.
@@ -37,11 +38,13 @@ pub(crate) struct ClusterArguments {
     pub extensions: Arc<Extensions>,
     /// How many calls may be on their way at once.
     pub in_flight: usize,
+    pub log_failure: LogFailure,
 }
 
 pub(crate) struct ClusterState {
     cluster: Arc<dyn Cluster>,
     permits: Arc<Semaphore>,
+    log_failure: LogFailure,
     /// Owned, so that no job outlives the actor.
     jobs: JoinSet<()>,
     watches: Watches,
@@ -57,10 +60,10 @@ impl Actor for ClusterActor {
         _: ActorRef<ClusterMessage>,
         arguments: ClusterArguments,
     ) -> Result<ClusterState, ActorProcessingErr> {
-        let ClusterArguments { cluster, clock, extensions, in_flight } = arguments;
+        let ClusterArguments { cluster, clock, extensions, in_flight, log_failure } = arguments;
         let permits = Arc::new(Semaphore::new(in_flight.max(1)));
         let watches = Watches::new(Arc::clone(&cluster), clock, extensions, Arc::clone(&permits));
-        Ok(ClusterState { cluster, permits, jobs: JoinSet::new(), watches })
+        Ok(ClusterState { cluster, permits, log_failure, jobs: JoinSet::new(), watches })
     }
 
     async fn handle(
@@ -70,23 +73,35 @@ impl Actor for ClusterActor {
         state: &mut ClusterState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            ClusterMessage::Run(job) => state.run(job),
+            ClusterMessage::Run { job, alive } => state.run(job, alive),
             ClusterMessage::Watch(subscription) => state.watches.subscribe(subscription),
-            ClusterMessage::Unwatch(operation, task) => state.watches.unsubscribe(operation, Some(task)),
-            ClusterMessage::Forget(operation) => state.watches.unsubscribe(operation, None),
+            ClusterMessage::Unwatch(operation, task) => state.watches.unsubscribe(operation, task),
+            ClusterMessage::Forget(operation) => state.watches.forget(operation),
         }
         Ok(())
     }
 }
 
 impl ClusterState {
-    fn run(&mut self, job: Job) {
+    fn run(&mut self, job: Job, mut alive: watch::Receiver<()>) {
         while self.jobs.try_join_next().is_some() {}
         let (permits, cluster) = (Arc::clone(&self.permits), Arc::clone(&self.cluster));
+        let log_failure = Arc::clone(&self.log_failure);
         self.jobs.spawn(async move {
-            // The semaphore is never closed; were it, the job would be dropped and its guard would say so.
-            if let Ok(_permit) = permits.acquire_owned().await {
-                job(cluster).await;
+            let work = async {
+                // The semaphore is never closed; were it, the job would be dropped and its guard would say so.
+                if let Ok(_permit) = permits.acquire_owned().await
+                    && log_failure.get().is_none()
+                {
+                    job(cluster).await;
+                }
+            };
+            // A call of an actor that has failed must not reach the cluster after the next actor has made it again:
+            // a hook that has ended and was deleted would be created once more.
+            tokio::select! {
+                biased;
+                _ = alive.changed() => {}
+                () = work => {}
             }
         });
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tidegate_lifecycle::operation::{Input, OperationView};
 use tidegate_model::{Digest, OperationId, SyncRequest};
+use tokio::sync::oneshot;
 
 use crate::actors::operation::{Inspection, OperationActor, OperationArguments, OperationMessage, Start};
 use crate::engine::EngineError;
@@ -42,8 +43,11 @@ pub(crate) struct SupervisorState {
     shared: Arc<Shared>,
     running: HashMap<OperationId, Child>,
     by_actor: HashMap<ActorId, OperationId>,
-    log_failure: Option<String>,
-    stopping: Option<Reply<()>>,
+    /// The open operation of each application, as the log has it; read when it is needed first.
+    open: Option<HashMap<String, OperationId>>,
+    stopping: bool,
+    /// Told when everything has stopped.
+    stopped: Vec<Reply<()>>,
 }
 
 struct Child {
@@ -67,8 +71,9 @@ impl Actor for Supervisor {
             shared,
             running: HashMap::new(),
             by_actor: HashMap::new(),
-            log_failure: None,
-            stopping: None,
+            open: None,
+            stopping: false,
+            stopped: Vec::new(),
         })
     }
 
@@ -89,16 +94,27 @@ impl Actor for Supervisor {
             }
             SupervisorMessage::Wait { operation, reply } => state.wait(operation, reply),
             SupervisorMessage::Person { operation, input, reply } => match state.actor(operation) {
-                Ok(actor) => drop(actor.send_message(OperationMessage::Person { input, reply })),
+                Ok(actor) => send(operation, actor, reply, |reply| OperationMessage::Person { input, reply }),
                 Err(error) => drop(reply.send(Err(error))),
             },
             SupervisorMessage::Inspect { operation, reply } => match state.actor(operation) {
-                Ok(actor) => drop(actor.send_message(OperationMessage::Inspect { reply })),
+                Ok(actor) => send(operation, actor, reply, |reply| OperationMessage::Inspect { reply }),
                 Err(error) => drop(reply.send(Err(error))),
             },
             SupervisorMessage::Finished { operation, view } => state.finished(operation, &view),
             SupervisorMessage::LogFailed { reason } => state.fail_all(&reason),
             SupervisorMessage::Shutdown { reply } => state.shutdown(reply),
+        }
+        Ok(())
+    }
+
+    async fn post_stop(
+        &self,
+        _: ActorRef<SupervisorMessage>,
+        state: &mut SupervisorState,
+    ) -> Result<(), ActorProcessingErr> {
+        for reply in state.running.drain().flat_map(|(_, child)| child.waiting) {
+            let _ = reply.send(Err(EngineError::ShuttingDown));
         }
         Ok(())
     }
@@ -120,6 +136,24 @@ impl Actor for Supervisor {
     }
 }
 
+/// Passes a question on to an operation. One that has just failed cannot answer; it is being started again.
+fn send<T: Send + 'static>(
+    operation: OperationId,
+    actor: &ActorRef<OperationMessage>,
+    reply: Reply<T>,
+    message: impl FnOnce(Reply<T>) -> OperationMessage,
+) {
+    let (send, receive) = oneshot::channel();
+    let sent = actor.send_message(message(send.into()));
+    tokio::spawn(async move {
+        let answer = match sent {
+            Ok(()) => receive.await.unwrap_or(Err(EngineError::Restarted { operation })),
+            Err(_) => Err(EngineError::Restarted { operation }),
+        };
+        let _ = reply.send(answer);
+    });
+}
+
 impl SupervisorState {
     fn actor(&self, operation: OperationId) -> Result<&ActorRef<OperationMessage>, EngineError> {
         self.check_log()?;
@@ -127,10 +161,16 @@ impl SupervisorState {
     }
 
     fn check_log(&self) -> Result<(), EngineError> {
-        match &self.log_failure {
+        match self.shared.log_failure.get() {
             Some(reason) => Err(EngineError::LogFailed { reason: reason.clone() }),
             None => Ok(()),
         }
+    }
+
+    /// Whether operations may begin.
+    fn check_open(&self) -> Result<(), EngineError> {
+        self.check_log()?;
+        if self.stopping { Err(EngineError::ShuttingDown) } else { Ok(()) }
     }
 
     async fn submit(
@@ -140,24 +180,35 @@ impl SupervisorState {
         application: String,
         start: Start,
     ) -> Result<(), EngineError> {
-        self.check_log()?;
-        if self.stopping.is_some() {
-            return Err(EngineError::ShuttingDown);
-        }
-        let at_work =
-            self.running.iter().find(|(_, child)| child.application == application).map(|(id, _)| *id);
-        let open = match at_work {
-            Some(id) => Some(id),
-            None => blocking(&self.shared.log, |log| log.summaries())
-                .await?
-                .into_iter()
-                .find(|summary| summary.finished_at.is_none() && summary.application == application)
-                .map(|summary| summary.operation),
-        };
-        if let Some(open) = open {
+        self.check_open()?;
+        if let Some(open) = self.open_operation(&application).await? {
             return Err(EngineError::Busy { application, open });
         }
-        self.spawn(myself, operation, application, start, 0).await
+        self.spawn(myself, operation, application.clone(), start, 0).await?;
+        if let Some(open) = &mut self.open {
+            open.insert(application, operation);
+        }
+        Ok(())
+    }
+
+    /// Reading all summaries for each submit would cost too much beside thousands of operations. This engine is the
+    /// only one to begin operations in its log, but others may record that one is over.
+    async fn open_operation(&mut self, application: &str) -> Result<Option<OperationId>, EngineError> {
+        if let Some(known) = &self.open {
+            match known.get(application) {
+                None => return Ok(None),
+                Some(operation) if self.running.contains_key(operation) => return Ok(Some(*operation)),
+                Some(_) => {}
+            }
+        }
+        let summaries = blocking(&self.shared.log, |log| log.summaries()).await?;
+        let open = summaries.into_iter().filter(|summary| summary.finished_at.is_none());
+        let mut known: HashMap<_, _> = open.map(|summary| (summary.application, summary.operation)).collect();
+        // One that has just begun may not be in the log yet.
+        known.extend(self.running.iter().map(|(id, child)| (child.application.clone(), *id)));
+        let found = known.get(application).copied();
+        self.open = Some(known);
+        Ok(found)
     }
 
     async fn resume(
@@ -165,7 +216,7 @@ impl SupervisorState {
         myself: &ActorRef<SupervisorMessage>,
         operation: OperationId,
     ) -> Result<(), EngineError> {
-        self.check_log()?;
+        self.check_open()?;
         if self.running.contains_key(&operation) {
             return Ok(());
         }
@@ -175,7 +226,8 @@ impl SupervisorState {
         if summary.finished_at.is_some() {
             return Err(EngineError::AlreadyFinished { operation, message: summary.message });
         }
-        self.spawn(myself, operation, summary.application, Start::Recover { give_up: None }, 0).await
+        self.spawn(myself, operation, summary.application, Start::Recover { give_up: None, settle: false }, 0)
+            .await
     }
 
     async fn spawn(
@@ -213,6 +265,9 @@ impl SupervisorState {
         if let Some(child) = self.running.remove(&operation) {
             self.by_actor.remove(&child.actor.get_id());
             child.actor.stop(None);
+            if let Some(open) = &mut self.open {
+                open.remove(&child.application);
+            }
             for reply in child.waiting {
                 let _ = reply.send(Ok(view.clone()));
             }
@@ -238,8 +293,13 @@ impl SupervisorState {
         let Some(child) = self.running.get(&operation) else { return };
         let (application, restarts) = (child.application.clone(), child.restarts.saturating_add(1));
         tracing::error!(%operation, application, restarts, reason, "operation actor failed");
-        if self.log_failure.is_some() {
-            return;
+        if let Some(reason) = self.shared.log_failure.get().cloned() {
+            // Whatever it was: there is nothing to go on with.
+            return self.fail_all(&reason);
+        }
+        if self.stopping {
+            // It would not know that it is to stop. The log has what it needs to go on another time.
+            return self.leave(operation, || EngineError::ShuttingDown);
         }
         let give_up = (restarts > RESTARTS_MAX)
             .then(|| format!("the engine gave up after {RESTARTS_MAX} restarts of this operation: {reason}"));
@@ -247,20 +307,30 @@ impl SupervisorState {
         let started = if gave_up {
             Err(EngineError::Start { operation, reason: reason.to_owned() })
         } else {
-            self.spawn(myself, operation, application, Start::Recover { give_up }, restarts).await
+            self.spawn(myself, operation, application, Start::Recover { give_up, settle: true }, restarts)
+                .await
         };
         if let Err(error) = started {
-            let waiting = self.running.remove(&operation).map(|child| child.waiting).unwrap_or_default();
-            for reply in waiting {
-                let _ = reply.send(Err(EngineError::Start { operation, reason: error.to_string() }));
-            }
-            self.stopped_if_empty();
+            // It may not even have come into the log.
+            self.open = None;
+            self.leave(operation, || EngineError::Start { operation, reason: error.to_string() });
         }
+    }
+
+    /// An operation is not at work any more, and not over.
+    fn leave(&mut self, operation: OperationId, error: impl Fn() -> EngineError) {
+        for reply in self.running.remove(&operation).into_iter().flat_map(|child| child.waiting) {
+            let _ = reply.send(Err(error()));
+        }
+        self.stopped_if_empty();
     }
 
     fn fail_all(&mut self, reason: &str) {
         tracing::error!(reason, "the operation log failed; nothing more is done until it is opened again");
-        self.log_failure = Some(reason.to_owned());
+        // Calls that wait for their turn must not reach the clusters any more: what comes of them cannot be recorded.
+        for cluster in self.shared.clusters.values() {
+            cluster.stop(None);
+        }
         self.by_actor.clear();
         for (_, child) in self.running.drain() {
             child.actor.stop(None);
@@ -275,15 +345,14 @@ impl SupervisorState {
         for child in self.running.values() {
             let _ = child.actor.send_message(OperationMessage::Shutdown);
         }
-        self.stopping = Some(reply);
+        self.stopping = true;
+        self.stopped.push(reply);
         self.stopped_if_empty();
     }
 
     fn stopped_if_empty(&mut self) {
-        if self.running.is_empty()
-            && let Some(reply) = self.stopping.take()
-        {
-            let _ = reply.send(Ok(()));
+        if self.running.is_empty() {
+            self.stopped.drain(..).for_each(|reply| drop(reply.send(Ok(()))));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ractor::ActorRef;
 use tidegate_lifecycle::operation::{Command, Input, Operation, TaskCommand};
@@ -13,6 +14,9 @@ use crate::actors::cluster::ClusterMessage;
 use crate::extend::{GateQuestion, HookEnd, HookRun};
 use crate::inbox::{Arrival, Errand};
 use crate::watches::Subscription;
+
+/// Shortest wait for a time that the alarm has rung for already.
+const RING_AGAIN: Duration = Duration::from_millis(100);
 
 impl OperationState {
     /// Carries out what the world is owed.
@@ -37,8 +41,9 @@ impl OperationState {
         }
         self.set_alarm(wake, now);
         if self.on_the_way.is_empty() {
-            // A waiting operation keeps no manifests in memory.
+            // A waiting operation keeps in memory what its state needs, and no more.
             self.bundle = None;
+            self.request = None;
         }
     }
 
@@ -56,7 +61,10 @@ impl OperationState {
     /// Sends a job to the cluster of the operation. Without one, the guard answers.
     fn run(&self, call: Call) {
         match self.cluster() {
-            Some(cluster) => drop(cluster.send_message(ClusterMessage::Run(call.into_job()))),
+            Some(cluster) => {
+                let alive = self.alive.subscribe();
+                drop(cluster.send_message(ClusterMessage::Run { job: call.into_job(), alive }));
+            }
             None => {
                 call.refuse("this engine has no connection to the operation's cluster; start it with one")
             }
@@ -90,7 +98,7 @@ impl OperationState {
     }
 
     fn task(&mut self, id: TaskId, attempt: u32, command: TaskCommand) {
-        if !self.on_the_way.insert(Errand::Task(id)) {
+        if !self.on_the_way.insert(jobs::errand(id, attempt, &command)) {
             return;
         }
         let Some((task, state)) = self.operation().and_then(|operation| operation.task(id)) else { return };
@@ -119,7 +127,7 @@ impl OperationState {
     fn run_hook(&self, runner: String, step: jobs::Step, guard: Guard) {
         let extensions = Arc::clone(&self.shared.extensions);
         let (operation, application) = (self.id, step.request.application.clone());
-        tokio::spawn(async move {
+        self.spawn(async move {
             let end = match step.manifest().await {
                 Err(error) => HookEnd::Failed(error.message),
                 Ok(manifest) => {
@@ -145,7 +153,7 @@ impl OperationState {
         let objects = operation.plan.tasks_of(planned).iter().map(tidegate_model::Task::key).collect();
         let application = operation.header.request.application.clone();
         let (extensions, inbox, id) = (Arc::clone(&self.shared.extensions), self.inbox.clone(), self.id);
-        tokio::spawn(async move {
+        self.spawn(async move {
             let question =
                 |reply| GateQuestion { operation: id, application, phase, wave: number, objects, reply };
             let verdict = extensions.ask_gate(&gate, question).await;
@@ -176,6 +184,18 @@ impl OperationState {
         self.watched.clone_from(wanted);
     }
 
+    /// Work outside the cluster. Like a call to the cluster it ends with this actor, whatever it is waiting for.
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut alive = self.alive.subscribe();
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                _ = alive.changed() => {}
+                () = work => {}
+            }
+        });
+    }
+
     fn set_alarm(&mut self, wake: Option<Timestamp>, now: Timestamp) {
         if self.alarm.as_ref().map(|(at, _)| *at) == wake {
             return;
@@ -184,10 +204,13 @@ impl OperationState {
             alarm.abort();
         }
         let Some(at) = wake else { return };
-        let (inbox, wait) = (self.inbox.clone(), at.since(now));
+        // The time it rang for may come again: the wall clock was set back, or nothing could be done then.
+        let again = self.rang.is_some_and(|rang| at <= rang);
+        let wait = if again { at.since(now).max(RING_AGAIN) } else { at.since(now) };
+        let inbox = self.inbox.clone();
         let task = tokio::spawn(async move {
             tokio::time::sleep(wait).await;
-            inbox.push(Arrival::Input { input: Input::Tick, answers: None });
+            inbox.push(Arrival::Alarm);
         });
         self.alarm = Some((at, task.abort_handle()));
     }

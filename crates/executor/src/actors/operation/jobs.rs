@@ -54,6 +54,14 @@ pub(crate) async fn keep<T: serde::Serialize>(log: &Log, value: &T) -> Result<Di
         .map_err(|error| CallError::permanent(format!("the manifests cannot be kept: {error}")))
 }
 
+/// What a command is about.
+pub(crate) fn errand(task: TaskId, attempt: u32, command: &TaskCommand) -> Errand {
+    match command {
+        TaskCommand::RunHook { .. } => Errand::Run(task, attempt),
+        _ => Errand::Task(task),
+    }
+}
+
 /// Answers a command exactly once.
 pub(crate) struct Guard {
     inbox: Inbox,
@@ -79,7 +87,7 @@ impl Guard {
         self.answered = true;
         let errand = match &self.subject {
             Subject::Plan => Errand::Plan,
-            Subject::Task { task, .. } => Errand::Task(*task),
+            Subject::Task { task, attempt, command } => errand(*task, *attempt, command),
         };
         self.inbox.push(Arrival::Input { input, answers: Some(errand) });
     }

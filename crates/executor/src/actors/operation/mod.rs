@@ -8,12 +8,14 @@ mod jobs;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tidegate_lifecycle::Driver;
 use tidegate_lifecycle::operation::{Explanation, Fact, Input, OperationView, State, explain, view};
 use tidegate_model::{Destination, Digest, OperationId, SyncRequest, TaskId, Timestamp};
 use tidegate_oplog::{Append, Summary};
+use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
 use crate::actors::log::LogMessage;
@@ -21,11 +23,18 @@ use crate::actors::supervisor::SupervisorMessage;
 use crate::engine::EngineError;
 use crate::events::{announce, trace};
 use crate::extend::Event;
-use crate::inbox::{Arrival, Errand, Inbox};
+use crate::inbox::{AppendFailure, Arrival, Errand, Inbox};
 use crate::shared::{Shared, blocking};
 
 use self::jobs::Bundle;
 pub(crate) use self::jobs::keep;
+
+/// With so many commands on their way, answers come in crowds.
+const CROWD: usize = 64;
+/// How long a crowd may gather: one look at a wave then serves many answers, and a wide wave stays linear.
+const GATHER: Duration = Duration::from_millis(1);
+
+const NO_LOG: &str = "the log actor is not running";
 
 /// A message to an operation actor.
 pub(crate) enum OperationMessage {
@@ -54,8 +63,8 @@ pub struct Inspection {
 pub(crate) enum Start {
     /// From nothing.
     New { request: Box<SyncRequest>, targets: Digest },
-    /// From the log; with a reason to end it at once.
-    Recover { give_up: Option<String> },
+    /// From the log; with a reason to end it at once. `settle`: an actor of it may have batches on their way.
+    Recover { give_up: Option<String>, settle: bool },
 }
 
 /// What an operation actor needs.
@@ -80,6 +89,10 @@ pub(crate) struct OperationState {
     watched: BTreeSet<TaskId>,
     /// The timer that is set.
     alarm: Option<(Timestamp, AbortHandle)>,
+    /// The time the timer rang for last.
+    rang: Option<Timestamp>,
+    /// Dropped with this actor; calls that see it gone are given up, for the next actor makes them again.
+    alive: watch::Sender<()>,
     /// Tasks whose command may have been carried out by an earlier actor.
     recovered: bool,
     request: Option<Arc<SyncRequest>>,
@@ -118,7 +131,13 @@ impl Actor for OperationActor {
             Start::New { request, targets } => {
                 (Driver::default(), Input::Request { operation: id, request, targets }, false)
             }
-            Start::Recover { give_up } => {
+            Start::Recover { give_up, settle } => {
+                if settle {
+                    // What the actor before this one has sent is still to be written.
+                    let (send, receive) = oneshot::channel();
+                    shared.log_actor.send_message(LogMessage::Settle(send)).map_err(|_| NO_LOG)?;
+                    receive.await.map_err(|_| NO_LOG)?;
+                }
                 let loaded = blocking(&shared.log, move |log| log.load(id)).await?;
                 let driver = Driver::recover(loaded.snapshot, loaded.facts)?;
                 (driver, give_up.map_or(Input::Tick, |reason| Input::Abort { reason }), true)
@@ -134,6 +153,8 @@ impl Actor for OperationActor {
             on_the_way: BTreeSet::new(),
             watched: BTreeSet::new(),
             alarm: None,
+            rang: None,
+            alive: watch::Sender::new(()),
             recovered,
             request: None,
             bundle: None,
@@ -152,7 +173,12 @@ impl Actor for OperationActor {
         state: &mut OperationState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            OperationMessage::Arrived => state.take_arrivals()?,
+            OperationMessage::Arrived => {
+                if state.on_the_way.len() >= CROWD {
+                    tokio::time::sleep(GATHER).await;
+                }
+                state.take_arrivals()?;
+            }
             OperationMessage::Person { input, reply } => state.person(&input, reply),
             OperationMessage::Inspect { reply } => {
                 let _ = reply.send(state.inspect());
@@ -189,9 +215,16 @@ impl OperationState {
                     self.driver.offer(&input, now)?;
                 }
                 Arrival::Persisted(Ok(())) => self.persisted(),
-                Arrival::Persisted(Err(reason)) => {
-                    let _ =
-                        self.supervisor.send_message(SupervisorMessage::LogFailed { reason: reason.clone() });
+                Arrival::Alarm => {
+                    self.rang = self.alarm.take().map(|(at, _)| at);
+                    let now = self.now();
+                    self.driver.offer(&Input::Tick, now)?;
+                }
+                Arrival::Persisted(Err(AppendFailure { is_final, reason })) => {
+                    if is_final {
+                        let reason = reason.clone();
+                        let _ = self.supervisor.send_message(SupervisorMessage::LogFailed { reason });
+                    }
                     return Err(reason.into());
                 }
             }
@@ -274,7 +307,7 @@ impl OperationState {
         };
         self.writing = true;
         let message = LogMessage::Append(Box::new(append), self.inbox.clone());
-        self.shared.log_actor.send_message(message).map_err(|_| "the log actor is not running")?;
+        self.shared.log_actor.send_message(message).map_err(|_| NO_LOG)?;
         Ok(())
     }
 

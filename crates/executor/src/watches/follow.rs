@@ -1,0 +1,195 @@
+//! The watch of one kind: list, follow, look; again and again for as long as anybody asks.
+
+use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{FutureExt as _, StreamExt as _};
+use tidegate_cluster::{Cluster, ClusterError, ErrorKind, WatchEvent};
+use tidegate_lifecycle::operation::Input;
+use tidegate_model::{Gvk, Object, Observation, Observed};
+use tokio::sync::{Semaphore, watch};
+
+use super::board::{Board, Place, Sight, Subscriber};
+use crate::clock::Clock;
+use crate::extend::Extensions;
+use crate::inbox::Arrival;
+
+/// How long a lost change may stay unnoticed.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(15);
+/// Objects of one kind that are looked at side by side; the cluster's own bound holds as well.
+const LOOKS: usize = 8;
+/// Wait after a list or watch that failed or ended; doubled up to [`RETRY_MAX`] while nothing succeeds.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+/// Longest wait after a failed list or watch.
+const RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// What every watch of a cluster needs.
+pub(super) struct Context {
+    pub cluster: Arc<dyn Cluster>,
+    pub clock: Arc<dyn Clock>,
+    pub extensions: Arc<Extensions>,
+    /// Bounds the calls to the cluster. An open watch is not a call; opening it is.
+    pub permits: Arc<Semaphore>,
+}
+
+impl Context {
+    pub fn send(&self, subscriber: &Subscriber, seen: Observed) {
+        let observation = Observation { at: self.clock.now(), seen };
+        let input = Input::Observed { task: subscriber.task, observation };
+        subscriber.inbox.push(Arrival::Input { input, answers: None });
+    }
+
+    /// Tells everyone who asked about this object that it is there.
+    fn present(&self, board: &Board, object: &Object) {
+        let place = place_of(object);
+        // Most objects of a kind are none of our business: do not judge them.
+        if !board.has(&place) {
+            return;
+        }
+        let seen = tidegate_health::observe(object, self.clock.now()).seen;
+        let mut shared = None;
+        for subscriber in board.seen(&place, &seen) {
+            match &subscriber.judged {
+                None => self.send(&subscriber, seen.clone()),
+                Some(judged) => {
+                    let object = shared.get_or_insert_with(|| Arc::new(object.clone()));
+                    judged.send_replace(Some((Arc::clone(object), seen.clone())));
+                }
+            }
+        }
+    }
+
+    /// Tells everyone who asked about this object that it is gone.
+    fn gone(&self, board: &Board, place: &Place, uid: Option<String>) {
+        let gone = Observed::Gone { uid };
+        for subscriber in board.seen(place, &gone) {
+            if let Some(judged) = &subscriber.judged {
+                judged.send_replace(None);
+            }
+            self.send(&subscriber, gone.clone());
+        }
+    }
+
+    /// Looks at one object. A failed look is made good by the watch or the next look.
+    pub async fn look(&self, gvk: &Gvk, place: &Place, board: &Board) {
+        let Ok(permit) = self.permits.acquire().await else { return };
+        let found = self.cluster.get(gvk, &place.0, &place.1).await;
+        drop(permit);
+        match found {
+            Ok(Some(object)) => self.present(board, &object),
+            Ok(None) => self.gone(board, place, None),
+            Err(error) if error.kind == ErrorKind::NotFound => self.gone(board, place, None),
+            Err(error) => {
+                tracing::debug!(kind = %gvk, name = place.1, %error, "could not look at an awaited object");
+            }
+        }
+    }
+
+    async fn look_at(&self, gvk: &Gvk, board: &Board, places: Vec<Place>) {
+        let looks = futures_util::stream::iter(places);
+        looks.for_each_concurrent(LOOKS, |place| async move { self.look(gvk, &place, board).await }).await;
+    }
+}
+
+fn place_of(object: &Object) -> Place {
+    (object.namespace().to_owned(), object.name().to_owned())
+}
+
+/// Follows one kind for as long as somebody asks about it. A panic in the cluster's code must not leave anybody
+/// waiting for ever.
+pub(super) async fn follow(context: Arc<Context>, gvk: Gvk, board: Arc<Board>) {
+    loop {
+        let looking = look_regularly(&context, &gvk, &board);
+        let watching = watch_again_and_again(&context, &gvk, &board);
+        let both = futures_util::future::join(looking, watching);
+        if AssertUnwindSafe(both).catch_unwind().await.is_err() {
+            tracing::error!(kind = %gvk, "a watch panicked; beginning again");
+            tokio::time::sleep(RETRY_MAX).await;
+        }
+    }
+}
+
+/// Not part of the watch, so that changes are passed on while many objects are looked at, or while a list hangs.
+async fn look_regularly(context: &Context, gvk: &Gvk, board: &Board) {
+    loop {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        context.look_at(gvk, board, board.places(&HashSet::new())).await;
+    }
+}
+
+async fn watch_again_and_again(context: &Context, gvk: &Gvk, board: &Board) {
+    let mut wait = RETRY_MIN;
+    loop {
+        match list_and_watch(context, gvk, board, &mut wait).await {
+            // A server that ends each watch at once must not keep us busy.
+            Ok(()) => tokio::time::sleep(RETRY_MIN).await,
+            Err(error) => {
+                tracing::debug!(kind = %gvk, %error, "watch ended; listing again");
+                tokio::time::sleep(wait).await;
+                wait = wait.saturating_mul(2).min(RETRY_MAX);
+                // The list may fail for long; what is awaited must still be seen.
+                context.look_at(gvk, board, board.places(&HashSet::new())).await;
+            }
+        }
+    }
+}
+
+async fn list_and_watch(
+    context: &Context,
+    gvk: &Gvk,
+    board: &Board,
+    wait: &mut Duration,
+) -> Result<(), ClusterError> {
+    let Ok(permit) = context.permits.acquire().await else { return Ok(()) };
+    let listing = context.cluster.list(gvk).await;
+    drop(permit);
+    let listing = listing?;
+    let mut listed = HashSet::new();
+    for object in &listing.objects {
+        context.present(board, object);
+        listed.insert(place_of(object));
+    }
+    // A list may be old, so absence from it proves nothing; but nobody else would tell of a deletion between two
+    // watches.
+    context.look_at(gvk, board, board.places(&listed)).await;
+    let Ok(permit) = context.permits.acquire().await else { return Ok(()) };
+    let changes = context.cluster.watch(gvk, &listing.resource_version).await;
+    drop(permit);
+    let mut changes = changes?;
+    drop((listing, listed));
+    *wait = RETRY_MIN;
+    while let Some(change) = changes.next().await {
+        match change? {
+            WatchEvent::Applied(object) => context.present(board, &object),
+            WatchEvent::Deleted(object) => {
+                context.gone(board, &place_of(&object), Some(object.uid().to_owned()));
+            }
+            WatchEvent::Bookmark(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Asks a health judge about the newest sight of one object. Ends with the subscription.
+pub(super) async fn judge(
+    context: Arc<Context>,
+    name: String,
+    subscriber: Subscriber,
+    mut sights: watch::Receiver<Option<Sight>>,
+) {
+    while sights.changed().await.is_ok() {
+        let Some((object, observed)) = sights.borrow_and_update().clone() else { continue };
+        let verdict = context.extensions.ask_judge(&name, object.as_ref().clone()).await;
+        // A newer sight makes this verdict worthless, above all that the object is gone.
+        if sights.has_changed().unwrap_or(true) && sights.borrow().is_none() {
+            continue;
+        }
+        if let Observed::Present { uid, resource_version, generation, deleting, evidence, .. } = observed {
+            let health = Some(verdict);
+            let seen = Observed::Present { uid, resource_version, generation, deleting, health, evidence };
+            context.send(&subscriber, seen);
+        }
+    }
+}
