@@ -44,7 +44,7 @@ pub fn kind(fact: &Fact) -> &'static str {
 }
 
 /// One fact of every kind.
-fn facts() -> Vec<Fact> {
+pub fn facts() -> Vec<Fact> {
     let (failed, message, by) = (OperationPhase::Failed, String::new, || "cat".to_owned());
     let late = |scope| Fact::DeadlinePassed { scope, message: "late".into(), at: at(30) };
     vec![
