@@ -107,5 +107,14 @@ fn a_refused_namespace_starts_no_sync_fail_hooks() {
         request(),
     );
     world.fate("Namespace/shop", |fate| fate.write.push_back(Reply::No("forbidden".into())));
-    crate::traces::trace(world, "");
+    crate::traces::trace(
+        world,
+        "
+            plan
+            check Namespace/shop
+            apply Namespace/shop
+            # the namespace failed to apply, reason: forbidden
+            = 1 Namespace/shop SyncFailed Failed: forbidden
+            ",
+    );
 }
