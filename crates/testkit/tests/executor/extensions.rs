@@ -1,0 +1,225 @@
+//! Gates, hook runners and notifiers, good ones and bad ones.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tidegate_executor::{Event, EventKind, GateQuestion, HookEnd, HookRun};
+use tidegate_lifecycle::operation::Verdict;
+use tidegate_model::OperationPhase;
+use tidegate_testkit::scenario::{Sync, retries};
+
+use crate::support::{Log, Moody, actor, builder, config, end, hook, server, submit, until};
+
+fn gated() -> Sync {
+    let second = config("second", 1, &[("tidegate.dev/gate", "night")]);
+    Sync::of(&format!("{}{second}", config("first", 0, &[])))
+}
+
+fn closed(reason: &str) -> Verdict {
+    Verdict::Closed { reason: reason.to_owned(), ask_again_after: Duration::from_secs(30) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wave_waits_for_its_gate_and_says_why() {
+    let (cluster, log) = (Moody::calm(), Log::new());
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let gate = actor({
+        let asked = Arc::clone(&asked);
+        move |question: GateQuestion| {
+            let mut asked = asked.lock().unwrap();
+            asked.push((question.application, question.wave, question.objects.len()));
+            let verdict = if asked.len() < 3 { closed("the night shift is asleep") } else { Verdict::Open };
+            let _ = question.reply.send(verdict);
+        }
+    });
+    let engine = builder(&cluster, &log).gate("night", gate.await).start().await.unwrap();
+    let id = submit(&engine, &gated()).await;
+    until(&engine, id, |_, why| why.contains("gate night") && why.contains("the night shift is asleep"))
+        .await;
+    assert_eq!((cluster.created("first"), cluster.created("second")), (1, 0));
+    let view = end(&engine, id).await;
+    assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
+    assert_eq!(cluster.created("second"), 1);
+    assert_eq!(*asked.lock().unwrap(), vec![("shop".to_owned(), 1, 1); 3]);
+}
+
+/// Whatever is wrong with a gate, the wave stays closed, the reason can be read, and the operation can be ended.
+async fn stays_closed(reason: &str, gate: Option<fn(GateQuestion)>) {
+    let (cluster, log) = (Moody::calm(), Log::new());
+    let mut builder = builder(&cluster, &log);
+    if let Some(gate) = gate {
+        builder = builder.gate("night", actor(gate).await);
+    }
+    let engine = builder.start().await.unwrap();
+    let id = submit(&engine, &gated()).await;
+    until(&engine, id, |_, why| why.contains(reason)).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    until(&engine, id, |view, why| view.phase == OperationPhase::Running && why.contains("gate night")).await;
+    assert_eq!(cluster.created("second"), 0, "{reason}");
+    engine.terminate(id, "test").await.unwrap();
+    let view = end(&engine, id).await;
+    assert_eq!((view.phase, cluster.created("second")), (OperationPhase::Failed, 0), "{}", view.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_that_panics_is_closed() {
+    stays_closed("gate night", Some(|_| panic!("injected"))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_that_drops_the_question_is_closed() {
+    stays_closed("gate night ended without an answer", Some(drop)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_that_never_answers_is_closed() {
+    stays_closed("gate night did not answer within 10 s", Some(std::mem::forget)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_that_nobody_registered_is_closed() {
+    stays_closed("no gate named night is registered", None).await;
+}
+
+type Seen = Arc<Mutex<Vec<(String, u32, String)>>>;
+
+fn ran_by(name: &str) -> Sync {
+    Sync::of(&format!(
+        "{}{}",
+        hook("migrate", "PreSync", &[("tidegate.dev/hook-runner", name)]),
+        config("first", 0, &[])
+    ))
+}
+
+fn runner(seen: &Seen, answer: fn(HookRun)) -> impl Fn(HookRun) + Send + std::marker::Sync + 'static {
+    let seen = Arc::clone(seen);
+    move |run| {
+        let key = (run.operation.to_string(), run.attempt, run.manifest.name().to_owned());
+        seen.lock().unwrap().push(key);
+        answer(run);
+    }
+}
+
+/// What a runner does, how the operation then ends, and what is said.
+type Row = (fn(HookRun), OperationPhase, &'static str);
+
+#[tokio::test(start_paused = true)]
+async fn a_runner_carries_out_a_hook() {
+    let table: [Row; 4] = [
+        (
+            |run| drop(run.reply.send(HookEnd::Succeeded("42 rows".into()))),
+            OperationPhase::Succeeded,
+            "42 rows",
+        ),
+        (
+            |run| drop(run.reply.send(HookEnd::Failed("no database".into()))),
+            OperationPhase::Failed,
+            "no database",
+        ),
+        (|_| panic!("injected"), OperationPhase::Failed, "ended without an answer"),
+        (drop, OperationPhase::Failed, "ended without an answer"),
+    ];
+    for (answer, phase, message) in table {
+        let (cluster, log, seen) = (Moody::calm(), Log::new(), Seen::default());
+        let runner = actor(runner(&seen, answer)).await;
+        let engine = builder(&cluster, &log).hook_runner("shell", runner).start().await.unwrap();
+        let id = submit(&engine, &ran_by("shell")).await;
+        let view = end(&engine, id).await;
+        assert_eq!(view.phase, phase, "{message}: {}", view.message);
+        let result = view.resources.iter().find(|result| result.name == "migrate").unwrap();
+        assert!(result.message.contains(message), "{message}: {}", result.message);
+        assert_eq!(*seen.lock().unwrap(), [(id.to_string(), 1, "migrate".to_owned())]);
+        assert_eq!(cluster.created("migrate"), 0, "a runner's hook is not an object");
+        assert_eq!(cluster.created("first"), usize::from(phase == OperationPhase::Succeeded));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runner_is_called_again_with_the_same_three_after_a_crash() {
+    let (cluster, log, seen) = (Moody::calm(), Log::new(), Seen::default());
+    let silent = actor(runner(&seen, std::mem::forget)).await;
+    let engine = builder(&cluster, &log).hook_runner("shell", silent).start().await.unwrap();
+    let id = submit(&engine, &ran_by("shell")).await;
+    until(&engine, id, |_, _| !seen.lock().unwrap().is_empty()).await;
+    // The process is killed: its log handle is dead, and nobody says goodbye.
+    let log = log.reopen();
+    let good = actor(runner(&seen, |run| drop(run.reply.send(HookEnd::Succeeded(String::new()))))).await;
+    let engine = builder(&cluster, &log).hook_runner("shell", good).start().await.unwrap();
+    engine.resume(id).await.unwrap();
+    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+    let seen = seen.lock().unwrap();
+    assert_eq!(*seen, vec![(id.to_string(), 1, "migrate".to_owned()); 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runner_that_never_ends_does_not_stand_in_the_way_of_terminating() {
+    let (cluster, log, seen) = (Moody::calm(), Log::new(), Seen::default());
+    let silent = actor(runner(&seen, std::mem::forget)).await;
+    let engine = builder(&cluster, &log).hook_runner("shell", silent).start().await.unwrap();
+    let id = submit(&engine, &ran_by("shell")).await;
+    until(&engine, id, |_, _| !seen.lock().unwrap().is_empty()).await;
+    engine.terminate(id, "test").await.unwrap();
+    assert_eq!(end(&engine, id).await.phase, OperationPhase::Failed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runner_that_never_ends_does_not_stand_in_the_way_of_the_next_attempt() {
+    let (cluster, log, seen) = (Moody::calm(), Log::new(), Seen::default());
+    let second_time = |run: HookRun| match run.attempt {
+        1 => std::mem::forget(run),
+        _ => drop(run.reply.send(HookEnd::Succeeded(String::new()))),
+    };
+    let runner = actor(runner(&seen, second_time)).await;
+    let engine = builder(&cluster, &log).hook_runner("shell", runner).start().await.unwrap();
+    let annotations = [("tidegate.dev/hook-runner", "shell"), ("tidegate.dev/timeout", "5s")];
+    let sync = Sync::of(&hook("migrate", "PreSync", &annotations)).with(|request| request.retry = retries(2));
+    let id = submit(&engine, &sync).await;
+    let view = end(&engine, id).await;
+    assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
+    let attempts: Vec<u32> = seen.lock().unwrap().iter().map(|(_, attempt, _)| *attempt).collect();
+    assert_eq!(attempts, [1, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn notifiers_get_events_in_order_when_they_are_durable() {
+    let (cluster, log) = (Moody::calm(), Log::new());
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let good = actor({
+        let (events, log) = (Arc::clone(&events), log.clone());
+        move |event: Event| {
+            use tidegate_oplog::OperationLog as _;
+            // Whatever is announced can be read back.
+            let facts = log.facts(event.operation).unwrap();
+            if let EventKind::Finished { .. } = event.what {
+                assert!(format!("{facts:?}").contains("Finished"));
+            }
+            assert!(!facts.is_empty());
+            events.lock().unwrap().push(event.what);
+        }
+    });
+    let dead = actor(|_: Event| panic!("injected")).await;
+    let stopped = actor(|_: Event| {}).await;
+    stopped.stop(None);
+    let engine =
+        builder(&cluster, &log).notifier(dead).notifier(stopped).notifier(good.await).start().await.unwrap();
+    let mut listener = engine.events();
+    // The health of a last wave is not awaited, so there is a third.
+    let manifests = [server("a", 0, &[]), server("b", 1, &[]), config("c", 2, &[])].concat();
+    let id = submit(&engine, &Sync::of(&manifests)).await;
+    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+    until(&engine, id, |_, _| matches!(events.lock().unwrap().last(), Some(EventKind::Finished { .. })))
+        .await;
+    let mut heard = Vec::new();
+    while let Ok(event) = listener.try_recv() {
+        heard.push(event.what);
+    }
+    let events = events.lock().unwrap();
+    assert_eq!(*events, heard, "a notifier and a listener hear the same");
+    assert_eq!(events[0], EventKind::Accepted);
+    let position = |name: &str| {
+        let is_it =
+            |event: &EventKind| matches!(event, EventKind::Task { object, .. } if object.name == name);
+        events.iter().position(is_it).unwrap()
+    };
+    assert!(position("a") < position("b"), "{events:#?}");
+}

@@ -1,0 +1,184 @@
+//! Logs that fail, refuse or hang.
+
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use tidegate_executor::{Engine, EngineError, GateQuestion};
+use tidegate_lifecycle::operation::{Fact, State, Verdict};
+use tidegate_model::{Destination, Digest, OperationId, OperationPhase};
+use tidegate_oplog::{Append, Compacted, Damage, Fault, Loaded, LogError, OperationLog, Summary};
+use tidegate_testkit::scenario::Sync;
+
+use crate::support::{Log, Moody, actor, builder, config, end, server, submit, until, within};
+
+/// A log that looks at each group before it is appended.
+struct Watched<F>(Log, F);
+
+impl<F> OperationLog<Fact, State> for Watched<F>
+where
+    F: Fn(&[Append<Fact, State>]) -> Result<(), LogError> + Send + std::marker::Sync + 'static,
+{
+    fn append(&self, group: Vec<Append<Fact, State>>) -> Result<(), LogError> {
+        (self.1)(&group)?;
+        self.0.append(group)
+    }
+
+    fn load(&self, operation: OperationId) -> Result<Loaded<Fact, State>, LogError> {
+        self.0.load(operation)
+    }
+
+    fn facts(&self, operation: OperationId) -> Result<Vec<Fact>, LogError> {
+        self.0.facts(operation)
+    }
+
+    fn summaries(&self) -> Result<Vec<Summary>, LogError> {
+        self.0.summaries()
+    }
+
+    fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError> {
+        self.0.put_blob(content)
+    }
+
+    fn blob(&self, digest: Digest) -> Result<Vec<u8>, LogError> {
+        self.0.blob(digest)
+    }
+
+    fn compact(&self, history: usize) -> Result<Compacted, LogError> {
+        self.0.compact(history)
+    }
+
+    fn damage(&self) -> Vec<Damage> {
+        self.0.damage()
+    }
+}
+
+fn for_application(name: &str, manifests: &str) -> Sync {
+    Sync::of(manifests).with(|request| request.application = name.into())
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_failed_append_nothing_reaches_the_cluster() {
+    for fault in [Fault::Before, Fault::After] {
+        for successes in 0..12 {
+            let (cluster, log) = (Moody::calm(), Log::new());
+            log.fail_append(successes, fault);
+            let engine = builder(&cluster, &log).start().await.unwrap();
+            let manifests: String = (0..6).map(|i| config(&format!("c{i}"), i, &[])).collect();
+            let shop = submit(&engine, &for_application("shop", &manifests)).await;
+            let Err(error) = within(engine.wait(shop)).await else { continue };
+            assert!(matches!(error, EngineError::LogFailed { .. }), "{successes}: {error}");
+            let written = cluster.sim.audit().len();
+            let other = for_application("other", &manifests);
+            let refused = engine.submit(other.request.clone(), other.targets()).await.unwrap_err();
+            assert!(
+                matches!(refused, EngineError::LogFailed { .. } | EngineError::Manifests { .. }),
+                "{refused}"
+            );
+            tokio::time::sleep(Duration::from_secs(300)).await;
+            assert_eq!(cluster.sim.audit().len(), written, "written after the log failed");
+            // The next process finishes it.
+            let engine = builder(&cluster, &log.reopen()).start().await.unwrap();
+            if engine.list().await.unwrap().is_empty() {
+                continue;
+            }
+            match engine.resume(shop).await {
+                Ok(()) => {}
+                // The very last fact was kept, and nobody was told.
+                Err(EngineError::AlreadyFinished { .. }) if fault == Fault::After => {}
+                Err(error) => panic!("{error}"),
+            }
+            assert_eq!(end(&engine, shop).await.phase, OperationPhase::Succeeded);
+            assert!((0..6).all(|i| cluster.created(&format!("c{i}")) == 1));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_operation_takes_no_other_down() {
+    let (cluster, log) = (Moody::calm(), Log::new());
+    let bad = Arc::new(Mutex::new(None));
+    let refuses = {
+        let bad = Arc::clone(&bad);
+        move |group: &[Append<Fact, State>]| {
+            let refused = group.iter().find(|append| Some(append.operation) == *bad.lock().unwrap());
+            refused.map_or(Ok(()), |append| {
+                Err(LogError::Damaged { operation: append.operation, reason: "injected".into() })
+            })
+        }
+    };
+    let engine = Engine::builder(Arc::new(Watched(log, refuses)))
+        .cluster(Destination::Simulated, Arc::clone(&cluster) as _)
+        .clock(Arc::new(tidegate_executor::RuntimeClock::starting_at(tidegate_testkit::process::START)))
+        .start()
+        .await
+        .unwrap();
+    let manifests: String = (0..6).map(|i| server(&format!("s{i}"), i, &[])).collect();
+    let mut good = Vec::new();
+    for i in 0..20 {
+        good.push(submit(&engine, &for_application(&format!("good{i}"), &manifests)).await);
+    }
+    let refused = submit(&engine, &for_application("bad", &manifests)).await;
+    let waiting = engine.wait(refused);
+    until(&engine, refused, |view, _| !view.waves.is_empty()).await;
+    *bad.lock().unwrap() = Some(refused);
+    let error = within(waiting).await.unwrap_err();
+    assert!(error.to_string().contains("injected"), "{error}");
+    for id in good {
+        assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+    }
+}
+
+/// On real threads: the log hangs, and an operation that needs nothing of it still answers.
+#[test]
+fn an_append_that_hangs_stops_nobody_else() {
+    for workers in [1, 2] {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(workers)
+            .enable_time()
+            .build()
+            .unwrap();
+        runtime.block_on(hanging_append());
+        runtime.shutdown_background();
+    }
+}
+
+async fn hanging_append() {
+    let cluster = Moody::calm();
+    let (asks, mut asked) = tokio::sync::mpsc::unbounded_channel();
+    let gate = actor(move |question: GateQuestion| {
+        let verdict = Verdict::Closed { reason: "shut".into(), ask_again_after: Duration::from_secs(600) };
+        let _ = question.reply.send(verdict);
+        let _ = asks.send(());
+    })
+    .await;
+    let hang = Arc::new(Mutex::new(None::<mpsc::Receiver<()>>));
+    let (began, mut hanging) = tokio::sync::mpsc::unbounded_channel();
+    let waits = {
+        let hang = Arc::clone(&hang);
+        move |_: &[Append<Fact, State>]| {
+            let receiver = hang.lock().unwrap().take();
+            if let Some(receiver) = receiver {
+                let _ = began.send(());
+                let _ = receiver.recv();
+            }
+            Ok(())
+        }
+    };
+    let engine = Engine::builder(Arc::new(Watched(Log::new(), waits)))
+        .cluster(Destination::Simulated, Arc::clone(&cluster) as _)
+        .gate("shut", gate)
+        .start()
+        .await
+        .unwrap();
+    let waiting = config("a", 0, &[("tidegate.dev/gate", "shut")]);
+    let idle = submit(&engine, &for_application("idle", &waiting)).await;
+    asked.recv().await.unwrap();
+    let (release, receiver) = mpsc::channel();
+    *hang.lock().unwrap() = Some(receiver);
+    let other = submit(&engine, &for_application("other", &config("b", 0, &[]))).await;
+    hanging.recv().await.unwrap();
+    let (view, _) = within(engine.inspect(idle)).await.unwrap();
+    assert_eq!(view.phase, OperationPhase::Running);
+    drop(release);
+    assert_eq!(end(&engine, other).await.phase, OperationPhase::Succeeded);
+}

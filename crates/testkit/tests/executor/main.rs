@@ -1,0 +1,18 @@
+//! The engine against extensions, clusters, logs and clocks that fail: on virtual time, with the cluster's own audit as
+//! the witness.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "test code: a broken assumption must stop the test at once"
+)]
+
+mod extensions;
+mod judges;
+mod logs;
+mod many;
+mod shutdown;
+mod supervision;
+mod support;
+mod watches;

@@ -1,0 +1,247 @@
+//! An engine around parts that can be made to fail.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidegate_cluster::sim::{AuditEntry, Clock as SimClock, SimCluster, SimConfig};
+use tidegate_cluster::{
+    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, Listing, LiveQuery, WatchStream,
+};
+use tidegate_executor::extend::ractor::{Actor, ActorProcessingErr, ActorRef, Message};
+use tidegate_executor::{Clock, Engine, EngineBuilder, RuntimeClock};
+use tidegate_lifecycle::operation::{Fact, OperationView, State};
+use tidegate_model::{Destination, Discovery, Gvk, Object, ObjectKey, OperationId, Timestamp};
+use tidegate_oplog::MemoryLog;
+use tidegate_testkit::process::START;
+use tidegate_testkit::scenario::Sync;
+
+pub type Log = MemoryLog<Fact, State>;
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Answer,
+    Panic,
+    Never,
+}
+
+type Decide = Box<dyn Fn(&'static str, &str) -> Fate + Send + std::marker::Sync>;
+
+/// A cluster that counts its calls, and answers them or not. A call is named by its verb and its object.
+pub struct Moody {
+    pub sim: SimCluster,
+    decide: Decide,
+    now: AtomicUsize,
+    pub most: AtomicUsize,
+}
+
+struct Leave<'a>(&'a AtomicUsize);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Moody {
+    pub fn new(
+        config: SimConfig,
+        decide: impl Fn(&'static str, &str) -> Fate + Send + std::marker::Sync + 'static,
+    ) -> Arc<Self> {
+        let sim = SimCluster::in_memory(config, SimClock::tokio(START));
+        Arc::new(Self { sim, decide: Box::new(decide), now: AtomicUsize::new(0), most: AtomicUsize::new(0) })
+    }
+
+    /// A cluster that answers everything.
+    pub fn calm() -> Arc<Self> {
+        Self::new(SimConfig::default(), |_, _| Fate::Answer)
+    }
+
+    async fn around<T>(&self, verb: &'static str, name: &str, call: impl Future<Output = T>) -> T {
+        let at_once = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        let _leave = Leave(&self.now);
+        self.most.fetch_max(at_once, Ordering::SeqCst);
+        match (self.decide)(verb, name) {
+            Fate::Answer => call.await,
+            Fate::Panic => panic!("injected into {verb} {name}"),
+            Fate::Never => std::future::pending().await,
+        }
+    }
+
+    /// Successful writes, without dry runs.
+    pub fn writes(&self) -> Vec<AuditEntry> {
+        self.sim.audit().into_iter().filter(|entry| !entry.dry_run && entry.code < 300).collect()
+    }
+
+    /// How often an object was created.
+    pub fn created(&self, name: &str) -> usize {
+        self.writes().iter().filter(|entry| entry.name == name && entry.code == 201).count()
+    }
+}
+
+#[async_trait]
+impl Cluster for Moody {
+    async fn discover(&self) -> Result<Discovery, ClusterError> {
+        self.around("discover", "", self.sim.discover()).await
+    }
+
+    async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError> {
+        self.around("get", name, self.sim.get(gvk, namespace, name)).await
+    }
+
+    async fn list(&self, gvk: &Gvk) -> Result<Listing, ClusterError> {
+        self.around("list", &gvk.kind, self.sim.list(gvk)).await
+    }
+
+    async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
+        self.around("live", "", self.sim.live(query)).await
+    }
+
+    async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {
+        let (verb, name) =
+            (if request.dry_run { "check" } else { "apply" }, request.object.name().to_owned());
+        self.around(verb, &name, self.sim.apply(request)).await
+    }
+
+    async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {
+        let name = request.name.clone();
+        self.around("delete", &name, self.sim.delete(request)).await
+    }
+
+    async fn remove_finalizer(
+        &self,
+        key: &ObjectKey,
+        gvk: &Gvk,
+        uid: &str,
+        finalizer: &str,
+        operation: Option<OperationId>,
+    ) -> Result<(), ClusterError> {
+        let call = self.sim.remove_finalizer(key, gvk, uid, finalizer, operation);
+        self.around("release", &key.name, call).await
+    }
+
+    async fn watch(&self, gvk: &Gvk, resource_version: &str) -> Result<WatchStream, ClusterError> {
+        self.around("watch", &gvk.kind, self.sim.watch(gvk, resource_version)).await
+    }
+}
+
+/// A clock that panics when it is read at chosen counts.
+pub struct MoodyClock {
+    clock: RuntimeClock,
+    reads: AtomicUsize,
+    panics: Box<dyn Fn(usize) -> bool + Send + std::marker::Sync>,
+}
+
+impl MoodyClock {
+    pub fn new(panics: impl Fn(usize) -> bool + Send + std::marker::Sync + 'static) -> Arc<Self> {
+        let clock = RuntimeClock::starting_at(START);
+        Arc::new(Self { clock, reads: AtomicUsize::new(0), panics: Box::new(panics) })
+    }
+}
+
+impl Clock for MoodyClock {
+    fn now(&self) -> Timestamp {
+        let read = self.reads.fetch_add(1, Ordering::SeqCst) + 1;
+        assert!(!(self.panics)(read), "injected into read {read} of the clock");
+        self.clock.now()
+    }
+}
+
+/// An engine on a cluster and a log, on virtual time.
+pub fn builder(cluster: &Arc<Moody>, log: &Log) -> EngineBuilder {
+    let cluster = Arc::clone(cluster) as Arc<dyn Cluster>;
+    Engine::builder(Arc::new(log.clone()))
+        .cluster(Destination::Simulated, cluster)
+        .clock(Arc::new(RuntimeClock::starting_at(START)))
+}
+
+/// Begins an operation.
+pub async fn submit(engine: &Engine, sync: &Sync) -> OperationId {
+    engine.submit(sync.request.clone(), sync.targets()).await.unwrap()
+}
+
+/// Waits for the end of an operation, but not for ever.
+pub async fn end(engine: &Engine, id: OperationId) -> OperationView {
+    within(engine.wait(id)).await.unwrap()
+}
+
+/// Longest wait of a test, in virtual time.
+pub async fn within<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(3600), work).await.expect("something waits for ever")
+}
+
+/// Waits until an operation stands as wished.
+pub async fn until(engine: &Engine, id: OperationId, wish: impl Fn(&OperationView, &str) -> bool) {
+    let looking = async {
+        loop {
+            if let Ok((view, explanation)) = engine.inspect(id).await
+                && wish(&view, &format!("{explanation:?}"))
+            {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    within(looking).await;
+}
+
+/// An actor that calls a function with each message.
+pub struct Calls<M>(Box<dyn Fn(M) + Send + std::marker::Sync>);
+
+impl<M: Message + std::marker::Sync> Actor for Calls<M> {
+    type Msg = M;
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, _: ActorRef<M>, (): ()) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+
+    async fn handle(&self, _: ActorRef<M>, message: M, (): &mut ()) -> Result<(), ActorProcessingErr> {
+        (self.0)(message);
+        Ok(())
+    }
+}
+
+/// Spawns an actor that calls a function with each message.
+pub async fn actor<M: Message + std::marker::Sync>(
+    call: impl Fn(M) + Send + std::marker::Sync + 'static,
+) -> ActorRef<M> {
+    Actor::spawn(None, Calls(Box::new(call)), ()).await.unwrap().0
+}
+
+/// A config map of a wave.
+pub fn config(name: &str, wave: i64, annotations: &[(&str, &str)]) -> String {
+    object("v1", "ConfigMap", name, wave, annotations, "data: {a: b}")
+}
+
+/// A hook that is a Job.
+pub fn hook(name: &str, phase: &str, annotations: &[(&str, &str)]) -> String {
+    let mut all = vec![("argocd.argoproj.io/hook", phase)];
+    all.extend_from_slice(annotations);
+    object("batch/v1", "Job", name, 0, &all, JOB)
+}
+
+/// A Deployment of a wave.
+pub fn server(name: &str, wave: i64, annotations: &[(&str, &str)]) -> String {
+    let body = format!(
+        "spec:\n  selector: {{matchLabels: {{app: {name}}}}}\n  template:\n    metadata: {{labels: {{app: {name}}}}}\n    \
+         spec: {{containers: [{{name: main, image: busybox}}]}}"
+    );
+    object("apps/v1", "Deployment", name, wave, annotations, &body)
+}
+
+const JOB: &str = "spec:\n  backoffLimit: 0\n  template:\n    spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}";
+
+fn object(api: &str, kind: &str, name: &str, wave: i64, annotations: &[(&str, &str)], body: &str) -> String {
+    let mut text = format!(
+        "apiVersion: {api}\nkind: {kind}\nmetadata:\n  name: {name}\n  annotations:\n    argocd.argoproj.io/sync-wave: \
+         \"{wave}\"\n"
+    );
+    for (key, value) in annotations {
+        text.push_str(&format!("    {key}: {value:?}\n"));
+    }
+    format!("{text}{body}\n---\n")
+}
