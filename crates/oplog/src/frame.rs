@@ -1,20 +1,22 @@
 //! The bytes of a record. The only module that knows the format on disk and the codec.
 //!
 //! ```text
-//! offset  0     4        5       6     8       9        13     17
-//!         magic version  family  kind  flags   length   crc32  payload …
-//!         4     1        1       2 LE  1       4 LE     4 LE   `length` bytes
+//! offset  0     4        5       6     8      9          25      33      37     41
+//!         magic version  family  kind  flags  operation  number  length  crc32  payload …
+//!         4     1        1       2 LE  1      16         8 LE    4 LE    4 LE   `length` bytes
 //! ```
 //!
-//! The checksum covers the key under which the record is kept, all fields before it, and the payload; so a record that
-//! turns up under another key is as damaged as one with a flipped bit. Flag bit 0 says that the payload is not the
-//! content but a reference to a blob that holds it.
+//! The checksum covers all fields before it and the payload. A record says itself where it belongs, so one that turns up
+//! in another place is noticed, and one that is found in the ruins of a database can be put back. The number of a fact
+//! or snapshot is its sequence; of a head or summary it is the revision, of which the highest counts. Flag bit 0 says that
+//! the payload is not the content but the digest of a blob that holds it.
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint};
 use bincode::serde::{decode_from_slice, encode_to_vec};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidegate_model::LogRecord;
+use tidegate_model::{LogRecord, OperationId};
+use uuid::Uuid;
 
 use crate::LogError;
 
@@ -23,7 +25,7 @@ const VERSION: u8 = 1;
 const EXTERNAL: u8 = 1;
 
 /// Length of everything before the payload.
-pub(crate) const HEADER_BYTES: usize = 17;
+pub(crate) const HEADER_BYTES: usize = 41;
 
 /// Largest encoded record. A plan of 100,000 tasks is about half of it; anything larger is a mistake that should not
 /// reach the disk.
@@ -39,22 +41,26 @@ const CODEC: Configuration<LittleEndian, Varint, Limit<MAX_CLAIM_BYTES>> = binco
     .with_variable_int_encoding()
     .with_limit::<MAX_CLAIM_BYTES>();
 
-/// Which family of rows a record belongs to. The numbers are part of the format.
+/// Which family of rows a record belongs to. The codes are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     Fact,
     Snapshot,
     Head,
     Summary,
+    Reference,
 }
 
 impl Family {
+    const ALL: [Self; 5] = [Self::Fact, Self::Snapshot, Self::Head, Self::Summary, Self::Reference];
+
     const fn code(self) -> u8 {
         match self {
             Self::Fact => 1,
             Self::Snapshot => 2,
             Self::Head => 3,
             Self::Summary => 4,
+            Self::Reference => 5,
         }
     }
 
@@ -65,8 +71,17 @@ impl Family {
             Self::Snapshot => "snapshot",
             Self::Head => "head",
             Self::Summary => "summary",
+            Self::Reference => "reference",
         }
     }
+}
+
+/// Where a record belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) family: Family,
+    pub(crate) operation: OperationId,
+    pub(crate) number: u64,
 }
 
 /// What is wrong with the bytes of a record.
@@ -82,8 +97,10 @@ pub(crate) enum FrameError {
     Checksum,
     #[error("it says it has {stated} bytes but has {found}")]
     Length { stated: usize, found: usize },
-    #[error("it is of family {found}, not {}", expected.name())]
-    WrongFamily { expected: Family, found: u8 },
+    #[error("family {0} is not known here: written by a newer program")]
+    NewerFamily(u8),
+    #[error("it belongs elsewhere: it is {} {} of operation {}", found.family.name(), found.number, found.operation)]
+    Misplaced { found: Address },
     #[error("flags {0:#04x} are not known here: written by a newer program")]
     UnknownFlags(u8),
     #[error("kind {kind} is not known here (highest is {highest}): written by a newer program")]
@@ -99,6 +116,7 @@ pub(crate) enum FrameError {
 /// A record whose frame has been checked; its payload has not been decoded yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Framed<'a> {
+    pub(crate) address: Address,
     pub(crate) kind: u16,
     pub(crate) external: bool,
     pub(crate) payload: &'a [u8],
@@ -142,39 +160,61 @@ pub(crate) fn check_kind<R: LogRecord>(kind: u16) -> Result<(), FrameError> {
     Ok(())
 }
 
-/// Puts a payload into a frame that belongs under `key`.
-pub(crate) fn seal(
-    family: Family,
-    key: &[u8],
-    kind: u16,
-    external: bool,
-    payload: &[u8],
-) -> Result<Vec<u8>, LogError> {
-    let too_large =
-        || LogError::TooLarge { what: family.name(), bytes: payload.len(), limit: MAX_RECORD_BYTES };
+/// Puts a payload into a frame.
+pub(crate) fn seal(address: Address, kind: u16, external: bool, payload: &[u8]) -> Result<Vec<u8>, LogError> {
+    let what = address.family.name();
+    let too_large = || LogError::TooLarge { what, bytes: payload.len(), limit: MAX_RECORD_BYTES };
     let length = u32::try_from(payload.len()).map_err(|_| too_large())?;
     let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
     bytes.extend_from_slice(&MAGIC);
     bytes.push(VERSION);
-    bytes.push(family.code());
+    bytes.push(address.family.code());
     bytes.extend_from_slice(&kind.to_le_bytes());
     bytes.push(if external { EXTERNAL } else { 0 });
+    bytes.extend_from_slice(address.operation.0.as_bytes());
+    bytes.extend_from_slice(&address.number.to_le_bytes());
     bytes.extend_from_slice(&length.to_le_bytes());
-    let checksum = checksum(key, &bytes, payload);
+    let checksum = checksum(&bytes, payload);
     bytes.extend_from_slice(&checksum.to_le_bytes());
     bytes.extend_from_slice(payload);
     Ok(bytes)
 }
 
-/// Checks the frame found under `key`.
-pub(crate) fn open<'a>(family: Family, key: &[u8], bytes: &'a [u8]) -> Result<Framed<'a>, FrameError> {
+/// Checks a record that should be of an operation's family, and bear a number if one is given.
+pub(crate) fn open(
+    family: Family,
+    operation: OperationId,
+    number: Option<u64>,
+    bytes: &[u8],
+) -> Result<Framed<'_>, FrameError> {
+    let (framed, rest) = parse(bytes)?;
+    if !rest.is_empty() {
+        return Err(FrameError::Length {
+            stated: bytes.len().saturating_sub(rest.len()),
+            found: bytes.len(),
+        });
+    }
+    let found = framed.address;
+    if found.family != family
+        || found.operation != operation
+        || number.is_some_and(|number| number != found.number)
+    {
+        return Err(FrameError::Misplaced { found });
+    }
+    Ok(framed)
+}
+
+/// Checks the record that bytes begin with, wherever it belongs; also returns what follows it.
+pub(crate) fn parse(bytes: &[u8]) -> Result<(Framed<'_>, &[u8]), FrameError> {
     let short = || FrameError::TooShort(bytes.len());
     let (magic, rest) = bytes.split_first_chunk::<4>().ok_or_else(short)?;
-    let (&[version, found_family], rest) = rest.split_first_chunk::<2>().ok_or_else(short)?;
+    let (&[version, family], rest) = rest.split_first_chunk::<2>().ok_or_else(short)?;
     let (kind, rest) = rest.split_first_chunk::<2>().ok_or_else(short)?;
     let (&[flags], rest) = rest.split_first_chunk::<1>().ok_or_else(short)?;
+    let (operation, rest) = rest.split_first_chunk::<16>().ok_or_else(short)?;
+    let (number, rest) = rest.split_first_chunk::<8>().ok_or_else(short)?;
     let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
-    let (stored, payload) = rest.split_first_chunk::<4>().ok_or_else(short)?;
+    let (stored, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
     if *magic != MAGIC {
         return Err(FrameError::NotARecord);
     }
@@ -183,25 +223,31 @@ pub(crate) fn open<'a>(family: Family, key: &[u8], bytes: &'a [u8]) -> Result<Fr
         return Err(FrameError::NewerFormat(version));
     }
     let stated = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
-    if stated != payload.len() {
-        return Err(FrameError::Length { stated, found: payload.len() });
-    }
+    let (payload, rest) =
+        rest.split_at_checked(stated).ok_or(FrameError::Length { stated, found: rest.len() })?;
     let fields = bytes.get(..HEADER_BYTES - 4).ok_or_else(short)?;
-    if checksum(key, fields, payload) != u32::from_le_bytes(*stored) {
+    if checksum(fields, payload) != u32::from_le_bytes(*stored) {
         return Err(FrameError::Checksum);
     }
-    if found_family != family.code() {
-        return Err(FrameError::WrongFamily { expected: family, found: found_family });
-    }
+    let known = Family::ALL.into_iter().find(|known| known.code() == family);
+    let family = known.ok_or(FrameError::NewerFamily(family))?;
     if flags & !EXTERNAL != 0 {
         return Err(FrameError::UnknownFlags(flags));
     }
-    Ok(Framed { kind: u16::from_le_bytes(*kind), external: flags & EXTERNAL != 0, payload })
+    let operation = OperationId(Uuid::from_bytes(*operation));
+    let address = Address { family, operation, number: u64::from_le_bytes(*number) };
+    let framed =
+        Framed { address, kind: u16::from_le_bytes(*kind), external: flags & EXTERNAL != 0, payload };
+    Ok((framed, rest))
 }
 
-fn checksum(key: &[u8], fields: &[u8], payload: &[u8]) -> u32 {
+/// Where in `bytes` a record may begin.
+pub(crate) fn find(bytes: &[u8]) -> Option<usize> {
+    bytes.windows(MAGIC.len()).position(|window| window == MAGIC)
+}
+
+fn checksum(fields: &[u8], payload: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(key);
     hasher.update(fields);
     hasher.update(payload);
     hasher.finalize()
@@ -241,40 +287,59 @@ mod tests {
         }
     }
 
+    const OPERATION: OperationId = OperationId(Uuid::from_u128(0x0102_0304));
+
     fn sealed(record: &New) -> Vec<u8> {
-        seal(Family::Fact, b"key", record.kind(), false, &encode("fact", record).unwrap()).unwrap()
+        let address = Address { family: Family::Fact, operation: OPERATION, number: 7 };
+        seal(address, record.kind(), false, &encode("fact", record).unwrap()).unwrap()
+    }
+
+    fn fact(bytes: &[u8]) -> Result<Framed<'_>, FrameError> {
+        open(Family::Fact, OPERATION, Some(7), bytes)
     }
 
     #[test]
     fn the_bytes_of_a_record_are_pinned() {
         let hex: String = sealed(&New::Two("hi".into())).iter().map(|byte| format!("{byte:02x}")).collect();
-        //               magic    v f kind fl length   crc32    payload
-        assert_eq!(hex, "54474c52010102000004000000CRC01026869".replace("CRC", "22ca5a6d"));
+        let operation = "00000000000000000000000001020304";
+        let expected = format!("54474c52 01 01 0200 00 {operation} 0700000000000000 04000000 CRC 01026869");
+        assert_eq!(hex, expected.replace(' ', "").replace("CRC", "87bab977"));
     }
 
     #[test]
     fn every_flipped_bit_and_every_cut_is_noticed() {
         let good = sealed(&New::One(70_000));
-        assert!(open(Family::Fact, b"key", &good).is_ok());
+        assert!(fact(&good).is_ok());
         for bit in 0..good.len() * 8 {
             let mut bad = good.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(open(Family::Fact, b"key", &bad).is_err(), "bit {bit}");
+            assert!(fact(&bad).is_err(), "bit {bit}");
         }
         for cut in 0..good.len() {
-            assert!(open(Family::Fact, b"key", &good[..cut]).is_err(), "cut at {cut}");
+            assert!(fact(&good[..cut]).is_err(), "cut at {cut}");
         }
         let mut long = good.clone();
         long.push(0);
-        assert!(matches!(open(Family::Fact, b"key", &long), Err(FrameError::Length { .. })));
-        assert_eq!(open(Family::Fact, b"kex", &good), Err(FrameError::Checksum), "filed under another key");
-        assert!(matches!(open(Family::Head, b"key", &good), Err(FrameError::WrongFamily { .. })));
+        assert!(matches!(fact(&long), Err(FrameError::Length { .. })));
+        let other = OperationId(Uuid::from_u128(5));
+        for misplaced in [
+            open(Family::Head, OPERATION, None, &good),
+            open(Family::Fact, other, Some(7), &good),
+            open(Family::Fact, OPERATION, Some(8), &good),
+        ] {
+            assert!(matches!(misplaced, Err(FrameError::Misplaced { .. })));
+        }
+        let ruins = [b"TGL", good.as_slice(), b"TGLR"].concat();
+        assert_eq!(
+            parse(&ruins[find(&ruins).unwrap()..]).unwrap(),
+            (fact(&good).unwrap(), b"TGLR".as_slice())
+        );
     }
 
     #[test]
     fn a_newer_kind_is_named() {
         let bytes = sealed(&New::Two("hi".into()));
-        let framed = open(Family::Fact, b"key", &bytes).unwrap();
+        let framed = fact(&bytes).unwrap();
         let error = decode_record::<Old>(framed.kind, framed.payload).unwrap_err();
         assert_eq!(error, FrameError::NewerKind { kind: 2, highest: 1 });
         assert!(error.to_string().contains("newer program"));

@@ -11,7 +11,6 @@
 //! `reason.txt` is written last: a folder without it is of a process that was killed, and what it was copied from is
 //! still in place.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use tidegate_model::OperationId;
@@ -127,11 +126,5 @@ impl Entry {
         files::write_durably(&self.folder.join(REASON), format!("{reason}\n").as_bytes())?;
         tracing::warn!(quarantine = %self.folder.display(), reason, "the log is damaged");
         Ok(self.folder)
-    }
-
-    /// Takes back an entry that turned out not to be needed.
-    pub(crate) fn discard(self) {
-        // Best effort: without its reason it counts for nothing.
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }

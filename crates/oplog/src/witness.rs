@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! witness     magic 4 | version 1 | 3 zero bytes | note | note | …
-//! note        operation 16 | last sequence 8 LE | crc32 4 LE
+//! note        operation 16 | last sequence 8 LE | ended 1 | crc32 4 LE
 //! ```
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::{LogError, files};
 
 const HEADER: [u8; 8] = *b"TGWT\x01\0\0\0";
-const NOTE_BYTES: usize = 28;
+const NOTE_BYTES: usize = 29;
 
 /// The file is written anew when it has grown by this much: about 75,000 notes.
 const GROWTH_MAX_BYTES: usize = 2 << 20;
@@ -38,11 +38,20 @@ pub(crate) struct Witness {
     grown: usize,
 }
 
+/// How far an operation got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Its last fact.
+    pub(crate) last: u64,
+    /// Whether its summary said that it is over. It must then not be resumed from fewer facts.
+    pub(crate) ended: bool,
+}
+
 /// What the witness of an earlier process says.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Testimony {
-    /// The last sequence number it saw of each operation.
-    pub(crate) lasts: BTreeMap<OperationId, u64>,
+    /// What it saw of each operation last.
+    pub(crate) seen: BTreeMap<OperationId, Seen>,
     /// The file is there but does not begin like a witness: whether facts were lost cannot be told.
     pub(crate) unreadable: bool,
 }
@@ -63,22 +72,19 @@ pub(crate) fn read(path: &Path) -> Result<Testimony, LogError> {
         testimony.unreadable = true;
         return Ok(testimony);
     };
-    for (operation, last) in notes.chunks(NOTE_BYTES).map_while(parse) {
-        let known = testimony.lasts.entry(operation).or_default();
-        *known = last.max(*known);
-    }
+    testimony.seen.extend(notes.chunks(NOTE_BYTES).map_while(parse));
     Ok(testimony)
 }
 
 impl Witness {
-    /// Begins a new file that knows `lasts`, in place of the old one.
+    /// Begins a new file that knows `seen`, in place of the old one.
     pub(crate) fn begin(
         path: PathBuf,
-        lasts: impl Iterator<Item = (OperationId, u64)>,
+        seen: impl Iterator<Item = (OperationId, Seen)>,
     ) -> Result<Self, LogError> {
         let mut content = HEADER.to_vec();
-        for (operation, last) in lasts {
-            content.extend_from_slice(&note(operation, last));
+        for (operation, seen) in seen {
+            content.extend_from_slice(&note(operation, seen));
         }
         files::write_durably(&path, &content)?;
         let file = OpenOptions::new()
@@ -89,8 +95,8 @@ impl Witness {
     }
 
     /// Notes how far operations got.
-    pub(crate) fn add(&mut self, lasts: impl Iterator<Item = (OperationId, u64)>) -> Result<(), LogError> {
-        let notes: Vec<u8> = lasts.flat_map(|(operation, last)| note(operation, last)).collect();
+    pub(crate) fn add(&mut self, seen: impl Iterator<Item = (OperationId, Seen)>) -> Result<(), LogError> {
+        let notes: Vec<u8> = seen.flat_map(|(operation, seen)| note(operation, seen)).collect();
         self.file.write_all(&notes).map_err(|error| LogError::io(&self.path, "write", error))?;
         self.grown = self.grown.saturating_add(notes.len());
         Ok(())
@@ -102,25 +108,28 @@ impl Witness {
     }
 }
 
-fn note(operation: OperationId, last: u64) -> [u8; NOTE_BYTES] {
-    let (id, last) = (operation.0.into_bytes(), last.to_le_bytes());
-    let checksum = checksum(&id, &last).to_le_bytes();
-    let mut bytes = id.into_iter().chain(last).chain(checksum);
+fn note(operation: OperationId, seen: Seen) -> [u8; NOTE_BYTES] {
+    let (id, last, ended) = (operation.0.into_bytes(), seen.last.to_le_bytes(), u8::from(seen.ended));
+    let checksum = checksum(&id, &last, ended).to_le_bytes();
+    let mut bytes = id.into_iter().chain(last).chain([ended]).chain(checksum);
     std::array::from_fn(|_| bytes.next().unwrap_or_default())
 }
 
-fn parse(note: &[u8]) -> Option<(OperationId, u64)> {
+fn parse(note: &[u8]) -> Option<(OperationId, Seen)> {
     let (id, rest) = note.split_first_chunk::<16>()?;
     let (last, rest) = rest.split_first_chunk::<8>()?;
+    let (&[ended], rest) = rest.split_first_chunk::<1>()?;
     let (stored, _) = rest.split_first_chunk::<4>()?;
-    let whole = checksum(id, last) == u32::from_le_bytes(*stored);
-    whole.then(|| (OperationId(Uuid::from_bytes(*id)), u64::from_le_bytes(*last)))
+    let seen = Seen { last: u64::from_le_bytes(*last), ended: ended != 0 };
+    let whole = checksum(id, last, ended) == u32::from_le_bytes(*stored);
+    whole.then(|| (OperationId(Uuid::from_bytes(*id)), seen))
 }
 
-fn checksum(id: &[u8; 16], last: &[u8; 8]) -> u32 {
+fn checksum(id: &[u8; 16], last: &[u8; 8], ended: u8) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(id);
     hasher.update(last);
+    hasher.update(&[ended]);
     hasher.finalize()
 }
 
@@ -137,15 +146,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("witness");
         assert_eq!(read(&path).unwrap(), Testimony::default());
-        let mut witness = Witness::begin(path.clone(), [(operation(1), 5)].into_iter()).unwrap();
-        witness.add([(operation(1), 6), (operation(2), 1)].into_iter()).unwrap();
-        let whole = BTreeMap::from([(operation(1), 6), (operation(2), 1)]);
-        assert_eq!(read(&path).unwrap().lasts, whole);
+        let (five, six, over) =
+            (Seen { last: 5, ended: false }, Seen { last: 6, ended: false }, Seen { last: 1, ended: true });
+        let mut witness = Witness::begin(path.clone(), [(operation(1), five)].into_iter()).unwrap();
+        witness.add([(operation(1), six), (operation(2), over)].into_iter()).unwrap();
+        let whole = BTreeMap::from([(operation(1), six), (operation(2), over)]);
+        assert_eq!(read(&path).unwrap().seen, whole);
 
         let content = std::fs::read(&path).unwrap();
         for cut in 1..NOTE_BYTES {
             std::fs::write(&path, &content[..content.len() - cut]).unwrap();
-            assert_eq!(read(&path).unwrap().lasts, BTreeMap::from([(operation(1), 6)]));
+            assert_eq!(read(&path).unwrap().seen, BTreeMap::from([(operation(1), six)]));
         }
         std::fs::write(&path, b"something else").unwrap();
         assert!(read(&path).unwrap().unreadable);

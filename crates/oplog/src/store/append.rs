@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_model::{Digest, LogRecord, OperationId};
 
 use super::head::{Head, SnapshotMark};
-use super::record::{Encoded, write_own};
+use super::record::{Encoded, write_own, write_reference};
 use super::{Live, SledLog, State, keys};
-use crate::frame::Family;
+use crate::frame::{Address, Family};
+use crate::witness::Witness;
 use crate::{Append, LogError, Summary, rules};
 
 /// An append that was checked and encoded; nothing was written yet.
@@ -86,11 +87,11 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
             group.live.insert(append.operation, live);
         }
         for (operation, live) in &group.live {
-            let key = keys::of(keys::HEAD, *operation);
-            group.batch.insert(key.as_slice(), write_own(Family::Head, &key, &live.head)?);
+            let row = write_own(*operation, live.head.revision, &live.head)?;
+            group.batch.insert(keys::of(keys::HEAD, *operation), row);
         }
         self.database.commit(group.batch)?;
-        state.witness.add(group.live.iter().map(|(operation, live)| (*operation, live.head.last)))?;
+        state.witness.add(group.live.iter().map(Live::note))?;
         state.live.append(&mut group.live);
         state.stats.groups += 1;
         state.stats.flushes += 1;
@@ -106,11 +107,12 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         let operation = append.operation;
         let indexed = before.as_ref().map(|live| (live.application.clone(), live.open));
         let mut head = before.map_or_else(Head::new, |live| live.head);
+        head.revision = head.revision.saturating_add(1);
         for fact in &append.facts {
-            let key = keys::fact(operation, head.last.saturating_add(1));
-            let (row, blob) = fact.place(Family::Fact, &key, &self.blobs)?;
+            let address = Address { family: Family::Fact, operation, number: head.last.saturating_add(1) };
+            let (row, blob) = fact.place(address, &self.blobs)?;
             head.extend(&row);
-            group.batch.insert(key, row);
+            group.batch.insert(keys::fact(operation, head.last), row);
             group.facts += 1;
             if let Some(digest) = blob {
                 self.refer(group, &mut head, operation, digest)?;
@@ -123,13 +125,13 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
             if let Some(old) = head.snapshot {
                 group.batch.remove(keys::snapshot(operation, old.sequence));
             }
-            let key = keys::snapshot(operation, head.last);
-            let (row, blob) = snapshot.place(Family::Snapshot, &key, &self.blobs)?;
-            group.batch.insert(key, row);
+            let address = Address { family: Family::Snapshot, operation, number: head.last };
+            let (row, blob) = snapshot.place(address, &self.blobs)?;
+            group.batch.insert(keys::snapshot(operation, head.last), row);
             head.snapshot = Some(SnapshotMark { sequence: head.last, digest: head.digest, blob });
         }
-        let key = keys::of(keys::SUMMARY, operation);
-        group.batch.insert(key.as_slice(), write_own(Family::Summary, &key, &append.summary)?);
+        let row = write_own(operation, head.revision, &append.summary)?;
+        group.batch.insert(keys::of(keys::SUMMARY, operation), row);
         let live = Live::new(head, &append.summary);
         if indexed
             .as_ref()
@@ -155,7 +157,7 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
     ) -> Result<(), LogError> {
         let key = keys::reference(operation, digest);
         if self.database.get(&key)?.is_none() && group.references.insert((operation, digest)) {
-            group.batch.insert(key, &[][..]);
+            group.batch.insert(key, write_reference(operation, digest)?);
             head.references = head.references.saturating_add(1);
         }
         Ok(())
@@ -176,8 +178,8 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
 
     /// Begins a new witness file with what is known now.
     pub(super) fn renew_witness(&self, state: &mut State) -> Result<(), LogError> {
-        let lasts = state.live.iter().map(|(operation, live)| (*operation, live.head.last));
-        state.witness = crate::witness::Witness::begin(self.directory.join(super::open::WITNESS), lasts)?;
+        let path = self.directory.join(super::open::WITNESS);
+        state.witness = Witness::begin(path, state.live.iter().map(Live::note))?;
         Ok(())
     }
 }

@@ -12,7 +12,6 @@ use super::head::Head;
 use super::keys::{self, Key};
 use super::record::write_own;
 use super::{SledLog, State};
-use crate::frame::Family;
 use crate::retention::beyond_history;
 use crate::{Compacted, LogError};
 
@@ -67,7 +66,8 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         };
         let (from, to) = (keys::fact(operation, 0), keys::fact(operation, mark.sequence));
         remove.extend(self.database.between(&from, &to)?.iter().map(|(key, _)| key.to_vec()));
-        Ok(Some(Head { base: mark.sequence, base_digest: mark.digest, ..head.clone() }))
+        let revision = head.revision.saturating_add(1);
+        Ok(Some(Head { revision, base: mark.sequence, base_digest: mark.digest, ..head.clone() }))
     }
 
     fn write_heads(
@@ -81,8 +81,7 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         }
         let mut batch = sled::Batch::default();
         for (operation, head) in &heads {
-            let key = keys::of(keys::HEAD, *operation);
-            batch.insert(key.as_slice(), write_own(Family::Head, &key, head)?);
+            batch.insert(keys::of(keys::HEAD, *operation), write_own(*operation, head.revision, head)?);
         }
         self.database.commit(batch)?;
         self.database.remove(remove.iter().map(Vec::as_slice))?;
@@ -112,11 +111,13 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
 /// A head that counts nothing but the summary.
 fn reduced(head: &Head) -> Head {
     Head {
+        revision: head.revision.saturating_add(1),
         base: head.last,
         base_digest: head.digest,
+        last: head.last,
+        digest: head.digest,
         snapshot: None,
         references: 0,
         reduced: true,
-        ..head.clone()
     }
 }

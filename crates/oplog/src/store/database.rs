@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -24,6 +24,12 @@ const CACHE_BYTES: u64 = 16 << 20;
 /// How often and how long to wait for sled's threads to let go of a database this process has just closed: 5 s in all.
 const LOCK_ATTEMPTS: u32 = 250;
 const LOCK_WAIT: Duration = Duration::from_millis(20);
+
+/// sled's data file is made of segments of this size, which it never changes for an existing database.
+const SEGMENT_BYTES: u64 = 512 << 10;
+
+/// Each segment begins with the inverted checksum of the 16 bytes that follow it.
+const SEGMENT_HEADER_BYTES: u64 = 20;
 
 /// Rows are removed this many at a time, so that no batch is larger than a few segments.
 const REMOVALS_MAX: usize = 4096;
@@ -140,6 +146,29 @@ impl Database {
         self.flush()
     }
 
+    /// A segment whose header is damaged, if there is one.
+    ///
+    /// sled does not mind when it opens: what is in the segment can still be read by the index. But what it writes
+    /// into such a segment is not found by the next opening, so a database like this must not be written to.
+    pub(crate) fn damaged_segment(&self) -> Result<Option<u64>, LogError> {
+        let failed = |error| LogError::io(&self.path, "read", error);
+        for number in 0.. {
+            let offset = SEGMENT_BYTES.saturating_mul(number);
+            let header = read_at(&self.file, SEGMENT_HEADER_BYTES, offset).map_err(failed)?;
+            if header.is_empty() {
+                break;
+            }
+            if !is_header(&header) {
+                // One that is not in use is filled with one value.
+                let segment = read_at(&self.file, SEGMENT_BYTES, offset).map_err(failed)?;
+                if segment.iter().any(|byte| Some(byte) != segment.first()) {
+                    return Ok(Some(number));
+                }
+            }
+        }
+        Ok(None)
+    }
+
     fn sync(&self) -> Result<(), LogError> {
         self.file.sync_data().map_err(|error| LogError::io(&self.path, "sync", error))?;
         let folder = self.path.with_file_name("blobs");
@@ -160,6 +189,19 @@ impl Database {
         *synced = found;
         if new { files::sync_folder(&folder) } else { Ok(()) }
     }
+}
+
+fn is_header(header: &[u8]) -> bool {
+    let Some((stored, fields)) = header.split_first_chunk::<4>() else { return false };
+    crc32fast::hash(fields) == !u32::from_le_bytes(*stored)
+}
+
+/// Reads up to `length` bytes; fewer where the file ends.
+fn read_at(mut file: &File, length: u64, offset: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    file.seek(io::SeekFrom::Start(offset))?;
+    file.take(length).read_to_end(&mut content)?;
+    Ok(content)
 }
 
 /// sled flushes when it is dropped, and may panic when that fails.

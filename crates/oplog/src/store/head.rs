@@ -8,6 +8,8 @@ use tidegate_model::Digest;
 /// Row `h`. Its layout is part of the format; golden logs hold it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
+    /// Counts up with every change; the summary written with it bears the same number.
+    pub(crate) revision: u64,
     /// Facts up to this one were removed by a compaction.
     pub(crate) base: u64,
     /// The digest up to there.
@@ -36,13 +38,11 @@ pub(crate) struct SnapshotMark {
 }
 
 impl Head {
-    /// The head's kind in its frame.
-    pub(crate) const KIND: u16 = 1;
-
     /// Of an operation without facts.
     pub(crate) fn new() -> Self {
         let none = Digest([0; 32]);
         Self {
+            revision: 0,
             base: 0,
             base_digest: none,
             last: 0,

@@ -115,6 +115,18 @@ pub(crate) fn of_state(open: bool) -> Vec<u8> {
     vec![INDEX, if open { OPEN } else { ENDED }]
 }
 
+/// Whose row it is, if it is one of an operation's own.
+pub(crate) fn owner(key: &[u8]) -> Option<OperationId> {
+    match parse(key)? {
+        Key::Fact(operation, _)
+        | Key::Head(operation)
+        | Key::Summary(operation)
+        | Key::Snapshot(operation, _)
+        | Key::Reference(operation, _) => Some(operation),
+        Key::Index => None,
+    }
+}
+
 /// The operation an index row ends with.
 pub(crate) fn indexed(key: &[u8]) -> Option<OperationId> {
     key.last_chunk::<16>().map(|id| OperationId(Uuid::from_bytes(*id)))

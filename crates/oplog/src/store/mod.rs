@@ -21,6 +21,7 @@ mod open;
 mod read;
 mod record;
 mod repair;
+mod salvage;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -36,7 +37,7 @@ use self::head::Head;
 use self::verify::Broken;
 use crate::blobs::{BlobStore, digest_of};
 use crate::holder::{Holder, Lock};
-use crate::witness::Witness;
+use crate::witness::{Seen, Witness};
 use crate::{Append, Compacted, Damage, Loaded, LogError, LogStats, OperationLog, Summary};
 
 /// How a log is opened.
@@ -82,6 +83,11 @@ struct Live {
 impl Live {
     fn new(head: Head, summary: &Summary) -> Self {
         Self { head, application: summary.application.clone(), open: summary.finished_at.is_none() }
+    }
+
+    /// What the witness is told.
+    fn note((operation, live): (&OperationId, &Self)) -> (OperationId, Seen) {
+        (*operation, Seen { last: live.head.last, ended: !live.open })
     }
 }
 

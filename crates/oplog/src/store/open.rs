@@ -10,11 +10,14 @@ use std::sync::{Mutex, RwLock};
 use tidegate_model::{LogRecord, OperationId};
 
 use super::database::{Database, OpenError};
-use super::verify::Broken;
+use super::examine::Findings;
+use super::repair::Settled;
+use super::salvage::Folders;
+use super::verify::{Broken, Verdict};
 use super::{Live, OpenOptions, SledLog, State, examine, repair};
 use crate::blobs::BlobStore;
 use crate::quarantine::{Quarantine, Subject};
-use crate::witness::{Testimony, Witness};
+use crate::witness::{Seen, Testimony, Witness};
 use crate::{Damage, LogError, LogStats, files, holder, witness};
 
 /// The name of the witness file.
@@ -33,18 +36,15 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         let blobs = BlobStore::open(directory.join("blobs"))?;
         let testimony = witness::read(&directory.join(WITNESS))?;
 
-        let folder = directory.join("log");
-        repair::finish_replacement(&folder)?;
-        let mut database = open_database(&folder, &quarantine)?;
-        let mut findings = examine::examine::<F, S>(&database, &blobs, testimony.lasts.keys().copied())?;
-        if findings.unreadable.is_some() {
-            database = repair::replace(database, &folder, &mut findings, &quarantine)?;
-        }
-        let repair::Settled { live, mut set_aside } =
-            repair::settle(&database, &blobs, &quarantine, findings)?;
+        let mut folders = Folders::of(&directory);
+        folders.settle_interrupted()?;
+        folders.copy()?;
+        let (database, mut findings) = sound::<F, S>(&folders, &blobs, &quarantine, &testimony)?;
+        doubt_shortened(&mut findings, &testimony);
+        let Settled { live, mut set_aside } = repair::settle(&database, &blobs, &quarantine, findings)?;
         report_losses(&testimony, &live, &quarantine)?;
-        let lasts = live.iter().map(|(operation, live)| (*operation, live.head.last));
-        let witness = Witness::begin(directory.join(WITNESS), lasts)?;
+        folders.forget_copy()?;
+        let witness = Witness::begin(directory.join(WITNESS), live.iter().map(Live::note))?;
 
         let damage = gather_damage(&quarantine, &testimony, &live, &mut set_aside)?;
         Ok(Self {
@@ -63,38 +63,75 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
     }
 }
 
-/// Opens the database; if it is damaged, without its index snapshot, which it can do without; if it still does not
-/// open, aside with it.
-fn open_database(folder: &Path, quarantine: &Quarantine) -> Result<Database, LogError> {
-    let first = match Database::open(folder) {
-        Ok(database) => return Ok(database),
-        Err(OpenError::Refused(error)) => return Err(error),
-        Err(OpenError::Damaged(reason)) => reason,
-    };
-    let snapshots: Vec<_> =
-        files::list(folder)?.into_iter().filter(|path| files::name(path).starts_with("snap.")).collect();
-    if !snapshots.is_empty() {
-        let entry = quarantine.begin(Subject::Database)?;
-        for path in &snapshots {
-            files::rename(path, &entry.folder().join(files::name(path)))?;
+/// Opens the database and examines it; if anything is amiss with it, what can be saved of it.
+fn sound<F: LogRecord, S: LogRecord>(
+    folders: &Folders,
+    blobs: &BlobStore,
+    quarantine: &Quarantine,
+    testimony: &Testimony,
+) -> Result<(Database, Findings), LogError> {
+    let expected = || testimony.seen.keys().copied();
+    let reason = match Database::open(&folders.log) {
+        Ok(database) => {
+            let findings = examine::examine::<F, S>(&database, blobs, expected())?;
+            match amiss(&database, &findings, testimony, quarantine)? {
+                None => return Ok((database, findings)),
+                Some(reason) => reason,
+            }
         }
-        match Database::open(folder) {
-            Ok(database) => {
-                entry.finish(&format!("database index rebuilt, its snapshot was unusable: {first}"))?;
-                return Ok(database);
-            }
-            Err(OpenError::Refused(error)) => return Err(error),
-            Err(OpenError::Damaged(_)) => {
-                // They belong to the database that is moved aside below.
-                for path in &snapshots {
-                    files::rename(&entry.folder().join(files::name(path)), path)?;
-                }
-                entry.discard();
-            }
+        Err(OpenError::Damaged(reason)) => format!("it does not open: {reason}"),
+        Err(OpenError::Refused(error)) => return Err(error),
+    };
+    let database = folders.salvage(testimony, quarantine, &reason)?;
+    let findings = examine::examine::<F, S>(&database, blobs, expected())?;
+    match findings.unreadable {
+        // It was written a moment ago, so it is not the old damage.
+        Some(reason) => Err(LogError::Sled { action: "read", reason }),
+        None => Ok((database, findings)),
+    }
+}
+
+/// What is wrong with a database that opened.
+fn amiss(
+    database: &Database,
+    findings: &Findings,
+    testimony: &Testimony,
+    quarantine: &Quarantine,
+) -> Result<Option<String>, LogError> {
+    if let Some(reason) = &findings.unreadable {
+        return Ok(Some(reason.clone()));
+    }
+    if let Some(segment) = database.damaged_segment()? {
+        return Ok(Some(format!("the header of its segment {segment} is damaged")));
+    }
+    for (&operation, seen) in &testimony.seen {
+        let lost = match findings.operations.get(&operation) {
+            Some(Ok(verdict)) => verdict.head.last < seen.last,
+            Some(Err(_)) => false,
+            None => !quarantine.knows(operation)?,
+        };
+        if lost {
+            return Ok(Some(format!("it lacks facts of operation {operation} that were acknowledged")));
         }
     }
-    repair::move_aside(folder, quarantine, &first)?;
-    repair::open_sound(folder)
+    Ok(None)
+}
+
+/// An operation that was over, but of whose end the record is lost, would be resumed, and do again what later
+/// operations may have undone. It is set aside instead.
+fn doubt_shortened(findings: &mut Findings, testimony: &Testimony) {
+    for (operation, seen) in testimony.seen.iter().filter(|(_, seen)| seen.ended) {
+        if let Some(verdict) = findings.operations.get_mut(operation)
+            && let Ok(Verdict { summary, head, .. }) = verdict
+            && summary.finished_at.is_none()
+            && head.last < seen.last
+        {
+            let (last, lost) = (head.last, seen.last.saturating_sub(head.last));
+            let reason =
+                format!("it was over, but its last {lost} facts are lost; what is left ends at fact {last}");
+            *verdict = Err(Broken::new(reason));
+        }
+    }
 }
 
 /// Compares what the witness saw with what is there. What was set aside is reported already.
@@ -103,7 +140,7 @@ fn report_losses(
     live: &BTreeMap<OperationId, Live>,
     quarantine: &Quarantine,
 ) -> Result<(), LogError> {
-    for (&operation, &seen) in &testimony.lasts {
+    for (&operation, &Seen { last: seen, .. }) in &testimony.seen {
         let found = live.get(&operation).map(|live| live.head.last);
         let reason = match found {
             Some(last) if last >= seen => continue,

@@ -2,11 +2,12 @@
 
 use tidegate_model::{LogRecord, OperationId};
 
+use super::SledLog;
 use super::database::Row;
 use super::head::{Head, SnapshotMark, chain};
+use super::keys::{self, Key};
 use super::record::{self, ReadError};
-use super::{SledLog, keys};
-use crate::frame::{Family, FrameError};
+use crate::frame::{Address, Family, FrameError};
 use crate::retention::oldest_first;
 use crate::{Loaded, LogError, Summary};
 
@@ -47,8 +48,9 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
     pub(super) fn all_summaries(&self) -> Result<Vec<Summary>, LogError> {
         let mut summaries = Vec::new();
         for (key, value) in self.database.rows(&[keys::SUMMARY])? {
-            let summary: Summary = record::read_own(Family::Summary, &key, &value)
-                .map_err(|error| LogError::Sled { action: "read a summary", reason: error.to_string() })?;
+            let Some(Key::Summary(operation)) = keys::parse(&key) else { continue };
+            let (_, summary) = record::read_own::<Summary>(operation, &value)
+                .map_err(|error| LogError::Damaged { operation, reason: format!("its summary: {error}") })?;
             summaries.push(summary);
         }
         oldest_first(&mut summaries);
@@ -74,8 +76,8 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         let Some(value) = self.database.get(&key)? else {
             return Err(LogError::Damaged { operation, reason: "its snapshot is missing".to_owned() });
         };
-        record::read(Family::Snapshot, &key, &value, &self.blobs)
-            .map_err(|error| damaged(operation, "snapshot", error))
+        let address = Address { family: Family::Snapshot, operation, number: mark.sequence };
+        record::read(address, &value, &self.blobs).map_err(|error| damaged(operation, "snapshot", error))
     }
 
     /// The facts after a snapshot, or all that are kept, checked for gaps and against the head.
@@ -96,7 +98,8 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
                 return Err(LogError::Damaged { operation, reason: format!("gap: fact {last} is missing") });
             }
             digest = chain(digest, value);
-            let fact = record::read(Family::Fact, key, value, &self.blobs);
+            let fact =
+                record::read(Address { family: Family::Fact, operation, number: last }, value, &self.blobs);
             facts.push(fact.map_err(|error| damaged(operation, &format!("fact {last}"), error))?);
         }
         if last != head.last || digest != head.digest {

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidegate_model::{Digest, LogRecord};
+use tidegate_model::{Digest, LogRecord, OperationId};
 
 use super::head::Head;
 use crate::blobs::BlobStore;
-use crate::frame::{self, Family, FrameError, Framed};
+use crate::frame::{self, Address, Family, FrameError, Framed};
 use crate::{LogError, Summary};
 
 /// Records up to this size are kept in their row. sled puts up to 17 rows on a page and writes a page of more than
@@ -27,15 +27,16 @@ pub(crate) struct Encoded {
 
 /// Rows of the log's own types, which are always in the row.
 pub(crate) trait Own: Serialize + DeserializeOwned {
-    const KIND: u16;
+    const FAMILY: Family;
+    const KIND: u16 = 1;
 }
 
 impl Own for Head {
-    const KIND: u16 = Head::KIND;
+    const FAMILY: Family = Family::Head;
 }
 
 impl Own for Summary {
-    const KIND: u16 = 1;
+    const FAMILY: Family = Family::Summary;
 }
 
 impl Encoded {
@@ -46,15 +47,14 @@ impl Encoded {
     /// The bytes of the row, after the content was put into a blob if it is large; and that blob.
     pub(crate) fn place(
         &self,
-        family: Family,
-        key: &[u8],
+        address: Address,
         blobs: &BlobStore,
     ) -> Result<(Vec<u8>, Option<Digest>), LogError> {
         if self.content.len() <= INLINE_MAX_BYTES {
-            return Ok((frame::seal(family, key, self.kind, false, &self.content)?, None));
+            return Ok((frame::seal(address, self.kind, false, &self.content)?, None));
         }
         let digest = blobs.put(&self.content)?;
-        Ok((frame::seal(family, key, self.kind, true, &digest.0)?, Some(digest)))
+        Ok((frame::seal(address, self.kind, true, &digest.0)?, Some(digest)))
     }
 }
 
@@ -68,13 +68,8 @@ pub(crate) fn held<'a>(framed: &Framed<'a>) -> Result<Held<'a>, FrameError> {
 }
 
 /// Reads a record from its row, and from its blob when it is a large one.
-pub(crate) fn read<R: LogRecord>(
-    family: Family,
-    key: &[u8],
-    value: &[u8],
-    blobs: &BlobStore,
-) -> Result<R, ReadError> {
-    let framed = frame::open(family, key, value)?;
+pub(crate) fn read<R: LogRecord>(address: Address, value: &[u8], blobs: &BlobStore) -> Result<R, ReadError> {
+    let framed = frame::open(address.family, address.operation, Some(address.number), value)?;
     frame::check_kind::<R>(framed.kind)?;
     match held(&framed)? {
         Held::Inline(content) => Ok(frame::decode_record(framed.kind, content)?),
@@ -92,15 +87,35 @@ pub(crate) enum ReadError {
 }
 
 /// The row of one of the log's own types.
-pub(crate) fn write_own<T: Own>(family: Family, key: &[u8], value: &T) -> Result<Vec<u8>, LogError> {
-    frame::seal(family, key, T::KIND, false, &frame::encode(family.name(), value)?)
+pub(crate) fn write_own<T: Own>(
+    operation: OperationId,
+    revision: u64,
+    value: &T,
+) -> Result<Vec<u8>, LogError> {
+    let address = Address { family: T::FAMILY, operation, number: revision };
+    frame::seal(address, T::KIND, false, &frame::encode(T::FAMILY.name(), value)?)
 }
 
-/// Reads a row of one of the log's own types.
-pub(crate) fn read_own<T: Own>(family: Family, key: &[u8], value: &[u8]) -> Result<T, FrameError> {
-    let framed = frame::open(family, key, value)?;
+/// Reads a row of one of the log's own types, and its revision.
+pub(crate) fn read_own<T: Own>(operation: OperationId, row: &[u8]) -> Result<(u64, T), FrameError> {
+    let framed = frame::open(T::FAMILY, operation, None, row)?;
     if framed.kind > T::KIND {
         return Err(FrameError::NewerKind { kind: framed.kind, highest: T::KIND });
     }
-    frame::decode(framed.payload)
+    Ok((framed.address.number, frame::decode(framed.payload)?))
+}
+
+/// The row of a reference to a blob.
+pub(crate) fn write_reference(operation: OperationId, digest: Digest) -> Result<Vec<u8>, LogError> {
+    frame::seal(Address { family: Family::Reference, operation, number: 0 }, 1, false, &digest.0)
+}
+
+/// Checks the row of a reference.
+pub(crate) fn check_reference(operation: OperationId, digest: Digest, row: &[u8]) -> Result<(), FrameError> {
+    let framed = frame::open(Family::Reference, operation, Some(0), row)?;
+    if framed.payload == digest.0 {
+        Ok(())
+    } else {
+        Err(FrameError::Content("it names another blob".to_owned()))
+    }
 }

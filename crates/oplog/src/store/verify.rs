@@ -6,11 +6,11 @@
 use tidegate_model::{Digest, LogRecord, OperationId};
 
 use super::database::{Database, Row};
-use super::head::{Head, SnapshotMark, chain};
+use super::head::{Head, chain};
 use super::keys::{self, Key};
 use super::record::{self, Held};
 use crate::blobs::BlobStore;
-use crate::frame::{self, Family, FrameError};
+use crate::frame::{self, Address, Family, FrameError};
 use crate::{LogError, Summary};
 
 /// The rows of an operation, all families.
@@ -65,8 +65,9 @@ impl Rows {
         self.rows.iter().filter(move |(key, _)| key.first() == Some(&family))
     }
 
-    fn single(&self, family: u8, what: &str) -> Result<&Row, Broken> {
-        self.of(family).next().ok_or_else(|| Broken::new(format!("its {what} is missing")))
+    fn single(&self, family: u8, what: &str) -> Result<&[u8], Broken> {
+        let row = self.of(family).next().map(|(_, row)| row.as_ref());
+        row.ok_or_else(|| Broken::new(format!("its {what} is missing")))
     }
 
     /// The digests that can be read from its rows, for the copies in the quarantine.
@@ -87,12 +88,12 @@ pub(crate) fn verify<F: LogRecord, S: LogRecord>(
     if let Some((key, _)) = rows.rows.iter().find(|(key, _)| keys::parse(key).is_none()) {
         return Err(Broken::new(format!("it has a row of an unknown shape, {} bytes of key", key.len())));
     }
-    let (key, value) = rows.single(keys::HEAD, "head")?;
-    let head: Head =
-        record::read_own(Family::Head, key, value).map_err(|error| Broken::frame("its head", &error))?;
-    let (key, value) = rows.single(keys::SUMMARY, "summary")?;
-    let summary: Summary = record::read_own(Family::Summary, key, value)
-        .map_err(|error| Broken::frame("its summary", &error))?;
+    let row = rows.single(keys::HEAD, "head")?;
+    let (_, head) =
+        record::read_own::<Head>(operation, row).map_err(|error| Broken::frame("its head", &error))?;
+    let row = rows.single(keys::SUMMARY, "summary")?;
+    let (_, summary) =
+        record::read_own::<Summary>(operation, row).map_err(|error| Broken::frame("its summary", &error))?;
     if summary.operation != operation {
         return Err(Broken::new(format!("its summary is of operation {}", summary.operation)));
     }
@@ -116,10 +117,11 @@ impl Verdict {
     }
 
     fn check_facts<F: LogRecord>(&mut self, rows: &Rows, blobs: &BlobStore) -> Result<(), Broken> {
+        let operation = self.summary.operation;
         let stated = self.head.last;
         let (mut last, mut digest) = (self.head.base, self.head.base_digest);
-        let count = rows.of(keys::FACT).count();
-        for (position, (key, value)) in rows.of(keys::FACT).enumerate() {
+        let mut facts = rows.of(keys::FACT).peekable();
+        while let Some((key, row)) = facts.next() {
             let Some(Key::Fact(_, sequence)) = keys::parse(key) else { continue };
             if sequence <= self.head.base {
                 self.remove.push(key.to_vec());
@@ -135,40 +137,37 @@ impl Verdict {
             if sequence != last.saturating_add(1) {
                 return Err(Broken::new(format!("gap: fact {} is missing", last.saturating_add(1))));
             }
-            match check_fact::<F>(key, value, blobs) {
-                Ok(()) => {}
-                Err(FrameError::TooShort(_) | FrameError::Length { .. }) if position + 1 == count => {
+            let address = Address { family: Family::Fact, operation, number: sequence };
+            match check_record::<F>(address, row, blobs) {
+                Ok(_) => {}
+                Err(FrameError::TooShort(_) | FrameError::Length { .. }) if facts.peek().is_none() => {
                     self.remove.push(key.to_vec());
                     self.mended.push(format!("tail cut: fact {sequence}, the last, is half written"));
                     break;
                 }
                 Err(error) => return Err(Broken::frame(&format!("fact {sequence}"), &error)),
             }
-            (last, digest) = (sequence, chain(digest, value));
+            (last, digest) = (sequence, chain(digest, row));
         }
         if last < stated {
-            self.cut(last, digest, stated);
+            let lost = stated.saturating_sub(last);
+            let cut =
+                format!("tail cut: {lost} of {stated} facts are lost; the operation now ends at fact {last}");
+            self.mended.push(cut);
+            (self.head.last, self.head.digest) = (last, digest);
         } else if digest != self.head.digest {
             return Err(Broken::new("its facts are not those its head was written for"));
         }
         Ok(())
     }
 
-    /// Goes on from an earlier fact. The summary may tell of what is gone, so it says that the operation is open:
-    /// whoever recovers it folds what is left and knows better.
-    fn cut(&mut self, last: u64, digest: Digest, stated: u64) {
-        self.mended.push(format!(
-            "tail cut: {} of {stated} facts are lost; the operation goes on from fact {last}",
-            stated.saturating_sub(last)
-        ));
-        (self.head.last, self.head.digest) = (last, digest);
-        self.summary.finished_at = None;
-        self.summary.phase = tidegate_model::OperationPhase::Running;
-    }
-
     fn check_references(&mut self, rows: &Rows, blobs: &BlobStore) -> Result<(), Broken> {
+        let operation = self.summary.operation;
         let mut found: u64 = 0;
-        for digest in rows.digests() {
+        for (key, row) in rows.of(keys::REFERENCE) {
+            let Some(Key::Reference(_, digest)) = keys::parse(key) else { continue };
+            record::check_reference(operation, digest, row)
+                .map_err(|error| Broken::frame("a reference", &error))?;
             found = found.saturating_add(1);
             match blobs.contains(digest) {
                 Ok(true) => {}
@@ -186,21 +185,25 @@ impl Verdict {
     fn check_snapshot<S: LogRecord>(&mut self, rows: &Rows, blobs: &BlobStore) -> Result<(), Broken> {
         let operation = self.summary.operation;
         let wanted = self.head.snapshot.map(|mark| keys::snapshot(operation, mark.sequence));
-        let mut value = None;
+        let mut row = None;
         for (key, found) in rows.of(keys::SNAPSHOT) {
             match &wanted {
-                Some(wanted) if wanted.as_slice() == key.as_ref() => value = Some((key, found)),
+                Some(wanted) if wanted.as_slice() == key.as_ref() => row = Some(found),
                 _ => self.remove.push(key.to_vec()),
             }
         }
         let Some(mark) = self.head.snapshot else { return Ok(()) };
-        let problem = match value {
+        let problem = match row {
             None => "it is missing".to_owned(),
             Some(_) if mark.sequence > self.head.last => "it covers facts that are lost".to_owned(),
-            Some((key, value)) => match check_snapshot_row::<S>(mark, key, value, blobs) {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
-            },
+            Some(row) => {
+                let address = Address { family: Family::Snapshot, operation, number: mark.sequence };
+                match check_record::<S>(address, row, blobs) {
+                    Ok(blob) if blob == mark.blob => return Ok(()),
+                    Ok(_) => "it is kept where its head does not say".to_owned(),
+                    Err(error) => error.to_string(),
+                }
+            }
         };
         if self.head.base > 0 {
             return Err(Broken::new(format!(
@@ -214,31 +217,20 @@ impl Verdict {
     }
 }
 
-fn check_fact<F: LogRecord>(key: &[u8], value: &[u8], blobs: &BlobStore) -> Result<(), FrameError> {
-    let framed = frame::open(Family::Fact, key, value)?;
-    frame::check_kind::<F>(framed.kind)?;
-    match record::held(&framed)? {
-        Held::Inline(content) => frame::decode_record::<F>(framed.kind, content).map(|_| ()),
-        // A large one is checked by its file's checksum here and unpacked when it is read.
-        Held::Blob(digest) => blobs.check(digest).map_err(|error| FrameError::Content(error.to_string())),
-    }
-}
-
-fn check_snapshot_row<S: LogRecord>(
-    mark: SnapshotMark,
-    key: &[u8],
-    value: &[u8],
+/// Checks a record as far as opening goes, and says in which blob it is.
+fn check_record<R: LogRecord>(
+    address: Address,
+    row: &[u8],
     blobs: &BlobStore,
-) -> Result<(), String> {
-    let framed = frame::open(Family::Snapshot, key, value).map_err(|error| error.to_string())?;
-    frame::check_kind::<S>(framed.kind).map_err(|error| error.to_string())?;
-    match record::held(&framed).map_err(|error| error.to_string())? {
-        Held::Inline(content) => {
-            frame::decode_record::<S>(framed.kind, content).map(|_| ()).map_err(|error| error.to_string())
+) -> Result<Option<Digest>, FrameError> {
+    let framed = frame::open(address.family, address.operation, Some(address.number), row)?;
+    frame::check_kind::<R>(framed.kind)?;
+    match record::held(&framed)? {
+        Held::Inline(content) => frame::decode_record::<R>(framed.kind, content).map(|_| None),
+        // A large one is checked by its file's checksum here and unpacked when it is read.
+        Held::Blob(digest) => {
+            blobs.check(digest).map_err(|error| FrameError::Content(error.to_string()))?;
+            Ok(Some(digest))
         }
-        Held::Blob(digest) if Some(digest) == mark.blob => {
-            blobs.check(digest).map_err(|error| error.to_string())
-        }
-        Held::Blob(digest) => Err(format!("it is in blob {digest}, which its head does not know")),
     }
 }

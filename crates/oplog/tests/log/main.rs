@@ -11,4 +11,6 @@
 )]
 
 mod conformance;
+mod files;
 mod kit;
+mod records;
