@@ -161,3 +161,29 @@ fn deadlines_stand_still_while_paused() {
     world.run();
     assert_eq!(moments(&world, "Applying"), ["0 Wave 1 Applying", "15000 Wave 1 Applying"]);
 }
+
+/// The hook's place was clear, but its kind group had not come when the deadline passed: the next attempt runs it.
+#[test]
+fn a_hook_stopped_before_it_was_created_runs_in_the_next_attempt() {
+    let tasks = [resource(0, "ConfigMap/slow"), hook(Phase::Sync, 0, "Job/hook")];
+    let mut world = World::new(plan(tasks).wave_timeout(0, 5), retrying(1));
+    world.fate("ConfigMap/slow", |fate| fate.write.push_back(Reply::Later(7000)));
+    trace(world, "
+            plan
+            check ConfigMap/slow
+            check Job/hook
+            clear Job/hook
+            apply ConfigMap/slow
+            # one or more tasks are running
+            stop Job/hook
+            # wave 0 of Sync did not pass within 5 s: one or more tasks are running. Retrying attempt #1 at 12:00AM.
+            clear Job/hook
+            apply ConfigMap/slow
+            apply Job/hook
+            # waiting for completion of hook batch/Job/hook
+            release Job/hook
+            # successfully synced (no more tasks) (retried 1 times).
+            = 1 ConfigMap/slow Synced Succeeded: slow applied
+            = 2 Job/hook Synced Succeeded: starting
+            ");
+}

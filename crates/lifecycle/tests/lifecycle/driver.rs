@@ -49,6 +49,7 @@ fn what_does_not_matter_is_written_later() {
         driver.commands(due),
         [Command::WakeAt(due + seconds(0) + std::time::Duration::from_millis(400))]
     );
+    assert_eq!(driver.commands(due + LAZY_WAIT), [Command::Plan], "and nobody is woken for the next batch");
     assert!(driver.take_batch(due + LAZY_WAIT, false).is_none(), "one batch at a time");
     driver.persisted();
     assert!(driver.take_batch(due, true).is_some(), "or now, when it is asked for");

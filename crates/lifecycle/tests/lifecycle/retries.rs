@@ -5,7 +5,7 @@ use tidegate_model::{DeletePolicy, OperationPhase, Phase, RetryPolicy, SyncReque
 
 use crate::build::*;
 use crate::traces::trace;
-use crate::world::{Reply, World};
+use crate::world::{Proof, Reply, World};
 
 const NO: fn() -> Reply = || Reply::No("no".into());
 
@@ -93,6 +93,29 @@ fn a_retry_from_the_start_redoes_everything() {
             = 2 Deployment/api Synced Running: api applied
             ",
     );
+}
+
+/// A retry from the start shows no times of the earlier attempt.
+#[test]
+fn waves_of_an_earlier_attempt_are_pending_again() {
+    let retry = RetryPolicy { restart: true, ..retrying(1).retry };
+    let tasks = [resource(0, "Deployment/a"), resource(1, "Deployment/b"), resource(2, "ConfigMap/c")];
+    let mut world = World::new(plan(tasks), SyncRequest { retry, ..request() });
+    world.fate("Deployment/a", |fate| fate.proof = Proof::Nothing);
+    world.fate("Deployment/b", |fate| fate.write.push_back(NO()));
+    let states = |world: &World| {
+        let waves = view(world.driver.state()).unwrap().waves;
+        waves
+            .into_iter()
+            .map(|wave| format!("{} {}/{}", wave.state, wave.done, wave.tasks))
+            .collect::<Vec<_>>()
+    };
+    world.run_until(2100);
+    assert_eq!(states(&world), ["Passed 1/1", "Failed 1/1", "Pending 0/1"]);
+    world.run_until(7100);
+    assert_eq!(states(&world), ["Settling 0/1", "Pending 0/1", "Pending 0/1"]);
+    world.run();
+    assert_eq!(states(&world), ["Passed 1/1", "Passed 1/1", "Passed 1/1"]);
 }
 
 #[test]
