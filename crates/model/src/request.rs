@@ -36,6 +36,30 @@ pub struct SyncRequest {
     pub sources: Vec<String>,
 }
 
+impl SyncRequest {
+    /// A sync of a whole application, with nothing asked for that has a default.
+    pub fn new(
+        application: impl Into<String>,
+        namespace: impl Into<String>,
+        destination: Destination,
+    ) -> Self {
+        Self {
+            application: application.into(),
+            namespace: namespace.into(),
+            destination,
+            revision: String::new(),
+            options: SyncOptions::default(),
+            selection: Vec::new(),
+            retry: RetryPolicy::default(),
+            deadline: None,
+            wait: WaitFor::default(),
+            wave_delay: None,
+            initiated_by: String::new(),
+            sources: Vec::new(),
+        }
+    }
+}
+
 /// The cluster an operation works on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Destination {
