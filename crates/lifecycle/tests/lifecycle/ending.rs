@@ -126,21 +126,6 @@ fn a_pause_holds_every_stage_and_then_it_goes_on() {
     }
 }
 
-/// Not even after a crash, when nobody knows whether the runner still works.
-#[test]
-fn a_paused_operation_starts_no_runner() {
-    let mut world = World::new(plan([hook(Phase::Sync, 0, "Job/j").runner("shell")]), request());
-    world.weather.slow = 5000;
-    world.at(0, Input::Tick);
-    while !world.transcript.iter().any(|line| line == "run Job/j") {
-        world.run_until(world.now + 100);
-        world.now += 100;
-    }
-    world.at(world.now, pause());
-    world.run_until(world.now);
-    assert!(world.driver.commands(at(world.now + 60_000)).is_empty());
-}
-
 #[test]
 fn wishes_that_cannot_be_granted_say_why() {
     let mut world = World::new(plan([hook(Phase::Sync, 0, "Job/j")]), request());

@@ -1,7 +1,7 @@
 //! Pairs that depend on what the answer says.
 
 use tidegate_lifecycle::operation::{
-    Answer, Applied, Fact, Input, Rejection, State, Stopped, WaveStep, decide, evolve,
+    Answer, Applied, Command, Fact, Input, Rejection, State, Stopped, WaveStep, decide, evolve, pending,
 };
 use tidegate_model::{DeletePolicy, Observation, Observed, OperationPhase, Phase, TaskId};
 
@@ -33,6 +33,19 @@ fn facts_that_matter() {
         );
         assert_eq!(fact.is_urgent(|_| true), !among(lazy, &fact), "{name} of a hook");
     }
+}
+
+/// Whatever is at work goes on and is watched; a runner is not even called again after a crash.
+#[test]
+fn a_paused_operation_only_looks() {
+    let mut watched = 0;
+    for state in representatives().into_iter().filter(|state| place(state).ends_with("paused")) {
+        for command in pending(&state, at(100_000)) {
+            assert!(matches!(command, Command::Observe { .. }), "{command:?} in {}", place(&state));
+            watched += 1;
+        }
+    }
+    assert!(watched > 0);
 }
 
 /// A hook whose object is not there any more ended well for a person who terminates, and badly for a deadline.
