@@ -9,9 +9,10 @@
 //! Wave(k)  Held → DryRun → Pruning → AwaitingGone → Clearing → Applying → AwaitingHealth → Settling → Passed
 //! ```
 //!
-//! Where to look: [`fact`] what is recorded, [`state`] what an operation is, [`decide`] which facts an input means,
-//! [`follow`] which arrow follows by itself, [`evolve`] how a fact changes the state, [`pending`] what the world
-//! still owes, `rules` the questions they share, `messages` the texts users match on.
+//! Where to look: `fact` what is recorded, `state` what an operation is, [`decide`](decide()) which facts an input means,
+//! [`follow`](follow()) which arrow follows by itself, [`evolve`](evolve()) how a fact changes the state,
+//! [`pending`](pending()) what the world still owes, `rules` the questions they share, `messages` the texts users match
+//! on, [`view`](view()) and [`explain`](explain()) what people see.
 
 mod command;
 mod decide;
