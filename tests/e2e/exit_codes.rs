@@ -1,0 +1,89 @@
+//! Each exit code, by the command that gives it.
+
+use crate::bench::{Bench, example};
+use crate::manifests::{CONFIG, STUCK};
+
+#[test]
+fn zero_for_success() {
+    let bench = Bench::new();
+    bench.write("config.yaml", CONFIG);
+    bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
+}
+
+#[test]
+fn one_for_failure() {
+    let bench = Bench::new();
+    bench.run(&["sync", &example("failing"), "--app", "failing", "--sim"]).expect_code(1);
+    // A deadline's outcome is failure too.
+    bench.write("stuck.yaml", STUCK);
+    let args = ["sync", "stuck.yaml", "--app", "stuck", "--sim", "--deadline", "300ms"];
+    let ran = bench.run(&args).expect_code(1);
+    assert!(ran.out.contains("Failed"), "{}", ran.out);
+}
+
+#[test]
+fn two_for_bad_input() {
+    let bench = Bench::new();
+    bench.write("bad.yaml", "kind: [");
+    bench.run(&["sync", "bad.yaml", "--app", "a", "--sim"]).expect_code(2);
+    bench.run(&["ops", "show", "0199"]).expect_code(2);
+    bench.run(&["explain", "nobody"]).expect_code(2);
+    bench.run(&["resume", "nobody", "--sim"]).expect_code(2);
+}
+
+#[test]
+fn three_for_not_finished() {
+    let bench = Bench::new();
+    bench.write("stuck.yaml", STUCK);
+    let ran = bench.run(&["sync", "stuck.yaml", "--app", "a", "--sim", "--timeout", "300ms"]).expect_code(3);
+    let id = bench.newest();
+    assert!(ran.err.contains("not finished after 300 ms"), "{}", ran.err);
+    assert!(ran.err.contains(&format!("`tidegate resume {id} --sim`")), "{}", ran.err);
+    let ran = bench.run(&["resume", &id, "--sim", "--timeout", "100ms"]).expect_code(3);
+    assert!(ran.err.contains("tidegate resume"), "{}", ran.err);
+}
+
+#[test]
+fn four_for_refused() {
+    let bench = Bench::new();
+    bench.write("stuck.yaml", STUCK);
+    bench.write("config.yaml", CONFIG);
+    let mut first = bench.start(&["sync", "stuck.yaml", "--app", "a", "--sim"]);
+    first.await_line("waiting for Deployment default/server");
+    // The state directory is in use, whatever the application.
+    let ran = bench.run(&["sync", "config.yaml", "--app", "b", "--sim"]).expect_code(4);
+    assert!(ran.err.contains(&format!("pid {}", first.pid)), "{}", ran.err);
+    bench.run(&["resume", "--all", "--sim"]).expect_code(4);
+    first.signal("KILL");
+    first.finish();
+    // The application has an operation that is not over.
+    let ran = bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(4);
+    assert!(ran.err.contains("tidegate resume"), "{}", ran.err);
+    // What is over cannot be steered.
+    bench.run(&["ops", "terminate", "a"]).expect_code(0);
+    for verb in ["terminate", "pause", "unpause", "confirm"] {
+        let ran = bench.run(&["ops", verb, "a"]).expect_code(4);
+        assert!(ran.err.contains("is over"), "{verb}: {}", ran.err);
+    }
+    bench.run(&["resume", "a", "--sim"]).expect_code(4);
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let bench = Bench::new();
+    bench.write("config.yaml", CONFIG);
+    // Shells give a reader that goes away at once.
+    let line = format!(
+        "{{ '{}' sync config.yaml --app a --sim; echo \"exit $?\" >&2; }} | true",
+        env!("CARGO_BIN_EXE_tidegate")
+    );
+    let mut shell = std::process::Command::new("sh");
+    let output = shell
+        .args(["-c", &line])
+        .current_dir(bench.path())
+        .env("TIDEGATE_STATE_DIR", bench.state())
+        .output()
+        .unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(err.contains("exit 0") && !err.contains("error"), "{err}");
+}

@@ -1,0 +1,71 @@
+//! Help, version, completions, usage.
+
+use crate::bench::{Bench, redact};
+
+#[test]
+fn every_command_explains_itself() {
+    let bench = Bench::new();
+    let commands: [&[&str]; 15] = [
+        &[],
+        &["plan"],
+        &["sync"],
+        &["resume"],
+        &["explain"],
+        &["ops"],
+        &["ops", "list"],
+        &["ops", "show"],
+        &["ops", "log"],
+        &["ops", "terminate"],
+        &["ops", "pause"],
+        &["ops", "confirm"],
+        &["sim"],
+        &["sim", "audit"],
+        &["completions"],
+    ];
+    for command in commands {
+        let ran = bench.run(&[command, &["--help"]].concat()).expect_code(0);
+        assert_eq!(ran.err, "");
+        let name = if command.is_empty() { "tidegate".to_owned() } else { command.join("_") };
+        insta::assert_snapshot!(format!("help_{name}"), redact(&ran.out, &bench));
+    }
+}
+
+#[test]
+fn the_version_is_the_package_version() {
+    let ran = Bench::new().run(&["--version"]).expect_code(0);
+    assert_eq!(ran.out, format!("tidegate {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn completions_are_made_for_every_shell() {
+    let bench = Bench::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = bench.run(&["completions", shell]).expect_code(0);
+        assert!(ran.out.contains("tidegate") && ran.out.contains("explain"), "{shell}");
+    }
+}
+
+#[test]
+fn a_mistake_in_the_arguments_is_explained() {
+    let bench = Bench::new();
+    let cases: [(&[&str], &str); 12] = [
+        (&["frobnicate"], "unrecognized subcommand"),
+        (&["sync", ".", "--sim"], "--app <NAME>"),
+        (&["plan"], "<PATH>"),
+        (&["plan", ".", "--sim", "--offline"], "cannot be used with"),
+        (&["plan", "."], "real clusters come with a later"),
+        (&["sync", ".", "--app", "a"], "add --sim"),
+        (&["sync", ".", "--app", "a b", "--sim"], "white space"),
+        (&["sync", ".", "--app", "a", "-n", "Not_A_Name", "--sim"], "lower-case letters"),
+        (&["sync", ".", "--app", "a", "--sim", "--timeout", "soon"], "is not a duration"),
+        (&["sync", ".", "--app", "a", "--sim", "--resource", "Deployment"], "GROUP:KIND:NAMESPACE/NAME"),
+        (&["sync", ".", "--app", "a", "--sim", "--sync-option", "PruneLast"], "Name=value"),
+        (&["resume", "abc", "--all"], "cannot be used with"),
+    ];
+    for (args, message) in cases {
+        let ran = bench.run(args).expect_code(2);
+        assert!(ran.err.contains(message), "{args:?}: {}", ran.err);
+        assert_eq!(ran.out, "", "{args:?}");
+        assert!(!bench.state().exists(), "{args:?}");
+    }
+}

@@ -1,0 +1,122 @@
+//! Other processes look at and steer an operation that one process works on.
+
+use crate::bench::{Bench, redact};
+use crate::manifests::STUCK;
+
+/// An operation that waits, and the process that works on it.
+fn stuck() -> (Bench, crate::bench::Running, String) {
+    let bench = Bench::new();
+    bench.write("stuck.yaml", STUCK);
+    let mut sync = bench.start(&["sync", "stuck.yaml", "--app", "stuck", "--sim"]);
+    sync.await_line("waiting for Deployment default/server");
+    let id = bench.newest();
+    (bench, sync, id)
+}
+
+#[test]
+fn a_live_operation_is_explained_shown_and_listed() {
+    let (bench, sync, id) = stuck();
+    let explained = bench.run(&["explain", "stuck"]).expect_code(0);
+    insta::assert_snapshot!("explain_live", redact(&explained.out, &bench));
+    let document = bench.json(&["explain", &id, "-o", "json"]);
+    assert_eq!(document["awaited"][0]["what"], "Deployment default/server");
+    assert!(document["deadlineInSeconds"].as_u64().unwrap() > 500, "{document}");
+    let shown = bench.json(&["ops", "show", &id, "-o", "json"]);
+    assert_eq!(shown["phase"], "Running");
+    assert!(bench.run(&["ops", "list"]).expect_code(0).out.contains(&id));
+    assert!(bench.run(&["ops", "log", &id]).expect_code(0).out.contains("accepted for stuck by tester"));
+    assert_eq!(bench.creations("Job", "before"), 1, "the audit can be read meanwhile");
+    sync.signal("KILL");
+    sync.finish();
+    let explained = bench.run(&["explain", "stuck"]).expect_code(0);
+    assert!(explained.out.contains("waiting"), "{}", explained.out);
+    assert!(explained.out.contains("Deployment default/server"), "{}", explained.out);
+}
+
+#[test]
+fn a_live_operation_is_paused_let_go_and_resumed() {
+    let (bench, sync, id) = stuck();
+    let paused = bench.run(&["ops", "pause", &id[..18], "--reason", "lunch"]).expect_code(0);
+    assert!(paused.out.contains("is paused"), "{}", paused.out);
+    let ran = sync.finish().expect_code(3);
+    assert!(ran.err.contains("paused by tester"), "{}", ran.err);
+    assert!(ran.err.contains("tidegate ops unpause"), "{}", ran.err);
+    let explained = bench.run(&["explain", "stuck"]).expect_code(0);
+    assert!(explained.out.contains("paused by tester"), "{}", explained.out);
+    assert!(explained.out.contains("(lunch)"), "{}", explained.out);
+    // Paused is paused.
+    bench.run(&["ops", "pause", "stuck"]).expect_code(4);
+    let refused = bench.run(&["resume", "stuck", "--sim"]).expect_code(4);
+    assert!(refused.err.contains("tidegate ops unpause"), "{}", refused.err);
+    bench.run(&["ops", "unpause", "stuck"]).expect_code(0);
+    bench.run(&["ops", "unpause", "stuck"]).expect_code(4);
+    bench.run(&["resume", "stuck", "--sim", "--timeout", "200ms"]).expect_code(3);
+    assert_eq!(bench.creations("Job", "before"), 1);
+}
+
+#[test]
+fn a_live_operation_is_terminated() {
+    let (bench, sync, id) = stuck();
+    let ended = bench.run(&["ops", "terminate", &id]).expect_code(0);
+    assert!(ended.out.contains("is being terminated"), "{}", ended.out);
+    let ran = sync.finish().expect_code(1);
+    assert!(ran.out.contains("Operation terminated"), "{}", ran.out);
+    assert_eq!(bench.creations("ConfigMap", "later"), 0);
+}
+
+#[test]
+fn a_killed_operation_is_terminated_from_the_log() {
+    let (bench, sync, _) = stuck();
+    sync.signal("KILL");
+    sync.finish();
+    let ended = bench.run(&["ops", "terminate", "stuck"]).expect_code(0);
+    assert!(ended.out.contains("Operation terminated"), "{}", ended.out);
+    let shown = bench.json(&["ops", "show", "stuck", "-o", "json"]);
+    assert_eq!(shown["phase"], "Failed");
+    assert_eq!(shown["message"], "Operation terminated");
+}
+
+#[test]
+fn a_killed_operation_is_paused_and_let_go_in_the_log() {
+    let (bench, sync, _) = stuck();
+    sync.signal("KILL");
+    sync.finish();
+    bench.run(&["ops", "pause", "stuck", "--reason", "night"]).expect_code(0);
+    let ran = bench.run(&["resume", "--all", "--sim"]).expect_code(4);
+    assert!(ran.err.contains("stays paused"), "{}", ran.err);
+    let list = bench.run(&["ops", "list"]).expect_code(0);
+    assert!(list.out.contains("Running, paused"), "{}", list.out);
+    let unpaused = bench.run(&["ops", "unpause", "stuck"]).expect_code(0);
+    assert!(unpaused.out.contains("tidegate resume"), "{}", unpaused.out);
+    bench.run(&["resume", "--sim", "--timeout", "100ms"]).expect_code(3);
+}
+
+#[test]
+fn prunes_wait_for_a_person_who_confirms() {
+    let bench = Bench::new();
+    let guarded = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: guarded\n  annotations: {argocd.argoproj.io/sync-options: Prune=confirm}\n";
+    bench.write("app.yaml", format!("{}---\n{guarded}", crate::manifests::CONFIG));
+    bench.run(&["sync", "app.yaml", "--app", "a", "--sim"]).expect_code(0);
+    bench.write("app.yaml", crate::manifests::CONFIG);
+    let mut sync = bench.start(&["sync", "app.yaml", "--app", "a", "--sim", "--prune"]);
+    let line = sync.await_line("held, waiting for");
+    assert!(line.contains("ConfigMap default/guarded"), "{line}");
+    bench.run(&["ops", "confirm", "a"]).expect_code(0);
+    let ran = sync.finish().expect_code(0);
+    assert!(ran.out.contains("Pruned"), "{}", ran.out);
+}
+
+#[test]
+fn a_state_directory_with_a_long_path_is_steered_too() {
+    let bench = Bench::new();
+    bench.write("stuck.yaml", STUCK);
+    let long = bench.path().join("a-folder-with-a-long-name/".repeat(6));
+    let state = long.to_str().unwrap();
+    let mut sync = bench.start(&["sync", "stuck.yaml", "--app", "a", "--sim", "--state-dir", state]);
+    sync.await_line("waiting for Deployment default/server");
+    let explained = bench.run(&["explain", "a", "--state-dir", state]).expect_code(0);
+    assert!(explained.out.contains("Deployment default/server"), "{}", explained.out);
+    sync.signal("TERM");
+    let ran = sync.finish().expect_code(3);
+    assert!(ran.err.contains(&format!("--state-dir {state}")), "the hint names the folder: {}", ran.err);
+}

@@ -1,0 +1,22 @@
+//! The `tidegate` command from the outside: what it prints, how it exits, and what is left in the simulated cluster
+//! when it is killed. Each test has a folder of its own; none needs a network or another test.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests stop at the first surprise"
+)]
+
+mod bad_input;
+mod bench;
+mod exit_codes;
+mod help;
+mod kill;
+mod live;
+mod manifests;
+mod plan;
+mod random_kill;
+mod state;
+mod sync;

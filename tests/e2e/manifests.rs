@@ -1,0 +1,137 @@
+//! Small manifests that are done in a moment.
+
+/// Every phase, four waves, three hooks; takes about a third of a second.
+pub const FAST: &str = r#"
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: before
+  annotations:
+    argocd.argoproj.io/hook: PreSync
+    argocd.argoproj.io/hook-delete-policy: BeforeHookCreation
+    sim.tidegate.dev/ready-after: 60ms
+spec:
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: busybox}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: config}
+data: {mode: fast}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: server
+  annotations:
+    argocd.argoproj.io/sync-wave: "1"
+    sim.tidegate.dev/ready-after: 80ms
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: server}}
+  template:
+    metadata: {labels: {app: server}}
+    spec:
+      containers: [{name: main, image: nginx}]
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: middle
+  annotations:
+    argocd.argoproj.io/hook: Sync
+    argocd.argoproj.io/sync-wave: "2"
+    argocd.argoproj.io/hook-delete-policy: HookSucceeded
+    sim.tidegate.dev/ready-after: 60ms
+spec:
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: busybox}]
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: after
+  annotations:
+    argocd.argoproj.io/hook: PostSync
+    argocd.argoproj.io/hook-delete-policy: BeforeHookCreation,HookSucceeded
+    sim.tidegate.dev/ready-after: 60ms
+spec:
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: busybox}]
+"#;
+
+/// The hooks of [`FAST`].
+pub const FAST_HOOKS: [&str; 3] = ["before", "middle", "after"];
+
+/// A hook, then a wave that waits until somebody does something about it.
+pub const STUCK: &str = r#"
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: before
+  annotations:
+    argocd.argoproj.io/hook: PreSync
+    argocd.argoproj.io/hook-delete-policy: BeforeHookCreation
+    sim.tidegate.dev/ready-after: 20ms
+spec:
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: busybox}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: server
+  annotations:
+    tidegate.dev/wave-timeout: 10m
+    sim.tidegate.dev/outcome: never-ready
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: server}}
+  template:
+    metadata: {labels: {app: server}}
+    spec:
+      containers: [{name: main, image: nginx}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: later
+  annotations: {argocd.argoproj.io/sync-wave: "1"}
+"#;
+
+/// One object that nothing can go wrong with.
+pub const CONFIG: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config}\ndata: {a: b}\n";
+
+/// A hook that takes some seconds, and a config map after it.
+pub const SLOW: &str = r#"
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: slow
+  annotations:
+    argocd.argoproj.io/hook: PreSync
+    argocd.argoproj.io/hook-delete-policy: BeforeHookCreation
+    sim.tidegate.dev/ready-after: 2s
+spec:
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: busybox}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: config}
+"#;

@@ -1,0 +1,170 @@
+//! What `sync` does and prints.
+
+use serde_json::Value;
+
+use crate::bench::{Bench, Running, example, redact};
+use crate::manifests::{CONFIG, FAST, FAST_HOOKS};
+
+#[test]
+fn the_shop_is_deployed_wave_by_wave() {
+    let bench = Bench::new();
+    let ran = bench.run(&["sync", &example("shop"), "--app", "shop", "--sim"]).expect_code(0);
+    insta::assert_snapshot!("shop_result", redact(&ran.out, &bench));
+    let id = bench.newest();
+    let operation = bench.json(&["ops", "show", "shop", "-o", "json"]);
+    assert_eq!(operation["phase"], "Succeeded");
+    let waves = operation["waves"].as_array().unwrap();
+    assert!(waves.iter().filter(|wave| wave["state"] == "Passed").count() >= 4, "{waves:?}");
+    let phases: Vec<&Value> = waves.iter().map(|wave| &wave["phase"]).collect();
+    assert!(phases.contains(&&Value::from("PreSync")) && phases.contains(&&Value::from("PostSync")));
+    for hook in ["backup", "migrate", "smoke-test"] {
+        assert_eq!(bench.creations("Job", hook), 1, "{hook}");
+    }
+    assert_eq!(bench.creations("Job", "notify-failure"), 0);
+    for part in ["accepted", "wave 1 of 7", "Job shop/backup Succeeded", "Succeeded: successfully synced"] {
+        assert!(ran.err.contains(part), "no {part:?} in {}", ran.err);
+    }
+    assert!(!ran.err.contains('\u{1b}') && !ran.err.contains('\r'), "no colour and no spinner: {}", ran.err);
+    // The views that work on finished operations.
+    let shown = bench.run(&["ops", "show", &id[..13]]).expect_code(0);
+    insta::assert_snapshot!("shop_show", redact(&shown.out, &bench));
+    let explained = bench.run(&["explain", "shop"]).expect_code(0);
+    insta::assert_snapshot!("shop_explain", redact(&explained.out, &bench));
+    let log = bench.run(&["ops", "log", "shop"]).expect_code(0);
+    assert!(log.out.contains("Wave 1 Applying") && log.out.contains("hook Job shop/backup"), "{}", log.out);
+    let facts = bench.json(&["ops", "log", "shop", "-o", "json"]);
+    let numbers: Vec<u64> = facts.as_array().unwrap().iter().filter_map(|fact| fact["sequence"].as_u64()).collect();
+    assert_eq!(numbers, (1..=u64::try_from(numbers.len()).unwrap()).collect::<Vec<u64>>());
+}
+
+#[test]
+fn a_failing_hook_stops_the_rest_and_somebody_is_told() {
+    let bench = Bench::new();
+    let ran = bench.run(&["sync", &example("failing"), "--app", "failing", "--sim"]).expect_code(1);
+    insta::assert_snapshot!("failing_result", redact(&ran.out, &bench));
+    assert_eq!(bench.creations("Job", "notify-failure"), 1);
+    assert_eq!(bench.creations("Deployment", "backend"), 0);
+    let explained = bench.run(&["explain", "failing"]).expect_code(0);
+    insta::assert_snapshot!("failing_explain", redact(&explained.out, &bench));
+}
+
+#[test]
+fn json_is_the_final_operation() {
+    let bench = Bench::new();
+    bench.write("fast.yaml", FAST);
+    let operation = bench.json(&["sync", "fast.yaml", "--app", "a", "--sim", "-o", "json"]);
+    let keys: Vec<&str> = operation.as_object().unwrap().keys().map(String::as_str).collect();
+    for key in [
+        "id", "app", "phase", "message", "startedAt", "finishedAt", "retryCount", "waves", "resources", "warnings",
+    ] {
+        assert!(keys.contains(&key), "no {key} in {keys:?}");
+    }
+    let resource = operation["resources"][0].as_object().unwrap();
+    for key in [
+        "group", "version", "kind", "namespace", "name", "syncPhase", "wave", "hookType", "status", "hookPhase",
+        "message", "order",
+    ] {
+        assert!(resource.contains_key(key), "no {key} in {resource:?}");
+    }
+    let yaml = bench.run(&["ops", "show", "a", "-o", "yaml"]).expect_code(0).out;
+    let read: Value = serde_saphyr::from_str(&yaml).unwrap();
+    assert_eq!(read, operation);
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let bench = Bench::new();
+    bench.write("fast.yaml", FAST);
+    bench.run(&["sync", "fast.yaml", "--app", "a", "--sim", "--dry-run"]).expect_code(0);
+    assert_eq!(bench.writes(), Vec::<Value>::new());
+    let audit = bench.json(&["sim", "audit", "-o", "json"]);
+    assert!(!audit.as_array().unwrap().is_empty(), "everything was tried");
+}
+
+#[test]
+fn what_is_gone_from_the_manifests_is_pruned_when_asked() {
+    let bench = Bench::new();
+    bench.write("app.yaml", format!("{CONFIG}---\n{}", CONFIG.replace("name: config", "name: second")));
+    bench.run(&["sync", "app.yaml", "--app", "a", "--sim"]).expect_code(0);
+    bench.write("app.yaml", CONFIG);
+    let kept = bench.json(&["sync", "app.yaml", "--app", "a", "--sim", "-o", "json"]);
+    assert!(kept.to_string().contains("PruneSkipped"), "{kept}");
+    let pruned = bench.json(&["sync", "app.yaml", "--app", "a", "--sim", "--prune", "-o", "json"]);
+    assert!(pruned.to_string().contains(r#""Pruned""#), "{pruned}");
+    assert_eq!(bench.writes().iter().filter(|entry| entry["verb"] == "delete").count(), 1);
+}
+
+#[test]
+fn a_hook_that_fails_once_is_tried_again() {
+    let bench = Bench::new();
+    let text = FAST.replacen("sim.tidegate.dev/ready-after: 60ms", "sim.tidegate.dev/fail-times: \"1\"", 1);
+    bench.write("fast.yaml", text);
+    let args = ["sync", "fast.yaml", "--app", "a", "--sim", "--retry", "2", "--retry-backoff", "50ms", "-o", "json"];
+    let operation = bench.json(&args);
+    assert_eq!(operation["retryCount"], 1, "{operation}");
+    assert_eq!(bench.creations("Job", "before"), 2);
+    assert_eq!(bench.creations("Job", "middle"), 1);
+}
+
+#[test]
+fn only_the_selected_object_is_synced() {
+    let bench = Bench::new();
+    bench.write("fast.yaml", FAST);
+    let args = ["sync", "fast.yaml", "--app", "a", "--sim", "--resource", ":ConfigMap:default/config", "-o", "json"];
+    let operation = bench.json(&args);
+    assert_eq!(operation["resources"].as_array().unwrap().len(), 1, "{operation}");
+    for hook in FAST_HOOKS {
+        assert_eq!(bench.creations("Job", hook), 0);
+    }
+}
+
+#[test]
+fn argo_cds_wave_delay_is_honoured_and_nonsense_is_ignored() {
+    let bench = Bench::new();
+    bench.write("fast.yaml", FAST);
+    let with_delay = |value: &str| {
+        let mut command = bench.command(&["sync", "fast.yaml", "--app", "a", "--sim"]);
+        command.env("ARGOCD_SYNC_WAVE_DELAY", value);
+        Running::start(command).finish().expect_code(0).err
+    };
+    let seconds = |err: &str| {
+        let line = err.lines().rev().find(|line| line.contains("Succeeded:")).unwrap();
+        let number: String = line.chars().filter(|c| c.is_ascii_digit() || *c == '.').take(3).collect();
+        number.parse::<f64>().unwrap()
+    };
+    let slow = with_delay("1");
+    assert!(seconds(&slow) >= 4.0, "four gaps of a second: {slow}");
+    assert!(!with_delay("0").contains("warning"));
+    let odd = with_delay("a while");
+    assert!(odd.contains("warning: ARGOCD_SYNC_WAVE_DELAY=a while is not a whole number"), "{odd}");
+}
+
+#[test]
+fn verbose_and_the_filter_of_the_environment_trace_to_standard_error() {
+    let bench = Bench::new();
+    bench.write("config.yaml", CONFIG);
+    let quiet = bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
+    assert!(!quiet.err.contains("INFO"), "{}", quiet.err);
+    let verbose = bench.run(&["-v", "sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
+    assert!(verbose.err.contains("INFO"), "{}", verbose.err);
+    let mut command = bench.command(&["sync", "config.yaml", "--app", "a", "--sim"]);
+    command.env("TIDEGATE_LOG", "tidegate_executor=info");
+    assert!(Running::start(command).finish().expect_code(0).err.contains("INFO"));
+}
+
+#[test]
+fn same_manifests_give_generated_hooks_the_same_revision() {
+    let bench = Bench::new();
+    let text = FAST.replacen("name: before", "generateName: before-", 1);
+    bench.write("fast.yaml", &text);
+    let name = |bench: &Bench| {
+        let operation = bench.json(&["sync", "fast.yaml", "--app", "a", "--sim", "-o", "json"]);
+        let resources = operation["resources"].as_array().unwrap().clone();
+        let names = resources.iter().filter_map(|resource| resource["name"].as_str());
+        let name = names.filter(|name| name.starts_with("before-")).last().unwrap().to_owned();
+        name.split('-').take(2).collect::<Vec<_>>().join("-")
+    };
+    let first = name(&bench);
+    assert_eq!(first.len(), "before-".len() + 7, "{first}");
+    assert_eq!(name(&bench), first);
+}
