@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tidegate_cluster::{Cluster, ClusterError, ErrorKind, WatchEvent};
 use tidegate_lifecycle::operation::Input;
-use tidegate_model::{Gvk, Object, Observation, Observed};
+use tidegate_model::{Gvk, Object, Observation, Observed, Timestamp};
 use tokio::sync::{Semaphore, watch};
 
 use super::board::{Board, Place, Sight, Subscriber};
@@ -35,8 +35,13 @@ pub(super) struct Context {
 }
 
 impl Context {
+    /// Tells one what was seen, as of now.
     pub fn send(&self, subscriber: &Subscriber, seen: Observed) {
-        let observation = Observation { at: self.clock.now(), seen };
+        Self::send_as_of(self.clock.now(), subscriber, seen);
+    }
+
+    fn send_as_of(at: Timestamp, subscriber: &Subscriber, seen: Observed) {
+        let observation = Observation { at, seen };
         let input = Input::Observed { task: subscriber.task, observation };
         subscriber.inbox.push(Arrival::Input { input, answers: None });
     }
@@ -61,26 +66,28 @@ impl Context {
         }
     }
 
-    /// Tells everyone who asked about this object that it is gone.
-    fn gone(&self, board: &Board, place: &Place, uid: Option<String>) {
+    /// Tells everyone who asked about this object that it is gone. `as_of` is when we began to look: an object made
+    /// since then may be there all the same.
+    fn gone(as_of: Timestamp, board: &Board, place: &Place, uid: Option<String>) {
         let gone = Observed::Gone { uid };
         for subscriber in board.seen(place, &gone) {
             if let Some(judged) = &subscriber.judged {
                 judged.send_replace(None);
             }
-            self.send(&subscriber, gone.clone());
+            Self::send_as_of(as_of, &subscriber, gone.clone());
         }
     }
 
     /// Looks at one object. A failed look is made good by the watch or the next look.
     pub async fn look(&self, gvk: &Gvk, place: &Place, board: &Board) {
         let Ok(permit) = self.permits.acquire().await else { return };
+        let began = self.clock.now();
         let found = self.cluster.get(gvk, &place.0, &place.1).await;
         drop(permit);
         match found {
             Ok(Some(object)) => self.present(board, &object),
-            Ok(None) => self.gone(board, place, None),
-            Err(error) if error.kind == ErrorKind::NotFound => self.gone(board, place, None),
+            Ok(None) => Self::gone(began, board, place, None),
+            Err(error) if error.kind == ErrorKind::NotFound => Self::gone(began, board, place, None),
             Err(error) => {
                 tracing::debug!(kind = %gvk, name = place.1, %error, "could not look at an awaited object");
             }
@@ -164,7 +171,7 @@ async fn list_and_watch(
         match change? {
             WatchEvent::Applied(object) => context.present(board, &object),
             WatchEvent::Deleted(object) => {
-                context.gone(board, &place_of(&object), Some(object.uid().to_owned()));
+                Context::gone(context.clock.now(), board, &place_of(&object), Some(object.uid().to_owned()));
             }
             WatchEvent::Bookmark(_) => {}
         }
