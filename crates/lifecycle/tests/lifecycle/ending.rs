@@ -368,7 +368,7 @@ fn health_decides() {
     use HealthStatus as H;
     let no_decision = "waiting";
     for (status, hook_ends, resource_ends) in [
-        (Some(H::Healthy), "Succeeded: why", "Succeeded: why"),
+        (Some(H::Healthy), "Succeeded: why", "Succeeded: x applied"),
         (Some(H::Degraded), "Failed: why", "Failed: why"),
         (Some(H::Unknown), "Failed: why", no_decision),
         (Some(H::Progressing), no_decision, no_decision),

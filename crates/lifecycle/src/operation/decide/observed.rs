@@ -96,6 +96,10 @@ pub(super) fn judge(
                 Some(phase) if decides && fresh && health.status == HealthStatus::Missing => {
                     completed(phase, created())
                 }
+                // A resource that does well keeps the cluster's words; a hook has its own to say.
+                Some(OperationPhase::Succeeded) if decides && fresh && !task.is_hook() => {
+                    completed(OperationPhase::Succeeded, String::new())
+                }
                 Some(phase) if decides && fresh => completed(phase, health.message),
                 _ if is_news(state, &health, fresh) => {
                     vec![Fact::HealthSeen { task: id, health, fresh, at: now }]
