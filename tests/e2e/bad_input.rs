@@ -19,12 +19,20 @@ fn cases() -> Vec<(&'static str, String, Vec<&'static str>)> {
     }
     vec![
         ("broken.yaml", "apiVersion: v1\nkind: [\n".to_owned(), vec!["broken.yaml:", "not valid YAML"]),
-        ("types.yaml", "apiVersion: v1\nkind: 7\nmetadata: {name: a}\n".to_owned(), vec!["types.yaml:2", "kind"]),
+        (
+            "types.yaml",
+            "apiVersion: v1\nkind: 7\nmetadata: {name: a}\n".to_owned(),
+            vec!["types.yaml:2", "kind"],
+        ),
         ("list.yaml", "- a\n- b\n".to_owned(), vec!["list.yaml:1"]),
         ("nokind.yaml", "apiVersion: v1\nmetadata: {name: a}\n".to_owned(), vec!["nokind.yaml:1", "kind"]),
         ("noname.yaml", map("labels: {a: b}"), vec!["noname.yaml:", "ConfigMap", "metadata.name is missing"]),
         ("bomb.yaml", bomb, vec!["bomb.yaml:", "alias"]),
-        ("deep.yaml", format!("a: {}{}", "[".repeat(10_000), "]".repeat(10_000)), vec!["deep.yaml:1", "deep"]),
+        (
+            "deep.yaml",
+            format!("a: {}{}", "[".repeat(10_000), "]".repeat(10_000)),
+            vec!["deep.yaml:1", "deep"],
+        ),
         ("twice.yaml", map("name: a\n  name: b"), vec!["twice.yaml:5", "given twice"]),
         (
             "wave.yaml",
@@ -43,7 +51,8 @@ fn each_kind_of_bad_input_is_named_with_its_place() {
     for (name, text, parts) in cases() {
         let bench = Bench::new();
         bench.write(name, text);
-        for args in [vec!["sync", name, "--app", "a", "--sim"], vec!["plan", name, "--app", "a", "--offline"]] {
+        for args in [vec!["sync", name, "--app", "a", "--sim"], vec!["plan", name, "--app", "a", "--offline"]]
+        {
             let ran = bench.run(&args).expect_code(2);
             for part in &parts {
                 assert!(ran.err.contains(part), "{name}: no {part:?} in {}", ran.err);

@@ -42,7 +42,9 @@ impl Bench {
 
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-        for name in ["NO_COLOR", "TERM", "COLUMNS", "ARGOCD_SYNC_WAVE_DELAY", "TIDEGATE_LOG", "XDG_STATE_HOME"] {
+        for name in
+            ["NO_COLOR", "TERM", "COLUMNS", "ARGOCD_SYNC_WAVE_DELAY", "TIDEGATE_LOG", "XDG_STATE_HOME"]
+        {
             command.env_remove(name);
         }
         command
@@ -220,6 +222,19 @@ impl Running {
 pub fn example(name: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").canonicalize().unwrap();
     root.join(name).to_str().unwrap().to_owned()
+}
+
+/// The rows of a table in order of their text: objects of one wave are recorded in the order of the answers.
+pub fn sorted(table: &str) -> String {
+    let mut blocks: Vec<String> = Vec::new();
+    for block in table.split("\n\n") {
+        let mut lines: Vec<&str> = block.lines().collect();
+        if lines.first().is_some_and(|head| head.starts_with("PHASE")) {
+            lines[1..].sort_unstable();
+        }
+        blocks.push(lines.join("\n"));
+    }
+    blocks.join("\n\n")
 }
 
 /// Output without what differs from run to run: ids, times, durations, the folder.

@@ -41,6 +41,10 @@ fn three_for_not_finished() {
     assert!(ran.err.contains(&format!("`tidegate resume {id} --sim`")), "{}", ran.err);
     let ran = bench.run(&["resume", &id, "--sim", "--timeout", "100ms"]).expect_code(3);
     assert!(ran.err.contains("tidegate resume"), "{}", ran.err);
+    // Programs are told how it stands.
+    let ran = bench.run(&["resume", &id, "--timeout", "100ms", "-o", "json"]).expect_code(3);
+    let operation: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(operation["phase"], "Running");
 }
 
 #[test]

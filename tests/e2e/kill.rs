@@ -57,10 +57,15 @@ fn resume_without_an_id_takes_the_only_one_and_asks_among_several() {
     cut("two");
     cut("three");
     let ran = bench.run(&["resume", "--sim"]).expect_code(2);
-    assert!(ran.err.contains("(two)") && ran.err.contains("(three)") && ran.err.contains("--all"), "{}", ran.err);
+    assert!(
+        ran.err.contains("(two)") && ran.err.contains("(three)") && ran.err.contains("--all"),
+        "{}",
+        ran.err
+    );
     let all = bench.run(&["resume", "--all", "--sim", "-o", "json"]).expect_code(0);
     let operations: serde_json::Value = serde_json::from_str(&all.out).unwrap();
-    let mut apps: Vec<&str> = operations.as_array().unwrap().iter().filter_map(|one| one["app"].as_str()).collect();
+    let mut apps: Vec<&str> =
+        operations.as_array().unwrap().iter().filter_map(|one| one["app"].as_str()).collect();
     apps.sort_unstable();
     assert_eq!(apps, ["three", "two"]);
     assert!(all.err.contains("two: ") && all.err.contains("three: "), "lines name applications: {}", all.err);

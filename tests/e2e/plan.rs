@@ -113,7 +113,8 @@ fn manifests_come_from_standard_input_too() {
 fn a_folder_is_read_with_its_folders_in_order() {
     let bench = Bench::new();
     for (file, name) in [("b.yml", "b"), ("a/z.json", "z"), ("a/c.YAML", "c")] {
-        let text = format!(r#"{{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "{name}"}}}}"#);
+        let text =
+            format!(r#"{{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "{name}"}}}}"#);
         bench.write(&format!("app/{file}"), text);
     }
     bench.write("app/README.md", "# not a manifest: [");

@@ -126,10 +126,15 @@ fn check(bench: &Bench, story: &str, undisturbed: &BTreeSet<String>) {
     assert_eq!(&objects(bench), undisturbed, "{story}");
 }
 
-/// What is in the cluster in the end; objects that others made carry generated names.
+/// What stays in the cluster in the end. Objects that controllers made carry generated names, and those on their way
+/// out are gone a moment later.
 fn objects(bench: &Bench) -> BTreeSet<String> {
     let objects = bench.json(&["sim", "objects", "-o", "json"]);
-    let own = |object: &&serde_json::Value| object["metadata"]["ownerReferences"].is_null();
+    let own = |object: &&serde_json::Value| {
+        object["metadata"]["ownerReferences"].is_null() && object["metadata"]["deletionTimestamp"].is_null()
+    };
     let objects = objects.as_array().unwrap().iter().filter(own);
-    objects.map(|object| format!("{} {} {}", object["kind"], object["metadata"]["name"], object["spec"])).collect()
+    objects
+        .map(|object| format!("{} {} {}", object["kind"], object["metadata"]["name"], object["spec"]))
+        .collect()
 }

@@ -81,19 +81,17 @@ fn a_damaged_operation_is_set_aside_and_the_rest_works() {
     bench.run(&["sync", "config.yaml", "--app", "new", "--sim"]).expect_code(0);
 }
 
-/// Overwrites the first kilobytes of the database's largest file.
+/// Changes a byte in each of the first records.
 fn damage(state: &Path) {
-    let mut files: Vec<_> = fs::read_dir(state.join("log"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_file())
-        .collect();
-    files.sort_by_key(|path| fs::metadata(path).unwrap().len());
-    let largest = files.last().unwrap();
-    let mut bytes = fs::read(largest).unwrap();
-    let half = bytes.len() / 2;
-    bytes[half / 2..half].iter_mut().for_each(|byte| *byte = 0xa5);
-    fs::write(largest, bytes).unwrap();
+    let path = state.join("log/db");
+    let mut bytes = fs::read(&path).unwrap();
+    let records: Vec<usize> =
+        (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"TGLR")).take(5).collect();
+    assert!(!records.is_empty());
+    for at in records {
+        bytes[at + 30] ^= 0xff;
+    }
+    fs::write(path, bytes).unwrap();
 }
 
 #[test]

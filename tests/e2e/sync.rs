@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Running, example, redact};
+use crate::bench::{Bench, Running, example, redact, sorted};
 use crate::manifests::{CONFIG, FAST, FAST_HOOKS};
 
 #[test]
 fn the_shop_is_deployed_wave_by_wave() {
     let bench = Bench::new();
     let ran = bench.run(&["sync", &example("shop"), "--app", "shop", "--sim"]).expect_code(0);
-    insta::assert_snapshot!("shop_result", redact(&ran.out, &bench));
+    insta::assert_snapshot!("shop_result", sorted(&redact(&ran.out, &bench)));
     let id = bench.newest();
     let operation = bench.json(&["ops", "show", "shop", "-o", "json"]);
     assert_eq!(operation["phase"], "Succeeded");
@@ -27,13 +27,14 @@ fn the_shop_is_deployed_wave_by_wave() {
     assert!(!ran.err.contains('\u{1b}') && !ran.err.contains('\r'), "no colour and no spinner: {}", ran.err);
     // The views that work on finished operations.
     let shown = bench.run(&["ops", "show", &id[..13]]).expect_code(0);
-    insta::assert_snapshot!("shop_show", redact(&shown.out, &bench));
+    insta::assert_snapshot!("shop_show", sorted(&redact(&shown.out, &bench)));
     let explained = bench.run(&["explain", "shop"]).expect_code(0);
     insta::assert_snapshot!("shop_explain", redact(&explained.out, &bench));
     let log = bench.run(&["ops", "log", "shop"]).expect_code(0);
     assert!(log.out.contains("Wave 1 Applying") && log.out.contains("hook Job shop/backup"), "{}", log.out);
     let facts = bench.json(&["ops", "log", "shop", "-o", "json"]);
-    let numbers: Vec<u64> = facts.as_array().unwrap().iter().filter_map(|fact| fact["sequence"].as_u64()).collect();
+    let numbers: Vec<u64> =
+        facts.as_array().unwrap().iter().filter_map(|fact| fact["sequence"].as_u64()).collect();
     assert_eq!(numbers, (1..=u64::try_from(numbers.len()).unwrap()).collect::<Vec<u64>>());
 }
 
@@ -41,7 +42,7 @@ fn the_shop_is_deployed_wave_by_wave() {
 fn a_failing_hook_stops_the_rest_and_somebody_is_told() {
     let bench = Bench::new();
     let ran = bench.run(&["sync", &example("failing"), "--app", "failing", "--sim"]).expect_code(1);
-    insta::assert_snapshot!("failing_result", redact(&ran.out, &bench));
+    insta::assert_snapshot!("failing_result", sorted(&redact(&ran.out, &bench)));
     assert_eq!(bench.creations("Job", "notify-failure"), 1);
     assert_eq!(bench.creations("Deployment", "backend"), 0);
     let explained = bench.run(&["explain", "failing"]).expect_code(0);
@@ -55,14 +56,33 @@ fn json_is_the_final_operation() {
     let operation = bench.json(&["sync", "fast.yaml", "--app", "a", "--sim", "-o", "json"]);
     let keys: Vec<&str> = operation.as_object().unwrap().keys().map(String::as_str).collect();
     for key in [
-        "id", "app", "phase", "message", "startedAt", "finishedAt", "retryCount", "waves", "resources", "warnings",
+        "id",
+        "app",
+        "phase",
+        "message",
+        "startedAt",
+        "finishedAt",
+        "retryCount",
+        "waves",
+        "resources",
+        "warnings",
     ] {
         assert!(keys.contains(&key), "no {key} in {keys:?}");
     }
     let resource = operation["resources"][0].as_object().unwrap();
     for key in [
-        "group", "version", "kind", "namespace", "name", "syncPhase", "wave", "hookType", "status", "hookPhase",
-        "message", "order",
+        "group",
+        "version",
+        "kind",
+        "namespace",
+        "name",
+        "syncPhase",
+        "wave",
+        "hookType",
+        "status",
+        "hookPhase",
+        "message",
+        "order",
     ] {
         assert!(resource.contains_key(key), "no {key} in {resource:?}");
     }
@@ -99,7 +119,8 @@ fn a_hook_that_fails_once_is_tried_again() {
     let bench = Bench::new();
     let text = FAST.replacen("sim.tidegate.dev/ready-after: 60ms", "sim.tidegate.dev/fail-times: \"1\"", 1);
     bench.write("fast.yaml", text);
-    let args = ["sync", "fast.yaml", "--app", "a", "--sim", "--retry", "2", "--retry-backoff", "50ms", "-o", "json"];
+    let args =
+        ["sync", "fast.yaml", "--app", "a", "--sim", "--retry", "2", "--retry-backoff", "50ms", "-o", "json"];
     let operation = bench.json(&args);
     assert_eq!(operation["retryCount"], 1, "{operation}");
     assert_eq!(bench.creations("Job", "before"), 2);
@@ -110,7 +131,8 @@ fn a_hook_that_fails_once_is_tried_again() {
 fn only_the_selected_object_is_synced() {
     let bench = Bench::new();
     bench.write("fast.yaml", FAST);
-    let args = ["sync", "fast.yaml", "--app", "a", "--sim", "--resource", ":ConfigMap:default/config", "-o", "json"];
+    let args =
+        ["sync", "fast.yaml", "--app", "a", "--sim", "--resource", ":ConfigMap:default/config", "-o", "json"];
     let operation = bench.json(&args);
     assert_eq!(operation["resources"].as_array().unwrap().len(), 1, "{operation}");
     for hook in FAST_HOOKS {
@@ -160,8 +182,8 @@ fn same_manifests_give_generated_hooks_the_same_revision() {
     let name = |bench: &Bench| {
         let operation = bench.json(&["sync", "fast.yaml", "--app", "a", "--sim", "-o", "json"]);
         let resources = operation["resources"].as_array().unwrap().clone();
-        let names = resources.iter().filter_map(|resource| resource["name"].as_str());
-        let name = names.filter(|name| name.starts_with("before-")).last().unwrap().to_owned();
+        let mut names = resources.iter().filter_map(|resource| resource["name"].as_str());
+        let name = names.rfind(|name| name.starts_with("before-")).unwrap().to_owned();
         name.split('-').take(2).collect::<Vec<_>>().join("-")
     };
     let first = name(&bench);

@@ -31,9 +31,14 @@ impl Desk {
         Self { log, engine: Some(engine) }
     }
 
+    /// The answer for another process.
+    pub async fn reply(&self, request: Request) -> Reply {
+        self.answer(request).await.unwrap_or_else(|error| refusal(&error))
+    }
+
     /// The answer to a request.
-    pub async fn answer(&self, request: Request) -> Reply {
-        let answer = match request {
+    pub async fn answer(&self, request: Request) -> Result<Reply, CliError> {
+        match request {
             Request::List => self.blocking(|log| Ok(log.summaries()?)).await.map(Reply::Operations),
             Request::Inspect { operation } => {
                 self.inspect(operation).await.map(|inspected| Reply::Operation(Box::new(inspected)))
@@ -44,8 +49,7 @@ impl Desk {
             Request::Wish { operation, by, wish } => {
                 self.wish(operation, &by, wish).await.map(|()| Reply::Done)
             }
-        };
-        answer.unwrap_or_else(|error| refusal(&error))
+        }
     }
 
     async fn blocking<T: Send + 'static>(

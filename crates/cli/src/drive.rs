@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tidegate_executor::{Engine, EngineError, Event, EventKind};
-use tidegate_lifecycle::operation::OperationView;
+use tidegate_lifecycle::operation::{Explanation, OperationView};
 use tidegate_model::{OperationId, format_duration};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::task::JoinSet;
@@ -19,7 +19,18 @@ pub struct Waited {
     /// Those that are over.
     pub over: Vec<OperationView>,
     /// Those that are not, and why nobody waits any longer.
-    pub left: Vec<(OperationId, Left)>,
+    pub left: Vec<Unfinished>,
+}
+
+/// An operation that is not over.
+#[derive(Debug)]
+pub struct Unfinished {
+    /// How it stands.
+    pub view: OperationView,
+    /// Why it is there.
+    pub explanation: Explanation,
+    /// Why nobody waits for it any longer.
+    pub why: Left,
 }
 
 /// Why nobody waits for an operation any longer.
@@ -81,7 +92,7 @@ pub async fn wait(
             event = events.recv() => {
                 for (operation, left) in heard(engine, event, &open, progress).await? {
                     open.remove(&operation);
-                    waited.left.push((operation, left));
+                    waited.left.push(unfinished(engine, operation, left).await?);
                 }
                 continue;
             }
@@ -100,10 +111,17 @@ pub async fn wait(
                 continue;
             }
         };
-        waited.left.extend(std::mem::take(&mut open).into_iter().map(|operation| (operation, left.clone())));
+        for operation in std::mem::take(&mut open) {
+            waited.left.push(unfinished(engine, operation, left.clone()).await?);
+        }
     }
     progress.end();
     Ok(waited)
+}
+
+async fn unfinished(engine: &Engine, operation: OperationId, why: Left) -> Result<Unfinished, CliError> {
+    let (view, explanation) = engine.inspect(operation).await?;
+    Ok(Unfinished { view, explanation, why })
 }
 
 /// One operation may be over before anybody asks.

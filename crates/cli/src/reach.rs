@@ -41,11 +41,15 @@ pub async fn reach(state_dir: &StateDir, printer: &Printer, request: &Request) -
 
 /// Asks whoever can answer.
 pub async fn ask(state_dir: &StateDir, printer: &Printer, request: Request) -> Result<Reply, CliError> {
-    let reply = match reach(state_dir, printer, &request).await? {
-        Reached::Process(reply) => reply,
+    match reach(state_dir, printer, &request).await? {
+        Reached::Process(reply) => accept(reply),
         Reached::Log(log) => Desk::without_engine(log).answer(request).await,
-        Reached::Nothing => Reply::Operations(Vec::new()),
-    };
+        Reached::Nothing => Ok(Reply::Operations(Vec::new())),
+    }
+}
+
+/// The answer of another process, if it is one.
+pub fn accept(reply: Reply) -> Result<Reply, CliError> {
     match reply {
         Reply::Refused(message) => Err(CliError::refused(message)),
         Reply::Failed(problem) => Err(CliError::Control { problem: format!("says: {problem}") }),

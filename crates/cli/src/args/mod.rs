@@ -20,6 +20,12 @@ Examples:
   tidegate explain shop                             why is it waiting, and for what?
   tidegate resume --all --sim                       go on after a crash";
 
+const ENVIRONMENT: &str = "\
+Environment:
+  TIDEGATE_STATE_DIR  folder of the operation log and the simulated cluster
+  TIDEGATE_LOG        filter of what is traced to standard error, such as tidegate_executor=debug
+  NO_COLOR            no colours";
+
 /// Deploys to Kubernetes in order, as durable operations.
 ///
 /// Manifests are ordered into phases and waves by the annotations of Argo CD and Helm. A wave begins when the one
@@ -31,9 +37,8 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
-    /// Say more on standard error; twice for everything. TIDEGATE_LOG sets a filter instead, such as
-    /// tidegate_executor=debug
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    /// Say more on standard error; twice for everything
+    #[arg(short, long, global = true, display_order = 900, action = ArgAction::Count)]
     pub verbose: u8,
 }
 
@@ -74,15 +79,15 @@ pub struct StateArgs {
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people.
+    // For people.
     #[default]
     Text,
-    /// For programs.
+    // For programs.
     Json,
-    /// For programs.
+    // For programs.
     Yaml,
 }
 
 fn help_end() -> String {
-    format!("{MORE}\n\n{}", crate::exit::CODES)
+    format!("{MORE}\n\n{ENVIRONMENT}\n\n{}", crate::exit::CODES)
 }

@@ -7,8 +7,9 @@ use super::{Format, StateArgs, WaitingArgs};
 /// Lists, shows and steers operations.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-ID is an operation's id, the beginning of one, or an application's name for its newest operation. An operation that
-another tidegate process works on is steered through that process; one whose process is gone is steered in the log.
+ID is an operation's id, the beginning of one, or an application's name for its newest operation.
+An operation that another tidegate process works on is steered through that process; one whose
+process is gone is steered in the log.
 
 Examples:
   tidegate ops list

@@ -83,16 +83,16 @@ pub struct PlanArgs {
 /// How a plan is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum PlanFormat {
-    /// For people.
+    // For people.
     #[default]
     Tree,
-    /// For programs.
+    // For programs.
     Json,
-    /// For programs.
+    // For programs.
     Yaml,
-    /// A diagram for Markdown.
+    // A diagram for Markdown.
     Mermaid,
-    /// A picture.
+    // A picture.
     Svg,
 }
 
@@ -140,10 +140,10 @@ pub struct SyncArgs {
 /// When an operation is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum WaitArg {
-    /// As Argo CD: the last wave is not waited for.
+    // As Argo CD: the last wave is not waited for.
     #[default]
     Synced,
-    /// The last wave is healthy as well.
+    // The last wave is healthy as well.
     Healthy,
 }
 

@@ -3,11 +3,11 @@
 use tidegate_model::OperationPhase;
 
 use crate::args::Format;
-use crate::drive::{Left, Waited};
+use crate::drive::{Left, Unfinished, Waited};
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::schema::OperationDocument;
-use crate::output::{Printer, operation};
+use crate::output::{Printer, Style, Text, one_line, operation};
 use crate::state_dir::StateDir;
 
 /// Prints one operation, and says how to go on where it is not over.
@@ -18,11 +18,20 @@ pub fn report(
     printer: &Printer,
 ) -> Result<Ended, CliError> {
     let ended = worst(&waited);
-    for view in waited.over {
-        one(&view.into(), format, printer)?;
-    }
     talk_about(&waited.left, state_dir, printer);
+    for document in documents(waited, format) {
+        match format {
+            Format::Text => printer.out(&operation::result(&document, printer.width()))?,
+            Format::Json | Format::Yaml => printer.value(&document, format)?,
+        }
+    }
     Ok(ended)
+}
+
+/// What is printed: results for people; for programs, also how the rest stands.
+fn documents(waited: Waited, format: Format) -> Vec<OperationDocument> {
+    let left = waited.left.into_iter().filter(|_| format != Format::Text).map(|left| left.view);
+    waited.over.into_iter().chain(left).map(OperationDocument::from).collect()
 }
 
 /// As [`report`], for any number of operations: documents are one list.
@@ -33,7 +42,8 @@ pub fn report_all(
     printer: &Printer,
 ) -> Result<Ended, CliError> {
     let ended = worst(&waited);
-    let documents: Vec<OperationDocument> = waited.over.into_iter().map(OperationDocument::from).collect();
+    talk_about(&waited.left, state_dir, printer);
+    let documents = documents(waited, format);
     if format == Format::Text {
         for document in &documents {
             printer.out(&operation::result(document, printer.width()))?;
@@ -41,15 +51,7 @@ pub fn report_all(
     } else {
         printer.value(&documents, format)?;
     }
-    talk_about(&waited.left, state_dir, printer);
     Ok(ended)
-}
-
-fn one(document: &OperationDocument, format: Format, printer: &Printer) -> Result<(), CliError> {
-    match format {
-        Format::Text => printer.out(&operation::result(document, printer.width())),
-        Format::Json | Format::Yaml => printer.value(document, format),
-    }
 }
 
 fn worst(waited: &Waited) -> Ended {
@@ -60,9 +62,14 @@ fn worst(waited: &Waited) -> Ended {
     Ended::Operation(failed.unwrap_or(OperationPhase::Succeeded))
 }
 
-fn talk_about(left: &[(tidegate_model::OperationId, Left)], state_dir: &StateDir, printer: &Printer) {
+fn talk_about(left: &[Unfinished], state_dir: &StateDir, printer: &Printer) {
     let hint = state_dir.hint();
-    for (id, why) in left {
+    for Unfinished { view, explanation, why } in left {
+        let id = view.id;
+        let mut line = Text::new();
+        line.add(Style::Bold, &view.app);
+        line.add(Style::Plain, format!(": {}", one_line(&explanation.to_string())));
+        printer.talk(&line);
         let first = match why {
             Left::Paused { .. } => format!("let it go on with `tidegate ops unpause {id}{hint}`, then "),
             Left::TimedOut(_) | Left::Interrupted(_) => String::new(),

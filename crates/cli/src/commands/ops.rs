@@ -100,8 +100,8 @@ async fn wish(one: &OneArgs, wish: Wish, printer: &Printer) -> Result<Ended, Cli
     let (id, by) = (summary.operation, user());
     let request = Request::Wish { operation: id, by, wish: wish.clone() };
     let (reply, log) = match reach::reach(&state_dir, printer, &request).await? {
-        Reached::Process(reply) => (reply, None),
-        Reached::Log(log) => (Desk::without_engine(log.clone()).answer(request).await, Some(log)),
+        Reached::Process(reply) => (reach::accept(reply)?, None),
+        Reached::Log(log) => (Desk::without_engine(log.clone()).answer(request).await?, Some(log)),
         Reached::Nothing => {
             return Err(CliError::UnknownOperation {
                 text: one.id.clone(),
@@ -109,11 +109,8 @@ async fn wish(one: &OneArgs, wish: Wish, printer: &Printer) -> Result<Ended, Cli
             });
         }
     };
-    match reply {
-        Reply::Done => {}
-        Reply::Refused(message) => return Err(CliError::refused(message)),
-        Reply::Failed(problem) => return Err(CliError::Control { problem: format!("says: {problem}") }),
-        other => return Err(reach::unexpected(&other)),
+    if reply != Reply::Done {
+        return Err(reach::unexpected(&reply));
     }
     match (log, wish) {
         (Some(log), Wish::Terminate) => {

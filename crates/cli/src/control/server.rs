@@ -99,7 +99,7 @@ async fn serve(stream: UnixStream, desk: &Desk, leaving: &AtomicBool) -> io::Res
     tokio::time::timeout(REQUEST_WITHIN, reader.read_until(b'\n', &mut line)).await??;
     let reply = match serde_json::from_slice::<Request>(&line) {
         _ if leaving.load(Ordering::SeqCst) => Reply::Leaving,
-        Ok(request) => desk.answer(request).await,
+        Ok(request) => desk.reply(request).await,
         Err(error) => Reply::Failed(format!("did not understand ({error}); are both of the same version?")),
     };
     let mut answer = serde_json::to_vec(&reply)?;

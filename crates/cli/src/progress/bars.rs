@@ -3,7 +3,7 @@
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_executor::{Event, EventKind};
 use tidegate_lifecycle::operation::{Awaited, Explanation, OperationView, WaveView};
-use tidegate_model::format_duration;
+use tidegate_model::{Phase, format_duration};
 
 use crate::output::{Printer, one_line};
 
@@ -84,19 +84,19 @@ impl<'p> Bars<'p> {
 
     /// Brings the screen up to date.
     pub fn draw(&mut self, view: &OperationView, explanation: &Explanation) {
-        if view.waves.is_empty() {
-            return;
-        }
-        let at_work = view.waves.iter().position(|wave| wave.passed_at.is_none()).unwrap_or(view.waves.len());
-        let skipped = match view.waves.len().checked_sub(BARS_MAX) {
+        // Waves of a failure that has not happened would only frighten.
+        let is_shown = |wave: &&WaveView| wave.phase != Phase::SyncFail || wave.opened_at.is_some();
+        let waves: Vec<&WaveView> = view.waves.iter().filter(is_shown).collect();
+        let at_work = waves.iter().position(|wave| wave.passed_at.is_none()).unwrap_or(waves.len());
+        let skipped = match waves.len().checked_sub(BARS_MAX) {
             Some(most) => at_work.saturating_sub(BARS_BEFORE).min(most),
             None => 0,
         };
-        let shown = view.waves.len().saturating_sub(skipped).min(BARS_MAX);
+        let shown = waves.len().saturating_sub(skipped).min(BARS_MAX);
         while self.waves.len() < shown {
             self.waves.push(self.area.insert(self.waves.len(), ProgressBar::new(0)));
         }
-        for (bar, (index, wave)) in self.waves.iter().zip(view.waves.iter().enumerate().skip(skipped)) {
+        for (bar, (index, wave)) in self.waves.iter().zip(waves.into_iter().enumerate().skip(skipped)) {
             let note = if index == at_work { one_line(&explanation.progress) } else { String::new() };
             self.draw_wave(bar, wave, note);
         }
@@ -146,7 +146,12 @@ impl<'p> Bars<'p> {
 
     /// Takes everything off the screen: the result follows.
     pub fn end(&mut self) {
+        for bar in self.lines.drain(..).chain(self.waves.drain(..)) {
+            bar.finish_and_clear();
+        }
+        // Nothing is drawn over what follows, whatever still holds a bar.
         let _ = self.area.clear();
+        self.area.set_draw_target(ProgressDrawTarget::hidden());
     }
 }
 

@@ -43,12 +43,12 @@ impl<'p> Lines<'p> {
         };
         let seen = self.seen.entry(event.operation).or_default();
         let mut waits = None;
-        if seen.started_at.is_none() || seen.waves.is_empty() || may_wait(moved_to) {
-            if let Ok((view, explanation)) = engine.inspect(event.operation).await {
-                seen.started_at = Some(view.started_at);
-                seen.waves = view.waves;
-                waits = why(moved_to, &explanation);
-            }
+        if (seen.started_at.is_none() || seen.waves.is_empty() || may_wait(moved_to))
+            && let Ok((view, explanation)) = engine.inspect(event.operation).await
+        {
+            seen.started_at = Some(view.started_at);
+            seen.waves = view.waves;
+            waits = why(moved_to, &explanation);
         }
         if let Some(number) = moved_to.split_whitespace().nth(1)
             && seen.wave_since.as_ref().is_none_or(|(known, _)| known != number)

@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Tells how operations go on.
 pub enum Progress<'p> {
     /// On a terminal, for one operation.
-    Bars(bars::Bars<'p>),
+    Bars(Box<bars::Bars<'p>>),
     /// Everywhere else.
     Lines(lines::Lines<'p>),
 }
@@ -26,7 +26,7 @@ impl<'p> Progress<'p> {
     /// The right one for where standard error goes.
     pub fn new(printer: &'p Printer, operations: usize) -> Self {
         if printer.is_animated() && operations == 1 {
-            Self::Bars(bars::Bars::new(printer))
+            Self::Bars(Box::new(bars::Bars::new(printer)))
         } else {
             Self::Lines(lines::Lines::new(printer, operations > 1))
         }
