@@ -18,6 +18,9 @@ use crate::watches::Subscription;
 /// Shortest wait for a time that the alarm has rung for already.
 const RING_AGAIN: Duration = Duration::from_millis(100);
 
+/// How long the manifests of a waiting operation stay in memory.
+const LINGER: Duration = Duration::from_secs(5);
+
 impl OperationState {
     /// Carries out what the world is owed.
     pub(super) fn dispatch(&mut self, now: Timestamp) {
@@ -40,10 +43,21 @@ impl OperationState {
             self.watch(&watch);
         }
         self.set_alarm(wake, now);
-        if self.on_the_way.is_empty() {
-            // A waiting operation keeps in memory what its state needs, and no more.
-            self.bundle = None;
-            self.request = None;
+        if self.on_the_way.is_empty() && !self.writing {
+            self.rest();
+        }
+    }
+
+    /// A waiting operation keeps in memory what its state needs, and no more. Its manifests stay for a moment: reading
+    /// them anew for each of many short waves would cost more than the waves.
+    fn rest(&mut self) {
+        self.request = None;
+        if let Some(bundle) = self.bundle.take() {
+            self.lingering = Arc::downgrade(&bundle);
+            self.spawn(async move {
+                tokio::time::sleep(LINGER).await;
+                drop(bundle);
+            });
         }
     }
 
@@ -90,6 +104,9 @@ impl OperationState {
     }
 
     fn bundle(&mut self) -> Option<Arc<Bundle>> {
+        if self.bundle.is_none() {
+            self.bundle = self.lingering.upgrade();
+        }
         if self.bundle.is_none() {
             let digest = self.operation()?.bundle?;
             self.bundle = Some(Arc::new(Bundle::new(Arc::clone(&self.shared.log), digest)));

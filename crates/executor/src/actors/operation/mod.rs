@@ -7,7 +7,7 @@ mod dispatch;
 mod jobs;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -97,6 +97,8 @@ pub(crate) struct OperationState {
     recovered: bool,
     request: Option<Arc<SyncRequest>>,
     bundle: Option<Arc<Bundle>>,
+    /// The same, while the operation waits.
+    lingering: Weak<Bundle>,
     /// Announced when the batch on its way is durable.
     announcements: Vec<Event>,
     /// Answered when the next batch, or the one on its way, is durable.
@@ -158,6 +160,7 @@ impl Actor for OperationActor {
             recovered,
             request: None,
             bundle: None,
+            lingering: Weak::new(),
             announcements: Vec::new(),
             replies: Replies::default(),
             writing: false,
