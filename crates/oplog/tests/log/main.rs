@@ -10,7 +10,10 @@
     reason = "tests stop at the first surprise, and measure real processes"
 )]
 
+mod child;
 mod conformance;
+mod environment;
 mod files;
 mod kit;
+mod process;
 mod records;

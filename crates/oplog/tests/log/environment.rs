@@ -1,0 +1,101 @@
+//! State directories that cannot be used: each is named, with what to do about it.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+
+use tidegate_oplog::{LogError, OperationLog};
+
+use crate::child::{command, command_of, lines};
+use crate::kit::{self, Disk, Kept, append, loaded, operation, passed};
+
+const NOBODY: u32 = 65_534;
+
+#[test]
+fn a_second_opening_names_the_holder() {
+    let mut disk = Disk::fresh();
+    let path = disk.path();
+    disk.open();
+    let error = kit::open(&path).unwrap_err();
+    let LogError::Locked { path: named, holder } = &error else { panic!("{error}") };
+    assert_eq!(*named, path);
+    assert_eq!(holder, "pid 41 (tidegate sync shop) since 2026-11-21T09:30:00.250Z");
+    assert!(error.to_string().contains("stop that process"));
+    // So it does from another process.
+    let said = lines(command("open", &path, &[]));
+    assert!(said.iter().any(|line| line.starts_with("refused Locked")), "{said:?}");
+    disk.close();
+    assert!(kit::open(&path).is_ok(), "given back");
+}
+
+#[test]
+fn a_database_that_another_program_has_open_is_not_taken_for_damaged() {
+    let mut disk = Disk::fresh();
+    disk.open().append(vec![append(1, 1, passed(1..=1))]).unwrap();
+    disk.close();
+    let other = kit::raw(&disk.path());
+    let folder = disk.path();
+    let opening = std::thread::spawn(move || kit::open(&folder));
+    // It waits for the lock, as it does for threads of its own process; whichever comes first, all is well.
+    drop(other);
+    let log = opening.join().unwrap().unwrap();
+    assert_eq!(log.damage(), []);
+    assert_eq!(log.load(operation(1)).unwrap(), loaded(passed(1..=1), 1));
+}
+
+#[test]
+fn what_is_not_a_directory_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, b"a file").unwrap();
+    for path in [file.clone(), file.join("below"), file.join("far/below")] {
+        let error = kit::open(&path).unwrap_err();
+        assert!(matches!(error, LogError::NotADirectory { .. }), "{error:?}");
+        assert!(error.to_string().contains("choose another"));
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"a file");
+}
+
+#[test]
+fn folders_are_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a/b/c");
+    drop(kit::open(&path).unwrap());
+    assert!(path.join("log").is_dir() && path.join("blobs").is_dir() && path.join("quarantine").is_dir());
+}
+
+/// Root may do everything, so as root the program is run as nobody.
+#[test]
+fn missing_permission_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let closed = folder.path().join("closed");
+    let unreadable = folder.path().join("unreadable");
+    fs::create_dir(&closed).unwrap();
+    drop(kit::open(&unreadable).unwrap());
+    let root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let program = folder.path().join("program");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let open = |path: &Path| {
+        let mut open = command_of(&program, "open", path, &[]);
+        open.current_dir("/");
+        if root {
+            open.uid(NOBODY).gid(NOBODY);
+        }
+        lines(open)
+    };
+    fs::set_permissions(&closed, Permissions::from_mode(0o555)).unwrap();
+    fs::set_permissions(&unreadable, Permissions::from_mode(0o000)).unwrap();
+    for path in [closed.clone(), closed.join("state"), unreadable.clone(), unreadable.join("state")] {
+        let said = open(&path);
+        assert!(
+            said.iter().any(|line| line.starts_with("refused PermissionDenied")),
+            "{}: {said:?}",
+            path.display()
+        );
+    }
+    fs::set_permissions(&closed, Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&unreadable, Permissions::from_mode(0o755)).unwrap();
+}

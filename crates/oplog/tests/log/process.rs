@@ -1,0 +1,174 @@
+//! Promises that only a real process can break: what is acknowledged survives its death, and is on the disk.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use tidegate_oplog::{LogError, OperationLog};
+
+use crate::child::{self, LARGE_EVERY, OPERATIONS, command, kill_after, lines};
+use crate::kit::{self, operation};
+
+/// All groups up to the last acknowledged are there; the next one, which was on its way, wholly or not at all.
+fn check(directory: &Path, acknowledged: u64, padding: usize) -> u64 {
+    let log = kit::open(directory).unwrap();
+    assert_eq!(log.damage(), [], "a crash is no damage");
+    let mut lasts = Vec::new();
+    for number in 1..=OPERATIONS {
+        let facts = match log.facts(operation(number)) {
+            Err(LogError::UnknownOperation { .. }) if acknowledged == 0 => Vec::new(),
+            facts => facts.unwrap(),
+        };
+        let last = u64::try_from(facts.len()).unwrap();
+        assert!(last >= acknowledged, "operation {number}: {last} of {acknowledged} acknowledged facts");
+        assert_eq!(facts, (1..=last).map(|number| child::fact(number, padding)).collect::<Vec<_>>());
+        lasts.push(last);
+        if last > 0 {
+            let loaded = log.load(operation(number)).unwrap();
+            assert_eq!(loaded.last_sequence, last);
+            assert_eq!(loaded.snapshot.map_or(0, |(at, _)| at), last / 5 * 5);
+        }
+    }
+    assert!(lasts.iter().all(|last| *last == lasts[0]), "groups are whole: {lasts:?}");
+    assert!(lasts[0] <= acknowledged + 1, "nothing that was never offered");
+    lasts[0]
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("state");
+    let mut last = 0;
+    // How many acknowledgements to wait for; where in the next group the kill strikes is up to the machine.
+    for acks in [0, 1, 2, 3, 5, 8, 13, 0, 21, 1, 4, 30, 2, 6, 0, 9, 26, 3, 1, 17, 7, 11, 0, 5, 2] {
+        let acknowledged = kill_after(&directory, acks).unwrap_or(last);
+        last = check(&directory, acknowledged, 0);
+    }
+    assert!(last > 150);
+}
+
+/// A line of strace's report: the thread, and the call with its result.
+fn calls(trace: &str) -> Vec<(u32, String)> {
+    let mut begun: BTreeMap<u32, String> = BTreeMap::new();
+    let mut calls = Vec::new();
+    for line in trace.lines() {
+        let Some((thread, call)) = line.split_once(' ') else { continue };
+        let Ok(thread) = thread.parse() else { continue };
+        let call = call.trim_start();
+        if let Some(call) = call.strip_suffix("<unfinished ...>") {
+            begun.insert(thread, call.to_owned());
+        } else if let Some((_, rest)) =
+            call.strip_prefix("<... ").and_then(|call| call.split_once("resumed>"))
+        {
+            // A call counts when it returns.
+            let begin = begun.remove(&thread).unwrap_or_default();
+            calls.push((thread, format!("{begin}{rest}")));
+        } else {
+            calls.push((thread, call.to_owned()));
+        }
+    }
+    calls
+}
+
+#[test]
+fn every_acknowledged_group_was_synced_to_the_disk_before() {
+    let found = Command::new("strace").arg("-V").output();
+    assert!(
+        found.is_ok_and(|output| output.status.success()),
+        "strace is missing: apt-get install -y strace"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("state");
+    let report = folder.path().join("trace");
+    let syscalls = "trace=fdatasync,fsync,sync_file_range,pwrite64,write,rename,renameat,renameat2";
+    let strace = ["strace", "-f", "-y", "-s", "64", "-e", syscalls, "-o", report.to_str().unwrap()];
+    let said = lines(command("append-20", &directory, &strace));
+    assert!(said.contains(&"ack 20".to_owned()), "{said:?}");
+
+    let db = "/state/log/db>";
+    let (mut acknowledged, mut synced_blobs) = (0, 0);
+    // Since the last acknowledgement: did sled write its file, was the file synced after that, was the witness told?
+    let (mut written, mut synced, mut witnessed) = (false, false, false);
+    for (_, call) in calls(&fs::read_to_string(&report).unwrap()) {
+        let succeeded = !call.contains("= -1");
+        if call.starts_with("pwrite64(") && call.contains(db) {
+            (written, synced, witnessed) = (true, false, false);
+        } else if call.starts_with("fdatasync(") && call.contains(db) && succeeded {
+            synced = written;
+        } else if call.starts_with("write(") && call.contains("/state/witness>") {
+            witnessed = synced;
+        } else if call.starts_with("fsync(")
+            && call.contains("/state/blobs/")
+            && call.contains(".tmp>")
+            && succeeded
+        {
+            synced_blobs += 1;
+        } else if call.starts_with("write(") && call.contains("\"ack ") {
+            acknowledged += 1;
+            assert!(written && synced, "group {acknowledged} was acknowledged before it was on the disk");
+            assert!(witnessed, "group {acknowledged} was acknowledged before the witness was told");
+            (written, synced, witnessed) = (false, false, false);
+        }
+    }
+    assert_eq!(acknowledged, 20);
+    assert_eq!(synced_blobs, 20 / LARGE_EVERY, "one blob each, since the operations' large facts are alike");
+}
+
+/// A file size limit stands in for a full disk where no small disk can be mounted: the same calls fail, and all the
+/// same is to be done about it.
+#[test]
+fn a_file_that_cannot_grow_poisons_the_log_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("state");
+    // Blocks of 512 bytes: 1.2 MiB, between two and three of sled's segments.
+    let limited = ["sh", "-c", "trap '' XFSZ; ulimit -f 2400; exec \"$0\" \"$@\""];
+    let said = lines(command("fill", &directory, &limited));
+    let acknowledged =
+        said.iter().filter_map(|line| line.strip_prefix("ack ")?.parse().ok()).next_back().unwrap_or(0);
+    assert!(acknowledged > 10, "{said:?}");
+    let failed = said.iter().position(|line| line.starts_with("failed DiskFull")).expect("a typed error");
+    assert_eq!(said[failed + 1], "then Poisoned");
+    assert!(!said.iter().any(|line| line.contains("panicked")), "{said:?}");
+    check(&directory, acknowledged, 5_000);
+}
+
+/// In a mount namespace of its own, when the system lets us have one.
+fn on_small_disk(task: &str, after_mounting: &str) -> Option<Vec<String>> {
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!(
+        "dir=\"${{TIDEGATE_OPLOG_CHILD#* }}\"; mount -t tmpfs -o size=4m tmpfs \"$dir\" && {after_mounting} exec \"$0\" \"$@\""
+    );
+    let said =
+        lines(command(task, folder.path(), &["unshare", "--map-root-user", "--mount", "sh", "-c", &script]));
+    if said.is_empty() {
+        eprintln!("not checked here: this system does not let tests mount a file system");
+        return None;
+    }
+    Some(said)
+}
+
+#[test]
+fn a_full_disk_is_named_and_loses_nothing() {
+    let Some(said) = on_small_disk("fill-and-free", "") else { return };
+    let acknowledged: u64 =
+        said.iter().filter_map(|line| line.strip_prefix("ack ")?.parse().ok()).next_back().unwrap();
+    let failed = said.iter().position(|line| line.starts_with("failed DiskFull")).expect("a typed error");
+    assert_eq!(said[failed + 1], "then Poisoned");
+    assert!(
+        said[failed + 2].starts_with("full, and refused") || said[failed + 2].starts_with("full, and opened"),
+        "{said:?}"
+    );
+    let kept = said.iter().find_map(|line| line.strip_prefix("kept ")).expect("reopened once there was room");
+    assert!(
+        [acknowledged, acknowledged + 1].map(|last| format!("{last}, 0 reports")).contains(&kept.to_owned()),
+        "{said:?}"
+    );
+    assert!(said.contains(&"went on".to_owned()));
+}
+
+#[test]
+fn a_read_only_file_system_is_named() {
+    let Some(said) = on_small_disk("open", "mount -o remount,ro \"$dir\" &&") else { return };
+    assert!(said.iter().any(|line| line.starts_with("refused ReadOnly")), "{said:?}");
+}
