@@ -146,7 +146,7 @@ impl<'a> World<'a> {
 
     fn after(&mut self, wait: Duration, happening: Happening) {
         let at = self.now() + wait;
-        let tie = self.rng.next();
+        let tie = self.rng.draw();
         self.queue.insert((at, tie), happening);
     }
 
