@@ -152,7 +152,9 @@ pub enum LogError {
     },
 
     /// The facts asked for are gone: the operation is over and was compacted.
-    #[error("the facts of operation {operation} were compacted; only its summary is kept (see `--history`)")]
+    #[error(
+        "the facts of operation {operation} were compacted; only its summary is kept: the newest ten finished operations of an application keep everything"
+    )]
     Compacted {
         /// The operation.
         operation: OperationId,

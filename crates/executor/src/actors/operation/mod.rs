@@ -364,8 +364,14 @@ pub(crate) fn summary(state: &State) -> Option<Summary> {
     let operation = state.operation();
     let outcome = operation.and_then(|operation| operation.outcome.as_ref());
     let waves = operation.map_or((0, 0), |operation| {
-        let passed = operation.waves.iter().filter(|times| times.passed_at.is_some()).count();
-        (u32::try_from(passed).unwrap_or(u32::MAX), u32::try_from(operation.waves.len()).unwrap_or(u32::MAX))
+        // SyncFail waves count only when they run, as in `explain`.
+        let counted = operation.plan.waves.iter().zip(&operation.waves).filter(|(wave, times)| {
+            wave.phase != tidegate_model::Phase::SyncFail || times.opened_at.is_some()
+        });
+        let (passed, all) = counted.fold((0_u32, 0_u32), |(passed, all), (_, times)| {
+            (passed.saturating_add(u32::from(times.passed_at.is_some())), all.saturating_add(1))
+        });
+        (passed, all)
     });
     let phase = match (outcome, operation.and_then(|operation| operation.termination.as_ref())) {
         (Some(outcome), _) => outcome.phase,
