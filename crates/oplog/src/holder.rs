@@ -36,7 +36,17 @@ impl fmt::Display for Holder {
 /// The lock; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: File,
+    file: File,
+}
+
+/// Said aloud rather than left to the closing of the file: a program that this process is just starting holds a copy of
+/// the open file for a moment, and with it the lock.
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if let Err(error) = self.file.unlock() {
+            tracing::warn!(%error, "giving back the state directory's lock failed");
+        }
+    }
 }
 
 /// Takes the lock and writes down who has it.
@@ -55,7 +65,7 @@ pub(crate) fn take(directory: &Path, holder: &Holder) -> Result<Lock, LogError> 
         .and_then(|()| writeln!(file, "{holder}"))
         .and_then(|()| file.flush());
     written.map_err(|error| LogError::io(&path, "write", error))?;
-    Ok(Lock { _file: file })
+    Ok(Lock { file })
 }
 
 /// The error that names who has the lock.

@@ -14,6 +14,8 @@ mod child;
 mod conformance;
 mod environment;
 mod files;
+mod golden;
 mod kit;
 mod process;
+mod property;
 mod records;
