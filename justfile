@@ -45,7 +45,7 @@ doc:
 
 # Runs the benchmarks.
 bench *ARGS:
-    cargo bench --workspace {{ ARGS }}
+    cargo bench --package tidegate-testkit --bench engine -- {{ ARGS }}
 
 # Simulates N operations with random plans, faults and crashes.
 simulate N="10000":

@@ -11,7 +11,7 @@ use crate::Line;
 use crate::setup::{config, engine, open, request, runtime, server, targets};
 
 const OPERATIONS: usize = 10_000;
-const AT_ONCE: usize = 256;
+const AT_ONCE: usize = 32;
 
 /// A gate that stays closed.
 pub struct Closed;

@@ -1,6 +1,6 @@
 //! Planning 10,000 resources in 100 waves.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidegate_cluster::{Cluster, LiveQuery};
 use tidegate_executor::effects;
@@ -14,6 +14,12 @@ use crate::setup::{cluster, config, median, millis, request, server, targets};
 const WAVES: usize = 100;
 const WIDTH: usize = 100;
 const RUNS: usize = 11;
+
+/// Processor time of this thread so far: on a machine that does other things as well, the wall clock says little.
+fn cpu() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
+}
 
 pub fn measure() -> Vec<Line> {
     let yaml: String = (0..WAVES * WIDTH)
@@ -41,13 +47,14 @@ pub fn measure() -> Vec<Line> {
                 discovery: &discovery,
                 offline: false,
             };
-            let begin = Instant::now();
+            let (begin, cpu) = (Instant::now(), cpu());
             let planned = plan(&input);
-            let took = begin.elapsed();
+            let took = (begin.elapsed(), self::cpu() - cpu);
             assert_eq!(planned.plan.tasks.len(), WAVES * WIDTH);
             took
         });
-        median(runs.collect())
+        let (wall, cpu) = runs.unzip();
+        format!("{} ({} of processor time)", millis(median(wall)), millis(median(cpu)))
     };
     let fresh = time(&live);
     let planned = runtime.block_on(effects::plan(
@@ -61,8 +68,8 @@ pub fn measure() -> Vec<Line> {
     let applied: Vec<Object> = planned.unwrap().manifests;
     let again = time(&applied);
     vec![
-        Line::new("plan 10,000 resources in 100 waves, empty cluster", millis(fresh), "≤ 100 ms"),
-        Line::new("plan them again, compared with 10,000 live objects", millis(again), "≤ 100 ms"),
+        Line::new("plan 10,000 resources in 100 waves, empty cluster", fresh, "≤ 100 ms"),
+        Line::new("plan them again, compared with 10,000 live objects", again, "≤ 100 ms"),
         Line::new("read their YAML (4 MB) before", millis(reading), ""),
     ]
 }

@@ -18,7 +18,7 @@ use crate::watches::Subscription;
 /// Shortest wait for a time that the alarm has rung for already.
 const RING_AGAIN: Duration = Duration::from_millis(100);
 
-/// How long the manifests of a waiting operation stay in memory.
+/// How long the manifests of an operation that waits for objects stay in memory.
 const LINGER: Duration = Duration::from_secs(5);
 
 impl OperationState {
@@ -48,11 +48,12 @@ impl OperationState {
         }
     }
 
-    /// A waiting operation keeps in memory what its state needs, and no more. Its manifests stay for a moment: reading
-    /// them anew for each of many short waves would cost more than the waves.
+    /// A waiting operation keeps in memory what its state needs, and no more. While it only waits for objects to become
+    /// healthy, its manifests stay for a moment: reading them anew for each of many short waves would cost more than the
+    /// waves.
     fn rest(&mut self) {
         self.request = None;
-        if let Some(bundle) = self.bundle.take() {
+        if let Some(bundle) = self.bundle.take().filter(|_| !self.watched.is_empty()) {
             self.lingering = Arc::downgrade(&bundle);
             self.spawn(async move {
                 tokio::time::sleep(LINGER).await;
