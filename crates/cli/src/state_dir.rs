@@ -63,7 +63,8 @@ impl StateDir {
 
     /// Whether an operation was ever begun here.
     pub fn has_log(&self) -> bool {
-        self.root.join("log").is_dir()
+        // The witness knows of operations even when the folder of the log is gone; opening the log then says so.
+        self.root.join("log").is_dir() || self.root.join("witness").is_file()
     }
 
     /// Makes the folder, readable by its owner only.

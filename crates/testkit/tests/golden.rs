@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use tidegate_cluster::sim::SimConfig;
+use tidegate_model::{OperationId, OperationPhase};
+use tidegate_oplog::{Append, MemoryLog, OperationLog as _};
 use tidegate_testkit::crash::Points;
 use tidegate_testkit::process::{End, World};
 use tidegate_testkit::scenario;
@@ -25,4 +27,32 @@ fn every_golden_operation_ends_as_it_says() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// A repair of a damaged log forgets how operations stood: all their facts are there, but the summary says Running.
+#[test]
+fn a_finished_operation_that_the_log_takes_for_open_is_put_right_on_resume() {
+    let scenario = scenario::all().into_iter().find(|scenario| scenario.name == "waves").unwrap();
+    let mut world = World::new(SimConfig::default());
+    let view = world.run(&scenario.sync);
+    let mut summary = world.log.summaries().unwrap().remove(0);
+    let operation: OperationId = summary.operation;
+    let facts = world.log.facts(operation).unwrap();
+    let writes = world.cluster.audit().len();
+    (summary.finished_at, summary.phase) = (None, OperationPhase::Running);
+    world.log = MemoryLog::default();
+    let append = Append {
+        operation,
+        first_sequence: 1,
+        facts: facts.clone(),
+        snapshot: None,
+        summary,
+        blobs: Vec::new(),
+    };
+    world.log.append(vec![append]).unwrap();
+    assert_eq!(world.finish(&scenario.sync, &mut Vec::new()).message, view.message);
+    let summary = world.log.summaries().unwrap().remove(0);
+    assert_eq!((summary.phase, summary.finished_at), (view.phase, view.finished_at));
+    assert_eq!(world.log.facts(operation).unwrap(), facts, "nothing is recorded twice");
+    assert_eq!(world.cluster.audit().len(), writes, "nothing is written to the cluster again");
 }

@@ -106,6 +106,8 @@ pub(crate) struct OperationState {
     writing: bool,
     stopping: bool,
     finished: bool,
+    /// The summary in the log is the one of our facts.
+    restated: bool,
 }
 
 #[derive(Default)]
@@ -166,6 +168,7 @@ impl Actor for OperationActor {
             writing: false,
             stopping: false,
             finished: false,
+            restated: false,
         })
     }
 
@@ -291,6 +294,9 @@ impl OperationState {
 
     fn write(&mut self, now: Timestamp, flush: bool) -> Result<(), ActorProcessingErr> {
         let Some(batch) = self.driver.take_batch(now, flush) else {
+            if self.recovered && !self.restated && self.driver.state().is_finished() {
+                return self.restate();
+            }
             if !self.writing {
                 // Nothing to write: what was asked changed nothing.
                 self.replies.next.drain(..).for_each(|reply| drop(reply.send(Ok(()))));
@@ -308,6 +314,26 @@ impl OperationState {
             snapshot: batch.snapshot,
             summary: summary(state).ok_or("an operation without a header cannot be written")?,
         };
+        self.restated = true;
+        self.send(append)
+    }
+
+    /// An operation that is over by its facts, though the log took it for open: a repair after damage forgets how
+    /// operations stood. Its summary is written again, or its application would stay locked.
+    fn restate(&mut self) -> Result<(), ActorProcessingErr> {
+        self.restated = true;
+        let append = Append {
+            operation: self.id,
+            first_sequence: self.driver.sequence().saturating_add(1),
+            facts: Vec::new(),
+            snapshot: None,
+            summary: summary(self.driver.state()).ok_or("an operation without a header cannot be written")?,
+            blobs: Vec::new(),
+        };
+        self.send(append)
+    }
+
+    fn send(&mut self, append: Append<Fact, State>) -> Result<(), ActorProcessingErr> {
         self.writing = true;
         let message = LogMessage::Append(Box::new(append), self.inbox.clone());
         self.shared.log_actor.send_message(message).map_err(|_| NO_LOG)?;
