@@ -54,6 +54,8 @@ pub(crate) struct Testimony {
     pub(crate) seen: BTreeMap<OperationId, Seen>,
     /// The file is there but does not begin like a witness: whether facts were lost cannot be told.
     pub(crate) unreadable: bool,
+    /// The length of the file, when it is notes to its end.
+    whole: Option<usize>,
 }
 
 /// Reads what an earlier process noted. Its last note may be torn; what follows a torn note is not read.
@@ -72,11 +74,33 @@ pub(crate) fn read(path: &Path) -> Result<Testimony, LogError> {
         testimony.unreadable = true;
         return Ok(testimony);
     };
-    testimony.seen.extend(notes.chunks(NOTE_BYTES).map_while(parse));
+    let mut read = 0_usize;
+    for (operation, seen) in notes.chunks(NOTE_BYTES).map_while(parse) {
+        testimony.seen.insert(operation, seen);
+        read = read.saturating_add(NOTE_BYTES);
+    }
+    testimony.whole = (read == notes.len()).then_some(content.len());
     Ok(testimony)
 }
 
 impl Witness {
+    /// Goes on with the file that gave `testimony` if that says what is so, and else begins a new one.
+    pub(crate) fn resume(
+        path: PathBuf,
+        testimony: &Testimony,
+        seen: BTreeMap<OperationId, Seen>,
+    ) -> Result<Self, LogError> {
+        let needed = seen.len().saturating_mul(NOTE_BYTES);
+        match testimony.whole {
+            Some(length) if testimony.seen == seen => {
+                let file = open_to_append(&path)?;
+                let witness = Self { path, file, grown: length.saturating_sub(needed) };
+                if witness.is_full() { Self::begin(witness.path, seen.into_iter()) } else { Ok(witness) }
+            }
+            _ => Self::begin(path, seen.into_iter()),
+        }
+    }
+
     /// Begins a new file that knows `seen`, in place of the old one.
     pub(crate) fn begin(
         path: PathBuf,
@@ -87,10 +111,7 @@ impl Witness {
             content.extend_from_slice(&note(operation, seen));
         }
         files::write_durably(&path, &content)?;
-        let file = OpenOptions::new()
-            .append(true)
-            .open(&path)
-            .map_err(|error| LogError::io(&path, "open", error))?;
+        let file = open_to_append(&path)?;
         Ok(Self { path, file, grown: 0 })
     }
 
@@ -106,6 +127,10 @@ impl Witness {
     pub(crate) fn is_full(&self) -> bool {
         self.grown > GROWTH_MAX_BYTES
     }
+}
+
+fn open_to_append(path: &Path) -> Result<File, LogError> {
+    OpenOptions::new().append(true).open(path).map_err(|error| LogError::io(path, "write", error))
 }
 
 fn note(operation: OperationId, seen: Seen) -> [u8; NOTE_BYTES] {
@@ -153,11 +178,21 @@ mod tests {
         let whole = BTreeMap::from([(operation(1), six), (operation(2), over)]);
         assert_eq!(read(&path).unwrap().seen, whole);
 
+        let testimony = read(&path).unwrap();
+        drop(Witness::resume(path.clone(), &testimony, whole.clone()).unwrap());
         let content = std::fs::read(&path).unwrap();
+        assert_eq!(content.len(), 8 + 3 * NOTE_BYTES, "the same file goes on");
         for cut in 1..NOTE_BYTES {
             std::fs::write(&path, &content[..content.len() - cut]).unwrap();
             assert_eq!(read(&path).unwrap().seen, BTreeMap::from([(operation(1), six)]));
         }
+        let testimony = read(&path).unwrap();
+        drop(Witness::resume(path.clone(), &testimony, testimony.seen.clone()).unwrap());
+        assert_eq!(
+            std::fs::read(&path).unwrap().len(),
+            8 + NOTE_BYTES,
+            "nothing is written behind a torn note"
+        );
         std::fs::write(&path, b"something else").unwrap();
         assert!(read(&path).unwrap().unreadable);
     }

@@ -72,15 +72,18 @@ impl Database {
                 std::fs::remove_file(&path).map_err(|error| LogError::io(&path, "remove", error))?;
             }
         }
-        let path = folder.join("db");
+        let (path, conf) = (folder.join("db"), folder.join("conf"));
+        let is_new = !files::exists(&conf)?;
         let db = open_when_unlocked(folder, &path)?;
         let file = File::open(&path).map_err(|error| LogError::io(&path, "open", error))?;
         let database = Self { db: Some(db), file, path, synced: Mutex::default() };
-        // What opening made is durable before the first record is.
-        let conf = folder.join("conf");
-        let synced = File::open(&conf).and_then(|conf| conf.sync_all());
-        synced.map_err(|error| LogError::io(&conf, "sync", error))?;
-        database.sync()?;
+        if is_new {
+            // What opening made is durable before the first record is.
+            let synced = File::open(&conf).and_then(|conf| conf.sync_all());
+            synced.map_err(|error| LogError::io(&conf, "sync", error))?;
+            database.sync()?;
+        }
+        // Always: whoever made them may have been killed before this.
         files::sync_folder(folder)?;
         Ok(database)
     }

@@ -6,6 +6,8 @@
 //! <dir>/witness       how far each operation got, independent of sled
 //! <dir>/quarantine/   what was found damaged, with reasons
 //! <dir>/holder        the lock, and who has it
+//! <dir>/rescue/       a copy of log/ while it is being opened
+//! <dir>/log.new/      a database being made anew, see `salvage`
 //! ```
 //!
 //! Opening checks every record (`open`, `verify`); appending is one batch, one flush, one sync (`append`).

@@ -44,7 +44,8 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         let Settled { live, mut set_aside } = repair::settle(&database, &blobs, &quarantine, findings)?;
         report_losses(&testimony, &live, &quarantine)?;
         folders.forget_copy()?;
-        let witness = Witness::begin(directory.join(WITNESS), live.iter().map(Live::note))?;
+        let witness =
+            Witness::resume(directory.join(WITNESS), &testimony, live.iter().map(Live::note).collect())?;
 
         let damage = gather_damage(&quarantine, &testimony, &live, &mut set_aside)?;
         Ok(Self {
@@ -140,6 +141,7 @@ fn report_losses(
     live: &BTreeMap<OperationId, Live>,
     quarantine: &Quarantine,
 ) -> Result<(), LogError> {
+    let known = quarantine.list()?;
     for (&operation, &Seen { last: seen, .. }) in &testimony.seen {
         let found = live.get(&operation).map(|live| live.head.last);
         let reason = match found {
@@ -157,11 +159,8 @@ fn report_losses(
         };
         // A tail that was cut just now is in the quarantine with the same number; one report of a loss is enough.
         let cut = format!("of {seen} facts are lost");
-        let told = quarantine
-            .list()?
-            .iter()
-            .any(|damage| damage.operation == Some(operation) && damage.reason.contains(&cut));
-        if !told {
+        let told = |damage: &Damage| damage.operation == Some(operation) && damage.reason.contains(&cut);
+        if !known.iter().any(told) {
             quarantine.begin(Subject::Operation(operation))?.finish(&reason)?;
         }
     }

@@ -150,7 +150,7 @@ fn remove_folder(path: &Path) -> Result<(), LogError> {
 
 /// Copies the files of a folder, but not its folders.
 fn copy_files(from: &Path, to: &Path) -> Result<(), LogError> {
-    files::create_folder(to)?;
+    fs::create_dir(to).map_err(|error| LogError::io(to, "create", error))?;
     for path in files::list(from)? {
         if path.is_file() {
             let target = to.join(files::name(&path));

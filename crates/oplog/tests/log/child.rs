@@ -20,6 +20,9 @@ const TEST: &str = "child::child_process";
 /// Operations that get a fact each in every group.
 pub const OPERATIONS: u128 = 3;
 
+/// How large the facts of the process that is killed are: several of sled's segments come together.
+pub const PADDING: usize = 1_500;
+
 /// Every so many groups holds a large fact.
 pub const LARGE_EVERY: u64 = 7;
 
@@ -41,7 +44,7 @@ fn child_process() {
     // The harness has begun a line.
     say("");
     match word {
-        "append" => append_until(&directory, 0, u64::MAX),
+        "append" => append_until(&directory, PADDING, u64::MAX),
         "append-20" => append_until(&directory, 0, 20),
         "fill" => append_until(&directory, 5_000, u64::MAX),
         "fill-and-free" => fill_and_free(&directory),

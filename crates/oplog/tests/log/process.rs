@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tidegate_oplog::{LogError, OperationLog};
 
-use crate::child::{self, LARGE_EVERY, OPERATIONS, command, kill_after, lines};
+use crate::child::{self, LARGE_EVERY, OPERATIONS, PADDING, command, kill_after, lines};
 use crate::kit::{self, operation};
 
 /// All groups up to the last acknowledged are there; the next one, which was on its way, wholly or not at all.
@@ -43,7 +43,7 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
     // How many acknowledgements to wait for; where in the next group the kill strikes is up to the machine.
     for acks in [0, 1, 2, 3, 5, 8, 13, 0, 21, 1, 4, 30, 2, 6, 0, 9, 26, 3, 1, 17, 7, 11, 0, 5, 2] {
         let acknowledged = kill_after(&directory, acks).unwrap_or(last);
-        last = check(&directory, acknowledged, 0);
+        last = check(&directory, acknowledged, PADDING);
     }
     assert!(last > 150);
 }
