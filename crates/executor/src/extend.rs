@@ -145,6 +145,15 @@ pub(crate) struct Extensions {
 }
 
 impl Extensions {
+    /// The names of all.
+    pub fn names(&self) -> crate::effects::ExtensionNames {
+        crate::effects::ExtensionNames {
+            gates: self.gates.keys().cloned().collect(),
+            hook_runners: self.runners.keys().cloned().collect(),
+            health_judges: self.judges.keys().cloned().collect(),
+        }
+    }
+
     /// Asks a gate. Whatever goes wrong, the answer is "closed because".
     pub async fn ask_gate(
         &self,

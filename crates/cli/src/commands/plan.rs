@@ -41,7 +41,7 @@ pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<Ended, CliError> 
 }
 
 fn offline(request: &SyncRequest, manifests: &Manifests) -> Planned {
-    tidegate_planner::plan(&PlanInput {
+    without_extensions(tidegate_planner::plan(&PlanInput {
         operation: NO_OPERATION,
         request,
         started_at: SystemClock.now(),
@@ -49,7 +49,13 @@ fn offline(request: &SyncRequest, manifests: &Manifests) -> Planned {
         live: &[],
         discovery: &Discovery::built_in(),
         offline: true,
-    })
+    }))
+}
+
+/// The command has no extensions, and its plans say so where it matters.
+fn without_extensions(mut planned: Planned) -> Planned {
+    effects::warn_of_missing_extensions(&mut planned.plan, &effects::ExtensionNames::default());
+    planned
 }
 
 /// The plan against the simulated cluster. Leaves nothing behind.
@@ -68,6 +74,7 @@ pub async fn preview(
     };
     effects::plan(&cluster, NO_OPERATION, request, &targets, SystemClock.now())
         .await
+        .map(without_extensions)
         .map_err(|error| CliError::Cluster { message: error.message })
 }
 

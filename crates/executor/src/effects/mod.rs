@@ -3,6 +3,7 @@
 //! Free of actors and timers, so the simulator carries commands out through the same code. Every function may run
 //! twice for the same command (a crash between doing and recording) and then changes nothing the second time.
 
+mod extensions;
 mod hooks;
 mod planning;
 mod resources;
@@ -11,6 +12,7 @@ use tidegate_cluster::{Cluster, ClusterError, ErrorKind, Propagation};
 use tidegate_lifecycle::operation::{Answer, Applied, CallError, TaskCommand};
 use tidegate_model::{Object, OperationId, SyncRequest, Task, Timestamp};
 
+pub use extensions::{ExtensionNames, warn_of_missing_extensions};
 pub use planning::{Targets, plan};
 
 /// Everything an effect may look at besides the cluster.

@@ -100,6 +100,7 @@ impl OperationState {
             request,
             targets,
             started_at,
+            known: self.shared.extensions.names(),
         };
         self.run(Call::Plan { planning, guard });
     }

@@ -157,6 +157,7 @@ pub(crate) struct Planning {
     pub request: Arc<SyncRequest>,
     pub targets: Digest,
     pub started_at: Timestamp,
+    pub known: effects::ExtensionNames,
 }
 
 impl Planning {
@@ -169,8 +170,9 @@ impl Planning {
 
     async fn plan(&self, cluster: &dyn Cluster) -> Result<Input, CallError> {
         let targets: Targets = read(&self.log, self.targets).await?;
-        let planned =
+        let mut planned =
             effects::plan(cluster, self.operation, &self.request, &targets, self.started_at).await?;
+        effects::warn_of_missing_extensions(&mut planned.plan, &self.known);
         let bundle = keep(&self.log, &planned.manifests).await?;
         Ok(Input::Planned { plan: Box::new(planned.plan), bundle })
     }
