@@ -1,17 +1,16 @@
 //! The queue of things that may happen next, and the loop over it.
 
+mod hands;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use tidegate_cluster::Cluster as _;
 use tidegate_cluster::sim::{Clock, Faults, SimCluster, SimConfig};
-use tidegate_executor::effects::{self, Errand};
-use tidegate_lifecycle::operation::{Answer, CallError, Command, Fact, Input, State, TaskCommand, Verdict};
+use tidegate_lifecycle::operation::{Command, Fact, Input, State};
 use tidegate_lifecycle::{Batch, Driver};
-use tidegate_model::{Object, Observation, Observed, OperationId, OperationPhase, TaskId, Timestamp};
+use tidegate_model::{OperationId, OperationPhase, TaskId, Timestamp};
 use tidegate_oplog::{Append, MemoryLog, OperationLog as _, Summary};
 use uuid::Uuid;
 
@@ -401,77 +400,5 @@ impl<'a> World<'a> {
                 }
             }
         }
-    }
-
-    fn look(&mut self, id: TaskId) -> Option<Input> {
-        let (task, _) = self.driver.state().operation()?.task(id)?;
-        let found = self.cluster.get(&task.gvk, &task.namespace, &task.name).now_or_never()?;
-        let at = self.now();
-        let seen = match found.ok()? {
-            Some(object) => tidegate_health::observe(&object, at).seen,
-            None => Observed::Gone { uid: None },
-        };
-        Some(Input::Observed { task: id, observation: Observation { at, seen } })
-    }
-
-    /// Carries a command out on the cluster.
-    fn execute(&mut self, command: &Command) -> Input {
-        match command {
-            Command::Plan => self.plan(),
-            Command::AskGate { wave, gate } => {
-                let verdict = if self.rng.percent(50) {
-                    Verdict::Open
-                } else {
-                    Verdict::Closed { reason: "not yet".into(), ask_again_after: Duration::from_secs(5) }
-                };
-                Input::Gate { wave: *wave, gate: gate.clone(), verdict }
-            }
-            Command::Task { task, attempt, what: TaskCommand::RunHook { .. } } => {
-                let answer = Answer::Ran { success: self.rng.percent(90), message: String::new() };
-                Input::Answer { task: *task, attempt: *attempt, answer }
-            }
-            Command::Task { task, attempt, what } => {
-                let answer = self.carry_out(*task, *attempt, what);
-                Input::Answer { task: *task, attempt: *attempt, answer }
-            }
-            Command::Observe { .. } | Command::WakeAt(_) => unreachable!("these are not sent to the cluster"),
-        }
-    }
-
-    fn plan(&mut self) -> Input {
-        let started_at = self.driver.state().header().map_or(START, |header| header.started_at);
-        let targets = self.sync.targets();
-        let planning = effects::plan(self.cluster, self.id, &self.sync.request, &targets, started_at);
-        match planning.now_or_never().expect("the simulated cluster answers at once") {
-            Ok(planned) => {
-                let bundle = self.log.put_blob(&serde_json::to_vec(&planned.manifests).unwrap()).unwrap();
-                Input::Planned { plan: Box::new(planned.plan), bundle }
-            }
-            Err(error) => Input::PlanFailed(error),
-        }
-    }
-
-    fn carry_out(&mut self, id: TaskId, attempt: u32, command: &TaskCommand) -> Answer {
-        let now = self.now();
-        let Some(operation) = self.driver.state().operation() else {
-            return effects::failed(command, CallError::transient("nothing is planned"));
-        };
-        let (task, state) = operation.task(id).expect("a command is about a task of the plan");
-        let manifests: Vec<Object> = operation
-            .bundle
-            .map(|bundle| serde_json::from_slice(&self.log.blob(bundle).unwrap()).unwrap())
-            .unwrap_or_default();
-        let errand = Errand {
-            operation: self.id,
-            request: &self.sync.request,
-            attempt,
-            task,
-            manifest: task.manifest.and_then(|manifest| manifests.get(manifest.index())),
-            again: self.recovered || state.calls.is_some(),
-            now,
-        };
-        effects::carry_out(self.cluster, &errand, command)
-            .now_or_never()
-            .expect("the simulated cluster answers at once")
     }
 }
