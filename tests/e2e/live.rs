@@ -49,7 +49,7 @@ fn a_live_operation_is_paused_let_go_and_resumed() {
     assert!(explained.out.contains("(lunch)"), "{}", explained.out);
     // Paused is paused.
     bench.run(&["ops", "pause", "stuck"]).expect_code(4);
-    let refused = bench.run(&["resume", "stuck", "--sim"]).expect_code(4);
+    let refused = bench.run(&["resume", "stuck", "--sim"]).expect_code(3);
     assert!(refused.err.contains("tidegate ops unpause"), "{}", refused.err);
     bench.run(&["ops", "unpause", "stuck"]).expect_code(0);
     bench.run(&["ops", "unpause", "stuck"]).expect_code(4);
@@ -85,7 +85,7 @@ fn a_killed_operation_is_paused_and_let_go_in_the_log() {
     sync.signal("KILL");
     sync.finish();
     bench.run(&["ops", "pause", "stuck", "--reason", "night"]).expect_code(0);
-    let ran = bench.run(&["resume", "--all", "--sim"]).expect_code(4);
+    let ran = bench.run(&["resume", "--all", "--sim"]).expect_code(3);
     assert!(ran.err.contains("stays paused"), "{}", ran.err);
     let list = bench.run(&["ops", "list"]).expect_code(0);
     assert!(list.out.contains("Running, paused"), "{}", list.out);

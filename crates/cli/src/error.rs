@@ -66,6 +66,12 @@ pub enum CliError {
         /// What is in the way, and what to do.
         message: String,
     },
+    /// What should go on is held by a person.
+    #[error("{message}")]
+    Paused {
+        /// Which operation, and how to let it go on.
+        message: String,
+    },
     /// A second signal came during the orderly stop.
     #[error(
         "stopped at once; what was not recorded yet is looked at again on resume: `tidegate resume --all --sim`"

@@ -67,7 +67,9 @@ fn kind(error: &CliError) -> Kind {
         | CliError::AmbiguousOperation { .. }
         | CliError::Engine(EngineError::Unknown { .. })
         | CliError::Log(LogError::UnknownOperation { .. }) => Kind::BadInput,
-        CliError::Impatient | CliError::Engine(EngineError::ShuttingDown) => Kind::NotFinished,
+        CliError::Paused { .. } | CliError::Impatient | CliError::Engine(EngineError::ShuttingDown) => {
+            Kind::NotFinished
+        }
         CliError::Refused { .. }
         | CliError::Log(LogError::Locked { .. })
         | CliError::Engine(

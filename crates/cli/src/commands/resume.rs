@@ -90,9 +90,11 @@ fn choose(
         }
         refuse_elsewhere(&summary)?;
         if summary.paused {
-            return Err(CliError::refused(format!(
-                "operation {id} is paused; let it go on first with `tidegate ops unpause {id}{hint}`"
-            )));
+            return Err(CliError::Paused {
+                message: format!(
+                    "operation {id} is paused; let it go on first with `tidegate ops unpause {id}{hint}`"
+                ),
+            });
         }
         return Ok(vec![id]);
     }
@@ -116,7 +118,7 @@ fn choose(
     }
     if let ([], [first, ..]) = (ready.as_slice(), paused.as_slice()) {
         let id = first.operation;
-        return Err(CliError::refused(format!("operation {id} is paused, and no other is open")));
+        return Err(CliError::Paused { message: format!("operation {id} is paused, and no other is open") });
     }
     ready.iter().try_for_each(refuse_elsewhere)?;
     Ok(ready.into_iter().map(|summary| summary.operation).collect())
