@@ -4,7 +4,7 @@
 //! error, because a rule that guesses would open a gate on a guess.
 
 use serde_json::Value;
-use tidegate_model::Object;
+use tidegate_model::{Object, describe};
 
 use crate::HealthError;
 
@@ -130,16 +130,5 @@ impl<'a> Node<'a> {
             (place, path) => format!("{place}[].{path}"),
         };
         HealthError::WrongType { field, expected, found: describe(found) }
-    }
-}
-
-fn describe(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "nothing",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "a map",
     }
 }

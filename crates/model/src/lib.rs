@@ -21,7 +21,7 @@ pub use discovery::{Discovery, KindInfo};
 pub use duration::{InvalidDuration, format_duration, parse_duration};
 pub use health::{Evidence, Health, HealthStatus, Observation, Observed};
 pub use ids::{Digest, GroupKind, Gvk, InvalidDigest, ObjectKey, OperationId, TaskId};
-pub use object::{InvalidObject, Object};
+pub use object::{InvalidObject, Object, describe};
 pub use plan::{
     Action, DeletePolicy, Hook, LiveRef, ManifestId, Phase, Plan, PlannedWave, Severity, Task, TaskOptions,
     Warning,

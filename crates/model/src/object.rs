@@ -39,8 +39,8 @@ pub enum InvalidObject {
     },
 }
 
-/// What a JSON value is, in words for error messages.
-fn describe(value: &Value) -> &'static str {
+/// What a JSON value is, in words for error messages: `a map`, `a text`, `nothing` …
+pub fn describe(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
         Value::Bool(_) => "a boolean",

@@ -1,8 +1,8 @@
 //! The life of a hook object: make room, create, release, delete, stop.
 
 use tidegate_cluster::{Cluster, ErrorKind};
-use tidegate_lifecycle::operation::{Applied, CallError, Clearing, Stopped};
-use tidegate_model::{DeletePolicy, HealthStatus, Object, OperationPhase, annotations};
+use tidegate_lifecycle::operation::{Applied, CallError, Clearing, Stopped, hook_phase};
+use tidegate_model::{DeletePolicy, Object, OperationPhase, annotations};
 
 use super::resources::delete as delete_object;
 use super::{Errand, call_error, written};
@@ -104,7 +104,7 @@ pub(super) async fn stop(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<S
     let (phase, message) = match tidegate_health::assess(&found) {
         None => (OperationPhase::Succeeded, String::new()),
         Some(Err(error)) => (OperationPhase::Error, format!("Failed to get hook health: {error}")),
-        Some(Ok(health)) => (phase_of(health.status), health.message),
+        Some(Ok(health)) => (hook_phase(health.status), health.message),
     };
     let policy = errand.task.hook.as_ref().is_some_and(|hook| hook.deletes(DeletePolicy::HookFailed));
     let gone = if matches!(phase, OperationPhase::Running | OperationPhase::Error) || policy {
@@ -115,12 +115,4 @@ pub(super) async fn stop(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<S
         false
     };
     Ok(Stopped { phase, message, gone })
-}
-
-fn phase_of(status: HealthStatus) -> OperationPhase {
-    match status {
-        HealthStatus::Healthy | HealthStatus::Missing => OperationPhase::Succeeded,
-        HealthStatus::Degraded | HealthStatus::Unknown => OperationPhase::Failed,
-        HealthStatus::Progressing | HealthStatus::Suspended => OperationPhase::Running,
-    }
 }

@@ -15,6 +15,11 @@ pub(crate) fn phase_of(is_hook: bool, status: HealthStatus) -> Option<OperationP
     }
 }
 
+/// How a hook stands by its health; [`OperationPhase::Running`] while it is not decided.
+pub fn hook_phase(status: HealthStatus) -> OperationPhase {
+    phase_of(true, status).unwrap_or(OperationPhase::Running)
+}
+
 /// What an observation says, compared with our own write.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Sight {

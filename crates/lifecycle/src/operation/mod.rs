@@ -35,6 +35,7 @@ pub use explain::{Awaited, Explanation, explain};
 pub use fact::{DeadlineScope, Fact, Verdict};
 pub use follow::follow;
 pub use input::{Answer, Applied, CallError, Clearing, Input, Stopped};
+pub use judge::hook_phase;
 pub use pending::pending;
 pub use state::{
     AppliedRef, Calls, Failure, GateAnswer, Header, Operation, Outcome, Pause, Progress, SeenHealth, Stage,
