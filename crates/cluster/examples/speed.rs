@@ -26,6 +26,7 @@ fn request(number: usize, objects: usize) -> ApplyRequest {
         mode: WriteMode::Apply { force: true },
         validate: true,
         dry_run: false,
+        take_over: None,
         operation: None,
     }
 }
@@ -60,8 +61,14 @@ fn deployments() {
             },
         }));
         let mode = WriteMode::Apply { force: true };
-        let request =
-            ApplyRequest { object: object.unwrap(), mode, validate: true, dry_run: false, operation: None };
+        let request = ApplyRequest {
+            object: object.unwrap(),
+            mode,
+            validate: true,
+            dry_run: false,
+            take_over: None,
+            operation: None,
+        };
         state.apply(now, request).unwrap();
     }
     now = now + Duration::from_secs(10);

@@ -23,8 +23,8 @@ pub trait Cluster: Send + Sync + 'static {
     /// One object, `None` when it is not there. An unserved kind is [`ErrorKind::UnknownKind`](crate::ErrorKind).
     async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError>;
 
-    /// All objects of a kind, in all namespaces.
-    async fn list(&self, gvk: &Gvk) -> Result<Listing, ClusterError>;
+    /// All objects of a scope.
+    async fn list(&self, scope: &Scope) -> Result<Listing, ClusterError>;
 
     /// Everything a plan needs to know of the cluster: the objects the application owns, and those it names.
     async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError>;
@@ -47,9 +47,22 @@ pub trait Cluster: Send + Sync + 'static {
         operation: Option<OperationId>,
     ) -> Result<(), ClusterError>;
 
-    /// Changes of a kind after `resource_version`, in all namespaces. Ends with
-    /// [`ErrorKind::Gone`](crate::ErrorKind) when that version is too old: list again.
-    async fn watch(&self, gvk: &Gvk, resource_version: &str) -> Result<WatchStream, ClusterError>;
+    /// Changes in a scope after `resource_version`. Ends with [`ErrorKind::Gone`](crate::ErrorKind) when that version
+    /// is too old: list again.
+    async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError>;
+
+    /// The pods that run for a workload, through whatever stands between them; empty for kinds that run none.
+    async fn pods(&self, owner: &Object) -> Result<Vec<Object>, ClusterError>;
+
+    /// The last `limit_bytes` of what a container wrote. [`ErrorKind::Unsupported`](crate::ErrorKind) where nobody
+    /// serves logs.
+    async fn logs(
+        &self,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+        limit_bytes: usize,
+    ) -> Result<String, ClusterError>;
 }
 
 /// Changes of one kind, in order. An error ends the stream.
@@ -66,7 +79,35 @@ pub enum WatchEvent {
     Bookmark(String),
 }
 
-/// All objects of a kind at one resource version.
+/// Which objects a list or a watch is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Scope {
+    /// Their kind.
+    pub gvk: Gvk,
+    /// Only those of one namespace. `None`: all there are.
+    pub namespace: Option<String>,
+    /// How much of each.
+    pub detail: Detail,
+}
+
+impl Scope {
+    /// Whole objects of a kind, in all namespaces.
+    pub fn all(gvk: Gvk) -> Self {
+        Self { gvk, namespace: None, detail: Detail::Full }
+    }
+}
+
+/// How much of an object is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Detail {
+    /// All of it.
+    #[default]
+    Full,
+    /// `apiVersion`, `kind` and `metadata`: enough to see that it is there, or gone.
+    Metadata,
+}
+
+/// All objects of a scope at one resource version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listing {
     /// The objects.
@@ -82,6 +123,9 @@ pub struct LiveQuery {
     pub application: String,
     /// Objects of these names, tracked or not; with the kinds to ask for.
     pub named: BTreeSet<(Gvk, String, String)>,
+    /// Where the application's earlier syncs put objects: besides `named`, the only places where it can own any.
+    /// `None` when that is not known: the cluster is searched.
+    pub inventory: Option<BTreeSet<(Gvk, String, String)>>,
 }
 
 /// How a manifest is written.
@@ -113,6 +157,10 @@ pub struct ApplyRequest {
     pub validate: bool,
     /// Judge it without writing.
     pub dry_run: bool,
+    /// Before a server-side apply, the fields that this manager wrote by client-side apply become ours, so that those
+    /// no longer in the manifest go away.
+    #[serde(default)]
+    pub take_over: Option<String>,
     /// On whose behalf, for the cluster's audit.
     pub operation: Option<OperationId>,
 }

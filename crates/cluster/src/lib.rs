@@ -6,7 +6,7 @@ mod error;
 pub mod sim;
 
 pub use api::{
-    Applied, ApplyRequest, Cluster, DeleteRequest, Deleted, Listing, LiveQuery, Propagation, WatchEvent,
-    WatchStream, WriteMode,
+    Applied, ApplyRequest, Cluster, DeleteRequest, Deleted, Detail, Listing, LiveQuery, Propagation, Scope,
+    WatchEvent, WatchStream, WriteMode,
 };
 pub use error::{ClusterError, ErrorKind};

@@ -1,5 +1,5 @@
 use tidegate_model::annotations::HOOK_FINALIZER;
-use tidegate_model::{Health, HealthStatus, Object};
+use tidegate_model::{Gvk, Health, HealthStatus, Object};
 
 use crate::verdict::{Verdict, progressing};
 use crate::{HealthError, argo, autoscaling, batch, extensions, network, pod, policy, storage, workloads};
@@ -21,14 +21,14 @@ pub fn assess(object: &Object) -> Option<Result<Health, HealthError>> {
     let verdict = if object.is_deleting() && !object.has_finalizer(HOOK_FINALIZER) {
         progressing("Pending deletion")
     } else {
-        rule(object)?(object)
+        rule(object.group(), object.kind())?(object)
     };
     Some(verdict.map(|health| Health { message: shortened(health.message), ..health }))
 }
 
-/// Whether the object's kind has a health rule, in whatever state the object is.
-pub fn has_rule(object: &Object) -> bool {
-    rule(object).is_some()
+/// Whether a kind has a health rule.
+pub fn has_rule(gvk: &Gvk) -> bool {
+    rule(&gvk.group, &gvk.kind).is_some()
 }
 
 /// The worst of several statuses; `Healthy` when there are none.
@@ -39,8 +39,8 @@ pub fn worst(statuses: impl IntoIterator<Item = HealthStatus>) -> HealthStatus {
 }
 
 /// The table of kinds. A kind that is not here has no health rule.
-fn rule(object: &Object) -> Option<Rule> {
-    let rule: Rule = match (object.group(), object.kind()) {
+fn rule(group: &str, kind: &str) -> Option<Rule> {
+    let rule: Rule = match (group, kind) {
         ("apps", "Deployment") => workloads::deployment,
         ("apps", "StatefulSet") => workloads::stateful_set,
         ("apps", "DaemonSet") => workloads::daemon_set,

@@ -163,7 +163,7 @@ proptest! {
     #[test]
     fn every_object_gets_an_answer(object in objects()) {
         let verdict = assess(&object);
-        prop_assert_eq!(verdict.is_some(), object.is_deleting() || has_rule(&object));
+        prop_assert_eq!(verdict.is_some(), object.is_deleting() || has_rule(&object.gvk()));
         if let Some(Ok(health)) = &verdict {
             prop_assert!(!health.message.trim().is_empty(), "{:?} has no message", health.status);
         }

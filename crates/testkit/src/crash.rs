@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use tidegate_cluster::{
-    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, Listing, LiveQuery, WatchStream,
+    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, Listing, LiveQuery, Scope,
+    WatchStream,
 };
 use tidegate_lifecycle::operation::{Fact, State};
 use tidegate_model::{Digest, Discovery, Gvk, Object, ObjectKey, OperationId};
@@ -95,8 +96,8 @@ impl Cluster for CrashCluster {
         around!(self, self.inner.get(gvk, namespace, name))
     }
 
-    async fn list(&self, gvk: &Gvk) -> Result<Listing, ClusterError> {
-        around!(self, self.inner.list(gvk))
+    async fn list(&self, scope: &Scope) -> Result<Listing, ClusterError> {
+        around!(self, self.inner.list(scope))
     }
 
     async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
@@ -122,8 +123,22 @@ impl Cluster for CrashCluster {
         around!(self, self.inner.remove_finalizer(key, gvk, uid, finalizer, operation))
     }
 
-    async fn watch(&self, gvk: &Gvk, resource_version: &str) -> Result<WatchStream, ClusterError> {
-        around!(self, self.inner.watch(gvk, resource_version))
+    async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError> {
+        around!(self, self.inner.watch(scope, resource_version))
+    }
+
+    async fn pods(&self, owner: &Object) -> Result<Vec<Object>, ClusterError> {
+        around!(self, self.inner.pods(owner))
+    }
+
+    async fn logs(
+        &self,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+        limit_bytes: usize,
+    ) -> Result<String, ClusterError> {
+        around!(self, self.inner.logs(namespace, pod, container, limit_bytes))
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::StreamExt as _;
 use tidegate_model::annotations::FIELD_MANAGER;
 use tidegate_model::{Discovery, GroupKind, Gvk, Object, ObjectKey, OperationId, Timestamp};
 use tokio::sync::watch;
@@ -16,8 +17,8 @@ use super::stream;
 use super::write::{Write, Written};
 use super::{AuditEntry, Clock, SimConfig, SimError, SimState};
 use crate::{
-    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Listing, LiveQuery,
-    WatchStream,
+    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, Detail, ErrorKind, Listing,
+    LiveQuery, Scope, WatchEvent, WatchStream,
 };
 
 /// A simulated Kubernetes behind the [`Cluster`] trait.
@@ -212,8 +213,11 @@ impl Cluster for SimCluster {
         self.call(|inner, now| inner.state.get(now, gvk, namespace, name)).await
     }
 
-    async fn list(&self, gvk: &Gvk) -> Result<Listing, ClusterError> {
-        self.call(|inner, now| inner.state.list(now, gvk)).await
+    async fn list(&self, scope: &Scope) -> Result<Listing, ClusterError> {
+        let mut listing = self.call(|inner, now| inner.state.list(now, &scope.gvk)).await?;
+        listing.objects.retain(|object| in_scope(object, scope));
+        listing.objects.iter_mut().for_each(|object| cut(object, scope.detail));
+        Ok(listing)
     }
 
     async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
@@ -243,12 +247,52 @@ impl Cluster for SimCluster {
         self.write(Write::RemoveFinalizer { key, uid, finalizer, operation }).await.map(drop)
     }
 
-    async fn watch(&self, gvk: &Gvk, resource_version: &str) -> Result<WatchStream, ClusterError> {
+    async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError> {
         let begun = self.call(|inner, now| {
-            let cursor = inner.state.watch_since(now, gvk, resource_version)?;
-            Ok((cursor, inner.subscribe(gvk.group_kind())))
+            let cursor = inner.state.watch_since(now, &scope.gvk, resource_version)?;
+            Ok((cursor, inner.subscribe(scope.gvk.group_kind())))
         });
         let (cursor, changed) = begun.await?;
-        Ok(stream::watch(self.shared.clone(), cursor, changed))
+        let (changes, scope) = (stream::watch(self.shared.clone(), cursor, changed), scope.clone());
+        Ok(Box::pin(changes.filter_map(move |change| std::future::ready(scoped(change, &scope)))))
     }
+
+    async fn pods(&self, owner: &Object) -> Result<Vec<Object>, ClusterError> {
+        self.call(|inner, now| inner.state.pods(now, owner)).await
+    }
+
+    async fn logs(
+        &self,
+        _namespace: &str,
+        _pod: &str,
+        _container: &str,
+        _limit_bytes: usize,
+    ) -> Result<String, ClusterError> {
+        Err(ClusterError::new(ErrorKind::Unsupported, "simulated pods write no logs"))
+    }
+}
+
+fn in_scope(object: &Object, scope: &Scope) -> bool {
+    scope.namespace.as_deref().is_none_or(|namespace| namespace == object.namespace())
+}
+
+/// Leaves of an object what was asked for.
+fn cut(object: &mut Object, detail: Detail) {
+    if detail == Detail::Metadata {
+        object.fields_mut().retain(|name, _| matches!(name.as_str(), "apiVersion" | "kind" | "metadata"));
+    }
+}
+
+fn scoped(
+    change: Result<WatchEvent, ClusterError>,
+    scope: &Scope,
+) -> Option<Result<WatchEvent, ClusterError>> {
+    let mut change = change;
+    if let Ok(WatchEvent::Applied(object) | WatchEvent::Deleted(object)) = &mut change {
+        if !in_scope(object, scope) {
+            return None;
+        }
+        cut(object, scope.detail);
+    }
+    Some(change)
 }

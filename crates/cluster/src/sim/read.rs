@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate_model::{Discovery, Gvk, Object, ObjectKey, Timestamp};
+use tidegate_model::{Discovery, GroupKind, Gvk, Object, ObjectKey, Timestamp};
 
 use super::SimState;
 use super::json::{field, text};
@@ -76,6 +76,21 @@ impl SimState {
             Some(versions.get(key).map_or_else(|| (**object).clone(), |gvk| in_version(object, gvk)))
         });
         Ok(found.collect())
+    }
+
+    /// The pods of a workload: those it owns, or that belong to what it owns.
+    pub fn pods(&mut self, now: Timestamp, owner: &Object) -> Result<Vec<Object>, ClusterError> {
+        self.begin_read(now)?;
+        let pods = self.of_kind(&GroupKind::new("", "Pod")).map(|(_, stored)| stored.object.as_ref());
+        Ok(pods.filter(|pod| self.belongs(pod, owner.uid())).cloned().collect())
+    }
+
+    fn belongs(&self, object: &Object, uid: &str) -> bool {
+        object.uid() == uid
+            || self.owners(object).iter().any(|owner| {
+                owner.uid == uid
+                    || self.find(&owner.key).is_some_and(|stored| self.belongs(&stored.object, uid))
+            })
     }
 
     /// Brings the world up to date, and draws whether the call fails.

@@ -224,6 +224,7 @@ impl SimState {
             object,
             mode: WriteMode::Replace { recreate: false },
             validate: false,
+            take_over: None,
             dry_run: false,
             operation: None,
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
-use tidegate_cluster::{Cluster, Propagation, WatchEvent};
+use tidegate_cluster::{Cluster, Propagation, Scope, WatchEvent};
 use tidegate_model::HealthStatus;
 use tokio::time::Instant;
 
@@ -18,7 +18,7 @@ fn cluster(config: SimConfig) -> SimCluster {
 #[tokio::test(start_paused = true)]
 async fn a_watch_sleeps_until_controllers_are_done_and_nobody_else_calls() {
     let cluster = cluster(SimConfig::default());
-    let mut pods = cluster.watch(&gvk("Deployment"), "").await.unwrap();
+    let mut pods = cluster.watch(&Scope::all(gvk("Deployment")), "").await.unwrap();
     let started = Instant::now();
     cluster
         .apply(request(&workload("Deployment", "api", "api:1", json!({"ready-after": "30s"})), SSA))
@@ -43,7 +43,7 @@ async fn a_watch_sleeps_until_controllers_are_done_and_nobody_else_calls() {
 #[tokio::test(start_paused = true)]
 async fn a_write_wakes_a_sleeping_watch_at_once() {
     let cluster = cluster(SimConfig::default());
-    let mut stream = cluster.watch(&gvk("ConfigMap"), "").await.unwrap();
+    let mut stream = cluster.watch(&Scope::all(gvk("ConfigMap")), "").await.unwrap();
     assert!(matches!(stream.next().await, Some(Ok(WatchEvent::Bookmark(_)))));
     let watcher = tokio::spawn(async move { stream.next().await });
     tokio::task::yield_now().await;
@@ -73,7 +73,7 @@ async fn calls_take_their_time_and_may_be_dropped() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_ends_after_an_error() {
     let cluster = cluster(SimConfig { history: 2, ..SimConfig::default() });
-    let mut stream = cluster.watch(&gvk("ConfigMap"), "1").await.unwrap();
+    let mut stream = cluster.watch(&Scope::all(gvk("ConfigMap")), "1").await.unwrap();
     for number in 0..4 {
         cluster.apply(request(&config_map("web", json!({"n": number.to_string()})), SSA)).await.unwrap();
     }
@@ -86,7 +86,7 @@ async fn many_watchers_see_the_same() {
     let cluster = cluster(SimConfig::default());
     let mut watchers = Vec::new();
     for _ in 0..20 {
-        watchers.push(cluster.watch(&gvk("Pod"), "").await.unwrap());
+        watchers.push(cluster.watch(&Scope::all(gvk("Pod")), "").await.unwrap());
     }
     cluster.apply(request(&workload("StatefulSet", "db", "db:1", json!({})), SSA)).await.unwrap();
     cluster.delete(deletion("StatefulSet", "db", Propagation::Foreground)).await.unwrap();
@@ -98,5 +98,5 @@ async fn many_watchers_see_the_same() {
     }
     assert!(views.iter().all(|view| view == &views[0] && view.len() > 3));
     assert_eq!(cluster.next_due(), None);
-    assert!(cluster.watch(&gvk("Pod"), "").await.unwrap().next().now_or_never().is_some());
+    assert!(cluster.watch(&Scope::all(gvk("Pod")), "").await.unwrap().next().now_or_never().is_some());
 }

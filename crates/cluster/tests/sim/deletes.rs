@@ -154,6 +154,7 @@ fn live_finds_what_is_tracked_and_what_is_named() {
     world.apply(&owned);
     let named = |kind: &str, name: &str| (gvk(kind), "default".to_owned(), name.to_owned());
     let query = LiveQuery {
+        inventory: None,
         application: "shop".to_owned(),
         named: [named("ConfigMap", "named"), named("ConfigMap", "absent"), named("Widget", "unserved")]
             .into(),

@@ -91,7 +91,14 @@ pub(crate) fn with(object: &Object, path: &str, value: Value) -> Object {
 }
 
 pub(crate) fn request(object: &Object, mode: WriteMode) -> ApplyRequest {
-    ApplyRequest { object: object.clone(), mode, validate: true, dry_run: false, operation: None }
+    ApplyRequest {
+        object: object.clone(),
+        mode,
+        validate: true,
+        dry_run: false,
+        take_over: None,
+        operation: None,
+    }
 }
 
 impl World {

@@ -27,7 +27,7 @@ pub async fn plan(
 ) -> Result<Planned, CallError> {
     let discovery = cluster.discover().await.map_err(|error| call_error(&error))?;
     let named = named_objects(request, &targets.targets, &discovery, started_at);
-    let query = LiveQuery { application: request.application.clone(), named };
+    let query = LiveQuery { application: request.application.clone(), named, inventory: None };
     let live = cluster.live(&query).await.map_err(|error| call_error(&error))?;
     let mut planned = tidegate_planner::plan(&PlanInput {
         operation,

@@ -21,6 +21,7 @@ fn request(errand: &Errand<'_>, object: Object, dry_run: bool) -> ApplyRequest {
         mode: mode(errand),
         validate: errand.task.options.validate,
         dry_run,
+        take_over: None,
         operation: Some(errand.operation),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
-use tidegate_cluster::{Cluster, ClusterError, ErrorKind, WatchEvent};
+use tidegate_cluster::{Cluster, ClusterError, ErrorKind, Scope, WatchEvent};
 use tidegate_lifecycle::operation::Input;
 use tidegate_model::{Gvk, Object, Observation, Observed, Timestamp};
 use tokio::sync::{Semaphore, watch};
@@ -106,13 +106,13 @@ fn place_of(object: &Object) -> Place {
 
 /// Follows one kind for as long as somebody asks about it. A panic in the cluster's code must not leave anybody
 /// waiting for ever.
-pub(super) async fn follow(context: Arc<Context>, gvk: Gvk, board: Arc<Board>) {
+pub(super) async fn follow(context: Arc<Context>, scope: Scope, board: Arc<Board>) {
     loop {
-        let looking = look_regularly(&context, &gvk, &board);
-        let watching = watch_again_and_again(&context, &gvk, &board);
+        let looking = look_regularly(&context, &scope.gvk, &board);
+        let watching = watch_again_and_again(&context, &scope, &board);
         let both = futures_util::future::join(looking, watching);
         if AssertUnwindSafe(both).catch_unwind().await.is_err() {
-            tracing::error!(kind = %gvk, "a watch panicked; beginning again");
+            tracing::error!(kind = %scope.gvk, "a watch panicked; beginning again");
             tokio::time::sleep(RETRY_MAX).await;
         }
     }
@@ -126,18 +126,18 @@ async fn look_regularly(context: &Context, gvk: &Gvk, board: &Board) {
     }
 }
 
-async fn watch_again_and_again(context: &Context, gvk: &Gvk, board: &Board) {
+async fn watch_again_and_again(context: &Context, scope: &Scope, board: &Board) {
     let mut wait = RETRY_MIN;
     loop {
-        match list_and_watch(context, gvk, board, &mut wait).await {
+        match list_and_watch(context, scope, board, &mut wait).await {
             // A server that ends each watch at once must not keep us busy.
             Ok(()) => tokio::time::sleep(RETRY_MIN).await,
             Err(error) => {
-                tracing::debug!(kind = %gvk, %error, "watch ended; listing again");
+                tracing::debug!(kind = %scope.gvk, %error, "watch ended; listing again");
                 tokio::time::sleep(wait).await;
                 wait = wait.saturating_mul(2).min(RETRY_MAX);
                 // The list may fail for long; what is awaited must still be seen.
-                context.look_at(gvk, board, board.places(&HashSet::new())).await;
+                context.look_at(&scope.gvk, board, board.places(&HashSet::new())).await;
             }
         }
     }
@@ -145,12 +145,12 @@ async fn watch_again_and_again(context: &Context, gvk: &Gvk, board: &Board) {
 
 async fn list_and_watch(
     context: &Context,
-    gvk: &Gvk,
+    scope: &Scope,
     board: &Board,
     wait: &mut Duration,
 ) -> Result<(), ClusterError> {
     let Ok(permit) = context.permits.acquire().await else { return Ok(()) };
-    let listing = context.cluster.list(gvk).await;
+    let listing = context.cluster.list(scope).await;
     drop(permit);
     let listing = listing?;
     let mut listed = HashSet::new();
@@ -160,9 +160,9 @@ async fn list_and_watch(
     }
     // A list may be old, so absence from it proves nothing; but nobody else would tell of a deletion between two
     // watches.
-    context.look_at(gvk, board, board.places(&listed)).await;
+    context.look_at(&scope.gvk, board, board.places(&listed)).await;
     let Ok(permit) = context.permits.acquire().await else { return Ok(()) };
-    let changes = context.cluster.watch(gvk, &listing.resource_version).await;
+    let changes = context.cluster.watch(scope, &listing.resource_version).await;
     drop(permit);
     let mut changes = changes?;
     drop((listing, listed));

@@ -1,4 +1,5 @@
-//! Shared watches: one per kind in use, for all operations of a destination.
+//! Shared watches: one per kind and namespace in use, for all operations of a destination. Kinds whose health is never
+//! judged are watched by their metadata alone.
 //!
 //! A watch lists, then follows changes, and lists again when the server has forgotten where it was. What is sent to an
 //! operation may be old, repeated or missing in between; the machine compares it with its own writes, and every object
@@ -16,7 +17,7 @@ mod follow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use tidegate_cluster::Cluster;
+use tidegate_cluster::{Cluster, Detail, Scope};
 use tidegate_model::{Gvk, OperationId, TaskId};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -42,12 +43,12 @@ pub(crate) struct Subscription {
 /// All watches of one cluster.
 pub(crate) struct Watches {
     context: Arc<Context>,
-    kinds: HashMap<Gvk, KindWatch>,
+    scopes: HashMap<Scope, ScopeWatch>,
     /// Where each subscription is, so that ending one does not search for it.
-    index: HashMap<OperationId, BTreeMap<TaskId, (Gvk, Place)>>,
+    index: HashMap<OperationId, BTreeMap<TaskId, (Scope, Place)>>,
 }
 
-struct KindWatch {
+struct ScopeWatch {
     board: Arc<Board>,
     /// The watch itself, first looks, and workers for judges. Owned, so that they end with the last subscription.
     tasks: JoinSet<()>,
@@ -61,7 +62,7 @@ impl Watches {
         permits: Arc<Semaphore>,
     ) -> Self {
         let context = Arc::new(Context { cluster, clock, extensions, permits });
-        Self { context, kinds: HashMap::new(), index: HashMap::new() }
+        Self { context, scopes: HashMap::new(), index: HashMap::new() }
     }
 
     /// Begins to report an object; the first report says what is there now.
@@ -69,11 +70,17 @@ impl Watches {
         let Subscription { operation, task, gvk, namespace, name, judge: judge_name, inbox } = subscription;
         self.unsubscribe(operation, task);
         let context = Arc::clone(&self.context);
-        let watch = self.kinds.entry(gvk.clone()).or_insert_with_key(|gvk| {
+        let judged = judge_name.is_some() || tidegate_health::has_rule(&gvk);
+        let scope = Scope {
+            gvk,
+            namespace: Some(namespace.clone()).filter(|namespace| !namespace.is_empty()),
+            detail: if judged { Detail::Full } else { Detail::Metadata },
+        };
+        let watch = self.scopes.entry(scope.clone()).or_insert_with_key(|scope| {
             let board = Arc::new(Board::default());
             let mut tasks = JoinSet::new();
-            tasks.spawn(follow(Arc::clone(&context), gvk.clone(), Arc::clone(&board)));
-            KindWatch { board, tasks }
+            tasks.spawn(follow(Arc::clone(&context), scope.clone(), Arc::clone(&board)));
+            ScopeWatch { board, tasks }
         });
         while watch.tasks.try_join_next().is_some() {}
         let place = (namespace, name);
@@ -84,12 +91,12 @@ impl Watches {
             subscriber.judged = Some(sender);
         }
         let known = watch.board.add(&place, subscriber.clone());
-        self.index.entry(operation).or_default().insert(task, (gvk.clone(), place.clone()));
+        self.index.entry(operation).or_default().insert(task, (scope.clone(), place.clone()));
         match known {
             Some(seen) if subscriber.judged.is_none() => context.send(&subscriber, seen),
             _ => {
                 let board = Arc::clone(&watch.board);
-                watch.tasks.spawn(async move { context.look(&gvk, &place, &board).await });
+                watch.tasks.spawn(async move { context.look(&scope.gvk, &place, &board).await });
             }
         }
     }
@@ -101,22 +108,22 @@ impl Watches {
         if tasks.is_empty() {
             self.index.remove(&operation);
         }
-        if let Some((gvk, place)) = found {
-            self.remove(operation, task, &gvk, &place);
+        if let Some((scope, place)) = found {
+            self.remove(operation, task, &scope, &place);
         }
     }
 
     /// Ends the reports of an operation.
     pub fn forget(&mut self, operation: OperationId) {
-        for (task, (gvk, place)) in self.index.remove(&operation).unwrap_or_default() {
-            self.remove(operation, task, &gvk, &place);
+        for (task, (scope, place)) in self.index.remove(&operation).unwrap_or_default() {
+            self.remove(operation, task, &scope, &place);
         }
     }
 
-    /// A kind nobody asks about is no longer watched.
-    fn remove(&mut self, operation: OperationId, task: TaskId, gvk: &Gvk, place: &Place) {
-        if self.kinds.get(gvk).is_some_and(|watch| watch.board.remove(place, operation, task)) {
-            self.kinds.remove(gvk);
+    /// What nobody asks about is no longer watched.
+    fn remove(&mut self, operation: OperationId, task: TaskId, scope: &Scope, place: &Place) {
+        if self.scopes.get(scope).is_some_and(|watch| watch.board.remove(place, operation, task)) {
+            self.scopes.remove(scope);
         }
     }
 }

@@ -17,7 +17,7 @@ fn kinds_without_a_rule_have_no_health() {
         ("example.org/v1", "Pod"),
     ] {
         let object = object(version, kind, json!({"status": {"phase": "Failed"}}));
-        assert_eq!((assess(&object), has_rule(&object)), (None, false), "{version} {kind}");
+        assert_eq!((assess(&object), has_rule(&object.gvk())), (None, false), "{version} {kind}");
     }
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tidegate_cluster::sim::{AuditEntry, Clock as SimClock, SimCluster, SimConfig};
 use tidegate_cluster::{
-    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, Listing, LiveQuery, WatchStream,
+    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, Listing, LiveQuery, Scope,
+    WatchStream,
 };
 use tidegate_executor::extend::ractor::{Actor, ActorProcessingErr, ActorRef, Message};
 use tidegate_executor::{Clock, Engine, EngineBuilder, RuntimeClock};
@@ -91,8 +92,8 @@ impl Cluster for Moody {
         self.around("get", name, self.sim.get(gvk, namespace, name)).await
     }
 
-    async fn list(&self, gvk: &Gvk) -> Result<Listing, ClusterError> {
-        self.around("list", &gvk.kind, self.sim.list(gvk)).await
+    async fn list(&self, scope: &Scope) -> Result<Listing, ClusterError> {
+        self.around("list", &scope.gvk.kind, self.sim.list(scope)).await
     }
 
     async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
@@ -122,8 +123,22 @@ impl Cluster for Moody {
         self.around("release", &key.name, call).await
     }
 
-    async fn watch(&self, gvk: &Gvk, resource_version: &str) -> Result<WatchStream, ClusterError> {
-        self.around("watch", &gvk.kind, self.sim.watch(gvk, resource_version)).await
+    async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError> {
+        self.around("watch", &scope.gvk.kind, self.sim.watch(scope, resource_version)).await
+    }
+
+    async fn pods(&self, owner: &Object) -> Result<Vec<Object>, ClusterError> {
+        self.around("pods", owner.name(), self.sim.pods(owner)).await
+    }
+
+    async fn logs(
+        &self,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+        limit_bytes: usize,
+    ) -> Result<String, ClusterError> {
+        self.around("logs", pod, self.sim.logs(namespace, pod, container, limit_bytes)).await
     }
 }
 

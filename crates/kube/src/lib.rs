@@ -1,0 +1,1 @@
+//! [`Cluster`](tidegate_cluster::Cluster) on a real Kubernetes API.
