@@ -4,7 +4,8 @@
 //! STATE_DIR/
 //!   holder         the lock, and which process has it
 //!   log/           the operation log
-//!   blobs/         manifests and plans, compressed, named by their digests
+//!   blobs/         manifests and plans, compressed and sealed, named by keyed digests
+//!   key            what they are sealed with; key-id: which key that is
 //!   witness        how far each operation got, independent of log/
 //!   quarantine/    what was found damaged, with reasons
 //!   cluster/       the simulated cluster

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_lifecycle::operation::{Fact, State};
-use tidegate_oplog::{Holder, OpenOptions, OperationLog, SledLog, Summary};
+use tidegate_oplog::{Holder, LogKey, OpenOptions, OperationLog, SledLog, Summary};
 
 use crate::error::CliError;
 use crate::output::Printer;
 use crate::state_dir::StateDir;
+
+/// The key of the log, instead of the one in the state directory.
+const LOG_KEY: &str = "TIDEGATE_LOG_KEY";
 
 /// The operation log.
 pub type Log = Arc<dyn OperationLog<Fact, State>>;
@@ -31,7 +34,15 @@ pub fn open(state_dir: &StateDir, printer: &Printer) -> Result<Log, CliError> {
 fn open_quietly(state_dir: &StateDir) -> Result<Log, CliError> {
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let holder = Holder { pid: std::process::id(), command: words.join(" "), since: SystemClock.now() };
-    Ok(Arc::new(SledLog::open(state_dir.path(), OpenOptions { holder })?))
+    Ok(Arc::new(SledLog::open(state_dir.path(), OpenOptions { holder, key: given_key()? })?))
+}
+
+/// The key from the environment; without one the log uses its own, in the state directory.
+fn given_key() -> Result<Option<LogKey>, CliError> {
+    let Some(text) = std::env::var_os(LOG_KEY).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let key =
+        text.into_string().map_err(|_| "it is not text".to_owned()).and_then(|text| LogKey::parse(&text));
+    key.map(Some).map_err(|reason| CliError::usage(format!("{LOG_KEY} holds no key: {reason}")))
 }
 
 /// The operation meant by an id, the beginning of one, or the name of an application: then the newest of it.

@@ -98,6 +98,48 @@ pub enum LogError {
         operation: OperationId,
     },
 
+    /// The key is not the one that was used here.
+    #[error(
+        "what is kept in {} was sealed with the key {wanted}, and the key given is {found}; give the right one (TIDEGATE_LOG_KEY, or the file `key` in the state directory), nothing is lost", path.display()
+    )]
+    WrongKey {
+        /// The state directory, or the file that was sealed.
+        path: PathBuf,
+        /// Fingerprint of the key in use.
+        wanted: String,
+        /// Fingerprint of the key that was given.
+        found: String,
+    },
+
+    /// There is no key, and there was one.
+    #[error(
+        "{} is gone, and what is kept beside it was sealed with that key, {wanted}; put it back or give it as TIDEGATE_LOG_KEY, or choose another state directory", path.display()
+    )]
+    KeyMissing {
+        /// The key file.
+        path: PathBuf,
+        /// Fingerprint of the key in use.
+        wanted: String,
+    },
+
+    /// Others may read the key.
+    #[error("others than its owner may use the key in {} (its mode is {mode:o}); allow its owner only: chmod 600", path.display())]
+    KeyExposed {
+        /// The key file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+
+    /// The key file holds no key.
+    #[error("{} holds no key: {reason}; put the right one back or give it as TIDEGATE_LOG_KEY", path.display())]
+    KeyUnusable {
+        /// The key file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+
     /// A record of a kind that this program does not know.
     #[error(
         "record kind {kind} was written by a newer program (this one knows up to {highest}); use that program's version or later"
@@ -165,14 +207,14 @@ pub enum LogError {
         "blob {digest} is missing from the state directory; restore it from a backup or start the operation anew"
     )]
     BlobMissing {
-        /// SHA-256 of the content.
+        /// Its name: a keyed digest of the content.
         digest: Digest,
     },
 
     /// Content beside the log is not what was put there.
     #[error("blob {digest} is damaged: {reason}; restore it from a backup or start the operation anew")]
     BlobDamaged {
-        /// SHA-256 of the content.
+        /// Its name: a keyed digest of the content.
         digest: Digest,
         /// What is wrong.
         reason: String,

@@ -25,6 +25,7 @@
 //! | a damaged record costs its operation and no other | `records.rs` |
 //! | a damaged database costs the records that were hit | `files.rs` |
 //! | nothing is lost without a report, and the bytes are kept | both |
+//! | manifests are on the disk only as ciphertext; a wrong key costs nothing | `sealed.rs` |
 //! | a full or read-only disk, a missing permission, a second process are named | `process.rs`, `environment.rs` |
 //! | logs of every released format are read | `golden.rs` |
 //!
@@ -36,6 +37,7 @@ mod error;
 mod files;
 mod frame;
 mod holder;
+mod key;
 mod memory;
 mod quarantine;
 mod retention;
@@ -46,5 +48,6 @@ mod witness;
 pub use api::{Append, Compacted, Damage, Loaded, LogStats, OperationLog, Summary};
 pub use error::LogError;
 pub use holder::Holder;
+pub use key::{Fingerprint, LogKey};
 pub use memory::{Fault, MemoryLog};
 pub use store::{OpenOptions, SledLog};

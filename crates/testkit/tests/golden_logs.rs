@@ -12,7 +12,7 @@ use tidegate_cluster::sim::SimConfig;
 use tidegate_lifecycle::Driver;
 use tidegate_lifecycle::operation::{Fact, OperationView, State, view};
 use tidegate_model::OperationId;
-use tidegate_oplog::{Append, Holder, OpenOptions, OperationLog as _, SledLog};
+use tidegate_oplog::{Append, Holder, LogKey, OpenOptions, OperationLog as _, SledLog};
 use tidegate_testkit::process::{START, World};
 use tidegate_testkit::scenario;
 use uuid::Uuid;
@@ -23,7 +23,7 @@ fn golden(name: &str) -> PathBuf {
 
 fn open(directory: &Path) -> SledLog<Fact, State> {
     let holder = Holder { pid: std::process::id(), command: "golden logs".into(), since: START };
-    SledLog::open(directory, OpenOptions { holder }).unwrap()
+    SledLog::open(directory, OpenOptions { holder, key: Some(LogKey::new(&[7; 32])) }).unwrap()
 }
 
 /// Opening writes, so it is done on a copy.

@@ -23,6 +23,8 @@ Examples:
 const ENVIRONMENT: &str = "\
 Environment:
   TIDEGATE_STATE_DIR  folder of the operation log and the simulated cluster
+  TIDEGATE_LOG_KEY    key the manifests in the log are sealed with, 32 bytes as hex or base64 [default: made and
+                      kept in the state directory]
   TIDEGATE_LOG        filter of what is traced to standard error, such as tidegate_executor=debug
   NO_COLOR            no colours";
 

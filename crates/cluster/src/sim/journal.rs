@@ -5,10 +5,13 @@
 //! told of it, so a killed process loses nothing it told; it is not synced to the disk, as a rehearsal need not
 //! survive a power cut.
 //!
+//! The files hold what a cluster holds, Secrets included, so only their owner may read them.
+//!
 //! A line without its end is a torn tail and is cut. Any other damage is an error that names the line.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -82,6 +85,11 @@ fn journal_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("journal-{number}"))
 }
 
+/// Opens a file to write behind what is in it; made for its owner only.
+fn to_append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+}
+
 fn read_snapshot(dir: &Path) -> Result<Option<(SnapshotFile, u64)>, SimError> {
     let path = dir.join(SNAPSHOT);
     let bytes = match fs::read(&path) {
@@ -142,7 +150,7 @@ impl Journal {
         let path = journal_path(dir, number);
         let (entries, bytes) = read_lines(&path)?;
         let kept = replay(&path, snapshot, entries)?;
-        let file = OpenOptions::new().create(true).append(true).open(&path).map_err(io_error(&path))?;
+        let file = to_append(&path).map_err(io_error(&path))?;
         file.set_len(bytes).map_err(io_error(&path))?;
         remove_others(dir, number);
         let mut journal =
@@ -200,13 +208,15 @@ impl Journal {
     /// Begins a new journal after a snapshot. The rename is the moment at which the new pair counts.
     pub(crate) fn rotate(&mut self, state: &SimState) -> io::Result<()> {
         let number = self.number + 1;
-        let file = OpenOptions::new().create(true).append(true).open(journal_path(&self.dir, number))?;
+        let file = to_append(&journal_path(&self.dir, number))?;
         file.set_len(0)?;
         let audit_bytes = self.file_audit(state)?;
         let line =
             frame(&SnapshotRef { format: FORMAT, journal: number, audit_bytes, state: &state.snapshot() })?;
         let temporary = self.dir.join("snapshot.new");
-        fs::write(&temporary, &line)?;
+        let mut snapshot = to_append(&temporary)?;
+        snapshot.set_len(0)?;
+        snapshot.write_all(&line)?;
         fs::rename(&temporary, self.dir.join(SNAPSHOT))?;
         let old = journal_path(&self.dir, self.number);
         (self.number, self.file, self.bytes) = (number, file, 0);
@@ -225,7 +235,7 @@ impl Journal {
         for entry in state.audit.since(self.audited) {
             lines.extend(frame(entry)?);
         }
-        let mut file = OpenOptions::new().create(true).append(true).open(self.dir.join(AUDIT))?;
+        let mut file = to_append(&self.dir.join(AUDIT))?;
         file.set_len(self.audit_bytes)?;
         file.write_all(&lines)?;
         Ok(self.audit_bytes + length(&lines))

@@ -5,6 +5,7 @@
 //! <dir>/blobs/        large records and manifests, named by their digest
 //! <dir>/witness       how far each operation got, independent of sled
 //! <dir>/quarantine/   what was found damaged, with reasons
+//! <dir>/key           what blobs are sealed with, and key-id: which key that is
 //! <dir>/holder        the lock, and who has it
 //! <dir>/rescue/       a copy of log/ while it is being opened
 //! <dir>/log.new/      a database being made anew, see `salvage`
@@ -37,16 +38,19 @@ use tidegate_model::{Digest, LogRecord, OperationId};
 use self::database::Database;
 use self::head::Head;
 use self::verify::Broken;
-use crate::blobs::{BlobStore, digest_of};
+use crate::blobs::BlobStore;
 use crate::holder::{Holder, Lock};
 use crate::witness::{Seen, Witness};
-use crate::{Append, Compacted, Damage, Loaded, LogError, LogStats, OperationLog, Summary};
+use crate::{Append, Compacted, Damage, Loaded, LogError, LogKey, LogStats, OperationLog, Summary};
 
 /// How a log is opened.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// The process that opens it, as it is to be named to others that find it locked.
     pub holder: Holder,
+    /// The key that content beside the log is sealed with. `None`: the one in the state directory, which is made when it
+    /// is needed first.
+    pub key: Option<LogKey>,
 }
 
 /// The durable operation log.
@@ -177,7 +181,7 @@ impl<F: LogRecord, S: LogRecord> OperationLog<F, S> for SledLog<F, S> {
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError> {
         let _collecting = self.collecting.read().unwrap_or_else(PoisonError::into_inner);
         // Counted before it is there, so that no compaction can come between.
-        *self.unclaimed().entry(digest_of(content)).or_default() += 1;
+        *self.unclaimed().entry(self.blobs.digest_of(content)).or_default() += 1;
         self.blobs.put(content)
     }
 

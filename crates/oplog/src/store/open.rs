@@ -18,7 +18,7 @@ use super::{Live, OpenOptions, SledLog, State, examine, repair};
 use crate::blobs::BlobStore;
 use crate::quarantine::{Quarantine, Subject};
 use crate::witness::{Seen, Testimony, Witness};
-use crate::{Damage, LogError, LogStats, files, holder, witness};
+use crate::{Damage, LogError, LogStats, files, holder, key, witness};
 
 /// The name of the witness file.
 pub(super) const WITNESS: &str = "witness";
@@ -32,8 +32,10 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         let directory = directory.as_ref().to_path_buf();
         files::create_folder(&directory)?;
         let lock = holder::take(&directory, &options.holder)?;
+        // Before anything is looked at: with another key everything would look damaged.
+        let key = key::settle(&directory, options.key)?;
         let quarantine = Quarantine::open(directory.join("quarantine"))?;
-        let blobs = BlobStore::open(directory.join("blobs"))?;
+        let blobs = BlobStore::open(directory.join("blobs"), key)?;
         let testimony = witness::read(&directory.join(WITNESS))?;
 
         let mut folders = Folders::of(&directory);

@@ -16,7 +16,7 @@ use crate::kit::{self, Fact, Log, State, append, finished, operation, passed, su
 const FORMATS: [&str; 1] = ["v1"];
 
 const CONTENT: &[u8] = b"kind: ConfigMap\n";
-const BLOB: &str = "bb6c7fb1ce4b8ac8baa8f6344623dd4602cf3d6ce859f9ff859a5a43787c5987";
+const BLOB: &str = "b4437f31639609795019a9dc438c2d3d5095d6fe2db7f9a34920dae44e76404d";
 
 fn folder(format: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format)

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 use tidegate_model::{LogRecord, OperationId, OperationPhase, Timestamp};
 use tidegate_oplog::{
-    Append, Damage, Holder, Loaded, LogError, MemoryLog, OpenOptions, OperationLog, SledLog, Summary,
+    Append, Damage, Holder, Loaded, LogError, LogKey, MemoryLog, OpenOptions, OperationLog, SledLog, Summary,
 };
 use uuid::Uuid;
 
@@ -168,8 +168,13 @@ pub fn holder() -> Holder {
     }
 }
 
+/// With a fixed key: golden logs are sealed with it.
+pub fn options() -> OpenOptions {
+    OpenOptions { holder: holder(), key: Some(LogKey::new(&[7; 32])) }
+}
+
 pub fn open(path: &Path) -> Result<Log, LogError> {
-    SledLog::open(path, OpenOptions { holder: holder() })
+    SledLog::open(path, options())
 }
 
 /// Opens a log's tree past the log; waits for threads of the log that has just been closed.

@@ -19,3 +19,4 @@ mod kit;
 mod process;
 mod property;
 mod records;
+mod sealed;

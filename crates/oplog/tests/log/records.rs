@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, LogRecord};
-use tidegate_oplog::{Append, LogError, OpenOptions, OperationLog, SledLog};
+use tidegate_oplog::{Append, LogError, OperationLog, SledLog};
 
 use crate::kit::{
-    Disk, Fact, Kept, State, append, finished, holder, loaded, operation, passed, reasons, summary,
+    Disk, Fact, Kept, State, append, finished, loaded, operation, options, passed, reasons, summary,
 };
 
 fn key(family: u8, number: u128, rest: &[u8]) -> Vec<u8> {
@@ -341,7 +341,7 @@ impl LogRecord for Newer {
 fn a_record_of_a_newer_program_is_named_as_such() {
     let mut disk = filled();
     disk.close();
-    let newer: SledLog<Newer, State> = SledLog::open(disk.path(), OpenOptions { holder: holder() }).unwrap();
+    let newer: SledLog<Newer, State> = SledLog::open(disk.path(), options()).unwrap();
     assert_eq!(newer.facts(operation(2)).unwrap().len(), 4, "the newer program reads the older log");
     let omen = Newer::Foretold { omen: "a kind this program does not know".to_owned() };
     newer

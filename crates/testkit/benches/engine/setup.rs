@@ -21,7 +21,7 @@ pub fn runtime() -> Runtime {
 
 pub fn open(folder: &Path) -> Arc<Disk> {
     let holder = Holder { pid: std::process::id(), command: "cargo bench".into(), since: SystemClock.now() };
-    Arc::new(SledLog::open(folder, OpenOptions { holder }).unwrap())
+    Arc::new(SledLog::open(folder, OpenOptions { holder, key: None }).unwrap())
 }
 
 /// A cluster in memory on which everything happens at once.
