@@ -38,7 +38,7 @@ fn three_for_not_finished() {
     let ran = bench.run(&["sync", "stuck.yaml", "--app", "a", "--sim", "--timeout", "300ms"]).expect_code(3);
     let id = bench.newest();
     assert!(ran.err.contains("not finished after 300 ms"), "{}", ran.err);
-    assert!(ran.err.contains(&format!("`tidegate resume {id} --sim`")), "{}", ran.err);
+    assert!(ran.err.contains(&format!("`tidegate resume {id}`")), "{}", ran.err);
     let ran = bench.run(&["resume", &id, "--sim", "--timeout", "100ms"]).expect_code(3);
     assert!(ran.err.contains("tidegate resume"), "{}", ran.err);
     // Programs are told how it stands.

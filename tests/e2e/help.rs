@@ -48,18 +48,22 @@ fn completions_are_made_for_every_shell() {
 #[test]
 fn a_mistake_in_the_arguments_is_explained() {
     let bench = Bench::new();
-    let cases: [(&[&str], &str); 12] = [
+    let cases: [(&[&str], &str); 16] = [
         (&["frobnicate"], "unrecognized subcommand"),
         (&["sync", ".", "--sim"], "--app <NAME>"),
         (&["plan"], "<PATH>"),
         (&["plan", ".", "--sim", "--offline"], "cannot be used with"),
-        (&["plan", "."], "real clusters come with a later"),
-        (&["sync", ".", "--app", "a"], "add --sim"),
+        (&["plan", ".", "--offline", "--kubeconfig", "f"], "cannot be used with"),
+        (&["sync", ".", "--app", "a", "--sim", "--context", "b"], "cannot be used with"),
         (&["sync", ".", "--app", "a b", "--sim"], "white space"),
         (&["sync", ".", "--app", "a", "-n", "Not_A_Name", "--sim"], "lower-case letters"),
         (&["sync", ".", "--app", "a", "--sim", "--timeout", "soon"], "is not a duration"),
         (&["sync", ".", "--app", "a", "--sim", "--resource", "Deployment"], "GROUP:KIND:NAMESPACE/NAME"),
         (&["sync", ".", "--app", "a", "--sim", "--sync-option", "PruneLast"], "Name=value"),
+        (&["sync", ".", "--app", "a", "--sim", "--dry-run", "--no-dry-run"], "cannot be used with"),
+        (&["sync", ".", "--app", "a", "--sim", "--namespace-label", "team"], "KEY=VALUE"),
+        (&["sync", ".", "--app", "a", "--as-group", "ops"], "--as <USER>"),
+        (&["resume", "--all", "--sim", "--context", "b"], "cannot be used with"),
         (&["resume", "abc", "--all"], "cannot be used with"),
     ];
     for (args, message) in cases {

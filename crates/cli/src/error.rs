@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tidegate_executor::EngineError;
 use tidegate_lifecycle::operation::Illegal;
-use tidegate_model::Warning;
+use tidegate_model::{Destination, OperationId, Warning};
 use tidegate_oplog::LogError;
 
 use crate::input::Problem;
@@ -31,13 +31,22 @@ pub enum CliError {
         /// The findings.
         warnings: Vec<Warning>,
     },
-    /// Only the simulated cluster is there in this version.
+    /// No cluster is named, and none can be found.
     #[error(
-        "this version of Tidegate works on the simulated cluster only, real clusters come with a later one; add --sim{or}"
+        "this version of Tidegate works on the simulated cluster only, real clusters come with a later one; add --sim, or --offline to `plan`"
     )]
-    NoCluster {
-        /// Another way out, such as ` or --offline`.
-        or: &'static str,
+    NoCluster,
+    /// The way to the cluster of an operation leads to another one now.
+    #[error(
+        "operation {operation} was begun on the {recorded}, and what is there now is the {found}; it goes on only where it was begun: name the way there with --context or --kubeconfig"
+    )]
+    Elsewhere {
+        /// Which operation.
+        operation: OperationId,
+        /// Where it was begun.
+        recorded: String,
+        /// Where the way leads to.
+        found: String,
     },
     /// Nowhere to keep state.
     #[error(
@@ -74,12 +83,14 @@ pub enum CliError {
     },
     /// A second signal came during the orderly stop.
     #[error(
-        "stopped at once; what was not recorded yet is looked at again on resume: `tidegate resume --all --sim`"
+        "stopped at once; what was not recorded yet is looked at again on resume: `tidegate resume --all`"
     )]
     Impatient,
-    /// The simulated cluster.
-    #[error("the simulated cluster: {message}")]
+    /// A cluster.
+    #[error("the {cluster}: {message}")]
     Cluster {
+        /// Which.
+        cluster: String,
         /// What it said.
         message: String,
     },
@@ -129,6 +140,11 @@ impl CliError {
     /// A mistake in the arguments.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::Usage { message: message.into() }
+    }
+
+    /// What the simulated cluster said.
+    pub fn simulated(error: impl ToString) -> Self {
+        Self::Cluster { cluster: Destination::Simulated.to_string(), message: error.to_string() }
     }
 
     /// Something the state of things does not allow.

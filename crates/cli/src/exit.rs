@@ -61,7 +61,7 @@ fn kind(error: &CliError) -> Kind {
         CliError::Usage { .. }
         | CliError::BadInput { .. }
         | CliError::Strict { .. }
-        | CliError::NoCluster { .. }
+        | CliError::NoCluster
         | CliError::NoStateDirectory
         | CliError::UnknownOperation { .. }
         | CliError::AmbiguousOperation { .. }
@@ -71,6 +71,7 @@ fn kind(error: &CliError) -> Kind {
             Kind::NotFinished
         }
         CliError::Refused { .. }
+        | CliError::Elsewhere { .. }
         | CliError::Log(LogError::Locked { .. })
         | CliError::Engine(
             EngineError::Busy { .. }

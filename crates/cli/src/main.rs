@@ -10,6 +10,7 @@
 //! decided in [`exit::code`].
 
 mod args;
+mod clusters;
 mod commands;
 mod control;
 mod desk;

@@ -7,19 +7,29 @@ use std::time::Duration;
 use tidegate_model::{Backoff, Destination, RetryPolicy, SyncOptions, SyncRequest, WaitFor};
 
 use crate::args::{PlanArgs, SelectionArgs, SourceArgs, SyncArgs, WaitArg};
+use crate::clusters::{self, Chosen};
 use crate::error::CliError;
 use crate::input::Manifests;
 use crate::output::Printer;
 
 /// Argo CD's fixed delay between waves.
 const WAVE_DELAY: &str = "ARGOCD_SYNC_WAVE_DELAY";
+/// The option that makes the destination namespace.
+const CREATE_NAMESPACE: &str = "CreateNamespace=true";
 
 /// The request of a `sync`.
-pub fn of_sync(args: &SyncArgs, manifests: &Manifests, printer: &Printer) -> SyncRequest {
-    let base = base(&args.app, &args.source, &args.selection, manifests);
+pub fn of_sync(
+    args: &SyncArgs,
+    chosen: &Chosen,
+    manifests: &Manifests,
+    printer: &Printer,
+) -> Result<SyncRequest, CliError> {
+    check(&args.selection)?;
+    let place = Place::of(chosen, &args.source);
+    let base = base(&args.app, place, &args.selection, manifests);
     let backoff = Backoff { duration: args.retry_backoff, max: args.retry_max, ..Backoff::default() };
-    SyncRequest {
-        options: SyncOptions { dry_run: args.dry_run, skip_dry_run: args.skip_dry_run, ..base.options },
+    Ok(SyncRequest {
+        options: SyncOptions { dry_run: args.dry_run, skip_dry_run: args.no_dry_run, ..base.options },
         retry: RetryPolicy { limit: args.retry, backoff, restart: false },
         deadline: args.deadline,
         wait: match args.wait {
@@ -28,33 +38,65 @@ pub fn of_sync(args: &SyncArgs, manifests: &Manifests, printer: &Printer) -> Syn
         },
         wave_delay: wave_delay(env::var(WAVE_DELAY).ok().as_deref(), printer),
         ..base
-    }
+    })
 }
 
-/// The request whose plan `plan` shows.
-pub fn of_plan(args: &PlanArgs, manifests: &Manifests) -> Result<SyncRequest, CliError> {
+/// The request whose plan `plan` shows; `chosen` is `None` when it is compared with no cluster.
+pub fn of_plan(
+    args: &PlanArgs,
+    chosen: Option<&Chosen>,
+    manifests: &Manifests,
+) -> Result<SyncRequest, CliError> {
+    check(&args.selection)?;
     let application = match &args.app {
         Some(name) => name.clone(),
         None => folder_name(&args.source)?,
     };
-    Ok(base(&application, &args.source, &args.selection, manifests))
+    let place = match chosen {
+        Some(chosen) => Place::of(chosen, &args.source),
+        None => Place {
+            destination: Destination::Simulated,
+            namespace: clusters::namespace_offline(args.source.namespace.as_deref()),
+        },
+    };
+    Ok(base(&application, place, &args.selection, manifests))
 }
 
-fn base(
-    application: &str,
-    source: &SourceArgs,
-    selection: &SelectionArgs,
-    manifests: &Manifests,
-) -> SyncRequest {
+/// Where the objects go.
+struct Place {
+    destination: Destination,
+    namespace: String,
+}
+
+impl Place {
+    fn of(chosen: &Chosen, source: &SourceArgs) -> Self {
+        Self { destination: chosen.destination(), namespace: chosen.namespace(source.namespace.as_deref()) }
+    }
+}
+
+/// Metadata of a namespace that nobody makes would be lost without a word.
+fn check(selection: &SelectionArgs) -> Result<(), CliError> {
+    let wanted = !selection.namespace_labels.is_empty() || !selection.namespace_annotations.is_empty();
+    if wanted && !selection.sync_options.iter().any(|option| option == CREATE_NAMESPACE) {
+        return Err(CliError::usage(format!(
+            "--namespace-label and --namespace-annotation are about the namespace that Tidegate makes; add --sync-option {CREATE_NAMESPACE}"
+        )));
+    }
+    Ok(())
+}
+
+fn base(application: &str, place: Place, selection: &SelectionArgs, manifests: &Manifests) -> SyncRequest {
     SyncRequest {
         application: application.to_owned(),
-        namespace: source.namespace.clone(),
-        destination: Destination::Simulated,
+        namespace: place.namespace,
+        destination: place.destination,
         revision: manifests.revision.clone(),
         options: SyncOptions {
             prune: selection.prune,
             flags: selection.sync_options.clone(),
             prune_confirmed: selection.confirm_prune,
+            namespace_labels: selection.namespace_labels.clone(),
+            namespace_annotations: selection.namespace_annotations.clone(),
             ..SyncOptions::default()
         },
         selection: selection.resources.clone(),

@@ -8,6 +8,7 @@ use tidegate_executor::{Clock as _, Engine, HISTORY, SystemClock};
 use tidegate_model::Destination;
 use tidegate_oplog::LogError;
 
+use crate::clusters::Clusters;
 use crate::control::{self, Request, Server};
 use crate::desk::Desk;
 use crate::error::CliError;
@@ -28,19 +29,28 @@ pub struct Session {
 
 impl Session {
     /// Opens the state directory for work; makes it when it is not there.
-    pub async fn open(state_dir: &StateDir, printer: &Printer) -> Result<Self, CliError> {
+    pub async fn open(state_dir: &StateDir, clusters: Clusters, printer: &Printer) -> Result<Self, CliError> {
         state_dir.create()?;
         let log = lock(state_dir, printer).await?;
-        Self::with_log(log, state_dir, printer).await
+        Self::with_log(log, clusters, state_dir, printer).await
     }
 
     /// As [`Session::open`], with the log opened already.
-    pub async fn with_log(log: Log, state_dir: &StateDir, printer: &Printer) -> Result<Self, CliError> {
-        let cluster = open_cluster(state_dir).await?;
-        let engine = Engine::builder(Arc::clone(&log))
-            .cluster(Destination::Simulated, Arc::new(cluster))
-            .start()
-            .await?;
+    pub async fn with_log(
+        log: Log,
+        clusters: Clusters,
+        state_dir: &StateDir,
+        printer: &Printer,
+    ) -> Result<Self, CliError> {
+        let mut builder = Engine::builder(Arc::clone(&log));
+        if clusters.simulated {
+            let cluster = open_cluster(state_dir).await?;
+            builder = builder.cluster(Destination::Simulated, Arc::new(cluster));
+        }
+        for (destination, cluster) in clusters.real {
+            builder = builder.cluster(destination, cluster);
+        }
+        let engine = builder.start().await?;
         let desk = Arc::new(Desk::with_engine(log, engine.clone()));
         let server = match Server::listen(state_dir.socket(), desk) {
             Ok(server) => Some(server),
@@ -105,8 +115,8 @@ pub async fn open_cluster(state_dir: &StateDir) -> Result<SimCluster, CliError> 
     let open = move || SimCluster::open(&dir, SimConfig::default(), wall_clock());
     match tokio::task::spawn_blocking(open).await {
         Ok(Ok(cluster)) => Ok(cluster),
-        Ok(Err(error)) => Err(CliError::Cluster { message: error.to_string() }),
-        Err(error) => Err(CliError::Cluster { message: error.to_string() }),
+        Ok(Err(error)) => Err(CliError::simulated(error)),
+        Err(error) => Err(CliError::simulated(error)),
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use tidegate_executor::{Clock as _, SystemClock};
+use tidegate_executor::{Clock as _, EngineError, SystemClock};
+use tidegate_lifecycle::Driver;
 use tidegate_lifecycle::operation::{Fact, State};
+use tidegate_model::{Destination, OperationId};
 use tidegate_oplog::{Holder, LogKey, OpenOptions, OperationLog, SledLog, Summary};
 
 use crate::error::CliError;
@@ -66,6 +68,14 @@ pub fn find(summaries: &[Summary], text: &str, state_dir: &StateDir) -> Result<S
             matches: several.iter().map(|summary| summary.operation.to_string()).collect(),
         }),
     }
+}
+
+/// Where an operation was begun.
+pub fn destination(log: &Log, operation: OperationId) -> Result<Destination, CliError> {
+    let loaded = log.load(operation)?;
+    let driver = Driver::recover(loaded.snapshot, loaded.facts)?;
+    let header = driver.state().header().ok_or(EngineError::Unknown { operation })?;
+    Ok(header.request.destination.clone())
 }
 
 /// The operations that are not over.

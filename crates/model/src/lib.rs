@@ -27,6 +27,8 @@ pub use plan::{
     Warning,
 };
 pub use record::LogRecord;
-pub use request::{Backoff, Destination, ResourceSelector, RetryPolicy, SyncOptions, SyncRequest, WaitFor};
+pub use request::{
+    Backoff, Destination, Impersonation, ResourceSelector, RetryPolicy, SyncOptions, SyncRequest, WaitFor,
+};
 pub use result::{OperationPhase, ResourceResult, ResultCode};
 pub use time::{InvalidTimestamp, Timestamp};

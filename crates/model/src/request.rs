@@ -60,26 +60,63 @@ impl SyncRequest {
     }
 }
 
-/// The cluster an operation works on.
+/// The cluster an operation works on, and as whom. Recorded, so that a resumed operation goes on in the same place
+/// under the same rights.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Destination {
     /// The embedded simulated cluster of the state directory.
     Simulated,
-    /// A real cluster: the name of a kubeconfig context, empty for the current one.
+    /// A real cluster.
     Kubernetes {
-        /// Context of the kubeconfig.
+        /// Context of the kubeconfig; empty where there is none, as in a pod.
         context: String,
+        /// URL of the API server: what says whether two contexts are one cluster.
+        server: String,
+        /// The kubeconfig, where one was named on the command line.
+        kubeconfig: Option<String>,
+        /// On whose behalf; empty for the user of the context.
+        impersonate: Impersonation,
     },
+}
+
+impl Destination {
+    /// Whether operations of both work on the same cluster, whatever the ways there are called.
+    pub fn is_same_cluster(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Simulated, Self::Simulated) => true,
+            (Self::Kubernetes { server, .. }, Self::Kubernetes { server: other, .. }) => {
+                server.trim_end_matches('/') == other.trim_end_matches('/')
+            }
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Simulated => f.write_str("simulated cluster"),
-            Self::Kubernetes { context } if context.is_empty() => f.write_str("current context"),
-            Self::Kubernetes { context } => write!(f, "context {context}"),
+            Self::Kubernetes { context, server, impersonate, .. } => {
+                match context.as_str() {
+                    "" => write!(f, "cluster at {server}")?,
+                    context => write!(f, "context {context} at {server}")?,
+                }
+                match impersonate.user.as_str() {
+                    "" => Ok(()),
+                    user => write!(f, " as {user}"),
+                }
+            }
         }
     }
+}
+
+/// On whose behalf requests are sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Impersonation {
+    /// User; empty for none.
+    pub user: String,
+    /// Groups of the user.
+    pub groups: Vec<String>,
 }
 
 /// When an operation counts as done.

@@ -1,5 +1,6 @@
 //! The command line as it is written. The second stage, what it means, is in [`crate::request`] and the commands.
 
+mod cluster;
 mod ops;
 mod sync;
 mod values;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub use cluster::{ClusterArgs, ConnectionArgs};
 pub use ops::{ExplainArgs, OneArgs, OpsArgs, OpsCommand, ResumeArgs, SimArgs, SimCommand};
 pub use sync::{PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg, WaitingArgs};
 
@@ -18,7 +20,7 @@ Examples:
   tidegate plan examples/shop --sim                 what would be done, in which order
   tidegate sync examples/shop --app shop --sim      do it, wave by wave
   tidegate explain shop                             why is it waiting, and for what?
-  tidegate resume --all --sim                       go on after a crash";
+  tidegate resume --all                             go on after a crash";
 
 const ENVIRONMENT: &str = "\
 Environment:

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{Format, StateArgs, WaitingArgs};
+use super::{ConnectionArgs, Format, StateArgs, WaitingArgs};
 
 /// Lists, shows and steers operations.
 #[derive(Clone, Debug, Args)]
@@ -52,7 +52,12 @@ pub enum OpsCommand {
     /// Show everything that was recorded about an operation
     Log(OneArgs),
     /// End an operation: running hooks are stopped, nothing is rolled back
-    Terminate(OneArgs),
+    Terminate {
+        #[command(flatten)]
+        one: OneArgs,
+        #[command(flatten)]
+        connection: ConnectionArgs,
+    },
     /// Hold an operation at its next safe point; its deadlines stand still
     Pause {
         #[command(flatten)]
@@ -70,10 +75,12 @@ pub enum OpsCommand {
 /// Goes on with operations.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Without an ID, the only operation that is not over.
+Without an ID, the only operation that is not over. An operation goes on in the cluster it was begun on, as
+the user it was begun as: both are recorded with it. The options of a cluster are needed only where the way
+there has changed; an operation never goes on in another cluster.
 
 Examples:
-  tidegate resume --all --sim
+  tidegate resume --all
   tidegate resume 019a1b2c --timeout 5m")]
 pub struct ResumeArgs {
     /// An operation's id, the beginning of one, or an application's name
@@ -82,9 +89,11 @@ pub struct ResumeArgs {
     /// All operations that are not over
     #[arg(long)]
     pub all: bool,
-    /// Only operations of the simulated cluster. Where an operation works is recorded with it, so this is a check
-    #[arg(long)]
+    /// Only operations of the simulated cluster, as --context is for only those of that cluster
+    #[arg(long, conflicts_with_all = ["kubeconfig", "context", "impersonate_user", "impersonate_groups"])]
     pub sim: bool,
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
     #[command(flatten)]
     pub waiting: WaitingArgs,
     #[command(flatten)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tidegate_model::ResourceSelector;
 
-use super::{Format, StateArgs, values};
+use super::{ClusterArgs, Format, StateArgs, values};
 
 /// What to deploy, and where to.
 #[derive(Clone, Debug, Args)]
@@ -14,9 +14,9 @@ pub struct SourceArgs {
     /// Files and folders of YAML or JSON manifests; - reads standard input
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// Namespace of objects that name none
-    #[arg(short, long, value_name = "NS", default_value = "default", value_parser = values::namespace)]
-    pub namespace: String,
+    /// Namespace of objects that name none [default: that of the context, else default]
+    #[arg(short, long, value_name = "NS", value_parser = values::namespace)]
+    pub namespace: Option<String>,
 }
 
 /// What is done with it.
@@ -35,6 +35,12 @@ pub struct SelectionArgs {
     /// A sync option as Argo CD writes it, such as CreateNamespace=true or PruneLast=true; repeat it for more
     #[arg(long = "sync-option", value_name = "NAME=VALUE", value_parser = values::sync_option)]
     pub sync_options: Vec<String>,
+    /// A label of the namespace that CreateNamespace=true makes or keeps; repeat it for more
+    #[arg(long = "namespace-label", value_name = "KEY=VALUE", value_parser = values::pair)]
+    pub namespace_labels: Vec<(String, String)>,
+    /// An annotation of the namespace that CreateNamespace=true makes or keeps; repeat it for more
+    #[arg(long = "namespace-annotation", value_name = "KEY=VALUE", value_parser = values::pair)]
+    pub namespace_annotations: Vec<(String, String)>,
     /// Refuse input with findings instead of only warning about them
     #[arg(long)]
     pub strict: bool,
@@ -65,11 +71,10 @@ pub struct PlanArgs {
     /// Name of the application [default: the name of the first folder]
     #[arg(long, value_name = "NAME", value_parser = values::application)]
     pub app: Option<String>,
-    /// Compare with the simulated cluster of the state directory
-    #[arg(long, conflicts_with = "offline")]
-    pub sim: bool,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
     /// Compare with no cluster: nothing is there yet
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["sim", "kubeconfig", "context", "impersonate_user", "impersonate_groups"])]
     pub offline: bool,
     #[command(flatten)]
     pub selection: SelectionArgs,
@@ -105,17 +110,16 @@ pub struct SyncArgs {
     /// Name of the application
     #[arg(long, value_name = "NAME", value_parser = values::application)]
     pub app: String,
-    /// Work on the simulated cluster of the state directory
-    #[arg(long)]
-    pub sim: bool,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
     #[command(flatten)]
     pub selection: SelectionArgs,
     /// Try everything on the server and write nothing
     #[arg(long)]
     pub dry_run: bool,
     /// Begin without trying everything on the server first
-    #[arg(long)]
-    pub skip_dry_run: bool,
+    #[arg(long, alias = "skip-dry-run", conflicts_with = "dry_run")]
+    pub no_dry_run: bool,
     /// How often to try again after a failure, from the failed wave; negative: without end
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub retry: i64,

@@ -46,6 +46,13 @@ pub fn sync_option(text: &str) -> Result<String, String> {
     }
 }
 
+pub fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.to_owned())),
+        _ => Err("write KEY=VALUE, such as team=shop".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,5 +69,8 @@ mod tests {
         }
         assert!(sync_option("PruneLast=true").is_ok());
         assert!(sync_option("PruneLast").is_err());
+        assert_eq!(pair("a/b=c=d"), Ok(("a/b".to_owned(), "c=d".to_owned())));
+        assert_eq!(pair("a="), Ok(("a".to_owned(), String::new())));
+        assert!(pair("=a").is_err() && pair("a").is_err());
     }
 }

@@ -75,7 +75,7 @@ fn talk_about(left: &[Unfinished], state_dir: &StateDir, printer: &Printer) {
             Left::TimedOut(_) | Left::Interrupted(_) => String::new(),
         };
         printer.note(&format!(
-            "operation {id} was left as it is: {}; {first}go on with `tidegate resume {id} --sim{hint}`",
+            "operation {id} was left as it is: {}; {first}go on with `tidegate resume {id}{hint}`",
             why.reason()
         ));
     }

@@ -5,7 +5,8 @@ use tidegate_model::OperationId;
 use tidegate_oplog::Summary;
 
 use super::finish;
-use crate::args::{Format, OneArgs, OpsCommand, StateArgs};
+use crate::args::{ConnectionArgs, Format, OneArgs, OpsCommand, StateArgs};
+use crate::clusters::Clusters;
 use crate::control::{Reply, Request, Wish};
 use crate::desk::Desk;
 use crate::drive::{self, Waiting};
@@ -26,7 +27,7 @@ pub async fn run(command: OpsCommand, printer: &Printer) -> Result<Ended, CliErr
         OpsCommand::List { app, output, state } => list(app.as_deref(), output, &state, printer).await,
         OpsCommand::Show(one) => show(&one, printer).await,
         OpsCommand::Log(one) => log(&one, printer).await,
-        OpsCommand::Terminate(one) => wish(&one, Wish::Terminate, printer).await,
+        OpsCommand::Terminate { one, connection } => terminate(&one, &connection, printer).await,
         OpsCommand::Pause { one, reason } => wish(&one, Wish::Pause { reason }, printer).await,
         OpsCommand::Unpause(one) => wish(&one, Wish::Unpause, printer).await,
         OpsCommand::Confirm(one) => wish(&one, Wish::Confirm, printer).await,
@@ -95,11 +96,42 @@ async fn log(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
 /// A person's wish: for an operation at work, or for one in the log.
 async fn wish(one: &OneArgs, wish: Wish, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(&one.state)?;
+    let (summary, log) = record(one, &wish, &state_dir, printer).await?;
+    say_done(&summary, &wish, log.is_some(), &state_dir, printer)?;
+    Ok(Ended::Done)
+}
+
+/// Ends an operation. Where nobody works on it, its end is worked on here.
+async fn terminate(one: &OneArgs, connection: &ConnectionArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let state_dir = StateDir::resolve(&one.state)?;
     let mut signals = Signals::listen()?;
-    let summary = reach::find(&state_dir, printer, &one.id).await?;
-    let (id, by) = (summary.operation, user());
-    let request = Request::Wish { operation: id, by, wish: wish.clone() };
-    let (reply, log) = match reach::reach(&state_dir, printer, &request).await? {
+    let (summary, log) = record(one, &Wish::Terminate, &state_dir, printer).await?;
+    let Some(log) = log else {
+        say_done(&summary, &Wish::Terminate, false, &state_dir, printer)?;
+        return Ok(Ended::Done);
+    };
+    let id = summary.operation;
+    let mut clusters = Clusters::default();
+    if let Err(error) = clusters.add(id, &store::destination(&log, id)?, connection).await {
+        printer.warn(&format!(
+            "the wish is recorded; operation {id} ends when its cluster can be reached: `tidegate resume {id}{}`",
+            state_dir.hint()
+        ));
+        return Err(error);
+    }
+    run_to_end(log, clusters, id, one.output, &state_dir, &mut signals, printer).await
+}
+
+/// Records a wish with the process at work, or else in the log, which is then returned.
+async fn record(
+    one: &OneArgs,
+    wish: &Wish,
+    state_dir: &StateDir,
+    printer: &Printer,
+) -> Result<(Summary, Option<store::Log>), CliError> {
+    let summary = reach::find(state_dir, printer, &one.id).await?;
+    let request = Request::Wish { operation: summary.operation, by: user(), wish: wish.clone() };
+    let (reply, log) = match reach::reach(state_dir, printer, &request).await? {
         Reached::Process(reply) => (reach::accept(reply)?, None),
         Reached::Log(log) => (Desk::without_engine(log.clone()).answer(request).await?, Some(log)),
         Reached::Nothing => {
@@ -112,27 +144,20 @@ async fn wish(one: &OneArgs, wish: Wish, printer: &Printer) -> Result<Ended, Cli
     if reply != Reply::Done {
         return Err(reach::unexpected(&reply));
     }
-    match (log, wish) {
-        (Some(log), Wish::Terminate) => {
-            run_to_end(log, id, one.output, &state_dir, &mut signals, printer).await
-        }
-        (log, wish) => {
-            say_done(&summary, &wish, log.is_some(), &state_dir, printer)?;
-            Ok(Ended::Done)
-        }
-    }
+    Ok((summary, log))
 }
 
 /// Nobody works on the operation, so its end is worked on here.
 async fn run_to_end(
     log: store::Log,
+    clusters: Clusters,
     id: OperationId,
     output: Format,
     state_dir: &StateDir,
     signals: &mut Signals,
     printer: &Printer,
 ) -> Result<Ended, CliError> {
-    let session = Session::with_log(log, state_dir, printer).await?;
+    let session = Session::with_log(log, clusters, state_dir, printer).await?;
     let mut progress = Progress::new(printer, 1);
     let events = session.engine.events();
     let waited = match session.engine.resume(id).await {
@@ -160,7 +185,7 @@ fn say_done(
     printer: &Printer,
 ) -> Result<(), CliError> {
     let (id, hint) = (summary.operation, state_dir.hint());
-    let resume = format!("go on with `tidegate resume {id} --sim{hint}`");
+    let resume = format!("go on with `tidegate resume {id}{hint}`");
     let what = match (wish, in_log) {
         (Wish::Terminate, _) => "is being terminated by the process at work".to_owned(),
         (Wish::Pause { .. }, false) => {

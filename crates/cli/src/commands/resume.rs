@@ -5,6 +5,7 @@ use tidegate_oplog::Summary;
 
 use super::finish;
 use crate::args::{Format, ResumeArgs};
+use crate::clusters::Clusters;
 use crate::control::Request;
 use crate::drive::{self, Waiting};
 use crate::error::CliError;
@@ -37,17 +38,61 @@ pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<Ended, CliError
     if chosen.is_empty() {
         return nothing(args, printer);
     }
-    let session = Session::with_log(log, &state_dir, printer).await?;
+    let Reconnected { clusters, chosen, unreached } = reconnect(args, &log, chosen, printer).await?;
+    if chosen.is_empty() && unreached == 0 {
+        return nothing(args, printer);
+    }
+    let session = Session::with_log(log, clusters, &state_dir, printer).await?;
     let mut progress = Progress::new(printer, chosen.len());
     let waited = go_on(&session, &chosen, args, &mut signals, &mut progress).await;
     let stopped = session.close(&mut signals).await;
     let waited = waited?;
     stopped?;
-    if args.all {
-        finish::report_all(waited, args.waiting.output, &state_dir, printer)
+    let ended = if args.all {
+        finish::report_all(waited, args.waiting.output, &state_dir, printer)?
     } else {
-        finish::report(waited, args.waiting.output, &state_dir, printer)
+        finish::report(waited, args.waiting.output, &state_dir, printer)?
+    };
+    Ok(if unreached > 0 { Ended::NotFinished } else { ended })
+}
+
+/// The clusters of the operations that go on.
+struct Reconnected {
+    clusters: Clusters,
+    /// Those whose cluster is there.
+    chosen: Vec<OperationId>,
+    /// How many have to stay as they are.
+    unreached: usize,
+}
+
+/// Goes back to the clusters of the operations. With `--all`, a cluster that cannot be reached does not keep the
+/// operations of the others from going on.
+async fn reconnect(
+    args: &ResumeArgs,
+    log: &store::Log,
+    operations: Vec<Summary>,
+    printer: &Printer,
+) -> Result<Reconnected, CliError> {
+    let mut reconnected = Reconnected { clusters: Clusters::default(), chosen: Vec::new(), unreached: 0 };
+    for Summary { operation, application, .. } in operations {
+        let to = match store::destination(log, operation) {
+            Ok(recorded) => reconnected.clusters.add(operation, &recorded, &args.connection).await,
+            Err(error) => Err(error),
+        };
+        match to {
+            Ok(()) => reconnected.chosen.push(operation),
+            Err(error) if !args.all => return Err(error),
+            // Only those of the context that is named.
+            Err(error @ CliError::Elsewhere { .. }) if args.connection.context.is_some() => {
+                printer.note(&error.to_string());
+            }
+            Err(error) => {
+                printer.warn(&format!("operation {operation} ({application}) is left as it is: {error}"));
+                reconnected.unreached = reconnected.unreached.saturating_add(1);
+            }
+        }
     }
+    Ok(reconnected)
 }
 
 async fn go_on(
@@ -80,7 +125,7 @@ fn choose(
     summaries: &[Summary],
     state_dir: &StateDir,
     printer: &Printer,
-) -> Result<Vec<OperationId>, CliError> {
+) -> Result<Vec<Summary>, CliError> {
     let hint = state_dir.hint();
     if let Some(text) = &args.id {
         let summary = store::find(summaries, text, state_dir)?;
@@ -88,7 +133,12 @@ fn choose(
         if summary.finished_at.is_some() {
             return Err(CliError::refused(format!("operation {id} is over: {}", summary.message)));
         }
-        refuse_elsewhere(&summary)?;
+        if !is_meant(args, &summary) {
+            return Err(CliError::refused(format!(
+                "operation {id} works on the {}, not where the options say",
+                summary.destination
+            )));
+        }
         if summary.paused {
             return Err(CliError::Paused {
                 message: format!(
@@ -96,9 +146,10 @@ fn choose(
                 ),
             });
         }
-        return Ok(vec![id]);
+        return Ok(vec![summary]);
     }
-    let open = store::open_operations(summaries);
+    let mut open = store::open_operations(summaries);
+    open.retain(|summary| is_meant(args, summary));
     let (paused, ready): (Vec<_>, Vec<_>) = open.into_iter().partition(|summary| summary.paused);
     if let (false, [_, _, ..]) = (args.all, ready.as_slice()) {
         let ids: Vec<String> =
@@ -120,17 +171,11 @@ fn choose(
         let id = first.operation;
         return Err(CliError::Paused { message: format!("operation {id} is paused, and no other is open") });
     }
-    ready.iter().try_for_each(refuse_elsewhere)?;
-    Ok(ready.into_iter().map(|summary| summary.operation).collect())
+    Ok(ready)
 }
 
-/// Only the simulated cluster is there in this version.
-fn refuse_elsewhere(summary: &Summary) -> Result<(), CliError> {
-    if summary.destination == Destination::Simulated.to_string() {
-        return Ok(());
-    }
-    Err(CliError::refused(format!(
-        "operation {} works on {}, which this version of Tidegate cannot reach",
-        summary.operation, summary.destination
-    )))
+/// Whether the options leave an operation in, as far as its summary can tell.
+fn is_meant(args: &ResumeArgs, summary: &Summary) -> bool {
+    let simulated = summary.destination == Destination::Simulated.to_string();
+    if simulated { args.connection.context.is_none() } else { !args.sim }
 }

@@ -1,7 +1,8 @@
 //! `tidegate sim`: a look into the simulated cluster.
 
 use tidegate_cluster::sim::{AuditEntry, read_audit};
-use tidegate_model::Object;
+use tidegate_model::{Destination, Object};
+use tidegate_oplog::Summary;
 
 use crate::args::{Format, SimCommand, StateArgs};
 use crate::error::CliError;
@@ -22,11 +23,7 @@ pub async fn run(command: SimCommand, printer: &Printer) -> Result<Ended, CliErr
 fn audit(output: Format, state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(state)?;
     let dir = state_dir.cluster();
-    let entries = if dir.is_dir() {
-        read_audit(&dir).map_err(|error| CliError::Cluster { message: error.to_string() })?
-    } else {
-        Vec::new()
-    };
+    let entries = if dir.is_dir() { read_audit(&dir).map_err(CliError::simulated)? } else { Vec::new() };
     match output {
         Format::Text if entries.is_empty() => {
             printer.note(&format!(
@@ -97,7 +94,10 @@ async fn reset(state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> 
     let dir = state_dir.cluster();
     if dir.is_dir() {
         let log = session::lock(&state_dir, printer).await?;
-        if let Some(open) = log.summaries()?.into_iter().find(|summary| summary.finished_at.is_none()) {
+        let simulated = Destination::Simulated.to_string();
+        let works_here =
+            |summary: &Summary| summary.finished_at.is_none() && summary.destination == simulated;
+        if let Some(open) = log.summaries()?.into_iter().find(works_here) {
             return Err(CliError::refused(format!(
                 "operation {0} is not over and works on this cluster; end it first with `tidegate ops terminate {0}{1}`",
                 open.operation,

@@ -4,6 +4,7 @@ use tidegate_executor::Targets;
 
 use super::{finish, plan};
 use crate::args::SyncArgs;
+use crate::clusters;
 use crate::drive::{self, Waiting};
 use crate::error::CliError;
 use crate::exit::Ended;
@@ -16,20 +17,18 @@ use crate::signals::Signals;
 use crate::state_dir::StateDir;
 
 pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> {
-    if !args.sim {
-        return Err(CliError::NoCluster { or: "" });
-    }
     let manifests = input::load(&args.source.paths)?;
     let state_dir = StateDir::resolve(&args.state)?;
-    let request = request::of_sync(args, &manifests, printer);
+    let chosen = clusters::choose(&args.cluster).await?;
+    let request = request::of_sync(args, &chosen, &manifests, printer)?;
     if args.selection.strict {
-        let warnings = plan::preview(&request, &manifests, &state_dir, printer).await?.plan.warnings;
+        let warnings = plan::preview(&request, &manifests, &chosen, &state_dir, printer).await?.plan.warnings;
         if !warnings.is_empty() {
             return Err(CliError::Strict { warnings });
         }
     }
     let mut signals = Signals::listen()?;
-    let session = Session::open(&state_dir, printer).await?;
+    let session = Session::open(&state_dir, chosen.into(), printer).await?;
     let targets = Targets { targets: manifests.targets, warnings: Vec::new() };
     let mut progress = Progress::new(printer, 1);
     let events = session.engine.events();

@@ -1,0 +1,40 @@
+//! Which cluster a command works on, and as whom. Flattened into every command that needs a cluster.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::values;
+
+/// Which cluster: that of the kubeconfig, unless the simulated one is asked for.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ClusterArgs {
+    /// Work on the simulated cluster of the state directory
+    #[arg(long, conflicts_with_all = ["kubeconfig", "context", "impersonate_user", "impersonate_groups"])]
+    pub sim: bool,
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+}
+
+/// The way to a real cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub struct ConnectionArgs {
+    /// The kubeconfig [default: KUBECONFIG, or ~/.kube/config; in a pod its service account]
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: its current context]
+    #[arg(long, value_name = "NAME", help_heading = HEADING)]
+    pub context: Option<String>,
+    /// Act as this user
+    #[arg(long = "as", value_name = "USER", help_heading = HEADING)]
+    pub impersonate_user: Option<String>,
+    /// Act as a member of this group; repeat it for more
+    #[arg(long = "as-group", value_name = "GROUP", requires = "impersonate_user", help_heading = HEADING)]
+    pub impersonate_groups: Vec<String>,
+    /// Longest time of one request, watches apart [default: 30s]
+    #[arg(long, value_name = "D", value_parser = values::duration, help_heading = HEADING)]
+    pub request_timeout: Option<Duration>,
+}
+
+const HEADING: &str = "Cluster";

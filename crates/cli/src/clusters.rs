@@ -1,0 +1,167 @@
+//! The clusters a command works on: which one the arguments mean, and the way back to where an operation was begun.
+//!
+//! ```text
+//! arguments ───────────▶ choose ────▶ Chosen ───▶ Clusters ──▶ Session
+//! arguments, record ───▶ reconnect ──▶ checked: is it the cluster of the record? ──▲
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tidegate_cluster::Cluster;
+use tidegate_model::{Destination, Impersonation, OperationId};
+
+use crate::args::{ClusterArgs, ConnectionArgs};
+use crate::error::CliError;
+use crate::output::Printer;
+use crate::session;
+use crate::state_dir::StateDir;
+use crate::store::Log;
+
+/// Namespace of objects that name none, when neither the arguments nor the kubeconfig do.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// The cluster the arguments mean. A real one has answered.
+pub enum Chosen {
+    /// That of the state directory. It is opened with the log, whose lock guards it.
+    Simulated,
+    /// A real one.
+    Real(Connected),
+}
+
+/// A real cluster that has answered.
+pub struct Connected {
+    /// What is recorded about it.
+    pub destination: Destination,
+    /// The way there.
+    pub cluster: Arc<dyn Cluster>,
+    /// Namespace of the context.
+    pub namespace: String,
+}
+
+impl Chosen {
+    /// What is recorded in an operation that is begun here.
+    pub fn destination(&self) -> Destination {
+        match self {
+            Self::Simulated => Destination::Simulated,
+            Self::Real(connected) => connected.destination.clone(),
+        }
+    }
+
+    /// The namespace of objects that name none: as given, else that of the context.
+    pub fn namespace(&self, given: Option<&str>) -> String {
+        match (given, self) {
+            (Some(given), _) => given.to_owned(),
+            (None, Self::Simulated) => DEFAULT_NAMESPACE.to_owned(),
+            (None, Self::Real(connected)) => connected.namespace.clone(),
+        }
+    }
+
+    /// The cluster for a command that only looks, and the lock to hold meanwhile. The simulated cluster of a state
+    /// directory that is not there is empty, and leaves nothing behind.
+    pub async fn look(
+        &self,
+        state_dir: &StateDir,
+        printer: &Printer,
+    ) -> Result<(Arc<dyn Cluster>, Option<Log>), CliError> {
+        match self {
+            Self::Real(connected) => Ok((Arc::clone(&connected.cluster), None)),
+            Self::Simulated if state_dir.cluster().is_dir() => {
+                // Only one process at a time may have the cluster open, and the log has the lock.
+                let lock = session::lock(state_dir, printer).await?;
+                Ok((Arc::new(session::open_cluster(state_dir).await?), Some(lock)))
+            }
+            Self::Simulated => Ok((Arc::new(session::fresh_cluster()), None)),
+        }
+    }
+}
+
+/// The cluster of a plan that is compared with nothing has a default namespace as well.
+pub fn namespace_offline(given: Option<&str>) -> String {
+    Chosen::Simulated.namespace(given)
+}
+
+/// Finds the cluster that the arguments mean; a real one must answer.
+pub async fn choose(args: &ClusterArgs) -> Result<Chosen, CliError> {
+    if args.sim {
+        return Ok(Chosen::Simulated);
+    }
+    connect(&args.connection).await.map(Chosen::Real)
+}
+
+/// Goes back to the cluster of a recorded operation. Arguments say how to get there; where the record names another
+/// server, nothing is done.
+pub async fn reconnect(
+    operation: OperationId,
+    recorded: &Destination,
+    args: &ConnectionArgs,
+) -> Result<Arc<dyn Cluster>, CliError> {
+    let Destination::Kubernetes { context, kubeconfig, impersonate, .. } = recorded else {
+        return Err(CliError::refused(format!("operation {operation} works on the simulated cluster")));
+    };
+    let recorded_user =
+        (args.impersonate_user.is_none() && !impersonate.user.is_empty()).then_some(impersonate);
+    let way = ConnectionArgs {
+        kubeconfig: args.kubeconfig.clone().or_else(|| kubeconfig.as_ref().map(PathBuf::from)),
+        context: args.context.clone().or_else(|| (!context.is_empty()).then(|| context.clone())),
+        impersonate_user: recorded_user
+            .map(|user| user.user.clone())
+            .or_else(|| args.impersonate_user.clone()),
+        impersonate_groups: recorded_user
+            .map_or_else(|| args.impersonate_groups.clone(), |user| user.groups.clone()),
+        request_timeout: args.request_timeout,
+    };
+    let connected = connect(&way).await?;
+    if !connected.destination.is_same_cluster(recorded) {
+        return Err(CliError::Elsewhere {
+            operation,
+            recorded: recorded.to_string(),
+            found: connected.destination.to_string(),
+        });
+    }
+    Ok(connected.cluster)
+}
+
+async fn connect(args: &ConnectionArgs) -> Result<Connected, CliError> {
+    let _ = (args, Impersonation::default());
+    Err(CliError::NoCluster)
+}
+
+/// The clusters an engine works on, by what operations have recorded of them.
+#[derive(Default)]
+pub struct Clusters {
+    /// Whether the simulated one is among them.
+    pub simulated: bool,
+    /// The real ones.
+    pub real: BTreeMap<Destination, Arc<dyn Cluster>>,
+}
+
+impl Clusters {
+    /// Adds the cluster an operation was begun on, unless it is there.
+    pub async fn add(
+        &mut self,
+        operation: OperationId,
+        recorded: &Destination,
+        args: &ConnectionArgs,
+    ) -> Result<(), CliError> {
+        if *recorded == Destination::Simulated {
+            self.simulated = true;
+        } else if !self.real.contains_key(recorded) {
+            let cluster = reconnect(operation, recorded, args).await?;
+            self.real.insert(recorded.clone(), cluster);
+        }
+        Ok(())
+    }
+}
+
+impl From<Chosen> for Clusters {
+    fn from(chosen: Chosen) -> Self {
+        match chosen {
+            Chosen::Simulated => Self { simulated: true, real: BTreeMap::new() },
+            Chosen::Real(connected) => {
+                Self { simulated: false, real: BTreeMap::from([(connected.destination, connected.cluster)]) }
+            }
+        }
+    }
+}
