@@ -1,0 +1,50 @@
+//! The annotation in which client-side apply remembers what it applied, byte for byte as kubectl writes it, so that
+//! one can go on from the other.
+
+use serde_json::{Value, json};
+use tidegate_model::Object;
+
+use super::PatchError;
+
+/// Name of the annotation.
+pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// What a server allows for the names and values of all annotations of an object.
+pub(super) const TOTAL_BYTES_MAX: usize = 256 * 1024;
+
+/// The content of the annotation: the manifest without the annotation itself.
+pub(crate) fn last_applied(modified: &Object) -> Result<String, PatchError> {
+    let mut manifest = modified.clone();
+    let annotations = manifest.metadata_mut().entry("annotations").or_insert_with(|| json!({}));
+    let mut bytes = LAST_APPLIED.len();
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.remove(LAST_APPLIED);
+        bytes += annotations
+            .iter()
+            .map(|(name, value)| name.len() + value.as_str().map_or(0, str::len))
+            .sum::<usize>();
+    }
+    let text = escaped(&Value::from(manifest).to_string());
+    bytes += text.len();
+    if bytes > TOTAL_BYTES_MAX {
+        return Err(PatchError::TooLarge { object: modified.to_string(), bytes });
+    }
+    Ok(text)
+}
+
+/// kubectl writes JSON that is safe inside HTML. These characters stand only inside JSON texts.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len() + 1);
+    for character in json.chars() {
+        match character {
+            '<' => text.push_str("\\u003c"),
+            '>' => text.push_str("\\u003e"),
+            '&' => text.push_str("\\u0026"),
+            '\u{2028}' => text.push_str("\\u2028"),
+            '\u{2029}' => text.push_str("\\u2029"),
+            other => text.push(other),
+        }
+    }
+    text.push('\n');
+    text
+}

@@ -1,0 +1,4 @@
+mod applier;
+mod contract;
+mod famous;
+mod others;
