@@ -42,11 +42,21 @@ fn the_shop_is_deployed_wave_by_wave() {
 fn a_failing_hook_stops_the_rest_and_somebody_is_told() {
     let bench = Bench::new();
     let ran = bench.run(&["sync", &example("failing"), "--app", "failing", "--sim"]).expect_code(1);
-    insta::assert_snapshot!("failing_result", sorted(&redact(&ran.out, &bench)));
+    insta::assert_snapshot!("failing_result", without_pod(&sorted(&redact(&ran.out, &bench)), "migrate-"));
     assert_eq!(bench.creations("Job", "notify-failure"), 1);
     assert_eq!(bench.creations("Deployment", "backend"), 0);
     let explained = bench.run(&["explain", "failing"]).expect_code(0);
-    insta::assert_snapshot!("failing_explain", redact(&explained.out, &bench));
+    insta::assert_snapshot!("failing_explain", without_pod(&redact(&explained.out, &bench), "migrate-"));
+    let shown = bench.run(&["ops", "show", "failing"]).expect_code(0).out;
+    assert!(shown.contains("log of hook Job shop-failing/migrate, pod migrate-"), "{shown}");
+    assert!(shown.contains("  ERROR: syntax error at or near TABEL"), "{shown}");
+}
+
+/// Names of pods are drawn.
+fn without_pod(text: &str, prefix: &str) -> String {
+    let mut parts = text.split(prefix);
+    let first = parts.next().unwrap().to_owned();
+    parts.fold(first, |text, part| format!("{text}{prefix}POD{}", part.get(5..).unwrap()))
 }
 
 #[test]

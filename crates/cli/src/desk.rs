@@ -11,7 +11,7 @@ use tidegate_oplog::{LogError, Summary};
 
 use crate::control::{Inspected, Reply, Request, Wish};
 use crate::error::CliError;
-use crate::output::schema::{ExplanationDocument, OperationDocument};
+use crate::output::schema::ExplanationDocument;
 use crate::store::Log;
 
 /// The log, and the engine that works on it, if one does.
@@ -70,9 +70,8 @@ impl Desk {
         };
         match inspected {
             Ok((view, explanation)) => {
-                let operation = OperationDocument::from(view);
-                let explanation = ExplanationDocument::new(&operation, explanation);
-                Ok(Inspected { operation, explanation })
+                let explanation = ExplanationDocument::new(&view, explanation);
+                Ok(Inspected { operation: view, explanation })
             }
             Err(
                 CliError::Log(LogError::Compacted { .. })
@@ -133,7 +132,7 @@ fn input(by: &str, wish: Wish) -> Input {
 /// What is left of an operation that was compacted.
 fn of_summary(summary: &Summary) -> Inspected {
     let now = SystemClock.now();
-    let operation = OperationDocument {
+    let operation = OperationView {
         id: summary.operation,
         app: summary.application.clone(),
         phase: summary.phase,
@@ -144,6 +143,7 @@ fn of_summary(summary: &Summary) -> Inspected {
         paused_by: None,
         waves: Vec::new(),
         resources: Vec::new(),
+        hook_logs: Vec::new(),
         warnings: Vec::new(),
     };
     let ago = format_duration(Duration::from_secs(now.since(summary.finished_at.unwrap_or(now)).as_secs()));
@@ -152,6 +152,7 @@ fn of_summary(summary: &Summary) -> Inspected {
         progress: format!("{}; its details were compacted", summary.message),
         awaited: Vec::new(),
         deadline_in_seconds: None,
+        trouble: None,
         paused: None,
         next: None,
         at: now,

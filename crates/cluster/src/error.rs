@@ -37,8 +37,11 @@ pub enum ErrorKind {
         /// `Retry-After`.
         retry_after: Option<Duration>,
     },
-    /// 500, 502, 503, 504: the server failed; the write may or may not have happened.
+    /// 500: the server failed; the write may or may not have happened.
     Server,
+    /// No connection, or 502, 503, 504: the cluster cannot be reached or is not ready. The write may or may not have
+    /// happened.
+    Unavailable,
     /// No answer: the write may or may not have happened.
     Timeout,
     /// Not supported by this cluster.
@@ -48,7 +51,12 @@ pub enum ErrorKind {
 impl ErrorKind {
     /// Whether the same call may succeed later without anything being changed by a person.
     pub fn is_transient(self) -> bool {
-        matches!(self, Self::TooManyRequests { .. } | Self::Server | Self::Timeout | Self::Unauthorized)
+        self == Self::Server || self.is_outage()
+    }
+
+    /// Whether the cluster takes nothing from us for now, whatever we ask. An operation waits for it to come back.
+    pub fn is_outage(self) -> bool {
+        matches!(self, Self::TooManyRequests { .. } | Self::Unavailable | Self::Timeout | Self::Unauthorized)
     }
 }
 

@@ -84,4 +84,7 @@ pub struct ResourceResult {
     pub message: String,
     /// Order of first recording, from 1, without gaps.
     pub order: u32,
+    /// Why it is not well, as its pods tell: `api-7f is crash-looping (exit 1, restarted 4 times)`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }

@@ -1,12 +1,12 @@
 //! How operations that were waited for are reported.
 
+use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::OperationPhase;
 
 use crate::args::Format;
 use crate::drive::{Left, Unfinished, Waited};
 use crate::error::CliError;
 use crate::exit::Ended;
-use crate::output::schema::OperationDocument;
 use crate::output::{Printer, Style, Text, one_line, operation};
 use crate::state_dir::StateDir;
 
@@ -29,9 +29,9 @@ pub fn report(
 }
 
 /// What is printed: results for people; for programs, also how the rest stands.
-fn documents(waited: Waited, format: Format) -> Vec<OperationDocument> {
+fn documents(waited: Waited, format: Format) -> Vec<OperationView> {
     let left = waited.left.into_iter().filter(|_| format != Format::Text).map(|left| left.view);
-    waited.over.into_iter().chain(left).map(OperationDocument::from).collect()
+    waited.over.into_iter().chain(left).collect()
 }
 
 /// As [`report`], for any number of operations: documents are one list.

@@ -12,14 +12,14 @@ mod client;
 mod server;
 
 use serde::{Deserialize, Serialize};
-use tidegate_lifecycle::operation::Fact;
+use tidegate_lifecycle::operation::{Fact, OperationView};
 use tidegate_model::OperationId;
 use tidegate_oplog::Summary;
 
 pub use client::ask;
 pub use server::Server;
 
-use crate::output::schema::{ExplanationDocument, OperationDocument};
+use crate::output::schema::ExplanationDocument;
 
 /// The longest request; replies hold whole operations and may be longer.
 const REQUEST_BYTES_MAX: u64 = 64 << 10;
@@ -94,7 +94,7 @@ pub enum Reply {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inspected {
     /// How.
-    pub operation: OperationDocument,
+    pub operation: OperationView,
     /// Why.
     pub explanation: ExplanationDocument,
 }

@@ -58,11 +58,14 @@ fn time(fact: &Fact) -> Option<Timestamp> {
         | Fact::Paused { at, .. }
         | Fact::Unpaused { at, .. }
         | Fact::PruneConfirmed { at, .. }
+        | Fact::CallFailed { at, .. }
+        | Fact::ReasonSeen { at, .. }
+        | Fact::Watching { at, .. }
         | Fact::Finished { at, .. } => Some(*at),
         Fact::Applied { applied, .. } => Some(applied.at),
         Fact::Checked { .. }
         | Fact::CheckFailed { .. }
-        | Fact::CallFailed { .. }
+        | Fact::LogsKept { .. }
         | Fact::PruneSent { .. }
         | Fact::HookCleared { .. }
         | Fact::ObjectGone { .. }
@@ -90,7 +93,12 @@ fn words(fact: &Fact, plan: Option<&Plan>) -> String {
         Fact::GateAnswered { gate, verdict: Verdict::Closed { reason, .. }, .. } => {
             format!("gate {gate} is closed: {reason}")
         }
-        Fact::CallFailed { task, message, retry_at } => {
+        Fact::CallFailed { message, retry_at, outage: true, .. } => {
+            format!("the cluster does not answer and is tried again at {retry_at}: {message}")
+        }
+        Fact::Watching { trouble: Some(trouble), .. } => format!("changes are not seen: {trouble}"),
+        Fact::Watching { trouble: None, .. } => "changes are seen again".to_owned(),
+        Fact::CallFailed { task, message, retry_at, .. } => {
             let what = task.as_ref().map_or_else(|| "planning".to_owned(), name);
             format!("{what}: a call failed and is made again at {retry_at}: {message}")
         }
@@ -143,6 +151,11 @@ fn task_words(fact: &Fact, plan: Option<&Plan>) -> String {
         Fact::HookStopped { task, phase, message, clean } => {
             let how = if *clean { "stopped" } else { "could not be stopped" };
             said(&name(task), &format!("{how}, {phase}"), message)
+        }
+        Fact::ReasonSeen { task, reason, .. } => said(&name(task), "its pods", reason),
+        Fact::LogsKept { task, reason, logs } => {
+            let bytes: usize = logs.iter().map(|log| log.text.len()).sum();
+            said(&name(task), &format!("the last {bytes} bytes of its logs are kept"), reason)
         }
         // Every other fact is about the operation.
         other => format!("record of kind {}", other.kind()),

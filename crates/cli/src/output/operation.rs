@@ -1,8 +1,9 @@
 //! An operation for people: the result of a sync, `ops show`, `explain`, `ops list`.
 
+use tidegate_lifecycle::operation::{HookLogView, OperationView, WaveView};
 use tidegate_model::{OperationPhase, ResourceResult, Severity, Timestamp, Warning, format_duration};
 
-use super::schema::{ExplanationDocument, OperationDocument, SummaryDocument, WaveDocument};
+use super::schema::{ExplanationDocument, SummaryDocument};
 use super::table::table;
 use super::text::{Style, Text, one_line};
 
@@ -16,7 +17,7 @@ pub fn style_of(phase: OperationPhase) -> Style {
 }
 
 /// The end of a sync: what was done to each object, and how it ended.
-pub fn result(operation: &OperationDocument, width: Option<u16>) -> Text {
+pub fn result(operation: &OperationView, width: Option<u16>) -> Text {
     let mut text = Text::new();
     if !operation.resources.is_empty() {
         text.append(resources(&operation.resources, width));
@@ -28,7 +29,7 @@ pub fn result(operation: &OperationDocument, width: Option<u16>) -> Text {
 }
 
 /// `shop: Succeeded in 9 s: successfully synced (all tasks run)`.
-fn verdict(operation: &OperationDocument) -> Text {
+fn verdict(operation: &OperationView) -> Text {
     let mut text = Text::new();
     text.add(Style::Bold, &operation.app);
     text.add(Style::Plain, ": ");
@@ -57,10 +58,18 @@ fn resources(resources: &[ResourceResult], width: Option<u16>) -> Text {
                 namespace => format!("{namespace}/{}", resource.name),
             },
             outcome(resource),
-            resource.message.clone(),
+            message(resource),
         ]
     });
     table(["PHASE", "WAVE", "KIND", "NAME", "RESULT", "MESSAGE"], rows, width)
+}
+
+/// The message, and what the pods told, unless the message says so already.
+fn message(resource: &ResourceResult) -> String {
+    if resource.message.contains(&resource.reason) {
+        return resource.message.clone();
+    }
+    format!("{} ({})", resource.message, resource.reason)
 }
 
 /// A hook succeeds or fails; a resource is synced, and only worth another word when it then went wrong.
@@ -91,7 +100,7 @@ fn add_warnings(text: &mut Text, warnings: &[Warning]) {
 }
 
 /// Everything about an operation.
-pub fn show(operation: &OperationDocument, width: Option<u16>) -> Text {
+pub fn show(operation: &OperationView, width: Option<u16>) -> Text {
     let mut text = Text::new();
     let mut field = |name: &str, style: Style, value: String| {
         text.add(Style::Dim, format!("{name:<10}"));
@@ -120,6 +129,10 @@ pub fn show(operation: &OperationDocument, width: Option<u16>) -> Text {
         text.end_line();
         text.append(resources(&operation.resources, width));
     }
+    for log in &operation.hook_logs {
+        text.end_line();
+        text.append(hook_log(log));
+    }
     if !operation.warnings.is_empty() {
         text.end_line();
         add_warnings(&mut text, &operation.warnings);
@@ -127,7 +140,24 @@ pub fn show(operation: &OperationDocument, width: Option<u16>) -> Text {
     text
 }
 
-fn waves(waves: &[WaveDocument], width: Option<u16>) -> Text {
+/// What a container of a failed hook wrote last, line by line.
+fn hook_log(log: &HookLogView) -> Text {
+    let mut text = Text::new();
+    let name = match log.namespace.as_str() {
+        "" => log.name.clone(),
+        namespace => format!("{namespace}/{}", log.name),
+    };
+    text.add(Style::Bold, format!("log of hook {} {name}", log.kind));
+    text.add(Style::Dim, format!(", pod {}, container {}", log.pod, log.container));
+    text.end_line();
+    for line in log.text.lines() {
+        text.add(Style::Plain, format!("  {line}"));
+        text.end_line();
+    }
+    text
+}
+
+fn waves(waves: &[WaveView], width: Option<u16>) -> Text {
     let rows = waves.iter().map(|wave| {
         let took = wave.opened_at.zip(wave.passed_at).map(|(from, to)| format_duration(to.since(from)));
         [

@@ -2,40 +2,9 @@
 //! stable interface, documented in `docs/cli.md`.
 
 use serde::{Deserialize, Serialize};
-use tidegate_lifecycle::operation::{Awaited, Explanation, OperationView, WaveView};
-use tidegate_model::{OperationId, OperationPhase, Phase, ResourceResult, Timestamp, Warning};
+use tidegate_lifecycle::operation::{Awaited, Explanation, OperationView};
+use tidegate_model::{OperationId, OperationPhase, Timestamp};
 use tidegate_oplog::Summary;
-
-/// An operation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OperationDocument {
-    pub id: OperationId,
-    pub app: String,
-    pub phase: OperationPhase,
-    pub message: String,
-    pub started_at: Timestamp,
-    pub finished_at: Option<Timestamp>,
-    pub retry_count: u32,
-    pub paused_by: Option<String>,
-    pub waves: Vec<WaveDocument>,
-    pub resources: Vec<ResourceResult>,
-    pub warnings: Vec<Warning>,
-}
-
-/// A wave of an operation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct WaveDocument {
-    pub phase: Phase,
-    pub wave: i64,
-    pub state: String,
-    pub tasks: u32,
-    pub done: u32,
-    pub opened_at: Option<Timestamp>,
-    pub applied_at: Option<Timestamp>,
-    pub passed_at: Option<Timestamp>,
-}
 
 /// Why an operation is where it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,20 +17,12 @@ pub struct ExplanationDocument {
     pub summary: String,
     pub position: String,
     pub progress: String,
-    pub awaited: Vec<AwaitedDocument>,
+    pub awaited: Vec<Awaited>,
     pub deadline_in_seconds: Option<u64>,
+    pub trouble: Option<String>,
     pub paused: Option<String>,
     pub next: Option<String>,
     pub at: Timestamp,
-}
-
-/// One thing an operation waits for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AwaitedDocument {
-    pub what: String,
-    pub why: String,
-    pub since: Timestamp,
 }
 
 /// One line of `ops list`.
@@ -80,42 +41,9 @@ pub struct SummaryDocument {
     pub waves: u32,
 }
 
-impl From<OperationView> for OperationDocument {
-    fn from(view: OperationView) -> Self {
-        Self {
-            id: view.id,
-            app: view.app,
-            phase: view.phase,
-            message: view.message,
-            started_at: view.started_at,
-            finished_at: view.finished_at,
-            retry_count: view.retry_count,
-            paused_by: view.paused_by,
-            waves: view.waves.into_iter().map(WaveDocument::from).collect(),
-            resources: view.resources,
-            warnings: view.warnings,
-        }
-    }
-}
-
-impl From<WaveView> for WaveDocument {
-    fn from(wave: WaveView) -> Self {
-        Self {
-            phase: wave.phase,
-            wave: wave.wave,
-            state: wave.state,
-            tasks: wave.tasks,
-            done: wave.done,
-            opened_at: wave.opened_at,
-            applied_at: wave.applied_at,
-            passed_at: wave.passed_at,
-        }
-    }
-}
-
 impl ExplanationDocument {
     /// The explanation of an operation.
-    pub fn new(operation: &OperationDocument, explanation: Explanation) -> Self {
+    pub fn new(operation: &OperationView, explanation: Explanation) -> Self {
         Self {
             id: operation.id,
             app: operation.app.clone(),
@@ -123,18 +51,13 @@ impl ExplanationDocument {
             summary: explanation.to_string(),
             position: explanation.position,
             progress: explanation.progress,
-            awaited: explanation.awaited.into_iter().map(AwaitedDocument::from).collect(),
+            awaited: explanation.awaited,
             deadline_in_seconds: explanation.deadline_in_seconds,
+            trouble: explanation.trouble,
             paused: explanation.paused,
             next: explanation.next,
             at: explanation.at,
         }
-    }
-}
-
-impl From<Awaited> for AwaitedDocument {
-    fn from(awaited: Awaited) -> Self {
-        Self { what: awaited.what, why: awaited.why, since: awaited.since }
     }
 }
 

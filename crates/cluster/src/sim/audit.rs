@@ -115,6 +115,7 @@ pub(crate) fn code_of(error: &ClusterError) -> u16 {
         ErrorKind::Gone => 410,
         ErrorKind::TooManyRequests { .. } => 429,
         ErrorKind::Server => 500,
+        ErrorKind::Unavailable => 503,
         ErrorKind::Timeout => 504,
         ErrorKind::Unsupported => 501,
     }

@@ -16,6 +16,9 @@ pub const OUTCOME: &str = "sim.tidegate.dev/outcome";
 /// The first so many creations of the object fail; later ones do what `outcome` says, or succeed.
 pub const FAIL_TIMES: &str = "sim.tidegate.dev/fail-times";
 
+/// What the containers of a pod write; on the pod, or on what it belongs to.
+pub const LOGS: &str = "sim.tidegate.dev/logs";
+
 /// What becomes of an object that does not do well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -81,7 +84,12 @@ impl Behaviour {
                 self.fail_times =
                     value.trim().parse().map_err(|_| "must be a whole number of creations, such as 2")?;
             }
-            _ => return Err(format!("the simulation knows {READY_AFTER}, {OUTCOME} and {FAIL_TIMES}")),
+            LOGS => {}
+            _ => {
+                return Err(format!(
+                    "the simulation knows {READY_AFTER}, {OUTCOME}, {FAIL_TIMES} and {LOGS}"
+                ));
+            }
         }
         Ok(())
     }

@@ -263,12 +263,12 @@ impl Cluster for SimCluster {
 
     async fn logs(
         &self,
-        _namespace: &str,
-        _pod: &str,
+        namespace: &str,
+        pod: &str,
         _container: &str,
-        _limit_bytes: usize,
+        limit_bytes: usize,
     ) -> Result<String, ClusterError> {
-        Err(ClusterError::new(ErrorKind::Unsupported, "simulated pods write no logs"))
+        self.call(|inner, now| inner.state.logs(now, namespace, pod, limit_bytes)).await
     }
 }
 

@@ -22,7 +22,7 @@
 //! # What a user can steer
 //!
 //! Annotations on an object, or on its pod template, say what it will do: [`READY_AFTER`], [`OUTCOME`],
-//! [`FAIL_TIMES`]. A wrong value is refused. Changing them on a live workload counts as a change of its template.
+//! [`FAIL_TIMES`], [`LOGS`]. A wrong value is refused. Changing them on a live workload counts as a change of its template.
 
 mod admission;
 mod apply;
@@ -60,7 +60,7 @@ mod watch;
 mod write;
 
 pub use audit::{AuditEntry, Verb};
-pub use behaviour::{FAIL_TIMES, OUTCOME, READY_AFTER};
+pub use behaviour::{FAIL_TIMES, LOGS, OUTCOME, READY_AFTER};
 pub use clock::Clock;
 pub use cluster::SimCluster;
 pub use config::SimConfig;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidegate_model::{Discovery, GroupKind, Gvk, Object, ObjectKey, Timestamp};
 
-use super::SimState;
+use super::behaviour::LOGS;
 use super::json::{field, text};
+use super::{SimState, refuse};
 use crate::{ClusterError, ErrorKind, Listing, LiveQuery};
 
 /// An object that another names as its owner.
@@ -83,6 +84,36 @@ impl SimState {
         self.begin_read(now)?;
         let pods = self.of_kind(&GroupKind::new("", "Pod")).map(|(_, stored)| stored.object.as_ref());
         Ok(pods.filter(|pod| self.belongs(pod, owner.uid())).cloned().collect())
+    }
+
+    /// The end of what a container wrote, as the annotation of its pod, or of what the pod belongs to, has it.
+    pub fn logs(
+        &mut self,
+        now: Timestamp,
+        namespace: &str,
+        pod: &str,
+        limit_bytes: usize,
+    ) -> Result<String, ClusterError> {
+        self.begin_read(now)?;
+        let key = ObjectKey::new("", "Pod", namespace, pod);
+        let Some(stored) = self.find(&key) else { return Err(refuse::not_found(&key)) };
+        let logs = self.logs_of(&stored.object);
+        let Some(text) = logs else {
+            let why = format!("simulated pods write no logs; let them write some with the annotation {LOGS}");
+            return Err(ClusterError::new(ErrorKind::Unsupported, why));
+        };
+        let mut start = text.len().saturating_sub(limit_bytes);
+        while !text.is_char_boundary(start) {
+            start += 1;
+        }
+        Ok(text.get(start..).unwrap_or_default().to_owned())
+    }
+
+    fn logs_of(&self, object: &Object) -> Option<String> {
+        object.annotation(LOGS).map(str::to_owned).or_else(|| {
+            let owners = self.owners(object);
+            owners.iter().find_map(|owner| self.logs_of(&self.find(&owner.key)?.object))
+        })
     }
 
     fn belongs(&self, object: &Object, uid: &str) -> bool {

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::clock::Clock;
 use crate::extend::Extensions;
+use crate::limits::Limited;
 use crate::shared::LogFailure;
 use crate::watches::{Subscription, Watches};
 
@@ -61,6 +62,7 @@ impl Actor for ClusterActor {
         arguments: ClusterArguments,
     ) -> Result<ClusterState, ActorProcessingErr> {
         let ClusterArguments { cluster, clock, extensions, in_flight, log_failure } = arguments;
+        let cluster: Arc<dyn Cluster> = Arc::new(Limited(cluster));
         let permits = Arc::new(Semaphore::new(in_flight.max(1)));
         let watches = Watches::new(Arc::clone(&cluster), clock, extensions, Arc::clone(&permits));
         Ok(ClusterState { cluster, permits, log_failure, jobs: JoinSet::new(), watches })

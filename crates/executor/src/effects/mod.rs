@@ -5,6 +5,7 @@
 
 mod extensions;
 mod hooks;
+mod logs;
 mod planning;
 mod resources;
 
@@ -13,6 +14,7 @@ use tidegate_lifecycle::operation::{Answer, Applied, CallError, TaskCommand};
 use tidegate_model::{Object, OperationId, SyncRequest, Task, Timestamp};
 
 pub use extensions::{ExtensionNames, warn_of_missing_extensions};
+pub(crate) use logs::{LastWords, READ_WITHIN, read as read_logs};
 pub use planning::{Targets, plan};
 
 /// Everything an effect may look at besides the cluster.
@@ -43,6 +45,11 @@ pub async fn carry_out(cluster: &dyn Cluster, errand: &Errand<'_>, command: &Tas
         TaskCommand::ReleaseHook { uid } => Answer::Released(hooks::release(cluster, errand, uid).await),
         TaskCommand::DeleteHook { uid } => Answer::Deleted(hooks::delete(cluster, errand, uid).await),
         TaskCommand::StopHook => Answer::Stopped(hooks::stop(cluster, errand).await),
+        TaskCommand::ReadLogs => {
+            let found = LastWords::default();
+            logs::read(cluster, errand, &found).await;
+            found.into_answer()
+        }
         TaskCommand::RunHook { runner } => {
             Answer::Ran { success: false, message: format!("hook runner {runner} is not a cluster") }
         }
@@ -59,6 +66,7 @@ pub fn failed(command: &TaskCommand, error: CallError) -> Answer {
         TaskCommand::ReleaseHook { .. } => Answer::Released(Err(error)),
         TaskCommand::DeleteHook { .. } => Answer::Deleted(Err(error)),
         TaskCommand::StopHook => Answer::Stopped(Err(error)),
+        TaskCommand::ReadLogs => Answer::LogsRead { reason: String::new(), logs: Vec::new() },
         TaskCommand::RunHook { .. } => Answer::Ran { success: false, message: error.message },
     }
 }
@@ -70,7 +78,8 @@ pub(crate) fn call_error(error: &ClusterError) -> CallError {
         _ => None,
     };
     let transient = error.kind.is_transient() || error.kind == ErrorKind::Conflict;
-    CallError { transient, retry_after, message: error.message.clone() }
+    let outage = error.kind.is_outage();
+    CallError { transient, outage, retry_after, message: error.message.clone() }
 }
 
 /// What a written object tells the machine.

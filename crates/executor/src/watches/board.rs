@@ -3,10 +3,20 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_model::{Object, Observed, OperationId, TaskId};
-use tokio::sync::watch;
+use std::time::Duration;
 
-use crate::inbox::Inbox;
+use tidegate_lifecycle::operation::Input;
+use tidegate_model::{HealthStatus, Object, Observed, OperationId, TaskId, Timestamp};
+use tokio::sync::{Notify, watch};
+
+use crate::inbox::{Arrival, Inbox};
+
+/// How long an object must not have been well before its pods are looked at: most become well meanwhile.
+const UNWELL_FOR: Duration = Duration::from_secs(2);
+/// Wait before the pods of the same object are looked at again; doubled while they tell nothing new.
+const AGAIN_MIN: Duration = Duration::from_secs(5);
+/// Longest wait before they are looked at again.
+const AGAIN_MAX: Duration = Duration::from_secs(60);
 
 /// Namespace and name.
 pub(super) type Place = (String, String);
@@ -28,12 +38,39 @@ pub(super) struct Subscriber {
 #[derive(Default)]
 pub(super) struct Board {
     places: Mutex<HashMap<Place, Entry>>,
+    /// Why the watch fails, as it was told.
+    trouble: Mutex<Option<String>>,
+    /// An object is not well, or not any more.
+    pub unwell: Notify,
 }
 
 #[derive(Default)]
 struct Entry {
     subscribers: Vec<Subscriber>,
     last: Option<Observed>,
+    /// It is there and not well.
+    unwell: Option<Box<Unwell>>,
+}
+
+/// What is known of an object that is not well.
+struct Unwell {
+    /// When its pods are looked at next.
+    look_at: Timestamp,
+    /// How long then until they are looked at again.
+    wait: Duration,
+    /// What they told last.
+    reason: String,
+}
+
+/// Whether an object is there and not well.
+fn is_unwell(seen: &Observed) -> bool {
+    use HealthStatus::{Degraded, Missing, Progressing, Unknown};
+    match seen {
+        Observed::Present { health: Some(health), .. } => {
+            matches!(health.status, Progressing | Missing | Degraded | Unknown)
+        }
+        _ => false,
+    }
 }
 
 impl Board {
@@ -46,8 +83,73 @@ impl Board {
     pub fn add(&self, place: &Place, subscriber: Subscriber) -> Option<Observed> {
         let mut places = self.lock();
         let entry = places.entry(place.clone()).or_default();
+        if let Some(unwell) = entry.unwell.as_ref().filter(|unwell| !unwell.reason.is_empty()) {
+            let input = Input::Reason { task: subscriber.task, reason: unwell.reason.clone() };
+            subscriber.inbox.push(Arrival::Input { input, answers: None });
+        }
+        if let Some(trouble) = self.lock_trouble().clone() {
+            let input = Input::Watching { trouble: Some(trouble) };
+            subscriber.inbox.push(Arrival::Input { input, answers: None });
+        }
         entry.subscribers.push(subscriber);
         entry.last.clone()
+    }
+
+    fn lock_trouble(&self) -> MutexGuard<'_, Option<String>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The watch fails, or works again. Each operation that waits for it is told once.
+    pub fn watching(&self, trouble: Option<&str>) {
+        let places = self.lock();
+        let mut known = self.lock_trouble();
+        if known.is_some() == trouble.is_some() {
+            return;
+        }
+        *known = trouble.map(str::to_owned);
+        let subscribers = places.values().flat_map(|entry| &entry.subscribers);
+        let told: HashMap<OperationId, &Subscriber> =
+            subscribers.map(|subscriber| (subscriber.operation, subscriber)).collect();
+        for subscriber in told.values() {
+            let input = Input::Watching { trouble: known.clone() };
+            subscriber.inbox.push(Arrival::Input { input, answers: None });
+        }
+    }
+
+    /// When the pods of an object that is not well are to be looked at next.
+    pub fn unwell_due(&self) -> Option<Timestamp> {
+        self.lock().values().filter_map(|entry| entry.unwell.as_ref()).map(|unwell| unwell.look_at).min()
+    }
+
+    /// The objects whose pods are to be looked at now, at most so many.
+    pub fn take_unwell(&self, now: Timestamp, most: usize) -> Vec<Place> {
+        let mut places = self.lock();
+        let mut due: Vec<(&Place, &mut Box<Unwell>)> = places
+            .iter_mut()
+            .filter_map(|(place, entry)| Some((place, entry.unwell.as_mut()?)))
+            .filter(|(_, unwell)| unwell.look_at <= now)
+            .collect();
+        due.sort_by_key(|(place, unwell)| (unwell.look_at, *place));
+        due.truncate(most);
+        due.into_iter()
+            .map(|(place, unwell)| {
+                unwell.look_at = now + unwell.wait;
+                unwell.wait = unwell.wait.saturating_mul(2).min(AGAIN_MAX);
+                place.clone()
+            })
+            .collect()
+    }
+
+    /// What the pods of an object tell; returns who is to be told. Nobody when it is nothing new.
+    pub fn reason(&self, place: &Place, reason: &str) -> Vec<Subscriber> {
+        let mut places = self.lock();
+        let Some(entry) = places.get_mut(place) else { return Vec::new() };
+        let Some(unwell) = entry.unwell.as_mut().filter(|unwell| unwell.reason != reason) else {
+            return Vec::new();
+        };
+        reason.clone_into(&mut unwell.reason);
+        unwell.wait = AGAIN_MIN;
+        entry.subscribers.clone()
     }
 
     /// Removes a subscriber; returns whether nobody is left.
@@ -73,9 +175,22 @@ impl Board {
     }
 
     /// Remembers what was seen; returns who is to be told.
-    pub fn seen(&self, place: &Place, seen: &Observed) -> Vec<Subscriber> {
+    pub fn seen(&self, place: &Place, seen: &Observed, now: Timestamp) -> Vec<Subscriber> {
         let mut places = self.lock();
         let Some(entry) = places.get_mut(place) else { return Vec::new() };
+        match (&mut entry.unwell, is_unwell(seen)) {
+            (unwell, false) => *unwell = None,
+            (unwell @ None, true) => {
+                let (look_at, wait) = (now + UNWELL_FOR, AGAIN_MIN);
+                *unwell = Some(Box::new(Unwell { look_at, wait, reason: String::new() }));
+                self.unwell.notify_one();
+            }
+            // Something has happened to it, so its pods may have news.
+            (Some(unwell), true) if entry.last.as_ref() != Some(seen) => {
+                unwell.look_at = unwell.look_at.min(now + AGAIN_MIN);
+            }
+            (Some(_), true) => {}
+        }
         // What is gone may come back under the same name; only presence is worth remembering.
         entry.last = matches!(seen, Observed::Present { .. }).then(|| seen.clone());
         entry.subscribers.clone()

@@ -12,6 +12,7 @@ use tidegate_model::{Gvk, Object, Observation, Observed, Timestamp};
 use tokio::sync::{Semaphore, watch};
 
 use super::board::{Board, Place, Sight, Subscriber};
+use super::reasons::look_for_reasons;
 use crate::clock::Clock;
 use crate::extend::Extensions;
 use crate::inbox::Arrival;
@@ -22,6 +23,8 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(15);
 const LOOKS: usize = 8;
 /// Wait after a list or watch that failed or ended; doubled up to [`RETRY_MAX`] while nothing succeeds.
 const RETRY_MIN: Duration = Duration::from_millis(100);
+/// A list or watch that fails only now and then is no news; one after which we wait so long is.
+const TOLD_AFTER: Duration = Duration::from_millis(800);
 /// Longest wait after a failed list or watch.
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
@@ -55,7 +58,7 @@ impl Context {
         }
         let seen = tidegate_health::observe(object, self.clock.now()).seen;
         let mut shared = None;
-        for subscriber in board.seen(&place, &seen) {
+        for subscriber in board.seen(&place, &seen, self.clock.now()) {
             match &subscriber.judged {
                 None => self.send(&subscriber, seen.clone()),
                 Some(judged) => {
@@ -70,7 +73,7 @@ impl Context {
     /// since then may be there all the same.
     fn gone(as_of: Timestamp, board: &Board, place: &Place, uid: Option<String>) {
         let gone = Observed::Gone { uid };
-        for subscriber in board.seen(place, &gone) {
+        for subscriber in board.seen(place, &gone, as_of) {
             if let Some(judged) = &subscriber.judged {
                 judged.send_replace(None);
             }
@@ -110,8 +113,9 @@ pub(super) async fn follow(context: Arc<Context>, scope: Scope, board: Arc<Board
     loop {
         let looking = look_regularly(&context, &scope.gvk, &board);
         let watching = watch_again_and_again(&context, &scope, &board);
-        let both = futures_util::future::join(looking, watching);
-        if AssertUnwindSafe(both).catch_unwind().await.is_err() {
+        let reasons = look_for_reasons(&context, &scope.gvk, &board);
+        let all = futures_util::future::join3(looking, watching, reasons);
+        if AssertUnwindSafe(all).catch_unwind().await.is_err() {
             tracing::error!(kind = %scope.gvk, "a watch panicked; beginning again");
             tokio::time::sleep(RETRY_MAX).await;
         }
@@ -134,6 +138,9 @@ async fn watch_again_and_again(context: &Context, scope: &Scope, board: &Board) 
             Ok(()) => tokio::time::sleep(RETRY_MIN).await,
             Err(error) => {
                 tracing::debug!(kind = %scope.gvk, %error, "watch ended; listing again");
+                if wait >= TOLD_AFTER {
+                    board.watching(Some(&error.to_string()));
+                }
                 tokio::time::sleep(wait).await;
                 wait = wait.saturating_mul(2).min(RETRY_MAX);
                 // The list may fail for long; what is awaited must still be seen.
@@ -167,6 +174,7 @@ async fn list_and_watch(
     let mut changes = changes?;
     drop((listing, listed));
     *wait = RETRY_MIN;
+    board.watching(None);
     while let Some(change) = changes.next().await {
         match change? {
             WatchEvent::Applied(object) => context.present(board, &object),

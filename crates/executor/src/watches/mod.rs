@@ -8,11 +8,13 @@
 //! ```text
 //! subscribe ──▶ Board (who asks about which object) ◀── follow.rs: first look, list, changes, regular looks
 //!                  │ no judge: straight into the operation's inbox
+//!                  ├ not well for a while: reasons.rs looks at its pods
 //!                  └ judge: through a worker of its own, so that a slow judge holds up nobody else
 //! ```
 
 mod board;
 mod follow;
+mod reasons;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -11,6 +11,7 @@ mod batch;
 mod general;
 mod others;
 mod pod;
+mod pods;
 mod workloads;
 
 use serde_json::Value;

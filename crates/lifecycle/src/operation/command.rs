@@ -68,4 +68,6 @@ pub enum TaskCommand {
     },
     /// Judge a hook of this operation once more and delete it if it still runs.
     StopHook,
+    /// Read what the containers of a failed hook wrote last, before its object may go.
+    ReadLogs,
 }

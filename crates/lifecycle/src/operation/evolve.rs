@@ -10,8 +10,8 @@ use super::fact::{DeadlineScope, Fact};
 use super::messages;
 use super::rules::is_sound;
 use super::state::{
-    Calls, Failure, GateAnswer, Header, Operation, Outcome, Pause, Stage, State, TaskState, Termination,
-    WaveStep, WaveTimes,
+    Calls, Failure, GateAnswer, Header, Operation, Outage, Outcome, Pause, Stage, State, TaskState,
+    Termination, WaveStep, WaveTimes,
 };
 
 /// A fact that cannot follow in this state: the log is damaged, or was written by a faulty program.
@@ -68,6 +68,8 @@ fn accepted(fact: &Fact) -> Option<State> {
         deadline_from: *at,
         paused: None,
         calls: Calls::default(),
+        outage: None,
+        blind: None,
     })))
 }
 
@@ -78,6 +80,7 @@ fn planned(mut header: Box<Header>, fact: &Fact) -> Option<State> {
                 return None;
             }
             header.calls = Calls::default();
+            header.outage = None;
             Some(State::Running(Box::new(Operation {
                 bundle: Some(*bundle),
                 tasks: vec![TaskState::default(); plan.tasks.len()],
@@ -85,8 +88,13 @@ fn planned(mut header: Box<Header>, fact: &Fact) -> Option<State> {
                 ..fresh(*header, (**plan).clone(), *at)
             })))
         }
-        Fact::CallFailed { task: None, message, retry_at } => {
-            failed_again(&mut header.calls, message, *retry_at);
+        Fact::CallFailed { task: None, message, retry_at, at, outage } => {
+            if *outage {
+                no_answer(&mut header, message, *retry_at, *at);
+            } else {
+                header.outage = None;
+                failed_again(&mut header.calls, message, *retry_at);
+            }
             Some(State::Accepted(header))
         }
         Fact::Paused { .. } | Fact::Unpaused { .. } => {
@@ -143,6 +151,15 @@ pub(super) fn failed_again(calls: &mut Calls, message: &str, retry_at: Timestamp
     message.clone_into(&mut calls.message);
 }
 
+/// The cluster does not answer. Calls that were on their way together are one try.
+pub(super) fn no_answer(header: &mut Header, message: &str, retry_at: Timestamp, at: Timestamp) {
+    let known = header.outage.take();
+    let (since, tried) = known.as_ref().map_or((at, 0), |outage| (outage.since, outage.tried));
+    let is_same = known.is_some_and(|outage| outage.retry_at == retry_at);
+    let tried = if is_same { tried } else { tried.saturating_add(1) };
+    header.outage = Some(Box::new(Outage { since, message: message.to_owned(), tried, retry_at }));
+}
+
 fn pause(header: &mut Header, fact: &Fact) -> Option<()> {
     match (fact, header.paused.take()) {
         (Fact::Paused { by, reason, at }, None) => {
@@ -194,6 +211,13 @@ fn running(operation: &mut Operation, fact: &Fact) -> Option<()> {
             Some(())
         }
         Fact::RetryStarted { attempt, at } => retry(operation, *attempt, *at),
+        Fact::Watching { trouble, at } => {
+            let outage = |message: &String| {
+                Box::new(Outage { since: *at, message: message.clone(), tried: 0, retry_at: *at })
+            };
+            operation.header.blind = trouble.as_ref().map(outage);
+            Some(())
+        }
         fact => tasks::evolve(operation, fact),
     }
 }
@@ -260,7 +284,8 @@ fn retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option<()> {
     operation.since = at;
     for task in &mut operation.tasks {
         if restart || task.is_unsuccessful() {
-            *task = TaskState { leftover: leftover(task), ..TaskState::default() };
+            let notes = task.notes.take();
+            *task = TaskState { leftover: leftover(task), notes, ..TaskState::default() };
         }
     }
     renumber(operation);

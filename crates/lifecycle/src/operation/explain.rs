@@ -3,12 +3,16 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tidegate_model::{Action, ObjectKey, OperationPhase, Phase, Task, Timestamp, format_duration};
 
 use super::fact::Verdict;
+use super::messages;
 use super::rules::{awaits_establishment, has_runner};
 use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState, WaveStep};
+
+/// So much of the last line of a log is named.
+const LAST_LINE_MAX: usize = 200;
 
 /// The answer to "why is it waiting, and for what?". Prints as one sentence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,6 +26,8 @@ pub struct Explanation {
     pub awaited: Vec<Awaited>,
     /// Time left to the nearest deadline, in seconds; absent without a deadline.
     pub deadline_in_seconds: Option<u64>,
+    /// Since when, and why, the cluster does not answer.
+    pub trouble: Option<String>,
     /// Who holds it, and why.
     pub paused: Option<String>,
     /// What comes next: `wave 3, 6 objects`.
@@ -31,7 +37,7 @@ pub struct Explanation {
 }
 
 /// One thing an operation waits for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Awaited {
     /// What: `Deployment shop/api`, or `gate night-shift`.
@@ -57,8 +63,8 @@ impl fmt::Display for Explanation {
                 write!(f, " ({})", first.why)?;
             }
         }
-        if let Some(paused) = &self.paused {
-            write!(f, "; {paused}")?;
+        for more in [&self.trouble, &self.paused].into_iter().flatten() {
+            write!(f, "; {more}")?;
         }
         if let Some(seconds) = self.deadline_in_seconds {
             write!(f, "; deadline in {}", format_duration(Duration::from_secs(seconds)))?;
@@ -83,6 +89,10 @@ pub fn explain(state: &State, now: Timestamp) -> Explanation {
         State::Finished(operation) => finished(operation, now),
     };
     explanation.at = now;
+    if !state.is_finished() {
+        let watches = state.operation().is_some_and(|operation| operation.current_wave().is_some());
+        explanation.trouble = state.header().and_then(|header| trouble(header, watches, now));
+    }
     if let (false, Some(pause)) =
         (state.is_finished(), state.header().and_then(|header| header.paused.as_ref()))
     {
@@ -93,6 +103,17 @@ pub fn explain(state: &State, now: Timestamp) -> Explanation {
         explanation.deadline_in_seconds = None;
     }
     explanation
+}
+
+/// `the cluster has not answered for 12 s: connection refused; trying again`.
+fn trouble(header: &Header, watches: bool, now: Timestamp) -> Option<String> {
+    let (outage, what) = match (&header.outage, header.blind.as_ref().filter(|_| watches)) {
+        (Some(outage), _) => (outage, "the cluster has not answered for"),
+        (None, Some(blind)) => (blind, "changes in the cluster have not been seen for"),
+        (None, None) => return None,
+    };
+    let since = format_duration(whole_seconds(now.since(outage.since)));
+    Some(format!("{what} {since}: {}; trying again", outage.message))
 }
 
 fn accepted(header: &Header, now: Timestamp) -> Explanation {
@@ -116,6 +137,7 @@ fn blank(position: &str, at: Timestamp) -> Explanation {
         progress: String::new(),
         awaited: Vec::new(),
         deadline_in_seconds: None,
+        trouble: None,
         paused: None,
         next: None,
         at,
@@ -130,12 +152,30 @@ fn finished(operation: &Operation, now: Timestamp) -> Explanation {
     let failed = operation
         .all_tasks()
         .filter(|(_, _, state)| state.is_unsuccessful())
-        .map(|(_, task, state)| Awaited { what: name(task), why: state.message.clone(), since: outcome.at });
+        .map(|(_, task, state)| format!("{}: {}", name(task), failure(state)));
     let mut explanation = Explanation { progress: outcome.message.clone(), ..blank(&position, now) };
     for failure in failed {
-        explanation.progress = format!("{}; {}: {}", explanation.progress, failure.what, failure.why);
+        explanation.progress = format!("{}; {failure}", explanation.progress);
     }
     explanation
+}
+
+/// Why a task has failed: its message, what its pods told, and the last line that one of its containers wrote.
+fn failure(state: &TaskState) -> String {
+    let reason = if state.message.contains(state.reason()) { "" } else { state.reason() };
+    let message = messages::with_cause(&state.message, reason);
+    let last = state
+        .logs()
+        .iter()
+        .rev()
+        .find_map(|log| log.text.lines().rev().map(str::trim).find(|line| !line.is_empty()));
+    match last {
+        None => message,
+        Some(line) => {
+            let line: String = line.chars().take(LAST_LINE_MAX).collect();
+            format!("{message} (its log ends with {line:?}; `tidegate ops show` has more)")
+        }
+    }
 }
 
 fn running(operation: &Operation, now: Timestamp) -> Explanation {
@@ -303,16 +343,17 @@ fn failed_calls(calls: &Calls) -> String {
 }
 
 fn why(state: &TaskState) -> String {
-    if let Some(calls) = state.calls.as_deref() {
+    if let Some(calls) = state.calls.as_deref().filter(|calls| calls.failed > 0) {
         return failed_calls(calls);
     }
-    match (&state.progress, &state.health) {
+    let what = match (&state.progress, &state.health) {
         (Progress::Stopping { reason }, _) => format!("being stopped: {reason}"),
         (Progress::Done, _) => "its finalizer is being removed".to_owned(),
         (_, Some(seen)) if seen.health.message.is_empty() => format!("{:?}", seen.health.status),
         (_, Some(seen)) => seen.health.message.clone(),
         (_, None) => "not seen yet".to_owned(),
-    }
+    };
+    messages::with_cause(&what, state.reason())
 }
 
 fn deleting(operation: &Operation, index: u32) -> (String, Vec<Awaited>) {
@@ -341,7 +382,8 @@ fn cleaning(operation: &Operation, phase: OperationPhase) -> Vec<Awaited> {
         .all_tasks()
         .filter(|(_, task, state)| operation.deletes_at_end(task, state, phase))
         .map(|(_, task, state)| {
-            let calls = state.calls.is_some().then(|| why(state));
+            let failing = state.calls.as_deref().is_some_and(|calls| calls.failed > 0);
+            let calls = failing.then(|| why(state));
             let why = calls.unwrap_or_else(|| "its delete policy".to_owned());
             Awaited { what: format!("the deletion of {}", name(task)), why, since: operation.since }
         })
@@ -362,7 +404,7 @@ fn failing_calls<'a>(
     since: Timestamp,
 ) -> Vec<Awaited> {
     tasks
-        .filter(|(_, _, state)| state.calls.is_some())
+        .filter(|(_, _, state)| state.calls.as_deref().is_some_and(|calls| calls.failed > 0))
         .map(|(_, task, state)| Awaited { what: name(task), why: why(state), since })
         .collect()
 }

@@ -8,7 +8,7 @@ use tidegate_model::{
     Digest, Health, LogRecord, OperationId, OperationPhase, Plan, SyncRequest, TaskId, Timestamp,
 };
 
-use super::state::{AppliedRef, Stage};
+use super::state::{AppliedRef, HookLog, Stage};
 
 /// Something that happened to an operation, as the log keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,6 +71,10 @@ pub enum Fact {
         message: String,
         /// When it is made again.
         retry_at: Timestamp,
+        /// When it failed.
+        at: Timestamp,
+        /// The cluster does not answer at all; otherwise only this call failed.
+        outage: bool,
     },
     /// A prune was sent.
     PruneSent {
@@ -229,6 +233,31 @@ pub enum Fact {
         /// When.
         at: Timestamp,
     },
+    /// Why an awaited object is not well, as its pods tell.
+    ReasonSeen {
+        /// Which task.
+        task: TaskId,
+        /// In words; empty when there is nothing to tell any more.
+        reason: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// The last words of a failed hook, read before its object may go.
+    LogsKept {
+        /// Which task.
+        task: TaskId,
+        /// Why it failed, as its pods tell; may be empty.
+        reason: String,
+        /// What its containers wrote last; empty where nobody serves logs.
+        logs: Vec<HookLog>,
+    },
+    /// Watches fail, or work again.
+    Watching {
+        /// What the cluster says; `None` when they work again.
+        trouble: Option<String>,
+        /// When.
+        at: Timestamp,
+    },
 }
 
 /// The answer of a gate.
@@ -276,14 +305,18 @@ impl Fact {
             | Self::ObjectGone { .. }
             | Self::HealthSeen { .. }
             | Self::HookReleased { .. }
+            | Self::ReasonSeen { .. }
+            | Self::Watching { .. }
             | Self::GateAnswered { verdict: Verdict::Closed { .. }, .. } => false,
+            // The pods may be gone before they could be read again.
+            Self::LogsKept { logs, .. } => !logs.is_empty(),
             _ => true,
         }
     }
 }
 
 impl LogRecord for Fact {
-    const HIGHEST_KIND: u16 = 26;
+    const HIGHEST_KIND: u16 = 29;
 
     fn kind(&self) -> u16 {
         match self {
@@ -313,6 +346,9 @@ impl LogRecord for Fact {
             Self::Unpaused { .. } => 24,
             Self::PruneConfirmed { .. } => 25,
             Self::Finished { .. } => 26,
+            Self::ReasonSeen { .. } => 27,
+            Self::LogsKept { .. } => 28,
+            Self::Watching { .. } => 29,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tidegate_model::{Digest, Observation, Observed, OperationId, OperationPhase, Plan, SyncRequest, TaskId};
 
 use super::fact::Verdict;
+use super::state::HookLog;
 
 /// One thing that happened outside the machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +44,19 @@ pub enum Input {
         task: TaskId,
         /// What was seen.
         observation: Observation,
+    },
+    /// Why the object of an awaited task is not well, as its pods tell; empty when they tell nothing. It is shown, and
+    /// decides nothing.
+    Reason {
+        /// Which task.
+        task: TaskId,
+        /// In words.
+        reason: String,
+    },
+    /// Watches fail, or work again. It is shown, and decides nothing.
+    Watching {
+        /// What the cluster says; `None` when they work again.
+        trouble: Option<String>,
     },
     /// A gate has answered.
     Gate {
@@ -108,6 +122,13 @@ pub enum Answer {
     Deleted(Result<(), CallError>),
     /// To [`Command::StopHook`](super::Command).
     Stopped(Result<Stopped, CallError>),
+    /// To [`Command::ReadLogs`](super::Command). It cannot fail: what could not be read is left out.
+    LogsRead {
+        /// Why the hook is not well, as its pods tell; may be empty.
+        reason: String,
+        /// What its containers wrote last.
+        logs: Vec<HookLog>,
+    },
 }
 
 /// What was found in the place of a hook that is about to be created.
@@ -156,6 +177,9 @@ pub struct Stopped {
 pub struct CallError {
     /// Whether the same call may succeed later.
     pub transient: bool,
+    /// The cluster cannot be reached, or takes nothing from us for now. That is no fault of what was asked, so the
+    /// call is made again for as long as deadlines allow.
+    pub outage: bool,
     /// How long the server asks to wait.
     pub retry_after: Option<Duration>,
     /// The cluster's words.
@@ -165,11 +189,16 @@ pub struct CallError {
 impl CallError {
     /// A refusal that the same call will meet again.
     pub fn permanent(message: impl Into<String>) -> Self {
-        Self { transient: false, retry_after: None, message: message.into() }
+        Self { transient: false, outage: false, retry_after: None, message: message.into() }
     }
 
     /// A failure that may pass.
     pub fn transient(message: impl Into<String>) -> Self {
-        Self { transient: true, retry_after: None, message: message.into() }
+        Self { transient: true, outage: false, retry_after: None, message: message.into() }
+    }
+
+    /// The cluster does not answer.
+    pub fn outage(message: impl Into<String>) -> Self {
+        Self { transient: true, outage: true, retry_after: None, message: message.into() }
     }
 }

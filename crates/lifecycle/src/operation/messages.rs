@@ -31,6 +31,15 @@ pub(crate) fn with_reason(base: &str, reasons: &[&str]) -> String {
     if reasons.is_empty() { base.to_owned() } else { format!("{base}, reason: {}", reasons.join(",")) }
 }
 
+/// What is wrong, and why: `1 of 3 replicas ready: api-7f is crash-looping`.
+pub(crate) fn with_cause(what: &str, cause: &str) -> String {
+    match (what, cause) {
+        (what, "") => what.to_owned(),
+        ("", cause) => cause.to_owned(),
+        (what, cause) => format!("{what}: {cause}"),
+    }
+}
+
 /// The findings that make a plan invalid.
 pub(crate) fn not_valid(errors: &[&str]) -> String {
     format!("{NOT_VALID}: {}", errors.join("; "))
@@ -83,8 +92,9 @@ impl State {
     pub fn message(&self) -> String {
         match self {
             Self::New => String::new(),
-            Self::Accepted(header) if header.calls.failed > 0 => {
-                format!("waiting for the cluster to answer: {}", header.calls.message)
+            Self::Accepted(header) if header.calls.failed > 0 || header.outage.is_some() => {
+                let message = header.outage.as_ref().map_or(&header.calls.message, |outage| &outage.message);
+                format!("waiting for the cluster to answer: {message}")
             }
             Self::Accepted(_) => "planning".to_owned(),
             Self::Running(operation) | Self::Finished(operation) => operation.message(),

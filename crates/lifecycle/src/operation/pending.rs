@@ -14,7 +14,8 @@ const ASK_AGAIN_MIN: Duration = Duration::from_secs(1);
 
 /// The commands to carry out now. At most one [`Command::WakeAt`], the earliest.
 pub fn pending(state: &State, now: Timestamp) -> Vec<Command> {
-    let mut owed = Owed { commands: Vec::new(), wake: None, now };
+    let retry_at = state.header().and_then(|header| header.outage.as_ref()).map(|outage| outage.retry_at);
+    let mut owed = Owed { commands: Vec::new(), wake: None, now, outage: retry_at, tries: false };
     match state {
         State::New | State::Finished(_) => {}
         State::Accepted(header) => owed.accepted(header),
@@ -29,6 +30,10 @@ struct Owed {
     commands: Vec<Command>,
     wake: Option<Timestamp>,
     now: Timestamp,
+    /// The cluster does not answer; when it is tried again.
+    outage: Option<Timestamp>,
+    /// One call is made to see whether it answers again. The others wait for its answer.
+    tries: bool,
 }
 
 impl Owed {
@@ -47,18 +52,32 @@ impl Owed {
         }
     }
 
+    /// Whether a call may be made as far as the cluster is concerned.
+    fn reaches(&mut self) -> bool {
+        match self.outage {
+            None => true,
+            Some(at) if at > self.now => {
+                self.wake(Some(at));
+                false
+            }
+            Some(_) => !std::mem::replace(&mut self.tries, true),
+        }
+    }
+
     fn accepted(&mut self, header: &Header) {
         if header.paused.is_some() {
             return;
         }
         self.wake(header.request.deadline.map(|deadline| header.deadline_from + deadline));
-        if self.may_call(Some(&header.calls)) {
+        if self.may_call(Some(&header.calls)) && self.reaches() {
             self.commands.push(Command::Plan);
         }
     }
 
     fn task(&mut self, operation: &Operation, task: TaskId, state: &TaskState, what: TaskCommand) {
-        if self.may_call(state.calls.as_deref()) {
+        // A runner needs no cluster.
+        let is_run = matches!(what, TaskCommand::RunHook { .. });
+        if self.may_call(state.calls.as_deref()) && (is_run || self.reaches()) {
             self.commands.push(Command::Task { task, attempt: operation.attempt, what });
         }
     }
@@ -111,7 +130,9 @@ impl Owed {
         tasks: impl Iterator<Item = (TaskId, &'a Task, &'a TaskState)>,
     ) {
         for (id, task, state) in tasks {
-            if matches!(state.progress, Progress::Stopping { .. }) {
+            if operation.awaits_logs(task, state) {
+                self.task(operation, id, state, TaskCommand::ReadLogs);
+            } else if matches!(state.progress, Progress::Stopping { .. }) {
                 self.task(operation, id, state, TaskCommand::StopHook);
             } else if let (true, Some(uid)) = (state.awaits_release(), operation.hook_uid(task, state)) {
                 self.task(operation, id, state, TaskCommand::ReleaseHook { uid: uid.to_owned() });

@@ -7,6 +7,7 @@ use tidegate_model::{
     WaitFor,
 };
 
+use super::messages::TERMINATED;
 use super::state::{Operation, Progress, Stage, TaskState, WaveStep};
 
 /// How long a kind that offers no better evidence must look healthy after our write (design: evidence, not sleeping).
@@ -131,6 +132,20 @@ impl Operation {
         let applied = state.applied.as_ref().map(|applied| &applied.uid);
         let live = task.live.as_ref().map(|live| &live.uid);
         applied.or(state.leftover.as_ref()).or(live).map(String::as_str)
+    }
+
+    /// Whether the last words of a hook are still to be read: it has failed, or a deadline ends it, and its object is
+    /// about to go.
+    pub(crate) fn awaits_logs(&self, task: &Task, state: &TaskState) -> bool {
+        let is_asked = state.notes.as_ref().is_some_and(|notes| notes.logs.is_some());
+        // A hook that a person ends has not failed.
+        let wanted = self.termination.as_ref().is_none_or(|termination| termination.message != TERMINATED);
+        let ends_badly = match state.progress {
+            Progress::Done => state.held && state.is_unsuccessful(),
+            Progress::Stopping { .. } => wanted,
+            _ => false,
+        };
+        ends_badly && !is_asked && state.applied.is_some() && task.is_hook() && !has_runner(task)
     }
 
     /// Whether nothing but cleaning up is left.

@@ -9,7 +9,7 @@ use super::fact::Verdict;
 
 mod task;
 
-pub use task::{AppliedRef, Calls, Progress, SeenHealth, TaskState};
+pub use task::{AppliedRef, Calls, HookLog, Notes, Progress, SeenHealth, TaskState};
 
 /// State of one operation: a fold over its facts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -50,6 +50,23 @@ pub struct Header {
     pub paused: Option<Pause>,
     /// Failed calls while planning.
     pub calls: Calls,
+    /// The cluster does not answer.
+    pub outage: Option<Box<Outage>>,
+    /// Watches fail: news of the cluster is late.
+    pub blind: Option<Box<Outage>>,
+}
+
+/// Since when, and why, the cluster does not answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outage {
+    /// Since when.
+    pub since: Timestamp,
+    /// The cluster's words, or those of the connection.
+    pub message: String,
+    /// How often it was tried.
+    pub tried: u32,
+    /// When it is tried again.
+    pub retry_at: Timestamp,
 }
 
 /// Who holds an operation.

@@ -1,12 +1,12 @@
 //! An operation as users and programs see it. Field names are a stable interface.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tidegate_model::{OperationId, OperationPhase, Phase, ResourceResult, Timestamp, Warning};
 
-use super::state::{Operation, Progress, Stage, State, WaveStep};
+use super::state::{HookLog, Operation, Progress, Stage, State, WaveStep};
 
 /// An operation in output.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationView {
     /// Its identity.
@@ -29,12 +29,35 @@ pub struct OperationView {
     pub waves: Vec<WaveView>,
     /// The results, in order of recording.
     pub resources: Vec<ResourceResult>,
+    /// What the containers of failed hooks wrote last.
+    #[serde(default)]
+    pub hook_logs: Vec<HookLogView>,
     /// Findings of the plan.
     pub warnings: Vec<Warning>,
 }
 
+/// What a container of a failed hook wrote last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HookLogView {
+    /// API group of the hook, empty for the core API.
+    pub group: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Name of the pod.
+    pub pod: String,
+    /// Name of the container.
+    pub container: String,
+    /// The end of what it wrote.
+    pub text: String,
+}
+
 /// A wave in output.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaveView {
     /// Phase.
@@ -71,6 +94,7 @@ pub fn view(state: &State) -> Option<OperationView> {
         paused_by: header.paused.as_ref().map(|pause| pause.by.clone()),
         waves: operation.map(waves).unwrap_or_default(),
         resources: operation.map(resources).unwrap_or_default(),
+        hook_logs: operation.map(hook_logs).unwrap_or_default(),
         warnings: operation.map(|operation| operation.plan.warnings.clone()).unwrap_or_default(),
     })
 }
@@ -137,8 +161,24 @@ fn resources(operation: &Operation) -> Vec<ResourceResult> {
             hook_phase: state.phase,
             message: state.message.clone(),
             order: state.order,
+            reason: state.reason().to_owned(),
         })
         .collect();
     results.sort_by_key(|result| result.order);
     results
+}
+
+fn hook_logs(operation: &Operation) -> Vec<HookLogView> {
+    let of_task = |(task, log): (&tidegate_model::Task, &HookLog)| HookLogView {
+        group: task.gvk.group.clone(),
+        kind: task.gvk.kind.clone(),
+        namespace: task.namespace.clone(),
+        name: task.name.clone(),
+        pod: log.pod.clone(),
+        container: log.container.clone(),
+        text: log.text.clone(),
+    };
+    let logs =
+        operation.all_tasks().flat_map(|(_, task, state)| state.logs().iter().map(move |log| (task, log)));
+    logs.map(of_task).collect()
 }

@@ -39,12 +39,14 @@ fn a_wave_has_a_deadline() {
             apply Job/slow
             apply Deployment/api
             # waiting for completion of hook batch/Job/slow and 1 more resources
+            logs Job/slow
             stop Job/slow
             # wave 0 of Sync did not pass within 5 s: waiting for completion of hook batch/Job/slow and 1 more resources. Retrying attempt #1 at 12:00AM.
             clear Job/slow
             apply Job/slow
             apply Deployment/api
             # waiting for completion of hook batch/Job/slow and 1 more resources
+            logs Job/slow
             stop Job/slow
             clear Job/alert
             apply Job/alert
@@ -83,6 +85,7 @@ fn a_hook_has_a_deadline() {
             apply Job/slow
             run Job/run
             # waiting for completion of hook batch/Job/slow
+            logs Job/slow
             stop Job/slow
             # one or more synchronization tasks completed unsuccessfully
             = 1 Job/run Synced Succeeded: ran
@@ -115,6 +118,7 @@ fn an_operation_has_a_deadline_across_its_attempts() {
             apply Job/slow
             apply Deployment/api
             # waiting for completion of hook batch/Job/slow
+            logs Job/slow
             stop Job/slow
             # Operation terminated, triggered by the operation deadline of 20 s
             = 1 Job/slow Synced Failed: Terminated

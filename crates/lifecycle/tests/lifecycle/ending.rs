@@ -211,6 +211,7 @@ fn terminate_stops_what_runs_and_keeps_what_has_ended() {
             # waiting for completion of hook batch/Job/done and 4 more hooks
             release Job/done
             # waiting for completion of hook batch/Job/failed and 3 more hooks
+            logs Job/failed
             release Job/failed
             # waiting for completion of hook batch/Job/just-done and 2 more hooks
             stop Job/just-done

@@ -148,10 +148,12 @@ fn a_hook_that_fails_by_health_stops_everything_after_it() {
             clear Job/migrate
             apply Job/migrate
             # waiting for completion of hook batch/Job/migrate
+            logs Job/migrate
             release Job/migrate
             clear Job/alert
             apply Job/alert
             # waiting for completion of hook batch/Job/alert
+            logs Job/alert
             release Job/alert
             clear Job/clean
             apply Job/clean
@@ -180,6 +182,8 @@ fn an_object_that_vanishes_is_missing() {
             clear Job/migrate
             apply Job/migrate
             # waiting for completion of hook batch/Job/migrate
+            logs Job/migrate
+            release Job/migrate
             # one or more synchronization tasks completed unsuccessfully, reason: Resource batch/Job/migrate is missing, it might have been deleted
             = 1 Job/migrate SyncFailed Error: Resource batch/Job/migrate is missing, it might have been deleted
             ");

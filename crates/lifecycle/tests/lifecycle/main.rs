@@ -14,6 +14,8 @@ mod driver;
 mod ending;
 mod explain;
 mod failing;
+mod notes;
+mod outages;
 mod random;
 mod retries;
 mod table;

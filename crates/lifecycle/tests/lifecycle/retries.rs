@@ -41,12 +41,14 @@ fn a_retry_redoes_what_ended_badly_in_the_failed_wave() {
             apply Deployment/api
             # waiting for completion of hook batch/Job/good and 1 more hooks
             release Job/good
+            logs Job/bad
             release Job/bad
             # one or more synchronization tasks completed unsuccessfully, reason: no. Retrying attempt #1 at 12:00AM.
             clear Job/bad
             apply Job/bad
             apply Deployment/api
             # waiting for completion of hook batch/Job/bad and 1 more resources
+            logs Job/bad
             release Job/bad
             clear Job/alert
             apply Job/alert
@@ -291,6 +293,7 @@ fn hooks_left_by_earlier_operations_and_attempts_are_cleaned_up() {
             clear Job/migrate
             apply Job/migrate
             # waiting for completion of hook batch/Job/migrate
+            logs Job/migrate
             release Job/migrate
             # one or more synchronization tasks completed unsuccessfully. Retrying attempt #1 at 12:00AM.
             ask gate

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use crate::actors::cluster::Job;
 use crate::actors::log::Log;
 use crate::clock::Clock;
-use crate::effects::{self, Targets};
+use crate::effects::{self, LastWords, Targets};
 use crate::extend::HookEnd;
 use crate::inbox::{Arrival, Errand, Inbox};
 use crate::shared::blocking;
@@ -226,7 +226,17 @@ impl Step {
             again: self.again,
             now: self.clock.now(),
         };
-        let answer = effects::carry_out(cluster, &errand, &self.command).await;
+        let answer = match &self.command {
+            TaskCommand::ReadLogs => {
+                let found = LastWords::default();
+                let reading = effects::read_logs(cluster, &errand, &found);
+                if tokio::time::timeout(effects::READ_WITHIN, reading).await.is_err() {
+                    tracing::debug!(hook = %self.task.key(), "not all logs of a failed hook came in time");
+                }
+                found.into_answer()
+            }
+            command => effects::carry_out(cluster, &errand, command).await,
+        };
         guard.answer(answer);
     }
 }

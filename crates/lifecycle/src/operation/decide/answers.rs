@@ -2,12 +2,12 @@
 
 use tidegate_model::{Action, OperationPhase, Task, TaskId, Timestamp};
 
-use super::{call_again, observed};
+use super::{Again, call_again, is_patient, observed};
 use crate::operation::fact::Fact;
 use crate::operation::input::{Answer, Applied, CallError, Clearing, Stopped};
 use crate::operation::messages;
 use crate::operation::rules::{has_runner, is_clearing, needs_check};
-use crate::operation::state::{AppliedRef, Operation, Progress, Stage, TaskState, WaveStep};
+use crate::operation::state::{AppliedRef, Header, HookLog, Operation, Progress, Stage, TaskState, WaveStep};
 
 /// One task with its state, and the moment of the answer.
 struct Subject<'a> {
@@ -35,7 +35,13 @@ pub(super) fn decide(
         Answer::Released(result) => subject.released(result),
         Answer::Deleted(result) => subject.deleted(result),
         Answer::Stopped(result) => subject.stopped(result),
+        Answer::LogsRead { reason, logs } => subject.logs_read(reason, logs),
     }
+}
+
+/// Whether the next look at a cluster that does not answer is still to come.
+fn is_waiting(header: &Header, now: Timestamp) -> bool {
+    header.outage.as_ref().is_some_and(|outage| now < outage.retry_at)
 }
 
 impl Subject<'_> {
@@ -49,13 +55,17 @@ impl Subject<'_> {
 
     /// The call will be made again, or the failure counts.
     fn again_or(&self, error: &CallError, otherwise: impl FnOnce(String) -> Fact) -> Vec<Fact> {
-        let fact = match call_again(self.state.calls.as_deref(), error, self.now) {
-            Some(retry_at) => {
-                Fact::CallFailed { task: Some(self.id), message: error.message.clone(), retry_at }
+        let (header, calls) = (&self.operation.header, self.state.calls.as_deref());
+        let patient = is_patient(self.operation, self.state, self.now);
+        let (task, at) = (Some(self.id), self.now);
+        match call_again(header, calls, error, patient, at) {
+            // Known already: the many calls that meet one outage need no fact each.
+            Some(Again { outage: true, .. }) if calls.is_some() && is_waiting(header, at) => Vec::new(),
+            Some(Again { retry_at, outage }) => {
+                vec![Fact::CallFailed { task, message: error.message.clone(), retry_at, at, outage }]
             }
-            None => otherwise(error.message.clone()),
-        };
-        vec![fact]
+            None => vec![otherwise(error.message.clone())],
+        }
     }
 
     fn failed(&self, phase: OperationPhase, message: String) -> Fact {
@@ -190,6 +200,12 @@ impl Subject<'_> {
                 clean: false,
             }),
         })
+    }
+
+    fn logs_read(&self, reason: &str, logs: &[HookLog]) -> Option<Vec<Fact>> {
+        self.operation
+            .awaits_logs(self.task, self.state)
+            .then(|| vec![Fact::LogsKept { task: self.id, reason: reason.to_owned(), logs: logs.to_vec() }])
     }
 
     fn ended(&self, stopped: &Stopped, reason: &str) -> Fact {

@@ -11,14 +11,21 @@ use tidegate_model::{OperationPhase, Timestamp};
 use super::fact::Fact;
 use super::input::{CallError, Input};
 use super::rules::is_sound;
-use super::state::{Calls, Header, Operation, Stage, State, WaveStep};
+use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState, WaveStep};
 
-/// How often one call may fail in a passing way before the failure counts. With the waits below about a minute.
+/// How often one call may fail in a passing way before the failure counts. With the waits below about a minute. Calls
+/// that fail because the cluster does not answer are not counted, as long as the operation has time.
 pub(crate) const CALLS_MAX: u32 = 10;
 /// Wait after the first failed call; doubled each time.
 const CALL_WAIT: Duration = Duration::from_millis(200);
 /// Longest wait between two calls.
 const CALL_WAIT_MAX: Duration = Duration::from_secs(15);
+/// Longest wait between two looks at a cluster that does not answer. Only one call of the operation is made meanwhile,
+/// so it may be short: the operation goes on soon after the cluster is back.
+const OUTAGE_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long the cleaning up after an operation waits for a cluster that does not answer. There is no deadline any more,
+/// and an operation on a cluster that is gone for good must end.
+const CLEANING_PATIENCE: Duration = Duration::from_secs(600);
 
 /// Why an input was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -105,14 +112,18 @@ fn accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec<Fact>,
         Input::Planned { plan, bundle } => {
             Ok(vec![Fact::Planned { plan: plan.clone(), bundle: *bundle, at: now }])
         }
-        Input::PlanFailed(error) => Ok(vec![match call_again(Some(&header.calls), error, now) {
-            Some(retry_at) => Fact::CallFailed { task: None, message: error.message.clone(), retry_at },
-            None => Fact::Finished {
-                phase: OperationPhase::Error,
-                message: format!("failed to read the cluster: {}", error.message),
-                at: now,
-            },
-        }]),
+        Input::PlanFailed(error) => {
+            Ok(vec![match call_again(header, Some(&header.calls), error, true, now) {
+                Some(Again { retry_at, outage }) => {
+                    Fact::CallFailed { task: None, message: error.message.clone(), retry_at, at: now, outage }
+                }
+                None => Fact::Finished {
+                    phase: OperationPhase::Error,
+                    message: format!("failed to read the cluster: {}", error.message),
+                    at: now,
+                },
+            }])
+        }
         Input::Terminate { by } => Ok(vec![
             Fact::TerminateRequested { by: by.clone(), at: now },
             Fact::Finished {
@@ -137,6 +148,8 @@ fn running(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<F
         Input::Observed { task, observation } => {
             observed::decide(operation, *task, observation, now).ok_or_else(stale)
         }
+        Input::Reason { task, reason } => observed::reason(operation, *task, reason, now).ok_or_else(stale),
+        Input::Watching { trouble } => Ok(watching(operation, trouble.as_deref(), now)),
         Input::Gate { wave, gate, verdict } => {
             let asked = operation.stage == Stage::Wave { index: *wave, step: WaveStep::Held }
                 && operation.wave(*wave).is_some_and(|wave| wave.gates.contains(gate));
@@ -165,12 +178,60 @@ fn wish(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<Fact
     }
 }
 
-/// When a failed call may be made again; `None` when the failure counts.
-pub(crate) fn call_again(calls: Option<&Calls>, error: &CallError, now: Timestamp) -> Option<Timestamp> {
+/// Watches that fail are worth a word, and so is that they work again.
+fn watching(operation: &Operation, trouble: Option<&str>, now: Timestamp) -> Vec<Fact> {
+    let known = operation.header.blind.as_ref().map(|blind| blind.message.as_str());
+    if known == trouble {
+        return Vec::new();
+    }
+    vec![Fact::Watching { trouble: trouble.map(str::to_owned), at: now }]
+}
+
+/// When a failed call may be made again.
+pub(crate) struct Again {
+    pub(crate) retry_at: Timestamp,
+    /// The cluster does not answer, and the call is not counted.
+    pub(crate) outage: bool,
+}
+
+/// When a failed call may be made again; `None` when the failure counts. `patient`: no deadline has passed, so there is
+/// no hurry while the cluster does not answer.
+pub(crate) fn call_again(
+    header: &Header,
+    calls: Option<&Calls>,
+    error: &CallError,
+    patient: bool,
+    now: Timestamp,
+) -> Option<Again> {
+    let least = error.retry_after.unwrap_or_default();
+    if error.outage && patient {
+        let known = header.outage.as_deref();
+        // Many calls may have been on their way when it began; they are one try.
+        let retry_at = match known.filter(|outage| now < outage.retry_at) {
+            Some(outage) => outage.retry_at,
+            None => {
+                let tried = known.map_or(0, |outage| outage.tried);
+                let wait = CALL_WAIT.saturating_mul(2_u32.saturating_pow(tried)).min(OUTAGE_WAIT_MAX);
+                now + wait.max(least)
+            }
+        };
+        return Some(Again { retry_at, outage: true });
+    }
     let failed = calls.map_or(0, |calls| calls.failed);
     if !error.transient || failed.saturating_add(1) >= CALLS_MAX {
         return None;
     }
     let wait = CALL_WAIT.saturating_mul(2_u32.saturating_pow(failed)).min(CALL_WAIT_MAX);
-    Some(now + wait.max(error.retry_after.unwrap_or_default()))
+    Some(Again { retry_at: now + wait.max(least), outage: false })
+}
+
+/// Whether calls about this task may be made for as long as the cluster does not answer. Not once a deadline has
+/// passed or somebody wants the end: that must come.
+pub(crate) fn is_patient(operation: &Operation, state: &TaskState, now: Timestamp) -> bool {
+    let stopping = matches!(state.progress, Progress::Stopping { .. }) || operation.wave_expired.is_some();
+    match operation.stage {
+        Stage::Terminating => false,
+        Stage::Finishing { .. } => now < operation.since + CLEANING_PATIENCE,
+        _ => !stopping,
+    }
 }

@@ -38,6 +38,20 @@ pub(super) fn decide(
     }
 }
 
+/// What the pods of an awaited object tell. Only news is recorded.
+pub(super) fn reason(operation: &Operation, id: TaskId, reason: &str, now: Timestamp) -> Option<Vec<Fact>> {
+    let (task, state) = operation.task(id)?;
+    let awaited = matches!(operation.stage, Stage::Wave { .. })
+        && state.progress == Progress::Running
+        && is_watched(operation, task);
+    awaited.then(|| {
+        if state.reason() == reason {
+            return Vec::new();
+        }
+        vec![Fact::ReasonSeen { task: id, reason: reason.to_owned(), at: now }]
+    })
+}
+
 /// Whether a sight of the task's object is of use.
 fn is_watched(operation: &Operation, task: &Task) -> bool {
     let applying = matches!(operation.stage, Stage::Wave { step: WaveStep::Applying, .. });
@@ -93,6 +107,11 @@ pub(super) fn judge(
             // A hook was created by this very operation, so whatever its status says is about our spec.
             let fresh = fresh || task.is_hook();
             match phase_of(task.is_hook(), health.status) {
+                // Somebody deletes it; only our finalizer keeps it. It will never end by itself.
+                None if task.is_hook() && matches!(seen, Observed::Present { deleting: true, .. }) => {
+                    let message = messages::missing(task);
+                    vec![Fact::TaskFailed { task: id, phase: OperationPhase::Error, message, at: now }]
+                }
                 Some(phase) if decides && fresh && health.status == HealthStatus::Missing => {
                     completed(phase, created())
                 }

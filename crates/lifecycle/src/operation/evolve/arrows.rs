@@ -52,6 +52,8 @@ pub(super) fn moved(operation: &mut Operation, to: &Stage, at: Timestamp) -> Opt
 
 pub(super) fn open_wave(operation: &mut Operation, index: u32, at: Timestamp) {
     operation.gates.clear();
+    // Whoever watches for this wave will be told.
+    operation.header.blind = None;
     operation.wave_expired = None;
     operation.judges_resources = operation.awaits_resources(index) || operation.has_hooks(index);
     if let Some(times) = operation.waves.get_mut(TaskId(index).index()) {

@@ -18,9 +18,11 @@ pub(super) fn fits(stage: &Stage, fact: &Fact) -> bool {
             *stage == Stage::DryRun || step == Some(WaveStep::DryRun)
         }
         Fact::CallFailed { .. } => in_wave || ending || *stage == Stage::DryRun,
+        Fact::Watching { .. } => true,
+        Fact::LogsKept { .. } => in_wave || ending,
         Fact::PruneSent { .. } => step == Some(WaveStep::Pruning),
         Fact::HookCleared { .. } => step == Some(WaveStep::Clearing),
-        Fact::ObjectGone { .. } | Fact::HealthSeen { .. } => in_wave,
+        Fact::ObjectGone { .. } | Fact::HealthSeen { .. } | Fact::ReasonSeen { .. } => in_wave,
         Fact::Applied { .. } => {
             matches!(step, Some(WaveStep::Clearing | WaveStep::Applying)) || *stage == Stage::Terminating
         }

@@ -2,11 +2,13 @@
 
 use tidegate_model::{Health, OperationPhase, ResultCode, TaskId, Timestamp};
 
-use super::failed_again;
+use super::{failed_again, no_answer};
 use crate::operation::fact::Fact;
 use crate::operation::messages;
 use crate::operation::rules::has_runner;
-use crate::operation::state::{AppliedRef, Operation, Progress, SeenHealth, Stage, TaskState, WaveStep};
+use crate::operation::state::{
+    AppliedRef, HookLog, Operation, Progress, SeenHealth, Stage, TaskState, WaveStep,
+};
 
 /// Changes a task that has a result from now on; the first time it gets the next order number.
 pub(super) fn record(operation: &mut Operation, id: TaskId, change: impl FnOnce(&mut TaskState)) {
@@ -27,11 +29,19 @@ fn set_message(state: &mut TaskState, message: &str) {
 }
 
 pub(super) fn evolve(operation: &mut Operation, fact: &Fact) -> Option<()> {
+    if is_answer(fact) {
+        operation.header.outage = None;
+    }
     match fact {
         Fact::Checked { task, message } => checked(operation, *task, message),
         Fact::CheckFailed { task, message } => refused(operation, *task, OperationPhase::Failed, message),
-        Fact::CallFailed { task: Some(task), message, retry_at } => {
-            failed_again(state(operation, *task)?.calls.get_or_insert_default(), message, *retry_at);
+        Fact::CallFailed { task: Some(task), message, retry_at, at, outage } => {
+            let calls = state(operation, *task)?.calls.get_or_insert_default();
+            if *outage {
+                no_answer(&mut operation.header, message, *retry_at, *at);
+            } else {
+                failed_again(calls, message, *retry_at);
+            }
             Some(())
         }
         Fact::PruneSent { task, gone } => prune_sent(operation, *task, *gone),
@@ -54,8 +64,43 @@ pub(super) fn evolve(operation: &mut Operation, fact: &Fact) -> Option<()> {
         Fact::HookStopped { task, phase, message, clean } => {
             stopped(operation, *task, *phase, message, *clean)
         }
+        Fact::ReasonSeen { task, reason, .. } => {
+            let state = expect(operation, *task, |progress| *progress == Progress::Running)?;
+            state.notes.get_or_insert_default().reason.clone_from(reason);
+            Some(())
+        }
+        Fact::LogsKept { task, reason, logs } => logs_kept(operation, *task, reason, logs),
         _ => None,
     }
+}
+
+/// Whether the fact could only be recorded because the cluster answered.
+fn is_answer(fact: &Fact) -> bool {
+    matches!(
+        fact,
+        Fact::Checked { .. }
+            | Fact::CheckFailed { .. }
+            | Fact::CallFailed { outage: false, .. }
+            | Fact::PruneSent { .. }
+            | Fact::HookCleared { .. }
+            | Fact::ObjectGone { .. }
+            | Fact::Applied { .. }
+            | Fact::TaskFailed { .. }
+            | Fact::HookReleased { .. }
+            | Fact::HookDeleted { .. }
+            | Fact::HookStopped { .. }
+    )
+}
+
+fn logs_kept(operation: &mut Operation, id: TaskId, reason: &str, logs: &[HookLog]) -> Option<()> {
+    let (task, state) = operation.task(id)?;
+    operation.awaits_logs(task, state).then_some(())?;
+    let notes = self::state(operation, id)?.notes.get_or_insert_default();
+    if !reason.is_empty() {
+        reason.clone_into(&mut notes.reason);
+    }
+    notes.logs = Some(logs.to_vec());
+    Some(())
 }
 
 fn checked(operation: &mut Operation, id: TaskId, message: &str) -> Option<()> {
@@ -134,6 +179,9 @@ fn completed(operation: &mut Operation, id: TaskId, phase: OperationPhase, messa
         state.progress = Progress::Done;
         state.phase = Some(phase);
         state.calls = None;
+        if phase == OperationPhase::Succeeded {
+            state.notes = None;
+        }
         set_message(state, message);
     });
     if let (true, Some(termination)) = (is_stuck, operation.termination.as_mut()) {
@@ -183,8 +231,6 @@ fn refused(operation: &mut Operation, id: TaskId, phase: OperationPhase, message
         state.status = Some(ResultCode::SyncFailed);
         state.phase = Some(phase);
         state.calls = None;
-        // It was never made, or it is gone: there is no finalizer to remove.
-        state.held = false;
         set_message(state, message);
     });
     Some(())
@@ -226,6 +272,7 @@ fn applied(
         state.phase = Some(if done && judged { OperationPhase::Succeeded } else { OperationPhase::Running });
         state.calls = None;
         state.health = None;
+        state.notes = None;
         state.held = is_hook;
         state.leftover = None;
         state.applied = Some(applied.clone());
@@ -292,14 +339,18 @@ pub(super) fn stop_hook(operation: &mut Operation, id: TaskId, reason: &str) -> 
     Some(())
 }
 
+/// The health message, and what the pods tell.
+fn why_not_well(state: &TaskState) -> String {
+    let health = state.health.as_ref().map_or("", |seen| seen.health.message.as_str());
+    messages::with_cause(health, state.reason())
+}
+
 /// The wave's deadline has passed: its hooks are stopped, and what is awaited and not healthy has failed.
 pub(super) fn expire_wave(operation: &mut Operation, index: u32, message: &str) {
     let late: Vec<(TaskId, String)> = operation
         .awaited(index)
         .filter(|(_, task, state)| !task.is_hook() && state.progress == Progress::Running)
-        .map(|(id, _, state)| {
-            (id, state.health.as_ref().map(|seen| seen.health.message.clone()).unwrap_or_default())
-        })
+        .map(|(id, _, state)| (id, why_not_well(state)))
         .collect();
     stop_hooks(operation, "stopped: the wave's deadline has passed");
     for (id, health) in late {

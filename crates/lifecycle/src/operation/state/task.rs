@@ -78,6 +78,28 @@ pub struct TaskState {
     pub health: Option<SeenHealth>,
     /// Calls that failed in a way that may pass.
     pub calls: Option<Box<Calls>>,
+    /// What people want to know about it and no decision reads.
+    pub notes: Option<Box<Notes>>,
+}
+
+/// What people want to know about a task that is not well.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notes {
+    /// Why, as its pods tell; may be empty.
+    pub reason: String,
+    /// What the containers of a failed hook wrote last; `None` while nobody has asked them.
+    pub logs: Option<Vec<HookLog>>,
+}
+
+/// What one container of a hook wrote last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookLog {
+    /// Name of the pod.
+    pub pod: String,
+    /// Name of the container.
+    pub container: String,
+    /// The end of what it wrote.
+    pub text: String,
 }
 
 /// Health as it was seen last.
@@ -95,6 +117,16 @@ impl TaskState {
     /// Whether it ended badly.
     pub fn is_unsuccessful(&self) -> bool {
         self.phase.is_some_and(OperationPhase::is_unsuccessful)
+    }
+
+    /// Why it is not well, as its pods tell; may be empty.
+    pub fn reason(&self) -> &str {
+        self.notes.as_ref().map_or("", |notes| notes.reason.as_str())
+    }
+
+    /// What its containers wrote last.
+    pub fn logs(&self) -> &[HookLog] {
+        self.notes.as_ref().and_then(|notes| notes.logs.as_deref()).unwrap_or_default()
     }
 
     /// Whether a hook that has ended still carries the finalizer.

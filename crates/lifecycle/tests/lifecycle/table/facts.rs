@@ -40,7 +40,14 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::Unpaused { .. } => "Unpaused",
         Fact::PruneConfirmed { .. } => "PruneConfirmed",
         Fact::Finished { .. } => "Finished",
+        Fact::ReasonSeen { .. } => "ReasonSeen",
+        Fact::LogsKept { .. } => "LogsKept",
+        Fact::Watching { .. } => "Watching",
     }
+}
+
+fn call_failed(task: Option<TaskId>) -> Fact {
+    Fact::CallFailed { task, message: String::new(), retry_at: at(30), at: at(20), outage: false }
 }
 
 /// One fact of every kind.
@@ -54,8 +61,8 @@ pub fn facts() -> Vec<Fact> {
         gate_open(),
         Fact::Checked { task: RESOURCE, message: message() },
         Fact::CheckFailed { task: RESOURCE, message: message() },
-        Fact::CallFailed { task: Some(RESOURCE), message: message(), retry_at: at(30) },
-        Fact::CallFailed { task: None, message: message(), retry_at: at(30) },
+        call_failed(Some(RESOURCE)),
+        call_failed(None),
         Fact::PruneSent { task: PRUNE, gone: false },
         Fact::HookCleared { task: HOOK, deleting: None },
         Fact::ObjectGone { task: PRUNE },
@@ -82,12 +89,16 @@ pub fn facts() -> Vec<Fact> {
         Fact::Unpaused { by: by(), at: at(30) },
         Fact::PruneConfirmed { by: by(), at: at(30) },
         finished(failed),
+        Fact::ReasonSeen { task: RESOURCE, reason: "crash-looping".into(), at: at(30) },
+        Fact::LogsKept { task: LATE_HOOK, reason: message(), logs: Vec::new() },
+        Fact::Watching { trouble: Some("connection refused".into()), at: at(30) },
     ]
 }
 
-const ANY: &str = "DeadlinePassed:operation TerminateRequested Paused PruneConfirmed Finished";
+const ANY: &str = "DeadlinePassed:operation TerminateRequested Paused PruneConfirmed Finished Watching";
 const WAVE: &str = "Moved AttemptFailed CallFailed:task DeadlinePassed:wave TaskFailed";
-const AT_WORK: &str = "HealthSeen TaskCompleted HookReleased HookStopped DeadlinePassed:hook";
+const AT_WORK: &str =
+    "HealthSeen ReasonSeen TaskCompleted HookReleased HookStopped LogsKept DeadlinePassed:hook";
 
 /// The facts that can follow; every other is illegal.
 const TABLE: [(&str, [&str; 3]); 19] = [
@@ -105,8 +116,11 @@ const TABLE: [(&str, [&str; 3]); 19] = [
     ("Settling", [ANY, WAVE, AT_WORK]),
     ("Passed", [ANY, WAVE, AT_WORK]),
     ("AwaitingRetry", [ANY, "RetryStarted", ""]),
-    ("Terminating", ["CallFailed:task TaskCompleted TaskFailed HookReleased HookStopped Finished", "", ""]),
-    ("Finishing", ["CallFailed:task HookDeleted Finished", "", ""]),
+    (
+        "Terminating",
+        ["CallFailed:task TaskCompleted TaskFailed HookReleased HookStopped Finished Watching", "", ""],
+    ),
+    ("Finishing", ["CallFailed:task HookDeleted Finished Watching", "", ""]),
     ("Succeeded", ["", "", ""]),
     ("Failed", ["", "", ""]),
     ("Error", ["", "", ""]),
@@ -155,7 +169,9 @@ fn facts_about_unknown_tasks_are_illegal() {
     for state in representatives() {
         for fact in [
             Fact::Checked { task, message: String::new() },
-            Fact::CallFailed { task: Some(task), message: String::new(), retry_at: at(0) },
+            call_failed(Some(task)),
+            Fact::ReasonSeen { task, reason: String::new(), at: at(0) },
+            Fact::LogsKept { task, reason: String::new(), logs: Vec::new() },
             Fact::PruneSent { task, gone: true },
             Fact::HookCleared { task, deleting: None },
             Fact::ObjectGone { task },

@@ -28,8 +28,11 @@ fn name(input: &Input) -> String {
             Answer::Released(result) => of("Released", result.is_ok()),
             Answer::Deleted(result) => of("Deleted", result.is_ok()),
             Answer::Stopped(result) => of("Stopped", result.is_ok()),
+            Answer::LogsRead { .. } => "LogsRead".into(),
         },
         Input::Observed { .. } => "Observed".into(),
+        Input::Reason { .. } => "Reason".into(),
+        Input::Watching { .. } => "Watching".into(),
         Input::Gate { .. } => "Gate".into(),
         Input::Tick => "Tick".into(),
         Input::Terminate { .. } => "Terminate".into(),
@@ -92,6 +95,9 @@ fn inputs(place: &str) -> Vec<Input> {
         about(HOOK, Answer::Deleted(Err(error()))),
         about(LATE_HOOK, Answer::Stopped(Ok(stopped))),
         about(LATE_HOOK, Answer::Stopped(Err(error()))),
+        about(LATE_HOOK, Answer::LogsRead { reason: String::new(), logs: Vec::new() }),
+        Input::Reason { task: RESOURCE, reason: "crash-looping".into() },
+        Input::Watching { trouble: Some("connection refused".into()) },
         Input::Observed {
             task: if place.starts_with("AwaitingGone") { PRUNE } else { RESOURCE },
             observation,
@@ -123,15 +129,15 @@ fn outcome(result: &Result<Vec<Fact>, Rejection>) -> String {
 }
 
 /// What every running operation answers to people and to time.
-const RUNNING: &str = "Request=AlreadyStarted Tick=- Abort=Finished Terminate=TerminateRequested Pause=Paused \
+const RUNNING: &str = "Request=AlreadyStarted Watching=Watching Tick=- Abort=Finished Terminate=TerminateRequested Pause=Paused \
     Unpause=NotPaused ConfirmPrune=PruneConfirmed";
-const ENDING: &str = "Request=AlreadyStarted Tick=- Abort=Finished Terminate=AlreadyEnding Pause=AlreadyEnding \
+const ENDING: &str = "Request=AlreadyStarted Watching=Watching Tick=- Abort=Finished Terminate=AlreadyEnding Pause=AlreadyEnding \
     Unpause=AlreadyEnding ConfirmPrune=AlreadyEnding";
 const OVER: &str = "Request=AlreadyStarted Terminate=AlreadyFinished Pause=AlreadyFinished \
     Unpause=AlreadyFinished ConfirmPrune=AlreadyFinished";
 /// What the hooks and resources of a wave answer while they are at work.
 const AT_WORK: &str = "Ran=TaskCompleted Ran:err=TaskCompleted Released=HookReleased \
-    Released:err=TaskCompleted+HookReleased Stopped=HookStopped Stopped:err=HookStopped Observed=TaskCompleted";
+    Released:err=TaskCompleted+HookReleased Stopped=HookStopped Stopped:err=HookStopped LogsRead=LogsKept Reason=ReasonSeen Observed=TaskCompleted";
 
 /// What is not listed is stale: a late or repeated answer, dropped without harm.
 const TABLE: [(&str, &str, &str); 19] = [
@@ -139,7 +145,7 @@ const TABLE: [(&str, &str, &str); 19] = [
     (
         "Accepted",
         RUNNING,
-        "Planned=Planned Planned:err=Finished PlanFailed=CallFailed PlanFailed:err=Finished \
+        "Watching=Stale Planned=Planned Planned:err=Finished PlanFailed=CallFailed PlanFailed:err=Finished \
          Terminate=TerminateRequested+Finished ConfirmPrune=NothingToConfirm",
     ),
     ("Planned", RUNNING, ""),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_lifecycle::operation::{Answer, Applied, Clearing, Stopped, TaskCommand};
+use tidegate_lifecycle::operation::{Answer, Applied, Clearing, HookLog, Stopped, TaskCommand};
 use tidegate_model::{DeletePolicy, Evidence, HealthStatus, Observed, OperationPhase, Task, TaskId};
 
 use super::fate::{Fate, Proof, Reply};
@@ -149,6 +149,11 @@ impl Cluster {
                 Reply::Fine => Answer::Stopped(Ok(self.stop(id, task, attempt, now))),
                 reply => Answer::Stopped(reply.into_result(()).map(|()| unreachable!())),
             },
+            TaskCommand::ReadLogs => {
+                let text = self.fates[&id].log.clone().filter(|_| self.objects.contains_key(&id));
+                let log = |text| HookLog { pod: format!("{}-x", task.name), container: "main".into(), text };
+                Answer::LogsRead { reason: String::new(), logs: text.map(log).into_iter().collect() }
+            }
         }
     }
 

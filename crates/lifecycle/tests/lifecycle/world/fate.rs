@@ -14,6 +14,8 @@ pub enum Reply {
     Busy,
     /// As `Busy`, and the server says when to come again, in milliseconds.
     Later(u64),
+    /// The cluster does not answer.
+    Away,
     No(String),
 }
 
@@ -26,6 +28,7 @@ impl Reply {
                 retry_after: Some(Duration::from_millis(millis)),
                 ..CallError::transient("too many requests")
             }),
+            Self::Away => Err(CallError::outage("connection refused")),
             Self::No(message) => Err(CallError::permanent(message)),
         }
     }
@@ -56,6 +59,8 @@ pub struct Fate {
     pub vanishes: Option<i64>,
     /// Whether a runner's work succeeds.
     pub runs: bool,
+    /// What its containers write; `None` where nobody serves logs.
+    pub log: Option<String>,
 }
 
 impl Fate {
@@ -77,6 +82,7 @@ impl Fate {
             lingers: 0,
             vanishes: None,
             runs: true,
+            log: None,
         }
     }
 

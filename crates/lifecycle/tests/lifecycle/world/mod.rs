@@ -362,6 +362,7 @@ pub fn verb(command: &TaskCommand) -> &'static str {
         TaskCommand::ReleaseHook { .. } => "release",
         TaskCommand::DeleteHook { .. } => "delete",
         TaskCommand::StopHook => "stop",
+        TaskCommand::ReadLogs => "logs",
     }
 }
 

@@ -115,15 +115,18 @@ impl World {
                     TaskCommand::Apply => {
                         *step == WaveStep::Applying && earlier_groups_applied(operation, *index, *task)
                     }
-                    TaskCommand::RunHook { .. } | TaskCommand::ReleaseHook { .. } | TaskCommand::StopHook => {
-                        planned.is_hook()
-                    }
+                    TaskCommand::RunHook { .. }
+                    | TaskCommand::ReleaseHook { .. }
+                    | TaskCommand::StopHook
+                    | TaskCommand::ReadLogs => planned.is_hook(),
                     TaskCommand::DeleteHook { .. } => false,
                 };
                 assert!(fits, "{command:?} in {}", operation.stage.name());
             }
             Stage::Terminating => {
-                assert!(matches!(what, TaskCommand::StopHook | TaskCommand::ReleaseHook { .. }));
+                let ends = TaskCommand::StopHook;
+                let reads = TaskCommand::ReadLogs;
+                assert!(*what == ends || *what == reads || matches!(what, TaskCommand::ReleaseHook { .. }));
             }
             Stage::Finishing { .. } => assert!(matches!(what, TaskCommand::DeleteHook { .. })),
             Stage::Planned | Stage::AwaitingRetry { .. } => {
