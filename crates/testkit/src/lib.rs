@@ -8,6 +8,7 @@
 )]
 
 pub mod crash;
+pub mod kube;
 pub mod process;
 pub mod scenario;
 pub mod simulate;

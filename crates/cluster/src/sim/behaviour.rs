@@ -21,10 +21,14 @@ pub const LOGS: &str = "sim.tidegate.dev/logs";
 
 /// What becomes of an object that does not do well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
+    /// It fails.
     Fail,
+    /// It runs and never becomes ready.
     NeverReady,
+    /// It crashes whenever it starts.
     CrashLoop,
+    /// It can be deleted, and never goes.
     StuckDeleting,
 }
 
@@ -37,10 +41,13 @@ const OUTCOMES: [(&str, Outcome); 4] = [
 
 /// What the annotations of an object say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Behaviour {
-    pub(crate) ready_after: Option<Duration>,
-    pub(crate) outcome: Option<Outcome>,
-    pub(crate) fail_times: u32,
+pub struct Behaviour {
+    /// How long it takes.
+    pub ready_after: Option<Duration>,
+    /// What becomes of it, if not what is wanted.
+    pub outcome: Option<Outcome>,
+    /// How many of its creations fail.
+    pub fail_times: u32,
 }
 
 /// Where annotations may stand, the strongest first.
@@ -53,7 +60,7 @@ const PLACES: [&[&str]; 4] = [
 
 impl Behaviour {
     /// Reads the annotations; an error says which value is wrong and what would be right.
-    pub(crate) fn read(object: &Object) -> Result<Self, String> {
+    pub fn read(object: &Object) -> Result<Self, String> {
         let mut behaviour = Self::default();
         for place in PLACES.iter().rev() {
             let Some(annotations) = field(object, place).and_then(Value::as_object) else { continue };
@@ -68,7 +75,7 @@ impl Behaviour {
     }
 
     /// What the annotations of an object already in the cluster say; they were checked when it was written.
-    pub(crate) fn of(object: &Object) -> Self {
+    pub fn of(object: &Object) -> Self {
         Self::read(object).unwrap_or_default()
     }
 

@@ -60,10 +60,11 @@ mod watch;
 mod write;
 
 pub use audit::{AuditEntry, Verb};
-pub use behaviour::{FAIL_TIMES, LOGS, OUTCOME, READY_AFTER};
+pub use behaviour::{Behaviour, FAIL_TIMES, LOGS, OUTCOME, Outcome, READY_AFTER};
 pub use clock::Clock;
 pub use cluster::SimCluster;
 pub use config::SimConfig;
+pub use controllers::{PodStage, Turn, pod_status, settled_status};
 pub use delete::STUCK;
 pub use faults::Faults;
 pub use journal::read_audit;

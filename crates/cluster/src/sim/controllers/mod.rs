@@ -21,6 +21,9 @@ use tidegate_model::{ObjectKey, Timestamp};
 
 use super::SimState;
 
+pub use pod::{PodStage, pod_status};
+pub use settle::{Turn, settled_status};
+
 /// Whether a controller looks after objects of this kind.
 pub(crate) fn has_one(key: &ObjectKey) -> bool {
     controller(key).is_some()

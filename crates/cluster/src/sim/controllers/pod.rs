@@ -9,7 +9,7 @@ use crate::sim::json::{condition, digest, list_at, rfc3339};
 
 /// How far a pod has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub enum PodStage {
     /// Its containers are being made.
     Creating,
     /// It runs to its end.
@@ -20,7 +20,9 @@ enum Stage {
     NotReady,
     /// It crashes whenever it starts.
     Crashing,
+    /// It ran to its end.
     Succeeded,
+    /// It ended badly.
     Failed,
 }
 
@@ -35,51 +37,45 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
     }
     let behaviour = state.behaviour(stored);
     let done_at = stored.created_at + behaviour.ready_after.unwrap_or(state.config.ready_after);
-    let stage = stage(state, &object, behaviour.outcome, done_at <= state.now);
-    let status = status(state, &object, stage, rfc3339(stored.created_at));
+    // A pod of a workload never ends as Failed: whatever made it fail, it is started again.
+    let of_workload = state.owners(&object).iter().any(|owner| owner.key.kind != "Job");
+    let stage = PodStage::of(&object, of_workload, behaviour.outcome, done_at <= state.now);
+    let status = pod_status(&object, stage, &rfc3339(stored.created_at), &state.timestamp());
     state.set_status(key, status);
     Some(done_at).filter(|at| *at > state.now)
 }
 
-fn stage(state: &SimState, object: &Object, outcome: Option<Outcome>, done: bool) -> Stage {
-    let serves = object.text("/spec/restartPolicy") == "Always";
-    // A pod of a workload never ends as Failed: whatever made it fail, it is started again.
-    let restarted = serves && state.owners(object).iter().any(|owner| owner.key.kind != "Job");
-    match outcome {
-        _ if !done => {
-            if serves {
-                Stage::Creating
-            } else {
-                Stage::Running
-            }
-        }
-        Some(Outcome::CrashLoop) => Stage::Crashing,
-        Some(Outcome::Fail) if restarted => Stage::Crashing,
-        Some(Outcome::Fail) => Stage::Failed,
-        Some(Outcome::NeverReady) => Stage::NotReady,
-        Some(Outcome::StuckDeleting) | None => {
-            if serves {
-                Stage::Ready
-            } else {
-                Stage::Succeeded
-            }
+impl PodStage {
+    /// How far a pod is, before and after its time: by its own restart policy, by whether it belongs to a workload
+    /// that is not a Job, and by what it was told to do.
+    pub fn of(pod: &Object, of_workload: bool, outcome: Option<Outcome>, done: bool) -> Self {
+        let serves = pod.text("/spec/restartPolicy") == "Always";
+        match outcome {
+            _ if !done && serves => Self::Creating,
+            _ if !done => Self::Running,
+            Some(Outcome::CrashLoop) => Self::Crashing,
+            Some(Outcome::Fail) if serves && of_workload => Self::Crashing,
+            Some(Outcome::Fail) => Self::Failed,
+            Some(Outcome::NeverReady) => Self::NotReady,
+            Some(Outcome::StuckDeleting) | None if serves => Self::Ready,
+            Some(Outcome::StuckDeleting) | None => Self::Succeeded,
         }
     }
 }
 
-fn status(state: &SimState, object: &Object, stage: Stage, started: String) -> Value {
-    let now = state.timestamp();
+/// The status a node writes for a pod that has come so far.
+pub fn pod_status(object: &Object, stage: PodStage, started: &str, now: &str) -> Value {
     let phase = match stage {
-        Stage::Creating => "Pending",
-        Stage::Running | Stage::Ready | Stage::NotReady | Stage::Crashing => "Running",
-        Stage::Succeeded => "Succeeded",
-        Stage::Failed => "Failed",
+        PodStage::Creating => "Pending",
+        PodStage::Running | PodStage::Ready | PodStage::NotReady | PodStage::Crashing => "Running",
+        PodStage::Succeeded => "Succeeded",
+        PodStage::Failed => "Failed",
     };
-    let ready = matches!(stage, Stage::Ready | Stage::Running);
+    let ready = matches!(stage, PodStage::Ready | PodStage::Running);
     let (word, reason) = match stage {
         _ if ready => ("True", ""),
-        Stage::Succeeded => ("False", "PodCompleted"),
-        Stage::Failed => ("False", "PodFailed"),
+        PodStage::Succeeded => ("False", "PodCompleted"),
+        PodStage::Failed => ("False", "PodFailed"),
         _ => ("False", "ContainersNotReady"),
     };
     let names: Vec<&str> = list_at(object, "/spec/containers")
@@ -90,39 +86,39 @@ fn status(state: &SimState, object: &Object, stage: Stage, started: String) -> V
     let message = if reason == "ContainersNotReady" { unready.as_str() } else { "" };
     let containers: Vec<Value> = list_at(object, "/spec/containers")
         .iter()
-        .map(|container| container_status(container, stage, &started, &now))
+        .map(|container| container_status(container, stage, started, now))
         .collect();
     let address = digest(&Value::from(object.uid()));
     let mut status = json!({
         "phase": phase,
         "conditions": [
-            condition(object, "PodScheduled", "True", "", "", &started),
-            condition(object, "Initialized", "True", "", "", &started),
-            condition(object, "ContainersReady", word, reason, message, &now),
-            condition(object, "Ready", word, reason, message, &now),
+            condition(object, "PodScheduled", "True", "", "", started),
+            condition(object, "Initialized", "True", "", "", started),
+            condition(object, "ContainersReady", word, reason, message, now),
+            condition(object, "Ready", word, reason, message, now),
         ],
         "containerStatuses": containers,
         "startTime": started,
         "podIP": format!("10.244.{}.{}", address % 256, 1 + (address >> 8) % 254),
         "observedGeneration": object.generation(),
     });
-    if let (Stage::Failed, Some(fields)) = (stage, status.as_object_mut()) {
+    if let (PodStage::Failed, Some(fields)) = (stage, status.as_object_mut()) {
         fields.insert("message".to_owned(), "the simulation was told to let it fail".into());
     }
     status
 }
 
-fn container_status(container: &Value, stage: Stage, started: &str, now: &str) -> Value {
+fn container_status(container: &Value, stage: PodStage, started: &str, now: &str) -> Value {
     let ended = |code: u8, reason: &str| json!({"exitCode": code, "reason": reason, "startedAt": started, "finishedAt": now});
     let name = container["name"].as_str().unwrap_or_default();
     let (state, last) = match stage {
-        Stage::Creating => (json!({"waiting": {"reason": "ContainerCreating"}}), json!({})),
-        Stage::Running | Stage::Ready | Stage::NotReady => {
+        PodStage::Creating => (json!({"waiting": {"reason": "ContainerCreating"}}), json!({})),
+        PodStage::Running | PodStage::Ready | PodStage::NotReady => {
             (json!({"running": {"startedAt": started}}), json!({}))
         }
-        Stage::Succeeded => (json!({"terminated": ended(0, "Completed")}), json!({})),
-        Stage::Failed => (json!({"terminated": ended(1, "Error")}), json!({})),
-        Stage::Crashing => {
+        PodStage::Succeeded => (json!({"terminated": ended(0, "Completed")}), json!({})),
+        PodStage::Failed => (json!({"terminated": ended(1, "Error")}), json!({})),
+        PodStage::Crashing => {
             let message = format!("back-off 40s restarting failed container={name}");
             let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": message}});
             (waiting, json!({"terminated": ended(1, "Error")}))
@@ -131,9 +127,9 @@ fn container_status(container: &Value, stage: Stage, started: &str, now: &str) -
     json!({
         "name": name,
         "image": container["image"],
-        "ready": matches!(stage, Stage::Ready | Stage::Running),
-        "started": matches!(stage, Stage::Ready | Stage::Running | Stage::NotReady),
-        "restartCount": if stage == Stage::Crashing { RESTARTS } else { 0 },
+        "ready": matches!(stage, PodStage::Ready | PodStage::Running),
+        "started": matches!(stage, PodStage::Ready | PodStage::Running | PodStage::NotReady),
+        "restartCount": if stage == PodStage::Crashing { RESTARTS } else { 0 },
         "state": state,
         "lastState": last,
     })

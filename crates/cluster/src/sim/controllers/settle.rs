@@ -9,10 +9,12 @@ use crate::sim::json::{condition, digest};
 
 /// How an object turned out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+pub enum Turn {
     /// Not yet, or never.
     Waiting,
+    /// As wanted.
     Good,
+    /// Failed.
     Bad,
 }
 
@@ -24,13 +26,8 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
     }
     let behaviour = state.behaviour(stored);
     let at = stored.created_at + behaviour.ready_after.unwrap_or(state.config.ready_after);
-    let turn = match behaviour.outcome {
-        _ if at > state.now => Turn::Waiting,
-        None | Some(Outcome::StuckDeleting) => Turn::Good,
-        Some(Outcome::NeverReady) => Turn::Waiting,
-        Some(Outcome::Fail | Outcome::CrashLoop) => Turn::Bad,
-    };
-    if let Some(status) = status(&object, turn, &state.timestamp()) {
+    let turn = Turn::of(behaviour.outcome, at <= state.now);
+    if let Some(status) = settled_status(&object, turn, &state.timestamp()) {
         if turn == Turn::Good
             && key.kind == "PersistentVolumeClaim"
             && object.text("/spec/volumeName").is_empty()
@@ -42,8 +39,21 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
     Some(at).filter(|at| *at > state.now)
 }
 
-/// The status to write; `None` leaves it as it is.
-fn status(object: &Object, turn: Turn, now: &str) -> Option<Value> {
+impl Turn {
+    /// How an object turns out, before and after its time.
+    pub fn of(outcome: Option<Outcome>, done: bool) -> Self {
+        match outcome {
+            _ if !done => Self::Waiting,
+            None | Some(Outcome::StuckDeleting) => Self::Good,
+            Some(Outcome::NeverReady) => Self::Waiting,
+            Some(Outcome::Fail | Outcome::CrashLoop) => Self::Bad,
+        }
+    }
+}
+
+/// The status that is written for a claim, a Service, an Ingress, a budget, an autoscaler or an API service; `None`
+/// leaves it as it is.
+pub fn settled_status(object: &Object, turn: Turn, now: &str) -> Option<Value> {
     match (object.kind(), turn) {
         ("PersistentVolumeClaim", Turn::Waiting) => Some(json!({"phase": "Pending"})),
         ("PersistentVolumeClaim", Turn::Bad) => Some(json!({"phase": "Lost"})),

@@ -1,0 +1,135 @@
+//! A server process that ends when the process of the test does, however that ends.
+//!
+//! Between the two stands a shell that holds one end of a pipe: when the other end is closed, be it by us or because
+//! the test process is gone, it kills the server.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use super::KubeError;
+
+/// `$1`: the log; the rest: the command. Says the server's process id first.
+const GUARD: &str = r#"
+log=$1; shift
+exec 3<&0
+"$@" </dev/null >>"$log" 2>&1 3<&- &
+server=$!
+{ read -r _ <&3; kill -9 "$server"; } >/dev/null 2>&1 &
+guard=$!
+exec 3<&-
+echo "$server"
+exec >/dev/null 2>&1
+wait "$server"
+kill "$guard"
+"#;
+
+/// Removes a folder when the test process has gone. Servers that are dying may still write for a moment.
+const SWEEP: &str = r#"
+read -r _
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+  rm -rf "$1" && sleep 0.2 && [ ! -e "$1" ] && break
+done
+"#;
+
+/// One of the three servers.
+#[derive(Debug)]
+pub(super) struct Server {
+    name: &'static str,
+    log: PathBuf,
+    shell: Child,
+    process: String,
+}
+
+impl Server {
+    pub(super) fn start(
+        name: &'static str,
+        program: &Path,
+        arguments: &[String],
+        folder: &Path,
+    ) -> Result<Self, KubeError> {
+        let failed = |why| KubeError::Program { program: program.display().to_string(), why };
+        let log = folder.join(format!("{name}.log"));
+        let mut shell = Command::new("sh")
+            .args(["-c", GUARD, "guard"])
+            .arg(&log)
+            .arg(program)
+            .args(arguments)
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(failed)?;
+        let mut process = String::new();
+        let stdout = shell.stdout.take().expect("stdout is a pipe");
+        BufReader::new(stdout).read_line(&mut process).map_err(failed)?;
+        Ok(Self { name, log, shell, process: process.trim().to_owned() })
+    }
+
+    /// Fails when the server has ended by itself.
+    pub(super) fn check(&mut self) -> Result<(), KubeError> {
+        match self.shell.try_wait() {
+            Ok(None) => Ok(()),
+            _ => Err(KubeError::Ended { server: self.name.to_owned(), log: self.log_tail() }),
+        }
+    }
+
+    /// Sends it a signal: `STOP`, `CONT`.
+    pub(super) fn signal(&self, signal: &str) -> Result<(), KubeError> {
+        let failed = |why| KubeError::Program { program: format!("kill -{signal} {}", self.name), why };
+        let status =
+            Command::new("kill").args([&format!("-{signal}"), &self.process]).status().map_err(failed)?;
+        if status.success() { Ok(()) } else { Err(failed(std::io::Error::other(status.to_string()))) }
+    }
+
+    /// Kills it, and waits until it is gone.
+    pub(super) fn kill(&mut self) {
+        drop(self.shell.stdin.take());
+        // Nothing to do about a shell that cannot be waited for.
+        let _ = self.shell.wait();
+    }
+
+    pub(super) fn not_ready(&self, seconds: u64) -> KubeError {
+        KubeError::NotReady { server: self.name.to_owned(), seconds, log: self.log_tail() }
+    }
+
+    fn log_tail(&self) -> String {
+        let text = fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Removes the folder when this value or the test process goes.
+#[derive(Debug)]
+pub(super) struct Sweeper(Child);
+
+impl Sweeper {
+    pub(super) fn start(folder: &Path) -> Result<Self, KubeError> {
+        let shell = Command::new("sh")
+            .args(["-c", SWEEP, "sweep"])
+            .arg(folder)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        shell.map(Self).map_err(|why| KubeError::Program { program: "sh".to_owned(), why })
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,71 @@
+//! Runs the tests of a binary that needs a control plane.
+
+use std::pin::Pin;
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+use super::{Assets, KubeError};
+
+/// What a test does.
+pub type Body = fn() -> Pin<Box<dyn Future<Output = ()>>>;
+
+/// A test and its name.
+pub struct Test {
+    /// Module and function.
+    pub name: &'static str,
+    /// What it does; it fails by panicking.
+    pub body: Body,
+}
+
+/// A list of [`Test`]s from the paths of async functions: `tests![waves::in_order, waves::at_once]`.
+#[macro_export]
+macro_rules! kube_tests {
+    ($($path:path),* $(,)?) => {
+        vec![$($crate::kube::suite::Test {
+            name: stringify!($path),
+            body: || ::std::boxed::Box::pin($path()),
+        }),*]
+    };
+}
+
+/// How many tests run at once unless `--test-threads` says otherwise: they wait for servers most of the time.
+const AT_ONCE: usize = 6;
+
+/// Runs tests, each on a runtime of its own. Understands the arguments of `cargo test`. Without binaries, each test
+/// is reported as ignored by its name, or as failed when `TIDEGATE_REQUIRE_KUBE=1`.
+pub fn main(tests: Vec<Test>) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(AT_ONCE);
+    let missing = if arguments.list { None } else { missing() };
+    if let Some(why) = &missing {
+        eprintln!("SKIPPED: the Kubernetes suite. {why}");
+    }
+    let trials = tests.into_iter().map(|test| trial(test, missing.clone())).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Why the tests cannot run.
+fn missing() -> Option<String> {
+    match Assets::find() {
+        Err(error @ KubeError::NoAssets(_)) => Some(error.to_string()),
+        // Anything else is for the test to fail with.
+        _ => None,
+    }
+}
+
+fn trial(test: Test, missing: Option<String>) -> Trial {
+    Trial::ignorable_test(test.name, move || match missing {
+        Some(why) if is_required() => Err(Failed::from(why)),
+        Some(_) => Ok(Completion::ignored_with("no Kubernetes binaries, see scripts/kube-assets")),
+        None => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+            runtime.expect("a runtime starts").block_on((test.body)());
+            Ok(Completion::Completed)
+        }
+    })
+}
+
+fn is_required() -> bool {
+    std::env::var_os("TIDEGATE_REQUIRE_KUBE").is_some_and(|value| value == "1")
+}
