@@ -1,7 +1,35 @@
 //! [`Cluster`](tidegate_cluster::Cluster) on a real Kubernetes API.
+//!
+//! ```text
+//!   Cluster calls      cluster.rs ─► read, live, watching, apply/, delete, pods, logs
+//!   what is served     discovery/
+//!   one HTTP call      server.rs: time limit, bound of calls in flight (limit.rs), 401 once (transport.rs)
+//!   answers            answer.rs: status and body ─► object or ClusterError
+//! ```
+//!
+//! Nothing here retries a write. Servers from Kubernetes 1.20 on are supported: what newer ones can do better is
+//! asked for in a way that older ones ignore or refuse plainly.
 
+mod answer;
+mod apply;
+mod cluster;
+mod connect;
+mod delete;
+mod discovery;
+mod limit;
+mod live;
 #[cfg_attr(
     not(test),
     expect(dead_code, unused_imports, reason = "client-side apply is written before its caller")
 )]
 mod patch;
+mod paths;
+mod pods;
+mod read;
+mod selector;
+mod server;
+mod transport;
+mod watching;
+
+pub use cluster::KubeCluster;
+pub use connect::{ConnectError, ConnectOptions, connect};

@@ -1,0 +1,185 @@
+//! Writing manifests.
+
+mod definitions;
+mod replace;
+
+use http::{Method, StatusCode};
+use tidegate_cluster::{Applied, ApplyRequest, ClusterError, ErrorKind, WriteMode};
+use tidegate_model::annotations::FIELD_MANAGER;
+use tidegate_model::{Gvk, Object, ObjectKey, OperationId};
+
+use crate::KubeCluster;
+use crate::paths::Target;
+use crate::server::{Call, JSON};
+
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
+
+/// What only the server writes.
+const SERVER_FIELDS: [&str; 8] = [
+    "managedFields",
+    "resourceVersion",
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+];
+
+/// How a write is to be carried out, beside what it writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    validate: bool,
+    dry_run: bool,
+    operation: Option<OperationId>,
+}
+
+impl Manner {
+    /// The query of a write. Servers that do not know a parameter ignore it.
+    fn query(self, path: &mut String) {
+        path.push_str("?fieldManager=");
+        path.push_str(FIELD_MANAGER);
+        path.push_str(if self.validate { "&fieldValidation=Strict" } else { "&fieldValidation=Ignore" });
+        if self.dry_run {
+            path.push_str("&dryRun=All");
+        }
+    }
+}
+
+impl KubeCluster {
+    pub(crate) async fn write_manifest(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {
+        let ApplyRequest { mut object, mode, validate, dry_run, take_over, operation } = request;
+        let manner = Manner { validate, dry_run, operation };
+        let gvk = object.gvk();
+        let expected = object.resource_version().to_owned();
+        let resource = self.kinds().find(self.http(), &gvk).await?;
+        clean(&mut object, resource.namespaced, resource.status_apart);
+        let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
+        let target = if name.is_empty() && !matches!(mode, WriteMode::Apply { .. }) {
+            Target::in_place(&gvk, resource, &namespace)?
+        } else {
+            Target::one(&gvk, resource, &namespace, &name)?
+        };
+        let applied = match mode {
+            WriteMode::Apply { force } => {
+                if take_over.is_some() {
+                    return Err(not_yet("taking over fields of client-side apply"));
+                }
+                self.server_side(&target, &object, force, manner).await?
+            }
+            WriteMode::ClientSideApply => return Err(not_yet("client-side apply")),
+            WriteMode::Replace { recreate } => {
+                self.replace(&target, object, &expected, recreate, manner).await?
+            }
+        };
+        if !dry_run && is_definition(&gvk) {
+            self.await_definition(&applied.object).await;
+        }
+        Ok(applied)
+    }
+
+    async fn server_side(
+        &self,
+        target: &Target<'_>,
+        object: &Object,
+        force: bool,
+        manner: Manner,
+    ) -> Result<Applied, ClusterError> {
+        let mut path = target.path();
+        manner.query(&mut path);
+        path.push_str(if force { "&force=true" } else { "&force=false" });
+        let call = Call::write(Method::PATCH, path, APPLY_PATCH, bytes(object)?, manner.operation);
+        let (answer, object) = self.object_call(target, &call).await?;
+        let created = answer.status == StatusCode::CREATED;
+        Ok(Applied { object, created, message: said(&target.key(), "serverside-applied", manner) })
+    }
+
+    /// Creates an object; its name may come from the server.
+    async fn create(
+        &self,
+        target: &Target<'_>,
+        object: &Object,
+        manner: Manner,
+    ) -> Result<Applied, ClusterError> {
+        let mut path = target.collection();
+        manner.query(&mut path);
+        let call = Call::write(Method::POST, path, JSON, bytes(object)?, manner.operation);
+        let (_, object) = self.object_call(target, &call).await?;
+        let key = ObjectKey { name: object.name().to_owned(), ..target.key() };
+        Ok(Applied { object, created: true, message: said(&key, "created", manner) })
+    }
+}
+
+fn not_yet(what: &str) -> ClusterError {
+    ClusterError::new(ErrorKind::Unsupported, format!("{what} is not supported on a real cluster yet"))
+}
+
+fn bytes(object: &Object) -> Result<Vec<u8>, ClusterError> {
+    serde_json::to_vec(object.as_value())
+        .map_err(|error| ClusterError::new(ErrorKind::Invalid, format!("{object} cannot be sent: {error}")))
+}
+
+/// Leaves of a manifest what we want to say.
+fn clean(object: &mut Object, namespaced: bool, status_apart: bool) {
+    if !namespaced {
+        object.set_namespace("");
+    }
+    if status_apart {
+        object.fields_mut().remove("status");
+    }
+    let named = !object.name().is_empty();
+    let metadata = object.metadata_mut();
+    SERVER_FIELDS.iter().for_each(|field| drop(metadata.remove(*field)));
+    if named {
+        metadata.remove("generateName");
+    }
+}
+
+fn is_definition(gvk: &Gvk) -> bool {
+    gvk.group == "apiextensions.k8s.io" && gvk.kind == "CustomResourceDefinition"
+}
+
+/// What was done, as kubectl says it: `deployment.apps/api serverside-applied`.
+fn said(key: &ObjectKey, done: &str, manner: Manner) -> String {
+    let (dot, suffix) =
+        (if key.group.is_empty() { "" } else { "." }, if manner.dry_run { " (server dry run)" } else { "" });
+    format!("{}{dot}{}/{} {done}{suffix}", key.kind.to_lowercase(), key.group, key.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_only_the_server_writes_is_not_sent() {
+        let mut object = Object::try_from(json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {
+                "name": "shop", "namespace": "elsewhere", "uid": "u", "resourceVersion": "5", "generation": 2,
+                "creationTimestamp": "2026-01-01T00:00:00Z", "managedFields": [{}], "selfLink": "/x",
+                "generateName": "sh", "labels": {"a": "b"}, "finalizers": ["f"],
+            },
+            "status": {"phase": "Active"},
+        }))
+        .unwrap();
+        clean(&mut object, false, true);
+        let expected = json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": "shop", "labels": {"a": "b"}, "finalizers": ["f"]},
+        });
+        assert_eq!(object.as_value(), &expected);
+    }
+
+    #[test]
+    fn messages_are_those_of_kubectl() {
+        let manner = |dry_run| Manner { validate: true, dry_run, operation: None };
+        for (key, dry_run, words) in [
+            (ObjectKey::new("apps", "Deployment", "shop", "api"), false, "deployment.apps/api created"),
+            (ObjectKey::new("", "ConfigMap", "shop", "a"), true, "configmap/a created (server dry run)"),
+        ] {
+            assert_eq!(said(&key, "created", manner(dry_run)), words);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Replacing an object as a whole.
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::Value;
+use tidegate_cluster::{Applied, ClusterError, DeleteRequest, ErrorKind, Propagation};
+use tidegate_model::Object;
+
+use super::{Manner, bytes, said};
+use crate::KubeCluster;
+use crate::paths::Target;
+use crate::server::{Call, JSON};
+
+/// What the cluster fills in once and refuses to change: a manifest that does not speak of it means to keep it.
+const ALLOCATED: [(&str, &str); 4] = [
+    ("Service", "clusterIP"),
+    ("PersistentVolumeClaim", "volumeName"),
+    ("Pod", "nodeName"),
+    ("Namespace", "finalizers"),
+];
+/// How often a deleted object is looked for before its successor is made.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+impl KubeCluster {
+    /// `expected`: the resource version that the manifest wants to replace, empty for the newest.
+    pub(super) async fn replace(
+        &self,
+        target: &Target<'_>,
+        mut object: Object,
+        expected: &str,
+        recreate: bool,
+        manner: Manner,
+    ) -> Result<Applied, ClusterError> {
+        let live = if target.name.is_empty() { None } else { self.read(target).await? };
+        let Some(live) = live else { return self.create(target, &object, manner).await };
+        if recreate && manner.dry_run {
+            // The old object would be in the way of a trial creation: what can be tried is the deletion.
+            self.remove(target, &live, manner).await?;
+            let message = said(&target.key(), "created", manner);
+            return Ok(Applied { object, created: true, message });
+        }
+        if recreate {
+            self.remove(target, &live, manner).await?;
+            return self.create(target, &object, manner).await;
+        }
+        keep_allocated(&mut object, &live);
+        let version = if expected.is_empty() { live.resource_version() } else { expected };
+        object.metadata_mut().insert("resourceVersion".to_owned(), version.into());
+        let mut path = target.path();
+        manner.query(&mut path);
+        let call = Call::write(Method::PUT, path, JSON, bytes(&object)?, manner.operation);
+        let (_, object) = self.object_call(target, &call).await?;
+        Ok(Applied { object, created: false, message: said(&target.key(), "replaced", manner) })
+    }
+
+    /// Deletes an object and waits until it is gone, for as long as a call may take.
+    pub(super) async fn remove(
+        &self,
+        target: &Target<'_>,
+        live: &Object,
+        manner: Manner,
+    ) -> Result<(), ClusterError> {
+        let request = DeleteRequest {
+            gvk: target.gvk.clone(),
+            namespace: target.namespace.to_owned(),
+            name: target.name.to_owned(),
+            uid: live.uid().to_owned(),
+            propagation: Propagation::Background,
+            dry_run: manner.dry_run,
+            operation: manner.operation,
+        };
+        match self.delete_object(&request).await {
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok(()),
+            other => other?,
+        };
+        if manner.dry_run {
+            return Ok(());
+        }
+        let gone = async {
+            loop {
+                match self.read(target).await? {
+                    Some(object) if object.uid() == live.uid() => tokio::time::sleep(LOOK_AGAIN).await,
+                    _ => return Ok(()),
+                }
+            }
+        };
+        tokio::time::timeout(self.http().call_timeout(), gone).await.unwrap_or_else(|_| {
+            let finalizers: Vec<&str> = live.finalizers().collect();
+            let held =
+                if finalizers.is_empty() { String::new() } else { format!(" ({})", finalizers.join(", ")) };
+            let words = format!(
+                "{} cannot be created again: the old object is still being deleted{held}",
+                target.key()
+            );
+            Err(ClusterError::new(ErrorKind::Conflict, words))
+        })
+    }
+}
+
+fn keep_allocated(object: &mut Object, live: &Object) {
+    if !object.group().is_empty() {
+        return;
+    }
+    let fields: Vec<&str> =
+        ALLOCATED.iter().filter(|(kind, _)| *kind == object.kind()).map(|(_, field)| *field).collect();
+    for field in fields {
+        let path = format!("/spec/{field}");
+        let missing = object.pointer(&path).is_none_or(Value::is_null);
+        if let Some(value) = live.pointer(&path).filter(|_| missing) {
+            object.section_mut("spec").insert(field.to_owned(), value.clone());
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The trait, call by call.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tidegate_cluster::{
+    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Listing, LiveQuery,
+    Scope, WatchStream,
+};
+use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
+
+use crate::answer::{About, Answer};
+use crate::discovery::Kinds;
+use crate::paths::Target;
+use crate::server::{Call, Server};
+
+/// A Kubernetes cluster behind its API server. Clones share the connection, the bound of calls in flight, and what is
+/// known of the kinds that are served.
+#[derive(Clone)]
+pub struct KubeCluster {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    server: Server,
+    kinds: Kinds,
+    context: String,
+    namespace: String,
+}
+
+impl std::fmt::Debug for KubeCluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KubeCluster")
+            .field("context", &self.context())
+            .field("server", &self.server())
+            .finish()
+    }
+}
+
+impl KubeCluster {
+    pub(crate) fn new(server: Server, context: String, namespace: String) -> Self {
+        let kinds = Kinds::default();
+        Self { shared: Arc::new(Shared { server, kinds, context, namespace }) }
+    }
+
+    /// The context of the kubeconfig, or `in-cluster`.
+    pub fn context(&self) -> &str {
+        &self.shared.context
+    }
+
+    /// The address of the API server.
+    pub fn server(&self) -> &str {
+        self.shared.server.url()
+    }
+
+    /// The namespace of the context, or of the pod; `default` when it has none.
+    pub fn default_namespace(&self) -> &str {
+        &self.shared.namespace
+    }
+
+    pub(crate) fn http(&self) -> &Server {
+        &self.shared.server
+    }
+
+    pub(crate) fn kinds(&self) -> &Kinds {
+        &self.shared.kinds
+    }
+
+    /// The place of one object.
+    pub(crate) async fn target<'a>(
+        &self,
+        gvk: &'a Gvk,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> Result<Target<'a>, ClusterError> {
+        Target::one(gvk, self.kinds().find(self.http(), gvk).await?, namespace, name)
+    }
+
+    /// One call about one object, and the object of the answer.
+    pub(crate) async fn object_call(
+        &self,
+        target: &Target<'_>,
+        call: &Call,
+    ) -> Result<(Answer, Object), ClusterError> {
+        let answer = self.http().call(call).await?;
+        let about = About { sent: call.body.len(), ..About::from(target) };
+        match answer.object(about) {
+            Ok(object) => Ok((answer, object)),
+            Err(error) => Err(self.noted(target.gvk, error).await),
+        }
+    }
+
+    /// Forgets a kind that is no longer served.
+    pub(crate) async fn noted(&self, gvk: &Gvk, error: ClusterError) -> ClusterError {
+        if error.kind == ErrorKind::UnknownKind {
+            self.kinds().forget(gvk).await;
+        }
+        error
+    }
+}
+
+#[async_trait]
+impl Cluster for KubeCluster {
+    async fn discover(&self) -> Result<Discovery, ClusterError> {
+        self.kinds().discover(self.http()).await
+    }
+
+    async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError> {
+        let target = self.target(gvk, namespace, name).await?;
+        self.read(&target).await
+    }
+
+    async fn list(&self, scope: &Scope) -> Result<Listing, ClusterError> {
+        self.list_scope(scope).await
+    }
+
+    async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
+        self.find_live(query).await
+    }
+
+    async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {
+        self.write_manifest(request).await
+    }
+
+    async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {
+        self.delete_object(&request).await
+    }
+
+    async fn remove_finalizer(
+        &self,
+        key: &ObjectKey,
+        gvk: &Gvk,
+        uid: &str,
+        finalizer: &str,
+        operation: Option<OperationId>,
+    ) -> Result<(), ClusterError> {
+        self.drop_finalizer(key, gvk, (uid, finalizer), operation).await
+    }
+
+    async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError> {
+        self.watch_scope(scope, resource_version).await
+    }
+
+    async fn pods(&self, owner: &Object) -> Result<Vec<Object>, ClusterError> {
+        self.pods_of(owner).await
+    }
+
+    async fn logs(
+        &self,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+        limit_bytes: usize,
+    ) -> Result<String, ClusterError> {
+        self.tail(namespace, pod, container, limit_bytes).await
+    }
+}

@@ -1,0 +1,118 @@
+//! Deletions, and the removal of finalizers.
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+use tidegate_cluster::{ClusterError, DeleteRequest, Deleted, ErrorKind, Propagation};
+use tidegate_model::{Gvk, Object, ObjectKey, OperationId};
+
+use crate::KubeCluster;
+use crate::answer::About;
+use crate::paths::Target;
+use crate::server::{Call, JSON};
+
+/// How often a finalizer is tried to be removed while others write to the object.
+const ROUNDS: usize = 5;
+pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
+
+impl KubeCluster {
+    pub(crate) async fn delete_object(&self, request: &DeleteRequest) -> Result<Deleted, ClusterError> {
+        let target = self.target(&request.gvk, &request.namespace, &request.name).await?;
+        let mut options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": match request.propagation {
+                Propagation::Foreground => "Foreground",
+                Propagation::Background => "Background",
+                Propagation::Orphan => "Orphan",
+            },
+        });
+        if let Value::Object(options) = &mut options {
+            if !request.uid.is_empty() {
+                options.insert("preconditions".to_owned(), json!({ "uid": request.uid }));
+            }
+            if request.dry_run {
+                options.insert("dryRun".to_owned(), json!(["All"]));
+            }
+        }
+        let body = options.to_string().into_bytes();
+        let call = Call::write(Method::DELETE, target.path(), JSON, body, request.operation);
+        let answer = self.http().call(&call).await?;
+        let answered: Value = match answer.decode(About::from(&target)) {
+            Ok(answered) => answered,
+            Err(error) => return Err(self.noted(&request.gvk, error).await),
+        };
+        // The object when something keeps it, else a status; some kinds send their last state instead.
+        let kept = answered.pointer("/metadata/deletionTimestamp").is_some()
+            || answer.status == StatusCode::ACCEPTED;
+        Ok(if kept { Deleted::Deleting } else { Deleted::Gone })
+    }
+
+    pub(crate) async fn drop_finalizer(
+        &self,
+        key: &ObjectKey,
+        gvk: &Gvk,
+        (uid, finalizer): (&str, &str),
+        operation: Option<OperationId>,
+    ) -> Result<(), ClusterError> {
+        let target = match self.target(gvk, &key.namespace, &key.name).await {
+            Ok(target) => target,
+            // The kind went, and its objects with it.
+            Err(error) if error.kind == ErrorKind::UnknownKind => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let mut refused = None;
+        for _ in 0..ROUNDS {
+            let found = match self.read(&target).await {
+                Err(error) if error.kind == ErrorKind::UnknownKind => return Ok(()),
+                other => other?,
+            };
+            let Some(object) = found.filter(|object| uid.is_empty() || object.uid() == uid) else {
+                return Ok(());
+            };
+            let Some(patch) = without_finalizer(&object, finalizer) else { return Ok(()) };
+            match self.patch(&target, JSON_PATCH, &patch, operation).await {
+                Ok(_) => return Ok(()),
+                Err(error) => match error.kind {
+                    ErrorKind::NotFound | ErrorKind::UnknownKind | ErrorKind::NamespaceMissing => {
+                        return Ok(());
+                    }
+                    // The server tests the patch before it takes it: another write came in between.
+                    ErrorKind::Conflict | ErrorKind::Invalid => refused = Some(error),
+                    _ => return Err(error),
+                },
+            }
+        }
+        Err(refused
+            .unwrap_or_else(|| ClusterError::new(ErrorKind::Conflict, format!("{key} keeps changing"))))
+    }
+
+    async fn patch(
+        &self,
+        target: &Target<'_>,
+        content_type: &'static str,
+        patch: &Value,
+        operation: Option<OperationId>,
+    ) -> Result<Object, ClusterError> {
+        let body = patch.to_string().into_bytes();
+        let call = Call::write(Method::PATCH, target.path(), content_type, body, operation);
+        Ok(self.object_call(target, &call).await?.1)
+    }
+}
+
+/// A patch that leaves one finalizer out of this very version of the object. `None` when it is not there.
+fn without_finalizer(object: &Object, finalizer: &str) -> Option<Value> {
+    if !object.has_finalizer(finalizer) {
+        return None;
+    }
+    let rest: Vec<&str> = object.finalizers().filter(|name| *name != finalizer).collect();
+    let change = if rest.is_empty() {
+        json!({ "op": "remove", "path": "/metadata/finalizers" })
+    } else {
+        json!({ "op": "replace", "path": "/metadata/finalizers", "value": rest })
+    };
+    Some(json!([
+        { "op": "test", "path": "/metadata/uid", "value": object.uid() },
+        { "op": "replace", "path": "/metadata/resourceVersion", "value": object.resource_version() },
+        change,
+    ]))
+}

@@ -1,0 +1,115 @@
+//! Which kinds the server serves, and where.
+//!
+//! Known kinds are kept. They are asked for again when somebody wants the whole picture, when a definition was
+//! written, and, by group and version only, when a kind is not known.
+
+mod ask;
+mod catalog;
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tidegate_cluster::ClusterError;
+use tidegate_model::{Discovery, Gvk};
+use tokio::time::Instant;
+
+pub(crate) use self::catalog::{Catalog, Resource};
+use crate::answer::unknown_kind;
+use crate::server::Server;
+
+/// A group and version that was just asked for is not asked for again: many objects of a missing kind come together.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
+
+/// The kinds of one server, as far as they are known.
+#[derive(Default)]
+pub(crate) struct Kinds {
+    catalog: RwLock<Option<Arc<Catalog>>>,
+    /// Held while the server is asked, so that it is asked once. When each group and version was last asked for.
+    asked: tokio::sync::Mutex<HashMap<(String, String), Instant>>,
+}
+
+impl Kinds {
+    /// Everything that is served now.
+    pub(crate) async fn discover(&self, server: &Server) -> Result<Discovery, ClusterError> {
+        let mut asked = self.asked.lock().await;
+        let catalog = Arc::new(ask::everything(server).await?);
+        asked.clear();
+        let discovery = catalog.discovery();
+        self.store(catalog);
+        Ok(discovery)
+    }
+
+    /// What is known so far; asks when nothing is.
+    pub(crate) async fn known(&self, server: &Server) -> Result<Arc<Catalog>, ClusterError> {
+        if let Some(catalog) = self.stored() {
+            return Ok(catalog);
+        }
+        let mut asked = self.asked.lock().await;
+        if let Some(catalog) = self.stored() {
+            return Ok(catalog);
+        }
+        let catalog = Arc::new(ask::everything(server).await?);
+        asked.clear();
+        self.store(Arc::clone(&catalog));
+        Ok(catalog)
+    }
+
+    /// How a kind is served.
+    pub(crate) async fn find(&self, server: &Server, gvk: &Gvk) -> Result<Arc<Resource>, ClusterError> {
+        if let Some(found) = self.stored().and_then(|catalog| catalog.get(gvk)) {
+            return Ok(found);
+        }
+        self.ask(server, gvk, ASK_AGAIN).await
+    }
+
+    /// The same, however short a time ago the kind was not served: somebody knows that it is about to be.
+    pub(crate) async fn find_again(&self, server: &Server, gvk: &Gvk) -> Result<Arc<Resource>, ClusterError> {
+        if let Some(found) = self.stored().and_then(|catalog| catalog.get(gvk)) {
+            return Ok(found);
+        }
+        self.ask(server, gvk, Duration::ZERO).await
+    }
+
+    async fn ask(
+        &self,
+        server: &Server,
+        gvk: &Gvk,
+        again_after: Duration,
+    ) -> Result<Arc<Resource>, ClusterError> {
+        let mut asked = self.asked.lock().await;
+        if let Some(found) = self.stored().and_then(|catalog| catalog.get(gvk)) {
+            return Ok(found);
+        }
+        let place = (gvk.group.clone(), gvk.version.clone());
+        if asked.get(&place).is_some_and(|at| at.elapsed() < again_after) {
+            return Err(unknown_kind(gvk));
+        }
+        let served = ask::version(server, &gvk.group, &gvk.version).await?;
+        let mut catalog = self.stored().map(|catalog| Catalog::clone(&catalog)).unwrap_or_default();
+        catalog.replace(&gvk.group, &gvk.version, served);
+        let found = catalog.get(gvk);
+        self.store(Arc::new(catalog));
+        asked.insert(place, Instant::now());
+        found.ok_or_else(|| unknown_kind(gvk))
+    }
+
+    /// The kind turned out to be gone, or may have come: ask before it is used again.
+    pub(crate) async fn forget(&self, gvk: &Gvk) {
+        let mut asked = self.asked.lock().await;
+        asked.remove(&(gvk.group.clone(), gvk.version.clone()));
+        if let Some(catalog) = self.stored() {
+            let mut catalog = Catalog::clone(&catalog);
+            catalog.remove(gvk);
+            self.store(Arc::new(catalog));
+        }
+    }
+
+    fn stored(&self) -> Option<Arc<Catalog>> {
+        self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn store(&self, catalog: Arc<Catalog>) {
+        *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = Some(catalog);
+    }
+}

@@ -1,0 +1,285 @@
+//! What a plan needs to know of the cluster, in as few requests as may be: objects known by name are asked for one by
+//! one or by namespace, and only an application whose places are not known is searched for.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use tidegate_cluster::{ClusterError, Detail, ErrorKind, LiveQuery};
+use tidegate_model::{Gvk, Object, ObjectKey, annotations};
+
+use crate::KubeCluster;
+use crate::discovery::Catalog;
+use crate::paths::Target;
+use crate::read::PAGE;
+
+/// Up to this many objects of a kind and namespace are asked for one by one.
+const NAMES_MAX: usize = 8;
+/// Requests waiting for their turn; the server's bound holds as well.
+const AT_ONCE: usize = 32;
+/// Kinds that change all the time, are made by the cluster, and are nobody's manifest.
+const NOT_SEARCHED: [(&str, &str); 7] = [
+    ("", "Event"),
+    ("events.k8s.io", "Event"),
+    ("", "Endpoints"),
+    ("", "ComponentStatus"),
+    ("discovery.k8s.io", "EndpointSlice"),
+    ("coordination.k8s.io", "Lease"),
+    ("apps", "ControllerRevision"),
+];
+/// A group that is served from measurements, not from stored objects.
+const METRICS: &str = "metrics.k8s.io";
+/// A group that shows objects of other groups once more.
+const OLD_GROUP: &str = "extensions";
+
+/// Where objects are wanted, and which.
+type Places = BTreeMap<(Gvk, String), BTreeSet<String>>;
+
+impl KubeCluster {
+    pub(crate) async fn find_live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
+        let catalog = self.kinds().known(self.http()).await?;
+        let mut named = HashSet::new();
+        let mut places = Places::new();
+        for (gvk, namespace, name) in &query.named {
+            let Some(place) = self.place(&catalog, gvk, namespace, name).await? else { continue };
+            if named.insert(place.key.clone()) {
+                places.entry((place.gvk, place.key.namespace)).or_default().insert(place.key.name);
+            }
+        }
+        let searched;
+        let inventory = match &query.inventory {
+            Some(inventory) => inventory,
+            None => {
+                searched = self.search(&catalog, query).await?;
+                &searched
+            }
+        };
+        for (gvk, namespace, name) in inventory {
+            let Some(place) = self.place(&catalog, gvk, namespace, name).await? else { continue };
+            if !named.contains(&place.key) {
+                places.entry((place.gvk, place.key.namespace)).or_default().insert(place.key.name);
+            }
+        }
+        let groups = stream::iter(places)
+            .map(|((gvk, namespace), names)| async move { self.fetch(&gvk, &namespace, names).await })
+            .buffer_unordered(AT_ONCE);
+        let found: Vec<Object> = groups.try_concat().await?;
+        Ok(chosen(found, &named, &query.application))
+    }
+
+    /// Where an object of this name is. `None` when it has no name, or when its kind is not served in any version.
+    async fn place(
+        &self,
+        catalog: &Catalog,
+        gvk: &Gvk,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Place>, ClusterError> {
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let known = match catalog.get(gvk).map(|resource| (gvk.clone(), resource)) {
+            Some(known) => Some(known),
+            None => match self.kinds().find(self.http(), gvk).await {
+                Ok(resource) => Some((gvk.clone(), resource)),
+                // Its version may have been given up while the kind lives on.
+                Err(error) if error.kind == ErrorKind::UnknownKind => catalog.newest(&gvk.group_kind()),
+                Err(error) => return Err(error),
+            },
+        };
+        Ok(known.and_then(|(gvk, resource)| {
+            let namespace = if resource.namespaced { namespace } else { "" };
+            let complete = !resource.namespaced || !namespace.is_empty();
+            complete.then(|| Place { key: ObjectKey::new(&gvk.group, &gvk.kind, namespace, name), gvk })
+        }))
+    }
+
+    /// Objects of one kind in one namespace, by their names.
+    async fn fetch(
+        &self,
+        gvk: &Gvk,
+        namespace: &str,
+        mut names: BTreeSet<String>,
+    ) -> Result<Vec<Object>, ClusterError> {
+        let mut found = Vec::new();
+        if names.len() > NAMES_MAX {
+            match self.fetch_pages(gvk, namespace, &mut names, &mut found).await {
+                Ok(()) => {}
+                // Whoever may not list may still read what has a name.
+                Err(error) if matches!(error.kind, ErrorKind::Forbidden | ErrorKind::Unsupported) => {}
+                Err(error) if absent(&error) => return Ok(found),
+                Err(error) => return Err(error),
+            }
+        }
+        let reads = stream::iter(names).map(|name| async move {
+            match self.target(gvk, namespace, &name).await {
+                Ok(target) => self.read_patiently(&target).await,
+                Err(error) => Err(error),
+            }
+        });
+        let mut reads = reads.buffer_unordered(AT_ONCE);
+        while let Some(read) = reads.next().await {
+            match read {
+                Ok(object) => found.extend(object),
+                Err(error) if absent(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Reads pages for as long as that is less work than asking for each name that is left. Those that remain in
+    /// `names` were not looked for everywhere.
+    async fn fetch_pages(
+        &self,
+        gvk: &Gvk,
+        namespace: &str,
+        names: &mut BTreeSet<String>,
+        found: &mut Vec<Object>,
+    ) -> Result<(), ClusterError> {
+        let resource = self.kinds().find(self.http(), gvk).await?;
+        let target = Target::all(gvk, resource, Some(namespace));
+        let mut next = String::new();
+        loop {
+            let page = match self.page(&target, Detail::Full, "", PAGE, &next).await {
+                // The moment the pages come from is forgotten; the rest is asked for by name.
+                Err(error) if error.kind == ErrorKind::Gone => return Ok(()),
+                other => other?,
+            };
+            found.extend(page.objects.into_iter().filter(|object| names.remove(object.name())));
+            next = page.next;
+            if next.is_empty() {
+                names.clear();
+            }
+            if names.len() <= NAMES_MAX || page.remaining > names.len().saturating_mul(50) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Looks through the whole cluster for what carries the application in its tracking id. Only metadata is read.
+    async fn search(
+        &self,
+        catalog: &Catalog,
+        query: &LiveQuery,
+    ) -> Result<BTreeSet<(Gvk, String, String)>, ClusterError> {
+        let mut kinds: Vec<_> = catalog
+            .preferred()
+            .filter(|(gvk, resource)| {
+                let group = gvk.group.as_str();
+                resource.listable && group != METRICS && !NOT_SEARCHED.contains(&(group, gvk.kind.as_str()))
+            })
+            .map(|(gvk, _)| gvk)
+            .collect();
+        kinds.sort_by_key(|gvk| gvk.group == OLD_GROUP);
+        let namespaces: BTreeSet<&str> = query
+            .named
+            .iter()
+            .map(|(_, namespace, _)| namespace.as_str())
+            .filter(|name| !name.is_empty())
+            .collect();
+        let searches = stream::iter(kinds)
+            .map(|gvk| {
+                let namespaces = &namespaces;
+                async move { self.search_kind(&gvk, &query.application, namespaces).await }
+            })
+            .buffered(AT_ONCE);
+        let found: Vec<Object> = searches.try_concat().await?;
+        let mut seen = HashSet::new();
+        let once = found.iter().filter(|object| seen.insert(object.uid().to_owned()));
+        Ok(once
+            .map(|object| (object.gvk(), object.namespace().to_owned(), object.name().to_owned()))
+            .collect())
+    }
+
+    async fn search_kind(
+        &self,
+        gvk: &Gvk,
+        application: &str,
+        namespaces: &BTreeSet<&str>,
+    ) -> Result<Vec<Object>, ClusterError> {
+        let everywhere = self.search_in(gvk, None, application).await;
+        let error = match everywhere {
+            Ok(found) => return Ok(found),
+            Err(error) => error,
+        };
+        match error.kind {
+            // Rights may end at a few namespaces: those of the manifests are the ones that matter.
+            ErrorKind::Forbidden => {
+                let mut found = Vec::new();
+                let mut refused = Some(error);
+                for namespace in namespaces {
+                    match self.search_in(gvk, Some(namespace), application).await {
+                        Ok(objects) => {
+                            refused = None;
+                            found.extend(objects);
+                        }
+                        Err(error) if error.kind == ErrorKind::Forbidden => refused = refused.map(|_| error),
+                        Err(error) => return Err(error),
+                    }
+                }
+                if let Some(error) = refused {
+                    tracing::warn!(kind = %gvk, %error, "objects of this kind cannot be searched for");
+                }
+                Ok(found)
+            }
+            ErrorKind::UnknownKind | ErrorKind::NotFound | ErrorKind::Unsupported | ErrorKind::Server => {
+                tracing::warn!(kind = %gvk, %error, "objects of this kind cannot be searched for");
+                Ok(Vec::new())
+            }
+            _ => Err(error),
+        }
+    }
+
+    async fn search_in(
+        &self,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        application: &str,
+    ) -> Result<Vec<Object>, ClusterError> {
+        let resource = self.kinds().find(self.http(), gvk).await?;
+        if namespace.is_some() && !resource.namespaced {
+            return Ok(Vec::new());
+        }
+        let target = Target::all(gvk, resource, namespace);
+        let listing = self.list_all(&target, Detail::Metadata, "").await?;
+        Ok(listing.objects.into_iter().filter(|object| is_owned(object, application)).collect())
+    }
+}
+
+struct Place {
+    gvk: Gvk,
+    key: ObjectKey,
+}
+
+/// Whether an object is one of those an application owns: tracked, and not made by another object.
+fn is_owned(object: &Object, application: &str) -> bool {
+    let id = object.annotation(annotations::TRACKING_ID).and_then(|id| id.split_once(':'));
+    id.is_some_and(|(owner, _)| owner == application) && !object.has_owner()
+}
+
+/// Nothing of that name, for whatever reason.
+fn absent(error: &ClusterError) -> bool {
+    matches!(error.kind, ErrorKind::NotFound | ErrorKind::NamespaceMissing | ErrorKind::UnknownKind)
+}
+
+/// What was asked for, in the order of keys. An object that two groups show is taken once, under the name it was
+/// asked for.
+fn chosen(found: Vec<Object>, named: &HashSet<ObjectKey>, application: &str) -> Vec<Object> {
+    let mut objects: BTreeMap<ObjectKey, Object> = BTreeMap::new();
+    for object in found {
+        let key = object.key();
+        if named.contains(&key) || is_owned(&object, application) {
+            objects.insert(key, object);
+        }
+    }
+    let claimed: HashSet<String> = objects
+        .iter()
+        .filter(|(key, _)| named.contains(*key))
+        .map(|(_, object)| object.uid().to_owned())
+        .collect();
+    let mut seen = HashSet::new();
+    objects.retain(|key, object| {
+        named.contains(key) || (!claimed.contains(object.uid()) && seen.insert(object.uid().to_owned()))
+    });
+    objects.into_values().collect()
+}

@@ -1,0 +1,226 @@
+//! One HTTP call: bounded in time and in number, with the credentials of the moment, and never repeated except after
+//! the server refused these credentials.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use kube::client::Body;
+use tidegate_cluster::{ClusterError, ErrorKind};
+use tidegate_model::OperationId;
+
+use crate::answer::{About, Answer};
+use crate::connect::reasons;
+use crate::limit::Limiter;
+use crate::transport::{Link, Transport};
+
+pub(crate) const JSON: &str = "application/json";
+const AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
+/// No answer to one call is larger: a page of 500 objects of the largest size.
+const ANSWER_BYTES_MAX: usize = 1 << 30;
+/// How often a read of many is tried on an overloaded server.
+const PATIENCE_CALLS: usize = 5;
+/// The first wait between two of these, beside that of `Retry-After`; doubled each time.
+const PATIENCE_MIN: Duration = Duration::from_millis(100);
+
+/// A request, not yet bound to a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    /// Path and query.
+    pub(crate) path: String,
+    pub(crate) accept: &'static str,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: Bytes,
+    /// On whose behalf, for the server's audit.
+    pub(crate) operation: Option<OperationId>,
+}
+
+impl Call {
+    pub(crate) fn get(path: String) -> Self {
+        Self {
+            method: Method::GET,
+            path,
+            accept: JSON,
+            content_type: JSON,
+            body: Bytes::new(),
+            operation: None,
+        }
+    }
+
+    pub(crate) fn accept(self, accept: &'static str) -> Self {
+        Self { accept, ..self }
+    }
+
+    pub(crate) fn write(
+        method: Method,
+        path: String,
+        content_type: &'static str,
+        body: Vec<u8>,
+        operation: Option<OperationId>,
+    ) -> Self {
+        Self { method, content_type, body: body.into(), operation, ..Self::get(path) }
+    }
+
+    fn request(&self) -> Result<Request<Body>, http::Error> {
+        let agent = match self.operation {
+            Some(operation) => HeaderValue::try_from(format!("{AGENT} (operation/{operation})"))?,
+            None => HeaderValue::from_static(AGENT),
+        };
+        let mut request = Request::builder()
+            .method(self.method.clone())
+            .uri(self.path.as_str())
+            .header(ACCEPT, self.accept)
+            .header(USER_AGENT, agent);
+        if !self.body.is_empty() {
+            request = request.header(CONTENT_TYPE, self.content_type);
+        }
+        request.body(Body::from(self.body.clone()))
+    }
+}
+
+/// An API server.
+pub(crate) struct Server {
+    transport: Transport,
+    limiter: Limiter,
+    call_timeout: Duration,
+}
+
+impl Server {
+    pub(crate) fn new(transport: Transport, call_timeout: Duration, in_flight: usize) -> Self {
+        Self { transport, limiter: Limiter::new(in_flight), call_timeout }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        self.transport.url()
+    }
+
+    pub(crate) fn call_timeout(&self) -> Duration {
+        self.call_timeout
+    }
+
+    /// One call, and whatever the server answers.
+    pub(crate) async fn call(&self, call: &Call) -> Result<Answer, ClusterError> {
+        let link = self.transport.link();
+        let answer = self.bounded(&link, call).await?;
+        if answer.status == StatusCode::UNAUTHORIZED && self.transport.renew(&link).await {
+            return self.bounded(&self.transport.link(), call).await;
+        }
+        Ok(answer)
+    }
+
+    /// The same for a read that is one of many for one purpose: while the server is overloaded it is asked again, a few
+    /// times, each time after the wait it asks for.
+    pub(crate) async fn call_patiently(&self, call: &Call) -> Result<Answer, ClusterError> {
+        let mut wait = PATIENCE_MIN;
+        for _ in 1..PATIENCE_CALLS {
+            let answer = self.call(call).await?;
+            if answer.status != StatusCode::TOO_MANY_REQUESTS {
+                return Ok(answer);
+            }
+            tokio::time::sleep(wait).await;
+            wait = wait.saturating_mul(2);
+        }
+        self.call(call).await
+    }
+
+    async fn bounded(&self, link: &Link, call: &Call) -> Result<Answer, ClusterError> {
+        let permit = self.limiter.acquire().await;
+        let answer = self.timed(call, self.attempt(link, call)).await?;
+        match answer.status {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                permit.refused(answer.retry_after);
+            }
+            _ => permit.served(),
+        }
+        Ok(answer)
+    }
+
+    async fn attempt(&self, link: &Link, call: &Call) -> Result<Answer, ClusterError> {
+        let response = self.send(link, call).await?;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, ANSWER_BYTES_MAX);
+        let body = body.collect().await.map_err(|error| self.broken(call, &*error))?.to_bytes();
+        Ok(Answer { status: head.status, retry_after: retry_after(&head.headers), body })
+    }
+
+    /// Opens a stream. Only the beginning of the answer is bounded in time.
+    pub(crate) async fn open(&self, call: &Call, about: About<'_>) -> Result<Body, ClusterError> {
+        self.limiter.pause().await;
+        let link = self.transport.link();
+        let mut response = self.timed(call, self.send(&link, call)).await?;
+        if response.status() == StatusCode::UNAUTHORIZED && self.transport.renew(&link).await {
+            response = self.timed(call, self.send(&self.transport.link(), call)).await?;
+        }
+        if response.status().is_success() {
+            return Ok(response.into_body());
+        }
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect();
+        let body = async { body.await.map_err(|error| self.broken(call, &*error)) };
+        let body = self.timed(call, body).await?.to_bytes();
+        Err(Answer { status: head.status, retry_after: retry_after(&head.headers), body }.refusal(about))
+    }
+
+    async fn send(&self, link: &Link, call: &Call) -> Result<Response<Body>, ClusterError> {
+        let request = call.request().map_err(|error| {
+            ClusterError::new(ErrorKind::Invalid, format!("cannot ask for {}: {error}", call.path))
+        })?;
+        link.send(request).await.map_err(|error| match error {
+            kube::Error::Auth(error) => {
+                let words = format!("no credentials for {}: {}", self.url(), reasons(&error));
+                ClusterError::new(ErrorKind::Unauthorized, words)
+            }
+            other => self.broken(call, &other),
+        })
+    }
+
+    pub(crate) async fn timed<T>(
+        &self,
+        call: &Call,
+        work: impl Future<Output = Result<T, ClusterError>>,
+    ) -> Result<T, ClusterError> {
+        tokio::time::timeout(self.call_timeout, work).await.unwrap_or_else(|_| {
+            let maybe = if call.method == Method::GET { "" } else { "; it may have been done all the same" };
+            let words = format!(
+                "{} did not answer {} {} within {:?}{maybe}",
+                self.url(),
+                call.method,
+                call.path,
+                self.call_timeout
+            );
+            Err(ClusterError::new(ErrorKind::Timeout, words))
+        })
+    }
+
+    /// The connection did not come about, or ended too early.
+    pub(crate) fn broken(&self, call: &Call, error: &(dyn StdError + 'static)) -> ClusterError {
+        let words = if not_connected(error) {
+            format!("cannot reach the server at {}: {}", self.url(), reasons(error))
+        } else {
+            let what = format!("{} {}", call.method, call.path);
+            format!("the connection to {} broke during {what}: {}", self.url(), reasons(error))
+        };
+        ClusterError::new(ErrorKind::Unavailable, words)
+    }
+}
+
+fn not_connected(error: &(dyn StdError + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let client = error.downcast_ref::<hyper_util::client::legacy::Error>();
+        if client.is_some_and(hyper_util::client::legacy::Error::is_connect) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// Seconds only: Kubernetes sends no dates.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}

@@ -1,0 +1,166 @@
+//! Changes of a scope, line by line as the server sends them.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tidegate_cluster::{ClusterError, Detail, ErrorKind, Scope, WatchEvent, WatchStream};
+use tidegate_model::Gvk;
+use tokio::time::Instant;
+
+use crate::KubeCluster;
+use crate::answer::{About, Status};
+use crate::paths::{Target, push_value};
+use crate::read::complete;
+use crate::server::{Call, JSON};
+
+/// The server ends a watch after this; a new one is cheap.
+const SERVER_ENDS: Duration = Duration::from_secs(290);
+/// And we do if it has not by then.
+const WE_END: Duration = Duration::from_secs(305);
+/// No line of a watch is longer: an object at most 1.5 MB large, as JSON, in the version that needs most.
+const LINE_BYTES_MAX: usize = 32 << 20;
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+impl KubeCluster {
+    pub(crate) async fn watch_scope(
+        &self,
+        scope: &Scope,
+        resource_version: &str,
+    ) -> Result<WatchStream, ClusterError> {
+        let Scope { gvk, namespace, detail } = scope;
+        let resource = self.kinds().find(self.http(), gvk).await?;
+        let target = Target::all(gvk, resource, namespace.as_deref());
+        let mut path = target.collection();
+        path.push_str("?watch=true&allowWatchBookmarks=true&timeoutSeconds=");
+        path.push_str(&SERVER_ENDS.as_secs().to_string());
+        path.push_str("&resourceVersion=");
+        push_value(&mut path, resource_version);
+        let call = Call::get(path).accept(if *detail == Detail::Metadata { METADATA } else { JSON });
+        let body = match self.http().open(&call, About::from(&target)).await {
+            Ok(body) => body,
+            Err(error) => return Err(self.noted(gvk, error).await),
+        };
+        let lines = Lines { body, read: BytesMut::new(), searched: 0, ends: Instant::now() + WE_END };
+        let watch =
+            Watch { cluster: self.clone(), gvk: gvk.clone(), detail: *detail, call, lines, over: false };
+        Ok(Box::pin(stream::unfold(watch, |mut watch| async move {
+            let event = watch.next().await?;
+            Some((event, watch))
+        })))
+    }
+}
+
+struct Watch {
+    cluster: KubeCluster,
+    gvk: Gvk,
+    detail: Detail,
+    call: Call,
+    lines: Lines,
+    over: bool,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(rename = "type")]
+    kind: String,
+    object: Map<String, Value>,
+}
+
+impl Watch {
+    async fn next(&mut self) -> Option<Result<WatchEvent, ClusterError>> {
+        if self.over {
+            return None;
+        }
+        let event = match self.lines.next().await {
+            Ok(Some(line)) => self.event(&line),
+            Ok(None) => return None,
+            Err(LineError::TooLong) => {
+                let words =
+                    format!("a line of the watch of {} is longer than {LINE_BYTES_MAX} bytes", self.gvk);
+                Err(ClusterError::new(ErrorKind::Server, words))
+            }
+            Err(LineError::Broken(error)) => Err(self.cluster.http().broken(&self.call, &error)),
+        };
+        self.over = event.is_err();
+        Some(event)
+    }
+
+    fn event(&self, line: &[u8]) -> Result<WatchEvent, ClusterError> {
+        let Line { kind, mut object } = serde_json::from_slice(line).map_err(|error| {
+            let words = format!("cannot read a line of the watch of {}: {error}", self.gvk);
+            ClusterError::new(ErrorKind::Server, words)
+        })?;
+        match kind.as_str() {
+            "ADDED" | "MODIFIED" | "DELETED" => {
+                // Most of an object, and of no use to anyone who watches.
+                if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+                    metadata.remove("managedFields");
+                }
+                let object = complete(object, &self.gvk, self.detail)?;
+                Ok(if kind == "DELETED" { WatchEvent::Deleted(object) } else { WatchEvent::Applied(object) })
+            }
+            "BOOKMARK" => {
+                let version = object.get("metadata").and_then(|metadata| metadata.get("resourceVersion"));
+                Ok(WatchEvent::Bookmark(version.and_then(Value::as_str).unwrap_or_default().to_owned()))
+            }
+            "ERROR" => {
+                let status = serde_json::from_value::<Status>(Value::Object(object)).unwrap_or_default();
+                Err(status.error(About { gvk: Some(&self.gvk), ..About::default() }))
+            }
+            other => {
+                let words = format!("the watch of {} sent an event of the unknown type {other:?}", self.gvk);
+                Err(ClusterError::new(ErrorKind::Server, words))
+            }
+        }
+    }
+}
+
+/// The lines of a body, each as soon as it is complete.
+struct Lines {
+    body: Body,
+    read: BytesMut,
+    /// How much of `read` is known to have no end of line.
+    searched: usize,
+    ends: Instant,
+}
+
+enum LineError {
+    TooLong,
+    Broken(kube::Error),
+}
+
+impl Lines {
+    /// The next line. `None` when the watch is over, by the server's will or by ours; half a line at the end is
+    /// nothing.
+    async fn next(&mut self) -> Result<Option<Bytes>, LineError> {
+        loop {
+            let unread = self.read.get(self.searched..).unwrap_or_default();
+            if let Some(length) = unread.iter().position(|byte| *byte == b'\n') {
+                let line = self.read.split_to(self.searched + length + 1).freeze();
+                self.searched = 0;
+                if line.iter().all(u8::is_ascii_whitespace) {
+                    continue;
+                }
+                return Ok(Some(line));
+            }
+            self.searched = self.read.len();
+            if self.searched > LINE_BYTES_MAX {
+                return Err(LineError::TooLong);
+            }
+            match tokio::time::timeout_at(self.ends, self.body.frame()).await {
+                Err(_) | Ok(None) => return Ok(None),
+                Ok(Some(Ok(frame))) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.read.extend_from_slice(&data);
+                    }
+                }
+                Ok(Some(Err(error))) => return Err(LineError::Broken(error)),
+            }
+        }
+    }
+}
