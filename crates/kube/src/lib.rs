@@ -18,10 +18,6 @@ mod delete;
 mod discovery;
 mod limit;
 mod live;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, unused_imports, reason = "client-side apply is written before its caller")
-)]
 mod patch;
 mod paths;
 mod pods;

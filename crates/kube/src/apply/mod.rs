@@ -1,5 +1,6 @@
 //! Writing manifests.
 
+mod client_side;
 mod definitions;
 mod replace;
 
@@ -62,12 +63,12 @@ impl KubeCluster {
         };
         let applied = match mode {
             WriteMode::Apply { force } => {
-                if take_over.is_some() {
-                    return Err(not_yet("taking over fields of client-side apply"));
+                if let Some(manager) = take_over.filter(|_| !dry_run) {
+                    self.take_over(&target, &manager, manner).await?;
                 }
                 self.server_side(&target, &object, force, manner).await?
             }
-            WriteMode::ClientSideApply => return Err(not_yet("client-side apply")),
+            WriteMode::ClientSideApply => self.client_side(&target, object, manner).await?,
             WriteMode::Replace { recreate } => {
                 self.replace(&target, object, &expected, recreate, manner).await?
             }
@@ -108,10 +109,6 @@ impl KubeCluster {
         let key = ObjectKey { name: object.name().to_owned(), ..target.key() };
         Ok(Applied { object, created: true, message: said(&key, "created", manner) })
     }
-}
-
-fn not_yet(what: &str) -> ClusterError {
-    ClusterError::new(ErrorKind::Unsupported, format!("{what} is not supported on a real cluster yet"))
 }
 
 fn bytes(object: &Object) -> Result<Vec<u8>, ClusterError> {

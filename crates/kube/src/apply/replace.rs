@@ -34,15 +34,8 @@ impl KubeCluster {
     ) -> Result<Applied, ClusterError> {
         let live = if target.name.is_empty() { None } else { self.read(target).await? };
         let Some(live) = live else { return self.create(target, &object, manner).await };
-        if recreate && manner.dry_run {
-            // The old object would be in the way of a trial creation: what can be tried is the deletion.
-            self.remove(target, &live, manner).await?;
-            let message = said(&target.key(), "created", manner);
-            return Ok(Applied { object, created: true, message });
-        }
         if recreate {
-            self.remove(target, &live, manner).await?;
-            return self.create(target, &object, manner).await;
+            return self.recreate(target, &object, &live, manner).await;
         }
         keep_allocated(&mut object, &live);
         let version = if expected.is_empty() { live.resource_version() } else { expected };
@@ -54,13 +47,25 @@ impl KubeCluster {
         Ok(Applied { object, created: false, message: said(&target.key(), "replaced", manner) })
     }
 
-    /// Deletes an object and waits until it is gone, for as long as a call may take.
-    pub(super) async fn remove(
+    /// Deletes an object and makes it anew.
+    pub(super) async fn recreate(
         &self,
         target: &Target<'_>,
+        object: &Object,
         live: &Object,
         manner: Manner,
-    ) -> Result<(), ClusterError> {
+    ) -> Result<Applied, ClusterError> {
+        self.remove(target, live, manner).await?;
+        if !manner.dry_run {
+            return self.create(target, object, manner).await;
+        }
+        // The old object is still in the way of a creation: what could be tried was the deletion.
+        let message = said(&target.key(), "created", manner);
+        Ok(Applied { object: object.clone(), created: true, message })
+    }
+
+    /// Deletes an object and waits until it is gone, for as long as a call may take.
+    async fn remove(&self, target: &Target<'_>, live: &Object, manner: Manner) -> Result<(), ClusterError> {
         let request = DeleteRequest {
             gvk: target.gvk.clone(),
             namespace: target.namespace.to_owned(),
