@@ -1,6 +1,7 @@
 use tidegate_model::annotations::HOOK_FINALIZER;
 use tidegate_model::{Gvk, Health, HealthStatus, Object};
 
+use crate::text::shorten;
 use crate::verdict::{Verdict, progressing};
 use crate::{HealthError, argo, autoscaling, batch, extensions, network, pod, policy, storage, workloads};
 
@@ -8,25 +9,27 @@ use crate::{HealthError, argo, autoscaling, batch, extensions, network, pod, pol
 /// may be longer.
 pub const MESSAGE_BYTES_MAX: usize = 4_096;
 
-type Rule = fn(&Object) -> Verdict;
+pub(crate) type Rule = fn(&Object) -> Verdict;
 
-/// Judges an object.
-///
-/// - `None`: the kind has no health rule, and a gate does not wait for it (ConfigMap, Secret, roles, …).
-/// - `Some(Err(_))`: there is a rule, but it could not be applied; counts as [`HealthStatus::Unknown`].
-///
-/// An object that is being deleted is `Progressing`, whatever its kind, unless it carries the hook finalizer: a hook
-/// is kept visible by that finalizer exactly so that its result can still be read.
+/// Judges an object by the built-in rules: [`HealthRules::assess`](crate::HealthRules::assess) without scripts.
 pub fn assess(object: &Object) -> Option<Result<Health, HealthError>> {
+    judge(object, |object| rule(object.group(), object.kind()).map(|rule| rule(object)))
+}
+
+/// Judges an object by the given rules, if it is to be judged at all.
+pub(crate) fn judge(
+    object: &Object,
+    rules: impl FnOnce(&Object) -> Option<Verdict>,
+) -> Option<Result<Health, HealthError>> {
     let verdict = if object.is_deleting() && !object.has_finalizer(HOOK_FINALIZER) {
         progressing("Pending deletion")
     } else {
-        rule(object.group(), object.kind())?(object)
+        rules(object)?
     };
-    Some(verdict.map(|health| Health { message: shortened(health.message), ..health }))
+    Some(verdict.map(|health| Health { message: shorten(health.message, MESSAGE_BYTES_MAX), ..health }))
 }
 
-/// Whether a kind has a health rule.
+/// Whether a kind has a built-in rule.
 pub fn has_rule(gvk: &Gvk) -> bool {
     rule(&gvk.group, &gvk.kind).is_some()
 }
@@ -39,7 +42,7 @@ pub fn worst(statuses: impl IntoIterator<Item = HealthStatus>) -> HealthStatus {
 }
 
 /// The table of kinds. A kind that is not here has no health rule.
-fn rule(group: &str, kind: &str) -> Option<Rule> {
+pub(crate) fn rule(group: &str, kind: &str) -> Option<Rule> {
     let rule: Rule = match (group, kind) {
         ("apps", "Deployment") => workloads::deployment,
         ("apps", "StatefulSet") => workloads::stateful_set,
@@ -75,17 +78,4 @@ pub(crate) fn require_version(
     } else {
         Err(HealthError::UnsupportedVersion { found, supported })
     }
-}
-
-fn shortened(mut message: String) -> String {
-    const MARK: &str = "…";
-    if message.len() > MESSAGE_BYTES_MAX {
-        let mut end = MESSAGE_BYTES_MAX.saturating_sub(MARK.len());
-        while !message.is_char_boundary(end) {
-            end = end.saturating_sub(1);
-        }
-        message.truncate(end);
-        message.push_str(MARK);
-    }
-    message
 }

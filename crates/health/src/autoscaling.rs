@@ -24,8 +24,9 @@ const FAILURES: [(&str, &str); 8] = [
 ];
 
 pub(crate) fn pod_autoscaler(object: &Object) -> Verdict {
-    require_version(object, &["v1", "v2"], "autoscaling/v1 or autoscaling/v2")?;
-    if object.gvk().version == "v2" {
+    // The betas of v2 have its conditions, and older servers have nothing newer.
+    require_version(object, &["v1", "v2", "v2beta1", "v2beta2"], "autoscaling/v1 or autoscaling/v2")?;
+    if object.gvk().version != "v1" {
         return judge(&Node::of(object).conditions()?);
     }
     let text = object.annotation(CONDITIONS_V1).unwrap_or_default();

@@ -37,11 +37,56 @@ pub enum HealthError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A health script failed.
+    #[error("health script failed: {reason}")]
+    Script {
+        /// Where the script was read.
+        script: String,
+        /// Lua's words, with file and line.
+        reason: String,
+    },
+    /// A health script did not come to an end.
+    #[error("health script {script} was stopped after {limit} steps; does it have an endless loop?")]
+    ScriptSteps {
+        /// Where the script was read.
+        script: String,
+        /// How many steps a script has.
+        limit: u64,
+    },
+    /// A health script wanted too much memory.
+    #[error("health script {script} was stopped: it wanted more than {limit} bytes of memory")]
+    ScriptMemory {
+        /// Where the script was read.
+        script: String,
+        /// How much memory a script has.
+        limit: usize,
+    },
+    /// A health script returned something that is no verdict.
+    #[error("health script {script} must return a table with the texts status and message, found {found}")]
+    ScriptResult {
+        /// Where the script was read.
+        script: String,
+        /// What it returned.
+        found: String,
+    },
+    /// A health script returned nothing, or an empty table: it has no opinion.
+    #[error("health script {script} gives no status")]
+    NoStatus {
+        /// Where the script was read.
+        script: String,
+    },
 }
 
 /// What could not be judged is [`HealthStatus::Unknown`], and the message says why.
+///
+/// No status at all does what [`HealthStatus::Missing`] does, as in Argo CD: a resource stays awaited, a hook counts as
+/// done once it is created.
 impl From<HealthError> for Health {
     fn from(error: HealthError) -> Self {
-        Self::new(HealthStatus::Unknown, error.to_string())
+        let status = match error {
+            HealthError::NoStatus { .. } => HealthStatus::Missing,
+            _ => HealthStatus::Unknown,
+        };
+        Self::new(status, error.to_string())
     }
 }

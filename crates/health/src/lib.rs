@@ -1,4 +1,5 @@
-//! Is this object well? One pure function per kind: an object in, a verdict out.
+//! Is this object well? One rule per kind: an object in, a verdict out. A rule is a pure function of ours, or a script in
+//! Lua that a user brings ([`HealthRules`]).
 //!
 //! ```text
 //!   Object ──► assess   ──► no rule │ verdict (status, message) │ could not be judged
@@ -6,13 +7,15 @@
 //!          ──► observe  ──► both, with identity and time: what the operation's state machine is told
 //! ```
 //!
-//! - The rules for built-in kinds are those of Argo CD, and so are the statuses they lead to. The messages of
-//!   waiting objects are our own: they say how far the object is, because a person reads them in `tidegate explain`.
-//! - A verdict always has a message, so that an earlier one (`1 of 3 replicas available`) never outlives its truth.
+//! - The rules for built-in kinds are those of Argo CD, and so are the statuses they lead to and the messages people
+//!   match on. Where Argo CD gives no message, or one that says little, ours says how far the object is, because a
+//!   person reads it in `tidegate explain`.
+//! - Health scripts written for Argo CD run unchanged, in a sandbox with a budget of steps and memory.
+//! - A built-in verdict always has a message, so that an earlier one (`1 of 3 replicas available`) never outlives its truth.
 //! - Nothing here reads a clock, does I/O or panics on any content of an object; a field of the wrong type is a
 //!   [`HealthError`] that names the field.
 //!
-//! Where to look: one file per family of kinds; [`assess`] has the table of kinds.
+//! Where to look: one file per family of kinds; [`assess`] has the table of kinds; `lua/` runs scripts.
 
 mod argo;
 mod assess;
@@ -21,12 +24,16 @@ mod batch;
 mod error;
 mod extensions;
 mod fields;
+mod lua;
 mod network;
 mod observe;
 mod pod;
 mod pods;
 mod policy;
+mod rules;
+mod script;
 mod storage;
+mod text;
 mod verdict;
 mod workloads;
 
@@ -34,3 +41,5 @@ pub use assess::{MESSAGE_BYTES_MAX, assess, has_rule, worst};
 pub use error::HealthError;
 pub use observe::{evidence, observe};
 pub use pods::{pods_reason, runs_pods};
+pub use rules::HealthRules;
+pub use script::{SCRIPT_BYTES_MAX, SCRIPT_FILE, SCRIPT_KEY_PREFIX, Script, ScriptError};

@@ -1,6 +1,7 @@
 use serde_json::Value;
 use tidegate_model::{Evidence, Health, Object, Observation, Observed, Timestamp};
 
+use crate::HealthError;
 use crate::assess::assess;
 
 /// What proves that the object's status speaks about the newest spec.
@@ -30,16 +31,24 @@ pub fn evidence(object: &Object) -> Evidence {
     }
 }
 
-/// What the operation's state machine is told of an object seen at a moment.
-///
-/// What could not be judged is told as [`HealthStatus::Unknown`](tidegate_model::HealthStatus) with the reason.
+/// What the operation's state machine is told of an object seen at a moment, by the built-in rules:
+/// [`HealthRules::observe`](crate::HealthRules::observe) without scripts.
 pub fn observe(object: &Object, at: Timestamp) -> Observation {
+    present(object, at, assess(object))
+}
+
+/// An object with its verdict, as the state machine is told.
+pub(crate) fn present(
+    object: &Object,
+    at: Timestamp,
+    verdict: Option<Result<Health, HealthError>>,
+) -> Observation {
     let seen = Observed::Present {
         uid: object.uid().to_owned(),
         resource_version: object.resource_version().to_owned(),
         generation: object.generation(),
         deleting: object.is_deleting(),
-        health: assess(object).map(|verdict| verdict.unwrap_or_else(Health::from)),
+        health: verdict.map(|verdict| verdict.unwrap_or_else(Health::from)),
         evidence: evidence(object),
     };
     Observation { at, seen }

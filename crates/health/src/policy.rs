@@ -20,7 +20,10 @@ pub(crate) fn disruption_budget(object: &Object) -> Verdict {
             "PodDisruptionBudget does not work",
         ]));
     }
-    if conditions.is_empty() {
+    // Before policy/v1 there are no conditions; that the controller has seen the budget is all there is to know.
+    let observed = node.count("status.observedGeneration")?;
+    let is_seen = object.gvk().version == "v1beta1" && observed > 0 && observed >= object.generation();
+    if conditions.is_empty() && !is_seen {
         return progressing("Waiting for the controller to see the PodDisruptionBudget");
     }
     healthy(format!("{} disruptions allowed", node.count("status.disruptionsAllowed")?))

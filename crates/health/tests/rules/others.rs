@@ -91,10 +91,12 @@ fn pod_autoscaler() {
         let works = condition("ScalingLimited", "True", "", "");
         rows.push((with(&[works, condition(kind, "True", reason, "no")]), degraded("no")));
     }
-    check("autoscaling/v2", "HorizontalPodAutoscaler", rows);
-    let other = "no health rule for autoscaling/v2beta2 HorizontalPodAutoscaler: \
+    for version in ["autoscaling/v2", "autoscaling/v2beta1", "autoscaling/v2beta2"] {
+        check(version, "HorizontalPodAutoscaler", rows.clone());
+    }
+    let other = "no health rule for autoscaling/v3 HorizontalPodAutoscaler: \
         only autoscaling/v1 or autoscaling/v2 is supported";
-    check("autoscaling/v2beta2", "HorizontalPodAutoscaler", vec![(json!({}), Expected::Error(other))]);
+    check("autoscaling/v3", "HorizontalPodAutoscaler", vec![(json!({}), Expected::Error(other))]);
 }
 
 #[test]
@@ -133,7 +135,17 @@ fn disruption_budget() {
         (allowed("False", "InsufficientPods"), healthy("0 disruptions allowed")),
         (allowed("False", "SyncFailed"), degraded("SyncFailed")),
     ];
-    check("policy/v1", "PodDisruptionBudget", rows);
+    check("policy/v1", "PodDisruptionBudget", rows.clone());
+    check("policy/v1beta1", "PodDisruptionBudget", rows);
+    // Servers that only have the beta write no conditions.
+    let seen = |observed: i64| json!({"metadata": {"generation": 2}, "status": {"observedGeneration": observed, "disruptionsAllowed": 1}});
+    let waiting = progressing("Waiting for the controller to see the PodDisruptionBudget");
+    check(
+        "policy/v1beta1",
+        "PodDisruptionBudget",
+        vec![(seen(2), healthy("1 disruptions allowed")), (seen(1), waiting)],
+    );
+    check("policy/v1", "PodDisruptionBudget", vec![(seen(2), waiting)]);
 }
 
 #[test]

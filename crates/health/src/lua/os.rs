@@ -1,0 +1,87 @@
+//! `require` and the little of `os` that scripts may have: `time`, `date` and `difftime`, for the moment they are told. In
+//! UTC.
+
+use std::rc::Rc;
+
+use mlua::{Function, Lua, Table, Value};
+use tidegate_model::Timestamp;
+
+use super::budget::{Budget, CALL_STEPS};
+use super::calendar::{Moment, seconds_of};
+
+/// What `require` gives.
+const LIBRARIES: [&str; 3] = ["string", "table", "math"];
+
+/// Puts `require` in place.
+pub(super) fn install(lua: &Lua, budget: &Rc<Budget>, now: Timestamp) -> mlua::Result<()> {
+    let os = lua.create_table()?;
+    os.set("time", time(lua, Rc::clone(budget), now)?)?;
+    os.set("date", date(lua, Rc::clone(budget), now)?)?;
+    os.set("difftime", lua.create_function(|_, (later, earlier): (f64, f64)| Ok(later - earlier))?)?;
+    let libraries = lua.create_table()?;
+    libraries.set("os", os)?;
+    for name in LIBRARIES {
+        libraries.set(name, lua.globals().get::<Value>(name)?)?;
+    }
+    let steps = Rc::clone(budget);
+    let require = lua.create_function(move |_, name: String| {
+        steps.charge(CALL_STEPS)?;
+        libraries.get::<Option<Table>>(name.as_str())?.ok_or_else(|| {
+            mlua::Error::runtime(format!(
+                "module {name:?} is not available to health scripts; os (time and date), string, table and math are"
+            ))
+        })
+    })?;
+    lua.globals().set("require", require)
+}
+
+fn time(lua: &Lua, budget: Rc<Budget>, now: Timestamp) -> mlua::Result<Function> {
+    lua.create_function(move |_, parts: Option<Table>| {
+        budget.charge(CALL_STEPS)?;
+        let Some(parts) = parts else { return Ok(now.as_seconds()) };
+        let part = |name: &str, default: Option<i64>| {
+            let found: Option<f64> = parts.get(name)?;
+            found
+                .map(|part| part as i64)
+                .or(default)
+                .ok_or_else(|| mlua::Error::runtime(format!("field '{name}' missing in date table")))
+        };
+        let date = [part("year", None)?, part("month", None)?, part("day", None)?];
+        let time = [part("hour", Some(12))?, part("min", Some(0))?, part("sec", Some(0))?];
+        seconds_of(date, time).ok_or_else(|| mlua::Error::runtime("the time is out of range"))
+    })
+}
+
+fn date(lua: &Lua, budget: Rc<Budget>, now: Timestamp) -> mlua::Result<Function> {
+    lua.create_function(move |lua, (format, seconds): (Option<String>, Option<f64>)| {
+        budget.charge(CALL_STEPS)?;
+        let seconds = seconds.map_or(now.as_seconds(), |seconds| seconds as i64);
+        let moment = Moment::of(seconds).ok_or_else(|| mlua::Error::runtime("the time is out of range"))?;
+        let format = format.as_deref().unwrap_or("%c");
+        let format = format.strip_prefix('!').unwrap_or(format);
+        // Each directive may become a longer text.
+        budget.charge_bytes(format.len().saturating_mul(16))?;
+        if format.starts_with("*t") {
+            return table_of(lua, &moment).map(Value::Table);
+        }
+        Ok(Value::String(lua.create_string(moment.format(format))?))
+    })
+}
+
+fn table_of(lua: &Lua, moment: &Moment) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    for (name, value) in [
+        ("year", moment.year),
+        ("month", moment.month),
+        ("day", moment.day),
+        ("hour", moment.hour),
+        ("min", moment.minute),
+        ("sec", moment.second),
+        ("wday", moment.weekday + 1),
+        ("yday", moment.day_of_year),
+    ] {
+        table.set(name, value)?;
+    }
+    table.set("isdst", false)?;
+    Ok(table)
+}

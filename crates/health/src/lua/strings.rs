@@ -1,0 +1,261 @@
+//! The functions of `string` whose work does not follow from the size of their arguments: each step is counted.
+//!
+//! The originals run to their end once called, and a pattern such as `.-.-.-.-x` on a long text has none to speak of.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use mlua::{Lua, LuaString, MultiValue, Table, Value};
+
+use super::budget::{Budget, CALL_STEPS, MEMORY_BYTES_MAX};
+use super::pattern::{Found, Pattern, Span};
+
+/// Puts them in place.
+pub(super) fn install(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<()> {
+    let string: Table = lua.globals().get("string")?;
+    let counted = |budget: &Rc<Budget>| Rc::clone(budget);
+    let steps = counted(budget);
+    string.set("rep", lua.create_function(move |lua, (text, times)| repeat(lua, &steps, text, times))?)?;
+    let steps = counted(budget);
+    string.set("find", lua.create_function(move |lua, arguments| find(lua, &steps, arguments))?)?;
+    let steps = counted(budget);
+    let with_match = move |lua: &Lua, (text, pattern, from)| first_match(lua, &steps, text, pattern, from);
+    string.set("match", lua.create_function(with_match)?)?;
+    let steps = counted(budget);
+    let each = lua.create_function(move |lua, (text, pattern)| every_match(lua, &steps, text, pattern))?;
+    string.set("gmatch", each.clone())?;
+    string.set("gfind", each)?;
+    let steps = counted(budget);
+    string.set("gsub", lua.create_function(move |lua, arguments| replace(lua, &steps, arguments))?)
+}
+
+fn repeat(lua: &Lua, budget: &Budget, text: LuaString, times: f64) -> mlua::Result<LuaString> {
+    let text = text.as_bytes();
+    budget.charge(CALL_STEPS)?;
+    let count = if times >= 1.0 && !text.is_empty() { times as usize } else { 0 };
+    let bytes = count.saturating_mul(text.len());
+    // More than fits need not be made to know that it does not fit.
+    if bytes > MEMORY_BYTES_MAX {
+        return Err(mlua::Error::MemoryError("not enough memory".to_owned()));
+    }
+    budget.charge_bytes(bytes)?;
+    lua.create_string(text.repeat(count))
+}
+
+/// Where a search begins, from the position a script gives: from 1, or from the end when negative.
+fn start(from: Option<i64>, length: usize) -> usize {
+    let length = i64::try_from(length).unwrap_or(i64::MAX);
+    let start = match from.unwrap_or(1) {
+        from if from > 0 => from - 1,
+        0 => 0,
+        from => length.saturating_add(from).max(0),
+    };
+    usize::try_from(start.min(length)).unwrap_or(0)
+}
+
+/// A text without any of these is looked for as it is.
+const SPECIAL: &[u8] = b"^$*+?.([%-";
+
+type FindArguments = (LuaString, LuaString, Option<f64>, Option<Value>);
+
+fn find(lua: &Lua, budget: &Budget, (text, pattern, from, plain): FindArguments) -> mlua::Result<MultiValue> {
+    budget.charge(CALL_STEPS)?;
+    let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
+    let begin = start(whole(from), text.len());
+    let is_plain = plain.is_some_and(|plain| !matches!(plain, Value::Nil | Value::Boolean(false)))
+        || !pattern.iter().any(|byte| SPECIAL.contains(byte));
+    let pattern = if is_plain { Pattern::plain(&pattern) } else { Pattern::new(&pattern) };
+    match pattern.find(&text, begin, budget)? {
+        None => Ok(MultiValue::from_vec(vec![Value::Nil])),
+        Some(found) => {
+            let mut values = vec![number(found.whole.start + 1), number(found.whole.end)];
+            for span in &found.captures {
+                values.push(captured(lua, &text, span)?);
+            }
+            Ok(MultiValue::from_vec(values))
+        }
+    }
+}
+
+fn first_match(
+    lua: &Lua,
+    budget: &Budget,
+    text: LuaString,
+    pattern: LuaString,
+    from: Option<f64>,
+) -> mlua::Result<MultiValue> {
+    budget.charge(CALL_STEPS)?;
+    let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
+    match Pattern::new(&pattern).find(&text, start(whole(from), text.len()), budget)? {
+        None => Ok(MultiValue::from_vec(vec![Value::Nil])),
+        Some(found) => captures(lua, &text, &found),
+    }
+}
+
+fn every_match(
+    lua: &Lua,
+    budget: &Rc<Budget>,
+    text: LuaString,
+    pattern: LuaString,
+) -> mlua::Result<mlua::Function> {
+    budget.charge(CALL_STEPS)?;
+    let budget = Rc::clone(budget);
+    let next = RefCell::new(Some(0));
+    lua.create_function(move |lua, ()| {
+        budget.charge(CALL_STEPS)?;
+        let Some(begin) = *next.borrow() else { return Ok(MultiValue::new()) };
+        let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
+        let found = Pattern::unanchored(&pattern).find(&text, begin, &budget)?;
+        let Some(found) = found else {
+            next.replace(None);
+            return Ok(MultiValue::from_vec(vec![Value::Nil]));
+        };
+        // An empty match must not be found again.
+        let after = found.whole.end + usize::from(found.whole.end == found.whole.start);
+        next.replace(Some(after).filter(|after| *after <= text.len()));
+        captures(lua, &text, &found)
+    })
+}
+
+type ReplaceArguments = (LuaString, LuaString, Value, Option<f64>);
+
+fn replace(
+    lua: &Lua,
+    budget: &Budget,
+    (text, pattern, with, most): ReplaceArguments,
+) -> mlua::Result<(LuaString, i64)> {
+    if !matches!(
+        with,
+        Value::String(_) | Value::Integer(_) | Value::Number(_) | Value::Table(_) | Value::Function(_)
+    ) {
+        return Err(mlua::Error::runtime(format!(
+            "bad argument #3 to 'gsub' (string/function/table expected, got {})",
+            with.type_name()
+        )));
+    }
+    let (text, pattern) = (text.as_bytes().to_vec(), pattern.as_bytes().to_vec());
+    budget.charge(CALL_STEPS)?;
+    budget.charge_bytes(text.len())?;
+    let pattern = Pattern::new(&pattern);
+    let most = whole(most).unwrap_or(i64::MAX);
+    let (mut done, mut at, mut result) = (0, 0, Vec::new());
+    while done < most {
+        let found = pattern.at(&text, at, budget)?;
+        if let Some(found) = &found {
+            done += 1;
+            substitute(lua, budget, &text, found, &with, &mut result)?;
+            if result.len() > MEMORY_BYTES_MAX {
+                return Err(mlua::Error::MemoryError("not enough memory".to_owned()));
+            }
+        }
+        match found {
+            Some(found) if found.whole.end > at => at = found.whole.end,
+            _ => {
+                let Some(byte) = text.get(at) else { break };
+                result.push(*byte);
+                at += 1;
+            }
+        }
+        if pattern.is_anchored() {
+            break;
+        }
+    }
+    result.extend_from_slice(text.get(at..).unwrap_or_default());
+    Ok((lua.create_string(&result)?, done))
+}
+
+/// Adds what stands for one match.
+fn substitute(
+    lua: &Lua,
+    budget: &Budget,
+    text: &[u8],
+    found: &Found,
+    with: &Value,
+    result: &mut Vec<u8>,
+) -> mlua::Result<()> {
+    budget.charge(CALL_STEPS)?;
+    let value = match with {
+        Value::Table(table) => table.get::<Value>(first_capture(lua, text, found)?)?,
+        Value::Function(function) => function.call::<Value>(captures(lua, text, found)?)?,
+        template => {
+            let template = lua.coerce_string(template.clone())?.map(|text| text.as_bytes().to_vec());
+            return fill(lua, budget, text, found, &template.unwrap_or_default(), result);
+        }
+    };
+    match value {
+        Value::Nil | Value::Boolean(false) => {
+            result.extend_from_slice(found.whole.of(text));
+            Ok(())
+        }
+        other => match lua.coerce_string(other.clone())? {
+            Some(replacement) => {
+                budget.charge_bytes(replacement.as_bytes().len())?;
+                result.extend_from_slice(&replacement.as_bytes());
+                Ok(())
+            }
+            None => Err(mlua::Error::runtime(format!("invalid replacement value (a {})", other.type_name()))),
+        },
+    }
+}
+
+/// Adds a template with `%0` to `%9` filled in.
+fn fill(
+    lua: &Lua,
+    budget: &Budget,
+    text: &[u8],
+    found: &Found,
+    template: &[u8],
+    result: &mut Vec<u8>,
+) -> mlua::Result<()> {
+    budget.charge_bytes(template.len())?;
+    let mut bytes = template.iter();
+    while let Some(byte) = bytes.next() {
+        match (byte, if *byte == b'%' { bytes.next() } else { None }) {
+            (b'%', Some(b'0')) => result.extend_from_slice(found.whole.of(text)),
+            (b'%', Some(digit @ b'1'..=b'9')) => {
+                let index = usize::from(digit - b'1');
+                let value = match (found.captures.get(index), index) {
+                    (Some(span), _) => captured(lua, text, span)?,
+                    (None, 0) => first_capture(lua, text, found)?,
+                    (None, _) => return Err(mlua::Error::runtime("invalid capture index")),
+                };
+                if let Some(value) = lua.coerce_string(value)? {
+                    budget.charge_bytes(value.as_bytes().len())?;
+                    result.extend_from_slice(&value.as_bytes());
+                }
+            }
+            (b'%', Some(other)) => result.push(*other),
+            (byte, _) => result.push(*byte),
+        }
+    }
+    Ok(())
+}
+
+/// All captures, or the whole match when the pattern has none.
+fn captures(lua: &Lua, text: &[u8], found: &Found) -> mlua::Result<MultiValue> {
+    if found.captures.is_empty() {
+        return Ok(MultiValue::from_vec(vec![first_capture(lua, text, found)?]));
+    }
+    found.captures.iter().map(|span| captured(lua, text, span)).collect()
+}
+
+fn first_capture(lua: &Lua, text: &[u8], found: &Found) -> mlua::Result<Value> {
+    captured(lua, text, found.captures.first().unwrap_or(&Some(found.whole)))
+}
+
+fn captured(lua: &Lua, text: &[u8], span: &Option<Span>) -> mlua::Result<Value> {
+    let Some(span) = span else { return Err(mlua::Error::runtime("unfinished capture")) };
+    if span.is_position {
+        return Ok(number(span.start + 1));
+    }
+    Ok(Value::String(lua.create_string(span.of(text))?))
+}
+
+fn number(count: usize) -> Value {
+    Value::Integer(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// Numbers of Lua 5.1 are floating; where a position is meant, the fraction is cut.
+fn whole(number: Option<f64>) -> Option<i64> {
+    number.filter(|number| !number.is_nan()).map(|number| number as i64)
+}

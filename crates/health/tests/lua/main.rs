@@ -1,0 +1,49 @@
+//! Health scripts: the contract of Argo CD, which script is for which kind, and what a script cannot do.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail by panicking")]
+
+mod contract;
+mod idioms;
+mod limits;
+mod patterns;
+mod selection;
+
+use serde_json::{Value, json};
+use tidegate_health::{HealthError, HealthRules, Script};
+use tidegate_model::{Health, HealthStatus, Object, Timestamp};
+
+/// 2026-11-21T09:30:00Z.
+const NOW: Timestamp = Timestamp::from_millis(1_795_253_400_000);
+
+/// A custom resource with the given fields.
+fn widget(fields: Value) -> Object {
+    let mut all = fields.as_object().cloned().unwrap_or_default();
+    all.insert("apiVersion".to_owned(), "example.org/v1".into());
+    all.insert("kind".to_owned(), "Widget".into());
+    let mut object = Object::try_from(Value::Object(all)).unwrap();
+    object.set_name("x");
+    object
+}
+
+/// What a script says of a widget.
+fn run(script: &str, fields: Value) -> Result<Health, HealthError> {
+    let script = Script::new("example.org/Widget", "widget.lua", script).unwrap();
+    let rules = HealthRules::with_scripts([script]).unwrap();
+    let object = widget(fields);
+    let verdict = rules.assess(&object, NOW).expect("there is a script for widgets");
+    assert_eq!(Some(&verdict), rules.assess(&object, NOW).as_ref(), "the same object gets the same verdict");
+    verdict
+}
+
+/// The message of a script that returns `text(…)` as a message.
+fn say(expression: &str) -> String {
+    let script = format!("return {{ status = 'Healthy', message = tostring({expression}) }}");
+    match run(&script, json!({})) {
+        Ok(health) => health.message,
+        Err(error) => error.to_string(),
+    }
+}
+
+fn verdict(status: HealthStatus, message: &str) -> Result<Health, HealthError> {
+    Ok(Health::new(status, message))
+}
