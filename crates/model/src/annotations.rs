@@ -18,6 +18,8 @@ pub const HOOK_FINALIZER: &str = "argocd.argoproj.io/hook-finalizer";
 pub const IGNORE_HEALTHCHECK: &str = "argocd.argoproj.io/ignore-healthcheck";
 /// RFC 3339 time at which a person approved confirmed prunes (Argo CD).
 pub const DELETION_APPROVED: &str = "argocd.argoproj.io/deletion-approved";
+/// Whose client-side applied fields a server-side apply takes over (Argo CD).
+pub const MIGRATION_MANAGER: &str = "argocd.argoproj.io/client-side-apply-migration-manager";
 /// Helm hook types, comma-separated.
 pub const HELM_HOOK: &str = "helm.sh/hook";
 /// Helm hook delete policies, comma-separated.
@@ -46,5 +48,7 @@ pub const HEALTH_JUDGE: &str = "tidegate.dev/health-judge";
 /// Every annotation of our own starts with this.
 pub const TIDEGATE_PREFIX: &str = "tidegate.dev/";
 
+/// Name under which `kubectl apply` owns fields.
+pub const KUBECTL_MANAGER: &str = "kubectl-client-side-apply";
 /// Name under which Tidegate owns fields in server-side apply.
 pub const FIELD_MANAGER: &str = "tidegate";

@@ -119,7 +119,7 @@ pub struct LiveRef {
 }
 
 /// How a manifest is written, resolved from the application's options and the object's annotations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskOptions {
     /// Delete and create again where an update is impossible (`Force=true`).
     pub force: bool,
@@ -133,11 +133,20 @@ pub struct TaskOptions {
     pub dry_run_at_wave: bool,
     /// The prune waits for a person (`Prune=confirm`).
     pub confirm_prune: bool,
+    /// The live object has fields that this manager wrote by client-side apply; they become ours before the apply.
+    pub take_over: Option<String>,
 }
 
 impl Default for TaskOptions {
     fn default() -> Self {
-        Self { force: false, validate: true, server_side: true, dry_run_at_wave: false, confirm_prune: false }
+        Self {
+            force: false,
+            validate: true,
+            server_side: true,
+            dry_run_at_wave: false,
+            confirm_prune: false,
+            take_over: None,
+        }
     }
 }
 

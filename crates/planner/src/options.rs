@@ -2,6 +2,7 @@
 //!
 //! Options of the application are compared as whole texts; those in an annotation are trimmed. Both are case-sensitive.
 
+use serde_json::Value;
 use tidegate_model::{Object, SyncOptions, annotations};
 
 use crate::hooks::Remark;
@@ -106,6 +107,23 @@ pub(crate) fn validate(target: &Object, options: &SyncOptions) -> bool {
 /// Whether a kind that is not served may be met later instead of failing the operation.
 pub(crate) fn skip_missing_kind(target: &Object, options: &SyncOptions) -> bool {
     options.has("SkipDryRunOnMissingResource=true") || annotated(target, "SkipDryRunOnMissingResource=true")
+}
+
+/// The manager whose client-side applied fields become ours before a server-side apply: the one the manifest names,
+/// else kubectl's; and only if it owns any.
+pub(crate) fn take_over(target: &Object, live: &Object, options: &SyncOptions) -> Option<String> {
+    if options.has("ClientSideApplyMigration=false") || annotated(target, "ServerSideApply=false") {
+        return None;
+    }
+    let named = target.annotation(annotations::MIGRATION_MANAGER).filter(|name| !name.is_empty());
+    let manager = named.unwrap_or(annotations::KUBECTL_MANAGER);
+    let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let owns = |entry: &Value| {
+        let is = |field: &str, value: &str| entry.get(field).and_then(Value::as_str) == Some(value);
+        let main = entry.get("subresource").and_then(Value::as_str).is_none_or(str::is_empty);
+        is("manager", manager) && is("operation", "Update") && main
+    };
+    entries.into_iter().flatten().any(owns).then(|| manager.to_owned())
 }
 
 /// What is surprising in the options of the application.

@@ -87,6 +87,7 @@ impl Drafter<'_> {
         draft.task.options.force = options::force(target, live, options);
         draft.task.options.validate = options::validate(target, options);
         draft.task.options.server_side = !options::annotated(target, "ServerSideApply=false");
+        draft.task.options.take_over = live.and_then(|live| options::take_over(target, live, options));
         draft.task.health_judge = wanted.requests.health_judge.clone();
         draft.wave_timeout = wanted.requests.wave_timeout;
         draft.gates = wanted.requests.gates.clone();

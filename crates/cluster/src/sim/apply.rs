@@ -64,7 +64,7 @@ impl SimState {
         let api_version = text(&prepared.manifest, &["apiVersion"]);
         let now = self.timestamp();
         let writer = Writer { manager, operation: way.operation(), api_version, now: &now };
-        let mut object = compose(way, prepared, existing.as_deref(), writer)?;
+        let mut object = compose(way, prepared, existing.as_deref(), writer, request.take_over.as_deref())?;
         defaults::fill_in(key, &mut object, || cluster_ip(key));
         validate::check(key, &object)?;
         match existing {

@@ -56,9 +56,10 @@ pub(crate) fn compose(
     prepared: &Prepared,
     existing: Option<&Object>,
     writer: Writer<'_>,
+    take_over: Option<&str>,
 ) -> Result<Object, ClusterError> {
     match way {
-        Way::Apply { force } => apply(prepared, existing, writer, force),
+        Way::Apply { force } => apply(prepared, existing, writer, force, take_over),
         Way::Patch => patch(prepared, existing, writer),
         Way::Put | Way::Create => put(prepared, existing, writer),
     }
@@ -94,6 +95,7 @@ fn apply(
     existing: Option<&Object>,
     writer: Writer<'_>,
     force: bool,
+    take_over: Option<&str>,
 ) -> Result<Object, ClusterError> {
     let Prepared { key, schema, manifest, .. } = prepared;
     let mine = owned_fields(key, *schema, manifest)?;
@@ -101,6 +103,9 @@ fn apply(
     let mut owners = Owners::default();
     if let Some(existing) = existing {
         owners = Owners::take(&mut object);
+        if let Some(manager) = take_over {
+            owners.adopt(writer, manager);
+        }
         let disputes = owners.conflicts(*schema, writer, &mine, manifest.as_value(), existing.as_value());
         if !disputes.is_empty() && !force {
             return Err(ClusterError::new(ErrorKind::Conflict, explain(&disputes)));

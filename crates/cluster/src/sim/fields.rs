@@ -137,6 +137,20 @@ pub(crate) fn drop_path(fields: &mut Fields, path: &[String]) {
     }
 }
 
+/// Adds to a set everything that is in another.
+pub(crate) fn unite(fields: &mut Fields, other: Fields) {
+    for (name, theirs) in other {
+        match (fields.get_mut(&name), theirs) {
+            // A node without children stands for everything below it.
+            (Some(Value::Object(mine)), Value::Object(theirs)) if !mine.is_empty() && !theirs.is_empty() => {
+                unite(mine, theirs);
+            }
+            (Some(Value::Object(mine)), _) => mine.clear(),
+            (_, theirs) => drop(fields.insert(name, theirs)),
+        }
+    }
+}
+
 /// Takes everything out of `fields` that is in `other` as well.
 pub(crate) fn subtract(fields: &mut Fields, other: &Fields) {
     fields.retain(|name, inner| {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidegate_model::Object;
 
-use super::fields::{Fields, describe, disputed, drop_path, keep_present, subtract};
+use super::fields::{Fields, describe, disputed, drop_path, keep_present, subtract, unite};
 use super::schema::Schema;
 
 /// How a manager writes: `Apply` is server-side apply, `Update` everything else.
@@ -50,6 +50,18 @@ fn fields_mut(share: &mut Value) -> Option<&mut Fields> {
 impl Writer<'_> {
     fn owns(&self, share: &Value) -> bool {
         text(share, "manager") == self.manager && text(share, "operation") == self.operation.word()
+    }
+
+    /// The share of this writer with these fields.
+    fn share(&self, fields: Fields) -> Value {
+        json!({
+            "manager": self.manager,
+            "operation": self.operation.word(),
+            "apiVersion": self.api_version,
+            "time": self.now,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": Value::Object(fields),
+        })
     }
 
     /// Whether a share is somebody else's. The same manager by another way of writing is not somebody else.
@@ -112,6 +124,18 @@ impl Owners {
         }
     }
 
+    /// What a manager wrote by other ways than server-side apply becomes the writer's.
+    pub(crate) fn adopt(&mut self, writer: Writer<'_>, manager: &str) {
+        let theirs = Writer { manager, operation: Operation::Update, ..writer };
+        let Some(position) = self.0.iter().position(|share| theirs.owns(share)) else { return };
+        let mut share = self.0.remove(position);
+        let Some(taken) = fields_mut(&mut share).map(std::mem::take) else { return };
+        match self.0.iter_mut().find(|share| writer.owns(share)).and_then(fields_mut) {
+            Some(mine) => unite(mine, taken),
+            None => self.0.push(writer.share(taken)),
+        }
+    }
+
     /// Records what the writer owns from now on. What is gone from the object belongs to nobody.
     pub(crate) fn record(&mut self, schema: Schema, writer: Writer<'_>, mine: Fields, object: &Value) {
         for share in self.0.iter_mut().filter(|share| !writer.owns(share)) {
@@ -129,14 +153,7 @@ impl Owners {
         }) {
             return;
         }
-        let share = json!({
-            "manager": writer.manager,
-            "operation": writer.operation.word(),
-            "apiVersion": writer.api_version,
-            "time": writer.now,
-            "fieldsType": "FieldsV1",
-            "fieldsV1": Value::Object(mine),
-        });
+        let share = writer.share(mine);
         match known {
             Some(known) => *known = share,
             None => self.0.push(share),

@@ -167,3 +167,35 @@ fn ownership_is_written_as_kubernetes_writes_it() {
     }]);
     assert_eq!(job.pointer("/metadata/managedFields"), Some(&expected));
 }
+
+/// Fields that kubectl wrote and the manifest no longer has go away, and nobody else's.
+#[test]
+fn what_kubectl_applied_becomes_ours() {
+    let mut world = World::new();
+    let data = |data: Value| {
+        object(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}, "data": data}),
+        )
+    };
+    let now = world.now;
+    let kubectl = request(&data(json!({"old": "1", "kept": "1"})), WriteMode::ClientSideApply);
+    world.state.apply_as(now, "kubectl-client-side-apply", kubectl).unwrap();
+    world.state.apply_as(now, "other", request(&data(json!({"theirs": "1"})), SSA)).unwrap();
+    let ours = data(json!({"kept": "2"}));
+    // Without taking over, what kubectl wrote stays.
+    let mut dry = request(&ours, FORCE);
+    dry.dry_run = true;
+    let stays = world.state.apply(now, dry).unwrap().object;
+    assert_eq!(stays.pointer("/data"), Some(&json!({"old": "1", "kept": "2", "theirs": "1"})));
+    let mut taking = request(&ours, FORCE);
+    taking.take_over = Some("kubectl-client-side-apply".into());
+    let after = world.state.apply(now, taking.clone()).unwrap().object;
+    assert_eq!(after.pointer("/data"), Some(&json!({"kept": "2", "theirs": "1"})));
+    let last_applied = "kubectl.kubernetes.io/last-applied-configuration";
+    assert_eq!(after.annotation(last_applied), None, "it belonged to kubectl's share");
+    let ours = ("tidegate".to_owned(), "Apply".to_owned());
+    let names = managers(&after);
+    assert!(names.len() == 2 && names.contains(&ours), "{names:?}");
+    // Once more changes nothing.
+    assert_eq!(world.state.apply(now, taking).unwrap().object, after);
+}

@@ -16,12 +16,15 @@ fn mode(errand: &Errand<'_>) -> WriteMode {
 }
 
 fn request(errand: &Errand<'_>, object: Object, dry_run: bool) -> ApplyRequest {
+    let (mode, options) = (mode(errand), &errand.task.options);
+    // A dry run must not move ownership; it then only shows a little too much as staying.
+    let takes_over = matches!(mode, WriteMode::Apply { .. }) && !dry_run;
     ApplyRequest {
         object,
-        mode: mode(errand),
-        validate: errand.task.options.validate,
+        mode,
+        validate: options.validate,
         dry_run,
-        take_over: None,
+        take_over: options.take_over.clone().filter(|_| takes_over),
         operation: Some(errand.operation),
     }
 }

@@ -286,3 +286,37 @@ fn what_only_a_cluster_writes_is_removed() {
     assert!(planned.manifests[0].pointer("/metadata/managedFields").is_none());
     assert!(planned.manifests[0].annotation("tidegate.dev/operation-id").is_none());
 }
+
+/// What kubectl wrote by client-side apply becomes ours, unless somebody asks otherwise.
+#[test]
+fn fields_of_client_side_apply_are_taken_over() {
+    let entry = |manager: &str, operation: &str, subresource: &str| json!({"manager": manager, "operation": operation, "subresource": subresource, "fieldsV1": {}});
+    let kubectl = "kubectl-client-side-apply";
+    let named = "argocd.argoproj.io/client-side-apply-migration-manager";
+    for (entries, annotation, flag, expected) in [
+        (json!([entry(kubectl, "Update", "")]), None, None, Some(kubectl)),
+        (json!([entry(kubectl, "Apply", "")]), None, None, None),
+        (json!([entry(kubectl, "Update", "status")]), None, None, None),
+        (json!([entry("helm", "Update", "")]), None, None, None),
+        (json!([entry("helm", "Update", "")]), Some((named, "helm")), None, Some("helm")),
+        (json!([entry(kubectl, "Update", "")]), Some((named, "helm")), None, None),
+        (json!([entry(kubectl, "Update", "")]), None, Some("ClientSideApplyMigration=false"), None),
+        (
+            json!([entry(kubectl, "Update", "")]),
+            Some(("argocd.argoproj.io/sync-options", "ServerSideApply=false")),
+            None,
+            None,
+        ),
+        (json!("odd"), None, None, None),
+        (json!([]), None, None, None),
+    ] {
+        let mut case = case(&object("v1 ConfigMap a", "")).live(&object("v1 ConfigMap shop/a", "tracked"));
+        case.live[0].metadata_mut().insert("managedFields".to_owned(), entries.clone());
+        if let Some((name, value)) = annotation {
+            case.targets[0].object.set_annotation(name, value);
+        }
+        case.request.options.flags.extend(flag.map(str::to_owned));
+        let found = case.plan().plan.tasks[0].options.take_over.clone();
+        assert_eq!(found.as_deref(), expected, "{entries} {annotation:?} {flag:?}");
+    }
+}

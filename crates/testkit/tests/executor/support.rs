@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tidegate_cluster::sim::{AuditEntry, Clock as SimClock, SimCluster, SimConfig};
 use tidegate_cluster::{
-    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, Listing, LiveQuery, Scope,
-    WatchStream,
+    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Listing, LiveQuery,
+    Scope, WatchStream,
 };
 use tidegate_executor::extend::ractor::{Actor, ActorProcessingErr, ActorRef, Message};
 use tidegate_executor::{Clock, Engine, EngineBuilder, RuntimeClock};
@@ -26,6 +26,8 @@ pub enum Fate {
     Answer,
     Panic,
     Never,
+    /// The cluster refuses the call like this.
+    Refuse(ErrorKind),
 }
 
 type Decide = Box<dyn Fn(&'static str, &str) -> Fate + Send + std::marker::Sync>;
@@ -60,7 +62,12 @@ impl Moody {
         Self::new(SimConfig::default(), |_, _| Fate::Answer)
     }
 
-    async fn around<T>(&self, verb: &'static str, name: &str, call: impl Future<Output = T>) -> T {
+    async fn around<T>(
+        &self,
+        verb: &'static str,
+        name: &str,
+        call: impl Future<Output = Result<T, ClusterError>>,
+    ) -> Result<T, ClusterError> {
         let at_once = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         let _leave = Leave(&self.now);
         self.most.fetch_max(at_once, Ordering::SeqCst);
@@ -68,6 +75,7 @@ impl Moody {
             Fate::Answer => call.await,
             Fate::Panic => panic!("injected into {verb} {name}"),
             Fate::Never => std::future::pending().await,
+            Fate::Refuse(kind) => Err(ClusterError::new(kind, format!("injected: {kind}"))),
         }
     }
 

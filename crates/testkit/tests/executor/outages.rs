@@ -1,0 +1,115 @@
+//! Clusters that do not answer, for minutes: the operation waits for them, says so, and fails only by a deadline.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_cluster::ErrorKind;
+use tidegate_cluster::sim::SimConfig;
+use tidegate_model::OperationPhase;
+use tidegate_testkit::scenario::Sync;
+
+use crate::support::{Fate, Log, Moody, builder, config, end, hook, server, submit, until};
+
+/// A cluster that is away between two moments after its making.
+fn away(from: u64, until: u64, fate: Fate) -> Arc<Moody> {
+    let began = tokio::time::Instant::now();
+    Moody::new(SimConfig::default(), move |_, _| {
+        let now = began.elapsed().as_secs();
+        if (from..until).contains(&now) { fate } else { Fate::Answer }
+    })
+}
+
+fn shop() -> Sync {
+    let migrate = hook("migrate", "PreSync", &[("sim.tidegate.dev/ready-after", "20s")]);
+    let api = server("api", 0, &[("sim.tidegate.dev/ready-after", "30s")]);
+    Sync::of(&format!("{migrate}{api}{}{}", config("a", 1, &[]), hook("smoke", "PostSync", &[])))
+}
+
+/// Whenever it goes away, and whatever it says: the operation goes on when it is back, and each hook runs once.
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_minutes_is_survived() {
+    let kinds = [
+        ErrorKind::Unavailable,
+        ErrorKind::Timeout,
+        ErrorKind::Unauthorized,
+        ErrorKind::TooManyRequests { retry_after: Some(Duration::from_secs(3)) },
+    ];
+    for (kind, from) in kinds.into_iter().cycle().zip([0, 1, 5, 15, 19, 21, 22, 30, 40, 50, 53]) {
+        let cluster = away(from, from + 400, Fate::Refuse(kind));
+        let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+        let id = submit(&engine, &shop()).await;
+        let view = end(&engine, id).await;
+        assert_eq!(view.phase, OperationPhase::Succeeded, "{kind} from {from} s: {}", view.message);
+        assert_eq!((cluster.created("migrate"), cluster.created("smoke")), (1, 1), "{kind} from {from} s");
+        assert!(view.resources.iter().all(|resource| resource.hook_phase == Some(OperationPhase::Succeeded)));
+        engine.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_said_since_when_and_why() {
+    let cluster = away(0, 300, Fate::Refuse(ErrorKind::Unavailable));
+    let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+    let id = submit(&engine, &shop()).await;
+    tokio::time::sleep(Duration::from_secs(72)).await;
+    let (view, explanation) = engine.inspect(id).await.unwrap();
+    assert_eq!(
+        explanation.to_string(),
+        "planning; the cluster has not answered for 1 min 12 s: injected: Unavailable; trying again"
+    );
+    assert_eq!(view.message, "waiting for the cluster to answer: injected: Unavailable");
+    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+    // While something is awaited only watches fail.
+    let cluster = away(25, 300, Fate::Refuse(ErrorKind::Unavailable));
+    let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+    let slow = server("api", 0, &[("sim.tidegate.dev/ready-after", "200s")]);
+    let began = tokio::time::Instant::now();
+    let id = submit(&engine, &Sync::of(&format!("{slow}{}", config("last", 1, &[])))).await;
+    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+    assert!(began.elapsed() >= Duration::from_secs(200), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_fail_are_named() {
+    let cluster = Moody::new(SimConfig::default(), |verb, _| match verb {
+        "list" | "watch" => Fate::Refuse(ErrorKind::Unavailable),
+        _ => Fate::Answer,
+    });
+    let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+    let slow = server("api", 0, &[("sim.tidegate.dev/ready-after", "60s")]);
+    let id = submit(&engine, &Sync::of(&format!("{slow}{}", config("last", 1, &[])))).await;
+    let named = "changes in the cluster have not been seen for";
+    until(&engine, id, |_, explanation| explanation.contains(named)).await;
+    // Looks make good what watches miss.
+    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_ends_the_waiting() {
+    let cluster = away(10, 100_000, Fate::Refuse(ErrorKind::Unavailable));
+    let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+    let mut sync = shop();
+    sync.request.deadline = Some(Duration::from_secs(120));
+    let began = tokio::time::Instant::now();
+    let id = submit(&engine, &sync).await;
+    let view = end(&engine, id).await;
+    assert!(view.phase.is_unsuccessful(), "{}", view.message);
+    assert!(began.elapsed() < Duration::from_secs(300), "{:?}", began.elapsed());
+}
+
+/// An implementation that never comes back is given up, and the call made again.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_hangs_is_given_up() {
+    for verb in ["discover", "live", "check", "apply", "get", "release"] {
+        let calls = std::sync::atomic::AtomicUsize::new(0);
+        let cluster = Moody::new(SimConfig::default(), move |called, _| {
+            let hangs = called == verb && calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 2;
+            if hangs { Fate::Never } else { Fate::Answer }
+        });
+        let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+        let id = submit(&engine, &shop()).await;
+        let view = end(&engine, id).await;
+        assert_eq!(view.phase, OperationPhase::Succeeded, "{verb}: {}", view.message);
+        assert_eq!((cluster.created("migrate"), cluster.created("smoke")), (1, 1), "{verb}");
+    }
+}
