@@ -47,6 +47,11 @@ doc:
 bench *ARGS:
     cargo bench --package tidegate-testkit --bench engine -- {{ ARGS }}
 
+# Measures syncs of a real control plane against kubectl and a bare loop of requests.
+bench-kube *ARGS:
+    cargo build --release
+    cargo bench --package tidegate-testkit --bench kube -- {{ ARGS }}
+
 # Simulates N operations with random plans, faults and crashes.
 simulate N="10000":
     TIDEGATE_SIM_SEEDS={{ N }} cargo test --release --package tidegate-testkit --test simulation -- --nocapture

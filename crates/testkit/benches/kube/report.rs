@@ -1,0 +1,123 @@
+//! Medians and ranges, and how they compare.
+
+use std::time::Duration;
+
+use crate::cluster::{Requests, Site};
+
+/// Who ran, and which of its runs.
+pub type What = (&'static str, &'static str);
+
+/// What one figure should be, compared with another.
+pub struct Aim {
+    pub of: What,
+    pub to: What,
+    pub at_most: f64,
+}
+
+/// The most requests per changed object, the dry run included.
+const REQUESTS_MAX: f64 = 2.05;
+
+/// All runs.
+#[derive(Default)]
+pub struct Results {
+    rows: Vec<(What, Row)>,
+}
+
+#[derive(Default)]
+struct Row {
+    seconds: Vec<f64>,
+    requests: Vec<Requests>,
+    objects: usize,
+}
+
+impl Results {
+    pub fn add(&mut self, what: What, took: Duration, requests: Requests, objects: usize) {
+        let place = self.rows.iter().position(|(known, _)| *known == what).unwrap_or_else(|| {
+            self.rows.push((what, Row::default()));
+            self.rows.len() - 1
+        });
+        let row = &mut self.rows[place].1;
+        row.seconds.push(took.as_secs_f64());
+        row.requests.push(requests);
+        row.objects = objects;
+    }
+
+    fn row(&self, what: What) -> Option<&Row> {
+        self.rows.iter().find(|(known, _)| *known == what).map(|(_, row)| row)
+    }
+
+    pub fn print(&self, site: &Site, aims: &[Aim]) {
+        println!("Kubernetes 1.{}, {}.\n", site.minor(), kubectl_version());
+        println!("| who | sync | seconds: median (range) | requests (writes, dry runs among them) |");
+        println!("| --- | --- | --- | --- |");
+        let mut rows: Vec<&(What, Row)> = self.rows.iter().collect();
+        rows.sort_by_key(|((name, _), _)| order(name));
+        for ((name, which), row) in rows {
+            let Requests { all, writes, dry_runs } = row.requests[row.requests.len() - 1];
+            println!("| {name} | {which} | {} | {all} ({writes}, {dry_runs}) |", row.times());
+        }
+        println!("\n| aim | measured | |\n| --- | --- | --- |");
+        for Aim { of, to, at_most } in aims {
+            let (Some(row), Some(other)) = (self.row(*of), self.row(*to)) else { continue };
+            let ratio = row.median() / other.median();
+            let what = format!("{}, {} ≤ {at_most} × {}, {}", of.0, of.1, to.0, to.1);
+            println!("| {what} | {ratio:.2} × | {} |", verdict(ratio <= *at_most));
+        }
+        let Some(row) = self.row((crate::ONE_WAVE, crate::FIRST)) else { return };
+        let most = row.requests.iter().map(|requests| requests.all).max().unwrap_or(0);
+        let ratio = most as f64 / row.objects as f64;
+        let met = verdict(ratio <= REQUESTS_MAX);
+        println!(
+            "| requests per changed object, all of them counted ≤ {REQUESTS_MAX} | {ratio:.3} | {met} |"
+        );
+    }
+}
+
+fn order(name: &str) -> usize {
+    let names = [
+        crate::ONE_WAVE,
+        crate::TEN_WAVES,
+        crate::NO_DRY_RUN,
+        crate::SERVER_SIDE,
+        crate::CLIENT_SIDE,
+        crate::BARE,
+        crate::BARE_DRY_RUN,
+    ];
+    names.iter().position(|known| *known == name).unwrap_or(names.len())
+}
+
+fn verdict(met: bool) -> &'static str {
+    if met { "met" } else { "**missed**" }
+}
+
+impl Row {
+    fn sorted(&self) -> Vec<f64> {
+        let mut seconds = self.seconds.clone();
+        seconds.sort_by(f64::total_cmp);
+        seconds
+    }
+
+    fn median(&self) -> f64 {
+        let seconds = self.sorted();
+        let middle = seconds.len() / 2;
+        if seconds.len() % 2 == 1 {
+            seconds[middle]
+        } else {
+            f64::midpoint(seconds[middle - 1], seconds[middle])
+        }
+    }
+
+    fn times(&self) -> String {
+        let seconds = self.sorted();
+        format!("{:.2} ({:.2} – {:.2})", self.median(), seconds[0], seconds[seconds.len() - 1])
+    }
+}
+
+fn kubectl_version() -> String {
+    let output =
+        std::process::Command::new("kubectl").args(["version", "--client"]).output().expect("kubectl");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let version =
+        text.lines().find_map(|line| line.strip_prefix("Client Version: ")).unwrap_or("of unknown version");
+    format!("kubectl {version}")
+}
