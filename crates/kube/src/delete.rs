@@ -41,9 +41,7 @@ impl KubeCluster {
             Ok(answered) => answered,
             Err(error) => return Err(self.noted(&request.gvk, error).await),
         };
-        // The object when something keeps it, else a status; some kinds send their last state instead.
-        let kept = answered.pointer("/metadata/deletionTimestamp").is_some()
-            || answer.status == StatusCode::ACCEPTED;
+        let kept = answer.status == StatusCode::ACCEPTED || is_kept(&answered);
         Ok(if kept { Deleted::Deleting } else { Deleted::Gone })
     }
 
@@ -99,6 +97,15 @@ impl KubeCluster {
     }
 }
 
+/// What a deletion answers: the object as it stays for now, its last state, or a status without an object.
+fn is_kept(answered: &Value) -> bool {
+    let at = |path: &str| answered.pointer(path);
+    let listed = |path: &str| at(path).and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+    let grace = at("/metadata/deletionGracePeriodSeconds").and_then(Value::as_u64).unwrap_or(0);
+    let held = grace > 0 || listed("/metadata/finalizers") || listed("/spec/finalizers");
+    at("/metadata/deletionTimestamp").is_some() && held
+}
+
 /// A patch that leaves one finalizer out of this very version of the object. `None` when it is not there.
 fn without_finalizer(object: &Object, finalizer: &str) -> Option<Value> {
     if !object.has_finalizer(finalizer) {
@@ -115,4 +122,55 @@ fn without_finalizer(object: &Object, finalizer: &str) -> Option<Value> {
         { "op": "replace", "path": "/metadata/resourceVersion", "value": object.resource_version() },
         change,
     ]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_tells_whether_anything_is_left() {
+        let deleting = |more: Value| {
+            let mut object = json!({"kind": "X", "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+            json_merge(&mut object, &more);
+            object
+        };
+        for (answered, kept) in [
+            (json!({"kind": "Status", "status": "Success", "details": {"uid": "u"}}), false),
+            (deleting(json!({})), false),
+            (deleting(json!({"metadata": {"deletionGracePeriodSeconds": 0}})), false),
+            (deleting(json!({"metadata": {"deletionGracePeriodSeconds": 30}})), true),
+            (deleting(json!({"metadata": {"finalizers": ["foregroundDeletion"]}})), true),
+            (deleting(json!({"spec": {"finalizers": ["kubernetes"]}})), true),
+            (json!({"kind": "X", "metadata": {"finalizers": ["f"]}}), false),
+        ] {
+            assert_eq!(is_kept(&answered), kept, "{answered}");
+        }
+    }
+
+    fn json_merge(into: &mut Value, from: &Value) {
+        match (into, from) {
+            (Value::Object(into), Value::Object(from)) => {
+                from.iter()
+                    .for_each(|(name, value)| json_merge(into.entry(name).or_insert(Value::Null), value));
+            }
+            (into, from) => *into = from.clone(),
+        }
+    }
+
+    #[test]
+    fn one_finalizer_goes_and_the_others_stay() {
+        let object = |finalizers: Value| {
+            Object::try_from(json!({"apiVersion": "v1", "kind": "Pod",
+                "metadata": {"uid": "u", "resourceVersion": "7", "finalizers": finalizers}}))
+            .unwrap()
+        };
+        let patch = without_finalizer(&object(json!(["a", "b", "c"])), "b").unwrap();
+        assert_eq!(patch[0]["value"], "u");
+        assert_eq!(patch[1]["value"], "7");
+        assert_eq!(patch[2], json!({"op": "replace", "path": "/metadata/finalizers", "value": ["a", "c"]}));
+        let last = without_finalizer(&object(json!(["b"])), "b").unwrap();
+        assert_eq!(last[2], json!({"op": "remove", "path": "/metadata/finalizers"}));
+        assert_eq!(without_finalizer(&object(json!(["a"])), "b"), None);
+    }
 }

@@ -24,6 +24,8 @@ mod pods;
 mod read;
 mod selector;
 mod server;
+#[cfg(test)]
+mod tests;
 mod transport;
 mod watching;
 

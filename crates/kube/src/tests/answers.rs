@@ -1,0 +1,268 @@
+//! What each answer means.
+
+use tidegate_cluster::{Cluster as _, DeleteRequest, ErrorKind, Propagation};
+use tokio::time::Instant;
+
+use super::*;
+
+const APPLY: WriteMode = WriteMode::Apply { force: false };
+
+fn detailed(code: u16, reason: &str, message: &str, details: Value) -> Value {
+    let mut status = status(code, reason, message);
+    status["details"] = details;
+    status
+}
+
+#[tokio::test]
+async fn refusals_become_what_the_engine_decides_by() {
+    let named = |kind: &str, name: &str| json!({"kind": kind, "name": name});
+    let conflicts = json!({"causes": [
+        {"reason": "FieldManagerConflict", "message": "conflict with \"hpa\" using apps/v1", "field": ".spec.replicas"},
+        {"reason": "FieldManagerConflict", "message": "conflict with \"kubectl\" using v1", "field": ".data.a"},
+        {"reason": "FieldManagerConflict", "message": "conflict with \"kubectl\" using v1", "field": ".data.b"},
+    ]});
+    let rows = [
+        (
+            Reply::Json(
+                404,
+                detailed(404, "NotFound", "namespaces \"shop\" not found", named("namespaces", "shop")),
+            ),
+            ErrorKind::NamespaceMissing,
+            "namespaces \"shop\" not found",
+        ),
+        (
+            Reply::Json(
+                404,
+                detailed(404, "NotFound", "configmaps \"a\" not found", named("configmaps", "a")),
+            ),
+            ErrorKind::NotFound,
+            "configmaps \"a\" not found",
+        ),
+        (Reply::Text(404, "404 page not found"), ErrorKind::UnknownKind, "no matches for kind \"ConfigMap\""),
+        (
+            Reply::Json(404, status(404, "NotFound", "the server could not find the requested resource")),
+            ErrorKind::UnknownKind,
+            "ensure CRDs are installed first",
+        ),
+        (
+            Reply::Json(409, detailed(409, "Conflict", "Apply failed with 3 conflicts: …", conflicts)),
+            ErrorKind::Conflict,
+            "Apply failed with 3 conflicts: conflict with \"hpa\" using apps/v1: .spec.replicas; \
+             conflicts with \"kubectl\" using v1: .data.a, .data.b",
+        ),
+        (Reply::Json(409, status(409, "Conflict", "modified")), ErrorKind::Conflict, "modified"),
+        (Reply::Json(409, status(409, "AlreadyExists", "there")), ErrorKind::AlreadyExists, "there"),
+        (
+            Reply::Json(403, status(403, "Forbidden", "User \"u\" cannot patch resource \"configmaps\"")),
+            ErrorKind::Forbidden,
+            "cannot patch resource",
+        ),
+        (
+            Reply::Json(401, status(401, "Unauthorized", "Unauthorized")),
+            ErrorKind::Unauthorized,
+            "Unauthorized",
+        ),
+        (Reply::Json(422, status(422, "Invalid", "spec.x: required")), ErrorKind::Invalid, "spec.x"),
+        (Reply::Json(400, status(400, "BadRequest", "unknown field")), ErrorKind::Invalid, "unknown field"),
+        (
+            Reply::Json(500, status(500, "", "failed to create typed patch object: .foo: not declared")),
+            ErrorKind::Invalid,
+            ".foo",
+        ),
+        (
+            Reply::Json(413, status(413, "RequestEntityTooLarge", "limit is 3145728")),
+            ErrorKind::Invalid,
+            "ConfigMap \"a\" is too large: the manifest has 0.01 MB",
+        ),
+        (
+            Reply::Json(500, status(500, "", "etcdserver: request is too large")),
+            ErrorKind::Invalid,
+            "etcdserver: request is too large",
+        ),
+        (Reply::Json(410, status(410, "Expired", "too old")), ErrorKind::Gone, "too old"),
+        (Reply::Json(405, status(405, "MethodNotAllowed", "no")), ErrorKind::Unsupported, "no"),
+        (Reply::Json(500, status(500, "InternalError", "boom")), ErrorKind::Server, "boom"),
+        (
+            Reply::Json(
+                500,
+                status(500, "InternalError", "failed calling webhook: context deadline exceeded"),
+            ),
+            ErrorKind::Server,
+            "webhook",
+        ),
+        (
+            Reply::Json(500, status(500, "", "etcdserver: leader changed")),
+            ErrorKind::Unavailable,
+            "leader changed",
+        ),
+        (Reply::Json(504, status(504, "Timeout", "slow")), ErrorKind::Unavailable, "slow"),
+        (
+            Reply::Text(502, "<html>Bad Gateway</html>"),
+            ErrorKind::Unavailable,
+            "<html>Bad Gateway</html> (502",
+        ),
+        (Reply::Text(503, ""), ErrorKind::Unavailable, "the server answered 503"),
+        (
+            Reply::Text(200, "{\"kind\": "),
+            ErrorKind::Server,
+            "cannot read the server's answer for v1 ConfigMap a",
+        ),
+        (Reply::Text(200, "[]"), ErrorKind::Server, "must be a map of fields"),
+        (Reply::Broken, ErrorKind::Unavailable, "the connection to https://kube.test broke during PATCH"),
+    ];
+    for (reply, kind, words) in rows {
+        let reply = Mutex::new(Some(reply));
+        let (cluster, _) =
+            cluster(move |asked| if asked.method == "PATCH" { reply.lock().unwrap().take() } else { None });
+        let refused = cluster.apply(apply(manifest("a"), APPLY)).await.unwrap_err();
+        assert_eq!(refused.kind, kind, "{refused}");
+        assert!(refused.message.contains(words), "{refused}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn overload_is_told_and_the_next_call_waits_as_asked() {
+    let (cluster, log) = cluster(|asked| {
+        let first = asked.method == "PATCH" && asked.path.contains("/a?");
+        first
+            .then(|| Reply::Later(429, 3, status(429, "TooManyRequests", "slow down")))
+            .or_else(|| (asked.method == "PATCH").then(|| Reply::Json(201, live("b"))))
+    });
+    cluster.discover().await.unwrap();
+    let begun = Instant::now();
+    let refused = cluster.apply(apply(manifest("a"), APPLY)).await.unwrap_err();
+    let wait = Duration::from_secs(3);
+    assert_eq!(refused.kind, ErrorKind::TooManyRequests { retry_after: Some(wait) });
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    let applied = cluster.apply(apply(manifest("b"), APPLY)).await.unwrap();
+    assert!(applied.created);
+    assert_eq!(begun.elapsed(), wait);
+    assert_eq!(calls(&log).len(), 2, "nothing is sent twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hung_server_costs_one_time_limit_and_no_permit() {
+    let (cluster, log) =
+        cluster(|asked| if asked.path.contains("/hang") { Some(Reply::Hang) } else { get_any(asked) });
+    cluster.discover().await.unwrap();
+    let begun = Instant::now();
+    // More than may be in flight.
+    let gvk = config_map();
+    let hanging = (0..4).map(|_| cluster.get(&gvk, "shop", "hang"));
+    for answer in futures_util::future::join_all(hanging).await {
+        let error = answer.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Timeout);
+        assert!(
+            error.message.contains("did not answer GET /api/v1/namespaces/shop/configmaps/hang within 30s")
+        );
+    }
+    assert_eq!(begun.elapsed(), Duration::from_secs(30));
+    let dropped: Vec<_> = (0..20)
+        .map(|_| {
+            let cluster = cluster.clone();
+            tokio::spawn(async move { cluster.get(&config_map(), "shop", "hang").await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    dropped.iter().for_each(tokio::task::JoinHandle::abort);
+    assert!(cluster.get(&config_map(), "shop", "a").await.unwrap().is_some());
+    assert!(calls(&log).len() < 20, "only as many as may be in flight");
+}
+
+fn get_any(asked: &Asked) -> Option<Reply> {
+    asked.path.contains("/configmaps/").then(|| Reply::Json(200, live("a")))
+}
+
+#[tokio::test]
+async fn writes_name_the_operation_and_say_how() {
+    let (cluster, log) = cluster(|asked| match asked.method.as_str() {
+        "PATCH" | "PUT" => Some(Reply::Json(200, live("a"))),
+        "DELETE" => Some(Reply::Json(200, json!({"kind": "Status", "status": "Success"}))),
+        _ => get_any(asked),
+    });
+    let request = apply(manifest("a"), WriteMode::Apply { force: true });
+    let applied = cluster.apply(ApplyRequest { dry_run: true, ..request.clone() }).await.unwrap();
+    assert_eq!(
+        (applied.message.as_str(), applied.created),
+        ("configmap/a serverside-applied (server dry run)", false)
+    );
+    let unchecked =
+        ApplyRequest { validate: false, mode: WriteMode::Replace { recreate: false }, ..request.clone() };
+    assert_eq!(cluster.apply(unchecked).await.unwrap().message, "configmap/a replaced");
+    let delete = DeleteRequest {
+        gvk: config_map(),
+        namespace: "shop".to_owned(),
+        name: "a".to_owned(),
+        uid: "u".to_owned(),
+        propagation: Propagation::Orphan,
+        dry_run: true,
+        operation: request.operation,
+    };
+    cluster.delete(delete).await.unwrap();
+    let place = "/api/v1/namespaces/shop/configmaps/a";
+    assert_eq!(
+        calls(&log),
+        [
+            format!("PATCH {place}?fieldManager=tidegate&fieldValidation=Strict&dryRun=All&force=true"),
+            format!("GET {place}"),
+            format!("PUT {place}?fieldManager=tidegate&fieldValidation=Ignore"),
+            format!("DELETE {place}"),
+        ]
+    );
+    let asked = log.lock().unwrap();
+    for write in asked.iter().filter(|asked| asked.method != "GET") {
+        assert_eq!(write.agent, "tidegate/0.1.0 (operation/0190b5a4-7c1e-7000-8000-000000000001)");
+    }
+    let body = |method: &str| {
+        let found = asked.iter().find(|asked| asked.method == method).unwrap();
+        serde_json::from_slice::<Value>(&found.body).unwrap()
+    };
+    assert_eq!(body("PATCH"), manifest("a"));
+    assert_eq!(body("PUT")["metadata"]["resourceVersion"], "7");
+    assert_eq!(
+        body("DELETE"),
+        json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Orphan",
+            "preconditions": {"uid": "u"}, "dryRun": ["All"],
+        })
+    );
+}
+
+#[tokio::test]
+async fn a_finalizer_is_removed_in_spite_of_others_and_a_missing_object_is_fine() {
+    let rounds = Mutex::new(0);
+    let (cluster, log) = cluster(move |asked| {
+        if asked.path.contains("/gone") {
+            let details = json!({"kind": "configmaps", "name": "gone"});
+            return Some(Reply::Json(404, detailed(404, "NotFound", "not found", details)));
+        }
+        let mut object = live("a");
+        object["metadata"]["finalizers"] = json!(["x", "y"]);
+        match asked.method.as_str() {
+            "GET" if asked.path.contains("/configmaps/") => Some(Reply::Json(200, object)),
+            "PATCH" => {
+                let mut rounds = rounds.lock().unwrap();
+                *rounds += 1;
+                let done = *rounds > 2;
+                Some(if done {
+                    Reply::Json(200, object)
+                } else {
+                    Reply::Json(409, status(409, "Conflict", "changed"))
+                })
+            }
+            _ => None,
+        }
+    });
+    let key = |name: &str| tidegate_model::ObjectKey::new("", "ConfigMap", "shop", name);
+    let remove = |name: &str, uid: &str, finalizer: &str| {
+        let (cluster, key, uid, finalizer) =
+            (cluster.clone(), key(name), uid.to_owned(), finalizer.to_owned());
+        async move { cluster.remove_finalizer(&key, &config_map(), &uid, &finalizer, None).await }
+    };
+    remove("gone", "u", "x").await.unwrap();
+    remove("a", "another", "x").await.unwrap();
+    remove("a", "uid-of-a", "z").await.unwrap();
+    assert!(calls(&log).iter().all(|line| line.starts_with("GET")));
+    remove("a", "uid-of-a", "x").await.unwrap();
+    assert_eq!(calls(&log).iter().filter(|line| line.starts_with("PATCH")).count(), 3);
+}

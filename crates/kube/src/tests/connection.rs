@@ -1,0 +1,120 @@
+//! Finding the way to a server, with real connections to small servers on this machine.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+
+use tidegate_cluster::{Cluster as _, ErrorKind};
+
+use super::*;
+use crate::{ConnectError, ConnectOptions, connect};
+
+fn kubeconfig(dir: &Path, server: &str, user: &Value) -> PathBuf {
+    let file = dir.join("kubeconfig");
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "test",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [
+            {"name": "test", "context": {"cluster": "c", "user": "u", "namespace": "shop"}},
+            {"name": "broken", "context": {"cluster": "nowhere", "user": "u"}},
+        ],
+    });
+    std::fs::write(&file, config.to_string()).unwrap();
+    file
+}
+
+fn options(file: &Path) -> ConnectOptions {
+    ConnectOptions { kubeconfig: Some(file.to_owned()), ..ConnectOptions::default() }
+}
+
+#[tokio::test]
+async fn nobody_listens() {
+    let dir = tempfile::tempdir().unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let cluster =
+        connect(&options(&kubeconfig(dir.path(), &format!("http://{free}"), &json!({})))).await.unwrap();
+    assert_eq!((cluster.context(), cluster.default_namespace()), ("test", "shop"));
+    assert_eq!(cluster.server(), format!("http://{free}"));
+    let error = cluster.discover().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!(error.message.starts_with(&format!("cannot reach the server at http://{free}: ")), "{error}");
+    assert!(error.message.contains("refused"), "{error}");
+}
+
+/// Answers every request: with 401 unless it carries the token.
+fn guarded_server(token: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || guard(stream, token));
+        }
+    });
+    address
+}
+
+fn guard(mut stream: TcpStream, token: &str) {
+    let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    let mut good = false;
+    for line in lines.map_while(Result::ok) {
+        good |= line.eq_ignore_ascii_case(&format!("authorization: bearer {token}"));
+        if !line.is_empty() {
+            continue;
+        }
+        let (code, body) = if std::mem::take(&mut good) {
+            ("200 OK", json!({"kind": "APIVersions", "versions": []}))
+        } else {
+            ("401 Unauthorized", status(401, "Unauthorized", "Unauthorized"))
+        };
+        let body = body.to_string();
+        let head = format!("HTTP/1.1 {code}\r\ncontent-length: {}\r\n\r\n", body.len());
+        if stream.write_all((head + &body).as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn credentials_that_were_renewed_meanwhile_are_read_again_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = guarded_server("new");
+    let file = kubeconfig(dir.path(), &server, &json!({"token": "old"}));
+    let cluster = connect(&options(&file)).await.unwrap();
+    kubeconfig(dir.path(), &server, &json!({"token": "new"}));
+    assert!(cluster.discover().await.unwrap().kinds.is_empty());
+
+    kubeconfig(dir.path(), &server, &json!({"token": "old"}));
+    let cluster = connect(&options(&file)).await.unwrap();
+    assert_eq!(cluster.discover().await.unwrap_err().kind, ErrorKind::Unauthorized);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_configuration_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = kubeconfig(dir.path(), "https://127.0.0.1:1", &json!({}));
+    let broken = dir.path().join("broken");
+    std::fs::write(&broken, "{").unwrap();
+    let absent = dir.path().join("absent");
+    let with = |change: fn(&mut ConnectOptions)| {
+        let mut options = options(&good);
+        change(&mut options);
+        options
+    };
+    for (options, words) in [
+        (options(&absent), "absent cannot be used: failed to read kubeconfig"),
+        (options(&broken), "broken cannot be used: failed to parse kubeconfig YAML"),
+        (with(|options| options.context = Some("other".to_owned())), "failed to load current context: other"),
+        (with(|options| options.context = Some("broken".to_owned())), "cluster of context: nowhere"),
+        (with(|options| options.impersonate_groups = vec!["g".to_owned()]), "name one with --as"),
+    ] {
+        let error = connect(&options).await.unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let program =
+        json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/nowhere/login"}});
+    let file = kubeconfig(dir.path(), "https://127.0.0.1:1", &program);
+    let error = connect(&options(&file)).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Credentials { .. }), "{error}");
+    assert!(error.to_string().contains("unable to run auth exec"), "{error}");
+}

@@ -1,0 +1,122 @@
+//! Discovery.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tidegate_cluster::{Cluster as _, ErrorKind};
+use tidegate_model::GroupKind;
+
+use super::*;
+
+fn paths(log: &Log) -> Vec<String> {
+    log.lock().unwrap().iter().map(|asked| asked.path.clone()).collect()
+}
+
+#[tokio::test]
+async fn a_new_server_says_everything_in_two_requests() {
+    let (cluster, log) = cluster(|asked| {
+        assert!(
+            asked.accept.starts_with("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,")
+        );
+        let resource = |plural: &str, kind: &str, scope: &str, verbs: &[&str]| {
+            json!({
+                "resource": plural, "scope": scope, "verbs": verbs,
+                "responseKind": {"group": "", "version": "", "kind": kind},
+                "subresources": [{"subresource": "status"}],
+            })
+        };
+        let all = ["get", "list", "patch"];
+        let groups = match asked.path.as_str() {
+            "/api" => json!([{"metadata": {"name": null}, "versions": []}]),
+            "/apis" => json!([
+                {"metadata": {"name": "x.org"}, "versions": [
+                    {"version": "v2", "resources": [resource("as", "A", "Namespaced", &all)], "freshness": "Current"},
+                    {"version": "v1", "resources": [
+                        resource("as", "A", "Namespaced", &all),
+                        resource("bs", "B", "Cluster", &all),
+                        resource("reviews", "Review", "Cluster", &["create"]),
+                    ]},
+                ]},
+                {"metadata": {"name": "down.org"}, "versions": [{"version": "v1", "freshness": "Stale"}]},
+            ]),
+            other => panic!("{other} is not needed"),
+        };
+        let groups = if asked.path == "/api" { json!([]) } else { groups };
+        Some(Reply::Json(200, json!({"kind": "APIGroupDiscoveryList", "items": groups})))
+    });
+    let discovery = cluster.discover().await.unwrap();
+    let info = |kind: &str| {
+        discovery.get(&GroupKind::new("x.org", kind)).map(|info| (info.versions.join(","), info.namespaced))
+    };
+    assert_eq!(info("A"), Some(("v2,v1".to_owned(), true)));
+    assert_eq!(info("B"), Some(("v1".to_owned(), false)));
+    assert_eq!(info("Review"), None);
+    assert_eq!(paths(&log).len(), 2);
+}
+
+#[tokio::test]
+async fn a_group_that_does_not_answer_hides_only_its_own_kinds() {
+    let (cluster, _) = cluster(|asked| match asked.path.as_str() {
+        "/apis" => Some(Reply::Json(
+            200,
+            json!({"kind": "APIGroupList", "groups": [
+                {"name": "metrics.k8s.io", "versions": [{"version": "v1beta1"}]},
+                {"name": "apps", "versions": [{"version": "v1beta1"}, {"version": "v1"}], "preferredVersion": {"version": "v1"}},
+            ]}),
+        )),
+        "/apis/metrics.k8s.io/v1beta1" => Some(Reply::Json(503, status(503, "ServiceUnavailable", "down"))),
+        "/apis/apps/v1beta1" => Some(served(&Asked { path: "/apis/apps/v1".to_owned(), ..asked.clone() })),
+        _ => None,
+    });
+    let discovery = cluster.discover().await.unwrap();
+    let deployments = discovery.get(&GroupKind::new("apps", "Deployment")).unwrap();
+    assert_eq!(deployments.versions, ["v1", "v1beta1"]);
+    assert!(discovery.kinds.keys().all(|kind| kind.group != "metrics.k8s.io"));
+}
+
+#[tokio::test]
+async fn a_lost_connection_is_not_an_empty_cluster() {
+    let (cluster, _) = cluster(|asked| (asked.path == "/apis/apps/v1").then_some(Reply::Broken));
+    assert_eq!(cluster.discover().await.unwrap_err().kind, ErrorKind::Unavailable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_kind_costs_one_request_for_many_objects_and_is_found_when_it_comes() {
+    let there = Arc::new(AtomicBool::new(false));
+    let script = Arc::clone(&there);
+    let (cluster, log) = cluster(move |asked| match asked.path.as_str() {
+        "/apis/x.org/v1" if script.load(Ordering::SeqCst) => Some(Reply::Json(
+            200,
+            json!({"kind": "APIResourceList", "resources": [
+                {"name": "foos", "kind": "Foo", "namespaced": true, "verbs": ["get", "list"]}]}),
+        )),
+        path if path.contains("/foos/") => {
+            let foo = json!({"apiVersion": "x.org/v1", "kind": "Foo", "metadata": {"name": "f"}});
+            Some(if script.load(Ordering::SeqCst) {
+                Reply::Json(200, foo)
+            } else {
+                Reply::Text(404, "404 page not found")
+            })
+        }
+        _ => None,
+    });
+    let foo = Gvk::new("x.org", "v1", "Foo");
+    let many = (0..50).map(|_| cluster.get(&foo, "shop", "f"));
+    for answer in futures_util::future::join_all(many).await {
+        assert_eq!(answer.unwrap_err().kind, ErrorKind::UnknownKind);
+    }
+    assert_eq!(paths(&log), ["/apis/x.org/v1"]);
+
+    there.store(true, Ordering::SeqCst);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert!(cluster.get(&foo, "shop", "f").await.unwrap().is_some());
+
+    there.store(false, Ordering::SeqCst);
+    assert_eq!(cluster.get(&foo, "shop", "f").await.unwrap_err().kind, ErrorKind::UnknownKind);
+    let asked = paths(&log).len();
+    assert_eq!(cluster.get(&foo, "shop", "f").await.unwrap_err().kind, ErrorKind::UnknownKind);
+    assert_eq!(
+        paths(&log)[asked..],
+        ["/apis/x.org/v1"],
+        "the object is not asked for where nobody serves it"
+    );
+}

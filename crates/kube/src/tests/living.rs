@@ -1,0 +1,147 @@
+//! What a plan is told of the cluster, and in how many requests.
+
+use std::collections::BTreeSet;
+
+use tidegate_cluster::{Cluster as _, ErrorKind, LiveQuery};
+use tidegate_model::annotations::TRACKING_ID;
+
+use super::*;
+
+fn places(names: &[&str]) -> BTreeSet<(Gvk, String, String)> {
+    names.iter().map(|name| (config_map(), "shop".to_owned(), (*name).to_owned())).collect()
+}
+
+fn tracked(name: &str, application: &str) -> Value {
+    let mut object = live(name);
+    object["metadata"]["annotations"] = json!({TRACKING_ID: format!("{application}:/ConfigMap:shop/{name}")});
+    object
+}
+
+fn absent(name: &str) -> Reply {
+    let mut status = status(404, "NotFound", "not found");
+    status["details"] = json!({"kind": "configmaps", "name": name});
+    Reply::Json(404, status)
+}
+
+fn list(items: &[Value]) -> Reply {
+    Reply::Json(200, json!({"metadata": {"resourceVersion": "70"}, "items": items}))
+}
+
+fn names(objects: &[Object]) -> Vec<&str> {
+    objects.iter().map(Object::name).collect()
+}
+
+/// Answers reads of single objects: those whose name begins with `x` are not there.
+fn get_one(asked: &Asked) -> Option<Reply> {
+    let (_, name) = asked.path.split_once("/configmaps/")?;
+    Some(if name.starts_with('x') { absent(name) } else { Reply::Json(200, tracked(name, "app")) })
+}
+
+#[tokio::test]
+async fn few_names_are_read_one_by_one_and_many_by_one_list() {
+    let many: Vec<String> = (0..40).map(|number| format!("a{number:02}")).collect();
+    for (wanted, lists) in [(8, 0), (9, 1), (40, 1)] {
+        let stored = many.clone();
+        let (cluster, log) = cluster(move |asked| {
+            let all = stored.iter().map(|name| live(name)).collect::<Vec<_>>();
+            asked.path.contains("/configmaps?limit=500").then(|| list(&all)).or_else(|| get_one(asked))
+        });
+        let named: Vec<&str> = many.iter().take(wanted).map(String::as_str).collect();
+        let query = LiveQuery {
+            application: "app".to_owned(),
+            named: places(&named),
+            inventory: Some(BTreeSet::new()),
+        };
+        let found = cluster.live(&query).await.unwrap();
+        assert_eq!(names(&found), named);
+        let asked = calls(&log);
+        assert_eq!(asked.iter().filter(|line| line.contains('?')).count(), lists, "{asked:?}");
+        assert_eq!(asked.len(), if lists == 0 { wanted } else { 1 });
+    }
+}
+
+#[tokio::test]
+async fn whoever_may_not_list_reads_one_by_one() {
+    let (cluster, log) = cluster(|asked| {
+        let forbidden = || Reply::Json(403, status(403, "Forbidden", "cannot list resource \"configmaps\""));
+        asked.path.contains('?').then(forbidden).or_else(|| get_one(asked))
+    });
+    let named: Vec<String> = (0..12).map(|number| format!("a{number:02}")).chain(["x".to_owned()]).collect();
+    let named: Vec<&str> = named.iter().map(String::as_str).collect();
+    let query =
+        LiveQuery { application: "app".to_owned(), named: places(&named), inventory: Some(BTreeSet::new()) };
+    assert_eq!(cluster.live(&query).await.unwrap().len(), 12);
+    assert_eq!(calls(&log).len(), 14);
+}
+
+#[tokio::test]
+async fn an_inventory_is_believed_only_where_the_cluster_agrees() {
+    let (cluster, log) = cluster(|asked| {
+        let (_, name) = asked.path.split_once("/configmaps/")?;
+        Some(match name {
+            "x" => absent(name),
+            "foreign" => Reply::Json(200, tracked(name, "other")),
+            "plain" => Reply::Json(200, live(name)),
+            "child" => {
+                let mut child = tracked(name, "app");
+                child["metadata"]["ownerReferences"] = json!([{"uid": "u"}]);
+                Reply::Json(200, child)
+            }
+            _ => Reply::Json(200, tracked(name, "app")),
+        })
+    });
+    let unserved = (Gvk::new("gone.org", "v1", "Foo"), "shop".to_owned(), "f".to_owned());
+    let mut inventory = places(&["a", "child", "foreign", "plain", "x"]);
+    inventory.insert(unserved);
+    let named = places(&["foreign"]);
+    let query = LiveQuery { application: "app".to_owned(), named, inventory: Some(inventory) };
+    let found = cluster.live(&query).await.unwrap();
+    assert_eq!(names(&found), ["a", "foreign"]);
+    assert!(calls(&log).iter().all(|line| !line.contains("/foo") || line.contains("foreign")));
+}
+
+#[tokio::test]
+async fn without_an_inventory_every_kind_is_searched_by_its_metadata() {
+    let (cluster, log) = cluster(|asked| match asked.path.as_str() {
+        "/api/v1/configmaps?limit=500" => {
+            Some(list(&[tracked("a", "app"), tracked("b", "other"), live("c")]))
+        }
+        "/api/v1/secrets?limit=500" => {
+            Some(Reply::Json(403, status(403, "Forbidden", "cannot list secrets")))
+        }
+        "/api/v1/namespaces/shop/secrets?limit=500" | "/api/v1/namespaces?limit=500" => Some(list(&[])),
+        "/apis/apps/v1/deployments?limit=500" => Some(Reply::Json(500, status(500, "", "conversion failed"))),
+        _ => get_one(asked),
+    });
+    let query = LiveQuery { application: "app".to_owned(), named: places(&["d"]), inventory: None };
+    let found = cluster.live(&query).await.unwrap();
+    assert_eq!(names(&found), ["a", "d"]);
+    let asked = log.lock().unwrap();
+    let lists: Vec<&Asked> = asked.iter().filter(|asked| asked.path.contains('?')).collect();
+    assert_eq!(lists.len(), 5);
+    assert!(lists.iter().all(|list| list.accept.contains("as=PartialObjectMetadataList")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_overloaded_server_is_given_time_and_then_told_of() {
+    let refusals = Mutex::new(3);
+    let (cluster, log) = cluster(move |asked| {
+        let mut left = refusals.lock().unwrap();
+        let refused = || Reply::Later(429, 1, status(429, "TooManyRequests", "slow down"));
+        if asked.path.contains("/configmaps/busy") {
+            return Some(refused());
+        }
+        if asked.path.contains("/configmaps/") && *left > 0 {
+            *left -= 1;
+            return Some(refused());
+        }
+        get_one(asked)
+    });
+    let query =
+        |name| LiveQuery { named: places(&[name]), inventory: Some(BTreeSet::new()), ..LiveQuery::default() };
+    assert_eq!(cluster.live(&query("a")).await.unwrap().len(), 1);
+    assert_eq!(calls(&log).len(), 4);
+    let refused = cluster.live(&query("busy")).await.unwrap_err();
+    assert!(matches!(refused.kind, ErrorKind::TooManyRequests { .. }));
+    assert_eq!(calls(&log).len(), 4 + 5);
+}
