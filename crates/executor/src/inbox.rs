@@ -7,12 +7,15 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_lifecycle::operation::Input;
+use tidegate_oplog::InventoryChange;
 
 /// One thing that arrived.
 #[derive(Debug)]
 pub(crate) enum Arrival {
     /// Input for the machine, with the key of the command it answers, if it answers one.
     Input { input: Input, answers: Option<Errand> },
+    /// What a plan that follows means for the inventory.
+    Inventory(Vec<InventoryChange>),
     /// The timer that was set.
     Alarm,
     /// The batch on its way was written, or not.

@@ -46,6 +46,7 @@ pub async fn record(
             summary,
             // A wish brings no manifests.
             blobs: Vec::new(),
+            inventory: None,
         };
         let log = Arc::clone(log);
         blocking(&log, move |log| log.append(vec![append])).await?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, LogRecord, OperationId, OperationPhase, Timestamp};
 
-use crate::LogError;
+use crate::{Inventory, InventoryUpdate, LogError};
 
 /// A log of operations: facts `F` in gapless order per operation, and now and then a snapshot `S` of the fold over
 /// them.
@@ -29,7 +29,11 @@ pub trait OperationLog<F: LogRecord, S: LogRecord>: Send + Sync + 'static {
     /// Summaries of all operations, oldest first.
     fn summaries(&self) -> Result<Vec<Summary>, LogError>;
 
-    /// Keeps some content outside the log, compressed, under its SHA-256; durable when it returns.
+    /// Where the operations of an application put objects in a cluster; `None` when that is not known. It may name
+    /// more places than there are, never fewer.
+    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Inventory>, LogError>;
+
+    /// Keeps some content outside the log, under a digest; durable when it returns.
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError>;
 
     /// Reads back what [`OperationLog::put_blob`] kept, checked against its digest.
@@ -58,6 +62,8 @@ pub struct Append<F, S> {
     pub summary: Summary,
     /// Blobs the operation refers to from now on, for [`OperationLog::compact`].
     pub blobs: Vec<Digest>,
+    /// What changes in the inventory of the summary's application; with the facts or not at all.
+    pub inventory: Option<InventoryUpdate>,
 }
 
 /// One line about an operation, kept longer than its facts. Also the index by application and by state.

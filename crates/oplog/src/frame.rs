@@ -49,10 +49,12 @@ pub(crate) enum Family {
     Head,
     Summary,
     Reference,
+    Inventory,
 }
 
 impl Family {
-    const ALL: [Self; 5] = [Self::Fact, Self::Snapshot, Self::Head, Self::Summary, Self::Reference];
+    const ALL: [Self; 6] =
+        [Self::Fact, Self::Snapshot, Self::Head, Self::Summary, Self::Reference, Self::Inventory];
 
     const fn code(self) -> u8 {
         match self {
@@ -61,6 +63,7 @@ impl Family {
             Self::Head => 3,
             Self::Summary => 4,
             Self::Reference => 5,
+            Self::Inventory => 6,
         }
     }
 
@@ -72,6 +75,7 @@ impl Family {
             Self::Head => "head",
             Self::Summary => "summary",
             Self::Reference => "reference",
+            Self::Inventory => "inventory",
         }
     }
 }

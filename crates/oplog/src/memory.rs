@@ -19,7 +19,10 @@ use sha2::{Digest as _, Sha256};
 use tidegate_model::{Digest, LogRecord, OperationId};
 
 use crate::retention::{beyond_history, oldest_first};
-use crate::{Append, Compacted, Damage, Loaded, LogError, LogStats, OperationLog, Summary, frame, rules};
+use crate::{
+    Append, Compacted, Damage, Inventory, InventoryUpdate, Loaded, LogError, LogStats, OperationLog, Summary,
+    frame, rules,
+};
 
 /// Where in an append a fault strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +57,8 @@ impl<F, S> std::fmt::Debug for MemoryLog<F, S> {
 struct Shared {
     operations: BTreeMap<OperationId, Kept>,
     blobs: BTreeMap<Digest, Blob>,
+    /// By cluster and application.
+    inventories: BTreeMap<(String, String), Inventory>,
     set_aside: BTreeMap<OperationId, String>,
     damage: Vec<Damage>,
     /// The process that holds the storage now.
@@ -71,6 +76,7 @@ struct Staged {
     snapshot: Option<Record>,
     summary: Summary,
     blobs: Vec<Digest>,
+    inventory: Option<InventoryUpdate>,
 }
 
 struct Kept {
@@ -201,6 +207,7 @@ impl Shared {
             snapshot: append.snapshot.as_ref().map(|state| Record::new("snapshot", state)).transpose()?,
             summary: append.summary,
             blobs: append.blobs,
+            inventory: append.inventory,
         })
     }
 
@@ -209,6 +216,14 @@ impl Shared {
         for digest in &staged.blobs {
             if let Some(blob) = self.blobs.get_mut(digest) {
                 blob.unclaimed_by = None;
+            }
+        }
+        if let Some(InventoryUpdate { cluster, changes }) = staged.inventory {
+            let of = (cluster, staged.summary.application.clone());
+            for change in changes {
+                if let Some(places) = change.apply(self.inventories.get(&of)) {
+                    self.inventories.insert(of.clone(), places);
+                }
             }
         }
         let kept = self.operations.entry(staged.operation).or_insert_with(|| Kept {
@@ -297,6 +312,11 @@ impl<F: LogRecord, S: LogRecord> OperationLog<F, S> for MemoryLog<F, S> {
             self.lock().operations.values().map(|kept| kept.summary.clone()).collect();
         oldest_first(&mut summaries);
         Ok(summaries)
+    }
+
+    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Inventory>, LogError> {
+        let of = (cluster.to_owned(), application.to_owned());
+        Ok(self.lock().inventories.get(&of).cloned())
     }
 
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError> {

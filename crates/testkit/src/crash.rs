@@ -10,7 +10,9 @@ use tidegate_cluster::{
 };
 use tidegate_lifecycle::operation::{Fact, State};
 use tidegate_model::{Digest, Discovery, Gvk, Object, ObjectKey, OperationId};
-use tidegate_oplog::{Append, Compacted, Damage, Loaded, LogError, MemoryLog, OperationLog, Summary};
+use tidegate_oplog::{
+    Append, Compacted, Damage, Inventory, Loaded, LogError, MemoryLog, OperationLog, Summary,
+};
 use tokio::sync::Notify;
 
 /// Counts the points of one process, and kills it at the chosen one.
@@ -174,6 +176,10 @@ impl OperationLog<Fact, State> for CrashLog {
 
     fn summaries(&self) -> Result<Vec<Summary>, LogError> {
         self.inner.summaries()
+    }
+
+    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Inventory>, LogError> {
+        self.inner.inventory(cluster, application)
     }
 
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError> {

@@ -9,6 +9,7 @@ mod generate;
 mod rng;
 mod world;
 
+pub use checks::inventory as inventory_is_complete;
 pub use generate::{Life, life};
 pub use rng::Rng;
 pub use world::{Report, simulate};

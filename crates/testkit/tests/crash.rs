@@ -4,15 +4,19 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use tidegate_cluster::sim::SimConfig;
+use tidegate_executor::effects::cluster_of;
 use tidegate_model::OperationId;
+use tidegate_oplog::{Inventory, OperationLog as _};
 use tidegate_testkit::crash::Points;
 use tidegate_testkit::process::{End, World};
 use tidegate_testkit::scenario::{self, Scenario};
+use tidegate_testkit::simulate::inventory_is_complete;
 use tidegate_testkit::witness::{Witness, witness};
 use uuid::Uuid;
 
 /// Runs a scenario with a process that dies at each of `deaths` in turn; 0 lives on.
-fn run(scenario: &Scenario, deaths: &[u64]) -> (Witness, u64, u64) {
+/// What it leaves in the log is found by the next operation.
+fn run(scenario: &Scenario, deaths: &[u64]) -> (Witness, Option<Inventory>, u64, u64) {
     let mut world = World::new(SimConfig::default());
     for sync in &scenario.before {
         world.run(sync);
@@ -25,7 +29,15 @@ fn run(scenario: &Scenario, deaths: &[u64]) -> (Witness, u64, u64) {
     loop {
         let points = Points::dying_at(deaths.next().unwrap_or(0));
         match world.process(&scenario.sync, &mut script, &points) {
-            End::Finished(view) => return (witness(&world.cluster, operation, &view), points.passed(), died),
+            End::Finished(view) => {
+                let request = &scenario.sync.request;
+                let (cluster, application) = (cluster_of(&request.destination), &request.application);
+                let known = world.log.inventory(&cluster.unwrap(), application).unwrap();
+                if let Some(known) = &known {
+                    inventory_is_complete(&world.cluster, application, known);
+                }
+                return (witness(&world.cluster, operation, &view), known, points.passed(), died);
+            }
             End::Died => died += 1,
         }
     }
@@ -51,10 +63,16 @@ fn a_crash_at_any_point_changes_nothing() {
     let scenarios =
         scenario::all().into_iter().filter(|one| only.as_deref().is_none_or(|only| only == one.name));
     for scenario in scenarios {
-        let (expected, points, _) = run(&scenario, &[]);
+        let (expected, inventory, points, _) = run(&scenario, &[]);
         let mut try_deaths = |deaths: &[u64]| {
-            let (found, points, died) = run(&scenario, deaths);
+            let (found, known, points, died) = run(&scenario, deaths);
             tried += died;
+            if known != inventory {
+                wrong.push(format!(
+                    "{} dying at {deaths:?}: inventory {known:?} instead of {inventory:?}",
+                    scenario.name
+                ));
+            }
             if let Some(difference) = difference(&expected, &found) {
                 wrong.push(format!("{} dying at {deaths:?}: {difference}", scenario.name));
             }

@@ -48,6 +48,7 @@ fn a_finished_operation_that_the_log_takes_for_open_is_put_right_on_resume() {
         snapshot: None,
         summary,
         blobs: Vec::new(),
+        inventory: None,
     };
     world.log.append(vec![append]).unwrap();
     assert_eq!(world.finish(&scenario.sync, &mut Vec::new()).message, view.message);

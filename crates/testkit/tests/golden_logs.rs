@@ -74,6 +74,7 @@ fn write(directory: &Path) {
             snapshot,
             summary: summary.clone(),
             blobs: Vec::new(),
+            inventory: None,
         };
         log.append(vec![append(1, first, Some(half))]).unwrap();
         log.append(vec![append(u64::try_from(first.len()).unwrap() + 1, second, None)]).unwrap();

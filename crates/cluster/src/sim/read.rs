@@ -64,7 +64,10 @@ impl SimState {
         self.begin_read(now)?;
         let tracked = self.index.tracked(&query.application);
         let rootless = |key: &&ObjectKey| self.find(key).is_some_and(|stored| !stored.object.has_owner());
-        let mut keys: BTreeSet<ObjectKey> = tracked.filter(rootless).cloned().collect();
+        // A real cluster would look at no other places, so this one does not either.
+        let places = query.inventory.as_ref().map(|places| self.keys_of(places));
+        let known = |key: &&ObjectKey| places.as_ref().is_none_or(|places| places.contains(*key));
+        let mut keys: BTreeSet<ObjectKey> = tracked.filter(rootless).filter(known).cloned().collect();
         let mut versions = BTreeMap::new();
         for (gvk, namespace, name) in &query.named {
             if let Ok(key) = self.key_of(gvk, namespace, name) {
@@ -77,6 +80,11 @@ impl SimState {
             Some(versions.get(key).map_or_else(|| (**object).clone(), |gvk| in_version(object, gvk)))
         });
         Ok(found.collect())
+    }
+
+    /// The places of an inventory, as far as their kinds are served.
+    fn keys_of(&self, places: &BTreeSet<(Gvk, String, String)>) -> BTreeSet<ObjectKey> {
+        places.iter().filter_map(|(gvk, namespace, name)| self.key_of(gvk, namespace, name).ok()).collect()
     }
 
     /// The pods of a workload: those it owns, or that belong to what it owns.

@@ -5,6 +5,7 @@
 
 mod extensions;
 mod hooks;
+mod inventory;
 mod logs;
 mod planning;
 mod resources;
@@ -14,8 +15,9 @@ use tidegate_lifecycle::operation::{Answer, Applied, CallError, TaskCommand};
 use tidegate_model::{Object, OperationId, SyncRequest, Task, Timestamp};
 
 pub use extensions::{ExtensionNames, warn_of_missing_extensions};
+pub use inventory::{cluster_of, update as update_inventory};
 pub(crate) use logs::{LastWords, READ_WITHIN, read as read_logs};
-pub use planning::{Targets, plan};
+pub use planning::{Prepared, Targets, plan, prepare};
 
 /// Everything an effect may look at besides the cluster.
 pub struct Errand<'a> {

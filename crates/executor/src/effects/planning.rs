@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 use tidegate_cluster::{Cluster, LiveQuery};
 use tidegate_lifecycle::operation::CallError;
 use tidegate_model::{OperationId, SyncRequest, Timestamp, Warning};
+use tidegate_oplog::{Inventory, InventoryChange};
 use tidegate_planner::{PlanInput, Planned, Target, named_objects};
 
-use super::call_error;
+use super::{call_error, inventory};
 
 /// The manifests of an operation, kept with it from the beginning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -17,7 +18,16 @@ pub struct Targets {
     pub warnings: Vec<Warning>,
 }
 
-/// Reads the cluster and plans.
+/// A plan, and what it means for the inventory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prepared {
+    /// The plan and its manifests.
+    pub planned: Planned,
+    /// To be kept with the plan, or before it.
+    pub inventory: Vec<InventoryChange>,
+}
+
+/// Searches the cluster and plans.
 pub async fn plan(
     cluster: &dyn Cluster,
     operation: OperationId,
@@ -25,10 +35,25 @@ pub async fn plan(
     targets: &Targets,
     started_at: Timestamp,
 ) -> Result<Planned, CallError> {
+    let prepared = prepare(cluster, operation, request, targets, started_at, None).await?;
+    Ok(prepared.planned)
+}
+
+/// Reads the cluster, at the places of the inventory or everywhere when there is none, and plans.
+pub async fn prepare(
+    cluster: &dyn Cluster,
+    operation: OperationId,
+    request: &SyncRequest,
+    targets: &Targets,
+    started_at: Timestamp,
+    known: Option<&Inventory>,
+) -> Result<Prepared, CallError> {
     let discovery = cluster.discover().await.map_err(|error| call_error(&error))?;
     let named = named_objects(request, &targets.targets, &discovery, started_at);
-    let query = LiveQuery { application: request.application.clone(), named, inventory: None };
+    let places = known.and_then(|known| inventory::served(known, &discovery));
+    let query = LiveQuery { application: request.application.clone(), named, inventory: places };
     let live = cluster.live(&query).await.map_err(|error| call_error(&error))?;
+    let gone = inventory::gone(cluster, &query, &live).await;
     let mut planned = tidegate_planner::plan(&PlanInput {
         operation,
         request,
@@ -39,5 +64,7 @@ pub async fn plan(
         offline: false,
     });
     planned.plan.warnings.splice(0..0, targets.warnings.iter().cloned());
-    Ok(planned)
+    let searched = query.inventory.is_none().then_some(live.as_slice());
+    let inventory = inventory::begun(&planned.plan, known, searched, &gone);
+    Ok(Prepared { planned, inventory })
 }

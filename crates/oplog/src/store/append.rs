@@ -6,10 +6,11 @@ use tidegate_model::{Digest, LogRecord, OperationId};
 
 use super::head::{Head, SnapshotMark};
 use super::record::{Encoded, write_own, write_reference};
+use super::stock::Changed;
 use super::{Live, SledLog, State, keys};
 use crate::frame::{Address, Family};
 use crate::witness::Witness;
-use crate::{Append, LogError, Summary, rules};
+use crate::{Append, InventoryUpdate, LogError, Summary, rules};
 
 /// An append that was checked and encoded; nothing was written yet.
 struct Staged {
@@ -18,6 +19,7 @@ struct Staged {
     snapshot: Option<Encoded>,
     summary: Summary,
     blobs: Vec<Digest>,
+    inventory: Option<InventoryUpdate>,
 }
 
 /// A group on its way into the database.
@@ -27,6 +29,7 @@ struct Group {
     live: BTreeMap<OperationId, Live>,
     /// References of this group, so that none is counted twice.
     references: BTreeSet<(OperationId, Digest)>,
+    inventories: Changed,
     facts: u64,
 }
 
@@ -75,6 +78,7 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
             snapshot: append.snapshot.as_ref().map(|state| Encoded::new("snapshot", state)).transpose()?,
             summary: append.summary,
             blobs: append.blobs,
+            inventory: append.inventory,
         })
     }
 
@@ -85,11 +89,15 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
                 group.live.remove(&append.operation).or_else(|| state.live.get(&append.operation).cloned());
             let live = self.add(&mut group, before, append)?;
             group.live.insert(append.operation, live);
+            if let Some(update) = &append.inventory {
+                self.change_inventory(&mut group.inventories, &append.summary.application, update)?;
+            }
         }
         for (operation, live) in &group.live {
             let row = write_own(*operation, live.head.revision, &live.head)?;
             group.batch.insert(keys::of(keys::HEAD, *operation), row);
         }
+        self.inventory_rows(group.inventories, &mut group.batch)?;
         self.database.commit(group.batch)?;
         state.witness.add(group.live.iter().map(Live::note))?;
         state.live.append(&mut group.live);

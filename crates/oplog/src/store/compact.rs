@@ -103,6 +103,7 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
                 keep.insert(digest);
             }
         }
+        keep.extend(self.inventory_blobs()?);
         keep.extend(state.live.values().filter_map(|live| live.head.snapshot?.blob));
         self.blobs.retain(&keep)
     }

@@ -10,6 +10,7 @@ use tidegate_model::{LogRecord, OperationId};
 
 use super::database::Database;
 use super::keys::{self, Key};
+use super::stock;
 use super::verify::{Broken, Rows, Verdict, verify};
 use crate::LogError;
 use crate::blobs::BlobStore;
@@ -21,6 +22,8 @@ pub(crate) struct Findings {
     /// Keys that this program does not write.
     pub(crate) odd: Vec<Vec<u8>>,
     pub(crate) index: BTreeSet<Vec<u8>>,
+    /// Inventories that are damaged, and how.
+    pub(crate) inventories: Vec<(OperationId, String)>,
     /// What could not be read; the database must then be replaced by one that can.
     pub(crate) unreadable: Option<String>,
 }
@@ -33,7 +36,7 @@ pub(crate) fn examine<F: LogRecord, S: LogRecord>(
 ) -> Result<Findings, LogError> {
     let mut findings = Findings::default();
     let mut operations = BTreeSet::new();
-    match survey(database, &mut findings, &mut operations) {
+    match survey(database, blobs, &mut findings, &mut operations) {
         Ok(()) => {}
         Err(error) if is_damage(&error) => {
             // Not all operations could be listed; the witness knows the rest.
@@ -62,6 +65,7 @@ pub(crate) fn examine<F: LogRecord, S: LogRecord>(
 /// Finds the operations by leaping over their rows.
 fn survey(
     database: &Database,
+    blobs: &BlobStore,
     findings: &mut Findings,
     operations: &mut BTreeSet<OperationId>,
 ) -> Result<(), LogError> {
@@ -70,6 +74,11 @@ fn survey(
         from = match (keys::parse(&key), key.get(..17)) {
             (Some(Key::Index), _) => {
                 findings.index.insert(key.to_vec());
+                next(&key)
+            }
+            (Some(Key::Inventory(id)), _) => {
+                let problem = stock::check(database, blobs, id)?;
+                findings.inventories.extend(problem.map(|problem| (id, problem)));
                 next(&key)
             }
             // Whatever else begins like a row of an operation is looked at with that operation.

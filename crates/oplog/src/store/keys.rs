@@ -7,6 +7,7 @@
 //! s  operation 16                    its summary
 //! n  operation 16  sequence 8        its newest snapshot, and the last fact it covers
 //! r  operation 16  digest 32         a blob it refers to; no value
+//! v  inventory 16                    where an application has objects: see `stock`
 //! ia length 2  application  operation 16    index by application; no value
 //! io operation 16  |  ie operation 16       index by state: open, ended; no value
 //! ```
@@ -21,13 +22,14 @@ pub(crate) const HEAD: u8 = b'h';
 pub(crate) const SUMMARY: u8 = b's';
 pub(crate) const SNAPSHOT: u8 = b'n';
 pub(crate) const REFERENCE: u8 = b'r';
+pub(crate) const INVENTORY: u8 = b'v';
 pub(crate) const INDEX: u8 = b'i';
 
 const BY_APPLICATION: u8 = b'a';
 const OPEN: u8 = b'o';
 const ENDED: u8 = b'e';
 
-/// The families that hold an operation's own rows: everything but the index.
+/// The families that hold an operation's own rows: everything but inventories and the index.
 pub(crate) const OWN: [u8; 5] = [FACT, HEAD, SUMMARY, SNAPSHOT, REFERENCE];
 
 /// A key taken apart.
@@ -38,6 +40,7 @@ pub(crate) enum Key {
     Summary(OperationId),
     Snapshot(OperationId, u64),
     Reference(OperationId, Digest),
+    Inventory(OperationId),
     Index,
 }
 
@@ -55,6 +58,7 @@ pub(crate) fn parse(key: &[u8]) -> Option<Key> {
         REFERENCE => Some(Key::Reference(operation, Digest(rest.try_into().ok()?))),
         HEAD if rest.is_empty() => Some(Key::Head(operation)),
         SUMMARY if rest.is_empty() => Some(Key::Summary(operation)),
+        INVENTORY if rest.is_empty() => Some(Key::Inventory(operation)),
         _ => None,
     }
 }
@@ -123,7 +127,7 @@ pub(crate) fn owner(key: &[u8]) -> Option<OperationId> {
         | Key::Summary(operation)
         | Key::Snapshot(operation, _)
         | Key::Reference(operation, _) => Some(operation),
-        Key::Index => None,
+        Key::Inventory(_) | Key::Index => None,
     }
 }
 

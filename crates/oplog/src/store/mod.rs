@@ -25,6 +25,7 @@ mod read;
 mod record;
 mod repair;
 mod salvage;
+mod stock;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -41,7 +42,9 @@ use self::verify::Broken;
 use crate::blobs::BlobStore;
 use crate::holder::{Holder, Lock};
 use crate::witness::{Seen, Witness};
-use crate::{Append, Compacted, Damage, Loaded, LogError, LogKey, LogStats, OperationLog, Summary};
+use crate::{
+    Append, Compacted, Damage, Inventory, Loaded, LogError, LogKey, LogStats, OperationLog, Summary,
+};
 
 /// How a log is opened.
 #[derive(Clone, Debug)]
@@ -176,6 +179,10 @@ impl<F: LogRecord, S: LogRecord> OperationLog<F, S> for SledLog<F, S> {
 
     fn summaries(&self) -> Result<Vec<Summary>, LogError> {
         self.all_summaries()
+    }
+
+    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Inventory>, LogError> {
+        self.inventory_of(cluster, application)
     }
 
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError> {

@@ -27,6 +27,7 @@ pub(crate) fn settle(
     findings: Findings,
 ) -> Result<Settled, LogError> {
     set_aside_odd(database, quarantine, &findings.odd)?;
+    set_aside_inventories(database, quarantine, &findings.inventories)?;
     let mut settled = Settled { live: BTreeMap::new(), set_aside: BTreeMap::new() };
     for (operation, verdict) in findings.operations {
         match verdict {
@@ -98,6 +99,25 @@ fn set_aside_odd(database: &Database, quarantine: &Quarantine, odd: &[Vec<u8>]) 
     entry.rows(rows.iter().map(|(key, value)| (*key, value.as_ref())))?;
     entry.finish(&format!("rows quarantined: {} rows of no family this program knows", odd.len()))?;
     database.remove(odd.iter().map(Vec::as_slice))
+}
+
+/// Without its inventory an application's objects are found by searching its cluster.
+fn set_aside_inventories(
+    database: &Database,
+    quarantine: &Quarantine,
+    damaged: &[(OperationId, String)],
+) -> Result<(), LogError> {
+    for (id, problem) in damaged {
+        let key = keys::of(keys::INVENTORY, *id);
+        let row = database.get(&key)?.unwrap_or_default();
+        let entry = quarantine.begin(Subject::Rows)?;
+        entry.rows([(key.as_slice(), row.as_ref())].into_iter())?;
+        entry.finish(&format!(
+            "inventory set aside: {problem}; the next operation of its application searches the cluster instead"
+        ))?;
+        database.remove([key.as_slice()])?;
+    }
+    Ok(())
 }
 
 /// The index says nothing that the summaries do not say, so it is simply made to agree with them.

@@ -210,6 +210,8 @@ fn key_of(framed: &Framed<'_>) -> Option<Vec<u8>> {
         Family::Snapshot => keys::snapshot(operation, number),
         Family::Head => keys::of(keys::HEAD, operation),
         Family::Summary => keys::of(keys::SUMMARY, operation),
+        // An older one would be found where the newest is damaged, and lack what was added since.
+        Family::Inventory => return None,
         Family::Reference => {
             keys::reference(operation, tidegate_model::Digest(framed.payload.try_into().ok()?))
         }

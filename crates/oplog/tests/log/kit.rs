@@ -85,6 +85,7 @@ pub fn append(number: u128, first_sequence: u64, facts: Vec<Fact>) -> Append<Fac
         snapshot: None,
         summary: summary(number, "shop"),
         blobs: Vec::new(),
+        inventory: None,
     }
 }
 

@@ -15,6 +15,7 @@ mod conformance;
 mod environment;
 mod files;
 mod golden;
+mod inventory;
 mod kit;
 mod process;
 mod property;

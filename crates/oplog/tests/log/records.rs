@@ -352,6 +352,7 @@ fn a_record_of_a_newer_program_is_named_as_such() {
             snapshot: None,
             summary: summary(1, "shop"),
             blobs: Vec::new(),
+            inventory: None,
         }])
         .unwrap();
     drop(newer);

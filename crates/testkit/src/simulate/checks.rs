@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_cluster::sim::{AuditEntry, SimCluster, Verb};
 use tidegate_lifecycle::operation::Fact;
 use tidegate_lifecycle::operation::{Command, Operation, Progress, State, evolve, pending, view};
-use tidegate_model::{Action, OperationId, OperationPhase, Phase, Timestamp};
+use tidegate_model::{Action, OperationId, OperationPhase, Phase, Timestamp, annotations};
+use tidegate_oplog::Inventory;
 
 /// The fold over what is durable.
 pub fn fold(facts: &[Fact]) -> State {
@@ -158,6 +159,25 @@ pub fn ending(cluster: &SimCluster, state: &State) {
             view.phase == OperationPhase::Error || !task_state.awaits_release(),
             "hook {} keeps its finalizer",
             task.name
+        );
+    }
+}
+
+/// Whatever the application has in the cluster, the inventory knows the place.
+pub fn inventory(cluster: &SimCluster, application: &str, known: &Inventory) {
+    let known: BTreeSet<_> =
+        known.iter().map(|(gvk, namespace, name)| (&gvk.kind, namespace, name)).collect();
+    for object in cluster.objects() {
+        let ours = object
+            .annotation(annotations::TRACKING_ID)
+            .is_some_and(|id| id.split_once(':').is_some_and(|(of, _)| of == application));
+        let hook = object.annotation(annotations::OPERATION_ID).is_some();
+        let gvk = object.gvk();
+        let place = (&gvk.kind, &object.namespace().to_owned(), &object.name().to_owned());
+        assert!(
+            !ours || hook || object.has_owner() || known.contains(&place),
+            "{} is the application's and not in its inventory",
+            object.key()
         );
     }
 }

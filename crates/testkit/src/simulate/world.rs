@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tidegate_cluster::sim::{Clock, Faults, SimCluster, SimConfig};
+use tidegate_executor::effects;
 use tidegate_lifecycle::operation::{Command, Fact, Input, State};
 use tidegate_lifecycle::{Batch, Driver};
 use tidegate_model::{OperationId, OperationPhase, TaskId, Timestamp};
-use tidegate_oplog::{Append, MemoryLog, OperationLog as _, Summary};
+use tidegate_oplog::{Append, Inventory, InventoryChange, MemoryLog, OperationLog as _, Summary};
 use uuid::Uuid;
 
 use super::checks;
@@ -49,10 +50,13 @@ pub fn simulate(seed: u64, trace: bool) -> Report {
     };
     let cluster = SimCluster::in_memory(config, clock);
     let mut report = Report::default();
+    // One log for all: what earlier operations left in the inventory is what later ones read.
+    let log = MemoryLog::default();
+    let outside = Outside { cluster: &cluster, log, time };
     let syncs = life.syncs.clone();
     for (number, sync) in (1_u128..).zip(&syncs) {
         let id = OperationId(Uuid::from_u128(number));
-        let mut world = World::new(id, sync, &life, &cluster, Arc::clone(&time), &mut rng, trace);
+        let mut world = World::new(id, sync, &life, outside.clone(), &mut rng, trace);
         let end = world.run();
         report.steps += world.steps;
         report.crashes += world.crashes;
@@ -82,6 +86,14 @@ enum Subject {
     Gate(String),
 }
 
+/// What outlives the engine.
+#[derive(Clone)]
+struct Outside<'a> {
+    cluster: &'a SimCluster,
+    log: MemoryLog<Fact, State>,
+    time: Arc<AtomicI64>,
+}
+
 struct World<'a> {
     id: OperationId,
     sync: &'a Sync,
@@ -100,6 +112,8 @@ struct World<'a> {
     on_the_way: BTreeSet<Subject>,
     observed: BTreeSet<TaskId>,
     recovered: bool,
+    /// What the next batch changes in the inventory.
+    inventory: Vec<InventoryChange>,
     wake: Option<Timestamp>,
     steps: u64,
     crashes: u64,
@@ -110,12 +124,11 @@ impl<'a> World<'a> {
         id: OperationId,
         sync: &'a Sync,
         life: &'a Life,
-        cluster: &'a SimCluster,
-        time: Arc<AtomicI64>,
+        outside: Outside<'a>,
         rng: &'a mut Rng,
         trace: bool,
     ) -> Self {
-        let log = MemoryLog::default();
+        let Outside { cluster, log, time } = outside;
         let targets = log.put_blob(&serde_json::to_vec(&sync.targets()).unwrap()).unwrap();
         Self {
             id,
@@ -133,6 +146,7 @@ impl<'a> World<'a> {
             on_the_way: BTreeSet::new(),
             observed: BTreeSet::new(),
             recovered: false,
+            inventory: Vec::new(),
             wake: None,
             steps: 0,
             crashes: 0,
@@ -154,6 +168,10 @@ impl<'a> World<'a> {
         self.after(wait, happening);
     }
 
+    fn known_places(&self) -> Option<Inventory> {
+        self.log.inventory("simulated", "shop").unwrap()
+    }
+
     fn durable_facts(&self) -> Vec<Fact> {
         self.log.facts(self.id).unwrap_or_default()
     }
@@ -172,6 +190,9 @@ impl<'a> World<'a> {
                 );
                 checks::audit(self.cluster, self.id, durable);
                 checks::ending(self.cluster, durable);
+                if let Some(known) = self.known_places() {
+                    checks::inventory(self.cluster, "shop", &known);
+                }
                 let outcome = durable.operation().and_then(|operation| operation.outcome.clone()).unwrap();
                 return (outcome.phase, outcome.message);
             }
@@ -285,6 +306,8 @@ impl<'a> World<'a> {
     /// Whether the process has survived it.
     fn append(&mut self, batch: Batch) -> bool {
         let last = batch.last_sequence();
+        let inventory =
+            effects::update_inventory(self.driver.state(), &batch.facts, self.inventory.drain(..));
         let append = Append {
             operation: self.id,
             first_sequence: batch.first_sequence,
@@ -303,6 +326,7 @@ impl<'a> World<'a> {
                 waves: (0, 0),
             },
             blobs: Vec::new(),
+            inventory,
         };
         // The process may die before the append, or after it and before it knows.
         if self.rng.percent(self.life.crashes_percent) {
@@ -336,6 +360,7 @@ impl<'a> World<'a> {
             }
         }
         self.on_the_way.clear();
+        self.inventory.clear();
         self.recovered = true;
         self.driver = match self.log.load(self.id) {
             Err(_) => Driver::default(),

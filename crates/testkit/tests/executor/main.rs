@@ -9,6 +9,7 @@
 )]
 
 mod extensions;
+mod inventory;
 mod judges;
 mod logs;
 mod many;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidegate_cluster::Cluster;
 use tidegate_lifecycle::operation::{Answer, CallError, Input, TaskCommand};
 use tidegate_model::{Digest, Object, OperationId, SyncRequest, Task, TaskId, Timestamp};
+use tidegate_oplog::{Inventory, InventoryChange};
 use tokio::sync::OnceCell;
 
 use crate::actors::cluster::Job;
@@ -163,18 +164,38 @@ pub(crate) struct Planning {
 impl Planning {
     async fn run(self, cluster: &dyn Cluster, mut guard: Guard) {
         match self.plan(cluster).await {
-            Ok(input) => guard.send(input),
+            Ok((input, inventory)) => {
+                // Before the plan, so that it is not written later.
+                guard.inbox.push(Arrival::Inventory(inventory));
+                guard.send(input);
+            }
             Err(error) => guard.fail(error),
         }
     }
 
-    async fn plan(&self, cluster: &dyn Cluster) -> Result<Input, CallError> {
+    async fn plan(&self, cluster: &dyn Cluster) -> Result<(Input, Vec<InventoryChange>), CallError> {
         let targets: Targets = read(&self.log, self.targets).await?;
-        let mut planned =
-            effects::plan(cluster, self.operation, &self.request, &targets, self.started_at).await?;
+        let known = self.inventory().await?;
+        let effects::Prepared { mut planned, inventory } = effects::prepare(
+            cluster,
+            self.operation,
+            &self.request,
+            &targets,
+            self.started_at,
+            known.as_ref(),
+        )
+        .await?;
         effects::warn_of_missing_extensions(&mut planned.plan, &self.known);
         let bundle = keep(&self.log, &planned.manifests).await?;
-        Ok(Input::Planned { plan: Box::new(planned.plan), bundle })
+        Ok((Input::Planned { plan: Box::new(planned.plan), bundle }, inventory))
+    }
+
+    async fn inventory(&self) -> Result<Option<Inventory>, CallError> {
+        let Some(cluster) = effects::cluster_of(&self.request.destination) else { return Ok(None) };
+        let application = self.request.application.clone();
+        blocking(&self.log, move |log| log.inventory(&cluster, &application))
+            .await
+            .map_err(|error| CallError::permanent(format!("the inventory cannot be read: {error}")))
     }
 }
 

@@ -14,12 +14,13 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tidegate_lifecycle::Driver;
 use tidegate_lifecycle::operation::{Explanation, Fact, Input, OperationView, State, explain, view};
 use tidegate_model::{Destination, Digest, OperationId, SyncRequest, TaskId, Timestamp};
-use tidegate_oplog::{Append, Summary};
+use tidegate_oplog::{Append, InventoryChange, Summary};
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
 use crate::actors::log::LogMessage;
 use crate::actors::supervisor::SupervisorMessage;
+use crate::effects;
 use crate::engine::EngineError;
 use crate::events::{announce, trace};
 use crate::extend::Event;
@@ -99,6 +100,8 @@ pub(crate) struct OperationState {
     bundle: Option<Arc<Bundle>>,
     /// The same, while the operation waits.
     lingering: Weak<Bundle>,
+    /// What the next batch changes in the inventory.
+    inventory: Vec<InventoryChange>,
     /// Announced when the batch on its way is durable.
     announcements: Vec<Event>,
     /// Answered when the next batch, or the one on its way, is durable.
@@ -163,6 +166,7 @@ impl Actor for OperationActor {
             request: None,
             bundle: None,
             lingering: Weak::new(),
+            inventory: Vec::new(),
             announcements: Vec::new(),
             replies: Replies::default(),
             writing: false,
@@ -219,6 +223,9 @@ impl OperationState {
                     }
                     let now = self.now();
                     self.driver.offer(&input, now)?;
+                }
+                Arrival::Inventory(changes) => {
+                    self.inventory.extend(changes);
                 }
                 Arrival::Persisted(Ok(())) => self.persisted(),
                 Arrival::Alarm => {
@@ -306,6 +313,7 @@ impl OperationState {
         let state = self.driver.state();
         self.announcements = batch.facts.iter().filter_map(|fact| announce(state, fact, now)).collect();
         self.replies.on_the_way.append(&mut self.replies.next);
+        let inventory = effects::update_inventory(state, &batch.facts, self.inventory.drain(..));
         let append = Append {
             operation: self.id,
             first_sequence: batch.first_sequence,
@@ -313,6 +321,7 @@ impl OperationState {
             facts: batch.facts,
             snapshot: batch.snapshot,
             summary: summary(state).ok_or("an operation without a header cannot be written")?,
+            inventory,
         };
         self.restated = true;
         self.send(append)
@@ -329,6 +338,7 @@ impl OperationState {
             snapshot: None,
             summary: summary(self.driver.state()).ok_or("an operation without a header cannot be written")?,
             blobs: Vec::new(),
+            inventory: None,
         };
         self.send(append)
     }

@@ -51,9 +51,12 @@ impl World<'_> {
     fn plan(&mut self) -> Input {
         let started_at = self.driver.state().header().map_or(START, |header| header.started_at);
         let targets = self.sync.targets();
-        let planning = effects::plan(self.cluster, self.id, &self.sync.request, &targets, started_at);
+        let known = self.known_places();
+        let request = &self.sync.request;
+        let planning = effects::prepare(self.cluster, self.id, request, &targets, started_at, known.as_ref());
         match planning.now_or_never().expect("the simulated cluster answers at once") {
-            Ok(planned) => {
+            Ok(effects::Prepared { planned, inventory }) => {
+                self.inventory.extend(inventory);
                 let bundle = self.log.put_blob(&serde_json::to_vec(&planned.manifests).unwrap()).unwrap();
                 Input::Planned { plan: Box::new(planned.plan), bundle }
             }

@@ -1,0 +1,131 @@
+//! Inventories never lack a place, whatever becomes of operations and files; at worst they are not there.
+
+use std::fs;
+
+use tidegate_model::Gvk;
+use tidegate_oplog::{Append, Inventory, InventoryChange, InventoryUpdate, OperationLog};
+
+use crate::kit::{self, Disk, Kept, Memory, append, finished, operation, passed, summary};
+
+const CLUSTER: &str = "in-cluster";
+
+fn places(numbers: std::ops::Range<u32>) -> Inventory {
+    let place = |number| (Gvk::new("", "v1", "ConfigMap"), "shop".to_owned(), format!("config-{number}"));
+    numbers.map(place).collect()
+}
+
+fn of(log: &impl OperationLog<kit::Fact, kit::State>, application: &str) -> Option<Inventory> {
+    log.inventory(CLUSTER, application).unwrap()
+}
+
+fn change(number: u128, first: u64, change: InventoryChange) -> Append<kit::Fact, kit::State> {
+    let update = InventoryUpdate { cluster: CLUSTER.to_owned(), changes: vec![change] };
+    Append { inventory: Some(update), ..append(number, first, passed(1..=1)) }
+}
+
+fn grows_and_shrinks(mut kept: impl Kept) {
+    let log = kept.open();
+    assert_eq!(of(log, "shop"), None);
+    log.append(vec![change(1, 1, InventoryChange::Extend(places(0..1)))]).unwrap();
+    assert_eq!(of(log, "shop"), None, "what is not known cannot be added to");
+    log.append(vec![change(1, 2, InventoryChange::Begin(places(0..3)))]).unwrap();
+    // Several in one group, and of two applications.
+    let other = Append { summary: summary(2, "bank"), ..change(2, 1, InventoryChange::Begin(places(7..9))) };
+    let group = vec![
+        change(1, 3, InventoryChange::Extend(places(3..5))),
+        other,
+        change(1, 4, InventoryChange::Forget(places(0..1))),
+    ];
+    log.append(group).unwrap();
+    let log = kept.reopen();
+    assert_eq!(of(log, "shop"), Some(places(1..5)));
+    assert_eq!(of(log, "bank"), Some(places(7..9)));
+    assert_eq!(log.inventory("elsewhere", "shop").unwrap(), None);
+    // As large as it may be, it is a blob.
+    log.append(vec![change(1, 5, InventoryChange::Extend(places(5..5_000)))]).unwrap();
+    assert_eq!(of(kept.reopen(), "shop"), Some(places(1..5_000)));
+}
+
+fn outlives_its_operations(mut kept: impl Kept) {
+    let log = kept.open();
+    let large = change(1, 1, InventoryChange::Begin(places(0..2_000)));
+    log.append(vec![Append { summary: finished(1, "shop"), ..large }]).unwrap();
+    log.compact(0).unwrap();
+    let log = kept.reopen();
+    log.compact(0).unwrap();
+    assert_eq!(of(log, "shop"), Some(places(0..2_000)));
+}
+
+#[test]
+fn on_disk_it_grows_and_shrinks() {
+    grows_and_shrinks(Disk::fresh());
+}
+
+#[test]
+fn in_memory_it_grows_and_shrinks() {
+    grows_and_shrinks(Memory::fresh());
+}
+
+#[test]
+fn on_disk_it_outlives_its_operations() {
+    outlives_its_operations(Disk::fresh());
+}
+
+#[test]
+fn in_memory_it_outlives_its_operations() {
+    outlives_its_operations(Memory::fresh());
+}
+
+#[test]
+fn a_refused_group_changes_nothing() {
+    let mut disk = Disk::fresh();
+    let log = disk.open();
+    assert!(log.append(vec![change(1, 9, InventoryChange::Begin(places(0..1)))]).is_err());
+    assert_eq!(of(log, "shop"), None);
+}
+
+#[test]
+fn a_damaged_one_is_dropped_and_reported_and_the_operations_go_on() {
+    for byte in [0, 5, 9, 30, 40, 60] {
+        let mut disk = Disk::fresh();
+        disk.open().append(vec![change(1, 1, InventoryChange::Begin(places(0..3)))]).unwrap();
+        disk.tamper(|db| {
+            let (key, value) = db.scan_prefix(b"v").next().unwrap().unwrap();
+            let mut value = value.to_vec();
+            value[byte] ^= 4;
+            db.insert(key, value).unwrap();
+        });
+        let log = disk.open();
+        let reasons: Vec<String> = log.damage().into_iter().map(|damage| damage.reason).collect();
+        assert!(reasons.iter().any(|reason| reason.contains("inventory")), "byte {byte}: {reasons:?}");
+        assert_eq!(of(log, "shop"), None, "byte {byte}");
+        assert_eq!(log.facts(operation(1)).unwrap(), passed(1..=1), "byte {byte}");
+        log.append(vec![change(1, 2, InventoryChange::Begin(places(1..2)))]).unwrap();
+        assert_eq!(of(disk.reopen(), "shop"), Some(places(1..2)), "byte {byte}");
+    }
+}
+
+#[test]
+fn one_whose_blob_is_gone_is_unknown() {
+    let mut disk = Disk::fresh();
+    disk.open().append(vec![change(1, 1, InventoryChange::Begin(places(0..2_000)))]).unwrap();
+    fs::remove_dir_all(disk.path().join("blobs")).unwrap();
+    assert_eq!(of(disk.open(), "shop"), None, "while it is open");
+    assert_eq!(of(disk.reopen(), "shop"), None, "and when it is opened");
+}
+
+/// A salvage finds rows by their bytes, and may find older ones.
+#[test]
+fn a_salvaged_database_has_none() {
+    let mut disk = Disk::fresh();
+    disk.open().append(vec![change(1, 1, InventoryChange::Begin(places(0..1)))]).unwrap();
+    disk.open().append(vec![change(1, 2, InventoryChange::Extend(places(1..2)))]).unwrap();
+    disk.close();
+    drop(kit::raw(&disk.path()));
+    let mut bytes = fs::read(disk.db_file()).unwrap();
+    bytes[0] ^= 1;
+    fs::write(disk.db_file(), bytes).unwrap();
+    let log = disk.open();
+    assert_eq!(log.facts(operation(1)).unwrap().len(), 2);
+    assert_eq!(of(log, "shop"), None);
+}
