@@ -26,7 +26,7 @@ fn a_killed_sync_is_resumed_and_each_hook_runs_once() {
 
 #[test]
 fn signals_end_in_order_and_the_operation_can_be_resumed() {
-    for signal in ["TERM", "INT"] {
+    for signal in ["TERM", "INT", "HUP"] {
         let bench = Bench::new();
         bench.write("slow.yaml", SLOW);
         let mut sync = bench.start(&["sync", "slow.yaml", "--app", "slow", "--sim"]);

@@ -27,6 +27,12 @@ fn the_argument_wins_over_the_environment_and_that_over_custom() {
     command.env_remove("TIDEGATE_STATE_DIR").env("HOME", &home).env("XDG_STATE_HOME", &xdg);
     Running::start(command).finish().expect_code(0);
     assert!(is_log(&xdg.join("tidegate")));
+    // An empty variable is one that is not set.
+    let mut command = bench.command(&args);
+    let other = bench.path().join("other");
+    command.env("TIDEGATE_STATE_DIR", "").env("HOME", &home).env("XDG_STATE_HOME", &other);
+    Running::start(command).finish().expect_code(0);
+    assert!(is_log(&other.join("tidegate")));
     let mut command = bench.command(&args);
     command.env_remove("TIDEGATE_STATE_DIR").env("HOME", &home);
     Running::start(command).finish().expect_code(0);

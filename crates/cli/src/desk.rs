@@ -46,9 +46,7 @@ impl Desk {
             Request::Facts { operation } => {
                 self.blocking(move |log| Ok(log.facts(operation)?)).await.map(Reply::Facts)
             }
-            Request::Wish { operation, by, wish } => {
-                self.wish(operation, &by, wish).await.map(|()| Reply::Done)
-            }
+            Request::Wish { operation, by, wish } => self.wish(operation, &by, wish).await,
         }
     }
 
@@ -85,12 +83,12 @@ impl Desk {
         }
     }
 
-    async fn wish(&self, operation: OperationId, by: &str, wish: Wish) -> Result<(), CliError> {
+    async fn wish(&self, operation: OperationId, by: &str, wish: Wish) -> Result<Reply, CliError> {
         if let Some(engine) = &self.engine {
             match tell(engine, operation, by, &wish).await {
                 // The engine has others to work on: this one lies in the log.
                 Err(EngineError::NotRunning { .. }) => {}
-                result => return Ok(result?),
+                result => return Ok(result.map(|()| Reply::Done)?),
             }
         }
         let summaries = self.blocking(|log| Ok(log.summaries()?)).await?;
@@ -101,8 +99,9 @@ impl Desk {
         record(&self.log, operation, input(by, wish), SystemClock.now()).await?;
         if let (true, Some(engine)) = (ends, &self.engine) {
             engine.resume(operation).await?;
+            return Ok(Reply::Done);
         }
-        Ok(())
+        Ok(Reply::Recorded)
     }
 }
 

@@ -26,7 +26,7 @@ Exit codes:
   1  failed, or an error
   2  bad input or usage
   3  not finished: timed out, interrupted or paused; can be resumed
-  4  refused: another operation is running, or the state directory is in use";
+  4  refused: another operation is running, the state directory is in use, or the operation's state does not allow it";
 
 /// The exit code of a command.
 pub fn code(outcome: &Result<Ended, CliError>) -> i32 {

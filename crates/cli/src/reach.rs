@@ -76,7 +76,7 @@ pub fn unexpected(reply: &Reply) -> CliError {
         Reply::Operations(_) => "a list of operations",
         Reply::Operation(_) => "an operation",
         Reply::Facts(_) => "facts",
-        Reply::Done => "a bare yes",
+        Reply::Done | Reply::Recorded => "a bare yes",
         Reply::Refused(_) | Reply::Failed(_) | Reply::Leaving => "a refusal",
     };
     CliError::Control { problem: format!("answered with {what}, which was not the question") }

@@ -1,6 +1,7 @@
 //! The second stage of the arguments: what is asked of the engine.
 
 use std::env;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -115,7 +116,8 @@ pub fn user() -> String {
         .iter()
         .filter_map(|name| env::var(name).ok())
         .find(|name| !name.is_empty())
-        .unwrap_or_else(|| "unknown".to_owned())
+        .or_else(|| std::fs::metadata("/proc/self").ok().map(|process| format!("user {}", process.uid())))
+        .unwrap_or_else(|| "somebody".to_owned())
 }
 
 /// An application is called like the folder it is kept in.

@@ -6,10 +6,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::CliError;
 
-/// SIGINT and SIGTERM, from the moment this is made: they no longer end the process by themselves.
+/// SIGINT, SIGTERM and SIGHUP (the terminal is gone), from the moment this is made: they no longer end the process by themselves.
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    hang_up: Signal,
 }
 
 impl Signals {
@@ -22,7 +23,11 @@ impl Signals {
                 source,
             })
         };
-        Ok(Self { interrupt: on(SignalKind::interrupt())?, terminate: on(SignalKind::terminate())? })
+        Ok(Self {
+            interrupt: on(SignalKind::interrupt())?,
+            terminate: on(SignalKind::terminate())?,
+            hang_up: on(SignalKind::hangup())?,
+        })
     }
 
     /// The next signal, by its name.
@@ -30,6 +35,7 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",
             _ = self.terminate.recv() => "SIGTERM",
+            _ = self.hang_up.recv() => "SIGHUP",
         }
     }
 }

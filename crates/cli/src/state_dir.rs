@@ -35,7 +35,8 @@ pub struct StateDir {
 impl StateDir {
     /// The folder named by the argument, the environment, or custom.
     pub fn resolve(args: &StateArgs) -> Result<Self, CliError> {
-        let given = args.state_dir.clone();
+        // An empty variable is one that is not set.
+        let given = args.state_dir.clone().filter(|dir| !dir.as_os_str().is_empty());
         let root = match &given {
             Some(dir) => std::path::absolute(dir).map_err(|source| CliError::Io {
                 action: "find",

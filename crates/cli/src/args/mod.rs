@@ -76,7 +76,7 @@ pub enum Command {
 pub struct StateArgs {
     /// Folder of the operation log and the simulated cluster [default: $XDG_STATE_HOME/tidegate, or
     /// ~/.local/state/tidegate]
-    #[arg(long, value_name = "DIR", env = "TIDEGATE_STATE_DIR", hide_env_values = true)]
+    #[arg(long, value_name = "DIR", env = "TIDEGATE_STATE_DIR", hide_env_values = true, value_parser = values::path())]
     pub state_dir: Option<PathBuf>,
 }
 

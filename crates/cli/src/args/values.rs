@@ -1,12 +1,19 @@
 //! Values that need more than clap's own parsers.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use tidegate_model::{ResourceSelector, parse_duration};
 
 /// The longest name Kubernetes gives anything.
 const NAME_MAX: usize = 253;
 const LABEL_MAX: usize = 63;
+
+/// A path, which may be empty: a variable of the environment that is empty is not set.
+pub fn path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
+}
 
 pub fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|error| error.to_string())

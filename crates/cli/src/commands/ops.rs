@@ -96,8 +96,8 @@ async fn log(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
 /// A person's wish: for an operation at work, or for one in the log.
 async fn wish(one: &OneArgs, wish: Wish, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(&one.state)?;
-    let (summary, log) = record(one, &wish, &state_dir, printer).await?;
-    say_done(&summary, &wish, log.is_some(), &state_dir, printer)?;
+    let Recorded { summary, waits, .. } = record(one, &wish, &state_dir, printer).await?;
+    say_done(&summary, &wish, waits, &state_dir, printer)?;
     Ok(Ended::Done)
 }
 
@@ -105,7 +105,7 @@ async fn wish(one: &OneArgs, wish: Wish, printer: &Printer) -> Result<Ended, Cli
 async fn terminate(one: &OneArgs, connection: &ConnectionArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(&one.state)?;
     let mut signals = Signals::listen()?;
-    let (summary, log) = record(one, &Wish::Terminate, &state_dir, printer).await?;
+    let Recorded { summary, log, .. } = record(one, &Wish::Terminate, &state_dir, printer).await?;
     let Some(log) = log else {
         say_done(&summary, &Wish::Terminate, false, &state_dir, printer)?;
         return Ok(Ended::Done);
@@ -122,13 +122,22 @@ async fn terminate(one: &OneArgs, connection: &ConnectionArgs, printer: &Printer
     run_to_end(log, clusters, id, one.output, &state_dir, &mut signals, printer).await
 }
 
+/// A wish that is durable.
+struct Recorded {
+    summary: Summary,
+    /// The log, if no process has it.
+    log: Option<store::Log>,
+    /// Nobody works on the operation: the wish holds from the next `resume` on.
+    waits: bool,
+}
+
 /// Records a wish with the process at work, or else in the log, which is then returned.
 async fn record(
     one: &OneArgs,
     wish: &Wish,
     state_dir: &StateDir,
     printer: &Printer,
-) -> Result<(Summary, Option<store::Log>), CliError> {
+) -> Result<Recorded, CliError> {
     let summary = reach::find(state_dir, printer, &one.id).await?;
     let request = Request::Wish { operation: summary.operation, by: user(), wish: wish.clone() };
     let (reply, log) = match reach::reach(state_dir, printer, &request).await? {
@@ -141,10 +150,11 @@ async fn record(
             });
         }
     };
-    if reply != Reply::Done {
-        return Err(reach::unexpected(&reply));
+    match reply {
+        Reply::Done => Ok(Recorded { summary, log, waits: false }),
+        Reply::Recorded => Ok(Recorded { summary, log, waits: true }),
+        other => Err(reach::unexpected(&other)),
     }
-    Ok((summary, log))
 }
 
 /// Nobody works on the operation, so its end is worked on here.

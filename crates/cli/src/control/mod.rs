@@ -80,8 +80,10 @@ pub enum Reply {
     Operation(Box<Inspected>),
     /// To [`Request::Facts`].
     Facts(Vec<Fact>),
-    /// The wish is durable.
+    /// The wish is durable, and the process works on the operation.
     Done,
+    /// The wish is durable; nobody works on the operation.
+    Recorded,
     /// The state of things does not allow it.
     Refused(String),
     /// Something went wrong.

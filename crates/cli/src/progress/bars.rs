@@ -21,6 +21,8 @@ pub struct Bars<'p> {
     waves: Vec<ProgressBar>,
     lines: Vec<ProgressBar>,
     styles: Styles,
+    /// The failure that was said last.
+    failed: Option<String>,
 }
 
 struct Styles {
@@ -63,6 +65,7 @@ impl<'p> Bars<'p> {
             waves: Vec::new(),
             lines: Vec::new(),
             styles: Styles::new(printer.colours_talk()),
+            failed: None,
         }
     }
 
@@ -70,7 +73,13 @@ impl<'p> Bars<'p> {
     pub fn event(&mut self, event: &Event) {
         let line = match &event.what {
             EventKind::Accepted => format!("operation {} accepted", event.operation),
-            EventKind::AttemptFailed { message } => format!("failed: {}", one_line(message)),
+            // A deadline and the attempt that fails by it say the same.
+            EventKind::AttemptFailed { message } if self.failed.as_ref() == Some(message) => return,
+            EventKind::AttemptFailed { message } => {
+                self.failed = Some(message.clone());
+                format!("failed: {}", one_line(message))
+            }
+            EventKind::Moved { stage } if stage.ends_with("Held") => return self.failed = None,
             EventKind::Paused { by, held: true } => format!("paused by {}", one_line(by)),
             EventKind::Task { object, phase, message } if phase.is_unsuccessful() => {
                 format!("{} {phase}: {}", one_line(&object.to_string()), one_line(message))

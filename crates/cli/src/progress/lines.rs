@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_executor::{Engine, Event, EventKind};
-use tidegate_lifecycle::operation::{Explanation, OperationView, WaveView};
+use tidegate_lifecycle::operation::{Explanation, NOT_ANSWERED, OperationView, WaveView};
 use tidegate_model::{OperationId, OperationPhase, Phase, Timestamp, format_duration};
 
 use crate::output::operation::style_of;
@@ -29,6 +29,10 @@ struct Seen {
     /// When the wave at work was begun.
     wave_since: Option<(String, Timestamp)>,
     said_at: Option<Timestamp>,
+    /// Why its wave is held, as it was said.
+    held: Option<String>,
+    /// The failure that was said last.
+    failed: Option<String>,
 }
 
 impl<'p> Lines<'p> {
@@ -48,12 +52,21 @@ impl<'p> Lines<'p> {
         {
             seen.started_at = Some(view.started_at);
             seen.waves = view.waves;
-            waits = why(moved_to, &explanation);
+            waits = why(moved_to, &seen.waves, &explanation);
         }
         if let Some(number) = moved_to.split_whitespace().nth(1)
             && seen.wave_since.as_ref().is_none_or(|(known, _)| known != number)
         {
             seen.wave_since = Some((number.to_owned(), event.at));
+        }
+        match &event.what {
+            // A deadline and the attempt that fails by it say the same.
+            EventKind::AttemptFailed { message } if seen.failed.as_ref() == Some(message) => return,
+            EventKind::AttemptFailed { message } => seen.failed = Some(message.clone()),
+            EventKind::Moved { .. } if moved_to.ends_with("Held") => {
+                (seen.failed, seen.held) = (None, waits.clone());
+            }
+            _ => {}
         }
         let took = seen.wave_since.as_ref().map(|(_, since)| event.at.since(*since));
         let Some(text) = words(event, &seen.waves, waits, took.unwrap_or_default()) else { return };
@@ -62,8 +75,14 @@ impl<'p> Lines<'p> {
 
     /// Explains a long wait.
     pub fn remind(&mut self, view: &OperationView, explanation: &Explanation) {
-        let said_at = self.seen.get(&view.id).and_then(|seen| seen.said_at).unwrap_or(view.started_at);
-        if explanation.at.since(said_at) >= REMIND_EVERY {
+        let seen = self.seen.entry(view.id).or_default();
+        let said_at = seen.said_at.unwrap_or(view.started_at);
+        // A gate answers after its wave was reached, and may change its mind.
+        let held = held_by(explanation);
+        if held.is_some() && held != seen.held {
+            seen.held = held;
+            self.say(view.id, &view.app, explanation.at, Text::plain(one_line(&explanation.to_string())));
+        } else if explanation.at.since(said_at) >= REMIND_EVERY {
             self.say(view.id, &view.app, explanation.at, Text::plain(one_line(&explanation.to_string())));
         }
     }
@@ -88,10 +107,16 @@ fn may_wait(stage: &str) -> bool {
 }
 
 /// What is awaited, if the operation is still there.
-fn why(stage: &str, explanation: &Explanation) -> Option<String> {
-    let wave = stage.split_whitespace().nth(1).filter(|_| may_wait(stage))?;
-    if !explanation.position.starts_with(&format!("wave {wave} of ")) {
+fn why(stage: &str, waves: &[WaveView], explanation: &Explanation) -> Option<String> {
+    let wave: usize = stage.split_whitespace().nth(1).filter(|_| may_wait(stage))?.parse().ok()?;
+    let index = wave.checked_sub(1)?;
+    let (number, total) = place(waves, index);
+    let position = format!("wave {number} of {total} ({}, ", waves.get(index)?.phase);
+    if !explanation.position.starts_with(&position) {
         return None;
+    }
+    if stage.ends_with("Held") {
+        return held_by(explanation);
     }
     let first = explanation.awaited.first()?;
     let more = match explanation.awaited.len().saturating_sub(1) {
@@ -100,6 +125,20 @@ fn why(stage: &str, explanation: &Explanation) -> Option<String> {
     };
     let why = if first.why.is_empty() { String::new() } else { format!(" ({})", first.why) };
     Some(format!("{}{why}{more}", first.what))
+}
+
+/// What keeps a wave closed, once it is known.
+fn held_by(explanation: &Explanation) -> Option<String> {
+    let first = explanation.awaited.first().filter(|_| explanation.progress == "held")?;
+    (first.why != NOT_ANSWERED).then(|| format!("{} ({})", first.what, first.why))
+}
+
+/// The number of a wave, and of how many. The SyncFail waves are counted by themselves.
+fn place(waves: &[WaveView], index: usize) -> (usize, usize) {
+    let in_failure = waves.get(index).is_some_and(|wave| wave.phase == Phase::SyncFail);
+    let is_alike = |wave: &&WaveView| (wave.phase == Phase::SyncFail) == in_failure;
+    let before = waves.iter().take(index).filter(is_alike).count();
+    (before.saturating_add(1), waves.iter().filter(is_alike).count())
 }
 
 fn words(event: &Event, waves: &[WaveView], waits: Option<String>, took: Duration) -> Option<Text> {
@@ -151,8 +190,7 @@ fn moved(stage: &str, waves: &[WaveView], waits: Option<String>, took: Duration)
         _ => return None,
     };
     let mut text = Text::new();
-    let in_failure = wave.phase == Phase::SyncFail;
-    let total = waves.iter().filter(|wave| in_failure || wave.phase != Phase::SyncFail).count();
+    let (number, total) = place(waves, index);
     text.add(Style::Accent, format!("wave {number} of {total}"));
     text.add(Style::Dim, format!(" ({}, wave {})", wave.phase, wave.wave));
     text.add(Style::Plain, format!(": {words}"));

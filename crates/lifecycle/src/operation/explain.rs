@@ -11,6 +11,8 @@ use super::messages;
 use super::rules::{awaits_establishment, has_runner};
 use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState, WaveStep};
 
+/// Why a gate keeps its wave closed that was asked and has not answered.
+pub const NOT_ANSWERED: &str = "it has not answered yet";
 /// So much of the last line of a log is named.
 const LAST_LINE_MAX: usize = 200;
 
@@ -226,8 +228,7 @@ fn retry(operation: &Operation, until: Timestamp, now: Timestamp) -> Explanation
 fn wave(operation: &Operation, index: u32, step: WaveStep, now: Timestamp) -> Explanation {
     let (phase, number) = operation.wave(index).map_or((Phase::Sync, 0), |wave| (wave.phase, wave.wave));
     let sync_fail = phase == Phase::SyncFail;
-    // The SyncFail waves come only after a failure, so until then nobody counts them.
-    let total = operation.plan.waves.iter().filter(|wave| sync_fail || wave.phase != Phase::SyncFail).count();
+    let (place, total) = place(operation, index);
     let opened = operation.times(index).opened_at.unwrap_or(operation.since);
     let failing = || failing_calls(operation.wave_tasks(index), operation.since);
     let (progress, mut awaited) = match step {
@@ -246,7 +247,7 @@ fn wave(operation: &Operation, index: u32, step: WaveStep, now: Timestamp) -> Ex
         progress,
         awaited,
         next: operation.next_wave(index.saturating_add(1), sync_fail).map(|next| describe(operation, next)),
-        ..blank(&format!("wave {} of {total} ({phase}, wave {number})", index.saturating_add(1)), now)
+        ..blank(&format!("wave {place} of {total} ({phase}, wave {number})"), now)
     }
 }
 
@@ -265,7 +266,17 @@ fn settling(operation: &Operation, index: u32, until: Timestamp, now: Timestamp)
 }
 
 fn describe(operation: &Operation, index: u32) -> String {
-    format!("wave {}, {}", index.saturating_add(1), count(operation.wave_tasks(index).count()))
+    format!("wave {}, {}", place(operation, index).0, count(operation.wave_tasks(index).count()))
+}
+
+/// The number of a wave and of how many. The SyncFail waves come only after a failure, if at all, so they are counted
+/// by themselves.
+fn place(operation: &Operation, index: u32) -> (usize, usize) {
+    let sync_fail = operation.is_sync_fail(index);
+    let all =
+        (0..).zip(&operation.plan.waves).filter(|(_, wave)| (wave.phase == Phase::SyncFail) == sync_fail);
+    let before = all.clone().filter(|(other, _): &(u32, _)| *other < index).count();
+    (before.saturating_add(1), all.count())
 }
 
 fn name(task: &Task) -> String {
@@ -280,7 +291,7 @@ fn held(operation: &Operation, index: u32, since: Timestamp) -> Vec<Awaited> {
         let why = match answer.map(|answer| &answer.verdict) {
             Some(Verdict::Open) => return None,
             Some(Verdict::Closed { reason, .. }) => reason.clone(),
-            None => "it has not answered yet".to_owned(),
+            None => NOT_ANSWERED.to_owned(),
         };
         Some(Awaited { what: format!("gate {gate}"), why, since })
     });

@@ -31,7 +31,7 @@ mod view;
 pub use command::{Command, TaskCommand};
 pub use decide::{Rejection, decide};
 pub use evolve::{Illegal, evolve};
-pub use explain::{Awaited, Explanation, explain};
+pub use explain::{Awaited, Explanation, NOT_ANSWERED, explain};
 pub use fact::{DeadlineScope, Fact, Verdict};
 pub use follow::follow;
 pub use input::{Answer, Applied, CallError, Clearing, Input, Stopped};

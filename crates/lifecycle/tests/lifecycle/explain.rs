@@ -200,7 +200,7 @@ fn after_a_failure() {
     after(
         failing(request()),
         500,
-        "wave 2 of 2 (SyncFail, wave 0): 0 of 1 healthy, waiting 0 s for hook Job shop/alert (starting)",
+        "wave 1 of 1 (SyncFail, wave 0): 0 of 1 healthy, waiting 0 s for hook Job shop/alert (starting)",
     );
     after(
         failing(request()),
