@@ -17,11 +17,18 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A folder with a state directory in it.
 pub struct Bench {
     dir: TempDir,
+    variables: Vec<(&'static str, PathBuf)>,
 }
 
 impl Bench {
     pub fn new() -> Self {
-        Self { dir: TempDir::with_prefix("tidegate-e2e-").unwrap() }
+        Self { dir: TempDir::with_prefix("tidegate-e2e-").unwrap(), variables: Vec::new() }
+    }
+
+    /// Sets an environment variable for all commands from now on.
+    #[allow(dead_code, reason = "for the tests on a control plane")]
+    pub fn set(&mut self, name: &'static str, value: impl Into<PathBuf>) {
+        self.variables.push((name, value.into()));
     }
 
     pub fn path(&self) -> &Path {
@@ -47,11 +54,17 @@ impl Bench {
         {
             command.env_remove(name);
         }
+        // The clusters of whoever runs the tests are none of our business.
+        for name in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"] {
+            command.env_remove(name);
+        }
         command
             .args(args)
             .current_dir(self.path())
             .env("TIDEGATE_STATE_DIR", self.state())
             .env("USER", "tester")
+            .env("HOME", self.path())
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

@@ -6,10 +6,12 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_cluster::Cluster;
+use tidegate_executor::IN_FLIGHT;
+use tidegate_kube::ConnectOptions;
 use tidegate_model::{Destination, Impersonation, OperationId};
 
 use crate::args::{ClusterArgs, ConnectionArgs};
@@ -30,7 +32,7 @@ pub enum Chosen {
     Real(Connected),
 }
 
-/// A real cluster that has answered.
+/// A real cluster.
 pub struct Connected {
     /// What is recorded about it.
     pub destination: Destination,
@@ -87,7 +89,9 @@ pub async fn choose(args: &ClusterArgs) -> Result<Chosen, CliError> {
     if args.sim {
         return Ok(Chosen::Simulated);
     }
-    connect(&args.connection).await.map(Chosen::Real)
+    let way = way(&args.connection).await?;
+    ask(&way).await?;
+    Ok(Chosen::Real(way))
 }
 
 /// Goes back to the cluster of a recorded operation. Arguments say how to get there; where the record names another
@@ -102,7 +106,7 @@ pub async fn reconnect(
     };
     let recorded_user =
         (args.impersonate_user.is_none() && !impersonate.user.is_empty()).then_some(impersonate);
-    let way = ConnectionArgs {
+    let args = ConnectionArgs {
         kubeconfig: args.kubeconfig.clone().or_else(|| kubeconfig.as_ref().map(PathBuf::from)),
         context: args.context.clone().or_else(|| (!context.is_empty()).then(|| context.clone())),
         impersonate_user: recorded_user
@@ -112,7 +116,8 @@ pub async fn reconnect(
             .map_or_else(|| args.impersonate_groups.clone(), |user| user.groups.clone()),
         request_timeout: args.request_timeout,
     };
-    let connected = connect(&way).await?;
+    let connected = way(&args).await?;
+    // Before anything is sent: neither requests nor credentials are for another cluster.
     if !connected.destination.is_same_cluster(recorded) {
         return Err(CliError::Elsewhere {
             operation,
@@ -120,12 +125,52 @@ pub async fn reconnect(
             found: connected.destination.to_string(),
         });
     }
+    ask(&connected).await?;
     Ok(connected.cluster)
 }
 
-async fn connect(args: &ConnectionArgs) -> Result<Connected, CliError> {
-    let _ = (args, Impersonation::default());
-    Err(CliError::NoCluster)
+/// Asks the cluster something: one that does not answer is better told of before anything is recorded.
+async fn ask(connected: &Connected) -> Result<(), CliError> {
+    let answer = connected.cluster.discover().await;
+    answer.map(drop).map_err(|error| CliError::Cluster {
+        cluster: connected.destination.to_string(),
+        message: error.message,
+    })
+}
+
+/// Finds the way to a cluster, without going it.
+async fn way(args: &ConnectionArgs) -> Result<Connected, CliError> {
+    let by_default = ConnectOptions::default();
+    let options = ConnectOptions {
+        kubeconfig: args.kubeconfig.clone(),
+        context: args.context.clone(),
+        impersonate_user: args.impersonate_user.clone(),
+        impersonate_groups: args.impersonate_groups.clone(),
+        call_timeout: args.request_timeout.unwrap_or(by_default.call_timeout),
+        in_flight: IN_FLIGHT,
+    };
+    let cluster = tidegate_kube::connect(&options).await?;
+    let destination = Destination::Kubernetes {
+        context: cluster.context().to_owned(),
+        server: cluster.server().trim_end_matches('/').to_owned(),
+        kubeconfig: args.kubeconfig.as_deref().map(absolute).transpose()?,
+        impersonate: Impersonation {
+            user: args.impersonate_user.clone().unwrap_or_default(),
+            groups: args.impersonate_groups.clone(),
+        },
+    };
+    let namespace = cluster.default_namespace().to_owned();
+    Ok(Connected { destination, cluster: Arc::new(cluster), namespace })
+}
+
+/// A kubeconfig that is named by the folder we are in must be found again from another one.
+fn absolute(path: &Path) -> Result<String, CliError> {
+    let full = std::path::absolute(path).map_err(|source| CliError::Io {
+        action: "find",
+        path: path.to_path_buf(),
+        source,
+    })?;
+    Ok(full.to_string_lossy().into_owned())
 }
 
 /// The clusters an engine works on, by what operations have recorded of them.

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use tidegate_executor::EngineError;
+use tidegate_kube::ConnectError;
 use tidegate_lifecycle::operation::Illegal;
 use tidegate_model::{Destination, OperationId, Warning};
 use tidegate_oplog::LogError;
@@ -31,11 +32,13 @@ pub enum CliError {
         /// The findings.
         warnings: Vec<Warning>,
     },
-    /// No cluster is named, and none can be found.
-    #[error(
-        "this version of Tidegate works on the simulated cluster only, real clusters come with a later one; add --sim, or --offline to `plan`"
-    )]
-    NoCluster,
+    /// There is no way to the cluster.
+    #[error("{source}{}", instead(source))]
+    Connect {
+        /// Why not.
+        #[from]
+        source: ConnectError,
+    },
     /// The way to the cluster of an operation leads to another one now.
     #[error(
         "operation {operation} was begun on the {recorded}, and what is there now is the {found}; it goes on only where it was begun: name the way there with --context or --kubeconfig"
@@ -150,6 +153,14 @@ impl CliError {
     /// Something the state of things does not allow.
     pub fn refused(message: impl Into<String>) -> Self {
         Self::Refused { message: message.into() }
+    }
+}
+
+/// Who has no cluster can still try things out.
+fn instead(error: &ConnectError) -> &'static str {
+    match error {
+        ConnectError::NotConfigured { .. } => "; --sim works on a simulated cluster, and needs nothing",
+        _ => "",
     }
 }
 

@@ -23,7 +23,7 @@ pub enum Ended {
 pub const CODES: &str = "\
 Exit codes:
   0  succeeded
-  1  failed, or an error
+  1  failed, or an error, such as a cluster that cannot be reached
   2  bad input or usage
   3  not finished: timed out, interrupted or paused; can be resumed
   4  refused: another operation is running, the state directory is in use, or the operation's state does not allow it";
@@ -61,7 +61,7 @@ fn kind(error: &CliError) -> Kind {
         CliError::Usage { .. }
         | CliError::BadInput { .. }
         | CliError::Strict { .. }
-        | CliError::NoCluster
+        | CliError::Connect { .. }
         | CliError::NoStateDirectory
         | CliError::UnknownOperation { .. }
         | CliError::AmbiguousOperation { .. }

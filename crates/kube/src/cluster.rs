@@ -43,7 +43,7 @@ impl KubeCluster {
         Self { shared: Arc::new(Shared { server, kinds, context, namespace }) }
     }
 
-    /// The context of the kubeconfig, or `in-cluster`.
+    /// The context of the kubeconfig; empty in a pod.
     pub fn context(&self) -> &str {
         &self.shared.context
     }

@@ -61,6 +61,14 @@ pub enum ConnectError {
         /// Why.
         reason: String,
     },
+    /// The kubeconfig has no such context.
+    #[error("there is no context {context:?} in the kubeconfig; {}", known(.there))]
+    UnknownContext {
+        /// The context that was asked for.
+        context: String,
+        /// Those there are.
+        there: Vec<String>,
+    },
     /// Groups without a user.
     #[error("groups can only be impersonated together with a user: name one with --as")]
     GroupsWithoutUser,
@@ -84,6 +92,10 @@ pub enum ConnectError {
 
 fn in_file(file: Option<&PathBuf>) -> String {
     file.map(|file| format!(" {}", file.display())).unwrap_or_default()
+}
+
+fn known(contexts: &[String]) -> String {
+    if contexts.is_empty() { "it has none".to_owned() } else { format!("it has: {}", contexts.join(", ")) }
 }
 
 /// Prepares the way to a cluster. The API server is not called; what gives us credentials may be.
@@ -146,6 +158,10 @@ fn read(options: &ConnectOptions) -> Result<Option<Kubeconfig>, ConnectError> {
 
 async fn from_file(options: &ConnectOptions, kubeconfig: Kubeconfig) -> Result<Place, ConnectError> {
     let context = options.context.clone().or_else(|| kubeconfig.current_context.clone()).unwrap_or_default();
+    let there: Vec<String> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
+    if !there.contains(&context) && (options.context.is_some() || !context.is_empty()) {
+        return Err(ConnectError::UnknownContext { context, there });
+    }
     let chosen = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
     let config = Config::from_custom_kubeconfig(kubeconfig, &chosen)
         .await
@@ -156,7 +172,7 @@ async fn from_file(options: &ConnectOptions, kubeconfig: Kubeconfig) -> Result<P
 fn from_pod() -> Result<Place, ConnectError> {
     let config =
         Config::incluster().map_err(|error| ConnectError::NotConfigured { inside: reasons(&error) })?;
-    Ok(Place { config, context: "in-cluster".to_owned() })
+    Ok(Place { config, context: String::new() })
 }
 
 fn unusable(options: &ConnectOptions, error: &KubeconfigError) -> ConnectError {

@@ -19,6 +19,7 @@ const MORE: &str = "\
 Examples:
   tidegate plan examples/shop --sim                 what would be done, in which order
   tidegate sync examples/shop --app shop --sim      do it, wave by wave
+  tidegate sync examples/shop --app shop            the same on the cluster of the kubeconfig
   tidegate explain shop                             why is it waiting, and for what?
   tidegate resume --all                             go on after a crash";
 
@@ -27,6 +28,7 @@ Environment:
   TIDEGATE_STATE_DIR  folder of the operation log and the simulated cluster
   TIDEGATE_LOG_KEY    key the manifests in the log are sealed with, 32 bytes as hex or base64 [default: made and
                       kept in the state directory]
+  KUBECONFIG          files that say where the cluster is, as for kubectl
   TIDEGATE_LOG        filter of what is traced to standard error, such as tidegate_executor=debug
   NO_COLOR            no colours";
 

@@ -62,6 +62,7 @@ pub struct WaitingArgs {
 #[command(after_help = "\
 Examples:
   tidegate plan examples/shop --sim
+  tidegate plan shop/ --context staging
   tidegate plan base/ overlay.yaml --app shop -n shop --offline -o mermaid
   kustomize build . | tidegate plan - --app shop --sim --strict
   tidegate plan examples/shop --offline -o svg > plan.svg")]
@@ -159,9 +160,9 @@ Environment:
 
 Examples:
   tidegate sync examples/shop --app shop --sim
-  tidegate sync shop/ --app shop -n shop --sim --prune --retry 3 --deadline 10m
-  tidegate sync shop/ --app shop --sim --resource apps:Deployment:shop/api --wait healthy
-  tidegate sync shop/ --app shop --sim --timeout 30s || tidegate explain shop
+  tidegate sync shop/ --app shop -n shop --context staging --prune --retry 3 --deadline 10m
+  tidegate sync shop/ --app shop --resource apps:Deployment:shop/api --wait healthy
+  tidegate sync shop/ --app shop --timeout 30s || tidegate explain shop
 
 {}",
         crate::exit::CODES
