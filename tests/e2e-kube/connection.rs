@@ -1,0 +1,100 @@
+//! The way to the cluster, and what is said when there is none.
+
+use std::net::TcpListener;
+
+use serde_json::json;
+
+use crate::bench::Bench;
+use crate::manifests::CONFIG;
+use crate::site::Site;
+
+const SYNC: [&str; 4] = ["sync", "config.yaml", "--app", "a"];
+
+pub async fn without_a_kubeconfig_it_says_what_to_do() {
+    let bench = Bench::new();
+    bench.write("config.yaml", CONFIG);
+    for args in [&SYNC[..], &["plan", "config.yaml"]] {
+        let ran = bench.run(args).expect_code(2);
+        for way_out in ["--kubeconfig", "KUBECONFIG", "--sim"] {
+            assert!(ran.err.contains(way_out), "{way_out}: {}", ran.err);
+        }
+    }
+    let ran = bench.run(&[&SYNC[..], &["--kubeconfig", "nowhere.yaml"]].concat()).expect_code(2);
+    assert!(ran.err.contains("nowhere.yaml"), "{}", ran.err);
+    assert!(!bench.state().exists());
+}
+
+pub async fn an_unknown_context_is_answered_with_those_there_are() {
+    let site = Site::without_namespace("context");
+    site.write("config.yaml", CONFIG);
+    let ran = site.run(&[&SYNC[..], &["--context", "nobody"]].concat()).expect_code(2);
+    for name in ["nobody", "engine", "observer"] {
+        assert!(ran.err.contains(name), "{name}: {}", ran.err);
+    }
+    assert!(!site.state().exists());
+}
+
+pub async fn a_server_that_does_not_answer_is_named() {
+    let site = Site::without_namespace("gone");
+    site.write("config.yaml", CONFIG);
+    // A port that was ours a moment ago: nobody listens there.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("https://127.0.0.1:{port}");
+    let file = site
+        .changed_kubeconfig("gone.yaml", |config| config["clusters"][0]["cluster"]["server"] = json!(url));
+    let ran = site.run(&[&SYNC[..], &["--kubeconfig", file.to_str().unwrap()]].concat()).expect_code(1);
+    assert!(ran.err.contains(&url) && ran.err.contains("context engine"), "{}", ran.err);
+    assert!(!site.state().exists());
+    // One that takes the connection and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://127.0.0.1:{}", silent.local_addr().unwrap().port());
+    let file = site
+        .changed_kubeconfig("silent.yaml", |config| config["clusters"][0]["cluster"]["server"] = json!(url));
+    let args = ["--kubeconfig", file.to_str().unwrap(), "--request-timeout", "1s"];
+    let ran = site.run(&[&SYNC[..], &args].concat()).expect_code(1);
+    assert!(ran.err.contains(&url), "{}", ran.err);
+}
+
+pub async fn a_certificate_nobody_vouches_for_is_refused() {
+    let site = Site::without_namespace("tls");
+    site.write("config.yaml", CONFIG);
+    let file = site.changed_kubeconfig("tls.yaml", |config| {
+        config["clusters"][0]["cluster"].as_object_mut().unwrap().remove("certificate-authority");
+    });
+    let ran = site.run(&[&SYNC[..], &["--kubeconfig", file.to_str().unwrap()]].concat()).expect_code(1);
+    assert!(ran.err.contains("certificate") && ran.err.contains(site.control.url()), "{}", ran.err);
+}
+
+pub async fn the_namespace_is_that_of_the_context() {
+    let site = Site::new("context-namespace").await;
+    site.write("config.yaml", CONFIG);
+    let namespace = json!(site.namespace);
+    let file = site.changed_kubeconfig("here.yaml", |config| {
+        for context in config["contexts"].as_array_mut().unwrap() {
+            context["context"]["namespace"] = namespace.clone();
+        }
+    });
+    site.run(&[&SYNC[..], &["--kubeconfig", file.to_str().unwrap()]].concat()).expect_code(0);
+    assert!(site.object("/api/v1", "configmaps", "config").await.is_some());
+    // What is said on the command line counts more.
+    let other = site.control.namespace("other").await.unwrap();
+    let args = ["sync", "config.yaml", "--app", "b", "-n", &other, "--kubeconfig", file.to_str().unwrap()];
+    site.run(&args).expect_code(0);
+    assert!(
+        site.observer()
+            .find(&format!("/api/v1/namespaces/{other}/configmaps/config"))
+            .await
+            .unwrap()
+            .is_some()
+    );
+}
+
+pub async fn it_acts_as_somebody_else() {
+    let site = Site::new("impersonate").await;
+    site.write("config.yaml", CONFIG);
+    let args = ["-n", &site.namespace, "--as", "robot", "--as-group", "system:masters"];
+    site.run(&[&SYNC[..], &args].concat()).expect_code(0);
+    let writes = site.writes().await;
+    assert!(!writes.0.is_empty());
+    assert!(writes.0.iter().all(|event| event.impersonated.as_deref() == Some("robot")), "{writes:#?}");
+}

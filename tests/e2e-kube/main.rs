@@ -1,0 +1,61 @@
+//! The `tidegate` command on a real control plane: what it does there, by the word of the API server's audit log.
+//!
+//! Without the binaries of a control plane the tests are reported as ignored, each by its name; `scripts/kube-assets`
+//! says how to get them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "tests stop at the first surprise"
+)]
+
+#[path = "../e2e/bench.rs"]
+#[allow(dead_code, reason = "shared with the tests on the simulated cluster")]
+mod bench;
+#[path = "../e2e/manifests.rs"]
+#[allow(dead_code, reason = "shared with the tests on the simulated cluster")]
+mod manifests;
+
+mod connection;
+mod destination;
+mod kill;
+mod real_input;
+mod rights;
+mod shop;
+mod site;
+mod sync;
+mod volume;
+
+use std::process::ExitCode;
+
+use tidegate_testkit::kube::suite;
+
+fn main() -> ExitCode {
+    suite::main(tidegate_testkit::kube_tests![
+        connection::without_a_kubeconfig_it_says_what_to_do,
+        connection::an_unknown_context_is_answered_with_those_there_are,
+        connection::a_server_that_does_not_answer_is_named,
+        connection::a_certificate_nobody_vouches_for_is_refused,
+        connection::the_namespace_is_that_of_the_context,
+        connection::it_acts_as_somebody_else,
+        destination::resume_goes_back_to_the_cluster_of_the_record,
+        destination::resume_refuses_another_server,
+        destination::resume_all_goes_on_with_simulated_and_real_operations,
+        destination::terminate_goes_back_to_the_cluster_as_well,
+        kill::killed_at_random_moments,
+        real_input::argo_cd_becomes_healthy_and_stays_as_it_is,
+        rights::the_documented_roles_are_enough,
+        rights::what_is_forbidden_is_named,
+        shop::the_shop_is_deployed_in_order,
+        shop::the_shop_survives_a_kill,
+        sync::a_plan_and_a_dry_run_write_nothing,
+        sync::without_a_dry_run_each_object_costs_one_request,
+        sync::a_second_sync_writes_nothing_it_need_not,
+        sync::what_is_no_longer_wanted_is_pruned,
+        sync::the_namespace_is_made_with_its_metadata,
+        volume::five_thousand_objects_fit_into_little_memory,
+    ])
+}

@@ -1,0 +1,79 @@
+//! Users that may do only some things.
+
+use std::fs;
+
+use serde_json::json;
+use tidegate_testkit::kube::User;
+
+use crate::bench::example;
+use crate::manifests::{CONFIG, FAST};
+use crate::site::Site;
+
+/// The documented role, in our namespace, for a user called like this.
+fn grant(site: &Site, user: &str) {
+    let role = fs::read_to_string(example("rbac/namespace.yaml")).unwrap();
+    site.write("role.yaml", role.replace("name: deployer", &format!("name: {user}")));
+    site.run(&["sync", "role.yaml", "--app", "rights", "-n", &site.namespace]).expect_code(0);
+}
+
+pub async fn the_documented_roles_are_enough() {
+    let mut site = Site::new("rights").await;
+    let user = site.control.limited_user(&[]).await.unwrap();
+    grant(&site, user.name());
+    site.write("fast.yaml", FAST);
+    let namespace = site.namespace.clone();
+    let context = ["--context", user.name(), "-n", &namespace];
+    site.look_from_now();
+    site.run(&[&["plan", "fast.yaml", "--app", "fast"][..], &context].concat()).expect_code(0);
+    site.run(&[&["sync", "fast.yaml", "--app", "fast", "--wait", "healthy"][..], &context].concat())
+        .expect_code(0);
+    // Pruned as well, and nothing of what was asked was refused.
+    let fewer = FAST.replacen(
+        "kind: ConfigMap\nmetadata: {name: config}",
+        "kind: ConfigMap\nmetadata: {name: other}",
+        1,
+    );
+    site.write("fast.yaml", fewer);
+    site.run(&[&["sync", "fast.yaml", "--app", "fast", "--prune"][..], &context].concat()).expect_code(0);
+    assert!(site.object("/api/v1", "configmaps", "config").await.is_none());
+    let refused = site.audit().await.of(&user).only(|event| event.code == 403 && event.is_write());
+    assert_eq!(refused.summaries(), Vec::<String>::new());
+}
+
+pub async fn what_is_forbidden_is_named() {
+    let site = Site::new("forbidden").await;
+    let unseen = site.control.namespace("forbidden-unseen").await.unwrap();
+    let seen = site.control.namespace("forbidden-seen").await.unwrap();
+    let look = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]);
+    let user = site.control.limited_user(&[(Some(&seen), look)]).await.unwrap();
+    grant(&site, user.name());
+    site.write("config.yaml", CONFIG);
+    // Where nothing may be read there is no plan; where nothing may be written the dry run finds out.
+    for (app, namespace, verb, phase) in [("a", &unseen, "get", "Error"), ("b", &seen, "patch", "Failed")] {
+        let args =
+            ["sync", "config.yaml", "--app", app, "-n", namespace, "--context", user.name(), "-o", "json"];
+        let ran = site.run(&args).expect_code(1);
+        for word in ["configmaps", verb, namespace, user.name(), "forbidden"] {
+            assert!(ran.out.contains(word), "{word}: {ran:?}");
+        }
+        // It is on record, and nothing is half done.
+        assert_eq!(site.json(&["ops", "list", "--app", app, "-o", "json"])[0]["phase"], phase);
+        let path = format!("/api/v1/namespaces/{namespace}/configmaps/config");
+        assert!(site.observer().find(&path).await.unwrap().is_none());
+    }
+    // Nobody may act as somebody else without the right to.
+    let args = [
+        "sync",
+        "config.yaml",
+        "--app",
+        "b",
+        "-n",
+        &site.namespace,
+        "--context",
+        user.name(),
+        "--as",
+        User::ENGINE.name(),
+    ];
+    let ran = site.run(&args).expect_code(1);
+    assert!(ran.err.contains("impersonate"), "{ran:?}");
+}

@@ -1,0 +1,86 @@
+//! A namespace of the shared control plane, and the command with the way there.
+
+use std::ops::Deref;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use tidegate_testkit::kube::{Audit, Caller, ControlPlane, Mark, User};
+
+use crate::bench::Bench;
+
+/// A namespace, and a bench whose command reaches the control plane as [`User::ENGINE`].
+pub struct Site {
+    pub control: &'static ControlPlane,
+    pub namespace: String,
+    pub bench: Bench,
+    mark: Mark,
+}
+
+impl Deref for Site {
+    type Target = Bench;
+
+    fn deref(&self) -> &Bench {
+        &self.bench
+    }
+}
+
+impl Site {
+    /// With a namespace that nobody else has.
+    pub async fn new(prefix: &str) -> Self {
+        let control = ControlPlane::shared();
+        let namespace = control.namespace(prefix).await.unwrap();
+        Self::at(control, namespace)
+    }
+
+    /// With a name for a namespace that is not there.
+    pub fn without_namespace(prefix: &str) -> Self {
+        let control = ControlPlane::shared();
+        Self::at(control, control.name(prefix))
+    }
+
+    fn at(control: &'static ControlPlane, namespace: String) -> Self {
+        let mut bench = Bench::new();
+        bench.set("KUBECONFIG", control.kubeconfig(User::ENGINE));
+        Self { control, namespace, bench, mark: control.mark() }
+    }
+
+    /// Reads and meddles as another person would.
+    pub fn observer(&self) -> Caller {
+        self.control.caller(User::OBSERVER)
+    }
+
+    /// What was asked of the API server since the site was made, about our namespace.
+    pub async fn audit(&self) -> Audit {
+        self.control.audit_since(self.mark).await.unwrap().within(&self.namespace)
+    }
+
+    /// What the command has changed in our namespace.
+    pub async fn writes(&self) -> Audit {
+        self.audit().await.of(User::ENGINE).writes()
+    }
+
+    /// How often an object was created, by whatever verb.
+    pub async fn creations(&self, kind: &str, name: &str) -> usize {
+        let writes = self.writes().await;
+        writes.only(|event| event.kind == kind && event.name == name && event.code == 201).0.len()
+    }
+
+    /// Forgets what was asked so far.
+    pub fn look_from_now(&mut self) {
+        self.mark = self.control.mark();
+    }
+
+    /// An object of our namespace: `/apis/apps/v1`, `deployments`, `server`.
+    pub async fn object(&self, api: &str, plural: &str, name: &str) -> Option<Value> {
+        let path = format!("{api}/namespaces/{}/{plural}/{name}", self.namespace);
+        self.observer().find(&path).await.unwrap()
+    }
+
+    /// A kubeconfig as that of the engine, but changed.
+    pub fn changed_kubeconfig(&self, name: &str, change: impl FnOnce(&mut Value)) -> PathBuf {
+        let text = std::fs::read_to_string(self.control.kubeconfig(User::ENGINE)).unwrap();
+        let mut config: Value = serde_json::from_str(&text).unwrap();
+        change(&mut config);
+        self.write(name, config.to_string())
+    }
+}

@@ -1,0 +1,100 @@
+//! What a sync costs and what it leaves alone, by the audit log.
+
+use tidegate_testkit::kube::User;
+
+use crate::manifests::{CONFIG, FAST};
+use crate::site::Site;
+
+const ONLY_CHANGED: [&str; 2] = ["--sync-option", "ApplyOutOfSyncOnly=true"];
+
+fn config_maps(count: usize, value: &str) -> String {
+    (0..count)
+        .map(|n| {
+            format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{n}}}\ndata: {{a: {value}}}\n---\n")
+        })
+        .collect()
+}
+
+pub async fn a_plan_and_a_dry_run_write_nothing() {
+    let site = Site::new("dry-run").await;
+    site.write("fast.yaml", FAST);
+    let plan = site.run(&["plan", "fast.yaml", "--app", "a", "-n", &site.namespace]).expect_code(0);
+    assert!(plan.out.contains("compared with the context engine at"), "{}", plan.out);
+    assert!(!site.state().exists(), "a plan leaves nothing behind");
+    site.run(&["sync", "fast.yaml", "--app", "a", "-n", &site.namespace, "--dry-run"]).expect_code(0);
+    let asked = site.audit().await.of(User::ENGINE).only(|event| event.is_write());
+    assert!(asked.0.iter().any(|event| event.kind == "Deployment"), "everything was tried: {asked:#?}");
+    assert!(asked.0.iter().all(|event| event.dry_run), "{asked:#?}");
+    assert!(site.object("/api/v1", "configmaps", "config").await.is_none());
+    // What would be refused is found out that way.
+    site.write("bad.yaml", CONFIG.replace("data: {a: b}", "data: {a: {b: c}}"));
+    let ran =
+        site.run(&["sync", "bad.yaml", "--app", "bad", "-n", &site.namespace, "--dry-run"]).expect_code(1);
+    assert!(ran.out.contains("ConfigMap"), "{ran:?}");
+}
+
+pub async fn without_a_dry_run_each_object_costs_one_request() {
+    let site = Site::new("no-dry-run").await;
+    site.write("many.yaml", config_maps(50, "b"));
+    site.run(&["sync", "many.yaml", "--app", "a", "-n", &site.namespace, "--no-dry-run"]).expect_code(0);
+    let about =
+        |event: &tidegate_testkit::kube::AuditEvent| event.kind == "ConfigMap" && event.name.starts_with('c');
+    let asked = site.audit().await.of(User::ENGINE).only(about);
+    let writes = asked.clone().writes();
+    assert_eq!(writes.0.len(), 50, "{writes:#?}");
+    assert!(asked.0.iter().all(|event| !event.dry_run), "{asked:#?}");
+    assert!(asked.0.len() <= 100, "at most one more to look at each: {}", asked.0.len());
+}
+
+pub async fn a_second_sync_writes_nothing_it_need_not() {
+    let mut site = Site::new("second").await;
+    let namespace = site.namespace.clone();
+    let sync = ["sync", "many.yaml", "--app", "a", "-n", &namespace];
+    site.write("many.yaml", config_maps(20, "b"));
+    site.run(&sync).expect_code(0);
+    site.look_from_now();
+    site.run(&[&sync[..], &ONLY_CHANGED].concat()).expect_code(0);
+    assert_eq!(site.writes().await.summaries(), Vec::<String>::new());
+    site.run(&sync).expect_code(0);
+    assert!(site.writes().await.0.len() <= 20, "never more than one write for each object");
+    // One of them differs now.
+    site.look_from_now();
+    site.write("many.yaml", config_maps(20, "b").replacen("{a: b}", "{a: changed}", 1));
+    site.run(&[&sync[..], &ONLY_CHANGED].concat()).expect_code(0);
+    assert_eq!(site.writes().await.summaries(), [format!("patch ConfigMap {namespace}/c0")]);
+}
+
+pub async fn what_is_no_longer_wanted_is_pruned() {
+    let mut site = Site::new("prune").await;
+    let namespace = site.namespace.clone();
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let strange =
+        serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "strange"}});
+    site.observer().post(&path, &strange).await.unwrap();
+    site.write("many.yaml", config_maps(3, "b"));
+    let sync = ["sync", "many.yaml", "--app", "a", "-n", &namespace];
+    site.run(&sync).expect_code(0);
+    site.look_from_now();
+    site.write("many.yaml", config_maps(2, "b"));
+    site.run(&sync).expect_code(0);
+    assert!(site.object("/api/v1", "configmaps", "c2").await.is_some(), "not without --prune");
+    site.run(&[&sync[..], &["--prune"]].concat()).expect_code(0);
+    let deleted = site.writes().await.only(|event| event.verb == "delete").summaries();
+    assert_eq!(deleted, [format!("delete ConfigMap {namespace}/c2")]);
+    assert!(site.object("/api/v1", "configmaps", "strange").await.is_some());
+}
+
+pub async fn the_namespace_is_made_with_its_metadata() {
+    let site = Site::without_namespace("made");
+    site.write("config.yaml", CONFIG);
+    let refused = site.run(&["sync", "config.yaml", "--app", "a", "--namespace-label", "a=b"]).expect_code(2);
+    assert!(refused.err.contains("CreateNamespace=true"), "{}", refused.err);
+    let made =
+        ["sync", "config.yaml", "--app", "a", "-n", &site.namespace, "--sync-option", "CreateNamespace=true"];
+    let metadata = ["--namespace-label", "team=shop", "--namespace-annotation", "example.com/a=b=c"];
+    site.run(&[&made[..], &metadata].concat()).expect_code(0);
+    let namespace = site.observer().get(&format!("/api/v1/namespaces/{}", site.namespace)).await.unwrap();
+    assert_eq!(namespace["metadata"]["labels"]["team"], "shop", "{namespace}");
+    assert_eq!(namespace["metadata"]["annotations"]["example.com/a"], "b=c", "{namespace}");
+    assert!(site.object("/api/v1", "configmaps", "config").await.is_some());
+}

@@ -1,0 +1,49 @@
+//! Many objects in one application.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::bench::Running;
+use crate::site::Site;
+
+const OBJECTS: usize = 5000;
+/// More than a test build needs by a third; a release build needs less.
+const PEAK_MIB: u64 = 100;
+/// On a busy machine, with an API server that shares it.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+pub async fn five_thousand_objects_fit_into_little_memory() {
+    let mut site = Site::new("volume").await;
+    let manifests: String = (0..OBJECTS)
+        .map(|n| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{n}}}\ndata: {{number: \"{n}\", text: some words}}\n---\n"))
+        .collect();
+    site.write("many.yaml", manifests);
+    let namespace = site.namespace.clone();
+    let sync = ["sync", "many.yaml", "--app", "many", "-n", &namespace, "-o", "json"];
+    for (what, more) in [("first", &[][..]), ("unchanged", &["--sync-option", "ApplyOutOfSyncOnly=true"])] {
+        site.look_from_now();
+        let (peak, seconds) = watch(site.start(&[&sync[..], more].concat()));
+        let writes = site.writes().await.0.len();
+        println!("{what} sync of {OBJECTS} objects: {seconds:.1} s, {writes} writes, peak memory {peak} MiB");
+        assert_eq!(writes, if what == "first" { OBJECTS } else { 0 });
+        assert!(peak <= PEAK_MIB, "{what} sync: {peak} MiB at {OBJECTS} objects");
+    }
+}
+
+/// Waits for the end; returns the most memory it had, in MiB, and how long it took.
+fn watch(mut running: Running) -> (u64, f64) {
+    let (begun, mut peak) = (Instant::now(), 0);
+    let status = loop {
+        if let Some(status) = running.is_over_within(Duration::from_millis(10)) {
+            break status;
+        }
+        // The system keeps the high-water mark itself; only its last moments can be missed.
+        let status = fs::read_to_string(format!("/proc/{}/status", running.pid)).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib: u64 = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0);
+        peak = peak.max(kib);
+        assert!(begun.elapsed() < PATIENCE, "still at work after {PATIENCE:?}");
+    };
+    running.finish_with(status).expect_code(0);
+    (peak / 1024, begun.elapsed().as_secs_f64())
+}
