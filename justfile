@@ -64,6 +64,10 @@ simulate-seed SEED:
 crash:
     cargo test --release --package tidegate-testkit --test crash -- --nocapture
 
+# Starts the control plane of the tests, and prints how to point kubectl and tidegate at it.
+control-plane:
+    cargo run --package tidegate-testkit --example control-plane
+
 # Deploys the example shop to a simulated cluster.
 demo:
     cargo run --release -- sync examples/shop --app shop --sim

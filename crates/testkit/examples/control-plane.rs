@@ -1,0 +1,17 @@
+//! Starts the control plane of the tests for a person, and keeps it until standard input ends or the program is
+//! stopped. `just control-plane` runs it.
+
+use std::io::{self, Read as _, Write as _};
+
+use tidegate_testkit::kube::{ControlPlane, KubeError, Options, User};
+
+fn main() -> Result<(), KubeError> {
+    let control = ControlPlane::start(Options::default())?;
+    let kubeconfig = control.kubeconfig(&User::ENGINE);
+    let mut out = io::stdout().lock();
+    // Whoever is gone cannot be told.
+    let _ = writeln!(out, "export KUBECONFIG={}", kubeconfig.display()).and_then(|()| out.flush());
+    eprintln!("Kubernetes 1.{} at {}; it ends with this program (Ctrl-C)", control.minor(), control.url());
+    let _ = io::stdin().read_to_end(&mut Vec::new());
+    Ok(())
+}
