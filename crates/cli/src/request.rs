@@ -107,6 +107,7 @@ fn base(application: &str, place: Place, selection: &SelectionArgs, manifests: &
         wave_delay: None,
         initiated_by: user(),
         sources: Vec::new(),
+        ignore_differences: Vec::new(),
     }
 }
 

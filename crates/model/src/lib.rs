@@ -28,7 +28,8 @@ pub use plan::{
 };
 pub use record::LogRecord;
 pub use request::{
-    Backoff, Destination, Impersonation, ResourceSelector, RetryPolicy, SyncOptions, SyncRequest, WaitFor,
+    Backoff, Destination, IgnoreDifference, Impersonation, ResourceSelector, RetryPolicy, SyncOptions,
+    SyncRequest, WaitFor,
 };
 pub use result::{OperationPhase, ResourceResult, ResultCode};
 pub use time::{InvalidTimestamp, Timestamp};

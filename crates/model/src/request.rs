@@ -34,6 +34,8 @@ pub struct SyncRequest {
     pub initiated_by: String,
     /// Where the manifests were read: files and folders as they were given.
     pub sources: Vec<String>,
+    /// Differences that do not count.
+    pub ignore_differences: Vec<IgnoreDifference>,
 }
 
 impl SyncRequest {
@@ -56,8 +58,35 @@ impl SyncRequest {
             wave_delay: None,
             initiated_by: String::new(),
             sources: Vec::new(),
+            ignore_differences: Vec::new(),
         }
     }
+}
+
+/// Differences of some objects that do not count, as one entry of `spec.ignoreDifferences` writes them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct IgnoreDifference {
+    /// API group, may hold `*` and `?`; empty for the core API.
+    #[serde(default)]
+    pub group: String,
+    /// Kind, may hold `*` and `?`.
+    pub kind: String,
+    /// Name; empty for any.
+    #[serde(default)]
+    pub name: String,
+    /// Namespace; empty for any.
+    #[serde(default)]
+    pub namespace: String,
+    /// Fields, as JSON pointers.
+    #[serde(default)]
+    pub json_pointers: Vec<String>,
+    /// Fields, as jq path expressions.
+    #[serde(default)]
+    pub jq_path_expressions: Vec<String>,
+    /// Fields that these field managers own in the cluster.
+    #[serde(default)]
+    pub managed_fields_managers: Vec<String>,
 }
 
 /// The cluster an operation works on, and as whom. Recorded, so that a resumed operation goes on in the same place

@@ -46,5 +46,8 @@ mod text;
 mod tracking;
 mod waves;
 
+pub use diff::{
+    Change, Comparer, Difference, IgnoreError, JqError, is_ignored_when_extraneous, server_side_diff,
+};
 pub use manifests::{Limits, ManifestError, Origin, Target};
 pub use plan::{LeftOut, PlanInput, Planned, named_objects, plan};

@@ -7,6 +7,7 @@ use tidegate_model::{
     Timestamp,
 };
 
+use crate::diff::Comparer;
 use crate::draft::Draft;
 use crate::findings::{Findings, Subject};
 use crate::hooks::{self, Role};
@@ -81,6 +82,14 @@ pub fn plan(input: &PlanInput<'_>) -> Planned {
     let mut findings = Findings::default();
     let mut left_out = Vec::new();
     review_request(request, &mut findings);
+    let (comparer, errors) = Comparer::new(&request.ignore_differences);
+    for error in errors {
+        findings.warn(
+            "invalid-ignore-difference",
+            &Subject::default(),
+            format!("ignoreDifferences: {error}"),
+        );
+    }
     let kinds = Kinds::new(input.discovery, input.targets.iter().map(|target| &target.object));
     let live = if input.offline { Live::default() } else { Live::new(input.live) };
     let mut sorter = Sorter { request, kinds: &kinds, findings: &mut findings, left_out: &mut left_out };
@@ -89,8 +98,14 @@ pub fn plan(input: &PlanInput<'_>) -> Planned {
     let mut kept = wanted.left_alone;
     kept.extend(live_keys(&wanted.objects, &live));
     let started_at = input.started_at;
-    let mut drafter =
-        Drafter { request, started_at, live: &live, findings: &mut findings, left_out: &mut left_out };
+    let mut drafter = Drafter {
+        request,
+        started_at,
+        live: &live,
+        comparer: &comparer,
+        findings: &mut findings,
+        left_out: &mut left_out,
+    };
     let mut drafts = drafter.draft_all(wanted.objects);
     kept.extend(early_hook_keys(&drafts));
     add_namespace(request, &live, &mut drafts, &mut findings);

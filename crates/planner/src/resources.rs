@@ -6,7 +6,7 @@ use tidegate_model::{
     Action, DeletePolicy, Hook, Object, ObjectKey, Phase, SyncRequest, Timestamp, annotations,
 };
 
-use crate::diff;
+use crate::diff::Comparer;
 use crate::draft::Draft;
 use crate::findings::{Findings, Subject};
 use crate::hooks::{self, Role};
@@ -24,6 +24,7 @@ pub(crate) struct Drafter<'p> {
     pub request: &'p SyncRequest,
     pub started_at: Timestamp,
     pub live: &'p Live<'p>,
+    pub comparer: &'p Comparer,
     pub findings: &'p mut Findings,
     pub left_out: &'p mut Vec<LeftOut>,
 }
@@ -52,10 +53,14 @@ impl Drafter<'_> {
         let replace = options::replace(&wanted.object, live, &self.request.options);
         let mut manifest = self.stamp(wanted.object, &wanted.key);
         manifest.set_namespace(&draft.task.namespace);
+        if let Some(live) = live.filter(|_| self.request.options.has("RespectIgnoreDifferences=true")) {
+            self.comparer.respect(&mut manifest, live);
+        }
         let only_out_of_sync = self.request.options.has("ApplyOutOfSyncOnly=true");
         // Comparing is not free, so it is done only where somebody asks.
         let compares = only_out_of_sync || is_crd(&wanted.key.group, &wanted.key.kind);
-        let difference = live.filter(|_| compares).and_then(|live| diff::first_difference(&manifest, live));
+        let difference =
+            live.filter(|_| compares).and_then(|live| self.comparer.first_difference(&manifest, live));
         draft.changes_live = difference.is_some();
         let (action, reason) = match (live, difference) {
             (None, _) => (Action::Create, "not in the cluster yet".to_owned()),

@@ -96,6 +96,7 @@ fn request() -> SyncRequest {
         wave_delay: None,
         initiated_by: "test".into(),
         sources: Vec::new(),
+        ignore_differences: Vec::new(),
     }
 }
 

@@ -36,6 +36,7 @@ pub fn request() -> SyncRequest {
         wave_delay: None,
         initiated_by: "ann".into(),
         sources: Vec::new(),
+        ignore_differences: Vec::new(),
     }
 }
 

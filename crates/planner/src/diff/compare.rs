@@ -1,6 +1,7 @@
 use serde_json::Value;
 use tidegate_model::Object;
 
+use super::path::{Path, Step};
 use super::quantity;
 
 /// Groups whose types are compiled into Kubernetes: the server drops zero values, rewrites quantities and merges some
@@ -27,6 +28,24 @@ const BUILT_IN_GROUPS: [&str; 21] = [
     "rbac.authorization.k8s.io",
     "scheduling.k8s.io",
     "storage.k8s.io",
+];
+
+/// Fields of built-in kinds that the server does not store when they are zero, false or empty. Other such fields may
+/// differ from absent ones: `automountServiceAccountToken: false` is not the same as none.
+const ZERO_IS_ABSENT: [&str; 13] = [
+    "hostIPC",
+    "hostNetwork",
+    "hostPID",
+    "initialDelaySeconds",
+    "minReadySeconds",
+    "paused",
+    "preserveUnknownFields",
+    "publishNotReadyAddresses",
+    "readOnly",
+    "stdin",
+    "stdinOnce",
+    "tty",
+    "value",
 ];
 
 /// Fields that hold quantities, themselves or in the maps below them.
@@ -64,6 +83,7 @@ const CONTAINER_PORT: &[&str] = &["containerPort", "protocol"];
 const SERVICE_PORT: &[&str] = &["port", "protocol"];
 
 /// How the objects of one kind are compared.
+#[derive(Clone, Copy)]
 pub(super) struct Comparison<'t> {
     kind: &'t str,
     built_in: bool,
@@ -75,77 +95,36 @@ impl<'t> Comparison<'t> {
         Self { kind: target.kind(), built_in: BUILT_IN_GROUPS.contains(&target.group()) }
     }
 
-    /// The path of the first given field that a live map does not have as given.
-    pub fn fields<'v>(
-        &self,
-        given: impl Iterator<Item = (&'v String, &'v Value)>,
-        live: &Value,
-        quantity: bool,
-    ) -> Option<String> {
-        for (name, wanted) in given {
-            let quantity = quantity || QUANTITY_FIELDS.contains(&name.as_str());
-            let difference = match (wanted, live.get(name)) {
-                (Value::Array(wanted), Some(Value::Array(live))) => self.list(name, wanted, live, quantity),
-                (wanted, live) => self.value(wanted, live, quantity),
-            };
-            if let Some(path) = difference {
-                return Some(format!("/{name}{path}"));
-            }
-        }
-        None
+    /// Whether a field holds quantities.
+    pub fn is_quantity(&self, name: &str) -> bool {
+        self.built_in && QUANTITY_FIELDS.contains(&name)
     }
 
-    /// The path of the first difference inside a value; empty when the value itself is the difference.
-    pub fn value(&self, wanted: &Value, live: Option<&Value>, quantity: bool) -> Option<String> {
-        let same = match (wanted, live) {
-            (Value::Null, _) => true,
-            (Value::Object(given), Some(live @ Value::Object(_))) => {
-                return self.fields(given.iter(), live, quantity);
-            }
-            (Value::Array(wanted), Some(Value::Array(live))) => return self.items(wanted, live, quantity),
-            (wanted, None | Some(Value::Null)) => self.means_nothing(wanted),
-            (wanted, Some(live)) => {
-                wanted == live
-                    || same_number(wanted, live)
-                    || (quantity && self.built_in && quantity::same(wanted, live))
-            }
-        };
-        (!same).then(String::new)
-    }
-
-    /// Whether leaving a value out means the same.
-    fn means_nothing(&self, value: &Value) -> bool {
+    /// Whether leaving a field out means the same as giving it this value.
+    pub fn means_nothing(&self, name: &str, value: &Value) -> bool {
+        let zero = self.built_in && ZERO_IS_ABSENT.contains(&name);
         match value {
             Value::Null => true,
-            Value::Object(map) => map.values().all(|value| self.means_nothing(value)),
-            Value::Array(items) => items.is_empty(),
-            Value::Bool(value) => self.built_in && !value,
-            Value::Number(value) => self.built_in && value.as_f64() == Some(0.0),
-            Value::String(value) => self.built_in && value.is_empty(),
+            Value::Object(_) => false,
+            Value::Array(items) => self.built_in && items.is_empty(),
+            Value::Bool(value) => zero && !value,
+            Value::Number(value) => zero && value.as_f64() == Some(0.0),
+            Value::String(value) => zero && value.is_empty(),
         }
     }
 
-    fn list(&self, name: &str, wanted: &[Value], live: &[Value], quantity: bool) -> Option<String> {
-        let Some(keys) = self.keys(name, wanted) else { return self.items(wanted, live, quantity) };
-        for (index, item) in wanted.iter().enumerate() {
-            let path = match live.iter().find(|other| same_item(keys, item, |key| other.get(key))) {
-                Some(other) => self.value(item, Some(other), quantity),
-                None => Some(String::new()),
-            };
-            if let Some(path) = path {
-                return Some(format!("/{index}{path}"));
-            }
-        }
-        None
+    /// Whether two values that are neither maps nor lists mean the same.
+    pub fn is_same(&self, one: &Value, other: &Value, quantity: bool) -> bool {
+        one == other || same_number(one, other) || (quantity && quantity::same(one, other))
     }
 
     /// The fields that tell the items of a list apart, if they have any.
-    fn keys(&self, name: &str, wanted: &[Value]) -> Option<&'static [&'static str]> {
-        if !self.built_in || !wanted.iter().all(Value::is_object) {
+    pub fn keys(&self, name: &str, items: &[Value]) -> Option<&'static [&'static str]> {
+        if !self.built_in || !items.iter().all(Value::is_object) {
             return None;
         }
         if name == "ports" {
-            let has = |field: &str| wanted.iter().all(|port| port.get(field).is_some());
+            let has = |field: &str| items.iter().all(|port| port.get(field).is_some());
             return match self.kind {
                 "Service" => has("port").then_some(SERVICE_PORT),
                 _ => has("containerPort").then_some(CONTAINER_PORT),
@@ -154,15 +133,36 @@ impl<'t> Comparison<'t> {
         KEYED_LISTS.iter().find(|(list, _)| *list == name).map(|(_, keys)| *keys)
     }
 
-    /// Lists that belong to one writer as a whole.
-    fn items(&self, wanted: &[Value], live: &[Value], quantity: bool) -> Option<String> {
-        if wanted.len() != live.len() {
-            return Some(String::new());
+    /// The place in `to` that stands for a place in `from`: items of keyed lists are found by their keys. The place
+    /// itself need not be there, the items above it must be.
+    pub fn counterpart(&self, path: &Path, from: &Value, to: &Value) -> Option<Path> {
+        let (mut from, mut to) = (Some(from), Some(to));
+        let mut list = "";
+        let mut found = Path::default();
+        for step in &path.0 {
+            let place = match step {
+                Step::Field(name) => {
+                    list = name;
+                    (from, to) = (from.and_then(|from| from.get(name)), to.and_then(|to| to.get(name)));
+                    step.clone()
+                }
+                Step::Item(index) => {
+                    let items = from.and_then(Value::as_array)?;
+                    let others = to.and_then(Value::as_array)?;
+                    let place = match self.keys(list, items) {
+                        Some(keys) => {
+                            let item = items.get(*index)?;
+                            others.iter().position(|other| same_item(keys, item, |key| other.get(key)))?
+                        }
+                        None => *index,
+                    };
+                    (from, to) = (items.get(*index), others.get(place));
+                    Step::Item(place)
+                }
+            };
+            found.0.push(place);
         }
-        wanted.iter().zip(live).enumerate().find_map(|(index, (item, other))| {
-            let path = self.value(item, Some(other), quantity)?;
-            Some(format!("/{index}{path}"))
-        })
+        Some(found)
     }
 }
 

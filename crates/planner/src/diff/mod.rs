@@ -1,207 +1,324 @@
-//! Does the live object already say what the target says?
+//! How does a live object differ from what is wanted?
 //!
-//! The question is asked of the target: every field it gives must have its value in the live object. Whatever else is
-//! there (defaults of the server, fields of other writers) is no difference, with one exception: fields that Tidegate
-//! itself wrote and that the target no longer gives.
+//! Two questions, one cheap and one exact. The cheap one is asked of the target alone: has the live object every field
+//! that the target gives, as given, and does it have none that Tidegate wrote and the target no longer gives? Whatever
+//! else is there (defaults of the server, fields of other writers) is no difference. A yes is a proof. A no may be due
+//! to what only the server knows, such as the pruning of unknown fields; then the exact question compares the live
+//! object with what the server predicts it would be.
+//!
+//! Fields that an `ignoreDifferences` entry names count in neither.
 
 mod compare;
+mod ignore;
+mod mask;
 mod normalise;
 mod owned;
+mod path;
 mod quantity;
+mod respect;
+mod walk;
 
+use std::borrow::Cow;
+
+use serde::Serialize;
 use serde_json::Value;
-use tidegate_model::{Object, annotations};
+use tidegate_model::{IgnoreDifference, Object, annotations};
 
+use crate::kinds::is_crd;
+use crate::text::words;
 use compare::Comparison;
+use ignore::IgnoreRules;
+pub use ignore::{IgnoreError, JqError};
+use path::{Path, Step, remove_all};
+use walk::{Found, Walk};
 
-/// The path of the first field in which the live object is not what the target asks for; `None` when it is in sync.
-///
-/// Where the two cannot be compared, as with different API versions, they count as different.
-pub(crate) fn first_difference(target: &Object, live: &Object) -> Option<String> {
-    if target.text("/apiVersion") != live.text("/apiVersion") {
-        return Some("/apiVersion".to_owned());
-    }
-    let normal = normalise::target(target);
-    let comparison = Comparison::of(target);
-    fields(&comparison, &normal, live.as_value())
-        .or_else(|| metadata(&comparison, &normal, live.as_value()))
-        .or_else(|| owned::first_dropped(&normal, live))
+/// A field that differs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// Where, as a JSON pointer: into the object as it would be, or, for what goes away, as it is. Empty for the whole
+    /// object.
+    pub path: String,
+    /// What is there now.
+    pub before: Option<Value>,
+    /// What would be there.
+    pub after: Option<Value>,
 }
 
-/// Everything but type, metadata and status, which other code or other writers are responsible for.
-fn fields(comparison: &Comparison<'_>, target: &Value, live: &Value) -> Option<String> {
-    const NOT_COMPARED: [&str; 5] = ["apiVersion", "kind", "metadata", "status", normalise::STRING_DATA];
-    let given =
-        target.as_object().into_iter().flatten().filter(|(name, _)| !NOT_COMPARED.contains(&name.as_str()));
-    comparison.fields(given, live, false)
+/// An object as it is and as it would be, as far as they are compared. Values of Secrets are masked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The object as it is; nothing when it is not there.
+    pub before: Value,
+    /// The object as it would be; nothing when it would be gone.
+    pub after: Value,
+    /// Where the two differ. Empty: they do not.
+    pub changes: Vec<Change>,
+}
+
+impl Difference {
+    /// An object that would come new, or go: one side is absent.
+    pub fn of_one(before: Option<&Object>, after: Option<&Object>) -> Self {
+        let shown = |object: Option<&Object>| object.map_or(Value::Null, normalise::whole);
+        let (mut before_value, mut after_value) = (shown(before), shown(after));
+        if before.or(after).is_some_and(normalise::is_secret) {
+            mask::mask(&mut before_value, &mut after_value);
+        }
+        let side = |value: &Value| Some(value.clone()).filter(|value| !value.is_null());
+        let change = Change { path: String::new(), before: side(&before_value), after: side(&after_value) };
+        Self { before: before_value, after: after_value, changes: vec![change] }
+    }
+}
+
+/// Compares objects, under the `ignoreDifferences` of one request.
+#[derive(Default)]
+pub struct Comparer {
+    rules: IgnoreRules,
+}
+
+impl Comparer {
+    /// Rules that cannot be used are left out, and returned.
+    pub fn new(entries: &[IgnoreDifference]) -> (Self, Vec<IgnoreError>) {
+        let (rules, errors) = IgnoreRules::compile(entries);
+        (Self { rules }, errors)
+    }
+
+    /// The path of the first field in which the live object is not what the target asks for; `None` when it is in sync
+    /// for certain.
+    ///
+    /// Where the two cannot be compared, as with different API versions, they count as different.
+    pub(crate) fn first_difference(&self, target: &Object, live: &Object) -> Option<String> {
+        if target.text("/apiVersion") != live.text("/apiVersion") {
+            return Some("/apiVersion".to_owned());
+        }
+        let wanted = normalise::target(target);
+        let (given, present) = self.without_ignored(target, &wanted, live);
+        let first = local(target, &given, &present, live).first().map(|found| found.path.to_string());
+        first.or_else(|| self.dropped(&wanted, live).first().map(Path::to_string))
+    }
+
+    /// What the server would change: `predicted` is its answer to a dry run of the target. `filtered`: changes to fields
+    /// that are not Tidegate's, which admission webhooks make, do not count unless the object asks for it
+    /// (`IncludeMutationWebhook=true`); it makes sense only where the dry run says who owns what, after a server-side
+    /// apply.
+    pub fn predicted(
+        &self,
+        target: &Object,
+        live: &Object,
+        predicted: &Object,
+        filtered: bool,
+    ) -> Difference {
+        let (mut before, mut after) = (normalise::whole(live), normalise::whole(predicted));
+        remove_all(&mut before, self.rules.paths(live, live.as_value(), live));
+        remove_all(&mut after, self.rules.paths(predicted, predicted.as_value(), live));
+        if is_label_tracked(live) {
+            forget_tracking(&mut before, &mut after);
+        }
+        if normalise::is_secret(live) {
+            // The server notes the writers of `stringData` and stores `data`, so it does not know whose that is.
+            mask::mask(&mut before, &mut after);
+        } else if filtered && !has_compare_option(target, live, "IncludeMutationWebhook=true") {
+            revert_foreign(target, (live, &before), (predicted, &mut after));
+        }
+        difference(target, before, after)
+    }
+
+    /// What would change as far as that can be known without asking the server: for objects it refuses.
+    pub fn estimated(&self, target: &Object, live: &Object) -> Difference {
+        let wanted = normalise::target(target);
+        let (given, present) = self.without_ignored(target, &wanted, live);
+        let mut before = normalise::whole(live);
+        remove_all(&mut before, self.rules.paths(live, live.as_value(), live));
+        let mut after = before.clone();
+        let rules = Comparison::of(target);
+        for found in local(target, &given, &present, live) {
+            let Some(value) = found.after else { continue };
+            let place = rules.counterpart(&found.path, &given, &after);
+            place.unwrap_or_else(|| found.path.clone()).set(&mut after, value.clone());
+        }
+        remove_all(&mut after, self.dropped(&wanted, live));
+        if let (Value::Object(fields), version) = (&mut after, target.text("/apiVersion")) {
+            fields.insert("apiVersion".to_owned(), Value::from(version));
+        }
+        if normalise::is_secret(live) {
+            mask::mask(&mut before, &mut after);
+        }
+        difference(target, before, after)
+    }
+
+    /// Keeps the ignored fields of the live object as they are (`RespectIgnoreDifferences=true`): the target gets their
+    /// values, and loses those that the live object does not have.
+    pub(crate) fn respect(&self, target: &mut Object, live: &Object) {
+        if self.rules.apply_to(live) {
+            let wanted = self.rules.paths(target, target.as_value(), live);
+            let present = self.rules.paths(live, live.as_value(), live);
+            respect::keep(target, live, (wanted, present));
+        }
+    }
+
+    /// Target and live object without the fields that do not count.
+    fn without_ignored<'o>(
+        &self,
+        target: &Object,
+        wanted: &'o Cow<'o, Value>,
+        live: &'o Object,
+    ) -> (Cow<'o, Value>, Cow<'o, Value>) {
+        if !self.rules.apply_to(live) {
+            return (Cow::Borrowed(wanted.as_ref()), Cow::Borrowed(live.as_value()));
+        }
+        let (mut given, mut present) = (wanted.as_ref().clone(), live.as_value().clone());
+        let (in_given, in_present) =
+            (self.rules.paths(target, &given, live), self.rules.paths(live, &present, live));
+        remove_all(&mut given, in_given);
+        remove_all(&mut present, in_present);
+        (Cow::Owned(given), Cow::Owned(present))
+    }
+
+    /// The places in the live object that Tidegate wrote and the target no longer gives.
+    fn dropped(&self, wanted: &Value, live: &Object) -> Vec<Path> {
+        let mut dropped = owned::dropped(wanted, live);
+        if !dropped.is_empty() && self.rules.apply_to(live) {
+            let ignored = self.rules.paths(live, live.as_value(), live);
+            dropped.retain(|path| !ignored.iter().any(|ignored| path.is_within(ignored)));
+        }
+        dropped
+    }
+}
+
+/// Whether the server is asked even where the target alone proves that nothing differs, or not asked at all
+/// (`ServerSideDiff` among the compare options).
+pub fn server_side_diff(target: &Object, live: &Object) -> Option<bool> {
+    if has_compare_option(target, live, "ServerSideDiff=false") {
+        return Some(false);
+    }
+    has_compare_option(target, live, "ServerSideDiff=true").then_some(true)
+}
+
+/// Whether an object that is no longer in the manifests makes no difference for its application.
+pub fn is_ignored_when_extraneous(live: &Object) -> bool {
+    compare_options(live).contains(&"IgnoreExtraneous")
+}
+
+fn has_compare_option(target: &Object, live: &Object, option: &str) -> bool {
+    compare_options(target).contains(&option) || compare_options(live).contains(&option)
+}
+
+fn compare_options(object: &Object) -> Vec<&str> {
+    object.annotation(annotations::COMPARE_OPTIONS).map(words).unwrap_or_default()
+}
+
+/// Where the fields that a target gives are not in the live object as given.
+fn local<'v>(target: &Object, given: &'v Value, present: &'v Value, live: &Object) -> Vec<Found<'v>> {
+    // Type, metadata and status are the responsibility of other code or other writers.
+    const NOT_COMPARED: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
+    let mut walk = Walk::new(Comparison::of(target));
+    for (name, wanted) in given.as_object().into_iter().flatten() {
+        if !NOT_COMPARED.contains(&name.as_str()) {
+            walk.field(name, |walk| walk.given(wanted, present.get(name), false));
+        }
+    }
+    metadata(&mut walk, given, present, is_label_tracked(live));
+    walk.end()
 }
 
 /// Labels and annotations, and the entries of the two lists that people write. The rest is the server's.
-fn metadata(comparison: &Comparison<'_>, target: &Value, live: &Value) -> Option<String> {
-    let (target, live) = (target.get("metadata")?, live.get("metadata")?);
-    let maps = ["labels", "annotations"].into_iter().filter_map(|name| Some((name, target.get(name)?)));
-    for (name, wanted) in maps {
-        let given = wanted.as_object().into_iter().flatten().filter(|(key, _)| !is_ours(key));
-        let nothing = Value::Null;
-        if let Some(path) = comparison.fields(given, live.get(name).unwrap_or(&nothing), false) {
-            return Some(format!("/metadata/{name}{path}"));
+fn metadata<'v>(walk: &mut Walk<'_, 'v>, given: &'v Value, present: &'v Value, label_tracked: bool) {
+    let (Some(given), Some(present)) = (given.get("metadata"), present.get("metadata")) else { return };
+    let counts = |name: &str| !is_ours(name) && !(label_tracked && name == annotations::TRACKING_ID);
+    walk.field("metadata", |walk| {
+        for name in ["labels", "annotations"] {
+            let entries = given.get(name).and_then(Value::as_object).into_iter().flatten();
+            let there = present.get(name);
+            walk.field(name, |walk| {
+                for (key, wanted) in entries.filter(|(key, _)| counts(key)) {
+                    let live = there.and_then(|there| there.get(key));
+                    walk.field(key, |walk| match live {
+                        None if !wanted.is_null() => walk.differs(None, Some(wanted)),
+                        live => walk.given(wanted, live, false),
+                    });
+                }
+            });
         }
-    }
-    ["finalizers", "ownerReferences"].into_iter().find_map(|name| {
-        let wanted = target.get(name)?.as_array()?;
-        let present = live.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let is_there =
-            |item: &Value| present.iter().any(|other| comparison.value(item, Some(other), false).is_none());
-        (!wanted.iter().all(is_there)).then(|| format!("/metadata/{name}"))
-    })
+        for name in ["finalizers", "ownerReferences"] {
+            let Some(wanted) = given.get(name) else { continue };
+            let there = present.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            let is_there = |item: &Value| there.iter().any(|other| has(other, item));
+            if !wanted.as_array().is_some_and(|items| items.iter().all(is_there)) {
+                walk.field(name, |walk| walk.differs(present.get(name), Some(wanted)));
+            }
+        }
+    });
 }
 
-/// Annotations the engine adds to what it writes.
+/// Whether a live item has all that the wanted one gives.
+fn has(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => {
+            wanted.iter().all(|(name, value)| live.get(name) == Some(value))
+        }
+        (live, wanted) => live == wanted,
+    }
+}
+
+/// Annotations that are no part of what is wanted.
 fn is_ours(annotation: &str) -> bool {
-    annotation == annotations::OPERATION_ID || annotation == annotations::HOOK_ATTEMPT
+    normalise::is_bookkeeping(annotation)
+}
+
+/// Whether an object belongs to its application by a label only. That it has no tracking annotation is no difference.
+fn is_label_tracked(live: &Object) -> bool {
+    live.label(annotations::INSTANCE_LABEL).is_some()
+        && live.annotation(annotations::TRACKING_ID).is_none()
+        && !is_crd(live.group(), live.kind())
+}
+
+fn forget_tracking(before: &mut Value, after: &mut Value) {
+    let names = ["metadata", "annotations"].map(|name| Step::Field(name.to_owned()));
+    let all = Path(names.to_vec());
+    let mut one = all.clone();
+    one.0.push(Step::Field(annotations::TRACKING_ID.to_owned()));
+    one.remove(after);
+    if all.get(before).is_none()
+        && all.get(after).and_then(Value::as_object).is_some_and(|all| all.is_empty())
+    {
+        all.remove(after);
+    }
+}
+
+/// Takes back what would change in fields that are not Tidegate's.
+fn revert_foreign(
+    target: &Object,
+    (live, before): (&Object, &Value),
+    (predicted, after): (&Object, &mut Value),
+) {
+    let mut walk = Walk::new(Comparison::of(target));
+    let there = after.clone();
+    walk.whole(Some(before), Some(&there), false);
+    let is_foreign = |found: &Found<'_>| {
+        !owned::is_owned(predicted, &there, &found.path) && !owned::is_owned(live, before, &found.path)
+    };
+    let foreign: Vec<Found<'_>> = walk.end().into_iter().filter(is_foreign).collect();
+    let added = foreign.iter().filter(|found| found.before.is_none()).map(|found| found.path.clone());
+    for found in &foreign {
+        match (found.before, found.after) {
+            (Some(value), Some(_)) => found.path.set(after, value.clone()),
+            (Some(value), None) => found.path.put_back(after, value.clone()),
+            (None, _) => {}
+        }
+    }
+    remove_all(after, added.collect());
+}
+
+fn difference(target: &Object, before: Value, after: Value) -> Difference {
+    let mut walk = Walk::new(Comparison::of(target));
+    walk.whole(Some(&before), Some(&after), false);
+    let change = |found: Found<'_>| Change {
+        path: found.path.to_string(),
+        before: found.before.cloned(),
+        after: found.after.cloned(),
+    };
+    let changes = walk.end().into_iter().map(change).collect();
+    Difference { before, after, changes }
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn object(value: Value) -> Object {
-        Object::try_from(value).unwrap()
-    }
-
-    fn deployment(spec: Value) -> Object {
-        object(
-            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": spec}),
-        )
-    }
-
-    #[test]
-    fn defaults_of_the_server_are_no_difference() {
-        let target = deployment(json!({
-            "replicas": 2,
-            "paused": false,
-            "template": {"spec": {"hostNetwork": false, "containers": [
-                {"name": "api", "image": "api:1", "env": [{"name": "A", "value": ""}],
-                 "ports": [{"containerPort": 80}], "resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}}}],
-                "tolerations": [{"key": "a", "operator": "Exists"}], "volumes": []}}
-        }));
-        let live = deployment(json!({
-            "replicas": 2,
-            "progressDeadlineSeconds": 600,
-            "strategy": {"type": "RollingUpdate"},
-            "template": {"spec": {"dnsPolicy": "ClusterFirst", "containers": [
-                {"name": "injected", "image": "proxy"},
-                {"name": "api", "image": "api:1", "imagePullPolicy": "IfNotPresent", "env": [{"name": "A"}],
-                 "ports": [{"containerPort": 80, "protocol": "TCP"}],
-                 "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}],
-                "tolerations": [{"key": "a", "operator": "Exists", "effect": "NoSchedule"}]}}
-        }));
-        assert_eq!(first_difference(&target, &live), None);
-    }
-
-    #[test]
-    fn differences_are_named() {
-        let live = deployment(json!({"replicas": 2, "template": {"spec": {
-            "containers": [{"name": "api", "image": "api:1", "env": [{"name": "A", "value": "1000m"}]}],
-            "tolerations": [{"key": "a"}, {"key": "b"}]}}}));
-        for (spec, path) in [
-            (json!({"replicas": 3}), "/spec/replicas"),
-            (json!({"minReadySeconds": 5}), "/spec/minReadySeconds"),
-            (
-                json!({"template": {"spec": {"containers": [{"name": "api", "image": "api:2"}]}}}),
-                "/spec/template/spec/containers/0/image",
-            ),
-            (
-                json!({"template": {"spec": {"containers": [{"name": "b"}]}}}),
-                "/spec/template/spec/containers/0",
-            ),
-            (
-                json!({"template": {"spec": {"containers": [{"name": "api", "env": [{"name": "A", "value": "1"}]}]}}}),
-                "/spec/template/spec/containers/0/env/0/value",
-            ),
-            (
-                json!({"template": {"spec": {"tolerations": [{"key": "a"}]}}}),
-                "/spec/template/spec/tolerations",
-            ),
-            (json!({"replicas": "2"}), "/spec/replicas"),
-        ] {
-            assert_eq!(first_difference(&deployment(spec.clone()), &live).as_deref(), Some(path), "{spec}");
-        }
-    }
-
-    #[test]
-    fn custom_kinds_are_taken_literally() {
-        let custom = |spec: Value| {
-            object(
-                json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec}),
-            )
-        };
-        assert_eq!(
-            first_difference(&custom(json!({"on": true})), &custom(json!({"on": true, "extra": 1}))),
-            None
-        );
-        for (target, live) in [
-            (json!({"on": false}), json!({})),
-            (json!({"limits": {"cpu": "1000m"}}), json!({"limits": {"cpu": "1"}})),
-            (json!({"containers": [{"name": "a"}]}), json!({"containers": [{"name": "b"}, {"name": "a"}]})),
-        ] {
-            assert!(first_difference(&custom(target.clone()), &custom(live)).is_some(), "{target}");
-        }
-    }
-
-    #[test]
-    fn metadata_is_compared_by_entry() {
-        let map = |metadata: Value| {
-            let mut object = object(
-                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}}),
-            );
-            for (name, value) in metadata.as_object().unwrap() {
-                object.metadata_mut().insert(name.clone(), value.clone());
-            }
-            object
-        };
-        let live = map(json!({"labels": {"a": "1", "b": "2"}, "finalizers": ["x", "y"], "uid": "u"}));
-        for (metadata, path) in [
-            (json!({}), None),
-            (json!({"labels": {"a": "1"}, "finalizers": ["y"]}), None),
-            (json!({"labels": {"a": "2"}}), Some("/metadata/labels/a")),
-            (json!({"annotations": {"tidegate.dev/operation-id": "x"}}), None),
-            (json!({"annotations": {"z": "1"}}), Some("/metadata/annotations/z")),
-            (json!({"finalizers": ["z"]}), Some("/metadata/finalizers")),
-        ] {
-            assert_eq!(first_difference(&map(metadata.clone()), &live).as_deref(), path, "{metadata}");
-        }
-    }
-
-    #[test]
-    fn secrets_and_aggregated_roles() {
-        let secret = |fields: Value| {
-            let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
-            secret.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-            object(secret)
-        };
-        let live = secret(json!({"type": "Opaque", "data": {"p": "aGVsbG8="}}));
-        assert_eq!(first_difference(&secret(json!({"stringData": {"p": "hello"}})), &live), None);
-        assert_eq!(
-            first_difference(&secret(json!({"stringData": {"p": "bye"}})), &live).as_deref(),
-            Some("/data/p")
-        );
-        let role = |rules: Value| {
-            object(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-                "metadata": {"name": "a"}, "aggregationRule": {}, "rules": rules}))
-        };
-        assert_eq!(first_difference(&role(json!([])), &role(json!([{"verbs": ["get"]}]))), None);
-    }
-
-    #[test]
-    fn other_versions_cannot_be_compared() {
-        let autoscaler = |version: &str| {
-            object(
-                json!({"apiVersion": version, "kind": "HorizontalPodAutoscaler", "metadata": {"name": "a"}}),
-            )
-        };
-        assert!(first_difference(&autoscaler("autoscaling/v1"), &autoscaler("autoscaling/v2")).is_some());
-    }
-}
+mod tests;

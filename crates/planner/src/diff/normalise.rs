@@ -1,27 +1,70 @@
+//! Objects as they are compared: without what only the server writes, and in the form in which it stores them.
+
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
-use tidegate_model::Object;
+use tidegate_model::{Object, annotations};
 
 /// Where people write the values of a Secret as plain text.
 pub(super) const STRING_DATA: &str = "stringData";
+/// What a client-side apply leaves behind for the next one.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// What only the server writes.
+const SERVER_FIELDS: [&str; 6] =
+    ["creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"];
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Whether the values in an object are secret.
+pub(super) fn is_secret(object: &Object) -> bool {
+    object.group().is_empty() && object.kind() == "Secret"
+}
+
+/// Whether an annotation is no part of what is wanted: the engine's marks, and the record of client-side applies.
+pub(super) fn is_bookkeeping(annotation: &str) -> bool {
+    matches!(annotation, annotations::OPERATION_ID | annotations::HOOK_ATTEMPT | LAST_APPLIED)
+}
 
 /// The target as the server would show it.
-pub(super) fn target(target: &Object) -> Value {
+pub(super) fn target(target: &Object) -> Cow<'_, Value> {
+    let changes = match (target.group(), target.kind()) {
+        ("", "Secret") => target.as_value().get(STRING_DATA).is_some(),
+        (RBAC, "Role" | "ClusterRole") => true,
+        _ => false,
+    };
+    if !changes {
+        return Cow::Borrowed(target.as_value());
+    }
     let mut value = target.as_value().clone();
+    if let Some(fields) = value.as_object_mut() {
+        encode_string_data(fields);
+        tidy_rules(fields);
+    }
+    Cow::Owned(value)
+}
+
+/// A live or predicted object, with all that is compared and nothing else.
+pub(super) fn whole(object: &Object) -> Value {
+    let mut value = object.as_value().clone();
     let Some(fields) = value.as_object_mut() else { return value };
-    match (target.group(), target.kind()) {
+    fields.remove("status");
+    match (object.group(), object.kind()) {
         ("", "Secret") => encode_string_data(fields),
-        // A controller fills in the rules of aggregated roles.
-        ("rbac.authorization.k8s.io", "ClusterRole") if fields.contains_key("aggregationRule") => {
-            fields.remove("rules");
-        }
+        (RBAC, "Role" | "ClusterRole") => tidy_rules(fields),
         _ => {}
+    }
+    if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|name, _| !SERVER_FIELDS.contains(&name.as_str()));
+        if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+            annotations.retain(|name, _| !is_bookkeeping(name));
+        }
+        metadata.retain(|_, value| !matches!(value, Value::Object(map) if map.is_empty()));
     }
     value
 }
 
-/// Adds `stringData` to `data`, encoded. `stringData` itself stays, since it was written as such.
+/// Moves `stringData` into `data`, encoded.
 fn encode_string_data(fields: &mut Map<String, Value>) {
-    let Some(Value::Object(plain)) = fields.get(STRING_DATA).cloned() else { return };
+    let Some(Value::Object(plain)) = fields.remove(STRING_DATA) else { return };
     let data = fields.entry("data").or_insert_with(|| Value::Object(Map::new()));
     if data.is_null() {
         *data = Value::Object(Map::new());
@@ -31,6 +74,14 @@ fn encode_string_data(fields: &mut Map<String, Value>) {
         if let Value::String(text) = text {
             data.insert(name, Value::String(base64(text.as_bytes())));
         }
+    }
+}
+
+/// No rules are the same as an empty list of them, and a controller fills in those of aggregated roles.
+fn tidy_rules(fields: &mut Map<String, Value>) {
+    let is_empty = |rules: &Value| rules.is_null() || rules.as_array().is_some_and(Vec::is_empty);
+    if fields.contains_key("aggregationRule") || fields.get("rules").is_some_and(is_empty) {
+        fields.remove("rules");
     }
 }
 

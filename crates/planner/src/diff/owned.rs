@@ -1,78 +1,147 @@
-//! What did Tidegate write that the target no longer gives?
+//! Who wrote which field of a live object?
 //!
-//! The server notes who wrote which field: `f:name` is a field, `k:{…}` the item of a list with these keys, `v:…` an
-//! item of a set, `.` the thing itself.
+//! The server notes it: `f:name` is a field, `k:{…}` the item of a list with these keys, `v:…` an item of a set, `.` the
+//! thing itself.
 
 use serde_json::{Map, Value};
 use tidegate_model::{Object, annotations};
 
 use super::compare::same_item;
 use super::is_ours;
+use super::path::{Path, Step};
 
-/// The path of the first field of ours in the live object that the target does not have.
-pub(super) fn first_dropped(target: &Value, live: &Object) -> Option<String> {
-    let entries = live.pointer("/metadata/managedFields")?.as_array()?;
-    let ours = entries.iter().filter(|entry| {
-        let text = |field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default();
-        text("manager") == annotations::FIELD_MANAGER
-            && text("operation") == "Apply"
-            && text("subresource").is_empty()
-    });
-    ours.filter_map(|entry| entry.get("fieldsV1")?.as_object()).find_map(|fields| {
-        let outside_status = fields.iter().filter(|(name, _)| name.as_str() != "f:status");
-        dropped(outside_status, target)
+/// What the entries of managers that pass the test say they own, outside the status.
+fn trees<'l>(
+    live: &'l Object,
+    is_meant: impl Fn(&Value) -> bool,
+) -> impl Iterator<Item = &'l Map<String, Value>> {
+    let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    entries.filter(move |entry| is_meant(entry)).filter_map(|entry| entry.get("fieldsV1")?.as_object())
+}
+
+fn text<'v>(entry: &'v Value, field: &str) -> &'v str {
+    entry.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// What Tidegate owns by server-side apply.
+fn our_trees(live: &Object) -> impl Iterator<Item = &Map<String, Value>> {
+    trees(live, |entry| {
+        text(entry, "manager") == annotations::FIELD_MANAGER
+            && text(entry, "operation") == "Apply"
+            && text(entry, "subresource").is_empty()
     })
 }
 
-fn dropped<'v>(fields: impl Iterator<Item = (&'v String, &'v Value)>, target: &Value) -> Option<String> {
-    for (path, below) in fields {
-        let Some(below) = below.as_object() else { continue };
-        let found = match path.split_once(':') {
-            Some(("f", name)) if is_ours(name) => continue,
-            Some(("f", name)) => {
-                let Some(value) = target.get(name) else { return Some(format!("/{name}")) };
-                inside(below, value).map(|rest| format!("/{name}{rest}"))
+/// The places in the live object that Tidegate wrote and the target no longer gives.
+pub(super) fn dropped(target: &Value, live: &Object) -> Vec<Path> {
+    let mut walk = Dropped { path: Path::default(), found: Vec::new() };
+    for tree in our_trees(live) {
+        walk.fields(tree.iter().filter(|(name, _)| name.as_str() != "f:status"), target, live.as_value());
+    }
+    walk.found
+}
+
+struct Dropped {
+    path: Path,
+    found: Vec<Path>,
+}
+
+impl Dropped {
+    fn fields<'v>(
+        &mut self,
+        tree: impl Iterator<Item = (&'v String, &'v Value)>,
+        target: &Value,
+        live: &Value,
+    ) {
+        for (name, below) in tree {
+            let Some(below) = below.as_object() else { continue };
+            let Some((step, in_live)) = find(name, live) else { continue };
+            if matches!(&step, Step::Field(name) if is_ours(name)) {
+                continue;
             }
-            Some(("k", keys)) => {
-                let Some(item) = item(target, keys) else { return Some(format!("/{keys}")) };
-                inside(below, item).map(|rest| format!("/{keys}{rest}"))
+            self.path.0.push(step);
+            match find(name, target) {
+                None => self.found.push(self.path.clone()),
+                // Where the target has another type than before, comparing the values finds that.
+                Some((_, wanted)) if wanted.is_object() || wanted.is_array() => {
+                    self.fields(below.iter(), wanted, in_live);
+                }
+                Some(_) => {}
             }
-            Some(("v", value)) => is_missing(target, value).then(|| format!("/{value}")),
-            _ => None,
-        };
-        if found.is_some() {
-            return found;
+            self.path.0.pop();
         }
     }
-    None
 }
 
-/// Where the target has another type than before, comparing the values has found that already.
-fn inside(fields: &Map<String, Value>, value: &Value) -> Option<String> {
-    if value.is_object() || value.is_array() { dropped(fields.iter(), value) } else { None }
-}
-
-fn item<'v>(list: &'v Value, keys: &str) -> Option<&'v Value> {
-    let keys: Map<String, Value> = serde_json::from_str(keys).ok()?;
-    let names: Vec<&str> = keys.keys().map(String::as_str).collect();
-    list.as_array()?.iter().find(|item| same_item(&names, item, |key| keys.get(key)))
-}
-
-fn is_missing(set: &Value, value: &str) -> bool {
-    match (set.as_array(), serde_json::from_str::<Value>(value)) {
-        (Some(items), Ok(value)) => !items.contains(&value),
-        _ => false,
+/// What a name of the notes stands for in a value, and where.
+fn find<'v>(name: &str, value: &'v Value) -> Option<(Step, &'v Value)> {
+    match name.split_once(':')? {
+        ("f", name) => value.as_object()?.get(name).map(|below| (Step::Field(name.to_owned()), below)),
+        ("k", keys) => {
+            let keys: Map<String, Value> = serde_json::from_str(keys).ok()?;
+            let names: Vec<&str> = keys.keys().map(String::as_str).collect();
+            let same = |item: &&Value| same_item(&names, item, |key| keys.get(key));
+            item(value, same)
+        }
+        ("v", wanted) => {
+            let wanted: Value = serde_json::from_str(wanted).ok()?;
+            item(value, |item| **item == wanted)
+        }
+        _ => None,
     }
+}
+
+fn item<'v>(list: &'v Value, is_meant: impl Fn(&&'v Value) -> bool) -> Option<(Step, &'v Value)> {
+    let items = list.as_array()?.iter().enumerate();
+    items.map(|(index, item)| (Step::Item(index), item)).find(|(_, item)| is_meant(item))
+}
+
+/// The places in a value of the fields that a manager owns in the live object.
+pub(super) fn places_of(manager: &str, live: &Object, value: &Value) -> Vec<Path> {
+    let mut places = Vec::new();
+    for tree in trees(live, |entry| text(entry, "manager") == manager) {
+        leaves(tree, value, &mut Path::default(), &mut places);
+    }
+    places
+}
+
+fn leaves(tree: &Map<String, Value>, value: &Value, path: &mut Path, places: &mut Vec<Path>) {
+    if tree.is_empty() && !path.0.is_empty() {
+        places.push(path.clone());
+    }
+    for (name, below) in tree {
+        if let (Some((step, value)), Some(below)) = (find(name, value), below.as_object()) {
+            path.0.push(step);
+            leaves(below, value, path, places);
+            path.0.pop();
+        }
+    }
+}
+
+/// Whether Tidegate owns what is at a place, something above it as a whole, or something inside. `value` is the live or
+/// predicted object, as far as it is compared.
+pub(super) fn is_owned(object: &Object, value: &Value, path: &Path) -> bool {
+    our_trees(object).any(|tree| reaches(tree, value, &path.0))
+}
+
+fn reaches(tree: &Map<String, Value>, value: &Value, path: &[Step]) -> bool {
+    let Some((step, rest)) = path.split_first() else { return true };
+    tree.is_empty() || tree.iter().any(|(name, below)| {
+        let found = find(name, value).filter(|(found, _)| found == step);
+        matches!((found, below.as_object()), (Some((_, value)), Some(below)) if reaches(below, value, rest))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
+    use super::super::path::find_pointer;
     use super::*;
 
     fn live(manager: &str, operation: &str) -> Object {
         Object::try_from(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a",
+        "labels": {"app": "a"}, "finalizers": ["w", "x"], "annotations": {"tidegate.dev/operation-id": "o"},
         "managedFields": [{"manager": manager, "operation": operation, "fieldsV1": {
             "f:metadata": {"f:labels": {"f:app": {}}, "f:finalizers": {".": {}, "v:\"x\"": {}},
                 "f:annotations": {"f:tidegate.dev/operation-id": {}}},
@@ -80,8 +149,38 @@ mod tests {
                 "k:{\"name\":\"api\"}": {".": {}, "f:name": {}, "f:image": {}, "f:ports": {
                     "k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}}}}}}}},
             "f:status": {"f:replicas": {}}
-        }}]}}))
+        }}]}, "spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "other"},
+            {"name": "api", "image": "i", "ports": [{"containerPort": 80, "protocol": "TCP"}]}]}}},
+            "status": {"replicas": 1}}))
         .unwrap()
+    }
+
+    fn paths(target: &Value, live: &Object) -> Vec<String> {
+        dropped(target, live).iter().map(Path::to_string).collect()
+    }
+
+    #[test]
+    fn ownership_is_of_places() {
+        let live = live("tidegate", "Apply");
+        let owned = |pointer: &str| {
+            is_owned(&live, live.as_value(), &find_pointer(pointer, live.as_value()).unwrap())
+        };
+        for (pointer, expected) in [
+            ("/spec/replicas", true),
+            ("/spec/template", true),
+            ("/spec/template/spec/containers/1/image", true),
+            ("/spec/template/spec/containers/1/ports/0/protocol", false),
+            ("/spec/template/spec/containers/0", false),
+            ("/metadata/finalizers/1", true),
+            ("/metadata/finalizers/0", false),
+        ] {
+            assert_eq!(owned(pointer), expected, "{pointer}");
+        }
+        let mut places: Vec<String> =
+            places_of("tidegate", &live, &target()).iter().map(Path::to_string).collect();
+        places.sort();
+        assert!(places.contains(&"/spec/template/spec/containers/0/image".to_owned()), "{places:?}");
+        assert!(!places.contains(&"/spec/template/spec/containers/0".to_owned()), "{places:?}");
     }
 
     fn target() -> Value {
@@ -93,28 +192,24 @@ mod tests {
     #[test]
     fn fields_that_are_gone_from_the_target_are_found() {
         let live = live("tidegate", "Apply");
-        assert_eq!(first_dropped(&target(), &live), None);
+        assert_eq!(paths(&target(), &live), [""; 0]);
         for (pointer, field, path) in [
             ("/metadata/labels", "app", "/metadata/labels/app"),
             ("/spec", "replicas", "/spec/replicas"),
-            (
-                "/spec/template/spec/containers/0",
-                "image",
-                "/spec/template/spec/containers/{\"name\":\"api\"}/image",
-            ),
+            ("/spec/template/spec/containers/0", "image", "/spec/template/spec/containers/1/image"),
             ("/spec/template/spec", "containers", "/spec/template/spec/containers"),
         ] {
             let mut target = target();
             target.pointer_mut(pointer).unwrap().as_object_mut().unwrap().remove(field);
-            assert_eq!(first_dropped(&target, &live).as_deref(), Some(path));
+            assert_eq!(paths(&target, &live), [path]);
         }
         for (pointer, path) in [
-            ("/metadata/finalizers", "/metadata/finalizers/\"x\""),
-            ("/spec/template/spec/containers", "/spec/template/spec/containers/{\"name\":\"api\"}"),
+            ("/metadata/finalizers", "/metadata/finalizers/1"),
+            ("/spec/template/spec/containers", "/spec/template/spec/containers/1"),
         ] {
             let mut target = target();
             *target.pointer_mut(pointer).unwrap() = json!([]);
-            assert_eq!(first_dropped(&target, &live).as_deref(), Some(path));
+            assert_eq!(paths(&target, &live), [path]);
         }
     }
 
@@ -122,7 +217,7 @@ mod tests {
     fn what_others_wrote_is_theirs() {
         let mut target = target();
         target["spec"].as_object_mut().unwrap().clear();
-        assert_eq!(first_dropped(&target, &live("kubectl", "Apply")), None);
-        assert_eq!(first_dropped(&target, &live("tidegate", "Update")), None);
+        assert_eq!(paths(&target, &live("kubectl", "Apply")), [""; 0]);
+        assert_eq!(paths(&target, &live("tidegate", "Update")), [""; 0]);
     }
 }

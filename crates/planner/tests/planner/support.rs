@@ -36,6 +36,7 @@ pub fn case(yaml: &str) -> Case {
             wave_delay: None,
             initiated_by: String::new(),
             sources: Vec::new(),
+            ignore_differences: Vec::new(),
         },
         targets: targets(yaml),
         live: Vec::new(),

@@ -1,0 +1,357 @@
+use serde_json::json;
+
+use super::*;
+
+fn first_difference(target: &Object, live: &Object) -> Option<String> {
+    Comparer::default().first_difference(target, live)
+}
+
+fn object(value: Value) -> Object {
+    Object::try_from(value).unwrap()
+}
+
+fn deployment(spec: Value) -> Object {
+    object(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": spec}))
+}
+
+#[test]
+fn defaults_of_the_server_are_no_difference() {
+    let target = deployment(json!({
+        "replicas": 2,
+        "paused": false,
+        "template": {"spec": {"hostNetwork": false, "containers": [
+            {"name": "api", "image": "api:1", "env": [{"name": "A", "value": ""}],
+             "ports": [{"containerPort": 80}], "resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}}}],
+            "tolerations": [{"key": "a", "operator": "Exists"}], "volumes": []}}
+    }));
+    let live = deployment(json!({
+        "replicas": 2,
+        "progressDeadlineSeconds": 600,
+        "strategy": {"type": "RollingUpdate"},
+        "template": {"spec": {"dnsPolicy": "ClusterFirst", "containers": [
+            {"name": "injected", "image": "proxy"},
+            {"name": "api", "image": "api:1", "imagePullPolicy": "IfNotPresent", "env": [{"name": "A"}],
+             "ports": [{"containerPort": 80, "protocol": "TCP"}],
+             "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}],
+            "tolerations": [{"key": "a", "operator": "Exists", "effect": "NoSchedule"}]}}
+    }));
+    assert_eq!(first_difference(&target, &live), None);
+}
+
+#[test]
+fn differences_are_named() {
+    let live = deployment(json!({"replicas": 2, "template": {"spec": {
+        "containers": [{"name": "api", "image": "api:1", "env": [{"name": "A", "value": "1000m"}]}],
+        "tolerations": [{"key": "a"}, {"key": "b"}]}}}));
+    for (spec, path) in [
+        (json!({"replicas": 3}), "/spec/replicas"),
+        (json!({"minReadySeconds": 5}), "/spec/minReadySeconds"),
+        (
+            json!({"template": {"spec": {"containers": [{"name": "api", "image": "api:2"}]}}}),
+            "/spec/template/spec/containers/0/image",
+        ),
+        (json!({"template": {"spec": {"containers": [{"name": "b"}]}}}), "/spec/template/spec/containers/0"),
+        (
+            json!({"template": {"spec": {"containers": [{"name": "api", "env": [{"name": "A", "value": "1"}]}]}}}),
+            "/spec/template/spec/containers/0/env/0/value",
+        ),
+        (json!({"template": {"spec": {"tolerations": [{"key": "a"}]}}}), "/spec/template/spec/tolerations"),
+        (json!({"replicas": "2"}), "/spec/replicas"),
+    ] {
+        assert_eq!(first_difference(&deployment(spec.clone()), &live).as_deref(), Some(path), "{spec}");
+    }
+}
+
+#[test]
+fn custom_kinds_are_taken_literally() {
+    let custom = |spec: Value| {
+        object(
+            json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec}),
+        )
+    };
+    assert_eq!(
+        first_difference(&custom(json!({"on": true})), &custom(json!({"on": true, "extra": 1}))),
+        None
+    );
+    for (target, live) in [
+        (json!({"on": false}), json!({})),
+        (json!({"limits": {"cpu": "1000m"}}), json!({"limits": {"cpu": "1"}})),
+        (json!({"containers": [{"name": "a"}]}), json!({"containers": [{"name": "b"}, {"name": "a"}]})),
+    ] {
+        assert!(first_difference(&custom(target.clone()), &custom(live)).is_some(), "{target}");
+    }
+}
+
+#[test]
+fn metadata_is_compared_by_entry() {
+    let map = |metadata: Value| {
+        let mut object = object(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}}),
+        );
+        for (name, value) in metadata.as_object().unwrap() {
+            object.metadata_mut().insert(name.clone(), value.clone());
+        }
+        object
+    };
+    let live = map(json!({"labels": {"a": "1", "b": "2"}, "finalizers": ["x", "y"], "uid": "u"}));
+    for (metadata, path) in [
+        (json!({}), None),
+        (json!({"labels": {"a": "1"}, "finalizers": ["y"]}), None),
+        (json!({"labels": {"a": "2"}}), Some("/metadata/labels/a")),
+        (json!({"annotations": {"tidegate.dev/operation-id": "x"}}), None),
+        (json!({"annotations": {"z": "1"}}), Some("/metadata/annotations/z")),
+        (json!({"finalizers": ["z"]}), Some("/metadata/finalizers")),
+    ] {
+        assert_eq!(first_difference(&map(metadata.clone()), &live).as_deref(), path, "{metadata}");
+    }
+}
+
+#[test]
+fn secrets_and_aggregated_roles() {
+    let secret = |fields: Value| {
+        let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
+        secret.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        object(secret)
+    };
+    let live = secret(json!({"type": "Opaque", "data": {"p": "aGVsbG8="}}));
+    assert_eq!(first_difference(&secret(json!({"stringData": {"p": "hello"}})), &live), None);
+    assert_eq!(
+        first_difference(&secret(json!({"stringData": {"p": "bye"}})), &live).as_deref(),
+        Some("/data/p")
+    );
+    let role = |rules: Value| {
+        object(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": "a"}, "aggregationRule": {}, "rules": rules}))
+    };
+    assert_eq!(first_difference(&role(json!([])), &role(json!([{"verbs": ["get"]}]))), None);
+}
+
+#[test]
+fn other_versions_cannot_be_compared() {
+    let autoscaler = |version: &str| {
+        object(json!({"apiVersion": version, "kind": "HorizontalPodAutoscaler", "metadata": {"name": "a"}}))
+    };
+    assert!(first_difference(&autoscaler("autoscaling/v1"), &autoscaler("autoscaling/v2")).is_some());
+}
+
+fn comparer(entries: Value) -> Comparer {
+    let (comparer, errors) = Comparer::new(&serde_json::from_value::<Vec<_>>(entries).unwrap());
+    assert_eq!(errors, []);
+    comparer
+}
+
+/// A live Deployment whose listed fields are Tidegate's.
+fn owned(spec: Value, fields: Value) -> Object {
+    let mut live = deployment(spec);
+    let entry = json!({"manager": "tidegate", "operation": "Apply", "fieldsV1": {"f:spec": fields}});
+    live.metadata_mut().insert("managedFields".to_owned(), json!([entry]));
+    live
+}
+
+fn changed(difference: &Difference) -> Vec<(&str, Value, Value)> {
+    let side = |value: &Option<Value>| value.clone().unwrap_or_default();
+    difference.changes.iter().map(|c| (c.path.as_str(), side(&c.before), side(&c.after))).collect()
+}
+
+#[test]
+fn a_local_yes_is_a_proof() {
+    // What is absent may mean something else than zero, false or empty; only the server knows.
+    let live = deployment(json!({"template": {"spec": {"containers": [{"name": "a"}]}}}));
+    for (spec, same) in [
+        (json!({"paused": false, "template": {"spec": {"hostNetwork": false}}}), true),
+        (json!({"template": {"spec": {"automountServiceAccountToken": false}}}), false),
+        (json!({"template": {"spec": {"securityContext": {}}}}), false),
+        (json!({"replicas": 0}), false),
+        (json!({"template": {"spec": {"tolerations": []}}}), true),
+    ] {
+        assert_eq!(first_difference(&deployment(spec.clone()), &live).is_none(), same, "{spec}");
+    }
+}
+
+#[test]
+fn the_prediction_of_the_server_counts() {
+    let live = owned(
+        json!({"replicas": 2, "template": {"spec": {"containers": [{"name": "api", "image": "api:1",
+            "resources": {"limits": {"cpu": "1"}}}, {"name": "old", "image": "old:1"}]}}}),
+        json!({"f:replicas": {}, "f:template": {"f:spec": {"f:containers": {
+            "k:{\"name\":\"api\"}": {".": {}, "f:name": {}, "f:image": {}, "f:resources": {}},
+            "k:{\"name\":\"old\"}": {".": {}, "f:name": {}, "f:image": {}}}}}}),
+    );
+    let mut predicted = live.clone();
+    *predicted.fields_mut().get_mut("spec").unwrap() = json!({"replicas": 2,
+        "template": {"spec": {"containers": [{"name": "api", "image": "api:2",
+            "resources": {"limits": {"cpu": "1000m"}}}]}}});
+    predicted.metadata_mut().insert("resourceVersion".to_owned(), json!("9"));
+    predicted.fields_mut().insert("status".to_owned(), json!({"replicas": 7}));
+    let difference = Comparer::default().predicted(&live, &live, &predicted, true);
+    assert_eq!(
+        changed(&difference),
+        [
+            ("/spec/template/spec/containers/1", json!({"name": "old", "image": "old:1"}), Value::Null),
+            ("/spec/template/spec/containers/0/image", json!("api:1"), json!("api:2")),
+        ]
+    );
+    assert!(difference.before.pointer("/metadata/managedFields").is_none());
+}
+
+#[test]
+fn what_webhooks_change_counts_only_when_asked_for() {
+    let live = owned(json!({"replicas": 1}), json!({"f:replicas": {}}));
+    let mut predicted = live.clone();
+    let spec = predicted.section_mut("spec");
+    spec.insert("injected".to_owned(), json!(true));
+    spec.insert("replicas".to_owned(), json!(1));
+    let same = Comparer::default().predicted(&live, &live, &predicted, true);
+    assert_eq!(changed(&same), []);
+    assert_eq!(same.before, same.after);
+    let mut asks = live.clone();
+    asks.set_annotation(annotations::COMPARE_OPTIONS, "ServerSideDiff=true, IncludeMutationWebhook=true");
+    let difference = Comparer::default().predicted(&asks, &live, &predicted, true);
+    assert_eq!(changed(&difference), [("/spec/injected", Value::Null, json!(true))]);
+    assert_eq!(server_side_diff(&asks, &live), Some(true));
+    assert_eq!(server_side_diff(&live, &live), None);
+}
+
+#[test]
+fn ignored_fields_count_in_neither_question() {
+    let target = deployment(json!({"replicas": 3, "template": {"spec": {"containers": [
+        {"name": "api", "image": "api:1"}, {"name": "proxy", "image": "proxy:2"}]}}}));
+    let live = owned(
+        json!({"replicas": 7, "paused": true, "template": {"spec": {"containers": [
+            {"name": "proxy", "image": "proxy:1"}, {"name": "api", "image": "api:1"}]}}}),
+        json!({"f:paused": {}}),
+    );
+    let rule = |fields: Value| {
+        let mut rule = json!({"group": "apps", "kind": "Deployment"});
+        rule.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        rule
+    };
+    let proxy = ".spec.template.spec.containers[] | select(.name == \"proxy\")";
+    for (entries, first) in [
+        (json!([]), Some("/spec/replicas")),
+        (
+            json!([rule(json!({"jsonPointers": ["/spec/replicas"]}))]),
+            Some("/spec/template/spec/containers/1/image"),
+        ),
+        (
+            json!([rule(json!({"jsonPointers": ["/spec/replicas"], "jqPathExpressions": [proxy]}))]),
+            Some("/spec/paused"),
+        ),
+        (
+            json!([rule(
+                json!({"jsonPointers": ["/spec/replicas", "/spec/paused"], "jqPathExpressions": [proxy]})
+            )]),
+            None,
+        ),
+        (json!([rule(json!({"jsonPointers": ["/spec"]}))]), None),
+        (
+            json!([{"kind": "StatefulSet", "group": "apps", "jsonPointers": ["/spec"]}]),
+            Some("/spec/replicas"),
+        ),
+    ] {
+        let comparer = comparer(entries.clone());
+        assert_eq!(comparer.first_difference(&target, &live).as_deref(), first, "{entries}");
+        let mut predicted = target.clone();
+        predicted.section_mut("spec").remove("paused");
+        let changes = comparer.predicted(&target, &live, &predicted, false).changes;
+        assert_eq!(changes.is_empty(), first.is_none(), "{entries}: {changes:?}");
+    }
+}
+
+#[test]
+fn fields_of_trusted_managers_do_not_count() {
+    let mut live = deployment(json!({"replicas": 7, "paused": true}));
+    let entry =
+        json!({"manager": "autoscaler", "operation": "Update", "fieldsV1": {"f:spec": {"f:replicas": {}}}});
+    live.metadata_mut().insert("managedFields".to_owned(), json!([entry]));
+    let trusting = comparer(json!([{"group": "*", "kind": "*", "managedFieldsManagers": ["autoscaler"]}]));
+    let target = |replicas: i64, paused: bool| deployment(json!({"replicas": replicas, "paused": paused}));
+    assert_eq!(trusting.first_difference(&target(3, true), &live), None);
+    assert_eq!(trusting.first_difference(&target(3, false), &live).as_deref(), Some("/spec/paused"));
+    assert!(trusting.predicted(&live, &live, &target(3, true), false).changes.is_empty());
+}
+
+#[test]
+fn ignored_fields_of_the_live_object_are_kept() {
+    let respecting = comparer(json!([{"group": "apps", "kind": "Deployment",
+        "jsonPointers": ["/spec/replicas", "/spec/paused", "/spec/minReadySeconds", "/metadata/name", "/metadata/labels/l"],
+        "jqPathExpressions": [".spec.template.spec.containers[] | select(.name == \"proxy\")"]}]));
+    let mut target =
+        deployment(json!({"replicas": 3, "minReadySeconds": 5, "template": {"spec": {"containers": [
+        {"name": "api", "image": "api:2"}]}}}));
+    let mut live = deployment(json!({"replicas": 7, "paused": true, "template": {"spec": {"containers": [
+        {"name": "proxy", "image": "proxy:1"}, {"name": "api", "image": "api:1"}]}}}));
+    live.metadata_mut().insert("labels".to_owned(), json!({"l": "1", "other": "2"}));
+    respecting.respect(&mut target, &live);
+    assert_eq!(
+        target.as_value(),
+        &json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "labels": {"l": "1"}},
+            "spec": {"replicas": 7, "paused": true, "template": {"spec": {"containers": [
+                {"name": "api", "image": "api:2"}, {"name": "proxy", "image": "proxy:1"}]}}}})
+    );
+}
+
+#[test]
+fn values_of_secrets_are_never_shown() {
+    const CANARY: &str = "Y2FuYXJ5";
+    let secret = |fields: Value| {
+        let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
+        secret.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        object(secret)
+    };
+    let mut live = secret(json!({"data": {"p": CANARY, "q": CANARY}}));
+    live.set_annotation("kubectl.kubernetes.io/last-applied-configuration", CANARY);
+    let target = secret(json!({"data": {"p": "b3RoZXI=", "q": CANARY}}));
+    for difference in [
+        Comparer::default().predicted(&target, &live, &target, true),
+        Comparer::default().estimated(&target, &live),
+    ] {
+        assert_eq!(changed(&difference), [("/data/p", json!("++++++++"), json!("+++++++++"))]);
+        assert!(!format!("{difference:?}").contains(CANARY));
+    }
+    assert!(!format!("{:?}", Difference::of_one(Some(&live), None)).contains(CANARY));
+    assert!(
+        !format!("{:?}", Difference::of_one(None, Some(&secret(json!({"stringData": {"p": CANARY}})))))
+            .contains(CANARY)
+    );
+}
+
+#[test]
+fn an_estimate_changes_what_the_target_gives() {
+    let target = deployment(
+        json!({"replicas": 3, "template": {"spec": {"containers": [{"name": "api", "image": "api:2"}]}}}),
+    );
+    let live = owned(
+        json!({"replicas": 3, "paused": true, "template": {"spec": {"containers": [
+            {"name": "proxy", "image": "p"}, {"name": "api", "image": "api:1"}]}}}),
+        json!({"f:paused": {}}),
+    );
+    assert_eq!(
+        changed(&Comparer::default().estimated(&target, &live)),
+        [
+            ("/spec/paused", json!(true), Value::Null),
+            ("/spec/template/spec/containers/1/image", json!("api:1"), json!("api:2")),
+        ]
+    );
+}
+
+#[test]
+fn objects_tracked_by_label_need_no_annotation() {
+    let target = |tracked: bool| {
+        let mut object = deployment(json!({"replicas": 1}));
+        if tracked {
+            object.set_annotation(annotations::TRACKING_ID, "shop:apps/Deployment:shop/a");
+        }
+        object
+    };
+    let mut live = target(false);
+    assert_eq!(
+        first_difference(&target(true), &live).as_deref(),
+        Some("/metadata/annotations/argocd.argoproj.io~1tracking-id")
+    );
+    live.metadata_mut().insert("labels".to_owned(), json!({"app.kubernetes.io/instance": "shop"}));
+    let mut predicted = target(true);
+    predicted.metadata_mut().insert("labels".to_owned(), json!({"app.kubernetes.io/instance": "shop"}));
+    assert_eq!(first_difference(&target(true), &live), None);
+    assert_eq!(changed(&Comparer::default().predicted(&target(true), &live, &predicted, false)), []);
+}
