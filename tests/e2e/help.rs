@@ -5,9 +5,10 @@ use crate::bench::{Bench, redact};
 #[test]
 fn every_command_explains_itself() {
     let bench = Bench::new();
-    let commands: [&[&str]; 15] = [
+    let commands: [&[&str]; 16] = [
         &[],
         &["plan"],
+        &["diff"],
         &["sync"],
         &["resume"],
         &["explain"],

@@ -15,6 +15,10 @@ pub enum Ended {
     Operation(OperationPhase),
     /// A plan was shown that cannot run.
     InvalidPlan,
+    /// A comparison found differences.
+    Different,
+    /// A comparison could not be made, or not of everything; why was said.
+    NotCompared,
     /// The operation is not over and can be resumed.
     NotFinished,
 }
@@ -32,7 +36,12 @@ Exit codes:
 pub fn code(outcome: &Result<Ended, CliError>) -> i32 {
     match outcome {
         Ok(Ended::Done | Ended::Operation(OperationPhase::Succeeded)) => 0,
-        Ok(Ended::Operation(OperationPhase::Failed | OperationPhase::Error) | Ended::InvalidPlan) => 1,
+        Ok(
+            Ended::Operation(OperationPhase::Failed | OperationPhase::Error)
+            | Ended::InvalidPlan
+            | Ended::Different,
+        ) => 1,
+        Ok(Ended::NotCompared) => 2,
         Ok(Ended::NotFinished | Ended::Operation(OperationPhase::Running | OperationPhase::Terminating)) => 3,
         Err(error) => match kind(error) {
             Kind::Error => 1,

@@ -5,12 +5,14 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use tidegate_model::{Backoff, Destination, RetryPolicy, SyncOptions, SyncRequest, WaitFor};
+use tidegate_model::{
+    Backoff, Destination, IgnoreDifference, RetryPolicy, SyncOptions, SyncRequest, WaitFor,
+};
 
-use crate::args::{PlanArgs, SelectionArgs, SourceArgs, SyncArgs, WaitArg};
+use crate::args::{DiffArgs, PlanArgs, SelectionArgs, SourceArgs, SyncArgs, WaitArg};
 use crate::clusters::{self, Chosen};
 use crate::error::CliError;
-use crate::input::Manifests;
+use crate::input::{self, Manifests};
 use crate::output::Printer;
 
 /// Argo CD's fixed delay between waves.
@@ -27,7 +29,9 @@ pub fn of_sync(
 ) -> Result<SyncRequest, CliError> {
     check(&args.selection)?;
     let place = Place::of(chosen, &args.source);
-    let base = base(&args.app, place, &args.selection, manifests);
+    let ignored = input::ignored(&args.selection.ignore)?;
+    let base =
+        SyncRequest { ignore_differences: ignored, ..base(&args.app, place, &args.selection, manifests) };
     let backoff = Backoff { duration: args.retry_backoff, max: args.retry_max, ..Backoff::default() };
     Ok(SyncRequest {
         options: SyncOptions { dry_run: args.dry_run, skip_dry_run: args.no_dry_run, ..base.options },
@@ -60,7 +64,23 @@ pub fn of_plan(
             namespace: clusters::namespace_offline(args.source.namespace.as_deref()),
         },
     };
-    Ok(base(&application, place, &args.selection, manifests))
+    let ignore_differences = input::ignored(&args.selection.ignore)?;
+    Ok(SyncRequest { ignore_differences, ..base(&application, place, &args.selection, manifests) })
+}
+
+/// The request that `diff` compares for.
+pub fn of_diff(
+    args: &DiffArgs,
+    chosen: &Chosen,
+    manifests: &Manifests,
+    ignored: Vec<IgnoreDifference>,
+) -> Result<SyncRequest, CliError> {
+    let application = match &args.app {
+        Some(name) => name.clone(),
+        None => folder_name(&args.source)?,
+    };
+    let base = base(&application, Place::of(chosen, &args.source), &SelectionArgs::default(), manifests);
+    Ok(SyncRequest { ignore_differences: ignored, ..base })
 }
 
 /// Where the objects go.

@@ -13,6 +13,7 @@ mod plan;
 mod record;
 mod request;
 mod result;
+mod shapes;
 mod time;
 
 pub mod annotations;
@@ -32,4 +33,5 @@ pub use request::{
     SyncRequest, WaitFor,
 };
 pub use result::{OperationPhase, ResourceResult, ResultCode};
+pub use shapes::{Seen, Tree, WrongType, wrong_types};
 pub use time::{InvalidTimestamp, Timestamp};

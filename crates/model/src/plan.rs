@@ -135,6 +135,8 @@ pub struct TaskOptions {
     pub confirm_prune: bool,
     /// The live object has fields that this manager wrote by client-side apply; they become ours before the apply.
     pub take_over: Option<String>,
+    /// The server has judged the manifest when the plan was made, so no other dry run is needed.
+    pub checked: bool,
 }
 
 impl Default for TaskOptions {
@@ -146,6 +148,7 @@ impl Default for TaskOptions {
             dry_run_at_wave: false,
             confirm_prune: false,
             take_over: None,
+            checked: false,
         }
     }
 }

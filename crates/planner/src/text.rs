@@ -5,6 +5,10 @@ use std::fmt::Write as _;
 /// Escapes what could steer a terminal or hide from the reader: control characters, line and paragraph separators,
 /// and the invisible characters that change the direction of text.
 pub(crate) fn escape(text: &str) -> String {
+    // Names are almost always plain.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return text.to_owned();
+    }
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() || is_invisible(c) {

@@ -1,6 +1,7 @@
 //! The command line as it is written. The second stage, what it means, is in [`crate::request`] and the commands.
 
 mod cluster;
+mod diff;
 mod ops;
 mod sync;
 mod values;
@@ -11,6 +12,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 pub use cluster::{ClusterArgs, ConnectionArgs};
+pub use diff::{DiffArgs, IgnoreArgs};
 pub use ops::{ExplainArgs, OneArgs, OpsArgs, OpsCommand, ResumeArgs, SimArgs, SimCommand};
 pub use sync::{PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg, WaitingArgs};
 
@@ -53,6 +55,8 @@ pub struct Cli {
 pub enum Command {
     /// Show what a sync would do, in order
     Plan(PlanArgs),
+    /// Show how the cluster differs from the manifests
+    Diff(DiffArgs),
     /// Run a sync and wait for it
     Sync(SyncArgs),
     /// Go on with operations that are not over

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tidegate_model::ResourceSelector;
 
-use super::{ClusterArgs, Format, StateArgs, values};
+use super::{ClusterArgs, Format, IgnoreArgs, StateArgs, values};
 
 /// What to deploy, and where to.
 #[derive(Clone, Debug, Args)]
@@ -20,7 +20,7 @@ pub struct SourceArgs {
 }
 
 /// What is done with it.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct SelectionArgs {
     /// Delete objects of the application that are no longer in the manifests
     #[arg(long)]
@@ -41,6 +41,8 @@ pub struct SelectionArgs {
     /// An annotation of the namespace that CreateNamespace=true makes or keeps; repeat it for more
     #[arg(long = "namespace-annotation", value_name = "KEY=VALUE", value_parser = values::pair)]
     pub namespace_annotations: Vec<(String, String)>,
+    #[command(flatten)]
+    pub ignore: IgnoreArgs,
     /// Refuse input with findings instead of only warning about them
     #[arg(long)]
     pub strict: bool,

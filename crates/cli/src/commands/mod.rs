@@ -1,5 +1,6 @@
 //! What each command does.
 
+mod diff;
 mod explain;
 mod finish;
 mod ops;
@@ -19,6 +20,7 @@ use crate::output::Printer;
 pub async fn run(command: Command, printer: &Printer) -> Result<Ended, CliError> {
     match command {
         Command::Plan(args) => plan::run(&args, printer).await,
+        Command::Diff(args) => diff::run(&args, printer).await,
         Command::Sync(args) => sync::run(&args, printer).await,
         Command::Resume(args) => resume::run(&args, printer).await,
         Command::Explain(args) => explain::run(&args, printer).await,

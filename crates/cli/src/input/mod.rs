@@ -1,5 +1,6 @@
 //! From paths to manifests. Everything that is wrong with any of the files is found before anything else happens.
 
+mod ignore;
 mod walk;
 
 use std::fs::File;
@@ -12,6 +13,8 @@ use tidegate_planner::{Limits, ManifestError, Target};
 
 use crate::error::CliError;
 use crate::output::escape;
+
+pub use ignore::ignored;
 
 /// Hexadecimal digits of the manifests' digest that make a revision.
 const REVISION_DIGITS: usize = 12;
@@ -81,6 +84,14 @@ pub enum Problem {
         path: PathBuf,
         /// Which limit.
         what: String,
+    },
+    /// The file of ignored differences.
+    #[error("{}: {message}; mend the file of --ignore-differences", shown(path))]
+    Ignore {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
     },
     /// Standard input twice.
     #[error("standard input (-) can be read once only; give - once")]

@@ -5,6 +5,7 @@ mod printer;
 mod table;
 mod text;
 
+pub mod diff;
 pub mod facts;
 pub mod operation;
 pub mod plan;

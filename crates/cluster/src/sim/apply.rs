@@ -58,6 +58,7 @@ impl SimState {
         if existing.is_none() {
             self.check_namespace(key)?;
         }
+        validate::check_types(key, &prepared.manifest)?;
         if request.validate {
             validate::check_fields(key, &prepared.manifest, self.kinds.is_custom(&key.group_kind()))?;
         }

@@ -1,7 +1,7 @@
 //! What a real server would refuse about an object's content. Not everything: the mistakes people make.
 
 use serde_json::Value;
-use tidegate_model::{Object, ObjectKey};
+use tidegate_model::{Object, ObjectKey, wrong_types};
 
 use super::behaviour::Behaviour;
 use super::json::{field, int, list_at};
@@ -60,6 +60,20 @@ pub(crate) fn check_fields(key: &ObjectKey, manifest: &Object, custom: bool) -> 
             let (kind, version) = (&key.kind, manifest.gvk().version);
             Err(refuse::bad_request(format!(
                 "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: unknown field {field:?}"
+            )))
+        }
+    }
+}
+
+/// Refuses fields of another type than their kind has there.
+pub(crate) fn check_types(key: &ObjectKey, manifest: &Object) -> Result<(), ClusterError> {
+    match wrong_types(&key.group, &key.kind, manifest.as_value()).first() {
+        None => Ok(()),
+        Some(wrong) => {
+            let (kind, version) = (&key.kind, manifest.gvk().version);
+            Err(refuse::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: .{}: expected {}, got {}",
+                wrong.field, wrong.expected, wrong.found
             )))
         }
     }

@@ -3,6 +3,7 @@
 //! Free of actors and timers, so the simulator carries commands out through the same code. Every function may run
 //! twice for the same command (a crash between doing and recording) and then changes nothing the second time.
 
+mod comparing;
 mod extensions;
 mod hooks;
 mod inventory;
@@ -14,6 +15,7 @@ use tidegate_cluster::{Cluster, ClusterError, ErrorKind, Propagation};
 use tidegate_lifecycle::operation::{Answer, Applied, CallError, TaskCommand};
 use tidegate_model::{Object, OperationId, SyncRequest, Task, Timestamp};
 
+pub use comparing::{ObjectDifference, ObjectStatus, diff};
 pub use extensions::{ExtensionNames, warn_of_missing_extensions};
 pub use inventory::{cluster_of, update as update_inventory};
 pub(crate) use logs::{LastWords, READ_WITHIN, read as read_logs};

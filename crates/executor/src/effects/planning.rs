@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 use tidegate_cluster::{Cluster, LiveQuery};
 use tidegate_lifecycle::operation::CallError;
-use tidegate_model::{OperationId, SyncRequest, Timestamp, Warning};
+use tidegate_model::{Object, OperationId, SyncRequest, Timestamp, Warning};
 use tidegate_oplog::{Inventory, InventoryChange};
 use tidegate_planner::{PlanInput, Planned, Target, named_objects};
 
-use super::{call_error, inventory};
+use super::{call_error, comparing, inventory};
 
 /// The manifests of an operation, kept with it from the beginning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -48,12 +48,40 @@ pub async fn prepare(
     started_at: Timestamp,
     known: Option<&Inventory>,
 ) -> Result<Prepared, CallError> {
+    let asked = (operation, request);
+    let Drawn { mut planned, live, query } = draw(cluster, asked, targets, started_at, known).await?;
+    let gone = inventory::gone(cluster, &query, &live).await;
+    if request.options.has("ApplyOutOfSyncOnly=true") {
+        let compared = comparing::compare(cluster, asked, &planned, &live, comparing::is_in_doubt).await;
+        comparing::take_in(&mut planned, compared, !request.options.dry_run);
+    }
+    let searched = query.inventory.is_none().then_some(live.as_slice());
+    let inventory = inventory::begun(&planned.plan, known, searched, &gone);
+    Ok(Prepared { planned, inventory })
+}
+
+/// The plan as the manifests and the live objects alone give it.
+pub(super) struct Drawn {
+    pub planned: Planned,
+    /// The live objects it was made with.
+    pub live: Vec<Object>,
+    /// How they were asked for.
+    pub query: LiveQuery,
+}
+
+/// Reads the cluster and plans, without asking what the server would change.
+pub(super) async fn draw(
+    cluster: &dyn Cluster,
+    (operation, request): (OperationId, &SyncRequest),
+    targets: &Targets,
+    started_at: Timestamp,
+    known: Option<&Inventory>,
+) -> Result<Drawn, CallError> {
     let discovery = cluster.discover().await.map_err(|error| call_error(&error))?;
     let named = named_objects(request, &targets.targets, &discovery, started_at);
     let places = known.and_then(|known| inventory::served(known, &discovery));
     let query = LiveQuery { application: request.application.clone(), named, inventory: places };
     let live = cluster.live(&query).await.map_err(|error| call_error(&error))?;
-    let gone = inventory::gone(cluster, &query, &live).await;
     let mut planned = tidegate_planner::plan(&PlanInput {
         operation,
         request,
@@ -64,7 +92,5 @@ pub async fn prepare(
         offline: false,
     });
     planned.plan.warnings.splice(0..0, targets.warnings.iter().cloned());
-    let searched = query.inventory.is_none().then_some(live.as_slice());
-    let inventory = inventory::begun(&planned.plan, known, searched, &gone);
-    Ok(Prepared { planned, inventory })
+    Ok(Drawn { planned, live, query })
 }

@@ -1,6 +1,6 @@
 //! Dry runs, applies and prunes.
 
-use tidegate_cluster::{ApplyRequest, Cluster, DeleteRequest, Deleted, ErrorKind, WriteMode};
+use tidegate_cluster::{ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, WriteMode};
 use tidegate_lifecycle::operation::{Applied, CallError};
 use tidegate_model::{Action, Object, Task};
 
@@ -57,6 +57,15 @@ pub(super) async fn check(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<
         }
         Err(error) => Err(call_error(&error)),
     }
+}
+
+/// What the server would make of a manifest. Writes nothing.
+pub(super) async fn predict(
+    cluster: &dyn Cluster,
+    errand: &Errand<'_>,
+    manifest: &Object,
+) -> Result<Object, ClusterError> {
+    cluster.apply(request(errand, manifest.clone(), true)).await.map(|applied| applied.object)
 }
 
 /// Applies a manifest. A hook carries our mark, and one that carries it already is taken over.

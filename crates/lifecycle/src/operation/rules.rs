@@ -280,6 +280,7 @@ pub(crate) fn needs_check(task: &Task, state: &TaskState, at_wave: bool) -> bool
     task.action.writes()
         && !has_runner(task)
         && task.options.dry_run_at_wave == at_wave
+        && !task.options.checked
         && !state.checked
         && !state.is_unsuccessful()
 }

@@ -45,7 +45,7 @@ pub struct Change {
 }
 
 /// An object as it is and as it would be, as far as they are compared. Values of Secrets are masked.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Difference {
     /// The object as it is; nothing when it is not there.
     pub before: Value,
@@ -223,7 +223,7 @@ fn local<'v>(target: &Object, given: &'v Value, present: &'v Value, live: &Objec
 /// Labels and annotations, and the entries of the two lists that people write. The rest is the server's.
 fn metadata<'v>(walk: &mut Walk<'_, 'v>, given: &'v Value, present: &'v Value, label_tracked: bool) {
     let (Some(given), Some(present)) = (given.get("metadata"), present.get("metadata")) else { return };
-    let counts = |name: &str| !is_ours(name) && !(label_tracked && name == annotations::TRACKING_ID);
+    let counts = |name: &str| !is_ours(name) && (!label_tracked || name != annotations::TRACKING_ID);
     walk.field("metadata", |walk| {
         for name in ["labels", "annotations"] {
             let entries = given.get(name).and_then(Value::as_object).into_iter().flatten();

@@ -11,10 +11,7 @@ use super::is_ours;
 use super::path::{Path, Step};
 
 /// What the entries of managers that pass the test say they own, outside the status.
-fn trees<'l>(
-    live: &'l Object,
-    is_meant: impl Fn(&Value) -> bool,
-) -> impl Iterator<Item = &'l Map<String, Value>> {
+fn trees(live: &Object, is_meant: impl Fn(&Value) -> bool) -> impl Iterator<Item = &Map<String, Value>> {
     let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
     entries.filter(move |entry| is_meant(entry)).filter_map(|entry| entry.get("fieldsV1")?.as_object())
 }

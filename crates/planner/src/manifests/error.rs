@@ -105,8 +105,15 @@ pub enum ManifestCause {
         found: &'static str,
     },
     /// Neither a name nor a prefix for one.
-    #[error("metadata.name is missing; name the object (hooks may have metadata.generateName instead)")]
-    MissingName,
+    #[error(
+        "metadata.name is missing; name the object ({})",
+        if *generated { "only hooks may have metadata.generateName instead" }
+        else { "hooks may have metadata.generateName instead" }
+    )]
+    MissingName {
+        /// There is a prefix, but the object is no hook.
+        generated: bool,
+    },
     /// A field the cluster would refuse.
     #[error("{field} {value:?} is not valid: {rule}")]
     InvalidField {

@@ -158,6 +158,11 @@ impl Reader<'_> {
     /// Second try for what YAML did not accept.
     fn read_as_json(&mut self, text: &str, lines_before: u64, number: usize, yaml: (u64, ManifestCause)) {
         let (line, cause) = yaml;
+        if matches!(cause, ManifestCause::DuplicateKey { .. }) {
+            let object =
+                yaml::parse_leniently(text, self.limits).and_then(|node| objects::label_at(&node, line));
+            return self.fail(lines_before + line, object, cause);
+        }
         let is_syntax = matches!(cause, ManifestCause::Syntax { .. });
         if !is_syntax || !text.trim_start().starts_with(['{', '[']) {
             return self.fail(lines_before + line, None, cause);

@@ -4,6 +4,7 @@ use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::Spanned;
+use tidegate_model::{Seen, Tree};
 
 /// A value of a document with the line it stands on.
 #[derive(Debug)]
@@ -19,6 +20,18 @@ pub(super) enum Content {
     Scalar(Value),
     List(Vec<Node>),
     Map(Vec<(String, Node)>),
+}
+
+impl Tree for Node {
+    fn seen(&self) -> Seen<'_, Self> {
+        match &self.content {
+            Content::Scalar(value) => Seen::Scalar(value),
+            Content::List(items) => Seen::List(Box::new(items.iter())),
+            Content::Map(fields) => {
+                Seen::Map(Box::new(fields.iter().map(|(name, node)| (name.as_str(), node))))
+            }
+        }
+    }
 }
 
 impl Node {

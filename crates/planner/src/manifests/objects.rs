@@ -1,5 +1,5 @@
 use serde_json::Value;
-use tidegate_model::{InvalidObject, Object, annotations};
+use tidegate_model::{InvalidObject, Object, WrongType, annotations, wrong_types};
 
 use super::error::ManifestCause;
 use super::node::{Content, Node};
@@ -95,6 +95,17 @@ fn take(reader: &mut Reader<'_>, node: Node, lines_before: u64, document: usize)
     }
 }
 
+/// The object of a document that a line is in, as far as it can be told.
+pub(super) fn label_at(node: &Node, line: u64) -> Option<String> {
+    if !is_list(node) {
+        return label(node);
+    }
+    match node.get("items").map(|items| &items.content) {
+        Some(Content::List(items)) => items.iter().rfind(|item| item.line <= line).and_then(label),
+        _ => None,
+    }
+}
+
 /// What can be said of an object that may not be one: `Deployment shop/api`.
 fn label(node: &Node) -> Option<String> {
     let kind = node.get("kind").map(Node::text).filter(|kind| !kind.is_empty())?;
@@ -137,10 +148,23 @@ fn problems(node: &Node) -> Vec<(u64, ManifestCause)> {
         Some(metadata) if matches!(metadata.content, Content::Map(_)) => {
             metadata_problems(&mut problems, node, metadata)
         }
-        None => problems.push((node.line, ManifestCause::MissingName)),
+        None => problems.push((node.line, ManifestCause::MissingName { generated: false })),
         Some(other) => problems.push((other.line, wrong_type("metadata", "a map", &other.content))),
     }
+    if problems.is_empty() {
+        problems.extend(content_problems(node));
+    }
     problems
+}
+
+/// Fields of built-in kinds that every server would refuse.
+fn content_problems(node: &Node) -> impl Iterator<Item = (u64, ManifestCause)> {
+    let text = |field| node.get(field).map(Node::text).unwrap_or_default();
+    let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+    wrong_types(group, text("kind"), node).into_iter().map(|wrong| {
+        let WrongType { field, expected, found, value } = wrong;
+        (value.line, InvalidObject::WrongType { field, expected, found }.into())
+    })
 }
 
 fn wrong_type(field: &str, expected: &'static str, content: &Content) -> ManifestCause {
@@ -175,8 +199,12 @@ fn metadata_problems(problems: &mut Vec<(u64, ManifestCause)>, node: &Node, meta
         return;
     }
     let text = |name| metadata.get(name).map(Node::text).unwrap_or_default();
-    if text("name").is_empty() && text("generateName").is_empty() {
-        problems.push((metadata.line_of("name"), ManifestCause::MissingName));
+    let annotated = |name| metadata.get("annotations").and_then(|all| all.get(name)).is_some();
+    let is_hook = annotated(annotations::HOOK) || annotated(annotations::HELM_HOOK);
+    let generated = !text("generateName").is_empty();
+    if text("name").is_empty() && !(generated && is_hook) {
+        let field = if generated { "generateName" } else { "name" };
+        problems.push((metadata.line_of(field), ManifestCause::MissingName { generated }));
     }
     let api_version = node.get("apiVersion").map(Node::text).unwrap_or_default();
     let group = api_version.split_once('/').map_or("", |(group, _)| group);

@@ -8,14 +8,20 @@ use super::node::Node;
 
 /// Reads one document. `Err` carries the line inside the text, from 1.
 pub(super) fn parse(text: &str, limits: &Limits) -> Result<Node, (u64, ManifestCause)> {
-    serde_saphyr::from_str_with_options(text, options(limits)).map_err(|error| explain(&error, limits))
+    let options = options(limits, DuplicateKeyPolicy::Error);
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| explain(&error, limits))
+}
+
+/// Reads a document that has a key twice, to say which object that is in.
+pub(super) fn parse_leniently(text: &str, limits: &Limits) -> Option<Node> {
+    serde_saphyr::from_str_with_options(text, options(limits, DuplicateKeyPolicy::FirstWins)).ok()
 }
 
 /// The reading of YAML that kubectl users expect: 1.1 scalars with legacy octal numbers, merge keys, no key twice.
-fn options(limits: &Limits) -> Options {
+fn options(limits: &Limits, duplicate_keys: DuplicateKeyPolicy) -> Options {
     serde_saphyr::options! {
         legacy_octal_numbers: true,
-        duplicate_keys: DuplicateKeyPolicy::Error,
+        duplicate_keys: duplicate_keys,
         with_snippet: false,
         budget: serde_saphyr::budget! {
             max_events: limits.nodes.saturating_mul(3),

@@ -21,7 +21,7 @@ fn table_of_wrong_files() {
         ("a: \"\u{1}\"\n".into(), "f.yaml:1: not valid YAML: unexpected character: `\\u{1}'"),
         ("- a\n- b\n".into(), "f.yaml:1: a Kubernetes object must be a map of fields, found a list"),
         ("hello\n".into(), "f.yaml:1: a Kubernetes object must be a map of fields, found a text"),
-        (object("metadata:\n  name: a\ndata:\n  k: 1\n  k: 2\n"), "f.yaml:7: the key \"k\" is given twice in one map; remove one of them"),
+        (object("metadata:\n  name: a\ndata:\n  k: 1\n  k: 2\n"), "f.yaml:7: ConfigMap a: the key \"k\" is given twice in one map; remove one of them"),
         (
             "\"a\\e[31m\": 1\n\"a\\e[31m\": 2\n".into(),
             "f.yaml:2: the key \"a\\u{1b}[31m\" is given twice in one map; remove one of them",
@@ -81,8 +81,29 @@ fn table_of_wrong_files() {
             "f.yaml:5: ConfigMap a.b/a: metadata.namespace \"a.b\" is not valid: use lower-case letters, digits and '-', starting and ending with a letter or digit, at most 63 characters",
         ),
         (
-            object("metadata:\n  generateName: A-\n"),
-            "f.yaml:4: ConfigMap A-*: metadata.generateName \"A-\" is not valid: use lower-case letters, digits, '-' and '.', starting with a letter or digit, at most 253 characters",
+            object("metadata:\n  annotations: {argocd.argoproj.io/hook: Sync}\n  generateName: A-\n"),
+            "f.yaml:5: ConfigMap A-*: metadata.generateName \"A-\" is not valid: use lower-case letters, digits, '-' and '.', starting with a letter or digit, at most 253 characters",
+        ),
+        (
+            object("metadata:\n  generateName: a-\n"),
+            "f.yaml:4: ConfigMap a-*: metadata.name is missing; name the object (only hooks may have metadata.generateName instead)",
+        ),
+        (
+            object("metadata: {name: a}\ndata:\n  good: text\n  n: 5\n"),
+            "f.yaml:6: ConfigMap a: field data.n must be a text (put quotes around it), found a number",
+        ),
+        (object("metadata: {name: a}\ndata: [1, 2]\n"), "f.yaml:4: ConfigMap a: field data must be a map of texts, found a list"),
+        (
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec:\n  replicas: three\n".into(),
+            "f.yaml:5: Deployment a: field spec.replicas must be a whole number, without quotes, found a text",
+        ),
+        (
+            "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata:\n  p: c4n4ry!\n".into(),
+            "f.yaml:5: Secret a: field data.p must be base64 (stringData takes plain text), found a text that is not",
+        ),
+        (
+            "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n- kind: Pod\n  apiVersion: v1\n  metadata:\n    name: b\n    name: c\n".into(),
+            "f.yaml:9: Pod b: the key \"name\" is given twice in one map; remove one of them",
         ),
         (
             "apiVersion: v1\nkind: List\nitems: x\n".into(),

@@ -94,7 +94,11 @@ fn hooks_with_generated_names_never_repeat_each_other() {
 
 #[test]
 fn what_cannot_be_applied_is_an_error() {
-    assert_eq!(case(&object("v1 ConfigMap a-*", "")).codes(), ["!generated-name"]);
+    let mut unnamed = case(&object("v1 ConfigMap a", ""));
+    let metadata = unnamed.targets[0].object.metadata_mut();
+    metadata.remove("name");
+    metadata.insert("generateName".to_owned(), "a-".into());
+    assert_eq!(unnamed.codes(), ["!generated-name"]);
     let mut nowhere = case(&object("v1 ConfigMap a", ""));
     nowhere.request.namespace = String::new();
     assert_eq!(nowhere.codes(), ["!missing-namespace"]);

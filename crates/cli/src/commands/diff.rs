@@ -1,0 +1,63 @@
+//! `tidegate diff`: how the cluster differs from the manifests.
+
+use tidegate_executor::effects::{self, ObjectDifference, ObjectStatus};
+use tidegate_executor::{Clock as _, SystemClock, Targets};
+use tidegate_model::Severity;
+
+use crate::args::{DiffArgs, Format};
+use crate::clusters;
+use crate::error::CliError;
+use crate::exit::Ended;
+use crate::input;
+use crate::output::Printer;
+use crate::output::diff;
+use crate::request;
+use crate::state_dir::StateDir;
+
+/// Whatever goes wrong, the exit code is that of an error and not that of a difference.
+pub async fn run(args: &DiffArgs, printer: &Printer) -> Result<Ended, CliError> {
+    match compare(args, printer).await {
+        Err(error) => {
+            printer.error(&error);
+            Ok(Ended::NotCompared)
+        }
+        ended => ended,
+    }
+}
+
+async fn compare(args: &DiffArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let manifests = input::load(&args.source.paths)?;
+    let ignored = input::ignored(&args.ignore)?;
+    let chosen = clusters::choose(&args.cluster).await?;
+    let request = request::of_diff(args, &chosen, &manifests, ignored)?;
+    let state_dir = StateDir::resolve(&args.state)?;
+    let (cluster, _lock) = chosen.look(&state_dir, printer).await?;
+    let targets = Targets { targets: manifests.targets, warnings: Vec::new() };
+    let (objects, findings) =
+        effects::diff(cluster.as_ref(), &request, &targets, SystemClock.now()).await.map_err(|error| {
+            CliError::Cluster { cluster: chosen.destination().to_string(), message: error.message }
+        })?;
+    if args.output == Format::Text {
+        findings.iter().for_each(|finding| printer.warn(&finding.to_string()));
+        printer.out(&diff::text(&objects)?)?;
+    } else {
+        printer.value(&diff::document(&objects, &findings), args.output)?;
+    }
+    for ObjectDifference { task, refused, .. } in &objects {
+        if let Some(reason) = refused {
+            printer.warn(&format!(
+                "the cluster refuses {}: {reason}; its differences are an estimate",
+                task.key()
+            ));
+        }
+    }
+    let invalid = findings.iter().any(|finding| finding.severity == Severity::Error);
+    let differs = |object: &ObjectDifference| object.status != ObjectStatus::Same && !object.ignored;
+    Ok(if invalid || objects.iter().any(|object| object.refused.is_some()) {
+        Ended::NotCompared
+    } else if objects.iter().any(differs) {
+        Ended::Different
+    } else {
+        Ended::Done
+    })
+}

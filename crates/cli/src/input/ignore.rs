@@ -1,0 +1,42 @@
+//! The file of `--ignore-differences`.
+
+use tidegate_model::IgnoreDifference;
+use tidegate_planner::Comparer;
+
+use super::{Content, Problem, read_file};
+use crate::args::IgnoreArgs;
+use crate::error::CliError;
+
+/// More than anybody writes by hand.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// The differences that do not count, checked.
+pub fn ignored(args: &IgnoreArgs) -> Result<Vec<IgnoreDifference>, CliError> {
+    let Some(path) = &args.ignore_differences else { return Ok(Vec::new()) };
+    let wrong = |message: String| Problem::Ignore { path: path.clone(), message };
+    let refuse = |problem: Problem| CliError::BadInput { problems: vec![problem] };
+    let text = match read_file(path, BYTES_MAX) {
+        Ok(Content::Whole(bytes)) => {
+            String::from_utf8(bytes).map_err(|_| refuse(wrong("it is not UTF-8 text".to_owned())))?
+        }
+        Ok(Content::TooLarge(bytes)) => {
+            return Err(refuse(wrong(format!("it has {bytes} bytes, more than the {BYTES_MAX} allowed"))));
+        }
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
+            return Err(refuse(Problem::Missing { path: path.clone() }));
+        }
+        Err(source) => {
+            return Err(refuse(Problem::Unreadable { path: path.clone(), what: "file", source }));
+        }
+    };
+    let entries: Vec<IgnoreDifference> = serde_saphyr::from_str(&text).map_err(|error| {
+        let message = error.to_string();
+        let first = message.lines().next().unwrap_or_default();
+        refuse(wrong(format!("it is not a list of entries with kind and jsonPointers, jqPathExpressions or managedFieldsManagers: {first}")))
+    })?;
+    let (_, errors) = Comparer::new(&entries);
+    if errors.is_empty() {
+        return Ok(entries);
+    }
+    Err(CliError::BadInput { problems: errors.iter().map(|error| wrong(error.to_string())).collect() })
+}

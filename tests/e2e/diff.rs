@@ -1,0 +1,204 @@
+//! `tidegate diff`, ignored differences, and syncs of what is out of sync only.
+
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, example, redact};
+
+const BEFORE: &str = "\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {a: '1', b: '2', c: '3'}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: password}
+stringData: {user: shop, password: c4n4ry-old}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: api}
+spec: {selector: {app: api}, ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: leftover}
+data: {x: z}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: kept, annotations: {argocd.argoproj.io/compare-options: IgnoreExtraneous}}
+";
+const AFTER: &str = "\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {a: '1', b: changed, d: \"new\\e[31m\"}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: password}
+stringData: {user: shop, password: c4n4ry-new}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: api}
+spec: {selector: {app: api}, ports: [{port: 80, protocol: TCP}], publishNotReadyAddresses: false}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: added}
+data: {k: v}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: hook, annotations: {argocd.argoproj.io/hook: PreSync}}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}}
+";
+
+/// A cluster as `BEFORE` has it, and manifests as in `AFTER`.
+fn changed() -> Bench {
+    let bench = Bench::new();
+    bench.write("app/all.yaml", BEFORE);
+    bench.run(&["sync", "app", "--app", "shop", "--sim"]).expect_code(0);
+    bench.write("app/all.yaml", AFTER);
+    bench
+}
+
+fn statuses(document: &Value) -> Vec<(String, String)> {
+    let text = |object: &Value, field: &str| object[field].as_str().unwrap().to_owned();
+    let objects = document["objects"].as_array().unwrap();
+    objects.iter().map(|object| (text(object, "name"), text(object, "status"))).collect()
+}
+
+#[test]
+fn the_shop_is_added_and_then_the_same() {
+    let bench = Bench::new();
+    let args = ["diff", &example("shop"), "--app", "shop", "--sim"];
+    let ran = bench.run(&args).expect_code(1);
+    assert!(ran.out.contains("--- /dev/null\n+++ wanted/apps.v1.Deployment"), "{}", ran.out);
+    assert!(!bench.state().exists(), "a comparison writes nothing");
+    bench.run(&["sync", &example("shop"), "--app", "shop", "--sim"]).expect_code(0);
+    let writes = bench.writes().len();
+    let ran = bench.run(&args).expect_code(0);
+    assert_eq!((ran.out.as_str(), ran.err.as_str()), ("", ""));
+    let document = bench.json(&[&args[..], &["-o", "json"]].concat());
+    assert!(statuses(&document).iter().all(|(_, status)| status == "same"), "{document}");
+    assert_eq!(bench.writes().len(), writes);
+}
+
+#[test]
+fn differences_as_text() {
+    let bench = changed();
+    let ran = bench.run(&["diff", "app", "--app", "shop", "--sim"]).expect_code(1);
+    insta::assert_snapshot!(redact(&ran.out, &bench));
+    assert_eq!(ran.err, "");
+    assert!(!ran.out.contains("c4n4ry") && !ran.out.contains('\u{1b}'));
+}
+
+#[test]
+fn differences_as_a_document() {
+    let bench = changed();
+    let ran = bench.run(&["diff", "app", "--app", "shop", "--sim", "-o", "json"]).expect_code(1);
+    let document: Value = serde_json::from_str(&ran.out).unwrap();
+    assert!(!ran.out.contains("c4n4ry"));
+    let mut found = statuses(&document);
+    found.sort();
+    let expected = [
+        ("added", "added"),
+        ("api", "same"),
+        ("kept", "extra"),
+        ("leftover", "extra"),
+        ("password", "modified"),
+        ("settings", "modified"),
+    ];
+    assert_eq!(found, expected.map(|(name, status)| (name.to_owned(), status.to_owned())));
+    let objects = document["objects"].as_array().unwrap();
+    let settings = objects.iter().find(|object| object["name"] == "settings").unwrap();
+    assert_eq!(
+        settings["changes"],
+        json!([
+            {"path": "/data/b", "before": "2", "after": "changed"},
+            {"path": "/data/c", "before": "3", "after": null},
+            {"path": "/data/d", "before": null, "after": "new\u{1b}[31m"},
+        ])
+    );
+    let kept = objects.iter().find(|object| object["name"] == "kept").unwrap();
+    assert_eq!(kept["ignored"], true);
+}
+
+#[test]
+fn what_is_ignored_is_no_difference() {
+    let bench = changed();
+    let ignore = |content: &str| bench.write("ignore.yaml", content);
+    ignore(
+        "- {kind: Secret, jsonPointers: [/data]}\n\
+         - {group: '', kind: 'Config*', name: settings, jqPathExpressions: ['.data | .b, .c, .d']}\n",
+    );
+    bench.write("app/all.yaml", AFTER.replace("name: added", "name: leftover").replace("{k: v}", "{x: z}"));
+    let args = ["diff", "app", "--app", "shop", "--sim", "--ignore-differences", "ignore.yaml"];
+    let ran = bench.run(&args).expect_code(0);
+    assert_eq!(ran.out, "", "kept asks to be ignored, the rest is");
+    ignore("- {kind: Secret, jsonPointers: [/data]}\n");
+    let ran = bench.run(&args).expect_code(1);
+    assert!(ran.out.contains("ConfigMap.default.settings") && !ran.out.contains("Secret"), "{}", ran.out);
+    for (content, message) in [
+        ("- {kind: Secret, jqPathExpressions: ['now']}\n", "now/0 cannot be used to name fields"),
+        ("- {kind: Secret, jsonPointers: [data]}\n", "is not a JSON pointer"),
+        ("- {kind: Secret, pointers: [/data]}\n", "unknown field"),
+        ("kind: Secret\n", "not a list of entries"),
+    ] {
+        ignore(content);
+        for command in ["diff", "plan", "sync"] {
+            let mut args = args;
+            args[0] = command;
+            let ran = bench.run(&args).expect_code(2);
+            assert!(ran.err.contains("ignore.yaml") && ran.err.contains(message), "{command}: {}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn ignored_fields_are_kept_when_asked_for() {
+    let bench = changed();
+    bench.write("ignore.yaml", "- {kind: ConfigMap, jsonPointers: [/data/b, /data/c]}\n");
+    let mut args = vec!["sync", "app", "--app", "shop", "--sim", "--ignore-differences", "ignore.yaml"];
+    args.extend(["--sync-option", "RespectIgnoreDifferences=true"]);
+    bench.run(&args).expect_code(0);
+    let objects = bench.json(&["sim", "objects", "-o", "json"]);
+    let settings = objects.as_array().unwrap().iter().find(|object| object["metadata"]["name"] == "settings");
+    assert_eq!(settings.unwrap()["data"], json!({"a": "1", "b": "2", "c": "3", "d": "new\u{1b}[31m"}));
+}
+
+#[test]
+fn errors_are_no_differences() {
+    let bench = changed();
+    bench.run(&["diff", "nowhere", "--app", "shop", "--sim"]).expect_code(2);
+    bench.run(&["diff", "app", "--app", "shop", "--sim", "--prune"]).expect_code(2);
+    bench.write("app/all.yaml", AFTER.replace("settings}", "settings, labels: {a: ' not a label '}}"));
+    let ran = bench.run(&["diff", "app", "--app", "shop", "--sim"]).expect_code(2);
+    assert!(ran.err.contains("refuses") && ran.err.contains("estimate"), "{}", ran.err);
+    assert!(ran.out.contains("+  b: changed"), "{}", ran.out);
+}
+
+#[test]
+fn a_second_sync_of_what_is_out_of_sync_writes_nothing() {
+    let bench = changed();
+    let args =
+        ["sync", "app", "--app", "shop", "--sim", "--prune", "--sync-option", "ApplyOutOfSyncOnly=true"];
+    bench.write("app/all.yaml", AFTER.replace("argocd.argoproj.io/hook: PreSync", "a: b"));
+    bench.run(&args).expect_code(0);
+    let before = bench.writes().len();
+    bench.run(&args).expect_code(0);
+    assert_eq!(bench.writes().len(), before, "{:#?}", bench.writes());
+    let requests = |bench: &Bench| bench.json(&["sim", "audit", "-o", "json"]).as_array().unwrap().len();
+    let seen = requests(&bench);
+    bench.write(
+        "app/all.yaml",
+        AFTER.replace("argocd.argoproj.io/hook: PreSync", "a: b").replace("changed", "again"),
+    );
+    bench.run(&args).expect_code(0);
+    let written: Vec<Value> = bench.writes().split_off(before);
+    assert_eq!(written.len(), 1, "{written:#?}");
+    assert_eq!(requests(&bench) - seen, 2, "one dry run and one write for the changed object");
+}
