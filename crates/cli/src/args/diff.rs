@@ -27,7 +27,7 @@ Exit codes:
 Examples:
   tidegate diff examples/shop --sim
   tidegate diff shop/ --app shop -n shop --sim --ignore-differences ignore.yaml
-  tidegate diff shop/ --app shop --sim -o json")]
+  tidegate diff shop/ --app shop -o json")]
 pub struct DiffArgs {
     #[command(flatten)]
     pub source: SourceArgs,
