@@ -5,7 +5,7 @@ use crate::bench::{Bench, redact};
 #[test]
 fn every_command_explains_itself() {
     let bench = Bench::new();
-    let commands: [&[&str]; 15] = [
+    let commands: [&[&str]; 16] = [
         &[],
         &["plan"],
         &["sync"],
@@ -18,6 +18,7 @@ fn every_command_explains_itself() {
         &["ops", "terminate"],
         &["ops", "pause"],
         &["ops", "confirm"],
+        &["health"],
         &["sim"],
         &["sim", "audit"],
         &["completions"],

@@ -12,6 +12,7 @@
 mod bad_input;
 mod bench;
 mod exit_codes;
+mod health;
 mod help;
 mod kill;
 mod live;

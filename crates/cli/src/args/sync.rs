@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tidegate_model::ResourceSelector;
 
-use super::{ClusterArgs, Format, StateArgs, values};
+use super::{ClusterArgs, CustomizationArgs, Format, StateArgs, values};
 
 /// What to deploy, and where to.
 #[derive(Clone, Debug, Args)]
@@ -115,6 +115,8 @@ pub struct SyncArgs {
     pub cluster: ClusterArgs,
     #[command(flatten)]
     pub selection: SelectionArgs,
+    #[command(flatten)]
+    pub scripts: CustomizationArgs,
     /// Try everything on the server and write nothing
     #[arg(long)]
     pub dry_run: bool,
