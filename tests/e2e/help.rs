@@ -19,6 +19,7 @@ fn every_command_explains_itself() {
         &["ops", "terminate"],
         &["ops", "pause"],
         &["ops", "confirm"],
+        &["health"],
         &["sim"],
         &["sim", "audit"],
         &["completions"],

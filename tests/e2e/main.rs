@@ -13,6 +13,7 @@ mod bad_input;
 mod bench;
 mod diff;
 mod exit_codes;
+mod health;
 mod help;
 mod kill;
 mod live;

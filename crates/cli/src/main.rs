@@ -13,6 +13,7 @@ mod args;
 mod clusters;
 mod commands;
 mod control;
+mod customizations;
 mod desk;
 mod drive;
 mod error;

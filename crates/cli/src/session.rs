@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
 use tidegate_executor::{Clock as _, Engine, HISTORY, SystemClock};
+use tidegate_health::HealthRules;
 use tidegate_model::Destination;
 use tidegate_oplog::LogError;
 
@@ -29,20 +30,26 @@ pub struct Session {
 
 impl Session {
     /// Opens the state directory for work; makes it when it is not there.
-    pub async fn open(state_dir: &StateDir, clusters: Clusters, printer: &Printer) -> Result<Self, CliError> {
+    pub async fn open(
+        state_dir: &StateDir,
+        clusters: Clusters,
+        health: HealthRules,
+        printer: &Printer,
+    ) -> Result<Self, CliError> {
         state_dir.create()?;
         let log = lock(state_dir, printer).await?;
-        Self::with_log(log, clusters, state_dir, printer).await
+        Self::with_log(log, clusters, health, state_dir, printer).await
     }
 
     /// As [`Session::open`], with the log opened already.
     pub async fn with_log(
         log: Log,
         clusters: Clusters,
+        health: HealthRules,
         state_dir: &StateDir,
         printer: &Printer,
     ) -> Result<Self, CliError> {
-        let mut builder = Engine::builder(Arc::clone(&log));
+        let mut builder = Engine::builder(Arc::clone(&log)).health(health);
         if clusters.simulated {
             let cluster = open_cluster(state_dir).await?;
             builder = builder.cluster(Destination::Simulated, Arc::new(cluster));

@@ -9,6 +9,7 @@
 //!   witness        how far each operation got, independent of log/
 //!   quarantine/    what was found damaged, with reasons
 //!   cluster/       the simulated cluster
+//!   customizations/ the health scripts operations began with
 //!   control.sock   how other tidegate processes reach the one at work; there only while one is
 //! ```
 
@@ -56,6 +57,11 @@ impl StateDir {
     /// The simulated cluster.
     pub fn cluster(&self) -> PathBuf {
         self.root.join("cluster")
+    }
+
+    /// The health scripts of open operations.
+    pub fn customizations(&self) -> PathBuf {
+        self.root.join("customizations")
     }
 
     /// The socket of the process at work.

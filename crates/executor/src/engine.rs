@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorRef, RpcReplyPort};
 use tidegate_cluster::Cluster;
+use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Explanation, Fact, Input, OperationView, explain, view};
 use tidegate_lifecycle::{Driver, operation::Illegal};
 use tidegate_model::{Destination, OperationId, SyncRequest};
@@ -130,6 +131,7 @@ pub struct EngineBuilder {
     clock: Arc<dyn Clock>,
     ids: IdSource,
     extensions: Extensions,
+    health: HealthRules,
     in_flight: usize,
     name_taken: Option<EngineError>,
 }
@@ -166,6 +168,13 @@ impl EngineBuilder {
     #[must_use]
     pub fn ids(mut self, ids: IdSource) -> Self {
         self.ids = ids;
+        self
+    }
+
+    /// How health is judged; by the built-in rules if not said.
+    #[must_use]
+    pub fn health(mut self, rules: HealthRules) -> Self {
+        self.health = rules;
         self
     }
 
@@ -221,6 +230,7 @@ impl EngineBuilder {
                 cluster,
                 clock: Arc::clone(&self.clock),
                 extensions: Arc::clone(&extensions),
+                health: self.health.clone(),
                 in_flight: self.in_flight,
                 log_failure: Arc::clone(&log_failure),
             };
@@ -235,6 +245,7 @@ impl EngineBuilder {
             clusters,
             clock: self.clock,
             extensions,
+            health: self.health,
             events,
         });
         let (supervisor, _) = Actor::spawn(None, Supervisor, Arc::clone(&shared)).await.map_err(stopped)?;
@@ -259,6 +270,7 @@ impl Engine {
             clock: Arc::new(SystemClock),
             ids: random_ids(),
             extensions: Extensions::default(),
+            health: HealthRules::built_in(),
             in_flight: IN_FLIGHT,
             name_taken: None,
         }

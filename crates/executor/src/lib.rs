@@ -18,6 +18,7 @@ mod clock;
 mod engine;
 mod events;
 mod inbox;
+mod judging;
 mod limits;
 mod offline;
 mod shared;

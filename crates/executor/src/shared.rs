@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use ractor::ActorRef;
+use tidegate_health::HealthRules;
 use tidegate_model::Destination;
 use tokio::sync::broadcast;
 
@@ -24,6 +25,7 @@ pub(crate) struct Shared {
     pub clusters: BTreeMap<Destination, ActorRef<ClusterMessage>>,
     pub clock: Arc<dyn Clock>,
     pub extensions: Arc<Extensions>,
+    pub health: HealthRules,
     pub events: broadcast::Sender<Event>,
 }
 

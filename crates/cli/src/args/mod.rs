@@ -2,6 +2,7 @@
 
 mod cluster;
 mod diff;
+mod health;
 mod ops;
 mod sync;
 mod values;
@@ -13,6 +14,7 @@ use clap_complete::Shell;
 
 pub use cluster::{ClusterArgs, ConnectionArgs};
 pub use diff::{DiffArgs, IgnoreArgs};
+pub use health::{CustomizationArgs, HealthArgs};
 pub use ops::{ExplainArgs, OneArgs, OpsArgs, OpsCommand, ResumeArgs, SimArgs, SimCommand};
 pub use sync::{PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg, WaitingArgs};
 
@@ -27,12 +29,14 @@ Examples:
 
 const ENVIRONMENT: &str = "\
 Environment:
-  TIDEGATE_STATE_DIR  folder of the operation log and the simulated cluster
-  TIDEGATE_LOG_KEY    key the manifests in the log are sealed with, 32 bytes as hex or base64 [default: made and
-                      kept in the state directory]
-  KUBECONFIG          files that say where the cluster is, as for kubectl
-  TIDEGATE_LOG        filter of what is traced to standard error, such as tidegate_executor=debug
-  NO_COLOR            no colours";
+  TIDEGATE_STATE_DIR       folder of the operation log and the simulated cluster
+  TIDEGATE_CUSTOMIZATIONS  health scripts, as --customizations
+  TIDEGATE_LOG_KEY         key the manifests in the log are sealed with, 32 bytes as hex or
+                           base64 [default: made and kept in the state directory]
+  KUBECONFIG               files that say where the cluster is, as for kubectl
+  TIDEGATE_LOG             filter of what is traced to standard error, such as
+                           tidegate_executor=debug
+  NO_COLOR                 no colours";
 
 /// Deploys to Kubernetes in order, as durable operations.
 ///
@@ -65,6 +69,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// List, show and steer operations
     Ops(OpsArgs),
+    /// Say how well objects in files do
+    Health(HealthArgs),
     /// Look into the simulated cluster
     Sim(SimArgs),
     /// Print the completion script of a shell

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{ConnectionArgs, Format, StateArgs, WaitingArgs};
+use super::{ConnectionArgs, CustomizationArgs, Format, StateArgs, WaitingArgs};
 
 /// Lists, shows and steers operations.
 #[derive(Clone, Debug, Args)]
@@ -77,7 +77,8 @@ pub enum OpsCommand {
 #[command(after_help = "\
 Without an ID, the only operation that is not over. An operation goes on in the cluster it was begun on, as
 the user it was begun as: both are recorded with it. The options of a cluster are needed only where the way
-there has changed; an operation never goes on in another cluster.
+there has changed; an operation never goes on in another cluster. Health scripts are kept with the operation
+too; --customizations puts others in their place.
 
 Examples:
   tidegate resume --all
@@ -94,6 +95,8 @@ pub struct ResumeArgs {
     pub sim: bool,
     #[command(flatten)]
     pub connection: ConnectionArgs,
+    #[command(flatten)]
+    pub scripts: CustomizationArgs,
     #[command(flatten)]
     pub waiting: WaitingArgs,
     #[command(flatten)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tidegate_model::ResourceSelector;
 
-use super::{ClusterArgs, Format, IgnoreArgs, StateArgs, values};
+use super::{ClusterArgs, CustomizationArgs, Format, IgnoreArgs, StateArgs, values};
 
 /// What to deploy, and where to.
 #[derive(Clone, Debug, Args)]
@@ -117,6 +117,8 @@ pub struct SyncArgs {
     pub cluster: ClusterArgs,
     #[command(flatten)]
     pub selection: SelectionArgs,
+    #[command(flatten)]
+    pub scripts: CustomizationArgs,
     /// Try everything on the server and write nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -3,6 +3,7 @@
 mod diff;
 mod explain;
 mod finish;
+mod health;
 mod ops;
 mod plan;
 mod resume;
@@ -25,6 +26,7 @@ pub async fn run(command: Command, printer: &Printer) -> Result<Ended, CliError>
         Command::Resume(args) => resume::run(&args, printer).await,
         Command::Explain(args) => explain::run(&args, printer).await,
         Command::Ops(args) => ops::run(args.command, printer).await,
+        Command::Health(args) => health::run(&args, printer),
         Command::Sim(args) => sim::run(args.command, printer).await,
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -1,13 +1,14 @@
 //! `tidegate ops`: listing, showing and steering operations.
 
 use tidegate_executor::{Clock as _, SystemClock};
-use tidegate_model::OperationId;
+use tidegate_health::HealthRules;
 use tidegate_oplog::Summary;
 
 use super::finish;
 use crate::args::{ConnectionArgs, Format, OneArgs, OpsCommand, StateArgs};
 use crate::clusters::Clusters;
 use crate::control::{Reply, Request, Wish};
+use crate::customizations;
 use crate::desk::Desk;
 use crate::drive::{self, Waiting};
 use crate::error::CliError;
@@ -119,7 +120,7 @@ async fn terminate(one: &OneArgs, connection: &ConnectionArgs, printer: &Printer
         ));
         return Err(error);
     }
-    run_to_end(log, clusters, id, one.output, &state_dir, &mut signals, printer).await
+    run_to_end(log, clusters, &summary, one.output, &state_dir, &mut signals, printer).await
 }
 
 /// A wish that is durable.
@@ -161,13 +162,19 @@ async fn record(
 async fn run_to_end(
     log: store::Log,
     clusters: Clusters,
-    id: OperationId,
+    summary: &Summary,
     output: Format,
     state_dir: &StateDir,
     signals: &mut Signals,
     printer: &Printer,
 ) -> Result<Ended, CliError> {
-    let session = Session::with_log(log, clusters, state_dir, printer).await?;
+    let id = summary.operation;
+    // Without them a hook may be judged otherwise; that must not keep anybody from ending the operation.
+    let health = customizations::recall(state_dir, &[&summary.application]).unwrap_or_else(|error| {
+        printer.warn(&format!("going on with the built-in health rules: {error}"));
+        HealthRules::built_in()
+    });
+    let session = Session::with_log(log, clusters, health, state_dir, printer).await?;
     let mut progress = Progress::new(printer, 1);
     let events = session.engine.events();
     let waited = match session.engine.resume(id).await {

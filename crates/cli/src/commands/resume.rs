@@ -1,5 +1,6 @@
 //! `tidegate resume`: going on with operations that are not over.
 
+use tidegate_health::HealthRules;
 use tidegate_model::{Destination, OperationId};
 use tidegate_oplog::Summary;
 
@@ -7,6 +8,7 @@ use super::finish;
 use crate::args::{Format, ResumeArgs};
 use crate::clusters::Clusters;
 use crate::control::Request;
+use crate::customizations;
 use crate::drive::{self, Waiting};
 use crate::error::CliError;
 use crate::exit::Ended;
@@ -38,11 +40,13 @@ pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<Ended, CliError
     if chosen.is_empty() {
         return nothing(args, printer);
     }
+    let summaries = chosen.clone();
     let Reconnected { clusters, chosen, unreached } = reconnect(args, &log, chosen, printer).await?;
     if chosen.is_empty() && unreached == 0 {
         return nothing(args, printer);
     }
-    let session = Session::with_log(log, clusters, &state_dir, printer).await?;
+    let health = health(args, &state_dir, &summaries, &chosen)?;
+    let session = Session::with_log(log, clusters, health, &state_dir, printer).await?;
     let mut progress = Progress::new(printer, chosen.len());
     let waited = go_on(&session, &chosen, args, &mut signals, &mut progress).await;
     let stopped = session.close(&mut signals).await;
@@ -54,6 +58,29 @@ pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<Ended, CliError
         finish::report(waited, args.waiting.output, &state_dir, printer)?
     };
     Ok(if unreached > 0 { Ended::NotFinished } else { ended })
+}
+
+/// The health scripts the operations began with, or those that are put in their place.
+fn health(
+    args: &ResumeArgs,
+    state_dir: &StateDir,
+    summaries: &[Summary],
+    chosen: &[OperationId],
+) -> Result<HealthRules, CliError> {
+    let applications: Vec<_> = summaries
+        .iter()
+        .filter(|summary| chosen.contains(&summary.operation))
+        .map(|summary| summary.application.as_str())
+        .collect();
+    match customizations::load(&args.scripts)? {
+        None => customizations::recall(state_dir, &applications),
+        Some(rules) => {
+            for application in applications {
+                customizations::remember(state_dir, application, &rules)?;
+            }
+            Ok(rules)
+        }
+    }
 }
 
 /// The clusters of the operations that go on.

@@ -1,10 +1,12 @@
 //! `tidegate sync`: one operation, from its manifests to its result.
 
 use tidegate_executor::Targets;
+use tidegate_health::HealthRules;
 
 use super::{finish, plan};
 use crate::args::SyncArgs;
 use crate::clusters;
+use crate::customizations;
 use crate::drive::{self, Waiting};
 use crate::error::CliError;
 use crate::exit::Ended;
@@ -18,6 +20,7 @@ use crate::state_dir::StateDir;
 
 pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> {
     let manifests = input::load(&args.source.paths)?;
+    let health = customizations::load(&args.scripts)?.unwrap_or_default();
     let state_dir = StateDir::resolve(&args.state)?;
     let chosen = clusters::choose(&args.cluster).await?;
     let request = request::of_sync(args, &chosen, &manifests, printer)?;
@@ -28,7 +31,8 @@ pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> 
         }
     }
     let mut signals = Signals::listen()?;
-    let session = Session::open(&state_dir, chosen.into(), printer).await?;
+    let session = Session::open(&state_dir, chosen.into(), health.clone(), printer).await?;
+    remember(&session, &state_dir, &args.app, &health).await?;
     let targets = Targets { targets: manifests.targets, warnings: Vec::new() };
     let mut progress = Progress::new(printer, 1);
     let events = session.engine.events();
@@ -45,4 +49,17 @@ pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> 
     let waited = waited?;
     stopped?;
     finish::report(waited, args.waiting.output, &state_dir, printer)
+}
+
+/// Keeps the health scripts for a resume. An operation of the application that is still open keeps its own; the new one
+/// is then refused.
+async fn remember(
+    session: &Session,
+    state_dir: &StateDir,
+    application: &str,
+    health: &HealthRules,
+) -> Result<(), CliError> {
+    let all = session.engine.list().await?;
+    let is_open = all.iter().any(|one| one.application == application && one.finished_at.is_none());
+    if is_open { Ok(()) } else { customizations::remember(state_dir, application, health) }
 }

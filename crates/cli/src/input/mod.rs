@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
+use tidegate_health::ScriptError;
 use tidegate_planner::manifests::{ManifestCause, parse};
 use tidegate_planner::{Limits, ManifestError, Target};
 
@@ -92,6 +93,26 @@ pub enum Problem {
         path: PathBuf,
         /// What is wrong.
         message: String,
+    },
+    /// A health script.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
+    /// Nothing to judge with.
+    #[error(
+        "{}: no health scripts; give a folder with <group>/<Kind>/health.lua, or a file with a ConfigMap whose keys begin with resource.customizations.health.",
+        shown(path)
+    )]
+    NoScripts {
+        /// The folder or file.
+        path: PathBuf,
+    },
+    /// Customisations that cannot be read.
+    #[error("{name}: not a map of kinds to customisations: {reason}; mend the YAML in this key")]
+    Customizations {
+        /// File, ConfigMap and key.
+        name: String,
+        /// The parser's words.
+        reason: String,
     },
     /// Standard input twice.
     #[error("standard input (-) can be read once only; give - once")]

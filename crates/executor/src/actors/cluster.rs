@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tidegate_cluster::Cluster;
+use tidegate_health::HealthRules;
 use tidegate_model::{OperationId, TaskId};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -37,6 +38,7 @@ pub(crate) struct ClusterArguments {
     pub cluster: Arc<dyn Cluster>,
     pub clock: Arc<dyn Clock>,
     pub extensions: Arc<Extensions>,
+    pub health: HealthRules,
     /// How many calls may be on their way at once.
     pub in_flight: usize,
     pub log_failure: LogFailure,
@@ -61,10 +63,10 @@ impl Actor for ClusterActor {
         _: ActorRef<ClusterMessage>,
         arguments: ClusterArguments,
     ) -> Result<ClusterState, ActorProcessingErr> {
-        let ClusterArguments { cluster, clock, extensions, in_flight, log_failure } = arguments;
+        let ClusterArguments { cluster, clock, extensions, health, in_flight, log_failure } = arguments;
         let cluster: Arc<dyn Cluster> = Arc::new(Limited(cluster));
         let permits = Arc::new(Semaphore::new(in_flight.max(1)));
-        let watches = Watches::new(Arc::clone(&cluster), clock, extensions, Arc::clone(&permits));
+        let watches = Watches::new(Arc::clone(&cluster), clock, extensions, health, Arc::clone(&permits));
         Ok(ClusterState { cluster, permits, log_failure, jobs: JoinSet::new(), watches })
     }
 

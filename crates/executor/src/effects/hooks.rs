@@ -1,11 +1,13 @@
 //! The life of a hook object: make room, create, release, delete, stop.
 
 use tidegate_cluster::{Cluster, ErrorKind};
+use tidegate_health::HealthError;
 use tidegate_lifecycle::operation::{Applied, CallError, Clearing, Stopped, hook_phase};
-use tidegate_model::{DeletePolicy, Object, OperationPhase, annotations};
+use tidegate_model::{DeletePolicy, Health, Object, OperationPhase, annotations};
 
 use super::resources::delete as delete_object;
 use super::{Errand, call_error, written};
+use crate::judging;
 
 /// The object in the task's place.
 pub(super) async fn find(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Option<Object>, CallError> {
@@ -29,10 +31,10 @@ pub(super) fn is_ours(errand: &Errand<'_>, object: &Object) -> bool {
         && object.annotation(annotations::HOOK_ATTEMPT) == Some(errand.attempt.to_string().as_str())
 }
 
-pub(super) fn adopted(errand: &Errand<'_>, object: &Object) -> Applied {
+pub(super) async fn adopted(errand: &Errand<'_>, object: &Object) -> Applied {
     let message =
         format!("{} adopted: this operation created it before it was interrupted", errand.task.key());
-    written(object, message, errand.now)
+    written(errand, object, message).await
 }
 
 /// Whether an object may be deleted to make room: it is a hook, or carries the application's tracking id.
@@ -49,7 +51,7 @@ fn is_hook_of_application(errand: &Errand<'_>, object: &Object) -> bool {
 pub(super) async fn clear(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Clearing, CallError> {
     let Some(found) = find(cluster, errand).await? else { return Ok(Clearing::Clear) };
     if is_ours(errand, &found) && !found.is_deleting() {
-        return Ok(Clearing::Adopted(Box::new(adopted(errand, &found))));
+        return Ok(Clearing::Adopted(Box::new(adopted(errand, &found).await)));
     }
     let same_operation =
         found.annotation(annotations::OPERATION_ID) == Some(errand.operation.to_string().as_str());
@@ -101,8 +103,12 @@ pub(super) async fn stop(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<S
     let Some(found) = find(cluster, errand).await?.filter(|found| is_ours(errand, found)) else {
         return Ok(absent());
     };
-    let (phase, message) = match tidegate_health::assess(&found) {
+    let (phase, message) = match judging::assess(errand.health, &found, errand.now).await {
         None => (OperationPhase::Succeeded, String::new()),
+        Some(Err(error @ HealthError::NoStatus { .. })) => {
+            let health = Health::from(error);
+            (hook_phase(health.status), health.message)
+        }
         Some(Err(error)) => (OperationPhase::Error, format!("Failed to get hook health: {error}")),
         Some(Ok(health)) => (hook_phase(health.status), health.message),
     };

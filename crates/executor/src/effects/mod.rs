@@ -12,8 +12,11 @@ mod planning;
 mod resources;
 
 use tidegate_cluster::{Cluster, ClusterError, ErrorKind, Propagation};
+use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Answer, Applied, CallError, TaskCommand};
 use tidegate_model::{Object, OperationId, SyncRequest, Task, Timestamp};
+
+use crate::judging;
 
 pub use comparing::{ObjectDifference, ObjectStatus, diff};
 pub use extensions::{ExtensionNames, warn_of_missing_extensions};
@@ -37,6 +40,8 @@ pub struct Errand<'a> {
     pub again: bool,
     /// The time, for observations.
     pub now: Timestamp,
+    /// How what is seen is judged.
+    pub health: &'a HealthRules,
 }
 
 /// Carries out a command about one task, except [`TaskCommand::RunHook`], which is for a runner and not for a cluster.
@@ -87,13 +92,13 @@ pub(crate) fn call_error(error: &ClusterError) -> CallError {
 }
 
 /// What a written object tells the machine.
-pub(crate) fn written(object: &Object, message: String, now: Timestamp) -> Applied {
+pub(crate) async fn written(errand: &Errand<'_>, object: &Object, message: String) -> Applied {
     Applied {
         uid: object.uid().to_owned(),
         resource_version: object.resource_version().to_owned(),
         generation: object.generation(),
         message,
-        observed: tidegate_health::observe(object, now).seen,
+        observed: judging::observe(errand.health, object, errand.now).await,
     }
 }
 

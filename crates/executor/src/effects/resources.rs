@@ -76,12 +76,12 @@ pub(super) async fn apply(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<
             && let Some(found) = hooks::find(cluster, errand).await?
             && hooks::is_ours(errand, &found)
         {
-            return Ok(hooks::adopted(errand, &found));
+            return Ok(hooks::adopted(errand, &found).await);
         }
         hooks::mark(errand, &mut object);
     }
     match cluster.apply(request(errand, object, false)).await {
-        Ok(applied) => Ok(written(&applied.object, applied.message, errand.now)),
+        Ok(applied) => Ok(written(errand, &applied.object, applied.message).await),
         Err(error) => {
             let mut failure = call_error(&error);
             // The kind was just defined by this operation; the server needs a moment to serve it.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use tidegate_cluster::{Cluster, ClusterError, ErrorKind, Scope, WatchEvent};
+use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::Input;
 use tidegate_model::{Gvk, Object, Observation, Observed, Timestamp};
 use tokio::sync::{Semaphore, watch};
@@ -16,6 +17,7 @@ use super::reasons::look_for_reasons;
 use crate::clock::Clock;
 use crate::extend::Extensions;
 use crate::inbox::Arrival;
+use crate::judging;
 
 /// How long a lost change may stay unnoticed.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(15);
@@ -33,6 +35,7 @@ pub(super) struct Context {
     pub cluster: Arc<dyn Cluster>,
     pub clock: Arc<dyn Clock>,
     pub extensions: Arc<Extensions>,
+    pub health: HealthRules,
     /// Bounds the calls to the cluster. An open watch is not a call; opening it is.
     pub permits: Arc<Semaphore>,
 }
@@ -50,17 +53,18 @@ impl Context {
     }
 
     /// Tells everyone who asked about this object that it is there.
-    fn present(&self, board: &Board, object: &Object) {
+    async fn present(&self, board: &Board, object: &Object) {
         let place = place_of(object);
         // Most objects of a kind are none of our business: do not judge them.
         if !board.has(&place) {
             return;
         }
-        let seen = tidegate_health::observe(object, self.clock.now()).seen;
+        let at = self.clock.now();
+        let seen = judging::observe(&self.health, object, at).await;
         let mut shared = None;
-        for subscriber in board.seen(&place, &seen, self.clock.now()) {
+        for subscriber in board.seen(&place, &seen, at) {
             match &subscriber.judged {
-                None => self.send(&subscriber, seen.clone()),
+                None => Self::send_as_of(at, &subscriber, seen.clone()),
                 Some(judged) => {
                     let object = shared.get_or_insert_with(|| Arc::new(object.clone()));
                     judged.send_replace(Some((Arc::clone(object), seen.clone())));
@@ -88,7 +92,7 @@ impl Context {
         let found = self.cluster.get(gvk, &place.0, &place.1).await;
         drop(permit);
         match found {
-            Ok(Some(object)) => self.present(board, &object),
+            Ok(Some(object)) => self.present(board, &object).await,
             Ok(None) => Self::gone(began, board, place, None),
             Err(error) if error.kind == ErrorKind::NotFound => Self::gone(began, board, place, None),
             Err(error) => {
@@ -162,7 +166,7 @@ async fn list_and_watch(
     let listing = listing?;
     let mut listed = HashSet::new();
     for object in &listing.objects {
-        context.present(board, object);
+        context.present(board, object).await;
         listed.insert(place_of(object));
     }
     // A list may be old, so absence from it proves nothing; but nobody else would tell of a deletion between two
@@ -177,7 +181,7 @@ async fn list_and_watch(
     board.watching(None);
     while let Some(change) = changes.next().await {
         match change? {
-            WatchEvent::Applied(object) => context.present(board, &object),
+            WatchEvent::Applied(object) => context.present(board, &object).await,
             WatchEvent::Deleted(object) => {
                 Context::gone(context.clock.now(), board, &place_of(&object), Some(object.uid().to_owned()));
             }

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tidegate_cluster::{Cluster, Detail, Scope};
+use tidegate_health::HealthRules;
 use tidegate_model::{Gvk, OperationId, TaskId};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -37,7 +38,7 @@ pub(crate) struct Subscription {
     pub gvk: Gvk,
     pub namespace: String,
     pub name: String,
-    /// A health judge that replaces the built-in rule.
+    /// A health judge that replaces the rule for the kind.
     pub judge: Option<String>,
     pub inbox: Inbox,
 }
@@ -61,9 +62,10 @@ impl Watches {
         cluster: Arc<dyn Cluster>,
         clock: Arc<dyn Clock>,
         extensions: Arc<Extensions>,
+        health: HealthRules,
         permits: Arc<Semaphore>,
     ) -> Self {
-        let context = Arc::new(Context { cluster, clock, extensions, permits });
+        let context = Arc::new(Context { cluster, clock, extensions, health, permits });
         Self { context, scopes: HashMap::new(), index: HashMap::new() }
     }
 
@@ -72,7 +74,7 @@ impl Watches {
         let Subscription { operation, task, gvk, namespace, name, judge: judge_name, inbox } = subscription;
         self.unsubscribe(operation, task);
         let context = Arc::clone(&self.context);
-        let judged = judge_name.is_some() || tidegate_health::has_rule(&gvk);
+        let judged = judge_name.is_some() || context.health.has_rule(&gvk);
         let scope = Scope {
             gvk,
             namespace: Some(namespace.clone()).filter(|namespace| !namespace.is_empty()),

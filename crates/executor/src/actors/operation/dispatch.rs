@@ -132,6 +132,7 @@ impl OperationState {
             bundle,
             again,
             clock: Arc::clone(&self.shared.clock),
+            health: self.shared.health.clone(),
             command,
         };
         if let TaskCommand::RunHook { runner } = &step.command {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use tidegate_cluster::Cluster;
+use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Answer, CallError, Input, TaskCommand};
 use tidegate_model::{Digest, Object, OperationId, SyncRequest, Task, TaskId, Timestamp};
 use tidegate_oplog::{Inventory, InventoryChange};
@@ -208,6 +209,7 @@ pub(crate) struct Step {
     pub bundle: Arc<Bundle>,
     pub again: bool,
     pub clock: Arc<dyn Clock>,
+    pub health: HealthRules,
     pub command: TaskCommand,
 }
 
@@ -246,6 +248,7 @@ impl Step {
             manifest,
             again: self.again,
             now: self.clock.now(),
+            health: &self.health,
         };
         let answer = match &self.command {
             TaskCommand::ReadLogs => {

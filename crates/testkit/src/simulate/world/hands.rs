@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use tidegate_cluster::Cluster as _;
 use tidegate_executor::effects::{self, Errand};
+use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Answer, CallError, Command, Input, TaskCommand, Verdict};
 use tidegate_model::{Object, Observation, Observed, TaskId};
 use tidegate_oplog::OperationLog as _;
@@ -82,6 +83,7 @@ impl World<'_> {
             manifest: task.manifest.and_then(|manifest| manifests.get(manifest.index())),
             again: self.recovered || state.calls.is_some(),
             now,
+            health: &HealthRules::built_in(),
         };
         effects::carry_out(self.cluster, &errand, command)
             .now_or_never()

@@ -1,0 +1,175 @@
+//! `tidegate health`, and syncs whose health is judged by scripts.
+
+use serde_json::json;
+
+use crate::bench::Bench;
+
+const WIDGET: &str = "\
+apiVersion: example.org/v1
+kind: Widget
+metadata: {name: one, namespace: shop}
+status: {phase: Ready}
+";
+const SCRIPT: &str = "\
+hs = {}
+if obj.status ~= nil and obj.status.phase == 'Ready' then
+  hs.status = 'Healthy'
+  hs.message = obj.metadata.name .. ' is ready'
+else
+  hs.status = 'Progressing'
+  hs.message = 'Waiting for ' .. obj.metadata.name
+end
+return hs
+";
+const TWO_WAVES: &str = "\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: first}
+data: {phase: new}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: second, annotations: {argocd.argoproj.io/sync-wave: '1'}}
+";
+const WAITING: &str = "return { status = 'Progressing', message = 'waiting for a script' }";
+
+#[test]
+fn one_object_gives_one_verdict() {
+    let bench = Bench::new();
+    bench.write("widget.yaml", WIDGET);
+    bench.write("scripts/example.org/Widget/health.lua", SCRIPT);
+    bench.write("scripts/example.org/Widget/testdata/broken.yaml", "not: [ours");
+    bench.write("scripts/README.md", "not ours");
+    let args = ["health", "-f", "widget.yaml", "--customizations", "scripts", "-o", "json"];
+    assert_eq!(bench.json(&args), json!({"status": "Healthy", "message": "one is ready"}));
+    let without = bench.json(&["health", "-f", "widget.yaml", "-o", "json"]);
+    assert_eq!(without, json!({"status": null, "message": ""}));
+    let text = bench.run(&args[..5]).expect_code(0).out;
+    assert!(
+        text.contains("Widget shop/one") && text.contains("Healthy") && text.contains("one is ready"),
+        "{text}"
+    );
+    let from_input =
+        bench.run_with_input(&["health", "-f", "-", "--customizations", "scripts", "-o", "yaml"], WIDGET);
+    assert_eq!(from_input.expect_code(0).out, "status: Healthy\nmessage: one is ready\n");
+    assert!(!bench.state().exists(), "nothing is kept");
+}
+
+#[test]
+fn several_objects_give_a_list_with_names() {
+    let bench = Bench::new();
+    bench.write("all.yaml", format!("{WIDGET}---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web}}\nspec: {{paused: true}}\n"));
+    bench.write("scripts/_/_/health.lua", "return {}");
+    let found = bench.json(&["health", "-f", "all.yaml", "--customizations", "scripts", "-o", "json"]);
+    let expected = json!([
+        {"apiVersion": "example.org/v1", "kind": "Widget", "namespace": "shop", "name": "one", "status": "", "message": ""},
+        {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "status": "", "message": ""},
+    ]);
+    assert_eq!(found, expected);
+    let found = bench.json(&["health", "-f", "all.yaml", "-o", "json"]);
+    assert_eq!(found[1]["message"], "Deployment is paused");
+}
+
+#[test]
+fn a_config_map_holds_scripts_in_the_new_form_and_the_old() {
+    let bench = Bench::new();
+    bench.write("widget.yaml", WIDGET);
+    let indented = |spaces: &str| SCRIPT.lines().map(|line| format!("{spaces}{line}\n")).collect::<String>();
+    let head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argocd-cm, namespace: argocd}\ndata:\n";
+    let new = format!(
+        "{head}  resource.customizations.useOpenLibs.example.org_Widget: 'true'\n  url: https://example.org\n  \
+         resource.customizations.health.example.org_Widget: |\n{}",
+        indented("    ")
+    );
+    let old = format!(
+        "{head}  resource.customizations: |\n    '*.org/*':\n      health.lua: |\n{}      ignoreDifferences: |\n        jsonPointers: [/a]\n",
+        indented("        ")
+    );
+    for (name, content) in [("new.yaml", new), ("old.yaml", old)] {
+        bench.write(name, content);
+        let found = bench.json(&["health", "-f", "widget.yaml", "--customizations", name, "-o", "json"]);
+        assert_eq!(found, json!({"status": "Healthy", "message": "one is ready"}), "{name}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_scripts_is_said_with_file_and_line() {
+    let bench = Bench::new();
+    bench.write("widget.yaml", WIDGET);
+    bench.write("bad/example.org/Widget/health.lua", "local x = 1\nif x then\n");
+    bench.write("bad/health.lua", "return {}");
+    bench.write("empty/README.md", "nothing here");
+    bench.write(
+        "map.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {resource.customizations: '['}\n",
+    );
+    for (scripts, parts) in [
+        (
+            "bad",
+            &[
+                "bad/example.org/Widget/health.lua:3: 'end' expected",
+                "bad/health.lua: it is not clear which kind",
+            ][..],
+        ),
+        ("empty", &["empty: no health scripts"]),
+        ("widget.yaml", &["widget.yaml: no health scripts"]),
+        ("map.yaml", &["map.yaml: m resource.customizations: not a map"]),
+        ("missing", &["there is no such file or folder"]),
+    ] {
+        let ran = bench.run(&["health", "-f", "widget.yaml", "--customizations", scripts]).expect_code(2);
+        for part in parts {
+            assert!(ran.err.contains(part), "{scripts}: {}", ran.err);
+        }
+    }
+    bench.run(&["health", "-f", "missing.yaml"]).expect_code(2);
+    bench.write("fails/example.org/Widget/health.lua", "return obj.status.a.b");
+    let found = bench.json(&["health", "-f", "widget.yaml", "--customizations", "fails", "-o", "json"]);
+    assert_eq!(found["status"], "Unknown");
+    let message = found["message"].as_str().unwrap();
+    assert!(
+        message.contains("fails/example.org/Widget/health.lua:1: attempt to index field 'a'"),
+        "{message}"
+    );
+}
+
+#[test]
+fn an_operation_goes_on_with_the_scripts_it_began_with() {
+    let bench = Bench::new();
+    bench.write("app.yaml", TWO_WAVES);
+    bench.write("scripts/ConfigMap/health.lua", WAITING);
+    let begin = ["sync", "app.yaml", "--app", "a", "--sim", "--customizations", "scripts", "--timeout", "2s"];
+    bench.run(&begin).expect_code(3);
+    assert_eq!(bench.creations("ConfigMap", "second"), 0);
+    let why = bench.run(&["explain", "a"]).expect_code(0).out;
+    assert!(why.contains("waiting for a script"), "{why}");
+    // Without the option: those it began with. Nobody may pass the gate only because an option was forgotten.
+    bench.run(&["resume", "a", "--sim", "--timeout", "2s"]).expect_code(3);
+    assert_eq!(bench.creations("ConfigMap", "second"), 0);
+    // A sync that is refused does not change them.
+    bench.run(&["sync", "app.yaml", "--app", "a", "--sim"]).expect_code(4);
+    bench.run(&["resume", "a", "--sim", "--timeout", "2s"]).expect_code(3);
+    // With it: others.
+    bench.write("scripts/ConfigMap/health.lua", "return { status = 'Healthy' }");
+    bench.run(&["resume", "a", "--sim", "--customizations", "scripts"]).expect_code(0);
+    assert_eq!(bench.creations("ConfigMap", "second"), 1);
+    // The next operation begins without.
+    bench.run(&["sync", "app.yaml", "--app", "a", "--sim"]).expect_code(0);
+}
+
+#[test]
+fn operations_with_different_scripts_are_resumed_one_after_the_other() {
+    let bench = Bench::new();
+    bench.write("app.yaml", TWO_WAVES);
+    bench.write("scripts/ConfigMap/health.lua", WAITING);
+    for app in ["a", "b"] {
+        bench.write("app.yaml", TWO_WAVES.replace("first", app));
+        bench.write("scripts/ConfigMap/health.lua", format!("{WAITING} -- {app}"));
+        let begin =
+            ["sync", "app.yaml", "--app", app, "--sim", "--customizations", "scripts", "--timeout", "1s"];
+        bench.run(&begin).expect_code(3);
+    }
+    let ran = bench.run(&["resume", "--all", "--sim", "--timeout", "1s"]).expect_code(2);
+    assert!(ran.err.contains("began with different health scripts"), "{}", ran.err);
+    bench.run(&["resume", "b", "--sim", "--timeout", "1s"]).expect_code(3);
+    bench.run(&["ops", "terminate", "a"]).expect_code(0);
+}
