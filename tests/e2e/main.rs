@@ -19,5 +19,6 @@ mod live;
 mod manifests;
 mod plan;
 mod random_kill;
+mod secrets;
 mod state;
 mod sync;

@@ -14,6 +14,7 @@ mod judges;
 mod logs;
 mod many;
 mod outages;
+mod secrets;
 mod shutdown;
 mod supervision;
 mod support;
