@@ -20,5 +20,6 @@ mod live;
 mod manifests;
 mod plan;
 mod random_kill;
+mod secrets;
 mod state;
 mod sync;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
-use tidegate_executor::{Clock as _, Engine, HISTORY, SystemClock};
+use tidegate_executor::{Clock as _, Engine, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_model::Destination;
 use tidegate_oplog::LogError;
@@ -72,8 +72,9 @@ impl Session {
         Ok(Self { engine, server })
     }
 
-    /// Stops in order, resumable. A signal meanwhile ends the process at once.
-    pub async fn close(self, signals: &mut Signals) -> Result<(), CliError> {
+    /// Stops in order, resumable, and tidies the log: `history` finished operations of each application keep their facts.
+    /// A signal meanwhile ends the process at once.
+    pub async fn close(self, history: usize, signals: &mut Signals) -> Result<(), CliError> {
         let stopping = async {
             if let Some(server) = &self.server {
                 server.leave();
@@ -83,7 +84,7 @@ impl Session {
                 server.close().await;
             }
             // What is not tidied now is tidied next time.
-            if let Err(error) = self.engine.compact(HISTORY).await {
+            if let Err(error) = self.engine.compact(history).await {
                 tracing::warn!(%error, "the log could not be compacted");
             }
         };

@@ -6,7 +6,7 @@ use tidegate_executor::{Clock as _, EngineError, SystemClock};
 use tidegate_lifecycle::Driver;
 use tidegate_lifecycle::operation::{Fact, State};
 use tidegate_model::{Destination, OperationId};
-use tidegate_oplog::{Holder, LogKey, OpenOptions, OperationLog, SledLog, Summary};
+use tidegate_oplog::{Damage, Holder, LogKey, OpenOptions, OperationLog, SledLog, Summary};
 
 use crate::error::CliError;
 use crate::output::Printer;
@@ -21,7 +21,15 @@ pub type Log = Arc<dyn OperationLog<Fact, State>>;
 /// Opens the log, and says what was found damaged.
 pub fn open(state_dir: &StateDir, printer: &Printer) -> Result<Log, CliError> {
     let log = open_quietly(state_dir)?;
-    for damage in log.damage() {
+    let (new, known): (Vec<Damage>, Vec<Damage>) = log.damage().into_iter().partition(|damage| damage.is_new);
+    if !known.is_empty() {
+        let folder = state_dir.path().join("quarantine");
+        printer.note(&format!(
+            "the operation log was damaged before; what was found is in {}",
+            folder.display()
+        ));
+    }
+    for damage in new {
         let operation = damage.operation.map(|id| format!("operation {id}: ")).unwrap_or_default();
         let copy = damage.quarantine.map(|path| format!("; the bytes are kept in {}", path.display()));
         printer.warn(&format!(

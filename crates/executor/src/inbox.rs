@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_lifecycle::operation::Input;
 use tidegate_oplog::InventoryChange;
 
+use crate::effects::Mask;
+
 /// One thing that arrived.
 #[derive(Debug)]
 pub(crate) enum Arrival {
@@ -16,6 +18,8 @@ pub(crate) enum Arrival {
     Input { input: Input, answers: Option<Errand> },
     /// What a plan that follows means for the inventory.
     Inventory(Vec<InventoryChange>),
+    /// What must not show in words that follow.
+    Mask(Arc<Mask>),
     /// The timer that was set.
     Alarm,
     /// The batch on its way was written, or not.

@@ -120,6 +120,8 @@ pub struct Damage {
     pub reason: String,
     /// Where the damaged bytes were copied.
     pub quarantine: Option<PathBuf>,
+    /// It was found when the log was opened this time, and not by an earlier process.
+    pub is_new: bool,
 }
 
 /// How much a log has written since it was opened.

@@ -154,7 +154,7 @@ impl<F: LogRecord, S: LogRecord> MemoryLog<F, S> {
         shared.operations.remove(&operation);
         shared.set_aside.insert(operation, reason.to_owned());
         let reason = format!("operation set aside: {reason}");
-        shared.damage.push(Damage { operation: Some(operation), reason, quarantine: None });
+        shared.damage.push(Damage { operation: Some(operation), reason, quarantine: None, is_new: true });
     }
 
     /// How much was written since the log was made.

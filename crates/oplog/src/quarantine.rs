@@ -76,7 +76,7 @@ impl Quarantine {
             entries.sort_by_key(|entry| files::name(entry).parse::<u64>().unwrap_or(u64::MAX));
             for entry in entries {
                 if let Some(reason) = read_reason(&entry)? {
-                    damage.push(Damage { operation, reason, quarantine: Some(entry) });
+                    damage.push(Damage { operation, reason, quarantine: Some(entry), is_new: false });
                 }
             }
         }

@@ -54,6 +54,9 @@ pub struct WaitingArgs {
     /// How long this command waits, such as 90s or 5m; then it exits with 3 and the operation can be resumed
     #[arg(long, value_name = "D", value_parser = values::duration)]
     pub timeout: Option<Duration>,
+    /// How many finished operations of each application keep all their facts; of older ones a summary is left
+    #[arg(long, value_name = "N", default_value_t = tidegate_executor::HISTORY)]
+    pub history: usize,
     /// How the result is printed
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: Format,

@@ -184,7 +184,7 @@ async fn run_to_end(
         }
         Err(error) => Err(error.into()),
     };
-    let stopped = session.close(signals).await;
+    let stopped = session.close(tidegate_executor::HISTORY, signals).await;
     let waited = waited?;
     stopped?;
     // The command was to end it, and that is done, however the operation ended.

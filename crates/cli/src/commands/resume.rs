@@ -49,7 +49,7 @@ pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<Ended, CliError
     let session = Session::with_log(log, clusters, health, &state_dir, printer).await?;
     let mut progress = Progress::new(printer, chosen.len());
     let waited = go_on(&session, &chosen, args, &mut signals, &mut progress).await;
-    let stopped = session.close(&mut signals).await;
+    let stopped = session.close(args.waiting.history, &mut signals).await;
     let waited = waited?;
     stopped?;
     let ended = if args.all {

@@ -45,7 +45,7 @@ pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> 
         }
         Err(error) => Err(error.into()),
     };
-    let stopped = session.close(&mut signals).await;
+    let stopped = session.close(args.waiting.history, &mut signals).await;
     let waited = waited?;
     stopped?;
     finish::report(waited, args.waiting.output, &state_dir, printer)

@@ -8,6 +8,7 @@ mod extensions;
 mod hooks;
 mod inventory;
 mod logs;
+mod mask;
 mod planning;
 mod resources;
 
@@ -22,6 +23,7 @@ pub use comparing::{ObjectDifference, ObjectStatus, diff};
 pub use extensions::{ExtensionNames, warn_of_missing_extensions};
 pub use inventory::{cluster_of, update as update_inventory};
 pub(crate) use logs::{LastWords, READ_WITHIN, read as read_logs};
+pub use mask::{MASK, Mask};
 pub use planning::{Prepared, Targets, plan, prepare};
 
 /// Everything an effect may look at besides the cluster.

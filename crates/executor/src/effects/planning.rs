@@ -7,7 +7,7 @@ use tidegate_model::{Object, OperationId, SyncRequest, Timestamp, Warning};
 use tidegate_oplog::{Inventory, InventoryChange};
 use tidegate_planner::{PlanInput, Planned, Target, named_objects};
 
-use super::{call_error, comparing, inventory};
+use super::{Mask, call_error, comparing, inventory};
 
 /// The manifests of an operation, kept with it from the beginning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -16,6 +16,20 @@ pub struct Targets {
     pub targets: Vec<Target>,
     /// What was found while they were read.
     pub warnings: Vec<Warning>,
+}
+
+impl Targets {
+    /// The values of the Secrets among them.
+    pub fn mask(&self) -> Mask {
+        Mask::of(self.targets.iter().map(|target| &target.object))
+    }
+}
+
+/// A plan without values of Secrets in its words.
+fn masked(mut planned: Planned, mask: &Mask) -> Planned {
+    planned.plan.warnings.iter_mut().for_each(|warning| mask.hide(&mut warning.message));
+    planned.plan.tasks.iter_mut().for_each(|task| mask.hide(&mut task.reason));
+    planned
 }
 
 /// A plan, and what it means for the inventory.
@@ -35,8 +49,15 @@ pub async fn plan(
     targets: &Targets,
     started_at: Timestamp,
 ) -> Result<Planned, CallError> {
-    let prepared = prepare(cluster, operation, request, targets, started_at, None).await?;
-    Ok(prepared.planned)
+    let mask = targets.mask();
+    let prepared = prepare(cluster, operation, request, targets, started_at, None).await;
+    match prepared {
+        Ok(prepared) => Ok(masked(prepared.planned, &mask)),
+        Err(mut error) => {
+            mask.hide(&mut error.message);
+            Err(error)
+        }
+    }
 }
 
 /// Reads the cluster, at the places of the inventory or everywhere when there is none, and plans.

@@ -27,6 +27,7 @@ mod pending;
 mod rules;
 mod state;
 mod view;
+mod words;
 
 pub use command::{Command, TaskCommand};
 pub use decide::{Rejection, decide};

@@ -97,7 +97,7 @@ impl Database {
         match guarded(|| call(db)) {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(sled::Error::Io(error))) => Err(LogError::io(&self.path, action, error)),
-            Ok(Err(error)) => Err(LogError::Sled { action, reason: error.to_string() }),
+            Ok(Err(error)) => Err(LogError::Sled { action, reason: words(&error) }),
             Err(reason) => Err(LogError::Sled { action, reason }),
         }
     }
@@ -194,6 +194,15 @@ impl Database {
     }
 }
 
+/// What sled says, without what it says to its own developers.
+fn words(error: &sled::Error) -> String {
+    match error {
+        sled::Error::Corruption { at: Some(at), .. } => format!("its data is damaged at {at:?}"),
+        sled::Error::Corruption { at: None, .. } => "its data is damaged".to_owned(),
+        other => other.to_string(),
+    }
+}
+
 fn is_header(header: &[u8]) -> bool {
     let Some((stored, fields)) = header.split_first_chunk::<4>() else { return false };
     crc32fast::hash(fields) == !u32::from_le_bytes(*stored)
@@ -232,7 +241,7 @@ fn open_once(folder: &Path, file: &Path) -> Result<sled::Db, OpenError> {
     match guarded(|| config.open()) {
         Ok(Ok(db)) => Ok(db),
         Ok(Err(sled::Error::Io(error))) => Err(sort_io(folder, file, error)),
-        Ok(Err(error)) => Err(OpenError::Damaged(error.to_string())),
+        Ok(Err(error)) => Err(OpenError::Damaged(words(&error))),
         Err(reason) => Err(panicked(folder, reason)),
     }
 }

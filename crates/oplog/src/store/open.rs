@@ -35,6 +35,7 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         // Before anything is looked at: with another key everything would look damaged.
         let key = key::settle(&directory, options.key)?;
         let quarantine = Quarantine::open(directory.join("quarantine"))?;
+        let earlier = quarantine.list()?;
         let blobs = BlobStore::open(directory.join("blobs"), key)?;
         let testimony = witness::read(&directory.join(WITNESS))?;
 
@@ -49,7 +50,10 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         let witness =
             Witness::resume(directory.join(WITNESS), &testimony, live.iter().map(Live::note).collect())?;
 
-        let damage = gather_damage(&quarantine, &testimony, &live, &mut set_aside)?;
+        let mut damage = gather_damage(&quarantine, &testimony, &live, &mut set_aside)?;
+        for found in damage.iter_mut().filter(|found| !earlier.contains(found)) {
+            found.is_new = true;
+        }
         Ok(Self {
             directory,
             database,
@@ -187,7 +191,7 @@ fn gather_damage(
             "the witness file was damaged and was begun anew: whether facts were lost cannot be told"
                 .to_owned();
         tracing::warn!(reason, "the log is damaged");
-        damage.push(Damage { operation: None, reason, quarantine: None });
+        damage.push(Damage { operation: None, reason, quarantine: None, is_new: true });
     }
     Ok(damage)
 }

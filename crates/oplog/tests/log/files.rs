@@ -93,7 +93,7 @@ fn judge(path: &Path, what: &str) -> Outcome {
     drop(log);
     // A second opening finds nothing new, and remembers what was reported.
     let log: Log = crate::kit::open(path).unwrap_or_else(|error| panic!("{what}, again: {error}"));
-    assert_eq!(log.damage(), damage, "{what}");
+    assert_eq!(log.damage(), crate::kit::known(&damage), "{what}");
     assert_eq!(log.facts(operation(99)).unwrap(), passed(1..=1), "{what}");
     outcome
 }

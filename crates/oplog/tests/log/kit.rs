@@ -169,6 +169,11 @@ pub fn holder() -> Holder {
     }
 }
 
+/// The same damage as a later opening knows it.
+pub fn known(damage: &[Damage]) -> Vec<Damage> {
+    damage.iter().map(|damage| Damage { is_new: false, ..damage.clone() }).collect()
+}
+
 /// With a fixed key: golden logs are sealed with it.
 pub fn options() -> OpenOptions {
     OpenOptions { holder: holder(), key: Some(LogKey::new(&[7; 32])) }

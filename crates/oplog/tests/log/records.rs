@@ -8,7 +8,7 @@ use tidegate_model::{Digest, LogRecord};
 use tidegate_oplog::{Append, LogError, OperationLog, SledLog};
 
 use crate::kit::{
-    Disk, Fact, Kept, State, append, finished, loaded, operation, options, passed, reasons, summary,
+    Disk, Fact, Kept, State, append, finished, known, loaded, operation, options, passed, reasons, summary,
 };
 
 fn key(family: u8, number: u128, rest: &[u8]) -> Vec<u8> {
@@ -87,7 +87,7 @@ fn judge(mut disk: Disk, what: &str, expect: Expect) {
     assert_eq!(log.load(operation(2)).unwrap(), loaded(passed(1..=4), 4), "{what}: the other goes on");
     log.append(vec![append(2, 5, passed(5..=5)), append(3, 1, passed(1..=1))]).unwrap();
     let log = disk.reopen();
-    assert_eq!(log.damage(), damage, "{what}: reported for ever, and once");
+    assert_eq!(log.damage(), known(&damage), "{what}: known for ever, new once");
     assert_eq!(log.load(operation(2)).unwrap(), loaded(passed(1..=5), 5), "{what}");
     assert_eq!(log.load(operation(1)).is_ok(), matches!(expect, Expect::Mended(..)), "{what}");
 }
@@ -292,7 +292,7 @@ fn rows_of_no_family_are_kept_aside() {
         "{damage:?}"
     );
     assert_eq!(log.facts(operation(1)).unwrap(), facts());
-    assert_eq!(disk.reopen().damage(), damage);
+    assert_eq!(disk.reopen().damage(), known(&damage));
 }
 
 #[test]

@@ -112,6 +112,7 @@ struct World<'a> {
     on_the_way: BTreeSet<Subject>,
     observed: BTreeSet<TaskId>,
     recovered: bool,
+    mask: effects::Mask,
     /// What the next batch changes in the inventory.
     inventory: Vec<InventoryChange>,
     wake: Option<Timestamp>,
@@ -146,6 +147,7 @@ impl<'a> World<'a> {
             on_the_way: BTreeSet::new(),
             observed: BTreeSet::new(),
             recovered: false,
+            mask: sync.targets().mask(),
             inventory: Vec::new(),
             wake: None,
             steps: 0,
@@ -240,6 +242,9 @@ impl<'a> World<'a> {
 
     fn offer(&mut self, input: &Input) {
         let now = self.now();
+        let mut input = input.clone();
+        input.each_text(&mut |text| self.mask.hide(text));
+        let input = &input;
         if self.trace {
             println!("{now} {:24} <- {input:?}", self.driver.state().name());
         }

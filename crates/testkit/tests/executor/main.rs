@@ -15,6 +15,7 @@ mod logs;
 mod many;
 mod outages;
 mod scripts;
+mod secrets;
 mod shutdown;
 mod supervision;
 mod support;

@@ -28,6 +28,8 @@ pub enum Fate {
     Never,
     /// The cluster refuses the call like this.
     Refuse(ErrorKind),
+    /// The cluster refuses what it was sent, in these words.
+    Say(&'static str),
 }
 
 type Decide = Box<dyn Fn(&'static str, &str) -> Fate + Send + std::marker::Sync>;
@@ -76,6 +78,7 @@ impl Moody {
             Fate::Panic => panic!("injected into {verb} {name}"),
             Fate::Never => std::future::pending().await,
             Fate::Refuse(kind) => Err(ClusterError::new(kind, format!("injected: {kind}"))),
+            Fate::Say(words) => Err(ClusterError::new(ErrorKind::Invalid, words)),
         }
     }
 

@@ -18,6 +18,9 @@ use crate::watches::Subscription;
 /// Shortest wait for a time that the alarm has rung for already.
 const RING_AGAIN: Duration = Duration::from_millis(100);
 
+/// A waiting operation keeps what it must mask in memory when it is no more than this.
+const MASK_BYTES: usize = 2048;
+
 /// How long the manifests of an operation that waits for objects stay in memory.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -53,6 +56,7 @@ impl OperationState {
     /// waves.
     fn rest(&mut self) {
         self.request = None;
+        self.mask.take_if(|mask| mask.bytes() > MASK_BYTES);
         if let Some(bundle) = self.bundle.take().filter(|_| !self.watched.is_empty()) {
             self.lingering = Arc::downgrade(&bundle);
             self.spawn(async move {

@@ -13,7 +13,7 @@ use tokio::sync::OnceCell;
 use crate::actors::cluster::Job;
 use crate::actors::log::Log;
 use crate::clock::Clock;
-use crate::effects::{self, LastWords, Targets};
+use crate::effects::{self, LastWords, Mask, Targets};
 use crate::extend::HookEnd;
 use crate::inbox::{Arrival, Errand, Inbox};
 use crate::shared::blocking;
@@ -45,6 +45,18 @@ async fn read<T: serde::de::DeserializeOwned + Send + 'static>(
     })?;
     serde_json::from_slice(&bytes)
         .map_err(|error| CallError::permanent(format!("the operation's manifests are damaged: {error}")))
+}
+
+/// What must not show of an operation's Secrets. Without its manifests nothing of them reaches a cluster, so nothing of
+/// them comes back.
+pub(crate) async fn mask(log: &Log, targets: Digest) -> Option<Arc<Mask>> {
+    match read::<Targets>(log, targets).await {
+        Ok(targets) => Some(Arc::new(targets.mask())),
+        Err(error) => {
+            tracing::warn!(reason = error.message, "the values of an operation's Secrets are not known");
+            None
+        }
+    }
 }
 
 /// Keeps a value as JSON outside the log.
@@ -164,7 +176,7 @@ pub(crate) struct Planning {
 
 impl Planning {
     async fn run(self, cluster: &dyn Cluster, mut guard: Guard) {
-        match self.plan(cluster).await {
+        match self.plan(cluster, &guard).await {
             Ok((input, inventory)) => {
                 // Before the plan, so that it is not written later.
                 guard.inbox.push(Arrival::Inventory(inventory));
@@ -174,8 +186,13 @@ impl Planning {
         }
     }
 
-    async fn plan(&self, cluster: &dyn Cluster) -> Result<(Input, Vec<InventoryChange>), CallError> {
+    async fn plan(
+        &self,
+        cluster: &dyn Cluster,
+        guard: &Guard,
+    ) -> Result<(Input, Vec<InventoryChange>), CallError> {
         let targets: Targets = read(&self.log, self.targets).await?;
+        guard.inbox.push(Arrival::Mask(Arc::new(targets.mask())));
         let known = self.inventory().await?;
         let effects::Prepared { mut planned, inventory } = effects::prepare(
             cluster,

@@ -20,7 +20,7 @@ use tokio::task::AbortHandle;
 
 use crate::actors::log::LogMessage;
 use crate::actors::supervisor::SupervisorMessage;
-use crate::effects;
+use crate::effects::{self, Mask};
 use crate::engine::EngineError;
 use crate::events::{announce, trace};
 use crate::extend::Event;
@@ -100,6 +100,8 @@ pub(crate) struct OperationState {
     bundle: Option<Arc<Bundle>>,
     /// The same, while the operation waits.
     lingering: Weak<Bundle>,
+    /// The values of its Secrets; read when words come that may hold them.
+    mask: Option<Arc<Mask>>,
     /// What the next batch changes in the inventory.
     inventory: Vec<InventoryChange>,
     /// Announced when the batch on its way is durable.
@@ -166,6 +168,7 @@ impl Actor for OperationActor {
             request: None,
             bundle: None,
             lingering: Weak::new(),
+            mask: None,
             inventory: Vec::new(),
             announcements: Vec::new(),
             replies: Replies::default(),
@@ -187,7 +190,7 @@ impl Actor for OperationActor {
                 if state.on_the_way.len() >= CROWD {
                     tokio::time::sleep(GATHER).await;
                 }
-                state.take_arrivals()?;
+                state.take_arrivals().await?;
             }
             OperationMessage::Person { input, reply } => state.person(&input, reply),
             OperationMessage::Inspect { reply } => {
@@ -214,19 +217,19 @@ impl OperationState {
         self.shared.clock.now()
     }
 
-    fn take_arrivals(&mut self) -> Result<(), ActorProcessingErr> {
+    async fn take_arrivals(&mut self) -> Result<(), ActorProcessingErr> {
         for arrival in self.inbox.take() {
             match arrival {
-                Arrival::Input { input, answers } => {
+                Arrival::Input { mut input, answers } => {
+                    self.mask(&mut input).await;
                     if let Some(errand) = answers {
                         self.on_the_way.remove(&errand);
                     }
                     let now = self.now();
                     self.driver.offer(&input, now)?;
                 }
-                Arrival::Inventory(changes) => {
-                    self.inventory.extend(changes);
-                }
+                Arrival::Inventory(changes) => self.inventory.extend(changes),
+                Arrival::Mask(mask) => self.mask = Some(mask),
                 Arrival::Persisted(Ok(())) => self.persisted(),
                 Arrival::Alarm => {
                     self.rang = self.alarm.take().map(|(at, _)| at);
@@ -243,6 +246,23 @@ impl OperationState {
             }
         }
         Ok(())
+    }
+
+    /// Takes the values of the operation's Secrets out of words from elsewhere, before anything is made of them.
+    async fn mask(&mut self, input: &mut Input) {
+        let mut speaks = false;
+        input.each_text(&mut |text| speaks |= !text.is_empty());
+        if !speaks {
+            return;
+        }
+        if self.mask.is_none()
+            && let Some(targets) = self.driver.state().header().map(|header| header.targets)
+        {
+            self.mask = jobs::mask(&self.shared.log, targets).await;
+        }
+        if let Some(mask) = &self.mask {
+            input.each_text(&mut |text| mask.hide(text));
+        }
     }
 
     fn persisted(&mut self) {

@@ -1,0 +1,68 @@
+//! The words in an input that came from elsewhere, for whoever must look at them before they are recorded.
+
+use tidegate_model::{Observed, Plan};
+
+use super::fact::Verdict;
+use super::input::{Answer, Applied, CallError, Clearing, Input, Stopped};
+
+impl Input {
+    /// Shows every text that may quote what was in a manifest or an object. Names are not among them.
+    pub fn each_text(&mut self, look: &mut dyn FnMut(&mut String)) {
+        match self {
+            Self::Planned { plan, .. } => planned(plan, look),
+            Self::PlanFailed(CallError { message, .. }) => look(message),
+            Self::Answer { answer, .. } => answered(answer, look),
+            Self::Observed { observation, .. } => seen(&mut observation.seen, look),
+            Self::Reason { reason, .. } | Self::Abort { reason } | Self::Pause { reason, .. } => look(reason),
+            Self::Watching { trouble } => trouble.iter_mut().for_each(look),
+            Self::Gate { verdict: Verdict::Closed { reason, .. }, .. } => look(reason),
+            Self::Gate { verdict: Verdict::Open, .. }
+            | Self::Request { .. }
+            | Self::Tick
+            | Self::Terminate { .. }
+            | Self::Unpause { .. }
+            | Self::ConfirmPrune { .. } => {}
+        }
+    }
+}
+
+fn planned(plan: &mut Plan, look: &mut dyn FnMut(&mut String)) {
+    plan.warnings.iter_mut().for_each(|warning| look(&mut warning.message));
+    plan.tasks.iter_mut().for_each(|task| look(&mut task.reason));
+}
+
+fn answered(answer: &mut Answer, look: &mut dyn FnMut(&mut String)) {
+    match answer {
+        Answer::Checked(Ok(message)) | Answer::Ran { message, .. } => look(message),
+        Answer::Applied(Ok(applied)) | Answer::Cleared(Ok(Clearing::Adopted(applied))) => {
+            written(applied, look)
+        }
+        Answer::Stopped(Ok(Stopped { message, .. })) => look(message),
+        Answer::LogsRead { reason, logs } => {
+            look(reason);
+            logs.iter_mut().for_each(|log| look(&mut log.text));
+        }
+        Answer::Checked(Err(error))
+        | Answer::Pruned(Err(error))
+        | Answer::Cleared(Err(error))
+        | Answer::Applied(Err(error))
+        | Answer::Released(Err(error))
+        | Answer::Deleted(Err(error))
+        | Answer::Stopped(Err(error)) => look(&mut error.message),
+        Answer::Pruned(Ok(_))
+        | Answer::Cleared(Ok(Clearing::Clear | Clearing::Deleting { .. }))
+        | Answer::Released(Ok(()))
+        | Answer::Deleted(Ok(())) => {}
+    }
+}
+
+fn written(applied: &mut Applied, look: &mut dyn FnMut(&mut String)) {
+    look(&mut applied.message);
+    seen(&mut applied.observed, look);
+}
+
+fn seen(observed: &mut Observed, look: &mut dyn FnMut(&mut String)) {
+    if let Observed::Present { health: Some(health), .. } = observed {
+        look(&mut health.message);
+    }
+}
