@@ -231,7 +231,7 @@ impl Stage {
 
     pub async fn release(&mut self, kind: &str, name: &str, uid: &str, finalizer: &str) {
         let gvk = self.gvk(kind);
-        let key = ObjectKey::new(&gvk.group, kind, &self.place(kind), name);
+        let key = ObjectKey::new(&gvk.group, kind, self.place(kind), name);
         let done = self.cluster.remove_finalizer(&key, &gvk, uid, finalizer, Some(self.operation)).await;
         let done =
             done.map_or_else(|error| format!("{:?}: {}", error.kind, error.message), |()| "done".into());
