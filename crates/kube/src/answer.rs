@@ -159,9 +159,7 @@ impl Status {
             400..=499 => ErrorKind::Invalid,
             // Servers up to 1.2x call it their own failure when a manifest does not fit the kind.
             500 if message.contains("failed to create typed patch object")
-                || message.contains(
-                    "failed to create manager for existing fields: failed to convert new object",
-                ) =>
+                || message.contains("failed to convert new object") =>
             {
                 ErrorKind::Invalid
             }

@@ -174,7 +174,7 @@ impl World {
 }
 
 /// Does what a person would do now. An act that was answered is not done again.
-async fn act(engine: &Engine, id: OperationId, script: &mut Vec<Act>) {
+pub async fn act(engine: &Engine, id: OperationId, script: &mut Vec<Act>) {
     let Some(next) = script.first().copied() else { return };
     let Ok((view, _)) = engine.inspect(id).await else { return };
     if !(next.when)(&view) {

@@ -26,6 +26,30 @@ pub struct Witness {
     pub results: BTreeMap<String, (Option<ResultCode>, Option<OperationPhase>)>,
 }
 
+/// A write that was done, as an audit tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// What kind of write.
+    pub verb: Verb,
+    /// Whether the object was created by it.
+    pub created: bool,
+    /// Kind.
+    pub kind: String,
+    /// Namespace and name.
+    pub object: String,
+}
+
+impl From<&AuditEntry> for Done {
+    fn from(entry: &AuditEntry) -> Self {
+        Self {
+            verb: entry.verb,
+            created: entry.code == 201,
+            kind: entry.kind.clone(),
+            object: format!("{}/{}", entry.namespace, entry.name),
+        }
+    }
+}
+
 /// A write, as far as its order matters: writes of one kind group go out at once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Write {
@@ -52,7 +76,7 @@ pub fn witness(cluster: &SimCluster, operation: OperationId, view: &OperationVie
         counts
     };
     Witness {
-        order: order(&own),
+        order: order(&own.iter().map(|entry| Done::from(*entry)).collect::<Vec<_>>()),
         created: count(&|entry| entry.code == 201),
         deleted: count(&|entry| entry.verb == Verb::Delete),
         objects: cluster.objects().iter().map(|object| (object.key().to_string(), essence(object))).collect(),
@@ -75,17 +99,16 @@ fn name(entry: &AuditEntry) -> String {
 }
 
 /// First writes, in order; runs of writes of the same kind and verb are sorted, because they go out at once.
-fn order(entries: &[&AuditEntry]) -> Vec<Write> {
+pub fn order(entries: &[Done]) -> Vec<Write> {
     let mut writes: Vec<Write> = Vec::new();
     for entry in entries {
         let what = match entry.verb {
             Verb::Delete => "delete",
             Verb::Patch => "patch",
-            Verb::Apply | Verb::Create | Verb::Update if entry.code == 201 => "create",
+            Verb::Apply | Verb::Create | Verb::Update if entry.created => "create",
             Verb::Apply | Verb::Create | Verb::Update => "apply",
         };
-        let write =
-            Write { what, kind: entry.kind.clone(), object: format!("{}/{}", entry.namespace, entry.name) };
+        let write = Write { what, kind: entry.kind.clone(), object: entry.object.clone() };
         // An apply that is repeated, or that follows our own creation, changes nothing.
         let repeated = what == "apply"
             && writes.iter().any(|earlier| {

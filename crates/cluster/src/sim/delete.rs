@@ -11,6 +11,8 @@ use crate::{ClusterError, DeleteRequest, Deleted, Propagation};
 
 /// Keeps an owner until what it owns is gone.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+/// Keeps an owner until what it owns is let go.
+pub(crate) const ORPHAN: &str = "orphan";
 /// Keeps a definition until its objects are gone.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 /// Keeps an object for ever that is annotated to be stuck. Removing it by hand frees the object, as in real life.
@@ -26,9 +28,7 @@ impl SimState {
         let found = stored.object.uid();
         if !request.uid.is_empty() && request.uid != found {
             let wanted = &request.uid;
-            let why =
-                format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}");
-            return Err(refuse::conflict(&key, &why));
+            return Err(refuse::another_uid(&key, wanted, found));
         }
         if is_namespace(&key) && PERMANENT.contains(&key.name.as_str()) {
             return Err(refuse::forbidden(&key, "this namespace may not be deleted"));
@@ -49,6 +49,7 @@ impl SimState {
         let stuck = Behaviour::of(&stored.object).outcome == Some(Outcome::StuckDeleting);
         let wanted = [
             (propagation == Propagation::Foreground, FOREGROUND),
+            (propagation == Propagation::Orphan, ORPHAN),
             (kinds::is_definition(key), CLEANUP),
             (stuck, STUCK),
         ];
@@ -69,10 +70,6 @@ impl SimState {
         let Some(stored) = self.find(key) else { return Deleted::Gone };
         if stored.object.is_deleting() {
             return Deleted::Deleting;
-        }
-        if propagation == Propagation::Orphan {
-            let uid = stored.object.uid().to_owned();
-            self.orphan(&uid);
         }
         if !self.is_kept(key, propagation) {
             self.erase(key);
@@ -116,7 +113,7 @@ impl SimState {
     }
 
     /// Takes an owner's UID out of everything it owns.
-    fn orphan(&mut self, uid: &str) {
+    pub(crate) fn orphan(&mut self, uid: &str) {
         let children: Vec<ObjectKey> = self.children(uid).map(|(key, _)| key.clone()).collect();
         for key in children {
             let Some(stored) = self.find(&key) else { continue };

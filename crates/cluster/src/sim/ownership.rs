@@ -107,8 +107,9 @@ impl Owners {
     ) -> Vec<Dispute> {
         let disputes = self.0.iter().filter(|share| writer.differs(share)).filter_map(|share| {
             let paths = disputed(schema, mine, fields(share)?, applied, live);
-            let (manager, api_version) =
-                (text(share, "manager").to_owned(), text(share, "apiVersion").to_owned());
+            let manager = text(share, "manager").to_owned();
+            let updates = text(share, "operation") == Operation::Update.word();
+            let api_version = updates.then(|| text(share, "apiVersion").to_owned());
             (!paths.is_empty()).then_some(Dispute { manager, api_version, paths })
         });
         disputes.collect()
@@ -165,7 +166,8 @@ impl Owners {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dispute {
     manager: String,
-    api_version: String,
+    /// Named for those who do not apply: what they wrote may have been another version.
+    api_version: Option<String>,
     paths: Vec<Vec<String>>,
 }
 
@@ -177,7 +179,8 @@ pub(crate) fn explain(disputes: &[Dispute]) -> String {
         .map(|dispute| {
             let paths: Vec<String> = dispute.paths.iter().map(|path| describe(path)).collect();
             let word = if paths.len() == 1 { "conflict" } else { "conflicts" };
-            format!("{word} with {:?} using {}: {}", dispute.manager, dispute.api_version, paths.join(", "))
+            let using = dispute.api_version.as_ref().map(|version| format!(" using {version}"));
+            format!("{word} with {:?}{}: {}", dispute.manager, using.unwrap_or_default(), paths.join(", "))
         })
         .collect();
     let word = if count == 1 { "conflict" } else { "conflicts" };

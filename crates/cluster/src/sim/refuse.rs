@@ -74,6 +74,16 @@ pub(crate) fn conflict(key: &ObjectKey, why: &str) -> ClusterError {
     ClusterError::new(ErrorKind::Conflict, words)
 }
 
+/// A deletion of an object that is another one by now. The server names the kind here, not the resource.
+pub(crate) fn another_uid(key: &ObjectKey, wanted: &str, found: &str) -> ClusterError {
+    let kind = if key.group.is_empty() { key.kind.clone() } else { format!("{}.{}", key.kind, key.group) };
+    let words = format!(
+        "Operation cannot be fulfilled on {kind} {:?}: the UID in the precondition ({wanted}) does not match the UID in record ({found}). The object might have been deleted and then recreated",
+        key.name
+    );
+    ClusterError::new(ErrorKind::Conflict, words)
+}
+
 /// `Deployment.apps "api" is invalid: spec.selector: Required value`
 pub(crate) fn invalid(key: &ObjectKey, why: &str) -> ClusterError {
     let kind = if key.group.is_empty() { key.kind.clone() } else { format!("{}.{}", key.kind, key.group) };

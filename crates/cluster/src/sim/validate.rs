@@ -82,8 +82,23 @@ pub(crate) fn check_types(key: &ObjectKey, manifest: &Object) -> Result<(), Clus
 /// Refuses an object whose content makes no sense.
 pub(crate) fn check(key: &ObjectKey, object: &Object) -> Result<(), ClusterError> {
     Behaviour::read(object).map_err(|why| refuse::invalid(key, &why))?;
+    check_data(key, object).map_err(|why| unreadable(object, &why))?;
     check_labels(key, object)?;
     check_content(key, object).map_err(|why| refuse::invalid(key, &why))
+}
+
+/// Values of another type than the kind has are not even read.
+fn unreadable(object: &Object, why: &str) -> ClusterError {
+    let (kind, version) = (object.kind(), object.text("/apiVersion"));
+    refuse::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+}
+
+fn check_data(key: &ObjectKey, object: &Object) -> Result<(), String> {
+    match (key.group.as_str(), key.kind.as_str()) {
+        ("", "ConfigMap") => check_texts(object, "/data"),
+        ("", "Secret") => check_base64(object),
+        _ => Ok(()),
+    }
 }
 
 /// What the kind demands; an error names the field.
@@ -99,7 +114,8 @@ fn check_content(key: &ObjectKey, object: &Object) -> Result<(), String> {
         ("", "Service")
             if object.text("/spec/type") != "ExternalName" && object.text("/spec/clusterIP") != "None" =>
         {
-            required(object, &["/spec/ports"])
+            required(object, &["/spec/ports"])?;
+            check_ports(object)
         }
         ("", "PersistentVolumeClaim") => required(object, &["/spec/accessModes", "/spec/resources"]),
         ("networking.k8s.io", "Ingress") => one_of(object, &["/spec/rules", "/spec/defaultBackend"]),
@@ -109,6 +125,43 @@ fn check_content(key: &ObjectKey, object: &Object) -> Result<(), String> {
         }
         _ => Ok(()),
     }
+}
+
+fn check_ports(object: &Object) -> Result<(), String> {
+    for (at, port) in list_at(object, "/spec/ports").iter().enumerate() {
+        let number = port["port"].as_i64().unwrap_or_default();
+        if !(1..=65535).contains(&number) {
+            return Err(format!(
+                "spec.ports[{at}].port: Invalid value: {number}: must be between 1 and 65535, inclusive"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A map whose values are strings.
+fn check_texts(object: &Object, pointer: &str) -> Result<(), String> {
+    let entries = object.pointer(pointer).and_then(Value::as_object);
+    match entries.into_iter().flatten().find(|(_, value)| !value.is_string() && !value.is_null()) {
+        Some((name, value)) => Err(format!("{}.{name}: expected string, got {value}", dotted(pointer))),
+        None => Ok(()),
+    }
+}
+
+fn check_base64(object: &Object) -> Result<(), String> {
+    check_texts(object, "/data")?;
+    let is_digit = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '+' | '/');
+    let entries = object.pointer("/data").and_then(Value::as_object);
+    for (name, value) in entries.into_iter().flatten() {
+        // Go reads over line breaks.
+        let text: String =
+            value.as_str().unwrap_or_default().chars().filter(|sign| !matches!(sign, '\n' | '\r')).collect();
+        let digits = text.trim_end_matches('=');
+        if !text.len().is_multiple_of(4) || text.len() - digits.len() > 2 || !digits.chars().all(is_digit) {
+            return Err(format!("data.{name}: illegal base64 data"));
+        }
+    }
+    Ok(())
 }
 
 fn dotted(pointer: &str) -> String {
@@ -239,6 +292,15 @@ fn check_labels(key: &ObjectKey, object: &Object) -> Result<(), ClusterError> {
         let outer = |c: char| c.is_ascii_alphanumeric();
         let shaped = value.is_empty()
             || value.starts_with(outer) && value.ends_with(outer) && value.chars().all(inner);
+        let name_part = name.rsplit_once('/').map_or(name.as_str(), |(_, part)| part);
+        let named =
+            name_part.starts_with(outer) && name_part.ends_with(outer) && name_part.chars().all(inner);
+        if !named || name_part.len() > LABEL_BYTES_MAX {
+            let why = format!(
+                "metadata.labels: Invalid value: {name:?}: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+            );
+            return Err(refuse::invalid(key, &why));
+        }
         if !shaped || value.len() > LABEL_BYTES_MAX {
             let why = format!(
                 "metadata.labels[{name}]: Invalid value: {value:?}: a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', at most {LABEL_BYTES_MAX} bytes"

@@ -147,6 +147,10 @@ impl SimState {
         self.execute_delete(&delete, refusal)?;
         // The client waits for a pod to end before it creates the new one; here it ends at once.
         self.end_now(&key, request.dry_run);
+        if request.dry_run {
+            // A client can only ask for a trial of the deletion: the old object is in the way of another.
+            return self.write_manifest(manager, request, Way::Create);
+        }
         let attempt =
             Attempt { verb: Verb::Create, dry_run: request.dry_run, key, operation: request.operation };
         self.audited(attempt, None, |state| state.write_manifest(manager, request, Way::Create))

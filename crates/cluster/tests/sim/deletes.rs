@@ -41,8 +41,9 @@ fn background_takes_the_dependents_afterwards() {
 #[test]
 fn orphans_stay() {
     let mut world = running();
-    assert_eq!(world.delete("Deployment", "api", Orphan), Ok(Deleted::Gone));
+    assert_eq!(world.delete("Deployment", "api", Orphan), Ok(Deleted::Deleting));
     world.settle();
+    assert!(world.get("Deployment", "api").is_none());
     assert_eq!((world.names("ReplicaSet").len(), world.pods().len()), (1, 3));
     let set = world.names("ReplicaSet").remove(0);
     assert!(!world.get("ReplicaSet", &set).unwrap().has_owner());
@@ -58,7 +59,7 @@ fn absent_objects_and_other_uids_are_refused() {
     let mut other = deletion("ConfigMap", "web", Background);
     other.uid = "another".to_owned();
     let error = world.state.delete(world.now, other).unwrap_err();
-    assert_refused(&error, ErrorKind::Conflict, "UID in precondition: another");
+    assert_refused(&error, ErrorKind::Conflict, "the UID in the precondition (another) does not match");
     let mut dry = deletion("ConfigMap", "web", Background);
     dry.dry_run = true;
     assert_eq!(world.state.delete(world.now, dry), Ok(Deleted::Gone));

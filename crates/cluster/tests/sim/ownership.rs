@@ -30,7 +30,7 @@ fn another_owner_of_a_field_is_a_conflict_that_names_both() {
     assert_refused(
         &error,
         ErrorKind::Conflict,
-        "Apply failed with 1 conflict: conflict with \"tidegate\" using apps/v1: .spec.replicas",
+        "Apply failed with 1 conflict: conflict with \"tidegate\": .spec.replicas",
     );
     assert_eq!(world.last_audit().code, 409);
     // The same value is shared, not disputed.

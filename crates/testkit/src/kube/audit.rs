@@ -22,6 +22,8 @@ pub struct AuditEvent {
     pub impersonated: Option<String>,
     /// With which program.
     pub user_agent: String,
+    /// The operation that the program's name speaks of.
+    pub operation: Option<String>,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verb: String,
     /// API group, empty for the core API and for paths that are no resources.
@@ -118,10 +120,8 @@ pub(super) fn policy() -> Value {
             {"level": "None", "users": [controllers], "verbs": ["get", "list", "watch"]},
             {"level": "None", "users": [controllers], "resources": [{"group": "", "resources": ["events"]}]},
             {"level": "Request", "verbs": ["delete", "deletecollection"]},
-            {
-                "level": "RequestResponse", "users": [engine], "verbs": ["create"],
-                "resources": [{"group": "batch"}, {"group": "", "resources": ["pods"]}],
-            },
+            {"level": "Metadata", "resources": [{"group": "", "resources": ["secrets"]}]},
+            {"level": "RequestResponse", "users": [engine], "verbs": ["create"]},
             {"level": "Metadata"},
         ],
     })
@@ -203,11 +203,14 @@ fn event(line: &Value) -> AuditEvent {
     if name.is_empty() {
         name = text(line, "/responseObject/metadata/name");
     }
+    let user_agent = text(line, "/userAgent");
+    let operation = user_agent.split_once("(operation/").and_then(|(_, rest)| rest.split_once(')'));
     let query = uri.split_once('?').map_or("", |(_, query)| query);
     AuditEvent {
         user: text(line, "/user/username"),
         impersonated: Some(text(line, "/impersonatedUser/username")).filter(|user| !user.is_empty()),
-        user_agent: text(line, "/userAgent"),
+        operation: operation.map(|(operation, _)| operation.to_owned()),
+        user_agent,
         group: text(line, "/objectRef/apiGroup"),
         resource: text(line, "/objectRef/resource"),
         subresource: text(line, "/objectRef/subresource"),

@@ -281,7 +281,16 @@ impl ControlPlane {
 
     /// Lets etcd stand still: the API server answers nothing that needs it.
     pub fn pause_etcd(&self) -> Result<(), KubeError> {
-        self.servers.lock().unwrap().etcd.signal("STOP")
+        self.servers.lock().unwrap().etcd.signal("STOP")?;
+        let standing = async {
+            while !self.servers.lock().unwrap().etcd.is_stopped() {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        self.block_on(timeout(PATIENCE, standing)).map_err(|_| {
+            let servers = self.servers.lock().unwrap();
+            servers.etcd.not_ready(PATIENCE.as_secs())
+        })
     }
 
     /// Lets etcd go on.

@@ -84,6 +84,15 @@ impl Server {
         if status.success() { Ok(()) } else { Err(failed(std::io::Error::other(status.to_string()))) }
     }
 
+    /// Whether all its threads stand still. A signal to stop reaches them one by one.
+    pub(super) fn is_stopped(&self) -> bool {
+        let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.process)) else { return false };
+        threads.flatten().all(|thread| {
+            let line = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            line.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('T'))
+        })
+    }
+
     /// Kills it, and waits until it is gone.
     pub(super) fn kill(&mut self) {
         drop(self.shell.stdin.take());

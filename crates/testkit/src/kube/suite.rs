@@ -7,25 +7,29 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use super::{Assets, KubeError};
 
-/// What a test does.
-pub type Body = fn() -> Pin<Box<dyn Future<Output = ()>>>;
+type Body = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
 /// A test and its name.
 pub struct Test {
-    /// Module and function.
-    pub name: &'static str,
-    /// What it does; it fails by panicking.
-    pub body: Body,
+    name: String,
+    body: Body,
+}
+
+impl Test {
+    /// A test that fails by panicking.
+    pub fn new<F: Future<Output = ()> + 'static>(
+        name: impl Into<String>,
+        body: impl FnOnce() -> F + Send + 'static,
+    ) -> Self {
+        Self { name: name.into(), body: Box::new(move || Box::pin(body())) }
+    }
 }
 
 /// A list of [`Test`]s from the paths of async functions: `tests![waves::in_order, waves::at_once]`.
 #[macro_export]
 macro_rules! kube_tests {
     ($($path:path),* $(,)?) => {
-        vec![$($crate::kube::suite::Test {
-            name: stringify!($path),
-            body: || ::std::boxed::Box::pin($path()),
-        }),*]
+        vec![$($crate::kube::suite::Test::new(stringify!($path), || $path())),*]
     };
 }
 

@@ -4,7 +4,7 @@ use tidegate_model::{ObjectKey, Timestamp};
 
 use crate::Propagation;
 use crate::sim::SimState;
-use crate::sim::delete::FOREGROUND;
+use crate::sim::delete::{FOREGROUND, ORPHAN};
 
 /// Removes the object if it has to go. Returns when to look again while something keeps it.
 pub(crate) fn collect(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
@@ -13,6 +13,11 @@ pub(crate) fn collect(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp
         if stored.object.has_finalizer(FOREGROUND) {
             let uid = stored.object.uid().to_owned();
             delete_children(state, key, &uid);
+        }
+        if let Some(stored) = state.find(key).filter(|stored| stored.object.has_finalizer(ORPHAN)) {
+            let uid = stored.object.uid().to_owned();
+            state.orphan(&uid);
+            state.drop_finalizer(key, ORPHAN);
         }
         state.finish_if_done(key);
         return state.find(key).and_then(|stored| stored.held_until).filter(|until| *until > state.now);

@@ -1,0 +1,53 @@
+//! The simulated cluster and the real one are asked the same, and must answer the same.
+//!
+//! Each scenario plays on both, and writes a protocol: what was asked, the answer with its kind of error and its
+//! words, what became of the fields of the manifest, whether the object is another version, and at its end what the
+//! cluster's own audit says. The two protocols must be equal, line by line.
+
+mod deletes;
+mod kinds;
+mod reads;
+mod stage;
+mod workloads;
+mod writes;
+
+use tidegate_testkit::kube::ControlPlane;
+
+use stage::{Stage, both};
+
+/// Plays a scenario on both clusters and compares the protocols.
+async fn compare(name: &str, play: impl AsyncFn(&mut Stage)) {
+    let [mut sim, mut kube] = both(ControlPlane::shared(), name).await;
+    tokio::join!(play(&mut sim), play(&mut kube));
+    sim.audit().await;
+    kube.audit().await;
+    let (sim, kube) = (sim.finish(), kube.finish());
+    let mut report = String::new();
+    for number in 0..sim.len().max(kube.len()) {
+        let [sim, kube] = [&sim, &kube].map(|lines| lines.get(number).map_or("nothing", String::as_str));
+        if sim == kube {
+            report.push_str(&format!("       {sim}\n"));
+        } else {
+            report.push_str(&format!("  sim: {sim}\n kube: {kube}\n"));
+        }
+    }
+    assert!(sim == kube, "the simulated and the real cluster differ:\n{report}");
+    assert!(!sim.is_empty(), "a scenario that does nothing");
+}
+
+macro_rules! scenarios {
+    ($($module:ident: $($name:ident),*;)*) => {
+        $($(pub async fn $name() {
+            compare(&stringify!($name).replace('_', "-"), $module::$name).await;
+        })*)*
+    };
+}
+
+scenarios! {
+    writes: create_update_repeat, dry_runs, conflicts, refusals, immutable_fields, generated_names, replacing,
+        recreating;
+    deletes: propagation, preconditions, finalizers, namespaces;
+    kinds: definitions, unknown_kinds;
+    reads: watching, listing, living;
+    workloads: pods_of_workloads, jobs, rollouts;
+}

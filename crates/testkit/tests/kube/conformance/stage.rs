@@ -1,0 +1,453 @@
+//! One cluster of the two, and a protocol of what was done to it and what it answered, free of what differs from run
+//! to run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidegate_cluster::sim::{Clock, SimCluster, SimConfig, Verb};
+use tidegate_cluster::{
+    ApplyRequest, Cluster, ClusterError, DeleteRequest, Detail, ErrorKind, Propagation, Scope, WriteMode,
+};
+use tidegate_model::{Gvk, Object, ObjectKey, OperationId};
+use tidegate_testkit::kube::{Caller, ControlPlane, Mark, User};
+use tidegate_testkit::process::START;
+use tokio::time::{sleep, timeout};
+
+pub const SSA: WriteMode = WriteMode::Apply { force: false };
+pub const FORCED: WriteMode = WriteMode::Apply { force: true };
+pub const REPLACE: WriteMode = WriteMode::Replace { recreate: false };
+pub const RECREATE: WriteMode = WriteMode::Replace { recreate: true };
+
+/// How long anything may take to become as wished.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Which of the two.
+enum Side {
+    Sim(SimCluster),
+    Kube(&'static ControlPlane, Caller, Mark),
+}
+
+pub struct Stage {
+    pub cluster: Arc<dyn Cluster>,
+    pub namespace: String,
+    side: Side,
+    operation: OperationId,
+    lines: Vec<String>,
+    /// What must not be compared, and what to call it: UIDs and the like.
+    names: Vec<(String, String)>,
+    /// The last version seen of each object.
+    versions: Vec<(String, String)>,
+}
+
+static OPERATIONS: AtomicU64 = AtomicU64::new(1);
+
+fn operation() -> OperationId {
+    OperationId(uuid::Uuid::from_u128(OPERATIONS.fetch_add(1, Ordering::Relaxed).into()))
+}
+
+/// The two stages of a scenario: the simulated cluster and the real one, with the same namespace.
+pub async fn both(control: &'static ControlPlane, name: &str) -> [Stage; 2] {
+    let namespace = control.namespace(name).await.unwrap();
+    let sim = SimCluster::in_memory(SimConfig::default(), Clock::tokio(START));
+    let place = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+    let place = ApplyRequest { mode: REPLACE, ..request(Object::try_from(place).unwrap(), None) };
+    sim.apply_as("observer", place).await.unwrap();
+    let options = tidegate_kube::ConnectOptions {
+        kubeconfig: Some(control.kubeconfig(User::ENGINE)),
+        ..Default::default()
+    };
+    let kube = tidegate_kube::connect(&options).await.unwrap();
+    let observer = control.caller(User::OBSERVER);
+    let stage = |cluster: Arc<dyn Cluster>, side| Stage {
+        cluster,
+        side,
+        namespace: namespace.clone(),
+        operation: operation(),
+        lines: Vec::new(),
+        names: Vec::new(),
+        versions: Vec::new(),
+    };
+    [
+        stage(Arc::new(sim.clone()), Side::Sim(sim)),
+        stage(Arc::new(kube), Side::Kube(control, observer, control.mark())),
+    ]
+}
+
+fn request(object: Object, operation: Option<OperationId>) -> ApplyRequest {
+    ApplyRequest { object, mode: SSA, validate: true, dry_run: false, take_over: None, operation }
+}
+
+impl Stage {
+    /// The protocol.
+    pub fn finish(self) -> Vec<String> {
+        let names = self.names;
+        let plain = |line: String| names.iter().fold(line, |line, (from, to)| line.replace(from, to));
+        self.lines.into_iter().map(plain).collect()
+    }
+
+    pub fn note(&mut self, line: impl Into<String>) {
+        self.lines.push(line.into());
+    }
+
+    /// The group of the scenario's own kinds.
+    pub fn group(&self) -> String {
+        format!("{}.example.com", self.namespace)
+    }
+
+    pub fn gvk(&self, kind: &str) -> Gvk {
+        match kind {
+            "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => Gvk::new("apps", "v1", kind),
+            "Job" => Gvk::new("batch", "v1", kind),
+            "CustomResourceDefinition" => Gvk::new("apiextensions.k8s.io", "v1", kind),
+            "ClusterRole" | "Role" => Gvk::new("rbac.authorization.k8s.io", "v1", kind),
+            "Widget" | "Unserved" => Gvk::new(self.group(), "v1", kind),
+            _ => Gvk::new("", "v1", kind),
+        }
+    }
+
+    fn place(&self, kind: &str) -> String {
+        let cluster_wide = ["Namespace", "CustomResourceDefinition", "ClusterRole"].contains(&kind);
+        if cluster_wide { String::new() } else { self.namespace.clone() }
+    }
+
+    /// A manifest; `rest` is merged over it at the top level and in `metadata`.
+    pub fn manifest(&self, kind: &str, name: &str, rest: Value) -> Object {
+        let mut value = json!({
+            "apiVersion": self.gvk(kind).api_version(), "kind": kind, "metadata": {"name": name},
+        });
+        let place = self.place(kind);
+        if !place.is_empty() {
+            value["metadata"]["namespace"] = place.into();
+        }
+        for (field, part) in rest.as_object().unwrap() {
+            match (field.as_str(), part) {
+                ("metadata", Value::Object(part)) => {
+                    value["metadata"].as_object_mut().unwrap().extend(part.clone());
+                }
+                _ => value[field] = part.clone(),
+            }
+        }
+        Object::try_from(value).unwrap()
+    }
+
+    pub fn config(&self, name: &str, data: Value) -> Object {
+        // A server keeps no empty maps.
+        let empty = data == json!({});
+        self.manifest("ConfigMap", name, if empty { json!({}) } else { json!({"data": data}) })
+    }
+
+    /// Applies with the defaults: server-side, not forced, validated.
+    pub async fn apply(&mut self, object: &Object) {
+        self.write(object, SSA, |_| {}).await;
+    }
+
+    pub async fn write(&mut self, object: &Object, mode: WriteMode, change: impl FnOnce(&mut ApplyRequest)) {
+        let mut request = ApplyRequest { mode, ..request(object.clone(), Some(self.operation)) };
+        change(&mut request);
+        let what = if request.dry_run { "judge" } else { "write" };
+        let name = if object.name().is_empty() { object.generate_name() } else { object.name() };
+        let asked = format!("{what} {} {name} {mode:?}", object.kind());
+        match self.cluster.apply(request.clone()).await {
+            Ok(applied) => {
+                let created = if applied.created { "created" } else { "kept" };
+                if object.name().is_empty() {
+                    self.names.push((applied.object.name().to_owned(), format!("{name}*")));
+                }
+                let changed = if request.dry_run { "" } else { self.changed(&applied.object) };
+                let seen = seen(object.as_value(), applied.object.as_value());
+                self.note(format!("{asked} -> {created}{changed}: {} {seen}", applied.message));
+            }
+            Err(error) => self.refused(&asked, &error),
+        }
+    }
+
+    fn refused(&mut self, asked: &str, error: &ClusterError) {
+        let told = what_is_told(&error.message);
+        self.note(format!("{asked} -> {:?}: {told}", error.kind));
+    }
+
+    /// Whether the object is another version than the last that was seen.
+    fn changed(&mut self, object: &Object) -> &'static str {
+        let (key, version) = (object.key().to_string(), object.resource_version().to_owned());
+        self.names.push((object.uid().to_owned(), format!("<uid of {}>", object.name())));
+        match self.versions.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, known)) if *known == version => ", same version",
+            Some((_, known)) => {
+                *known = version;
+                ", new version"
+            }
+            None => {
+                self.versions.push((key, version));
+                ""
+            }
+        }
+    }
+
+    /// Somebody else applies, with a field manager of that name.
+    pub async fn apply_as(&mut self, manager: &str, object: &Object) {
+        match &self.side {
+            Side::Sim(sim) => drop(sim.apply_as(manager, request(object.clone(), None)).await.unwrap()),
+            Side::Kube(_, observer, _) => {
+                let path = format!("{}?fieldManager={manager}&force=false", self.path(object));
+                observer.apply(&path, object.as_value()).await.unwrap();
+            }
+        }
+    }
+
+    fn path(&self, object: &Object) -> String {
+        let api = object.text("/apiVersion");
+        let root = if api.contains('/') { "apis" } else { "api" };
+        let place = self.place(object.kind());
+        let place = if place.is_empty() { String::new() } else { format!("namespaces/{place}/") };
+        format!("/{root}/{api}/{place}{}s/{}", object.kind().to_lowercase(), object.name())
+    }
+
+    pub async fn delete(&mut self, kind: &str, name: &str, propagation: Propagation) {
+        self.delete_with(kind, name, |request| request.propagation = propagation).await;
+    }
+
+    pub async fn delete_with(&mut self, kind: &str, name: &str, change: impl FnOnce(&mut DeleteRequest)) {
+        let (gvk, namespace) = (self.gvk(kind), self.place(kind));
+        let mut request = DeleteRequest {
+            gvk,
+            namespace,
+            name: name.to_owned(),
+            uid: String::new(),
+            propagation: Propagation::Background,
+            dry_run: false,
+            operation: Some(self.operation),
+        };
+        change(&mut request);
+        let what = if request.dry_run { "judge deletion of" } else { "delete" };
+        let asked = format!("{what} {kind} {name} {:?}", request.propagation);
+        match self.cluster.delete(request).await {
+            Ok(deleted) => self.note(format!("{asked} -> {deleted:?}")),
+            Err(error) => self.refused(&asked, &error),
+        }
+    }
+
+    pub async fn release(&mut self, kind: &str, name: &str, uid: &str, finalizer: &str) {
+        let gvk = self.gvk(kind);
+        let key = ObjectKey::new(&gvk.group, kind, self.place(kind), name);
+        let done = self.cluster.remove_finalizer(&key, &gvk, uid, finalizer, Some(self.operation)).await;
+        let done =
+            done.map_or_else(|error| format!("{:?}: {}", error.kind, error.message), |()| "done".into());
+        self.note(format!("release {kind} {name} {finalizer} -> {done}"));
+    }
+
+    pub async fn get(&self, kind: &str, name: &str) -> Result<Option<Object>, ClusterError> {
+        self.cluster.get(&self.gvk(kind), &self.place(kind), name).await
+    }
+
+    /// Notes some fields of an object.
+    pub async fn show(&mut self, kind: &str, name: &str, paths: &[&str]) {
+        let line = match self.get(kind, name).await {
+            Ok(Some(object)) => {
+                self.changed(&object);
+                let fields: Vec<String> = paths
+                    .iter()
+                    .map(|path| format!("{path}={}", object.pointer(path).unwrap_or(&Value::Null)))
+                    .collect();
+                fields.join(" ")
+            }
+            Ok(None) => "not there".to_owned(),
+            Err(error) => format!("{:?}: {}", error.kind, error.message),
+        };
+        self.note(format!("{kind} {name}: {line}"));
+    }
+
+    /// Waits until an object is as wished, or gone.
+    pub async fn until(
+        &mut self,
+        kind: &str,
+        name: &str,
+        what: &str,
+        wish: impl Fn(Option<&Object>) -> bool,
+    ) {
+        let looking = async {
+            loop {
+                let found = match self.get(kind, name).await {
+                    Err(error) if error.kind == ErrorKind::UnknownKind => None,
+                    found => found.unwrap(),
+                };
+                if wish(found.as_ref()) {
+                    return;
+                }
+                sleep(LOOK).await;
+            }
+        };
+        let in_time = timeout(PATIENCE, looking).await.is_ok();
+        self.note(format!("{kind} {name} {what}: {}", if in_time { "yes" } else { "never" }));
+    }
+
+    pub async fn until_gone(&mut self, kind: &str, name: &str) {
+        self.until(kind, name, "is gone", |found| found.is_none()).await;
+    }
+
+    pub async fn until_field(&mut self, kind: &str, name: &str, path: &str, value: &Value) {
+        let what = format!("{path}={value}");
+        self.until(kind, name, &what, |found| found.and_then(|found| found.pointer(path)) == Some(value))
+            .await;
+    }
+
+    pub fn scope(&self, kind: &str, namespaced: bool, detail: Detail) -> Scope {
+        Scope { gvk: self.gvk(kind), namespace: namespaced.then(|| self.place(kind)), detail }
+    }
+
+    /// Notes the names of a kind in our namespace.
+    pub async fn names(&mut self, kind: &str) {
+        let scope = self.scope(kind, true, Detail::Metadata);
+        let listing = self.cluster.list(&scope).await.unwrap();
+        let mut names: Vec<&str> = listing.objects.iter().map(Object::name).collect();
+        names.sort_unstable();
+        let line = format!("{kind}s: {}", names.join(" "));
+        self.note(line);
+    }
+
+    /// Writes what must be refused, and notes the kind of refusal: the words name fields that differ by version.
+    pub async fn refusal_kind(&mut self, object: &Object, mode: WriteMode) {
+        let request = ApplyRequest { mode, ..request(object.clone(), Some(self.operation)) };
+        let answer = self.cluster.apply(request).await;
+        let kind = answer.map_or_else(|error| format!("{:?}", error.kind), |_| "done".to_owned());
+        self.note(format!("write {} {} {mode:?} -> {kind}", object.kind(), object.name()));
+    }
+
+    /// Waits until so many objects of a kind carry the label `app`.
+    pub async fn until_count(&mut self, kind: &str, app: &str, wanted: usize) {
+        let scope = self.scope(kind, true, Detail::Metadata);
+        let looking = async {
+            loop {
+                let listing = self.cluster.list(&scope).await.unwrap();
+                if listing.objects.iter().filter(|object| object.label("app") == Some(app)).count() == wanted
+                {
+                    return;
+                }
+                sleep(LOOK).await;
+            }
+        };
+        let in_time = timeout(PATIENCE, looking).await.is_ok();
+        self.note(format!("{wanted} {kind} of {app}: {in_time}"));
+    }
+
+    /// Waits until objects of a kind can be read.
+    pub async fn until_served(&mut self, kind: &str) {
+        self.until_answer(kind, true).await;
+    }
+
+    pub async fn until_unserved(&mut self, kind: &str) {
+        self.until_answer(kind, false).await;
+    }
+
+    async fn until_answer(&mut self, kind: &str, served: bool) {
+        let looking = async {
+            while self.get(kind, "none").await.is_ok() != served {
+                sleep(LOOK).await;
+            }
+        };
+        let in_time = timeout(PATIENCE, looking).await.is_ok();
+        self.note(format!("{kind} served {served}: {in_time}"));
+    }
+
+    /// Notes how well an object is.
+    pub async fn health(&mut self, kind: &str, name: &str) {
+        let object = self.get(kind, name).await.unwrap().unwrap();
+        let line = match tidegate_health::assess(&object) {
+            // The words of controllers differ by version.
+            Some(Ok(health)) => format!("{:?}", health.status),
+            other => format!("{other:?}"),
+        };
+        self.note(format!("{kind} {name}: {line}"));
+    }
+
+    /// Waits until an object is so well.
+    pub async fn until_health(&mut self, kind: &str, name: &str, wanted: &str) {
+        let well = |found: Option<&Object>| {
+            let health = found.and_then(tidegate_health::assess).and_then(Result::ok);
+            health.is_some_and(|health| format!("{:?}", health.status) == wanted)
+        };
+        self.until(kind, name, wanted, well).await;
+    }
+
+    /// Learns what the audit calls kinds that will soon not be served any more.
+    pub async fn learn_kinds(&self) {
+        if let Side::Kube(control, _, mark) = &self.side {
+            control.audit_since(*mark).await.unwrap();
+        }
+    }
+
+    /// Notes what the cluster itself says of the writes it did, in order. Refusals are compared by their answers.
+    pub async fn audit(&mut self) {
+        let lines: Vec<String> = match &self.side {
+            Side::Sim(sim) => sim
+                .audit()
+                .into_iter()
+                .filter(|entry| entry.operation_id == Some(self.operation) && entry.code < 300)
+                .map(|entry| {
+                    let verb = match entry.verb {
+                        Verb::Apply | Verb::Patch => "patch",
+                        Verb::Create => "create",
+                        Verb::Update => "update",
+                        Verb::Delete => "delete",
+                    };
+                    line(verb, &entry.kind, &entry.name, entry.dry_run, entry.code)
+                })
+                .collect(),
+            Side::Kube(control, _, mark) => {
+                let all = control.audit_since(*mark).await.unwrap().of(User::ENGINE);
+                let own = all.only(|event| {
+                    event.is_write()
+                        && event.succeeded()
+                        && event.operation.as_deref() == Some(&self.operation.to_string())
+                });
+                own.0
+                    .iter()
+                    .map(|event| line(&event.verb, &event.kind, &event.name, event.dry_run, event.code))
+                    .collect()
+            }
+        };
+        self.lines.extend(lines);
+    }
+}
+
+/// A refusal without what differs from version to version: of an invalid object, the object, the first field and
+/// what is wrong with it; of one that cannot even be read, nothing.
+fn what_is_told(message: &str) -> String {
+    let unreadable = ["failed to c", "cannot be handled as", "name is required"];
+    if unreadable.iter().any(|words| message.contains(words)) {
+        return "cannot be read".to_owned();
+    }
+    match message.split_once(" is invalid: ") {
+        Some((object, why)) => {
+            let why: Vec<&str> = why.trim_start_matches('[').split(": ").take(2).collect();
+            // A list of labels is named with and without the one that is wrong.
+            let field = why[0].split("[no good]").next().unwrap_or_default();
+            let wrong = why.get(1).and_then(|wrong| wrong.split(", ").next()).unwrap_or_default();
+            format!("{object} is invalid: {field}: {wrong}")
+        }
+        None => message.to_owned(),
+    }
+}
+
+fn line(verb: &str, kind: &str, name: &str, dry_run: bool, code: u16) -> String {
+    let dry = if dry_run { " (dry run)" } else { "" };
+    format!("audit: {verb} {kind} {name} {code}{dry}")
+}
+
+/// What became of the fields of a manifest.
+fn seen(manifest: &Value, found: &Value) -> Value {
+    match (manifest, found) {
+        (Value::Object(wanted), Value::Object(found)) => {
+            let fields = wanted.iter().map(|(name, wanted)| {
+                (name.clone(), found.get(name).map_or(Value::Null, |found| seen(wanted, found)))
+            });
+            Value::Object(fields.collect())
+        }
+        (Value::Array(wanted), Value::Array(found)) if wanted.len() == found.len() => {
+            wanted.iter().zip(found).map(|(wanted, found)| seen(wanted, found)).collect()
+        }
+        _ => found.clone(),
+    }
+}

@@ -1,0 +1,186 @@
+//! Writing manifests.
+
+use serde_json::{Value, json};
+use tidegate_cluster::WriteMode;
+
+use super::stage::{FORCED, RECREATE, REPLACE, SSA, Stage};
+
+pub fn deployment(stage: &Stage, name: &str, more: Value) -> tidegate_model::Object {
+    let labels = json!({"app": name});
+    let mut spec = json!({
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "busybox"}]}},
+    });
+    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    stage.manifest("Deployment", name, json!({"spec": spec}))
+}
+
+pub async fn create_update_repeat(stage: &mut Stage) {
+    stage.apply(&stage.config("a", json!({"x": "1", "y": "2"}))).await;
+    stage.apply(&stage.config("a", json!({"x": "1", "y": "2"}))).await;
+    stage.apply(&stage.config("a", json!({"x": "3", "y": "2"}))).await;
+    stage.apply(&stage.config("a", json!({"x": "3"}))).await;
+    stage.show("ConfigMap", "a", &["/data"]).await;
+    let labelled = |labels: Value| json!({"metadata": {"labels": labels}, "data": {"x": "3"}});
+    stage.apply(&stage.manifest("ConfigMap", "a", labelled(json!({"tier": "web"})))).await;
+    stage.apply(&stage.manifest("ConfigMap", "a", labelled(json!({})))).await;
+    stage.show("ConfigMap", "a", &["/metadata/labels"]).await;
+    let secret = json!({"stringData": {"key": "value"}, "type": "Opaque"});
+    stage.apply(&stage.manifest("Secret", "s", secret.clone())).await;
+    stage.show("Secret", "s", &["/data", "/type", "/stringData"]).await;
+    stage.apply(&stage.manifest("Secret", "s", secret)).await;
+    let service = json!({"spec": {"ports": [{"port": 80}], "selector": {"app": "a"}}});
+    stage.apply(&stage.manifest("Service", "web", service.clone())).await;
+    stage.apply(&stage.manifest("Service", "web", service)).await;
+    stage.show("Service", "web", &["/spec/type", "/spec/ports", "/spec/sessionAffinity"]).await;
+    stage.apply(&deployment(stage, "api", json!({"replicas": 0}))).await;
+    stage.apply(&deployment(stage, "api", json!({"replicas": 0}))).await;
+    stage
+        .show("Deployment", "api", &["/metadata/generation", "/spec/strategy", "/spec/revisionHistoryLimit"])
+        .await;
+    stage.apply(&deployment(stage, "api", json!({"replicas": 0, "paused": true}))).await;
+    stage.show("Deployment", "api", &["/metadata/generation", "/spec/paused"]).await;
+}
+
+pub async fn dry_runs(stage: &mut Stage) {
+    let judge = |request: &mut tidegate_cluster::ApplyRequest| request.dry_run = true;
+    stage.write(&stage.config("a", json!({"x": "1"})), SSA, judge).await;
+    stage.show("ConfigMap", "a", &["/data"]).await;
+    stage.apply(&stage.config("a", json!({"x": "1"}))).await;
+    stage.write(&stage.config("a", json!({"x": "2"})), FORCED, judge).await;
+    stage.write(&stage.config("a", json!({"x": "2"})), REPLACE, judge).await;
+    stage.write(&stage.config("b", json!({"x": "2"})), REPLACE, judge).await;
+    stage.show("ConfigMap", "a", &["/data"]).await;
+    let wrong = stage.manifest("Service", "web", json!({"spec": {"ports": [{"port": 0}]}}));
+    stage.write(&wrong, SSA, judge).await;
+    stage.delete_with("ConfigMap", "a", |request| request.dry_run = true).await;
+    stage.delete_with("ConfigMap", "none", |request| request.dry_run = true).await;
+    stage.names("ConfigMap").await;
+}
+
+pub async fn conflicts(stage: &mut Stage) {
+    stage.apply_as("other", &stage.config("a", json!({"x": "1", "z": "9"}))).await;
+    stage.apply(&stage.config("a", json!({"x": "1"}))).await;
+    stage.apply(&stage.config("a", json!({"x": "2"}))).await;
+    stage.apply(&stage.config("a", json!({"x": "2", "z": "2"}))).await;
+    stage.write(&stage.config("a", json!({"x": "2"})), FORCED, |_| {}).await;
+    stage.show("ConfigMap", "a", &["/data"]).await;
+    stage.apply(&stage.config("a", json!({}))).await;
+    stage.show("ConfigMap", "a", &["/data"]).await;
+}
+
+pub async fn refusals(stage: &mut Stage) {
+    let elsewhere = |rest: Value| {
+        let mut value = json!({"metadata": {"namespace": "no-such-place"}});
+        value.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        value
+    };
+    let wrong = [
+        ("ConfigMap", "a", elsewhere(json!({"data": {"x": "1"}}))),
+        ("ConfigMap", "a", json!({"data": {"x": 1}})),
+        ("ConfigMap", "a", json!({"dta": {"x": "1"}})),
+        ("ConfigMap", "Not_A_Name", json!({})),
+        ("ConfigMap", "a", json!({"metadata": {"labels": {"no good": "x"}}})),
+        ("Service", "web", json!({"spec": {"ports": []}})),
+        ("Service", "web", json!({"spec": {"ports": [{"port": 99999}]}})),
+        ("Secret", "s", json!({"data": {"key": "not base64"}})),
+        ("Deployment", "api", json!({"spec": {}})),
+        (
+            "Deployment",
+            "api",
+            json!({"spec": {
+                "selector": {"matchLabels": {"app": "a"}},
+                "template": {"metadata": {"labels": {"app": "b"}}, "spec": {"containers": [{"name": "m", "image": "i"}]}},
+            }}),
+        ),
+        (
+            "Job",
+            "once",
+            json!({"spec": {"template": {"spec": {"containers": [{"name": "m", "image": "i"}]}}}}),
+        ),
+    ];
+    for (kind, name, rest) in wrong {
+        for mode in [SSA, REPLACE] {
+            // Old servers do not look for unknown fields of what is replaced.
+            if rest.get("dta").is_some() && mode == REPLACE {
+                continue;
+            }
+            stage.write(&stage.manifest(kind, name, rest.clone()), mode, |_| {}).await;
+        }
+    }
+    // Servers name this with different words.
+    let containers = json!([{"name": "m", "image": "i"}]);
+    let always =
+        json!({"spec": {"template": {"spec": {"restartPolicy": "Always", "containers": containers}}}});
+    stage.refusal_kind(&stage.manifest("Job", "once", always), SSA).await;
+    stage.names("ConfigMap").await;
+}
+
+pub async fn immutable_fields(stage: &mut Stage) {
+    let job = |image: &str| {
+        let containers = json!([{"name": "main", "image": image}]);
+        let spec = json!({"template": {"spec": {"restartPolicy": "Never", "containers": containers}}});
+        stage.manifest("Job", "once", json!({"spec": spec}))
+    };
+    let (first, second) = (job("one"), job("two"));
+    stage.apply(&first).await;
+    stage.refusal_kind(&second, SSA).await;
+    stage.apply(&deployment(stage, "api", json!({"replicas": 0}))).await;
+    let other = json!({
+        "replicas": 0, "selector": {"matchLabels": {"app": "else"}},
+        "template": {"metadata": {"labels": {"app": "else"}}, "spec": {"containers": [{"name": "main", "image": "busybox"}]}},
+    });
+    stage.write(&deployment(stage, "api", other), FORCED, |_| {}).await;
+    let fixed = |value: &str| json!({"immutable": true, "data": {"x": value}});
+    stage.apply(&stage.manifest("ConfigMap", "fixed", fixed("1"))).await;
+    stage.apply(&stage.manifest("ConfigMap", "fixed", fixed("2"))).await;
+    stage.write(&stage.manifest("ConfigMap", "fixed", fixed("2")), REPLACE, |_| {}).await;
+    let claim = |size: &str, modes: &str| {
+        let spec = json!({"accessModes": [modes], "resources": {"requests": {"storage": size}}});
+        json!({ "spec": spec })
+    };
+    stage.apply(&stage.manifest("PersistentVolumeClaim", "disk", claim("1Gi", "ReadWriteOnce"))).await;
+    stage.until_field("PersistentVolumeClaim", "disk", "/status/phase", &json!("Bound")).await;
+    stage
+        .refusal_kind(&stage.manifest("PersistentVolumeClaim", "disk", claim("1Gi", "ReadWriteMany")), FORCED)
+        .await;
+}
+
+pub async fn generated_names(stage: &mut Stage) {
+    let generated = |stage: &Stage| {
+        let mut object = stage.config("", json!({"x": "1"}));
+        object.metadata_mut().remove("name");
+        object.metadata_mut().insert("generateName".to_owned(), "gen-".into());
+        object
+    };
+    stage.write(&generated(stage), REPLACE, |_| {}).await;
+    stage.write(&generated(stage), REPLACE, |_| {}).await;
+    stage.write(&generated(stage), SSA, |_| {}).await;
+}
+
+pub async fn replacing(stage: &mut Stage) {
+    stage.write(&stage.config("a", json!({"x": "1", "y": "2"})), REPLACE, |_| {}).await;
+    stage.write(&stage.config("a", json!({"x": "2"})), REPLACE, |_| {}).await;
+    stage.show("ConfigMap", "a", &["/data"]).await;
+    stage.write(&stage.config("a", json!({"x": "2"})), REPLACE, |_| {}).await;
+    let service = json!({"spec": {"ports": [{"port": 80}]}});
+    stage.write(&stage.manifest("Service", "web", service), REPLACE, |_| {}).await;
+    let service = json!({"spec": {"ports": [{"port": 81}]}});
+    stage.write(&stage.manifest("Service", "web", service), REPLACE, |_| {}).await;
+    stage.show("Service", "web", &["/spec/ports/0/port"]).await;
+    // A manifest that says which version it is to replace.
+    let stale =
+        stage.manifest("ConfigMap", "a", json!({"metadata": {"resourceVersion": "1"}, "data": {"x": "4"}}));
+    stage.write(&stale, REPLACE, |_| {}).await;
+}
+
+pub async fn recreating(stage: &mut Stage) {
+    stage.write(&stage.config("a", json!({"x": "1"})), RECREATE, |_| {}).await;
+    let first = stage.get("ConfigMap", "a").await.unwrap().unwrap();
+    stage.write(&stage.config("a", json!({"x": "2"})), RECREATE, |_| {}).await;
+    let second = stage.get("ConfigMap", "a").await.unwrap().unwrap();
+    stage.note(format!("the same object: {}", first.uid() == second.uid()));
+    let judge = |request: &mut tidegate_cluster::ApplyRequest| request.dry_run = true;
+    stage.write(&stage.config("a", json!({"x": "3"})), WriteMode::Replace { recreate: true }, judge).await;
+    stage.show("ConfigMap", "a", &["/data"]).await;
+}
