@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use futures_util::stream::FuturesOrdered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tidegate_cluster::{Cluster, ClusterError};
+use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::CallError;
 use tidegate_model::{Action, Object, ObjectKey, OperationId, SyncRequest, Task, TaskId, Timestamp, Warning};
 use tidegate_planner::{Comparer, Difference, Planned, is_ignored_when_extraneous, server_side_diff};
@@ -58,12 +59,14 @@ pub(super) async fn compare(
             asked.then_some(Question { id, task, manifest, live })
         })
         .collect();
+    // A dry run observes nothing, so any rules will do.
+    let health = HealthRules::built_in();
     let mut waiting = questions.iter();
     let mut under_way = FuturesOrdered::new();
     let mut answers = Vec::with_capacity(questions.len());
     loop {
         under_way.extend(waiting.by_ref().take(AT_ONCE.saturating_sub(under_way.len())).map(|question| {
-            let errand = question.errand(operation, request);
+            let errand = question.errand(operation, request, &health);
             async move { resources::predict(cluster, &errand, question.manifest).await }.boxed()
         }));
         let Some(answer) = under_way.next().await else { break };
@@ -86,7 +89,12 @@ struct Question<'q> {
 }
 
 impl<'q> Question<'q> {
-    fn errand(&self, operation: OperationId, request: &'q SyncRequest) -> Errand<'q> {
+    fn errand(
+        &self,
+        operation: OperationId,
+        request: &'q SyncRequest,
+        health: &'q HealthRules,
+    ) -> Errand<'q> {
         Errand {
             operation,
             request,
@@ -94,8 +102,8 @@ impl<'q> Question<'q> {
             task: self.task,
             manifest: Some(self.manifest),
             again: false,
-            // A dry run observes nothing.
             now: Timestamp::from_millis(0),
+            health,
         }
     }
 
