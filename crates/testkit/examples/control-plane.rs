@@ -7,7 +7,7 @@ use tidegate_testkit::kube::{ControlPlane, KubeError, Options, User};
 
 fn main() -> Result<(), KubeError> {
     let control = ControlPlane::start(Options::default())?;
-    let kubeconfig = control.kubeconfig(&User::ENGINE);
+    let kubeconfig = control.kubeconfig(User::ENGINE);
     let mut out = io::stdout().lock();
     // Whoever is gone cannot be told.
     let _ = writeln!(out, "export KUBECONFIG={}", kubeconfig.display()).and_then(|()| out.flush());
