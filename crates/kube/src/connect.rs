@@ -9,6 +9,7 @@ use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::KubeCluster;
+use crate::proxy;
 use crate::server::Server;
 use crate::transport::Transport;
 
@@ -72,8 +73,10 @@ pub enum ConnectError {
     /// Groups without a user.
     #[error("groups can only be impersonated together with a user: name one with --as")]
     GroupsWithoutUser,
-    /// A proxy is configured.
-    #[error("proxies are not supported: {proxy} is configured as the way to {server}")]
+    /// A proxy of another sort than we know is configured.
+    #[error(
+        "cannot go through the proxy {proxy} to {server}: only http:// and socks5:// proxies are supported"
+    )]
     Proxy {
         /// The proxy.
         proxy: String,
@@ -129,11 +132,25 @@ pub(crate) async fn find(options: &ConnectOptions) -> Result<Place, ConnectError
         config.auth_info.impersonate = Some(user.clone());
         config.auth_info.impersonate_groups = Some(options.impersonate_groups.clone());
     }
-    if let Some(proxy) = &config.proxy_url {
-        let (proxy, server) = (proxy.to_string(), config.cluster_url.to_string());
+    if config.proxy_url.is_some() && is_direct(config) {
+        config.proxy_url = None;
+    }
+    if let Some(proxy) = config.proxy_url.as_ref().filter(|proxy| !proxy::is_supported(proxy)) {
+        let (proxy, server) = (proxy::shown(proxy), config.cluster_url.to_string());
         return Err(ConnectError::Proxy { proxy, server });
     }
     Ok(place)
+}
+
+/// Whether the proxy is that of the environment, which also says for whom it is not.
+fn is_direct(config: &Config) -> bool {
+    let variable = |names: [&str; 2]| {
+        let mut values = names.into_iter().filter_map(|name| std::env::var(name).ok());
+        values.find(|value| !value.is_empty()).unwrap_or_default()
+    };
+    let general = variable(["HTTPS_PROXY", "https_proxy"]).parse::<http::Uri>().ok();
+    let host = config.cluster_url.host().unwrap_or_default();
+    general == config.proxy_url && proxy::is_exempt(&variable(["NO_PROXY", "no_proxy"]), host)
 }
 
 /// `None` when there is no kubeconfig and nobody asked for one.

@@ -21,6 +21,7 @@ mod live;
 mod patch;
 mod paths;
 mod pods;
+mod proxy;
 mod read;
 mod selector;
 mod server;

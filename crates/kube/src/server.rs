@@ -15,7 +15,7 @@ use tidegate_model::OperationId;
 use crate::answer::{About, Answer};
 use crate::connect::reasons;
 use crate::limit::Limiter;
-use crate::transport::{Link, Transport};
+use crate::transport::{Link, Seat, Transport};
 
 pub(crate) const JSON: &str = "application/json";
 const AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
@@ -131,7 +131,9 @@ impl Server {
         let permit = self.limiter.acquire().await;
         let answer = self.timed(call, self.attempt(link, call)).await?;
         match answer.status {
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            StatusCode::TOO_MANY_REQUESTS => permit.refused(answer.retry_after),
+            // Without a time to wait, it is something behind the server that is down.
+            status if status.is_server_error() && answer.retry_after.is_some() => {
                 permit.refused(answer.retry_after);
             }
             _ => permit.served(),
@@ -147,35 +149,73 @@ impl Server {
         Ok(Answer { status: head.status, retry_after: retry_after(&head.headers), body })
     }
 
-    /// Opens a stream. Only the beginning of the answer is bounded in time.
+    /// Opens a stream that ends soon.
     pub(crate) async fn open(&self, call: &Call, about: About<'_>) -> Result<Body, ClusterError> {
+        let permit = self.limiter.acquire().await;
+        let response = self.send(&self.transport.link(), call).await?;
+        permit.served();
+        self.opened(call, about, response).await
+    }
+
+    /// Opens a watch. Only the beginning of the answer is bounded in time, and nobody else has to wait for its end.
+    pub(crate) async fn watch(
+        &self,
+        call: &Call,
+        about: About<'_>,
+    ) -> Result<(Body, Option<Seat>), ClusterError> {
         self.limiter.pause().await;
         let link = self.transport.link();
-        let mut response = self.timed(call, self.send(&link, call)).await?;
+        let (mut response, mut seat) = self.timed(call, self.send_watch(&link, call)).await?;
         if response.status() == StatusCode::UNAUTHORIZED && self.transport.renew(&link).await {
-            response = self.timed(call, self.send(&self.transport.link(), call)).await?;
+            let link = self.transport.link();
+            (response, seat) = self.timed(call, self.send_watch(&link, call)).await?;
         }
+        Ok((self.timed(call, self.opened(call, about, response)).await?, seat))
+    }
+
+    async fn opened(
+        &self,
+        call: &Call,
+        about: About<'_>,
+        response: Response<Body>,
+    ) -> Result<Body, ClusterError> {
         if response.status().is_success() {
             return Ok(response.into_body());
         }
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, ANSWER_BYTES_MAX).collect();
-        let body = async { body.await.map_err(|error| self.broken(call, &*error)) };
-        let body = self.timed(call, body).await?.to_bytes();
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| self.broken(call, &*error))?.to_bytes();
         Err(Answer { status: head.status, retry_after: retry_after(&head.headers), body }.refusal(about))
     }
 
     async fn send(&self, link: &Link, call: &Call) -> Result<Response<Body>, ClusterError> {
-        let request = call.request().map_err(|error| {
+        let request = self.request(call)?;
+        link.send(request).await.map_err(|error| self.not_sent(call, error))
+    }
+
+    async fn send_watch(
+        &self,
+        link: &Link,
+        call: &Call,
+    ) -> Result<(Response<Body>, Option<Seat>), ClusterError> {
+        let request = self.request(call)?;
+        link.send_watch(request).await.map_err(|error| self.not_sent(call, error))
+    }
+
+    fn request(&self, call: &Call) -> Result<Request<Body>, ClusterError> {
+        call.request().map_err(|error| {
             ClusterError::new(ErrorKind::Invalid, format!("cannot ask for {}: {error}", call.path))
-        })?;
-        link.send(request).await.map_err(|error| match error {
+        })
+    }
+
+    fn not_sent(&self, call: &Call, error: kube::Error) -> ClusterError {
+        match error {
             kube::Error::Auth(error) => {
                 let words = format!("no credentials for {}: {}", self.url(), reasons(&error));
                 ClusterError::new(ErrorKind::Unauthorized, words)
             }
             other => self.broken(call, &other),
-        })
+        }
     }
 
     pub(crate) async fn timed<T>(

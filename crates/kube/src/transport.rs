@@ -1,19 +1,22 @@
-//! The connection: one per cluster, HTTP/2 where the server speaks it, with credentials that can be renewed.
+//! The connections: one for all calls, HTTP/2 where the server speaks it, with credentials that can be renewed.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use http::{Request, Response};
-use hyper_rustls::HttpsConnectorBuilder;
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as HttpClient;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ConfigExt as _};
 use kube::{Client, Config};
 use tokio::time::Instant;
-use tower::{BoxError, ServiceBuilder};
+use tower::util::MapErrLayer;
+use tower::{BoxError, Layer as _};
 
 use crate::connect::{ConnectError, ConnectOptions, find, reasons};
+use crate::proxy;
 
 /// How long a TCP connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,9 +26,13 @@ const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// What the server may send on one stream before we have read it.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// The same for all streams together. Far more than the watches of a cluster can fill, so that watches which nobody
-/// reads for a while cannot stop the answers to calls.
+/// The same for all streams together: more than the streams can fill, so that one which nobody reads for a while
+/// cannot stop the others.
 const CONNECTION_WINDOW_BYTES: u32 = 256 << 20;
+/// Watches on one connection, before the next one is used. Servers allow 250 streams, some only 100.
+const WATCHES_ON_ONE: usize = 90;
+/// Connections for watches.
+const WATCH_CONNECTIONS_MAX: usize = 8;
 /// Credentials are not asked for again sooner than this.
 const RENEW_EVERY: Duration = Duration::from_secs(5);
 
@@ -38,28 +45,70 @@ pub(crate) struct Transport {
     renewed: tokio::sync::Mutex<Option<Instant>>,
 }
 
-/// A connection with the credentials of one time.
+/// Connections with the credentials of one time: one for calls, and others for watches. Servers allow only so many
+/// streams on a connection, and watches, which never end, must not use up those of the calls.
 pub(crate) struct Link {
-    client: Client,
+    calls: Client,
+    watches: Vec<Lane>,
     generation: u64,
 }
 
+/// A connection for watches.
+struct Lane {
+    client: Client,
+    open: Arc<AtomicUsize>,
+}
+
+/// Counts one open watch, until it is dropped.
+pub(crate) struct Seat(Arc<AtomicUsize>);
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Link {
+    fn new(calls: Client, watches: Vec<Client>, generation: u64) -> Arc<Self> {
+        let lane = |client| Lane { client, open: Arc::default() };
+        Arc::new(Self { calls, watches: watches.into_iter().map(lane).collect(), generation })
+    }
+
+    /// Sends a call.
     pub(crate) async fn send(&self, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
-        self.client.send(request).await
+        self.calls.send(request).await
+    }
+
+    /// Sends what opens a watch; the seat is to be kept for as long as it is open.
+    pub(crate) async fn send_watch(
+        &self,
+        request: Request<Body>,
+    ) -> Result<(Response<Body>, Option<Seat>), kube::Error> {
+        let open = |lane: &&Lane| lane.open.load(Ordering::Relaxed);
+        let lane = self.watches.iter().find(|lane| open(lane) < WATCHES_ON_ONE);
+        let Some(lane) = lane.or_else(|| self.watches.iter().min_by_key(open)) else {
+            return Ok((self.calls.send(request).await?, None));
+        };
+        lane.open.fetch_add(1, Ordering::Relaxed);
+        let seat = Seat(Arc::clone(&lane.open));
+        Ok((lane.client.send(request).await?, Some(seat)))
     }
 }
 
 impl Transport {
     pub(crate) async fn connect(options: ConnectOptions, config: Config) -> Result<Self, ConnectError> {
         let url = config.cluster_url.to_string();
-        let client = client(config).await?;
-        Ok(Self { source: Some(options), ..Self::of(client, url) })
+        let link = link(config, 0).await?;
+        Ok(Self { source: Some(options), ..Self::over(link, url) })
     }
 
     /// A connection made by somebody else.
+    #[cfg(test)]
     pub(crate) fn of(client: Client, url: String) -> Self {
-        let link = Arc::new(Link { client, generation: 0 });
+        Self::over(Link::new(client.clone(), vec![client], 0), url)
+    }
+
+    fn over(link: Arc<Link>, url: String) -> Self {
         let url = url.trim_end_matches('/').to_owned();
         Self { source: None, url, link: RwLock::new(link), renewed: tokio::sync::Mutex::new(None) }
     }
@@ -86,10 +135,9 @@ impl Transport {
             return false;
         }
         *renewed = Some(Instant::now());
-        let again = async { client(find(options).await?.config).await };
+        let again = async { link(find(options).await?.config, generation.wrapping_add(1)).await };
         match again.await {
-            Ok(client) => {
-                let link = Arc::new(Link { client, generation: generation.wrapping_add(1) });
+            Ok(link) => {
                 *self.link.write().unwrap_or_else(PoisonError::into_inner) = link;
                 true
             }
@@ -102,46 +150,60 @@ impl Transport {
 }
 
 /// Our own stack rather than the one the kube crate would make: that one speaks HTTP/1 only.
-async fn client(config: Config) -> Result<Client, ConnectError> {
+async fn link(config: Config, generation: u64) -> Result<Arc<Link>, ConnectError> {
     let server = config.cluster_url.to_string();
     // Asking a credential program blocks, and files are read.
-    let made = tokio::task::spawn_blocking(move || build(&config)).await;
+    let made = tokio::task::spawn_blocking(move || build(&config, generation)).await;
     let reason = match made {
-        Ok(Ok(client)) => return Ok(client),
+        Ok(Ok(link)) => return Ok(link),
         Ok(Err(error)) => reasons(&error),
         Err(error) => reasons(&error),
     };
     Err(ConnectError::Credentials { server, reason })
 }
 
-fn build(config: &Config) -> Result<Client, kube::Error> {
+fn build(config: &Config, generation: u64) -> Result<Arc<Link>, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    let mut tls =
-        HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_or_http();
-    if let Some(name) = &config.tls_server_name {
-        let name = hyper_rustls::FixedServerNameResolver::new(
-            name.clone().try_into().map_err(|error| kube::Error::Service(Box::new(error)))?,
-        );
-        tls = tls.with_server_name_resolver(name);
+    match &config.proxy_url {
+        Some(url) if proxy::is_socks(url) => stack(config, proxy::socks(url, tcp), generation),
+        Some(url) => stack(config, proxy::tunnel(url, tcp), generation),
+        None => stack(config, tcp, generation),
     }
-    let connector = tls.enable_all_versions().wrap_connector(tcp);
-    let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .pool_timer(TokioTimer::new())
-        .http2_initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .http2_initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .http2_keep_alive_interval(PING_EVERY)
-        .http2_keep_alive_timeout(PING_TIMEOUT)
-        .http2_keep_alive_while_idle(true)
-        .build(connector);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer()?)
-        .layer(config.extra_headers_layer()?)
-        .map_err(BoxError::from)
-        .service(http);
-    Ok(Client::new(service, config.default_namespace.as_str()))
+}
+
+/// Connections come about when they are used.
+fn stack<C>(config: &Config, tcp: C, generation: u64) -> Result<Arc<Link>, kube::Error>
+where
+    C: Clone,
+    HttpsConnector<C>: Connect + Clone + Send + Sync + 'static,
+{
+    // Each of these two may ask a credential program: once is enough.
+    let (tls, auth) = (config.rustls_client_config()?, config.auth_layer()?);
+    let (base, headers) = (config.base_uri_layer(), config.extra_headers_layer()?);
+    let client = || -> Result<Client, kube::Error> {
+        let mut tls = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
+        if let Some(name) = &config.tls_server_name {
+            let name = name.clone().try_into().map_err(|error| kube::Error::Service(Box::new(error)))?;
+            tls = tls.with_server_name_resolver(FixedServerNameResolver::new(name));
+        }
+        let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .http2_initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .http2_initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .http2_keep_alive_interval(PING_EVERY)
+            .http2_keep_alive_timeout(PING_TIMEOUT)
+            .http2_keep_alive_while_idle(true)
+            .build(tls.enable_all_versions().wrap_connector(tcp.clone()));
+        let http = headers.layer(MapErrLayer::new(BoxError::from).layer(http));
+        Ok(match &auth {
+            Some(auth) => Client::new(base.layer(auth.layer(http)), config.default_namespace.as_str()),
+            None => Client::new(base.layer(http), config.default_namespace.as_str()),
+        })
+    };
+    let watches = (0..WATCH_CONNECTIONS_MAX).map(|_| client()).collect::<Result<_, _>>()?;
+    Ok(Link::new(client()?, watches, generation))
 }

@@ -17,6 +17,7 @@ use crate::answer::{About, Status};
 use crate::paths::{Target, push_value};
 use crate::read::complete;
 use crate::server::{Call, JSON};
+use crate::transport::Seat;
 
 /// The server ends a watch after this; a new one is cheap.
 const SERVER_ENDS: Duration = Duration::from_secs(290);
@@ -41,11 +42,11 @@ impl KubeCluster {
         path.push_str("&resourceVersion=");
         push_value(&mut path, resource_version);
         let call = Call::get(path).accept(if *detail == Detail::Metadata { METADATA } else { JSON });
-        let body = match self.http().open(&call, About::from(&target)).await {
-            Ok(body) => body,
+        let (body, seat) = match self.http().watch(&call, About::from(&target)).await {
+            Ok(opened) => opened,
             Err(error) => return Err(self.noted(gvk, error).await),
         };
-        let lines = Lines { body, read: BytesMut::new(), searched: 0, ends: Instant::now() + WE_END };
+        let lines = Lines { body, read: BytesMut::new(), searched: 0, ends: Instant::now() + WE_END, seat };
         let watch =
             Watch { cluster: self.clone(), gvk: gvk.clone(), detail: *detail, call, lines, over: false };
         Ok(Box::pin(stream::unfold(watch, |mut watch| async move {
@@ -127,6 +128,9 @@ struct Lines {
     /// How much of `read` is known to have no end of line.
     searched: usize,
     ends: Instant,
+    /// Kept for as long as the body is.
+    #[expect(dead_code, reason = "what matters is when it is dropped")]
+    seat: Option<Seat>,
 }
 
 enum LineError {

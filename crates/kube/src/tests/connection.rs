@@ -104,7 +104,10 @@ async fn what_is_wrong_with_the_configuration_is_said() {
     for (options, words) in [
         (options(&absent), "absent cannot be used: failed to read kubeconfig"),
         (options(&broken), "broken cannot be used: failed to parse kubeconfig YAML"),
-        (with(|options| options.context = Some("other".to_owned())), "failed to load current context: other"),
+        (
+            with(|options| options.context = Some("other".to_owned())),
+            "there is no context \"other\" in the kubeconfig; it has: test, broken",
+        ),
         (with(|options| options.context = Some("broken".to_owned())), "cluster of context: nowhere"),
         (with(|options| options.impersonate_groups = vec!["g".to_owned()]), "name one with --as"),
     ] {

@@ -10,6 +10,7 @@
 mod conformance;
 mod engine;
 mod golden;
+mod cluster;
 mod harness;
 mod rough;
 mod webhook;
@@ -17,6 +18,21 @@ mod webhook;
 fn main() -> std::process::ExitCode {
     let mut tests = tidegate_testkit::kube_tests![
         rough::the_api_server_dies_and_etcd_stands_still,
+        cluster::reads::kinds_are_those_that_can_be_read,
+        cluster::reads::lists_of_many_pages_and_what_a_plan_is_told,
+        cluster::reads::whoever_may_see_one_namespace_only_is_told_of_that_one,
+        cluster::reads::watches_tell_every_change_after_the_list,
+        cluster::reads::pods_are_found_through_what_stands_between,
+        cluster::trouble::one_connection_survives_a_server_that_was_killed,
+        cluster::trouble::a_store_that_stands_still_costs_the_time_limit,
+        cluster::trouble::dropped_calls_leave_nothing_behind,
+        cluster::writes::each_mode_says_what_it_did_as_kubectl_does,
+        cluster::writes::client_side_apply_leaves_what_others_wrote_and_hands_over_to_the_server_side,
+        cluster::writes::a_binding_to_another_role_is_made_anew,
+        cluster::writes::conflicts_name_the_field_and_its_owner,
+        cluster::writes::a_new_kind_is_served_when_its_definition_was_written,
+        cluster::writes::deletions_are_bound_to_one_object_and_say_whether_it_is_gone,
+        cluster::writes::refusals_say_why,
         harness::pods_run_as_their_annotations_say,
         harness::storage_and_addresses_come,
         harness::deletion_completes_or_is_stuck,

@@ -1,0 +1,183 @@
+//! Lists, watches, what a plan is told, pods and logs.
+
+use std::collections::BTreeSet;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use tidegate_cluster::{Detail, ErrorKind, LiveQuery, Scope, WatchEvent};
+use tidegate_model::GroupKind;
+use tidegate_model::annotations::TRACKING_ID;
+
+use super::*;
+
+async fn write_all(cluster: &KubeCluster, objects: Vec<Object>) {
+    let writes = stream::iter(objects).map(|object| async move { write(cluster, &object, APPLY).await });
+    writes.buffer_unordered(16).try_for_each(|_| async { Ok(()) }).await.unwrap();
+}
+
+pub async fn kinds_are_those_that_can_be_read() {
+    let control = ControlPlane::shared();
+    let discovery = cluster(control, User::ENGINE).await.discover().await.unwrap();
+    let namespaced = |group: &str, kind: &str| discovery.namespaced(&GroupKind::new(group, kind));
+    assert_eq!(namespaced("apps", "Deployment"), Some(true));
+    assert_eq!(namespaced("", "Namespace"), Some(false));
+    assert_eq!(namespaced("rbac.authorization.k8s.io", "ClusterRole"), Some(false));
+    assert_eq!(namespaced("authorization.k8s.io", "SubjectAccessReview"), None, "it can only be created");
+    let claims = discovery.get(&GroupKind::new("autoscaling", "HorizontalPodAutoscaler")).unwrap();
+    assert!(claims.versions.len() > 1, "{claims:?}");
+}
+
+pub async fn lists_of_many_pages_and_what_a_plan_is_told() {
+    let control = ControlPlane::shared();
+    let (cluster, namespace) =
+        (cluster(control, User::ENGINE).await, control.namespace("many").await.unwrap());
+    let mut objects: Vec<Object> = (0..1_100)
+        .map(|number| {
+            let mut object = config_map(&namespace, &format!("c{number:04}"), json!({"x": "1"}));
+            object
+                .set_annotation(TRACKING_ID, format!("{namespace}:/ConfigMap:{namespace}/{}", object.name()));
+            object
+        })
+        .collect();
+    write_all(&cluster, objects.clone()).await;
+    for detail in [Detail::Full, Detail::Metadata] {
+        let scope = Scope { gvk: config_maps(), namespace: Some(namespace.clone()), detail };
+        let listing = cluster.list(&scope).await.unwrap();
+        assert!(listing.objects.len() >= 1_100);
+        assert!(
+            listing.objects.iter().all(|object| object.gvk() == config_maps() && !object.uid().is_empty())
+        );
+        assert_eq!(
+            listing.objects.iter().any(|object| object.pointer("/data").is_some()),
+            detail == Detail::Full
+        );
+    }
+    let place = |object: &Object| (object.gvk(), object.namespace().to_owned(), object.name().to_owned());
+    let all: BTreeSet<_> = objects.iter().map(place).collect();
+    let expected: Vec<String> = objects.iter().map(|object| object.name().to_owned()).collect();
+    let untracked = write(&cluster, &config_map(&namespace, "other", json!({})), APPLY).await.unwrap().object;
+    let told = async |query: LiveQuery| {
+        let found = cluster.live(&query).await.unwrap();
+        found.iter().map(|object| object.name().to_owned()).collect::<Vec<_>>()
+    };
+    let query = |named: &BTreeSet<_>, inventory: Option<&BTreeSet<_>>| LiveQuery {
+        application: namespace.clone(),
+        named: named.clone(),
+        inventory: inventory.cloned(),
+    };
+    let nothing = BTreeSet::new();
+    assert_eq!(told(query(&all, Some(&nothing))).await, expected, "by name, from lists");
+    assert_eq!(told(query(&nothing, Some(&all))).await, expected, "from the inventory");
+    assert_eq!(told(query(&nothing, None)).await, expected, "by search");
+    let mark = control.mark();
+    let few: BTreeSet<_> =
+        objects.drain(..3).map(|object| place(&object)).chain([place(&untracked)]).collect();
+    assert_eq!(told(query(&few, Some(&nothing))).await, ["c0000", "c0001", "c0002", "other"]);
+    let audit = control.audit_since(mark).await.unwrap().of(User::ENGINE).within(&namespace);
+    assert_eq!(audit.0.iter().filter(|event| event.verb == "get").count(), 4);
+    assert_eq!(audit.0.len(), 4, "{:?}", audit.summaries());
+}
+
+pub async fn whoever_may_see_one_namespace_only_is_told_of_that_one() {
+    let control = ControlPlane::shared();
+    let (engine, namespace) =
+        (cluster(control, User::ENGINE).await, control.namespace("narrow").await.unwrap());
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}]);
+    let user = control.limited_user(&[(Some(&namespace), rules)]).await.unwrap();
+    let limited = cluster(control, &user).await;
+    let mut ours = config_map(&namespace, "a", json!({}));
+    ours.set_annotation(TRACKING_ID, format!("{namespace}:/ConfigMap:{namespace}/a"));
+    write(&engine, &ours, APPLY).await.unwrap();
+    let named = BTreeSet::from([(config_maps(), namespace.clone(), "b".to_owned())]);
+    let query = LiveQuery { application: namespace.clone(), named, inventory: None };
+    let found = limited.live(&query).await.unwrap();
+    assert_eq!(found.iter().map(Object::name).collect::<Vec<_>>(), ["a"]);
+}
+
+pub async fn watches_tell_every_change_after_the_list() {
+    let control = ControlPlane::shared();
+    let (cluster, namespace) =
+        (cluster(control, User::ENGINE).await, control.namespace("watched").await.unwrap());
+    for detail in [Detail::Full, Detail::Metadata] {
+        let scope = Scope { gvk: config_maps(), namespace: Some(namespace.clone()), detail };
+        let listing = cluster.list(&scope).await.unwrap();
+        let mut changes = cluster.watch(&scope, &listing.resource_version).await.unwrap();
+        let manifest = config_map(&namespace, "w", json!({"x": "1"}));
+        let written = write(&cluster, &manifest, APPLY).await.unwrap().object;
+        cluster.delete(delete(&written, Propagation::Background)).await.unwrap();
+        let mut seen = Vec::new();
+        while seen.len() < 2 {
+            match tokio::time::timeout(PATIENCE, changes.next()).await.unwrap().unwrap().unwrap() {
+                WatchEvent::Bookmark(_) => {}
+                WatchEvent::Applied(object) => seen.push(("applied", object)),
+                WatchEvent::Deleted(object) => seen.push(("deleted", object)),
+            }
+        }
+        for ((what, object), expected) in seen.iter().zip(["applied", "deleted"]) {
+            assert_eq!((*what, object.uid(), object.gvk()), (expected, written.uid(), config_maps()));
+            assert_eq!(object.pointer("/data").is_some(), detail == Detail::Full);
+        }
+    }
+}
+
+pub async fn pods_are_found_through_what_stands_between() {
+    let control = ControlPlane::shared();
+    let (cluster, namespace) =
+        (cluster(control, User::ENGINE).await, control.namespace("owned").await.unwrap());
+    let template = |app: &str, policy: &str| {
+        json!({"metadata": {"labels": {"app": app}}, "spec": {
+            "restartPolicy": policy, "containers": [{"name": "main", "image": "busybox"}]}})
+    };
+    let workload = |api: &str, kind: &str, spec: Value| {
+        object(json!({"apiVersion": api, "kind": kind,
+            "metadata": {"name": kind.to_lowercase(), "namespace": namespace}, "spec": spec}))
+    };
+    let selected = |app: &str, more: Value| {
+        let mut spec =
+            json!({"selector": {"matchLabels": {"app": app}}, "template": template(app, "Always")});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        spec
+    };
+    // A pod with the same labels that nobody owns.
+    let mut stray = json!({"apiVersion": "v1", "kind": "Pod"});
+    stray.as_object_mut().unwrap().extend(template("deployment", "Always").as_object().unwrap().clone());
+    stray["metadata"]["name"] = json!("stray");
+    stray["metadata"]["namespace"] = json!(namespace);
+    let stray = write(&cluster, &object(stray), APPLY).await.unwrap().object;
+    let mine = cluster.pods(&stray).await.unwrap();
+    assert_eq!(mine.iter().map(Object::name).collect::<Vec<_>>(), ["stray"]);
+    for (workload, count) in [
+        (workload("apps/v1", "Deployment", selected("deployment", json!({"replicas": 2}))), 2),
+        (workload("apps/v1", "StatefulSet", selected("set", json!({"serviceName": "set"}))), 1),
+        (workload("apps/v1", "DaemonSet", selected("daemon", json!({}))), 1),
+        (workload("batch/v1", "Job", json!({"template": template("job", "Never")})), 1),
+        (workload("v1", "ConfigMap", json!({})), 0),
+    ] {
+        let mut workload = workload;
+        if count == 0 {
+            workload.fields_mut().remove("spec");
+        }
+        let owner = write(&cluster, &workload, APPLY).await.unwrap().object;
+        let found = async {
+            loop {
+                let owner = read(&cluster, &owner).await.unwrap();
+                let pods = cluster.pods(&owner).await.unwrap();
+                if pods.len() >= count {
+                    return pods;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let pods = tokio::time::timeout(PATIENCE, found).await.unwrap();
+        assert_eq!(pods.len(), count, "{workload}");
+        assert!(pods.iter().all(|pod| pod.kind() == "Pod" && pod.name() != "stray"));
+    }
+    let error = cluster.logs(&namespace, "not-there", "main", 100).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
+    let place = format!("/api/v1/namespaces/{namespace}/pods/stray");
+    control
+        .caller(User::OBSERVER)
+        .until(&place, |pod| pod.is_some_and(|pod| pod["spec"]["nodeName"].is_string()))
+        .await;
+    let error = cluster.logs(&namespace, "stray", "main", 100).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unsupported, "{error}");
+}
