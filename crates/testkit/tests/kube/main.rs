@@ -7,10 +7,10 @@
     reason = "test code"
 )]
 
+mod cluster;
 mod conformance;
 mod engine;
 mod golden;
-mod cluster;
 mod harness;
 mod rough;
 mod webhook;
