@@ -9,8 +9,8 @@ use super::Format;
 /// Scripts that judge health in front of the built-in rules.
 #[derive(Clone, Debug, Default, Args)]
 pub struct CustomizationArgs {
-    /// Health scripts in Lua as Argo CD has them: a folder with <group>/<Kind>/health.lua (_ is any text), or a file
-    /// with a ConfigMap whose keys are resource.customizations.health.<group>_<Kind>
+    /// Health scripts in Lua as Argo CD has them: a folder with GROUP/KIND/health.lua (_ is any text), or a file
+    /// with a ConfigMap whose keys are resource.customizations.health.GROUP_KIND
     #[arg(long, value_name = "PATH", env = "TIDEGATE_CUSTOMIZATIONS", hide_env_values = true)]
     pub customizations: Option<PathBuf>,
 }
