@@ -34,7 +34,7 @@ use std::process::ExitCode;
 use tidegate_testkit::kube::suite;
 
 fn main() -> ExitCode {
-    suite::main(tidegate_testkit::kube_tests![
+    let mut tests = tidegate_testkit::kube_tests![
         connection::without_a_kubeconfig_it_says_what_to_do,
         connection::an_unknown_context_is_answered_with_those_there_are,
         connection::a_server_that_does_not_answer_is_named,
@@ -46,7 +46,6 @@ fn main() -> ExitCode {
         destination::resume_all_goes_on_with_simulated_and_real_operations,
         destination::terminate_goes_back_to_the_cluster_as_well,
         kill::killed_at_random_moments,
-        real_input::argo_cd_becomes_healthy_and_stays_as_it_is,
         rights::the_documented_roles_are_enough,
         rights::what_is_forbidden_is_named,
         shop::the_shop_is_deployed_in_order,
@@ -57,5 +56,9 @@ fn main() -> ExitCode {
         sync::what_is_no_longer_wanted_is_pruned,
         sync::the_namespace_is_made_with_its_metadata,
         volume::five_thousand_objects_fit_into_little_memory,
-    ])
+    ];
+    let real_input = real_input::argo_cd_becomes_healthy_and_stays_as_it_is;
+    let name = "real_input::argo_cd_becomes_healthy_and_stays_as_it_is";
+    tests.push(suite::Test::new(name, real_input).reading(real_input::install()));
+    suite::main(tests)
 }

@@ -1,7 +1,7 @@
 //! A large public installation: CRDs of more than a megabyte, roles, workloads, network policies.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tidegate_testkit::kube::User;
@@ -10,18 +10,13 @@ use crate::bench::Ran;
 use crate::site::Site;
 
 /// Beside the repository, not in it.
-fn data(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
-    path.canonicalize()
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-        .to_str()
-        .unwrap()
-        .to_owned()
+pub fn install() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/samples/argo-cd-install.yaml")
 }
 
-fn sync(site: &Site, more: &[&str]) -> Ran {
-    let (install, namespace) = (data("samples/argo-cd-install.yaml"), site.namespace.as_str());
-    let base = ["sync", &install, "project.yaml", "--app", "argo-cd", "-n", namespace];
+fn run(site: &Site, command: &str, more: &[&str]) -> Ran {
+    let (path, namespace) = (install().canonicalize().unwrap(), site.namespace.as_str());
+    let base = [command, path.to_str().unwrap(), "project.yaml", "--app", "argo-cd", "-n", namespace];
     site.run(&[&base[..], more].concat())
 }
 
@@ -36,20 +31,21 @@ pub async fn argo_cd_becomes_healthy_and_stays_as_it_is() {
         })
         .to_string(),
     );
-    sync(&site, &["--wait", "healthy"]).expect_code(0);
+    run(&site, "sync", &["--wait", "healthy"]).expect_code(0);
     assert!(site.object("/apis/argoproj.io/v1alpha1", "appprojects", "shop").await.is_some());
     let servers = site.object("/apis/apps/v1", "deployments", "argocd-server").await.unwrap();
     assert_eq!(servers["status"]["readyReplicas"], 1, "{servers}");
     let engine = |event: &tidegate_testkit::kube::AuditEvent| event.user == User::ENGINE.name();
     let mark = site.control.mark();
     site.look_from_now();
-    sync(&site, &["--wait", "healthy", "--sync-option", "ApplyOutOfSyncOnly=true"]).expect_code(0);
+    run(&site, "sync", &["--wait", "healthy", "--sync-option", "ApplyOutOfSyncOnly=true"]).expect_code(0);
     // In the whole cluster: definitions and roles have no namespace. Others work in namespaces of their own.
     let writes = site.control.audit_since(mark).await.unwrap().writes().only(engine);
     let ours = writes.only(|event| {
         event.namespace == site.namespace || event.namespace.is_empty() && event.name.contains("argo")
     });
     assert_eq!(ours.summaries(), Vec::<String>::new());
-    let size = fs::metadata(data("samples/argo-cd-install.yaml")).unwrap().len();
+    run(&site, "diff", &[]).expect_code(0);
+    let size = fs::metadata(install()).unwrap().len();
     assert!(size > 1_000_000, "the input is the large one");
 }

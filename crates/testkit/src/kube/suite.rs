@@ -1,5 +1,6 @@
 //! Runs the tests of a binary that needs a control plane.
 
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::ExitCode;
 
@@ -13,6 +14,7 @@ type Body = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 pub struct Test {
     name: String,
     body: Body,
+    input: Option<PathBuf>,
 }
 
 impl Test {
@@ -21,7 +23,12 @@ impl Test {
         name: impl Into<String>,
         body: impl FnOnce() -> F + Send + 'static,
     ) -> Self {
-        Self { name: name.into(), body: Box::new(move || Box::pin(body())) }
+        Self { name: name.into(), body: Box::new(move || Box::pin(body())), input: None }
+    }
+
+    /// It reads a file that is not part of the project; where that is absent, the test is skipped as without binaries.
+    pub fn reading(self, input: PathBuf) -> Self {
+        Self { input: Some(input), ..self }
     }
 }
 
@@ -59,9 +66,11 @@ fn missing() -> Option<String> {
 }
 
 fn trial(test: Test, missing: Option<String>) -> Trial {
+    let absent = test.input.filter(|input| !input.exists());
+    let missing = missing.or_else(|| absent.map(|input| format!("{} is not there", input.display())));
     Trial::ignorable_test(test.name, move || match missing {
         Some(why) if is_required() => Err(Failed::from(why)),
-        Some(_) => Ok(Completion::ignored_with("no Kubernetes binaries, see scripts/kube-assets")),
+        Some(why) => Ok(Completion::ignored_with(why.lines().next().unwrap_or_default())),
         None => {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
             runtime.expect("a runtime starts").block_on((test.body)());
