@@ -65,6 +65,13 @@ impl Site {
         writes.only(|event| event.kind == kind && event.name == name && event.code == 201).0.len()
     }
 
+    /// How many writes to an object the server notes as failed.
+    pub async fn failures(&self, kind: &str, name: &str) -> usize {
+        let ours = self.audit().await.of(User::ENGINE);
+        let failed = |event: &tidegate_testkit::kube::AuditEvent| event.is_write() && !event.succeeded();
+        ours.only(|event| failed(event) && event.kind == kind && event.name == name).0.len()
+    }
+
     /// Forgets what was asked so far.
     pub fn look_from_now(&mut self) {
         self.mark = self.control.mark();

@@ -27,7 +27,7 @@ pub async fn a_plan_and_a_dry_run_write_nothing() {
     assert!(asked.0.iter().all(|event| event.dry_run), "{asked:#?}");
     assert!(site.object("/api/v1", "configmaps", "config").await.is_none());
     // What would be refused is found out that way.
-    site.write("bad.yaml", CONFIG.replace("data: {a: b}", "data: {a: {b: c}}"));
+    site.write("bad.yaml", CONFIG.replace("data: {a: b}", "data: {\"a b\": c}"));
     let ran =
         site.run(&["sync", "bad.yaml", "--app", "bad", "-n", &site.namespace, "--dry-run"]).expect_code(1);
     assert!(ran.out.contains("ConfigMap"), "{ran:?}");
