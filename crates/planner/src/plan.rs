@@ -15,11 +15,11 @@ use crate::kinds::Kinds;
 use crate::manifests::Target;
 use crate::pairing::Live;
 use crate::resources::{Drafter, early_hook_keys};
-use crate::targets::{Desired, Sorter, fix_scope, is_selected};
+use crate::targets::{Desired, Sorter, is_selected, scope};
 use crate::{availability, namespace, options, order, prune};
 
 /// Everything a plan depends on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct PlanInput<'a> {
     /// The operation the plan is for. It does not change the plan.
     pub operation: OperationId,
@@ -27,8 +27,8 @@ pub struct PlanInput<'a> {
     pub request: &'a SyncRequest,
     /// When the operation began; part of generated hook names, and so the same for all its retries.
     pub started_at: Timestamp,
-    /// The wanted objects, in the order of the input.
-    pub targets: &'a [Target],
+    /// The wanted objects, in the order of the input. They become the manifests of the plan.
+    pub targets: Vec<Target>,
     /// The objects in the cluster: those that the application tracks, and those of [`named_objects`].
     pub live: &'a [Object],
     /// The kinds the cluster serves.
@@ -77,7 +77,7 @@ impl LeftOut {
 /// Planning never fails: what is wrong is a finding of the plan, and findings of [`Severity::Error`] make it invalid.
 ///
 /// [`Severity::Error`]: tidegate_model::Severity::Error
-pub fn plan(input: &PlanInput<'_>) -> Planned {
+pub fn plan(input: PlanInput<'_>) -> Planned {
     let request = input.request;
     let mut findings = Findings::default();
     let mut left_out = Vec::new();
@@ -253,13 +253,12 @@ pub fn named_objects(
         named.insert((Gvk::new("", "v1", "Namespace"), String::new(), request.namespace.clone()));
     }
     for target in targets {
-        let mut object = target.object.clone();
-        fix_scope(&mut object, &kinds, &request.namespace);
-        let Some(gvk) = served_gvk(&object, discovery) else { continue };
-        let namespace = object.namespace().to_owned();
+        let object = &target.object;
+        let Some(gvk) = served_gvk(object, discovery) else { continue };
+        let namespace = scope(object, &kinds, &request.namespace).namespace.to_owned();
         if !object.name().is_empty() {
             named.insert((gvk, namespace, object.name().to_owned()));
-        } else if let Role::Hook(phases) = hooks::role(&object) {
+        } else if let Role::Hook(phases) = hooks::role(object) {
             for phase in phases {
                 let name =
                     hooks::generated_name(object.generate_name(), &request.revision, phase, started_at);

@@ -41,15 +41,23 @@ struct Scoped {
     namespaced: Option<bool>,
 }
 
-/// Sets the namespace right: none for kinds of the cluster scope, else the destination's where it is missing.
-pub(crate) fn fix_scope(object: &mut Object, kinds: &Kinds<'_>, destination: &str) -> Option<bool> {
+/// Where an object belongs.
+pub(crate) struct Scope<'o> {
+    /// Whether its kind lives in a namespace; `None` when nobody knows.
+    pub namespaced: Option<bool>,
+    /// Its namespace: none for kinds of the cluster scope, else the destination's where it names none.
+    pub namespace: &'o str,
+}
+
+/// Finds where an object belongs.
+pub(crate) fn scope<'o>(object: &'o Object, kinds: &Kinds<'_>, destination: &'o str) -> Scope<'o> {
     let namespaced = kinds.namespaced(&GroupKind::new(object.group(), object.kind()));
-    if namespaced == Some(false) {
-        object.set_namespace("");
-    } else if object.namespace().is_empty() {
-        object.set_namespace(destination);
-    }
-    namespaced
+    let namespace = match object.namespace() {
+        _ if namespaced == Some(false) => "",
+        "" => destination,
+        named => named,
+    };
+    Scope { namespaced, namespace }
 }
 
 /// For people: `Deployment shop/api`, `Job shop/migrate-*` where the name is generated.
@@ -77,7 +85,7 @@ pub(crate) struct Sorter<'p> {
 
 impl Sorter<'_> {
     /// Finds the objects that take part in the sync, and notes why others do not.
-    pub fn sort_out(&mut self, targets: &[Target]) -> Wanted {
+    pub fn sort_out(&mut self, targets: Vec<Target>) -> Wanted {
         let mut wanted = Wanted::default();
         for scoped in self.last_wins(self.scope(targets)) {
             let (role, mut remarks) = hooks::classify(&scoped.object);
@@ -100,16 +108,19 @@ impl Sorter<'_> {
         wanted
     }
 
-    fn scope(&self, targets: &[Target]) -> Vec<Scoped> {
-        let scope = |(index, target): (usize, &Target)| {
-            let mut object = target.object.clone();
-            let namespaced = fix_scope(&mut object, self.kinds, &self.request.namespace);
+    fn scope(&self, targets: Vec<Target>) -> Vec<Scoped> {
+        let scope = |(index, Target { mut object, origin }): (usize, Target)| {
+            let Scope { namespaced, namespace } = scope(&object, self.kinds, &self.request.namespace);
+            if namespace != object.namespace() {
+                let namespace = namespace.to_owned();
+                object.set_namespace(&namespace);
+            }
             let key = object.key();
-            let (label, origin) = (label(&object, &key), target.origin.to_string());
+            let (label, origin) = (label(&object, &key), origin.to_string());
             let subject = Subject { place: index + 1, object: Some(label), origin: Some(origin) };
             Scoped { subject, object, key, namespaced }
         };
-        targets.iter().enumerate().map(scope).collect()
+        targets.into_iter().enumerate().map(scope).collect()
     }
 
     /// Checks what an object of the sync needs, and reads its annotations.

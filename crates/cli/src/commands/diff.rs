@@ -34,7 +34,7 @@ async fn compare(args: &DiffArgs, printer: &Printer) -> Result<Ended, CliError> 
     let (cluster, _lock) = chosen.look(&state_dir, printer).await?;
     let targets = Targets { targets: manifests.targets, warnings: Vec::new() };
     let (objects, findings) =
-        effects::diff(cluster.as_ref(), &request, &targets, SystemClock.now()).await.map_err(|error| {
+        effects::diff(cluster.as_ref(), &request, targets, SystemClock.now()).await.map_err(|error| {
             CliError::Cluster { cluster: chosen.destination().to_string(), message: error.message }
         })?;
     if args.output == Format::Text {

@@ -2,13 +2,13 @@
 
 use tidegate_executor::{Clock as _, SystemClock, Targets, effects};
 use tidegate_model::{Discovery, OperationId, SyncRequest};
-use tidegate_planner::{PlanInput, Planned};
+use tidegate_planner::{PlanInput, Planned, Target};
 
 use crate::args::PlanArgs;
 use crate::clusters::{self, Chosen};
 use crate::error::CliError;
 use crate::exit::Ended;
-use crate::input::{self, Manifests};
+use crate::input;
 use crate::output::Printer;
 use crate::output::plan::{self, PlanReport};
 use crate::request;
@@ -21,13 +21,13 @@ pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<Ended, CliError> 
     let manifests = input::load(&args.source.paths)?;
     let (request, planned, compared_with) = if args.offline {
         let request = request::of_plan(args, None, &manifests)?;
-        let planned = offline(&request, &manifests);
+        let planned = offline(&request, manifests.targets);
         (request, planned, "no cluster, nothing is live".to_owned())
     } else {
         let chosen = clusters::choose(&args.cluster).await?;
         let request = request::of_plan(args, Some(&chosen), &manifests)?;
         let state_dir = StateDir::resolve(&args.state)?;
-        let planned = preview(&request, &manifests, &chosen, &state_dir, printer).await?;
+        let planned = preview(&request, manifests.targets, &chosen, &state_dir, printer).await?;
         (request, planned, format!("the {}", chosen.destination()))
     };
     let Planned { plan, left_out, .. } = &planned;
@@ -40,12 +40,12 @@ pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<Ended, CliError> 
     Ok(if plan.errors().is_empty() { Ended::Done } else { Ended::InvalidPlan })
 }
 
-fn offline(request: &SyncRequest, manifests: &Manifests) -> Planned {
-    without_extensions(tidegate_planner::plan(&PlanInput {
+fn offline(request: &SyncRequest, targets: Vec<Target>) -> Planned {
+    without_extensions(tidegate_planner::plan(PlanInput {
         operation: NO_OPERATION,
         request,
         started_at: SystemClock.now(),
-        targets: &manifests.targets,
+        targets,
         live: &[],
         discovery: &Discovery::built_in(),
         offline: true,
@@ -61,14 +61,14 @@ fn without_extensions(mut planned: Planned) -> Planned {
 /// The plan against a cluster. Leaves nothing behind.
 pub async fn preview(
     request: &SyncRequest,
-    manifests: &Manifests,
+    targets: Vec<Target>,
     chosen: &Chosen,
     state_dir: &StateDir,
     printer: &Printer,
 ) -> Result<Planned, CliError> {
-    let targets = Targets { targets: manifests.targets.clone(), warnings: Vec::new() };
+    let targets = Targets { targets, warnings: Vec::new() };
     let (cluster, _lock) = chosen.look(state_dir, printer).await?;
-    effects::plan(cluster.as_ref(), NO_OPERATION, request, &targets, SystemClock.now())
+    effects::plan(cluster.as_ref(), NO_OPERATION, request, targets, SystemClock.now())
         .await
         .map(without_extensions)
         .map_err(|error| CliError::Cluster {

@@ -25,7 +25,8 @@ pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> 
     let chosen = clusters::choose(&args.cluster).await?;
     let request = request::of_sync(args, &chosen, &manifests, printer)?;
     if args.selection.strict {
-        let warnings = plan::preview(&request, &manifests, &chosen, &state_dir, printer).await?.plan.warnings;
+        let targets = manifests.targets.clone();
+        let warnings = plan::preview(&request, targets, &chosen, &state_dir, printer).await?.plan.warnings;
         if !warnings.is_empty() {
             return Err(CliError::Strict { warnings });
         }

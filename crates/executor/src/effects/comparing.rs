@@ -173,7 +173,7 @@ pub struct ObjectDifference {
 pub async fn diff(
     cluster: &dyn Cluster,
     request: &SyncRequest,
-    targets: &Targets,
+    targets: Targets,
     started_at: Timestamp,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), CallError> {
     let mut request = request.clone();

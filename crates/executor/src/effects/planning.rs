@@ -46,7 +46,7 @@ pub async fn plan(
     cluster: &dyn Cluster,
     operation: OperationId,
     request: &SyncRequest,
-    targets: &Targets,
+    targets: Targets,
     started_at: Timestamp,
 ) -> Result<Planned, CallError> {
     let mask = targets.mask();
@@ -65,7 +65,7 @@ pub async fn prepare(
     cluster: &dyn Cluster,
     operation: OperationId,
     request: &SyncRequest,
-    targets: &Targets,
+    targets: Targets,
     started_at: Timestamp,
     known: Option<&Inventory>,
 ) -> Result<Prepared, CallError> {
@@ -94,7 +94,7 @@ pub(super) struct Drawn {
 pub(super) async fn draw(
     cluster: &dyn Cluster,
     (operation, request): (OperationId, &SyncRequest),
-    targets: &Targets,
+    targets: Targets,
     started_at: Timestamp,
     known: Option<&Inventory>,
 ) -> Result<Drawn, CallError> {
@@ -103,15 +103,15 @@ pub(super) async fn draw(
     let places = known.and_then(|known| inventory::served(known, &discovery));
     let query = LiveQuery { application: request.application.clone(), named, inventory: places };
     let live = cluster.live(&query).await.map_err(|error| call_error(&error))?;
-    let mut planned = tidegate_planner::plan(&PlanInput {
+    let mut planned = tidegate_planner::plan(PlanInput {
         operation,
         request,
         started_at,
-        targets: &targets.targets,
+        targets: targets.targets,
         live: &live,
         discovery: &discovery,
         offline: false,
     });
-    planned.plan.warnings.splice(0..0, targets.warnings.iter().cloned());
+    planned.plan.warnings.splice(0..0, targets.warnings);
     Ok(Drawn { planned, live, query })
 }

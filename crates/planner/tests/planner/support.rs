@@ -71,11 +71,11 @@ impl Case {
     }
 
     pub fn plan(&self) -> Planned {
-        plan(&PlanInput {
+        plan(PlanInput {
             operation: OperationId("01890a5d-ac96-774b-bcce-b302099a8057".parse().unwrap()),
             request: &self.request,
             started_at: STARTED_AT,
-            targets: &self.targets,
+            targets: self.targets.clone(),
             live: &self.live,
             discovery: &self.discovery,
             offline: self.offline,

@@ -42,13 +42,13 @@ pub fn measure() -> Vec<Line> {
                 operation: OperationId(Uuid::nil()),
                 request: &request,
                 started_at: Timestamp::from_millis(0),
-                targets: &targets.targets,
+                targets: targets.targets.clone(),
                 live,
                 discovery: &discovery,
                 offline: false,
             };
             let (begin, cpu) = (Instant::now(), cpu());
-            let planned = plan(&input);
+            let planned = plan(input);
             let took = (begin.elapsed(), self::cpu() - cpu);
             assert_eq!(planned.plan.tasks.len(), WAVES * WIDTH);
             took
@@ -61,7 +61,7 @@ pub fn measure() -> Vec<Line> {
         cluster.as_ref(),
         OperationId(Uuid::nil()),
         &request,
-        &targets,
+        targets.clone(),
         Timestamp::from_millis(0),
     ));
     // What the cluster would hold after the sync: the same objects, as it would return them.

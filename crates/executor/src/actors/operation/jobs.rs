@@ -198,7 +198,7 @@ impl Planning {
             cluster,
             self.operation,
             &self.request,
-            &targets,
+            targets,
             self.started_at,
             known.as_ref(),
         )

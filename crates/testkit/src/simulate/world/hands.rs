@@ -54,7 +54,7 @@ impl World<'_> {
         let targets = self.sync.targets();
         let known = self.known_places();
         let request = &self.sync.request;
-        let planning = effects::prepare(self.cluster, self.id, request, &targets, started_at, known.as_ref());
+        let planning = effects::prepare(self.cluster, self.id, request, targets, started_at, known.as_ref());
         match planning.now_or_never().expect("the simulated cluster answers at once") {
             Ok(effects::Prepared { planned, inventory }) => {
                 self.inventory.extend(inventory);
