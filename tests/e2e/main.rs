@@ -20,6 +20,7 @@ mod live;
 mod manifests;
 mod plan;
 mod random_kill;
+mod reading;
 mod secrets;
 mod state;
 mod sync;

@@ -1,5 +1,6 @@
 //! Reaching operations wherever they are: through the process at work, or in the log when there is none.
 
+use tidegate_model::OperationId;
 use tidegate_oplog::{LogError, Summary};
 
 use crate::control::{self, Reply, Request};
@@ -22,7 +23,7 @@ pub enum Reached {
 
 /// Asks the process at work; where there is none, opens the log instead.
 pub async fn reach(state_dir: &StateDir, printer: &Printer, request: &Request) -> Result<Reached, CliError> {
-    if !state_dir.has_log() {
+    if !state_dir.has_log()? {
         return Ok(Reached::Nothing);
     }
     if let Some(reply) = control::ask(&state_dir.socket(), request).await? {
@@ -39,9 +40,46 @@ pub async fn reach(state_dir: &StateDir, printer: &Printer, request: &Request) -
     }
 }
 
+/// As [`reach`], for a question: it can also be answered for those who may not write, and while a process at work does
+/// not answer them.
+async fn look(state_dir: &StateDir, printer: &Printer, request: &Request) -> Result<Reached, CliError> {
+    if !state_dir.has_log()? {
+        return Ok(Reached::Nothing);
+    }
+    if let Some(reply) = control::ask(&state_dir.socket(), request).await? {
+        return Ok(Reached::Process(reply));
+    }
+    let why = match session::open_log(state_dir, printer).await {
+        Err(CliError::Log(why)) if keeps_from_writing(&why) => why,
+        result => return result.map(Reached::Log),
+    };
+    // A process began to listen while we tried.
+    if matches!(why, LogError::Locked { .. })
+        && let Some(reply) = control::ask(&state_dir.socket(), request).await?
+    {
+        return Ok(Reached::Process(reply));
+    }
+    if matches!(why, LogError::Locked { .. }) {
+        printer.note(&format!("{why}. It does not answer here, so this is what it has recorded until now"));
+    }
+    tracing::info!(%why, "reading a copy of the log");
+    tokio::task::block_in_place(|| store::open_to_read(state_dir, printer)).map(Reached::Log)
+}
+
+/// Whether an error is about writing or the lock, so that reading may still be possible.
+pub fn keeps_from_writing(error: &LogError) -> bool {
+    matches!(
+        error,
+        LogError::Locked { .. }
+            | LogError::PermissionDenied { .. }
+            | LogError::ReadOnly { .. }
+            | LogError::DiskFull { .. }
+    )
+}
+
 /// Asks whoever can answer.
 pub async fn ask(state_dir: &StateDir, printer: &Printer, request: Request) -> Result<Reply, CliError> {
-    match reach(state_dir, printer, &request).await? {
+    match look(state_dir, printer, &request).await? {
         Reached::Process(reply) => accept(reply),
         Reached::Log(log) => Desk::without_engine(log).answer(request).await,
         Reached::Nothing => Ok(Reply::Operations(Vec::new())),
@@ -59,9 +97,35 @@ pub fn accept(reply: Reply) -> Result<Reply, CliError> {
 
 /// All operations, oldest first.
 pub async fn list(state_dir: &StateDir, printer: &Printer) -> Result<Vec<Summary>, CliError> {
-    match ask(state_dir, printer, Request::List).await? {
+    operations(ask(state_dir, printer, Request::List).await?)
+}
+
+fn operations(reply: Reply) -> Result<Vec<Summary>, CliError> {
+    match reply {
         Reply::Operations(summaries) => Ok(summaries),
         other => Err(unexpected(&other)),
+    }
+}
+
+/// Asks about the operation a person means.
+pub async fn ask_about(
+    state_dir: &StateDir,
+    printer: &Printer,
+    text: &str,
+    question: impl FnOnce(OperationId) -> Request,
+) -> Result<Reply, CliError> {
+    let (summaries, log) = match look(state_dir, printer, &Request::List).await? {
+        Reached::Process(reply) => (operations(accept(reply)?)?, None),
+        Reached::Log(log) => {
+            let desk = Desk::without_engine(log);
+            (operations(desk.answer(Request::List).await?)?, Some(desk))
+        }
+        Reached::Nothing => (Vec::new(), None),
+    };
+    let request = question(store::find(&summaries, text, state_dir)?.operation);
+    match log {
+        Some(desk) => desk.answer(request).await,
+        None => ask(state_dir, printer, request).await,
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
 use tidegate_executor::{Clock as _, Engine, SystemClock};
 use tidegate_health::HealthRules;
-use tidegate_model::Destination;
-use tidegate_oplog::LogError;
+use tidegate_model::{Destination, Object};
+use tidegate_oplog::{LogError, PrivateCopy};
 
 use crate::clusters::Clusters;
 use crate::control::{self, Request, Server};
@@ -120,12 +120,20 @@ pub async fn open_log(state_dir: &StateDir, printer: &Printer) -> Result<Log, Cl
 /// Opens the simulated cluster. The caller holds the lock of the state directory.
 pub async fn open_cluster(state_dir: &StateDir) -> Result<SimCluster, CliError> {
     let dir = state_dir.cluster();
-    let open = move || SimCluster::open(&dir, SimConfig::default(), wall_clock());
-    match tokio::task::spawn_blocking(open).await {
-        Ok(Ok(cluster)) => Ok(cluster),
-        Ok(Err(error)) => Err(CliError::simulated(error)),
-        Err(error) => Err(CliError::simulated(error)),
-    }
+    let open =
+        move || SimCluster::open(&dir, SimConfig::default(), wall_clock()).map_err(CliError::simulated);
+    tokio::task::spawn_blocking(open).await.map_err(CliError::simulated)?
+}
+
+/// What is in the simulated cluster, for those who may not write to it or do not have the lock.
+pub async fn copied_cluster(state_dir: &StateDir) -> Result<Vec<Object>, CliError> {
+    let dir = state_dir.cluster();
+    let read = move || {
+        let copy = PrivateCopy::of(&dir)?;
+        let cluster = SimCluster::open(copy.path(), SimConfig::default(), wall_clock());
+        Ok(cluster.map_err(CliError::simulated)?.objects())
+    };
+    tokio::task::spawn_blocking(read).await.map_err(CliError::simulated)?
 }
 
 /// An empty cluster that leaves nothing behind.

@@ -70,9 +70,25 @@ impl StateDir {
     }
 
     /// Whether an operation was ever begun here.
-    pub fn has_log(&self) -> bool {
+    pub fn has_log(&self) -> Result<bool, CliError> {
         // The witness knows of operations even when the folder of the log is gone; opening the log then says so.
-        self.root.join("log").is_dir() || self.root.join("witness").is_file()
+        Ok(self.has("log")? || self.has("witness")?)
+    }
+
+    /// Whether the simulated cluster was ever used here.
+    pub fn has_cluster(&self) -> Result<bool, CliError> {
+        self.has("cluster")
+    }
+
+    /// What may not be looked at is not the same as what is not there.
+    fn has(&self, name: &str) -> Result<bool, CliError> {
+        let path = self.root.join(name);
+        match path.try_exists() {
+            // A file in the way is named when it is opened.
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(false),
+            Err(source) => Err(CliError::Io { action: "look at", path, source }),
+            Ok(there) => Ok(there),
+        }
     }
 
     /// Makes the folder, readable by its owner only.

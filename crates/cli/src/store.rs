@@ -21,6 +21,19 @@ pub type Log = Arc<dyn OperationLog<Fact, State>>;
 /// Opens the log, and says what was found damaged.
 pub fn open(state_dir: &StateDir, printer: &Printer) -> Result<Log, CliError> {
     let log = open_quietly(state_dir)?;
+    tell_damage(&log, state_dir, printer);
+    Ok(log)
+}
+
+/// Opens the log as it is now, to read it and no more: nothing is written to the state directory, and whoever has its
+/// lock keeps it.
+pub fn open_to_read(state_dir: &StateDir, printer: &Printer) -> Result<Log, CliError> {
+    let log: Log = Arc::new(SledLog::open_to_read(state_dir.path(), given_key()?)?);
+    tell_damage(&log, state_dir, printer);
+    Ok(log)
+}
+
+fn tell_damage(log: &Log, state_dir: &StateDir, printer: &Printer) {
     let (new, known): (Vec<Damage>, Vec<Damage>) = log.damage().into_iter().partition(|damage| damage.is_new);
     if !known.is_empty() {
         let folder = state_dir.path().join("quarantine");
@@ -38,7 +51,6 @@ pub fn open(state_dir: &StateDir, printer: &Printer) -> Result<Log, CliError> {
             copy.unwrap_or_default()
         ));
     }
-    Ok(log)
 }
 
 fn open_quietly(state_dir: &StateDir) -> Result<Log, CliError> {

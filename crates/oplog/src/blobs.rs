@@ -36,21 +36,41 @@ const MAX_FILE_BYTES: usize = MAX_BLOB_BYTES + MAX_BLOB_BYTES / 128 + 1024 + TAG
 /// The blobs of a state directory.
 pub(crate) struct BlobStore {
     folder: PathBuf,
+    /// `None` for a reader without the key, who can tell whole blobs from damaged ones and no more.
+    sealing: Option<Sealing>,
+    written: AtomicU64,
+}
+
+struct Sealing {
     key: LogKey,
     cipher: XChaCha20Poly1305,
-    written: AtomicU64,
+}
+
+impl Sealing {
+    fn new(key: LogKey) -> Self {
+        let cipher = XChaCha20Poly1305::new(&key.seal.into());
+        Self { key, cipher }
+    }
 }
 
 impl BlobStore {
     pub(crate) fn open(folder: PathBuf, key: LogKey) -> Result<Self, LogError> {
         files::create_folder(&folder)?;
-        let cipher = XChaCha20Poly1305::new(&key.seal.into());
-        Ok(Self { folder, key, cipher, written: AtomicU64::new(0) })
+        Ok(Self { folder, sealing: Some(Sealing::new(key)), written: AtomicU64::new(0) })
+    }
+
+    /// The blobs of a state directory that is only read, perhaps without its key.
+    pub(crate) fn open_to_read(folder: PathBuf, key: Option<LogKey>) -> Self {
+        Self { folder, sealing: key.map(Sealing::new), written: AtomicU64::new(0) }
+    }
+
+    fn sealing(&self) -> Result<&Sealing, LogError> {
+        self.sealing.as_ref().ok_or_else(|| LogError::OpenedToRead { path: self.folder.clone() })
     }
 
     /// The name that content gets.
-    pub(crate) fn digest_of(&self, content: &[u8]) -> Digest {
-        self.key.name(content)
+    pub(crate) fn digest_of(&self, content: &[u8]) -> Result<Digest, LogError> {
+        Ok(self.sealing()?.key.name(content))
     }
 
     /// Files written so far.
@@ -61,7 +81,7 @@ impl BlobStore {
     /// Keeps `content`; durable when it returns. What is already there in good order stays.
     pub(crate) fn put(&self, content: &[u8]) -> Result<Digest, LogError> {
         check_blob(content)?;
-        let digest = self.digest_of(content);
+        let digest = self.digest_of(content)?;
         let path = self.path(digest);
         let folder = files::parent(&path).to_path_buf();
         files::create_folder(&folder)?;
@@ -83,12 +103,15 @@ impl BlobStore {
         let file = self.read(digest)?;
         let Framed { length, key, nonce, sealed } =
             unframe(&file).map_err(|reason| damaged(reason.to_owned()))?;
-        let ours = self.key.fingerprint();
+        let Some(sealing) = &self.sealing else {
+            return Err(LogError::KeyUnreadable { path: self.path(digest), wanted: key.to_string() });
+        };
+        let ours = sealing.key.fingerprint();
         if key != ours {
             let (path, wanted, found) = (self.path(digest), key.to_string(), ours.to_string());
             return Err(LogError::WrongKey { path, wanted, found });
         }
-        let packed = self
+        let packed = sealing
             .cipher
             .decrypt(&nonce.into(), Payload { msg: sealed, aad: &bound(digest, length) })
             .map_err(|_| damaged("its seal is broken".to_owned()))?;
@@ -147,12 +170,14 @@ impl BlobStore {
         getrandom::fill(&mut nonce).map_err(|error| failed(&error.to_string()))?;
         let packed = lz4_flex::block::compress(content);
         let payload = Payload { msg: &packed, aad: &bound(digest, content.len()) };
-        let sealed = self.cipher.encrypt(&nonce.into(), payload).map_err(|_| failed("too large to seal"))?;
+        let sealing = self.sealing()?;
+        let sealed =
+            sealing.cipher.encrypt(&nonce.into(), payload).map_err(|_| failed("too large to seal"))?;
         let mut file = Vec::with_capacity(HEADER_BYTES + sealed.len());
         file.extend_from_slice(&MAGIC);
         file.push(VERSION);
         file.extend_from_slice(&u64::try_from(content.len()).unwrap_or(u64::MAX).to_le_bytes());
-        file.extend_from_slice(&self.key.fingerprint().0);
+        file.extend_from_slice(&sealing.key.fingerprint().0);
         file.extend_from_slice(&nonce);
         file.extend_from_slice(&checksum(&file, &sealed).to_le_bytes());
         file.extend_from_slice(&sealed);

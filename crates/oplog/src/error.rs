@@ -122,6 +122,33 @@ pub enum LogError {
         wanted: String,
     },
 
+    /// Somebody who only reads has no key.
+    #[error(
+        "{} is sealed with the key {wanted}, which only the owner of the state directory may read; ask them for it and give it as TIDEGATE_LOG_KEY", path.display()
+    )]
+    KeyUnreadable {
+        /// The file that was sealed.
+        path: PathBuf,
+        /// Fingerprint of the key it was sealed with.
+        wanted: String,
+    },
+
+    /// The log was opened to read.
+    #[error("{} was opened to be read only; nothing is written to it", path.display())]
+    OpenedToRead {
+        /// The state directory, or what is in it.
+        path: PathBuf,
+    },
+
+    /// No copy could be taken.
+    #[error(
+        "{} is being written faster than it can be read; try again in a moment, or ask as the user whose process is at work there", path.display()
+    )]
+    Restless {
+        /// What was to be copied.
+        path: PathBuf,
+    },
+
     /// Others may read the key.
     #[error("others than its owner may use the key in {} (its mode is {mode:o}); allow its owner only: chmod 600", path.display())]
     KeyExposed {

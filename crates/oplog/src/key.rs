@@ -136,6 +136,26 @@ pub(crate) fn settle(directory: &Path, given: Option<LogKey>) -> Result<LogKey, 
     }
 }
 
+/// The key of a state directory for somebody who only reads it: `None` where the key may not be read, or must not be used
+/// because others may read it too.
+pub(crate) fn look(directory: &Path, given: Option<LogKey>) -> Result<Option<LogKey>, LogError> {
+    let known = known(&directory.join(KEY_ID))?;
+    let key = match given {
+        Some(key) => Some(key),
+        None => match read(&directory.join(KEY)) {
+            Err(LogError::PermissionDenied { .. } | LogError::KeyExposed { .. }) => None,
+            key => key?,
+        },
+    };
+    let found = key.as_ref().map(|key| key.fingerprint.to_string());
+    match (known, found) {
+        (Some(wanted), Some(found)) if wanted != found => {
+            Err(LogError::WrongKey { path: directory.to_path_buf(), wanted, found })
+        }
+        _ => Ok(key),
+    }
+}
+
 /// The fingerprint of the key in use. A file that is no fingerprint is as good as none: what was sealed says itself
 /// with which key.
 fn known(path: &Path) -> Result<Option<String>, LogError> {

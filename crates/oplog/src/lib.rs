@@ -26,6 +26,7 @@
 //! | a damaged database costs the records that were hit | `files.rs` |
 //! | nothing is lost without a report, and the bytes are kept | both |
 //! | manifests are on the disk only as ciphertext; a wrong key costs nothing | `sealed.rs` |
+//! | a directory that may only be read, or that another process has, can be read | `reading.rs` |
 //! | a full or read-only disk, a missing permission, a second process are named | `process.rs`, `environment.rs` |
 //! | logs of every released format are read | `golden.rs` |
 //!
@@ -33,6 +34,7 @@
 
 mod api;
 mod blobs;
+mod copy;
 mod error;
 mod files;
 mod frame;
@@ -47,6 +49,7 @@ mod store;
 mod witness;
 
 pub use api::{Append, Compacted, Damage, Loaded, LogStats, OperationLog, Summary};
+pub use copy::PrivateCopy;
 pub use error::LogError;
 pub use holder::Holder;
 pub use inventory::{Inventory, InventoryChange, InventoryUpdate};

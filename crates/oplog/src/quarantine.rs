@@ -34,6 +34,8 @@ pub(crate) enum Subject {
 #[derive(Debug)]
 pub(crate) struct Quarantine {
     folder: PathBuf,
+    /// One that is only read, and comes before this.
+    earlier: Option<PathBuf>,
 }
 
 /// An entry that is being made.
@@ -44,7 +46,16 @@ pub(crate) struct Entry {
 impl Quarantine {
     pub(crate) fn open(folder: PathBuf) -> Result<Self, LogError> {
         files::create_folder(&folder)?;
-        Ok(Self { folder })
+        Ok(Self { folder, earlier: None })
+    }
+
+    /// Makes new entries in `folder`, beside those of `earlier`, which stays as it is.
+    pub(crate) fn open_beside(earlier: PathBuf, folder: PathBuf) -> Result<Self, LogError> {
+        Ok(Self { earlier: Some(earlier), ..Self::open(folder)? })
+    }
+
+    fn folders(&self) -> impl Iterator<Item = &PathBuf> {
+        self.earlier.iter().chain([&self.folder])
     }
 
     /// Begins an entry in a folder of its own.
@@ -63,20 +74,28 @@ impl Quarantine {
 
     /// Whether anything was ever set aside of an operation.
     pub(crate) fn knows(&self, operation: OperationId) -> Result<bool, LogError> {
-        let entries = files::list(&self.folder.join(operation.to_string()))?;
-        entries.iter().try_fold(false, |known, entry| Ok(known || files::exists(&entry.join(REASON))?))
+        for folder in self.folders() {
+            for entry in files::list(&folder.join(operation.to_string()))? {
+                if files::exists(&entry.join(REASON))? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// All entries that were finished.
     pub(crate) fn list(&self) -> Result<Vec<Damage>, LogError> {
         let mut damage = Vec::new();
-        for of_subject in files::list(&self.folder)? {
-            let operation = files::name(&of_subject).parse().ok();
-            let mut entries = files::list(&of_subject).unwrap_or_default();
-            entries.sort_by_key(|entry| files::name(entry).parse::<u64>().unwrap_or(u64::MAX));
-            for entry in entries {
-                if let Some(reason) = read_reason(&entry)? {
-                    damage.push(Damage { operation, reason, quarantine: Some(entry), is_new: false });
+        for folder in self.folders() {
+            for of_subject in files::list(folder)? {
+                let operation = files::name(&of_subject).parse().ok();
+                let mut entries = files::list(&of_subject).unwrap_or_default();
+                entries.sort_by_key(|entry| files::name(entry).parse::<u64>().unwrap_or(u64::MAX));
+                for entry in entries {
+                    if let Some(reason) = read_reason(&entry)? {
+                        damage.push(Damage { operation, reason, quarantine: Some(entry), is_new: false });
+                    }
                 }
             }
         }

@@ -28,7 +28,7 @@ const NOTE_BYTES: usize = 29;
 const GROWTH_MAX_BYTES: usize = 2 << 20;
 
 /// A million operations and the growth fit into it many times.
-const FILE_MAX_BYTES: usize = 256 << 20;
+pub(crate) const FILE_MAX_BYTES: usize = 256 << 20;
 
 /// The open witness file.
 #[derive(Debug)]

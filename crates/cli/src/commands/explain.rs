@@ -10,8 +10,8 @@ use crate::state_dir::StateDir;
 
 pub async fn run(args: &ExplainArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(&args.state)?;
-    let operation = reach::find(&state_dir, printer, &args.id).await?.operation;
-    let inspected = match reach::ask(&state_dir, printer, Request::Inspect { operation }).await? {
+    let question = |operation| Request::Inspect { operation };
+    let inspected = match reach::ask_about(&state_dir, printer, &args.id, question).await? {
         Reply::Operation(inspected) => inspected,
         other => return Err(reach::unexpected(&other)),
     };

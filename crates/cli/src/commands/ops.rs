@@ -60,8 +60,8 @@ async fn list(
 
 async fn show(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(&one.state)?;
-    let id = reach::find(&state_dir, printer, &one.id).await?.operation;
-    match reach::ask(&state_dir, printer, Request::Inspect { operation: id }).await? {
+    let question = |operation| Request::Inspect { operation };
+    match reach::ask_about(&state_dir, printer, &one.id, question).await? {
         Reply::Operation(inspected) => {
             show_operation(&inspected, one.output, printer)?;
             Ok(Ended::Done)
@@ -83,8 +83,8 @@ fn show_operation(
 
 async fn log(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(&one.state)?;
-    let id = reach::find(&state_dir, printer, &one.id).await?.operation;
-    match reach::ask(&state_dir, printer, Request::Facts { operation: id }).await? {
+    let question = |operation| Request::Facts { operation };
+    match reach::ask_about(&state_dir, printer, &one.id, question).await? {
         Reply::Facts(recorded) => match one.output {
             Format::Text => printer.out(&facts::text(&recorded, printer.width()))?,
             format => printer.value(&facts::documents(&recorded), format)?,

@@ -8,6 +8,7 @@ use crate::args::{Format, SimCommand, StateArgs};
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::{Printer, Text, table};
+use crate::reach;
 use crate::session;
 use crate::state_dir::StateDir;
 
@@ -22,8 +23,10 @@ pub async fn run(command: SimCommand, printer: &Printer) -> Result<Ended, CliErr
 /// Reads the journal without opening the cluster, so it works while a sync is at work.
 fn audit(output: Format, state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(state)?;
-    let dir = state_dir.cluster();
-    let entries = if dir.is_dir() { read_audit(&dir).map_err(CliError::simulated)? } else { Vec::new() };
+    let entries = match state_dir.has_cluster()? {
+        true => read_audit(&state_dir.cluster()).map_err(CliError::simulated)?,
+        false => Vec::new(),
+    };
     match output {
         Format::Text if entries.is_empty() => {
             printer.note(&format!(
@@ -54,9 +57,14 @@ fn audit_table(entries: &[AuditEntry], width: Option<u16>) -> Text {
 async fn objects(output: Format, state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(state)?;
     let mut objects: Vec<Object> = Vec::new();
-    if state_dir.has_log() && state_dir.cluster().is_dir() {
-        let _lock = session::lock(&state_dir, printer).await?;
-        objects = session::open_cluster(&state_dir).await?.objects();
+    if state_dir.has_log()? && state_dir.has_cluster()? {
+        objects = match session::lock(&state_dir, printer).await {
+            Ok(_lock) => session::open_cluster(&state_dir).await?.objects(),
+            Err(CliError::Log(why)) if reach::keeps_from_writing(&why) => {
+                session::copied_cluster(&state_dir).await?
+            }
+            Err(error) => return Err(error),
+        };
     }
     match output {
         Format::Text if objects.is_empty() => {
@@ -91,8 +99,8 @@ fn object_table(objects: &[Object], width: Option<u16>) -> Text {
 
 async fn reset(state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(state)?;
-    let dir = state_dir.cluster();
-    if dir.is_dir() {
+    if state_dir.has_cluster()? {
+        let dir = state_dir.cluster();
         let log = session::lock(&state_dir, printer).await?;
         let simulated = Destination::Simulated.to_string();
         let works_here =

@@ -22,6 +22,7 @@ mod head;
 mod keys;
 mod open;
 mod read;
+mod reading;
 mod record;
 mod repair;
 mod salvage;
@@ -38,9 +39,10 @@ use tidegate_model::{Digest, LogRecord, OperationId};
 
 use self::database::Database;
 use self::head::Head;
+use self::reading::Guard;
 use self::verify::Broken;
 use crate::blobs::BlobStore;
-use crate::holder::{Holder, Lock};
+use crate::holder::Holder;
 use crate::witness::{Seen, Witness};
 use crate::{
     Append, Compacted, Damage, Inventory, Loaded, LogError, LogKey, LogStats, OperationLog, Summary,
@@ -70,8 +72,8 @@ pub struct SledLog<F, S> {
     set_aside: BTreeMap<OperationId, Broken>,
     damage: Vec<Damage>,
     records: PhantomData<fn() -> (F, S)>,
-    /// Last, so that it is given back after the database is closed.
-    _lock: Lock,
+    /// Last, so that it goes after the database is closed.
+    guard: Guard,
 }
 
 /// What changes with every group.
@@ -126,6 +128,7 @@ impl<F, S> SledLog<F, S> {
     }
 
     fn lock_to_write(&self) -> Result<MutexGuard<'_, State>, LogError> {
+        self.guard.check(&self.directory)?;
         let state = self.lock();
         if self.poisoned.load(Ordering::SeqCst) { Err(LogError::Poisoned) } else { Ok(state) }
     }
@@ -186,9 +189,10 @@ impl<F: LogRecord, S: LogRecord> OperationLog<F, S> for SledLog<F, S> {
     }
 
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError> {
+        self.guard.check(&self.directory)?;
         let _collecting = self.collecting.read().unwrap_or_else(PoisonError::into_inner);
         // Counted before it is there, so that no compaction can come between.
-        *self.unclaimed().entry(self.blobs.digest_of(content)).or_default() += 1;
+        *self.unclaimed().entry(self.blobs.digest_of(content)?).or_default() += 1;
         self.blobs.put(content)
     }
 

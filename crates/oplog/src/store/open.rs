@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, RwLock};
 
@@ -11,6 +11,7 @@ use tidegate_model::{LogRecord, OperationId};
 
 use super::database::{Database, OpenError};
 use super::examine::Findings;
+use super::reading::Guard;
 use super::repair::Settled;
 use super::salvage::Folders;
 use super::verify::{Broken, Verdict};
@@ -35,11 +36,21 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         // Before anything is looked at: with another key everything would look damaged.
         let key = key::settle(&directory, options.key)?;
         let quarantine = Quarantine::open(directory.join("quarantine"))?;
-        let earlier = quarantine.list()?;
         let blobs = BlobStore::open(directory.join("blobs"), key)?;
-        let testimony = witness::read(&directory.join(WITNESS))?;
+        Self::examined(directory.clone(), &directory, quarantine, blobs, Guard::lock(lock))
+    }
 
-        let mut folders = Folders::of(&directory);
+    /// Opens the database in `root`, checks it and acts on what is found; all that is written is written there.
+    pub(super) fn examined(
+        directory: PathBuf,
+        root: &Path,
+        quarantine: Quarantine,
+        blobs: BlobStore,
+        guard: Guard,
+    ) -> Result<Self, LogError> {
+        let earlier = quarantine.list()?;
+        let testimony = witness::read(&root.join(WITNESS))?;
+        let mut folders = Folders::of(root);
         folders.settle_interrupted()?;
         folders.copy()?;
         let (database, mut findings) = sound::<F, S>(&folders, &blobs, &quarantine, &testimony)?;
@@ -47,8 +58,7 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         let Settled { live, mut set_aside } = repair::settle(&database, &blobs, &quarantine, findings)?;
         report_losses(&testimony, &live, &quarantine)?;
         folders.forget_copy()?;
-        let witness =
-            Witness::resume(directory.join(WITNESS), &testimony, live.iter().map(Live::note).collect())?;
+        let witness = Witness::resume(root.join(WITNESS), &testimony, live.iter().map(Live::note).collect())?;
 
         let mut damage = gather_damage(&quarantine, &testimony, &live, &mut set_aside)?;
         for found in damage.iter_mut().filter(|found| !earlier.contains(found)) {
@@ -65,7 +75,7 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
             set_aside,
             damage,
             records: PhantomData,
-            _lock: lock,
+            guard,
         })
     }
 }

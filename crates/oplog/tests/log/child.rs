@@ -5,9 +5,9 @@
 
 use std::env;
 use std::fmt::Display;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use tidegate_model::Timestamp;
 use tidegate_oplog::{Append, LogError, OperationLog};
@@ -46,6 +46,12 @@ fn child_process() {
     match word {
         "append" => append_until(&directory, PADDING, u64::MAX),
         "append-20" => append_until(&directory, 0, 20),
+        "append-on-request" => {
+            let log = kit::open(&directory).unwrap();
+            for (number, _) in (1..).zip(std::io::stdin().lines()) {
+                append_to(&log, PADDING, number);
+            }
+        }
         "fill" => append_until(&directory, 5_000, u64::MAX),
         "fill-and-free" => fill_and_free(&directory),
         "open" => {
@@ -54,7 +60,23 @@ fn child_process() {
                 Err(error) => format!("refused {error:?}"),
             });
         }
+        "read" => read(&directory),
         other => panic!("{other} is not a task"),
+    }
+}
+
+/// Reads a log that may not be written, without its key.
+fn read(directory: &Path) {
+    let log = match Log::open_to_read(directory, None) {
+        Ok(log) => log,
+        Err(error) => return say(format!("refused {error:?}")),
+    };
+    say(format!("{} summaries, {} reports", log.summaries().unwrap().len(), log.damage().len()));
+    for number in 1..=OPERATIONS {
+        match log.facts(operation(number)) {
+            Ok(facts) => say(format!("{number}: {} facts", facts.len())),
+            Err(error) => say(format!("{number}: {error:?}")),
+        }
     }
 }
 
@@ -140,6 +162,38 @@ pub fn command_of(this: &Path, task: &str, directory: &Path, program: &[&str]) -
 pub fn lines(mut command: Command) -> Vec<String> {
     let output = command.stderr(Stdio::piped()).output().unwrap();
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+/// A process that appends a group for each line it is given.
+pub struct Worker {
+    child: Child,
+    said: Lines<BufReader<ChildStdout>>,
+}
+
+impl Worker {
+    pub fn start(directory: &Path) -> Self {
+        let mut child = command("append-on-request", directory, &[]).stdin(Stdio::piped()).spawn().unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, said }
+    }
+
+    /// Asks for some groups, and does not wait for them.
+    pub fn ask(&mut self, groups: usize) {
+        self.child.stdin.as_mut().unwrap().write_all(&b"\n".repeat(groups)).unwrap();
+    }
+
+    /// Waits until it has acknowledged a group.
+    pub fn await_acknowledged(&mut self, number: u64) {
+        let wanted = format!("ack {number}");
+        assert!(self.said.any(|line| line.unwrap() == wanted), "it ended before {wanted}");
+    }
+
+    /// Waits until it has said the rest.
+    pub fn end(mut self) {
+        drop(self.child.stdin.take());
+        assert!(self.said.all(|line| !line.unwrap().starts_with("failed")));
+        assert!(self.child.wait().unwrap().success());
+    }
 }
 
 /// Lets a process append until it has acknowledged `acks` groups, kills it, and returns the last it acknowledged.

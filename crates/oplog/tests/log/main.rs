@@ -19,5 +19,6 @@ mod inventory;
 mod kit;
 mod process;
 mod property;
+mod reading;
 mod records;
 mod sealed;

@@ -1,0 +1,91 @@
+//! Opening to read, for those who may not write, or while another process has the lock.
+//!
+//! The database wants to write when it is opened, so it is opened in a private copy, which goes away with the log. The
+//! state directory itself is only read: its witness, its quarantine and its blobs are where they are. What is found
+//! damaged is reported and left alone; whoever opens the log to write sets it aside.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use tidegate_model::LogRecord;
+
+use super::SledLog;
+use super::open::WITNESS;
+use crate::blobs::BlobStore;
+use crate::copy::{self, Contents};
+use crate::holder::Lock;
+use crate::quarantine::Quarantine;
+use crate::{LogError, LogKey, files, key, witness};
+
+/// How often damage is looked at again when the log was written meanwhile.
+const ATTEMPTS: u32 = 5;
+
+/// What an open log rests on.
+pub(super) struct Guard {
+    /// Nobody else has the state directory.
+    lock: Option<Lock>,
+    /// Or the database is a copy, removed when this is dropped.
+    _copy: Option<TempDir>,
+}
+
+impl Guard {
+    pub(super) fn lock(lock: Lock) -> Self {
+        Self { lock: Some(lock), _copy: None }
+    }
+
+    fn copy(copy: TempDir) -> Self {
+        Self { lock: None, _copy: Some(copy) }
+    }
+
+    /// Refuses to write where the log was opened to read.
+    pub(super) fn check(&self, directory: &Path) -> Result<(), LogError> {
+        match self.lock {
+            Some(_) => Ok(()),
+            None => Err(LogError::OpenedToRead { path: directory.to_path_buf() }),
+        }
+    }
+}
+
+impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
+    /// Opens the log as it is at this moment, without writing to the state directory and without its lock; the process
+    /// that has the lock is not disturbed. Without the key, records that are kept in blobs cannot be read
+    /// ([`LogError::KeyUnreadable`]), and all else can. Whatever would write is refused ([`LogError::OpenedToRead`]).
+    pub fn open_to_read(directory: impl AsRef<Path>, key: Option<LogKey>) -> Result<Self, LogError> {
+        let directory = directory.as_ref().to_path_buf();
+        let key = key::look(&directory, key)?;
+        let mut attempt = 1;
+        loop {
+            let (copy, contents) = take_copy(&directory)?;
+            let root = copy.path().to_path_buf();
+            let quarantine = Quarantine::open_beside(directory.join("quarantine"), root.join("quarantine"))?;
+            let blobs = BlobStore::open_to_read(directory.join("blobs"), key.clone());
+            let mut log = Self::examined(directory.clone(), &root, quarantine, blobs, Guard::copy(copy))?;
+            for damage in &mut log.damage {
+                damage.quarantine = damage.quarantine.take().filter(|path| !path.starts_with(&root));
+            }
+            // A blob that was tidied away since the copy was taken is no damage.
+            let doubtful = log.damage.iter().any(|damage| damage.is_new);
+            if !doubtful || attempt == ATTEMPTS || copy::contents(&source(&directory)?)? == contents {
+                return Ok(log);
+            }
+            attempt += 1;
+        }
+    }
+}
+
+/// A copy of the database, and of the witness before it: the witness must not know more than the database.
+fn take_copy(directory: &Path) -> Result<(TempDir, Contents), LogError> {
+    let copy = copy::temporary()?;
+    let (from, to) = (directory.join(WITNESS), copy.path().join(WITNESS));
+    if let Some(witness) = files::read(&from, witness::FILE_MAX_BYTES)? {
+        std::fs::write(&to, witness).map_err(|error| LogError::io(&to, "write", error))?;
+    }
+    let contents = copy::copy(&source(directory)?, &copy.path().join("log"))?;
+    Ok((copy, contents))
+}
+
+/// Where the database is: while it is being replaced, and after such a replacement was interrupted, the new one.
+fn source(directory: &Path) -> Result<PathBuf, LogError> {
+    let (log, new) = (directory.join("log"), directory.join("log.new"));
+    Ok(if !files::exists(&log)? && files::exists(&new)? { new } else { log })
+}
