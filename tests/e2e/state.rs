@@ -81,18 +81,86 @@ fn a_damaged_operation_is_set_aside_and_the_rest_works() {
     bench.write("config.yaml", CONFIG);
     bench.run(&["sync", "stuck.yaml", "--app", "stuck", "--sim", "--timeout", "200ms"]).expect_code(3);
     bench.run(&["sync", "config.yaml", "--app", "good", "--sim"]).expect_code(0);
-    damage(&bench.state());
+    damage(&bench.state(), 5);
     let ran = bench.run(&["ops", "list"]).expect_code(0);
     assert!(ran.err.contains("warning: the operation log was damaged"), "{}", ran.err);
     bench.run(&["sync", "config.yaml", "--app", "new", "--sim"]).expect_code(0);
 }
 
+/// Removes all that is kept beside the log.
+fn lose_blobs(bench: &Bench) {
+    let blobs = bench.state().join("blobs");
+    assert!(fs::read_dir(&blobs).unwrap().count() > 0);
+    fs::remove_dir_all(blobs).unwrap();
+}
+
+#[test]
+fn a_finished_operation_whose_manifests_are_lost_is_shown_with_what_it_lacks() {
+    let bench = Bench::new();
+    bench.write("config.yaml", CONFIG);
+    bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
+    lose_blobs(&bench);
+    let list = bench.run(&["ops", "list"]).expect_code(0).out;
+    assert!(list.contains("Succeeded, damaged"), "{list}");
+    let listed = bench.json(&["ops", "list", "-o", "json"]);
+    assert_eq!(listed[0]["app"], "a");
+    assert_eq!(listed[0]["phase"], "Succeeded");
+    assert!(listed[0]["damage"].as_str().unwrap().contains("is missing"), "{listed}");
+    let shown = bench.run(&["ops", "show", "a"]).expect_code(0).out;
+    assert!(shown.contains("config") && shown.contains("is missing"), "{shown}");
+    let shown = bench.json(&["ops", "show", "a", "-o", "json"]);
+    assert_eq!(shown["warnings"][0]["code"], "damaged-log");
+    let log = bench.run(&["ops", "log", "a"]).expect_code(0);
+    assert!(log.out.contains("Succeeded") && log.err.contains("is missing"), "{log:?}");
+    // The next one is not hindered.
+    bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
+}
+
+#[test]
+fn a_finished_operation_whose_plan_is_lost_is_shown_as_far_as_it_is_known() {
+    let bench = Bench::new();
+    let many: String = (0..150)
+        .map(|number| format!("---\n{}", CONFIG.replace("name: config", &format!("name: c{number}"))))
+        .collect();
+    bench.write("many.yaml", many);
+    bench.run(&["sync", "many.yaml", "--app", "a", "--sim"]).expect_code(0);
+    lose_blobs(&bench);
+    let listed = bench.json(&["ops", "list", "-o", "json"]);
+    assert!(listed[0]["damage"].as_str().unwrap().contains("fact 2: blob"), "{listed}");
+    let shown = bench.run(&["ops", "show", "a"]).expect_code(0).out;
+    assert!(shown.contains("Succeeded") && shown.contains("fact 2: blob"), "{shown}");
+    let explained = bench.run(&["explain", "a"]).expect_code(0).out;
+    assert!(explained.contains("Succeeded") && explained.contains("is damaged"), "{explained}");
+    let log = bench.run(&["ops", "log", "a"]).expect_code(1);
+    assert!(log.err.contains("is damaged: fact 2: blob"), "{}", log.err);
+}
+
+#[test]
+fn operations_that_are_lost_are_listed_with_what_is_wrong() {
+    let bench = Bench::new();
+    bench.write("config.yaml", CONFIG);
+    bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
+    let id = bench.newest();
+    damage(&bench.state(), usize::MAX);
+    let ran = bench.run(&["ops", "list"]).expect_code(0);
+    assert!(ran.out.lines().any(|line| line.contains(&id) && line.contains("damaged")), "{}", ran.out);
+    let listed = bench.json(&["ops", "list", "--app", "a", "-o", "json"]);
+    assert!(listed[0]["id"] == *id && listed[0]["damage"].is_string(), "{listed}");
+    assert!(listed[0]["app"].is_null() && listed[0]["startedAt"].as_str().unwrap() > "2026", "{listed}");
+    for args in [&["ops", "show"][..], &["ops", "log"], &["explain"], &["resume", "--sim"], &["ops", "pause"]]
+    {
+        let ran = bench.run(&[args, &[id.as_str()]].concat()).expect_code(1);
+        assert!(ran.err.contains(&format!("operation {id} is damaged: ")), "{args:?}: {}", ran.err);
+    }
+    bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
+}
+
 /// Changes a byte in each of the first records.
-fn damage(state: &Path) {
+fn damage(state: &Path, count: usize) {
     let path = state.join("log/db");
     let mut bytes = fs::read(&path).unwrap();
     let records: Vec<usize> =
-        (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"TGLR")).take(5).collect();
+        (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"TGLR")).take(count).collect();
     assert!(!records.is_empty());
     for at in records {
         bytes[at + 30] ^= 0xff;

@@ -6,13 +6,13 @@ use std::time::Duration;
 use tidegate_executor::{Clock as _, Engine, EngineError, SystemClock, record};
 use tidegate_lifecycle::Driver;
 use tidegate_lifecycle::operation::{Explanation, Input, OperationView, explain, view};
-use tidegate_model::{OperationId, format_duration};
+use tidegate_model::{OperationId, Severity, Warning, format_duration};
 use tidegate_oplog::{LogError, Summary};
 
 use crate::control::{Inspected, Reply, Request, Wish};
 use crate::error::CliError;
 use crate::output::schema::ExplanationDocument;
-use crate::store::Log;
+use crate::store::{self, Log};
 
 /// The log, and the engine that works on it, if one does.
 pub struct Desk {
@@ -39,12 +39,16 @@ impl Desk {
     /// The answer to a request.
     pub async fn answer(&self, request: Request) -> Result<Reply, CliError> {
         match request {
-            Request::List => self.blocking(|log| Ok(log.summaries()?)).await.map(Reply::Operations),
+            Request::List => self.blocking(store::listed).await.map(Reply::Operations),
             Request::Inspect { operation } => {
                 self.inspect(operation).await.map(|inspected| Reply::Operation(Box::new(inspected)))
             }
             Request::Facts { operation } => {
-                self.blocking(move |log| Ok(log.facts(operation)?)).await.map(Reply::Facts)
+                let read = move |log: &Log| {
+                    let damage = damage_of(log, operation);
+                    Ok(Reply::Facts { facts: log.facts(operation)?, damage })
+                };
+                self.blocking(read).await
             }
             Request::Wish { operation, by, wish } => self.wish(operation, &by, wish).await,
         }
@@ -67,17 +71,17 @@ impl Desk {
             None => self.blocking(move |log| read(log, operation)).await,
         };
         match inspected {
-            Ok((view, explanation)) => {
+            Ok((mut view, explanation)) => {
+                let damage = self.blocking(move |log| Ok(damage_of(log, operation))).await?;
+                view.warnings.extend(damage.map(damaged));
                 let explanation = ExplanationDocument::new(&view, explanation);
                 Ok(Inspected { operation: view, explanation })
             }
-            Err(
-                CliError::Log(LogError::Compacted { .. })
-                | CliError::Engine(EngineError::Log(LogError::Compacted { .. })),
-            ) => {
-                let summaries = self.blocking(|log| Ok(log.summaries()?)).await?;
-                let summary = summaries.iter().find(|summary| summary.operation == operation);
-                summary.map(of_summary).ok_or_else(|| EngineError::Unknown { operation }.into())
+            Err(CliError::Log(why) | CliError::Engine(EngineError::Log(why))) if costs_details(&why) => {
+                let listed = self.blocking(store::listed).await?;
+                let found = listed.into_iter().find(|listed| listed.operation == operation);
+                let summary = found.ok_or(EngineError::Unknown { operation })?.known()?;
+                Ok(of_summary(&summary, &why))
             }
             Err(error) => Err(error),
         }
@@ -128,9 +132,34 @@ fn input(by: &str, wish: Wish) -> Input {
     }
 }
 
-/// What is left of an operation that was compacted.
-fn of_summary(summary: &Summary) -> Inspected {
+/// Whether an error leaves an operation its summary.
+fn costs_details(error: &LogError) -> bool {
+    matches!(
+        error,
+        LogError::Compacted { .. }
+            | LogError::Damaged { .. }
+            | LogError::NewerRecord { .. }
+            | LogError::KeyUnreadable { .. }
+    )
+}
+
+/// What is damaged of an operation.
+fn damage_of(log: &Log, operation: OperationId) -> Option<String> {
+    log.impaired()
+        .into_iter()
+        .find(|impaired| impaired.operation == operation)
+        .map(|impaired| impaired.reason)
+}
+
+/// Damage as a finding.
+fn damaged(message: String) -> Warning {
+    Warning { severity: Severity::Error, code: "damaged-log".to_owned(), object: None, origin: None, message }
+}
+
+/// What is left of an operation whose details cannot be read.
+fn of_summary(summary: &Summary, why: &LogError) -> Inspected {
     let now = SystemClock.now();
+    let compacted = matches!(why, LogError::Compacted { .. });
     let operation = OperationView {
         id: summary.operation,
         app: summary.application.clone(),
@@ -143,12 +172,18 @@ fn of_summary(summary: &Summary) -> Inspected {
         waves: Vec::new(),
         resources: Vec::new(),
         hook_logs: Vec::new(),
-        warnings: Vec::new(),
+        warnings: if compacted { Vec::new() } else { vec![damaged(why.to_string())] },
     };
-    let ago = format_duration(Duration::from_secs(now.since(summary.finished_at.unwrap_or(now)).as_secs()));
+    let since = summary.finished_at.unwrap_or(summary.started_at);
+    let ago = format_duration(Duration::from_secs(now.since(since).as_secs()));
+    let position = match summary.finished_at {
+        Some(_) => format!("{} {ago} ago", summary.phase),
+        None => format!("begun {ago} ago, and {} when it was recorded last", summary.phase),
+    };
+    let details = if compacted { "its details were compacted".to_owned() } else { why.to_string() };
     let explanation = Explanation {
-        position: format!("{} {ago} ago", summary.phase),
-        progress: format!("{}; its details were compacted", summary.message),
+        position,
+        progress: format!("{}; {details}", summary.message),
         awaited: Vec::new(),
         deadline_in_seconds: None,
         trouble: None,

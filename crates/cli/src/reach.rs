@@ -3,7 +3,7 @@
 use tidegate_model::OperationId;
 use tidegate_oplog::{LogError, Summary};
 
-use crate::control::{self, Reply, Request};
+use crate::control::{self, Listed, Reply, Request};
 use crate::desk::Desk;
 use crate::error::CliError;
 use crate::output::Printer;
@@ -96,11 +96,11 @@ pub fn accept(reply: Reply) -> Result<Reply, CliError> {
 }
 
 /// All operations, oldest first.
-pub async fn list(state_dir: &StateDir, printer: &Printer) -> Result<Vec<Summary>, CliError> {
+pub async fn list(state_dir: &StateDir, printer: &Printer) -> Result<Vec<Listed>, CliError> {
     operations(ask(state_dir, printer, Request::List).await?)
 }
 
-fn operations(reply: Reply) -> Result<Vec<Summary>, CliError> {
+fn operations(reply: Reply) -> Result<Vec<Listed>, CliError> {
     match reply {
         Reply::Operations(summaries) => Ok(summaries),
         other => Err(unexpected(&other)),
@@ -131,7 +131,7 @@ pub async fn ask_about(
 
 /// The operation a person means.
 pub async fn find(state_dir: &StateDir, printer: &Printer, text: &str) -> Result<Summary, CliError> {
-    store::find(&list(state_dir, printer).await?, text, state_dir)
+    Ok(store::find(&list(state_dir, printer).await?, text, state_dir)?.known()?)
 }
 
 /// An answer to another question.
@@ -139,7 +139,7 @@ pub fn unexpected(reply: &Reply) -> CliError {
     let what = match reply {
         Reply::Operations(_) => "a list of operations",
         Reply::Operation(_) => "an operation",
-        Reply::Facts(_) => "facts",
+        Reply::Facts { .. } => "facts",
         Reply::Done | Reply::Recorded => "a bare yes",
         Reply::Refused(_) | Reply::Failed(_) | Reply::Leaving => "a refusal",
     };

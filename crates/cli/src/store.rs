@@ -5,9 +5,10 @@ use std::sync::Arc;
 use tidegate_executor::{Clock as _, EngineError, SystemClock};
 use tidegate_lifecycle::Driver;
 use tidegate_lifecycle::operation::{Fact, State};
-use tidegate_model::{Destination, OperationId};
-use tidegate_oplog::{Damage, Holder, LogKey, OpenOptions, OperationLog, SledLog, Summary};
+use tidegate_model::{Destination, OperationId, Timestamp};
+use tidegate_oplog::{Damage, Holder, Impaired, LogKey, OpenOptions, OperationLog, SledLog, Summary};
 
+use crate::control::Listed;
 use crate::error::CliError;
 use crate::output::Printer;
 use crate::state_dir::StateDir;
@@ -67,15 +68,44 @@ fn given_key() -> Result<Option<LogKey>, CliError> {
     key.map(Some).map_err(|reason| CliError::usage(format!("{LOG_KEY} holds no key: {reason}")))
 }
 
+/// All operations, oldest first: those that are whole, and what is known of the others.
+pub fn listed(log: &Log) -> Result<Vec<Listed>, CliError> {
+    let whole =
+        |summary: Summary| Listed { operation: summary.operation, summary: Some(summary), damage: None };
+    let mut listed: Vec<Listed> = log.summaries()?.into_iter().map(whole).collect();
+    for Impaired { operation, summary, reason } in log.impaired() {
+        listed.retain(|listed| listed.operation != operation);
+        listed.push(Listed { operation, summary, damage: Some(reason) });
+    }
+    // Ids are in the order in which they were made.
+    listed.sort_by_key(|listed| {
+        (
+            listed.summary.as_ref().map_or_else(|| made_at(listed.operation), |known| known.started_at),
+            listed.operation,
+        )
+    });
+    Ok(listed)
+}
+
+/// When an operation was made, as its id says.
+pub fn made_at(operation: OperationId) -> Timestamp {
+    let millis = operation.0.get_timestamp().map_or(0, |made| {
+        let (seconds, nanoseconds) = made.to_unix();
+        seconds.saturating_mul(1000).saturating_add(u64::from(nanoseconds / 1_000_000))
+    });
+    Timestamp::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
+}
+
 /// The operation meant by an id, the beginning of one, or the name of an application: then the newest of it.
-pub fn find(summaries: &[Summary], text: &str, state_dir: &StateDir) -> Result<Summary, CliError> {
+pub fn find(listed: &[Listed], text: &str, state_dir: &StateDir) -> Result<Listed, CliError> {
     let plain = |text: &str| text.chars().filter(|c| *c != '-').collect::<String>().to_lowercase();
     let wanted = plain(text);
-    let by_id: Vec<&Summary> = summaries
+    let by_id: Vec<&Listed> = listed
         .iter()
-        .filter(|summary| !wanted.is_empty() && plain(&summary.operation.to_string()).starts_with(&wanted))
+        .filter(|listed| !wanted.is_empty() && plain(&listed.operation.to_string()).starts_with(&wanted))
         .collect();
-    let by_application = summaries.iter().rev().find(|summary| summary.application == text);
+    let is_of = |listed: &Listed| listed.summary.as_ref().is_some_and(|known| known.application == text);
+    let by_application = listed.iter().rev().find(|listed| is_of(listed));
     match (by_id.as_slice(), by_application) {
         ([], None) => Err(CliError::UnknownOperation {
             text: text.to_owned(),
@@ -85,7 +115,7 @@ pub fn find(summaries: &[Summary], text: &str, state_dir: &StateDir) -> Result<S
         (_, Some(newest)) => Ok(newest.clone()),
         (several, None) => Err(CliError::AmbiguousOperation {
             text: text.to_owned(),
-            matches: several.iter().map(|summary| summary.operation.to_string()).collect(),
+            matches: several.iter().map(|listed| listed.operation.to_string()).collect(),
         }),
     }
 }
@@ -98,7 +128,11 @@ pub fn destination(log: &Log, operation: OperationId) -> Result<Destination, Cli
     Ok(header.request.destination.clone())
 }
 
-/// The operations that are not over.
-pub fn open_operations(summaries: &[Summary]) -> Vec<Summary> {
-    summaries.iter().filter(|summary| summary.finished_at.is_none()).cloned().collect()
+/// The operations that are not over and can go on.
+pub fn open_operations(listed: &[Listed]) -> Vec<Summary> {
+    let whole = listed.iter().filter(|listed| listed.damage.is_none());
+    whole
+        .filter_map(|listed| listed.summary.clone())
+        .filter(|summary| summary.finished_at.is_none())
+        .collect()
 }

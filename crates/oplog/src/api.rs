@@ -45,6 +45,11 @@ pub trait OperationLog<F: LogRecord, S: LogRecord>: Send + Sync + 'static {
 
     /// What was found damaged when the log was opened, and what became of it.
     fn damage(&self) -> Vec<Damage>;
+
+    /// Operations of which not everything can be read any more, oldest first. A log that cannot be damaged has none.
+    fn impaired(&self) -> Vec<Impaired> {
+        Vec::new()
+    }
 }
 
 /// Facts of one operation to append.
@@ -122,6 +127,18 @@ pub struct Damage {
     pub quarantine: Option<PathBuf>,
     /// It was found when the log was opened this time, and not by an earlier process.
     pub is_new: bool,
+}
+
+/// An operation of which not everything can be read any more, and what is still known of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Impaired {
+    /// Which.
+    pub operation: OperationId,
+    /// Its summary, also where it was set aside and is not among [`OperationLog::summaries`]; `None` when even that is
+    /// lost.
+    pub summary: Option<Summary>,
+    /// What is wrong.
+    pub reason: String,
 }
 
 /// How much a log has written since it was opened.

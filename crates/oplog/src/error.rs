@@ -82,7 +82,7 @@ pub enum LogError {
 
     /// An operation's records are damaged and it was set aside.
     #[error(
-        "operation {operation} is damaged: {reason}; its bytes are kept in the state directory's quarantine folder"
+        "operation {operation} is damaged: {reason}; what could be kept of it is in the state directory's quarantine folder"
     )]
     Damaged {
         /// The operation.

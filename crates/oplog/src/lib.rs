@@ -23,6 +23,7 @@
 //! | it survives the death of the process at any moment | `process.rs`, which kills one again and again |
 //! | a group is there wholly or not at all | the same |
 //! | a damaged record costs its operation and no other | `records.rs` |
+//! | an operation that is damaged is still listed, with what is known and what is wrong | the same |
 //! | a damaged database costs the records that were hit | `files.rs` |
 //! | nothing is lost without a report, and the bytes are kept | both |
 //! | manifests are on the disk only as ciphertext; a wrong key costs nothing | `sealed.rs` |
@@ -48,7 +49,7 @@ mod rules;
 mod store;
 mod witness;
 
-pub use api::{Append, Compacted, Damage, Loaded, LogStats, OperationLog, Summary};
+pub use api::{Append, Compacted, Damage, Impaired, Loaded, LogStats, OperationLog, Summary};
 pub use copy::PrivateCopy;
 pub use error::LogError;
 pub use holder::Holder;

@@ -18,6 +18,10 @@ use tidegate_model::OperationId;
 use crate::{Damage, LogError, blobs, files};
 
 const REASON: &str = "reason.txt";
+const ROWS: &str = "rows.bin";
+
+/// All rows of the largest operation fit into it; its large records are blobs.
+const MAX_ROWS_BYTES: usize = 256 << 20;
 
 /// A reason is a line; more is cut when it is read.
 const MAX_REASON_BYTES: usize = 64 << 10;
@@ -29,6 +33,9 @@ pub(crate) enum Subject {
     Database,
     Rows,
 }
+
+/// Key and value of a row that was set aside.
+pub(crate) type KeptRow = (Vec<u8>, Vec<u8>);
 
 /// The quarantine folder of a state directory.
 #[derive(Debug)]
@@ -84,6 +91,19 @@ impl Quarantine {
         Ok(false)
     }
 
+    /// The rows that were set aside of an operation, oldest entry first. An entry whose rows cannot be read has none.
+    pub(crate) fn rows_of(&self, operation: OperationId) -> Result<Vec<KeptRow>, LogError> {
+        let mut rows = Vec::new();
+        for entry in self.list()?.into_iter().filter(|entry| entry.operation == Some(operation)) {
+            let Some(path) = entry.quarantine.map(|entry| entry.join(ROWS)) else { continue };
+            match files::read(&path, MAX_ROWS_BYTES) {
+                Ok(content) => rows.extend(parse_rows(&content.unwrap_or_default())),
+                Err(error) => tracing::warn!(%error, "rows in the quarantine cannot be read"),
+            }
+        }
+        Ok(rows)
+    }
+
     /// All entries that were finished.
     pub(crate) fn list(&self) -> Result<Vec<Damage>, LogError> {
         let mut damage = Vec::new();
@@ -115,6 +135,22 @@ fn read_reason(entry: &Path) -> Result<Option<String>, LogError> {
     Ok(Some(text))
 }
 
+/// Takes the file of an entry's rows apart, as far as it is whole.
+fn parse_rows(content: &[u8]) -> Vec<KeptRow> {
+    fn part(content: &[u8]) -> Option<(&[u8], &[u8])> {
+        let (length, rest) = content.split_first_chunk::<4>()?;
+        rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)
+    }
+    let (mut rows, mut rest) = (Vec::new(), content);
+    while let Some((key, after)) = part(rest)
+        && let Some((value, after)) = part(after)
+    {
+        rows.push((key.to_vec(), value.to_vec()));
+        rest = after;
+    }
+    rows
+}
+
 impl Entry {
     /// The entry's folder.
     pub(crate) fn folder(&self) -> &Path {
@@ -129,7 +165,7 @@ impl Entry {
             content.extend_from_slice(&length.to_le_bytes());
             content.extend_from_slice(part);
         }
-        files::write_durably(&self.folder.join("rows.bin"), &content)
+        files::write_durably(&self.folder.join(ROWS), &content)
     }
 
     /// Copies the file of a blob into it.

@@ -7,7 +7,7 @@ use tidegate_oplog::Summary;
 use super::finish;
 use crate::args::{ConnectionArgs, Format, OneArgs, OpsCommand, StateArgs};
 use crate::clusters::Clusters;
-use crate::control::{Reply, Request, Wish};
+use crate::control::{Listed, Reply, Request, Wish};
 use crate::customizations;
 use crate::desk::Desk;
 use crate::drive::{self, Waiting};
@@ -42,12 +42,12 @@ async fn list(
     printer: &Printer,
 ) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(state)?;
-    let summaries = reach::list(&state_dir, printer).await?;
-    let documents: Vec<SummaryDocument> = summaries
-        .iter()
-        .filter(|summary| app.is_none_or(|app| summary.application == app))
-        .map(SummaryDocument::from)
-        .collect();
+    let listed = reach::list(&state_dir, printer).await?;
+    // One whose application is lost may be of this one.
+    let is_meant = |listed: &&Listed| {
+        app.is_none_or(|app| listed.summary.as_ref().is_none_or(|known| known.application == app))
+    };
+    let documents: Vec<SummaryDocument> = listed.iter().filter(is_meant).map(SummaryDocument::from).collect();
     match output {
         Format::Text if documents.is_empty() => {
             printer.note(&format!("no operations in {}", state_dir.path().display()));
@@ -85,10 +85,15 @@ async fn log(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(&one.state)?;
     let question = |operation| Request::Facts { operation };
     match reach::ask_about(&state_dir, printer, &one.id, question).await? {
-        Reply::Facts(recorded) => match one.output {
-            Format::Text => printer.out(&facts::text(&recorded, printer.width()))?,
-            format => printer.value(&facts::documents(&recorded), format)?,
-        },
+        Reply::Facts { facts: recorded, damage } => {
+            if let Some(damage) = damage {
+                printer.warn(&format!("the operation is damaged: {damage}"));
+            }
+            match one.output {
+                Format::Text => printer.out(&facts::text(&recorded, printer.width()))?,
+                format => printer.value(&facts::documents(&recorded), format)?,
+            }
+        }
         other => return Err(reach::unexpected(&other)),
     }
     Ok(Ended::Done)

@@ -7,7 +7,7 @@ use tidegate_oplog::Summary;
 use super::finish;
 use crate::args::{Format, ResumeArgs};
 use crate::clusters::Clusters;
-use crate::control::Request;
+use crate::control::{Listed, Request};
 use crate::customizations;
 use crate::drive::{self, Waiting};
 use crate::error::CliError;
@@ -36,7 +36,7 @@ pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<Ended, CliError
             ));
         }
     };
-    let chosen = choose(args, &log.summaries()?, &state_dir, printer)?;
+    let chosen = choose(args, &store::listed(&log)?, &state_dir, printer)?;
     if chosen.is_empty() {
         return nothing(args, printer);
     }
@@ -149,13 +149,13 @@ fn nothing(args: &ResumeArgs, printer: &Printer) -> Result<Ended, CliError> {
 /// The operations meant.
 fn choose(
     args: &ResumeArgs,
-    summaries: &[Summary],
+    listed: &[Listed],
     state_dir: &StateDir,
     printer: &Printer,
 ) -> Result<Vec<Summary>, CliError> {
     let hint = state_dir.hint();
     if let Some(text) = &args.id {
-        let summary = store::find(summaries, text, state_dir)?;
+        let summary = store::find(listed, text, state_dir)?.known()?;
         let id = summary.operation;
         if summary.finished_at.is_some() {
             return Err(CliError::refused(format!("operation {id} is over: {}", summary.message)));
@@ -175,7 +175,7 @@ fn choose(
         }
         return Ok(vec![summary]);
     }
-    let mut open = store::open_operations(summaries);
+    let mut open = store::open_operations(listed);
     open.retain(|summary| is_meant(args, summary));
     let (paused, ready): (Vec<_>, Vec<_>) = open.into_iter().partition(|summary| summary.paused);
     if let (false, [_, _, ..]) = (args.all, ready.as_slice()) {

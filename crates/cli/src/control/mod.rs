@@ -14,7 +14,7 @@ mod server;
 use serde::{Deserialize, Serialize};
 use tidegate_lifecycle::operation::{Fact, OperationView};
 use tidegate_model::OperationId;
-use tidegate_oplog::Summary;
+use tidegate_oplog::{LogError, Summary};
 
 pub use client::ask;
 pub use server::Server;
@@ -75,11 +75,16 @@ pub enum Wish {
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
     /// To [`Request::List`].
-    Operations(Vec<Summary>),
+    Operations(Vec<Listed>),
     /// To [`Request::Inspect`].
     Operation(Box<Inspected>),
     /// To [`Request::Facts`].
-    Facts(Vec<Fact>),
+    Facts {
+        /// In order.
+        facts: Vec<Fact>,
+        /// What is damaged of the operation.
+        damage: Option<String>,
+    },
     /// The wish is durable, and the process works on the operation.
     Done,
     /// The wish is durable; nobody works on the operation.
@@ -90,6 +95,25 @@ pub enum Reply {
     Failed(String),
     /// The process is about to end; ask again, somebody else or the log.
     Leaving,
+}
+
+/// An operation as a list knows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Listed {
+    /// Which.
+    pub operation: OperationId,
+    /// What is known of it; nothing where even that was lost.
+    pub summary: Option<Summary>,
+    /// What is damaged of it.
+    pub damage: Option<String>,
+}
+
+impl Listed {
+    /// Its summary; where that is lost, what is damaged.
+    pub fn known(self) -> Result<Summary, LogError> {
+        let Self { operation, summary, damage } = self;
+        summary.ok_or_else(|| LogError::Damaged { operation, reason: damage.unwrap_or_default() })
+    }
 }
 
 /// How an operation stands, and why.

@@ -200,17 +200,20 @@ fn seconds(now: Timestamp, since: Timestamp) -> std::time::Duration {
 /// One line per operation.
 pub fn list(operations: &[SummaryDocument], now: Timestamp, width: Option<u16>) -> Text {
     let rows = operations.iter().map(|operation| {
-        let phase = match operation.paused && operation.finished_at.is_none() {
-            true => format!("{}, paused", operation.phase),
-            false => operation.phase.to_string(),
-        };
+        let phase = operation.phase.map(|phase| phase.to_string());
+        let paused = operation.paused && operation.finished_at.is_none();
+        let words = [
+            phase,
+            paused.then(|| "paused".to_owned()),
+            operation.damage.is_some().then(|| "damaged".to_owned()),
+        ];
         [
             operation.id.to_string(),
-            operation.app.clone(),
-            phase,
+            operation.app.clone().unwrap_or_default(),
+            words.into_iter().flatten().collect::<Vec<_>>().join(", "),
             format!("{} of {}", operation.waves_passed, operation.waves),
             format!("{} ago", format_duration(seconds(now, operation.started_at))),
-            operation.message.clone(),
+            operation.damage.as_ref().or(operation.message.as_ref()).cloned().unwrap_or_default(),
         ]
     });
     table(["ID", "APP", "PHASE", "WAVES", "STARTED", "MESSAGE"], rows, width)

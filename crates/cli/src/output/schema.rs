@@ -4,7 +4,9 @@
 use serde::{Deserialize, Serialize};
 use tidegate_lifecycle::operation::{Awaited, Explanation, OperationView};
 use tidegate_model::{OperationId, OperationPhase, Timestamp};
-use tidegate_oplog::Summary;
+
+use crate::control::Listed;
+use crate::store;
 
 /// Why an operation is where it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,15 +32,17 @@ pub struct ExplanationDocument {
 #[serde(rename_all = "camelCase")]
 pub struct SummaryDocument {
     pub id: OperationId,
-    pub app: String,
-    pub destination: String,
-    pub phase: OperationPhase,
+    pub app: Option<String>,
+    pub destination: Option<String>,
+    pub phase: Option<OperationPhase>,
     pub paused: bool,
-    pub message: String,
+    pub message: Option<String>,
     pub started_at: Timestamp,
     pub finished_at: Option<Timestamp>,
     pub waves_passed: u32,
     pub waves: u32,
+    /// What is damaged of it.
+    pub damage: Option<String>,
 }
 
 impl ExplanationDocument {
@@ -61,19 +65,22 @@ impl ExplanationDocument {
     }
 }
 
-impl From<&Summary> for SummaryDocument {
-    fn from(summary: &Summary) -> Self {
+impl From<&Listed> for SummaryDocument {
+    fn from(listed: &Listed) -> Self {
+        let known = listed.summary.as_ref();
+        let (waves_passed, waves) = known.map_or((0, 0), |known| known.waves);
         Self {
-            id: summary.operation,
-            app: summary.application.clone(),
-            destination: summary.destination.clone(),
-            phase: summary.phase,
-            paused: summary.paused,
-            message: summary.message.clone(),
-            started_at: summary.started_at,
-            finished_at: summary.finished_at,
-            waves_passed: summary.waves.0,
-            waves: summary.waves.1,
+            id: listed.operation,
+            app: known.map(|known| known.application.clone()),
+            destination: known.map(|known| known.destination.clone()),
+            phase: known.map(|known| known.phase),
+            paused: known.is_some_and(|known| known.paused),
+            message: known.map(|known| known.message.clone()),
+            started_at: known.map_or_else(|| store::made_at(listed.operation), |known| known.started_at),
+            finished_at: known.and_then(|known| known.finished_at),
+            waves_passed,
+            waves,
+            damage: listed.damage.clone(),
         }
     }
 }

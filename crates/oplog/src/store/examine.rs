@@ -11,7 +11,7 @@ use tidegate_model::{LogRecord, OperationId};
 use super::database::Database;
 use super::keys::{self, Key};
 use super::stock;
-use super::verify::{Broken, Rows, Verdict, verify};
+use super::verify::{Broken, Rows, Unsound, Verdict, verify};
 use crate::LogError;
 use crate::blobs::BlobStore;
 
@@ -49,7 +49,11 @@ pub(crate) fn examine<F: LogRecord, S: LogRecord>(
         let verdict = match Rows::read(database, operation) {
             // Known from the witness only, and not there.
             Ok(rows) if rows.rows.is_empty() => continue,
-            Ok(rows) => verify::<F, S>(operation, &rows, blobs),
+            Ok(rows) => match verify::<F, S>(operation, &rows, blobs) {
+                Ok(verdict) => Ok(verdict),
+                Err(Unsound::Broken(broken)) => Err(broken),
+                Err(Unsound::Unseen(error)) => return Err(error),
+            },
             Err(error) if is_damage(&error) => {
                 let reason = format!("its rows cannot be read: {error}");
                 findings.unreadable.get_or_insert_with(|| reason.clone());

@@ -45,7 +45,7 @@ use crate::blobs::BlobStore;
 use crate::holder::Holder;
 use crate::witness::{Seen, Witness};
 use crate::{
-    Append, Compacted, Damage, Inventory, Loaded, LogError, LogKey, LogStats, OperationLog, Summary,
+    Append, Compacted, Damage, Impaired, Inventory, Loaded, LogError, LogKey, LogStats, OperationLog, Summary,
 };
 
 /// How a log is opened.
@@ -71,6 +71,7 @@ pub struct SledLog<F, S> {
     unclaimed: Mutex<BTreeMap<Digest, usize>>,
     set_aside: BTreeMap<OperationId, Broken>,
     damage: Vec<Damage>,
+    impaired: Vec<Impaired>,
     records: PhantomData<fn() -> (F, S)>,
     /// Last, so that it goes after the database is closed.
     guard: Guard,
@@ -206,5 +207,9 @@ impl<F: LogRecord, S: LogRecord> OperationLog<F, S> for SledLog<F, S> {
 
     fn damage(&self) -> Vec<Damage> {
         self.damage.clone()
+    }
+
+    fn impaired(&self) -> Vec<Impaired> {
+        self.impaired.clone()
     }
 }

@@ -11,15 +11,16 @@ use tidegate_model::{LogRecord, OperationId};
 
 use super::database::{Database, OpenError};
 use super::examine::Findings;
+use super::keys::{self, Key};
 use super::reading::Guard;
 use super::repair::Settled;
 use super::salvage::Folders;
 use super::verify::{Broken, Verdict};
-use super::{Live, OpenOptions, SledLog, State, examine, repair};
+use super::{Live, OpenOptions, SledLog, State, examine, record, repair};
 use crate::blobs::BlobStore;
 use crate::quarantine::{Quarantine, Subject};
 use crate::witness::{Seen, Testimony, Witness};
-use crate::{Damage, LogError, LogStats, files, holder, key, witness};
+use crate::{Damage, Impaired, LogError, LogStats, Summary, files, holder, key, witness};
 
 /// The name of the witness file.
 pub(super) const WITNESS: &str = "witness";
@@ -55,7 +56,8 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         folders.copy()?;
         let (database, mut findings) = sound::<F, S>(&folders, &blobs, &quarantine, &testimony)?;
         doubt_shortened(&mut findings, &testimony);
-        let Settled { live, mut set_aside } = repair::settle(&database, &blobs, &quarantine, findings)?;
+        let Settled { live, mut set_aside, lacking } =
+            repair::settle(&database, &blobs, &quarantine, findings)?;
         report_losses(&testimony, &live, &quarantine)?;
         folders.forget_copy()?;
         let witness = Witness::resume(root.join(WITNESS), &testimony, live.iter().map(Live::note).collect())?;
@@ -64,6 +66,7 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         for found in damage.iter_mut().filter(|found| !earlier.contains(found)) {
             found.is_new = true;
         }
+        let impaired = list_impaired(&database, &quarantine, lacking, &set_aside)?;
         Ok(Self {
             directory,
             database,
@@ -74,6 +77,7 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
             unclaimed: Mutex::default(),
             set_aside,
             damage,
+            impaired,
             records: PhantomData,
             guard,
         })
@@ -181,6 +185,33 @@ fn report_losses(
         }
     }
     Ok(())
+}
+
+/// Operations that are not whole: those that lack something, and those that were set aside, with their summaries where
+/// these can be read.
+fn list_impaired(
+    database: &Database,
+    quarantine: &Quarantine,
+    lacking: BTreeMap<OperationId, String>,
+    set_aside: &BTreeMap<OperationId, Broken>,
+) -> Result<Vec<Impaired>, LogError> {
+    let mut impaired = Vec::new();
+    for (operation, reason) in lacking {
+        let row = database.get(&keys::of(keys::SUMMARY, operation))?;
+        let summary = row.and_then(|row| Some(record::read_own(operation, &row).ok()?.1));
+        impaired.push(Impaired { operation, summary, reason });
+    }
+    for (&operation, broken) in set_aside {
+        let rows = quarantine.rows_of(operation)?;
+        let of_operation =
+            rows.iter().rev().filter(|(key, _)| keys::parse(key) == Some(Key::Summary(operation)));
+        let summary = of_operation
+            .filter_map(|(_, row)| Some(record::read_own::<Summary>(operation, row).ok()?.1))
+            .next();
+        impaired.push(Impaired { operation, summary, reason: broken.reason.clone() });
+    }
+    impaired.sort_by_key(|impaired| impaired.operation);
+    Ok(impaired)
 }
 
 /// All that was ever found damaged here, and which operations are set aside because of it.

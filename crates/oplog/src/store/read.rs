@@ -117,6 +117,9 @@ fn damaged(operation: OperationId, what: &str, error: ReadError) -> LogError {
     match error {
         ReadError::Frame(FrameError::NewerKind { kind, highest }) => LogError::NewerRecord { kind, highest },
         ReadError::Frame(error) => LogError::Damaged { operation, reason: format!("{what}: {error}") },
+        ReadError::Log(error @ (LogError::BlobMissing { .. } | LogError::BlobDamaged { .. })) => {
+            LogError::Damaged { operation, reason: format!("{what}: {error}") }
+        }
         ReadError::Log(error) => error,
     }
 }

@@ -17,6 +17,8 @@ use crate::quarantine::{Quarantine, Subject};
 pub(crate) struct Settled {
     pub(crate) live: BTreeMap<OperationId, Live>,
     pub(crate) set_aside: BTreeMap<OperationId, Broken>,
+    /// Operations that are alive and lack some content.
+    pub(crate) lacking: BTreeMap<OperationId, String>,
 }
 
 /// Sets broken operations aside and mends the others.
@@ -28,11 +30,16 @@ pub(crate) fn settle(
 ) -> Result<Settled, LogError> {
     set_aside_odd(database, quarantine, &findings.odd)?;
     set_aside_inventories(database, quarantine, &findings.inventories)?;
-    let mut settled = Settled { live: BTreeMap::new(), set_aside: BTreeMap::new() };
+    let mut settled = Settled { live: BTreeMap::new(), set_aside: BTreeMap::new(), lacking: BTreeMap::new() };
     for (operation, verdict) in findings.operations {
         match verdict {
             Ok(verdict) => {
                 mend(database, quarantine, operation, &verdict)?;
+                if !verdict.lacking.is_empty() {
+                    let reason = verdict.lacking.join("; ");
+                    report_lacking(quarantine, operation, &reason)?;
+                    settled.lacking.insert(operation, reason);
+                }
                 settled.live.insert(operation, Live::new(verdict.head, &verdict.summary));
             }
             Err(reason) => {
@@ -60,6 +67,15 @@ fn set_aside(
     }
     entry.finish(&format!("operation quarantined: {}", broken.reason))?;
     database.remove(rows.rows.iter().map(|(key, _)| key.as_ref()))
+}
+
+/// Once; nothing is moved.
+fn report_lacking(quarantine: &Quarantine, operation: OperationId, reason: &str) -> Result<(), LogError> {
+    let known = quarantine.list()?;
+    if !known.iter().any(|damage| damage.operation == Some(operation) && damage.reason == reason) {
+        quarantine.begin(Subject::Operation(operation))?.finish(reason)?;
+    }
+    Ok(())
 }
 
 fn mend(

@@ -3,12 +3,14 @@
 //! The distinction that matters: an end that is missing or half written is what a crash can leave, and is cut; anything
 //! else is damage, and the operation is set aside rather than continued from records that may be wrong.
 
+use std::io;
+
 use tidegate_model::{Digest, LogRecord, OperationId};
 
 use super::database::{Database, Row};
 use super::head::{Head, chain};
 use super::keys::{self, Key};
-use super::record::{self, Held};
+use super::record::{self, Held, ReadError};
 use crate::blobs::BlobStore;
 use crate::frame::{self, Address, Family, FrameError};
 use crate::{LogError, Summary};
@@ -28,6 +30,23 @@ pub(crate) struct Verdict {
     pub(crate) remove: Vec<Vec<u8>>,
     /// What was mended, to be reported; the head and the summary are then to be written again.
     pub(crate) mended: Vec<String>,
+    /// Content that is gone, of an operation that is over: all else is kept.
+    pub(crate) lacking: Vec<String>,
+}
+
+/// Why there is no verdict.
+#[derive(Debug)]
+pub(crate) enum Unsound {
+    /// The operation cannot be continued.
+    Broken(Broken),
+    /// Its records could not be looked at; nothing is said about them.
+    Unseen(LogError),
+}
+
+impl From<Broken> for Unsound {
+    fn from(broken: Broken) -> Self {
+        Self::Broken(broken)
+    }
 }
 
 /// Why an operation cannot be continued.
@@ -84,9 +103,10 @@ pub(crate) fn verify<F: LogRecord, S: LogRecord>(
     operation: OperationId,
     rows: &Rows,
     blobs: &BlobStore,
-) -> Result<Verdict, Broken> {
+) -> Result<Verdict, Unsound> {
     if let Some((key, _)) = rows.rows.iter().find(|(key, _)| keys::parse(key).is_none()) {
-        return Err(Broken::new(format!("it has a row of an unknown shape, {} bytes of key", key.len())));
+        let reason = format!("it has a row of an unknown shape, {} bytes of key", key.len());
+        return Err(Broken::new(reason).into());
     }
     let row = rows.single(keys::HEAD, "head")?;
     let (_, head) =
@@ -95,9 +115,9 @@ pub(crate) fn verify<F: LogRecord, S: LogRecord>(
     let (_, summary) =
         record::read_own::<Summary>(operation, row).map_err(|error| Broken::frame("its summary", &error))?;
     if summary.operation != operation {
-        return Err(Broken::new(format!("its summary is of operation {}", summary.operation)));
+        return Err(Broken::new(format!("its summary is of operation {}", summary.operation)).into());
     }
-    let mut verdict = Verdict { head, summary, remove: Vec::new(), mended: Vec::new() };
+    let mut verdict = Verdict { head, summary, remove: Vec::new(), mended: Vec::new(), lacking: Vec::new() };
     if verdict.head.reduced {
         verdict.clear_leftovers(rows);
         return Ok(verdict);
@@ -116,7 +136,7 @@ impl Verdict {
         }
     }
 
-    fn check_facts<F: LogRecord>(&mut self, rows: &Rows, blobs: &BlobStore) -> Result<(), Broken> {
+    fn check_facts<F: LogRecord>(&mut self, rows: &Rows, blobs: &BlobStore) -> Result<(), Unsound> {
         let operation = self.summary.operation;
         let stated = self.head.last;
         let (mut last, mut digest) = (self.head.base, self.head.base_digest);
@@ -135,17 +155,19 @@ impl Verdict {
                 continue;
             }
             if sequence != last.saturating_add(1) {
-                return Err(Broken::new(format!("gap: fact {} is missing", last.saturating_add(1))));
+                return Err(Broken::new(format!("gap: fact {} is missing", last.saturating_add(1))).into());
             }
             let address = Address { family: Family::Fact, operation, number: sequence };
             match check_record::<F>(address, row, blobs) {
                 Ok(_) => {}
-                Err(FrameError::TooShort(_) | FrameError::Length { .. }) if facts.peek().is_none() => {
+                Err(ReadError::Frame(FrameError::TooShort(_) | FrameError::Length { .. }))
+                    if facts.peek().is_none() =>
+                {
                     self.remove.push(key.to_vec());
                     self.mended.push(format!("tail cut: fact {sequence}, the last, is half written"));
                     break;
                 }
-                Err(error) => return Err(Broken::frame(&format!("fact {sequence}"), &error)),
+                Err(error) => self.impair(&format!("fact {sequence}"), error)?,
             }
             (last, digest) = (sequence, chain(digest, row));
         }
@@ -156,12 +178,26 @@ impl Verdict {
             self.mended.push(cut);
             (self.head.last, self.head.digest) = (last, digest);
         } else if digest != self.head.digest {
-            return Err(Broken::new("its facts are not those its head was written for"));
+            return Err(Broken::new("its facts are not those its head was written for").into());
         }
         Ok(())
     }
 
-    fn check_references(&mut self, rows: &Rows, blobs: &BlobStore) -> Result<(), Broken> {
+    /// Content beside the log that is gone costs an operation that is over nothing else. One that is not over cannot go
+    /// on without it.
+    fn impair(&mut self, what: &str, error: ReadError) -> Result<(), Unsound> {
+        match error {
+            ReadError::Frame(error) => Err(Broken::frame(what, &error).into()),
+            ReadError::Log(error) if is_of_the_system(&error) => Err(Unsound::Unseen(error)),
+            ReadError::Log(error) if self.summary.finished_at.is_some() => {
+                self.lacking.push(format!("{what}: {error}"));
+                Ok(())
+            }
+            ReadError::Log(error) => Err(Broken::new(format!("{what}: {error}")).into()),
+        }
+    }
+
+    fn check_references(&mut self, rows: &Rows, blobs: &BlobStore) -> Result<(), Unsound> {
         let operation = self.summary.operation;
         let mut found: u64 = 0;
         for (key, row) in rows.of(keys::REFERENCE) {
@@ -169,20 +205,25 @@ impl Verdict {
             record::check_reference(operation, digest, row)
                 .map_err(|error| Broken::frame("a reference", &error))?;
             found = found.saturating_add(1);
+            let told = |reason: &String| reason.contains(&digest.to_string());
             match blobs.contains(digest) {
                 Ok(true) => {}
-                Ok(false) => return Err(Broken::new(format!("blob {digest} is missing"))),
-                Err(error) => return Err(Broken::new(error.to_string())),
+                Ok(false) if self.lacking.iter().any(told) => {}
+                Ok(false) => {
+                    self.impair("what it was given", LogError::BlobMissing { digest }.into())?;
+                }
+                Err(error) => self.impair("what it was given", error.into())?,
             }
         }
         if found != self.head.references {
             let stated = self.head.references;
-            return Err(Broken::new(format!("it refers to {found} blobs but its head says {stated}")));
+            let reason = format!("it refers to {found} blobs but its head says {stated}");
+            return Err(Broken::new(reason).into());
         }
         Ok(())
     }
 
-    fn check_snapshot<S: LogRecord>(&mut self, rows: &Rows, blobs: &BlobStore) -> Result<(), Broken> {
+    fn check_snapshot<S: LogRecord>(&mut self, rows: &Rows, blobs: &BlobStore) -> Result<(), Unsound> {
         let operation = self.summary.operation;
         let wanted = self.head.snapshot.map(|mark| keys::snapshot(operation, mark.sequence));
         let mut row = None;
@@ -201,14 +242,19 @@ impl Verdict {
                 match check_record::<S>(address, row, blobs) {
                     Ok(blob) if blob == mark.blob => return Ok(()),
                     Ok(_) => "it is kept where its head does not say".to_owned(),
+                    Err(ReadError::Log(error)) if is_of_the_system(&error) => {
+                        return Err(Unsound::Unseen(error));
+                    }
+                    Err(error @ ReadError::Log(_)) if self.head.base > 0 => {
+                        return self.impair("the snapshot that stands for its facts", error);
+                    }
                     Err(error) => error.to_string(),
                 }
             }
         };
         if self.head.base > 0 {
-            return Err(Broken::new(format!(
-                "its snapshot stands for facts that were compacted, and {problem}"
-            )));
+            let reason = format!("its snapshot stands for facts that were compacted, and {problem}");
+            return Err(Broken::new(reason).into());
         }
         self.remove.extend(wanted);
         self.head.snapshot = None;
@@ -222,15 +268,29 @@ fn check_record<R: LogRecord>(
     address: Address,
     row: &[u8],
     blobs: &BlobStore,
-) -> Result<Option<Digest>, FrameError> {
+) -> Result<Option<Digest>, ReadError> {
     let framed = frame::open(address.family, address.operation, Some(address.number), row)?;
     frame::check_kind::<R>(framed.kind)?;
     match record::held(&framed)? {
-        Held::Inline(content) => frame::decode_record::<R>(framed.kind, content).map(|_| None),
+        Held::Inline(content) => Ok(frame::decode_record::<R>(framed.kind, content).map(|_| None)?),
         // A large one is checked by its file's checksum here and unpacked when it is read.
         Held::Blob(digest) => {
-            blobs.check(digest).map_err(|error| FrameError::Content(error.to_string()))?;
+            blobs.check(digest)?;
             Ok(Some(digest))
         }
+    }
+}
+
+/// Whether an error says something about this process and its rights, and nothing about what it wanted to read.
+fn is_of_the_system(error: &LogError) -> bool {
+    /// Too many open files, in this process or in all.
+    const NO_HANDLES: [i32; 2] = [23, 24];
+    match error {
+        LogError::PermissionDenied { .. } => true,
+        LogError::Io { source, .. } => {
+            source.kind() == io::ErrorKind::OutOfMemory
+                || source.raw_os_error().is_some_and(|code| NO_HANDLES.contains(&code))
+        }
+        _ => false,
     }
 }

@@ -4,8 +4,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 
-use tidegate_oplog::{LogError, OperationLog};
+use tidegate_oplog::{Append, LogError, OperationLog};
 
 use crate::child::{command, command_of, lines};
 use crate::kit::{self, Disk, Kept, append, loaded, operation, passed};
@@ -98,4 +99,31 @@ fn missing_permission_is_named() {
     }
     fs::set_permissions(&closed, Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(&unreadable, Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A blob that may not be read is not a damaged one.
+#[test]
+fn nothing_is_set_aside_because_of_a_missing_permission() {
+    let mut disk = Disk::fresh();
+    let log = disk.open();
+    let blob = log.put_blob(b"manifests").unwrap();
+    log.append(vec![Append { blobs: vec![blob], ..append(1, 1, passed(1..=1)) }]).unwrap();
+    disk.close();
+    let program = disk.folder.path().join("program");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(disk.folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let mut open = command_of(&program, "open", &disk.path(), &[]);
+    open.current_dir("/");
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        let owned = Command::new("chown").args(["-R", &NOBODY.to_string()]).arg(disk.path()).status();
+        assert!(owned.unwrap().success());
+        open.uid(NOBODY).gid(NOBODY);
+    }
+    fs::set_permissions(disk.path().join("blobs"), Permissions::from_mode(0o000)).unwrap();
+    let said = lines(open);
+    fs::set_permissions(disk.path().join("blobs"), Permissions::from_mode(0o755)).unwrap();
+    assert!(said.iter().any(|line| line.starts_with("refused PermissionDenied")), "{said:?}");
+    let log = disk.open();
+    assert_eq!((log.damage(), log.load(operation(1)).unwrap()), (vec![], loaded(passed(1..=1), 1)));
 }

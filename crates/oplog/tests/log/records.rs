@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, LogRecord};
-use tidegate_oplog::{Append, LogError, OperationLog, SledLog};
+use tidegate_oplog::{Append, Impaired, LogError, OperationLog, SledLog};
 
 use crate::kit::{
     Disk, Fact, Kept, State, append, finished, known, loaded, operation, options, passed, reasons, summary,
@@ -75,6 +75,7 @@ fn judge(mut disk: Disk, what: &str, expect: Expect) {
             let id = operation(1);
             assert!(rows.windows(16).any(|window| window == id.0.as_bytes()), "{what}: the bytes are kept");
             assert_eq!(log.summaries().unwrap(), [summary(2, "shop")], "{what}");
+            assert_listed(&log.impaired(), what);
         }
         Expect::Mended(count, reason) => {
             assert!(told.iter().any(|told| told.contains(reason)), "{what}: {damage:?}");
@@ -87,9 +88,26 @@ fn judge(mut disk: Disk, what: &str, expect: Expect) {
     assert_eq!(log.load(operation(2)).unwrap(), loaded(passed(1..=4), 4), "{what}: the other goes on");
     log.append(vec![append(2, 5, passed(5..=5)), append(3, 1, passed(1..=1))]).unwrap();
     let log = disk.reopen();
+    if matches!(expect, Expect::SetAside(_)) {
+        assert_listed(&log.impaired(), what);
+    }
     assert_eq!(log.damage(), known(&damage), "{what}: known for ever, new once");
     assert_eq!(log.load(operation(2)).unwrap(), loaded(passed(1..=5), 5), "{what}");
     assert_eq!(log.load(operation(1)).is_ok(), matches!(expect, Expect::Mended(..)), "{what}");
+}
+
+/// Operation 1 is still known, with its summary unless just that is what was hit.
+fn assert_listed(impaired: &[Impaired], what: &str) {
+    let [Impaired { operation: id, summary: known, reason }] = impaired else {
+        panic!("{what}: {impaired:?}")
+    };
+    assert_eq!(*id, operation(1), "{what}");
+    assert!(!reason.is_empty(), "{what}");
+    let known = known.as_ref().map(|known| (known.operation, known.application.as_str()));
+    assert!(
+        known == Some((operation(1), "shop")) || (known.is_none() && what.contains("summary")),
+        "{what}: {known:?}"
+    );
 }
 
 fn tampered(tamper: impl FnOnce(&sled::Db)) -> Disk {
@@ -226,6 +244,52 @@ fn blobs_that_are_missing_or_damaged() {
     assert!(matches!(disk.open().blob(digest), Err(LogError::BlobDamaged { .. })));
     assert_eq!(disk.open().put_blob(b"other manifests").unwrap(), digest);
     assert_eq!(disk.open().blob(digest).unwrap(), b"other manifests", "putting it again mends it");
+}
+
+/// What is over needs its manifests no more: it stays, and lacks what is gone.
+#[test]
+fn a_finished_operation_without_its_blobs_is_kept_and_says_what_it_lacks() {
+    for (number, what) in [(0, "what it was given"), (1, "fact 2")] {
+        let mut disk = filled();
+        disk.open()
+            .append(vec![Append { summary: finished(1, "shop"), ..append(1, 5, passed(5..=5)) }])
+            .unwrap();
+        disk.close();
+        let lost = &blob_files(&disk)[number];
+        let content = fs::read(lost).unwrap();
+        fs::remove_file(lost).unwrap();
+        for is_new in [true, false] {
+            let log = disk.reopen();
+            assert_eq!(log.summaries().unwrap(), [finished(1, "shop"), summary(2, "shop")], "{what}");
+            let impaired = log.impaired();
+            let [Impaired { operation: id, summary: known, reason }] = &impaired[..] else {
+                panic!("{what}: {impaired:?}")
+            };
+            assert_eq!((*id, known), (operation(1), &Some(finished(1, "shop"))), "{what}");
+            assert!(reason.starts_with(what) && reason.contains("is missing"), "{reason}");
+            let damage = log.damage();
+            assert!(
+                damage.len() == 1 && damage[0].reason == *reason && damage[0].is_new == is_new,
+                "{damage:?}"
+            );
+            // The snapshot stands for the large fact.
+            assert_eq!(log.load(operation(1)).unwrap().last_sequence, 5, "{what}");
+            match log.facts(operation(1)) {
+                Ok(facts) => assert_eq!((number, facts.len()), (0, 5)),
+                Err(error) => {
+                    assert!(number == 1 && matches!(error, LogError::Damaged { .. }), "{error}");
+                    assert!(error.to_string().contains("fact 2: blob"), "{error}");
+                }
+            }
+        }
+        fs::write(lost, content).unwrap();
+        let log = disk.reopen();
+        assert_eq!(
+            (log.impaired(), log.facts(operation(1)).unwrap().len()),
+            (vec![], 5),
+            "restored from a backup"
+        );
+    }
 }
 
 #[test]
