@@ -39,6 +39,15 @@ fn the_shop_is_deployed_wave_by_wave() {
 }
 
 #[test]
+fn the_log_is_a_document_with_names_that_stay() {
+    let bench = Bench::new();
+    bench.write("config.yaml", crate::manifests::CONFIG);
+    bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
+    let log = bench.run(&["ops", "log", "a", "-o", "json"]).expect_code(0);
+    insta::assert_snapshot!("log_json", redact(&log.out, &bench));
+}
+
+#[test]
 fn a_failing_hook_stops_the_rest_and_somebody_is_told() {
     let bench = Bench::new();
     let ran = bench.run(&["sync", &example("failing"), "--app", "failing", "--sim"]).expect_code(1);

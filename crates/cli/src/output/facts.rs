@@ -1,8 +1,12 @@
-//! The recorded facts of an operation, for `ops log`.
+//! The recorded facts of an operation, for `ops log`. The documents are a stable interface, described in `docs/cli.md`,
+//! whatever the facts are called inside.
+
+mod details;
 
 use serde::Serialize;
+use serde_json::Value;
 use tidegate_lifecycle::operation::{DeadlineScope, Fact, Verdict};
-use tidegate_model::{LogRecord as _, Plan, TaskId, Timestamp};
+use tidegate_model::{Plan, TaskId, Timestamp};
 
 use super::table::table;
 use super::text::Text;
@@ -11,10 +15,21 @@ use super::text::Text;
 #[derive(Debug, Serialize)]
 pub struct FactDocument<'a> {
     sequence: u64,
-    kind: u16,
+    kind: &'static str,
     at: Option<Timestamp>,
     text: String,
-    fact: &'a Fact,
+    object: Option<ObjectDocument<'a>>,
+    details: Value,
+}
+
+/// The object a fact is about.
+#[derive(Debug, Serialize)]
+struct ObjectDocument<'a> {
+    group: &'a str,
+    version: &'a str,
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
 }
 
 /// The facts as documents.
@@ -26,7 +41,21 @@ pub fn documents(facts: &[Fact]) -> Vec<FactDocument<'_>> {
             if let Fact::Planned { plan: made, .. } = fact {
                 plan = Some(&**made);
             }
-            FactDocument { sequence, kind: fact.kind(), at: time(fact), text: words(fact, plan), fact }
+            let task = details::task(fact).and_then(|task| plan?.task(task));
+            FactDocument {
+                sequence,
+                kind: details::kind(fact),
+                at: time(fact),
+                text: words(fact, plan),
+                object: task.map(|task| ObjectDocument {
+                    group: &task.gvk.group,
+                    version: &task.gvk.version,
+                    kind: &task.gvk.kind,
+                    namespace: &task.namespace,
+                    name: &task.name,
+                }),
+                details: details::details(fact, plan),
+            }
         })
         .collect()
 }
@@ -158,7 +187,7 @@ fn task_words(fact: &Fact, plan: Option<&Plan>) -> String {
             said(&name(task), &format!("the last {bytes} bytes of its logs are kept"), reason)
         }
         // Every other fact is about the operation.
-        other => format!("record of kind {}", other.kind()),
+        other => details::kind(other).to_owned(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A plan in all its forms: tree, document, diagram, picture.
 
-mod document;
+pub mod document;
 mod mermaid;
 mod svg;
 mod tree;
