@@ -9,6 +9,7 @@ use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::KubeCluster;
+use crate::credentials;
 use crate::proxy;
 use crate::server::Server;
 use crate::transport::Transport;
@@ -196,8 +197,11 @@ fn unusable(options: &ConnectOptions, error: &KubeconfigError) -> ConnectError {
     ConnectError::Kubeconfig { file: options.kubeconfig.clone(), reason: reasons(error) }
 }
 
-/// An error and its causes in one line, without saying anything twice.
+/// An error and its causes in one line, without saying anything twice and without what may hold a credential.
 pub(crate) fn reasons(error: &(dyn StdError + 'static)) -> String {
+    if let Some(words) = credentials::guarded(error) {
+        return words;
+    }
     let mut words = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -14,6 +14,7 @@ mod answer;
 mod apply;
 mod cluster;
 mod connect;
+mod credentials;
 mod delete;
 mod discovery;
 mod limit;

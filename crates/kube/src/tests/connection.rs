@@ -121,3 +121,25 @@ async fn what_is_wrong_with_the_configuration_is_said() {
     assert!(matches!(error, ConnectError::Credentials { .. }), "{error}");
     assert!(error.to_string().contains("unable to run auth exec"), "{error}");
 }
+
+#[tokio::test]
+async fn what_a_credential_program_prints_is_not_repeated() {
+    let dir = tempfile::tempdir().unwrap();
+    let answer = |token: &str| format!("echo '{{\"status\": {{\"token\": {token}}}}}'");
+    let env = json!([{"name": "KEY", "value": "hidden-in-env"}]);
+    for (script, words) in [
+        (format!("{}; exit 3", answer("\"hidden\"")), "failed (exit status: 3)"),
+        (format!("{}; exit 1", answer("\"hidden\"")), "failed (exit status: 1)"),
+        (answer("[\"hidden\"]"), "did not print an ExecCredential"),
+        ("echo hidden".to_owned(), "did not print an ExecCredential"),
+    ] {
+        let program = json!({"exec": {
+            "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script], "env": env,
+        }});
+        let file = kubeconfig(dir.path(), "https://127.0.0.1:1", &program);
+        let error = connect(&options(&file)).await.unwrap_err();
+        let told = format!("{error} {error:?}");
+        assert!(told.contains(words), "{told}");
+        assert!(!told.contains("hidden"), "{told}");
+    }
+}

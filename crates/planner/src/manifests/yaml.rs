@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Error, MessageFormatter as _, Options, UserMessageFormatter};
@@ -8,13 +10,39 @@ use super::node::Node;
 
 /// Reads one document. `Err` carries the line inside the text, from 1.
 pub(super) fn parse(text: &str, limits: &Limits) -> Result<Node, (u64, ManifestCause)> {
-    let options = options(limits, DuplicateKeyPolicy::Error);
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| explain(&error, limits))
+    read(text, &options(limits, DuplicateKeyPolicy::Error)).map_err(|error| explain(&error, limits))
 }
 
 /// Reads a document that has a key twice, to say which object that is in.
 pub(super) fn parse_leniently(text: &str, limits: &Limits) -> Option<Node> {
-    serde_saphyr::from_str_with_options(text, options(limits, DuplicateKeyPolicy::FirstWins)).ok()
+    read(text, &options(limits, DuplicateKeyPolicy::FirstWins)).ok()
+}
+
+/// How often one document is read again for a number beyond all floats.
+const REREADS_MAX: usize = 64;
+
+/// A short commit hash such as `97e83412` looks like a number that no float holds: kubectl reads it as text, so it is
+/// read again as if it stood in quotes.
+fn read(text: &str, options: &Options) -> Result<Node, Error> {
+    let mut text = Cow::Borrowed(text);
+    for _ in 0..REREADS_MAX {
+        match serde_saphyr::from_str_with_options(&text, options.clone()) {
+            Err(error) => text = Cow::Owned(quoted(&text, &error).ok_or(error)?),
+            read => return read,
+        }
+    }
+    serde_saphyr::from_str_with_options(&text, options.clone())
+}
+
+/// The text with quotes around the number that an error is about, if it is a number in digits (`.inf` is none).
+fn quoted(text: &str, error: &Error) -> Option<String> {
+    let Error::NonFiniteFloat { value, location } = error else { return None };
+    let value = value.trim();
+    let start = usize::try_from(location.span().byte_offset()?).ok()?;
+    let (before, rest) = text.split_at_checked(start)?;
+    let after = rest.strip_prefix(value)?;
+    let digits = value.strip_prefix(['+', '-']).unwrap_or(value);
+    digits.starts_with(|c: char| c.is_ascii_digit()).then(|| format!("{before}\"{value}\"{after}"))
 }
 
 /// The reading of YAML that kubectl users expect: 1.1 scalars with legacy octal numbers, merge keys, no key twice.
@@ -56,6 +84,10 @@ fn cause(error: &Error, limits: &Limits) -> ManifestCause {
             ManifestCause::DuplicateKey { key: key.clone().unwrap_or_else(|| "?".to_owned()) }
         }
         Error::Budget { breach, .. } => breached(breach, limits),
+        // The value may be a secret's.
+        Error::NonFiniteFloat { .. } => ManifestCause::Syntax {
+            message: "a number must be finite; put quotes around it if it is a text".to_owned(),
+        },
         Error::AliasReplayCounterOverflow { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. }

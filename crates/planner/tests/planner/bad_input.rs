@@ -17,7 +17,7 @@ fn table_of_wrong_files() {
         ("a: 1\n  b: 2\n".into(), "f.yaml:2: not valid YAML: mapping values are not allowed in this context"),
         ("a:\n\tb: 1\n".into(), "f.yaml:2: not valid YAML: tabs disallowed within this context (block indentation)"),
         ("a: *x\n".into(), "f.yaml:1: not valid YAML: reference to unknown value"),
-        ("a: .inf\n".into(), "f.yaml:1: not valid YAML: value `.inf` is not a finite number"),
+        ("a: .inf\n".into(), "f.yaml:1: not valid YAML: a number must be finite; put quotes around it if it is a text"),
         ("a: \"\u{1}\"\n".into(), "f.yaml:1: not valid YAML: unexpected character: `\\u{1}'"),
         ("- a\n- b\n".into(), "f.yaml:1: a Kubernetes object must be a map of fields, found a list"),
         ("hello\n".into(), "f.yaml:1: a Kubernetes object must be a map of fields, found a text"),
