@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tidegate_cluster::Cluster;
 use tidegate_executor::IN_FLIGHT;
-use tidegate_kube::ConnectOptions;
+use tidegate_kube::{ConnectOptions, KubeCluster};
 use tidegate_model::{Destination, Impersonation, OperationId};
 
 use crate::args::{ClusterArgs, ConnectionArgs};
@@ -37,7 +37,7 @@ pub struct Connected {
     /// What is recorded about it.
     pub destination: Destination,
     /// The way there.
-    pub cluster: Arc<dyn Cluster>,
+    pub cluster: KubeCluster,
     /// Namespace of the context.
     pub namespace: String,
 }
@@ -68,7 +68,7 @@ impl Chosen {
         printer: &Printer,
     ) -> Result<(Arc<dyn Cluster>, Option<Log>), CliError> {
         match self {
-            Self::Real(connected) => Ok((Arc::clone(&connected.cluster), None)),
+            Self::Real(connected) => Ok((Arc::new(connected.cluster.clone()), None)),
             Self::Simulated if state_dir.cluster().is_dir() => {
                 // Only one process at a time may have the cluster open, and the log has the lock.
                 let lock = session::lock(state_dir, printer).await?;
@@ -126,16 +126,16 @@ pub async fn reconnect(
         });
     }
     ask(&connected).await?;
-    Ok(connected.cluster)
+    Ok(Arc::new(connected.cluster))
 }
 
-/// Asks the cluster something: one that does not answer is better told of before anything is recorded.
+/// One that does not answer is better told of before anything is recorded.
 async fn ask(connected: &Connected) -> Result<(), CliError> {
-    let answer = connected.cluster.discover().await;
-    answer.map(drop).map_err(|error| CliError::Cluster {
-        cluster: connected.destination.to_string(),
-        message: error.message,
-    })
+    connected
+        .cluster
+        .reach()
+        .await
+        .map_err(|error| CliError::of_cluster(&connected.destination, &error.message))
 }
 
 /// Finds the way to a cluster, without going it.
@@ -160,7 +160,7 @@ async fn way(args: &ConnectionArgs) -> Result<Connected, CliError> {
         },
     };
     let namespace = cluster.default_namespace().to_owned();
-    Ok(Connected { destination, cluster: Arc::new(cluster), namespace })
+    Ok(Connected { destination, cluster, namespace })
 }
 
 /// A kubeconfig that is named by the folder we are in must be found again from another one.
@@ -205,7 +205,8 @@ impl From<Chosen> for Clusters {
         match chosen {
             Chosen::Simulated => Self { simulated: true, real: BTreeMap::new() },
             Chosen::Real(connected) => {
-                Self { simulated: false, real: BTreeMap::from([(connected.destination, connected.cluster)]) }
+                let cluster: Arc<dyn Cluster> = Arc::new(connected.cluster);
+                Self { simulated: false, real: BTreeMap::from([(connected.destination, cluster)]) }
             }
         }
     }

@@ -90,11 +90,9 @@ pub enum CliError {
     )]
     Impatient,
     /// A cluster.
-    #[error("the {cluster}: {message}")]
+    #[error("{message}")]
     Cluster {
-        /// Which.
-        cluster: String,
-        /// What it said.
+        /// Which, and what it said.
         message: String,
     },
     /// A file or folder of the state directory.
@@ -145,9 +143,23 @@ impl CliError {
         Self::Usage { message: message.into() }
     }
 
+    /// What a cluster said. Where its words name the server, only the context has to be added.
+    pub fn of_cluster(cluster: &Destination, message: &str) -> Self {
+        let message = match cluster {
+            Destination::Kubernetes { server, context, .. } if message.contains(server.as_str()) => {
+                match context.as_str() {
+                    "" => message.to_owned(),
+                    context => format!("context {context}: {message}"),
+                }
+            }
+            _ => format!("the {cluster}: {message}"),
+        };
+        Self::Cluster { message }
+    }
+
     /// What the simulated cluster said.
     pub fn simulated(error: impl ToString) -> Self {
-        Self::Cluster { cluster: Destination::Simulated.to_string(), message: error.to_string() }
+        Self::of_cluster(&Destination::Simulated, &error.to_string())
     }
 
     /// Something the state of things does not allow.

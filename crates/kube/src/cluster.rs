@@ -58,6 +58,12 @@ impl KubeCluster {
         &self.shared.namespace
     }
 
+    /// Makes sure that the server answers and lets us in, by beginning to ask what it serves. A discovery soon after goes
+    /// on from there, so this costs nothing then.
+    pub async fn reach(&self) -> Result<(), ClusterError> {
+        self.kinds().reach(self.http()).await
+    }
+
     pub(crate) fn http(&self) -> &Server {
         &self.shared.server
     }

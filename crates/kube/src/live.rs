@@ -241,8 +241,8 @@ impl KubeCluster {
             return Ok(Vec::new());
         }
         let target = Target::all(gvk, resource, namespace);
-        let listing = self.list_all(&target, Detail::Metadata, "").await?;
-        Ok(listing.objects.into_iter().filter(|object| is_owned(object, application)).collect())
+        let owned = |object: &Object| is_owned(object, application);
+        Ok(self.list_those(&target, Detail::Metadata, "", owned).await?.objects)
     }
 }
 

@@ -77,10 +77,23 @@ impl KubeCluster {
         detail: Detail,
         conditions: &str,
     ) -> Result<Listing, ClusterError> {
-        let paged = self.pages(target, detail, conditions, PAGE).await;
+        self.list_those(target, detail, conditions, |_| true).await
+    }
+
+    /// The same, of which only those are kept that pass the test: of the others there is never more than a page.
+    pub(crate) async fn list_those(
+        &self,
+        target: &Target<'_>,
+        detail: Detail,
+        conditions: &str,
+        wanted: impl Fn(&Object) -> bool + Copy + Send,
+    ) -> Result<Listing, ClusterError> {
+        let paged = self.pages(target, detail, (conditions, PAGE), wanted).await;
         match paged {
             // The pages come from one moment, and the server does not remember it any more: take all in one.
-            Err(error) if error.kind == ErrorKind::Gone => self.pages(target, detail, conditions, 0).await,
+            Err(error) if error.kind == ErrorKind::Gone => {
+                self.pages(target, detail, (conditions, 0), wanted).await
+            }
             other => other,
         }
     }
@@ -89,14 +102,14 @@ impl KubeCluster {
         &self,
         target: &Target<'_>,
         detail: Detail,
-        conditions: &str,
-        limit: usize,
+        (conditions, limit): (&str, usize),
+        wanted: impl Fn(&Object) -> bool,
     ) -> Result<Listing, ClusterError> {
         let mut listing = Listing { objects: Vec::new(), resource_version: String::new() };
         let mut next = String::new();
         for _ in 0..PAGES_MAX {
             let page = self.page(target, detail, conditions, limit, &next).await?;
-            listing.objects.extend(page.objects);
+            listing.objects.extend(page.objects.into_iter().filter(&wanted));
             listing.resource_version = page.resource_version;
             next = page.next;
             if next.is_empty() {

@@ -238,26 +238,32 @@ impl Server {
 
     /// The connection did not come about, or ended too early.
     pub(crate) fn broken(&self, call: &Call, error: &(dyn StdError + 'static)) -> ClusterError {
-        let words = if not_connected(error) {
-            format!("cannot reach the server at {}: {}", self.url(), reasons(error))
+        let client = http_client_error(error);
+        // What the layers above say is where they stand, not what happened.
+        let reason = reasons(client.and_then(StdError::source).unwrap_or(error));
+        let words = if client.is_some_and(hyper_util::client::legacy::Error::is_connect) {
+            let reason = reason.strip_prefix("tcp connect error: ").unwrap_or(&reason);
+            format!("cannot reach the server at {}: {reason}", self.url())
         } else {
             let what = format!("{} {}", call.method, call.path);
-            format!("the connection to {} broke during {what}: {}", self.url(), reasons(error))
+            format!("the connection to {} broke during {what}: {reason}", self.url())
         };
         ClusterError::new(ErrorKind::Unavailable, words)
     }
 }
 
-fn not_connected(error: &(dyn StdError + 'static)) -> bool {
+fn http_client_error<'e>(
+    error: &'e (dyn StdError + 'static),
+) -> Option<&'e hyper_util::client::legacy::Error> {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        let client = error.downcast_ref::<hyper_util::client::legacy::Error>();
-        if client.is_some_and(hyper_util::client::legacy::Error::is_connect) {
-            return true;
+        let client = error.downcast_ref();
+        if client.is_some() {
+            return client;
         }
         cause = error.source();
     }
-    false
+    None
 }
 
 /// Seconds only: Kubernetes sends no dates.

@@ -33,10 +33,9 @@ async fn compare(args: &DiffArgs, printer: &Printer) -> Result<Ended, CliError> 
     let state_dir = StateDir::resolve(&args.state)?;
     let (cluster, _lock) = chosen.look(&state_dir, printer).await?;
     let targets = Targets { targets: manifests.targets, warnings: Vec::new() };
-    let (objects, findings) =
-        effects::diff(cluster.as_ref(), &request, targets, SystemClock.now()).await.map_err(|error| {
-            CliError::Cluster { cluster: chosen.destination().to_string(), message: error.message }
-        })?;
+    let (objects, findings) = effects::diff(cluster.as_ref(), &request, targets, SystemClock.now())
+        .await
+        .map_err(|error| CliError::of_cluster(&chosen.destination(), &error.message))?;
     if args.output == Format::Text {
         findings.iter().for_each(|finding| printer.warn(&finding.to_string()));
         printer.out(&diff::text(&objects)?)?;

@@ -71,8 +71,5 @@ pub async fn preview(
     effects::plan(cluster.as_ref(), NO_OPERATION, request, targets, SystemClock.now())
         .await
         .map(without_extensions)
-        .map_err(|error| CliError::Cluster {
-            cluster: chosen.destination().to_string(),
-            message: error.message,
-        })
+        .map_err(|error| CliError::of_cluster(&chosen.destination(), &error.message))
 }

@@ -15,8 +15,12 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
                           application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\
                           application/json";
 
-/// Any answer of the two roots `/api` and `/apis`.
-#[derive(Deserialize)]
+/// What the two roots `/api` and `/apis` answer: everything, or whom to ask next.
+#[derive(Debug)]
+pub(super) struct Roots([Option<Root>; 2]);
+
+/// Any answer of one of them.
+#[derive(Debug, Deserialize)]
 #[serde(tag = "kind")]
 enum Root {
     /// All groups with all their kinds.
@@ -39,13 +43,13 @@ enum Root {
     },
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Named {
     name: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Group {
     #[serde(default)]
     metadata: Named,
@@ -53,7 +57,7 @@ struct Group {
     versions: Vec<Version>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Version {
     version: String,
     #[serde(default)]
@@ -62,7 +66,7 @@ struct Version {
     freshness: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AggregatedResource {
     resource: String,
@@ -75,17 +79,17 @@ struct AggregatedResource {
     subresources: Vec<Subresource>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Subresource {
     subresource: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct ResponseKind {
     kind: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct NamedGroup {
     name: String,
@@ -94,7 +98,7 @@ struct NamedGroup {
     preferred_version: Option<NamedVersion>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct NamedVersion {
     version: String,
 }
@@ -114,12 +118,18 @@ struct ListedResource {
     verbs: Vec<String>,
 }
 
-/// Every kind the server serves now. A group that cannot be asked, because the server behind it is down, is left out.
-pub(super) async fn everything(server: &Server) -> Result<Catalog, ClusterError> {
+/// The beginning of asking for everything.
+pub(super) async fn roots(server: &Server) -> Result<Roots, ClusterError> {
     let (core, groups) = futures_util::future::join(root(server, "/api"), root(server, "/apis")).await;
+    Ok(Roots([core?, groups?]))
+}
+
+/// Every kind the server serves now, from what its roots have answered. A group that cannot be asked, because the server
+/// behind it is down, is left out.
+pub(super) async fn everything(server: &Server, roots: Roots) -> Result<Catalog, ClusterError> {
     let mut catalog = Catalog::default();
     let mut unasked = Vec::new();
-    for root in [core?, groups?].into_iter().flatten() {
+    for root in roots.0.into_iter().flatten() {
         match root {
             Root::Aggregated { items } => items.into_iter().for_each(|group| add_group(&mut catalog, group)),
             Root::Groups { groups } => unasked.extend(groups.into_iter().flat_map(versions_of)),

@@ -14,10 +14,13 @@ use tidegate_cluster::ClusterError;
 use tidegate_model::{Discovery, Gvk};
 use tokio::time::Instant;
 
+use self::ask::Roots;
 pub(crate) use self::catalog::{Catalog, Resource};
 use crate::answer::unknown_kind;
 use crate::server::Server;
 
+/// Whoever made sure that the server answers is about to ask what it serves; what it said then is still true for so long.
+const FRESH: Duration = Duration::from_secs(5);
 /// A group and version that was just asked for is not asked for again: many objects of a missing kind come together.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
@@ -25,19 +28,31 @@ const ASK_AGAIN: Duration = Duration::from_millis(500);
 #[derive(Default)]
 pub(crate) struct Kinds {
     catalog: RwLock<Option<Arc<Catalog>>>,
-    /// Held while the server is asked, so that it is asked once. When each group and version was last asked for.
-    asked: tokio::sync::Mutex<HashMap<(String, String), Instant>>,
+    /// Held while the server is asked, so that it is asked once.
+    asked: tokio::sync::Mutex<Asked>,
+}
+
+/// What was asked for, and when.
+#[derive(Default)]
+struct Asked {
+    /// Each group and version.
+    versions: HashMap<(String, String), Instant>,
+    /// The roots, until somebody goes on from there.
+    roots: Option<(Instant, Roots)>,
 }
 
 impl Kinds {
+    /// Begins to ask what is served, to see that the server answers and lets us in. The next discovery goes on from there.
+    pub(crate) async fn reach(&self, server: &Server) -> Result<(), ClusterError> {
+        let mut asked = self.asked.lock().await;
+        asked.roots = Some((Instant::now(), ask::roots(server).await?));
+        Ok(())
+    }
+
     /// Everything that is served now.
     pub(crate) async fn discover(&self, server: &Server) -> Result<Discovery, ClusterError> {
         let mut asked = self.asked.lock().await;
-        let catalog = Arc::new(ask::everything(server).await?);
-        asked.clear();
-        let discovery = catalog.discovery();
-        self.store(catalog);
-        Ok(discovery)
+        Ok(self.ask_everything(server, &mut asked).await?.discovery())
     }
 
     /// What is known so far; asks when nothing is.
@@ -49,8 +64,16 @@ impl Kinds {
         if let Some(catalog) = self.stored() {
             return Ok(catalog);
         }
-        let catalog = Arc::new(ask::everything(server).await?);
-        asked.clear();
+        self.ask_everything(server, &mut asked).await
+    }
+
+    async fn ask_everything(&self, server: &Server, asked: &mut Asked) -> Result<Arc<Catalog>, ClusterError> {
+        let roots = match asked.roots.take() {
+            Some((at, roots)) if at.elapsed() < FRESH => roots,
+            _ => ask::roots(server).await?,
+        };
+        let catalog = Arc::new(ask::everything(server, roots).await?);
+        asked.versions.clear();
         self.store(Arc::clone(&catalog));
         Ok(catalog)
     }
@@ -82,7 +105,7 @@ impl Kinds {
             return Ok(found);
         }
         let place = (gvk.group.clone(), gvk.version.clone());
-        if asked.get(&place).is_some_and(|at| at.elapsed() < again_after) {
+        if asked.versions.get(&place).is_some_and(|at| at.elapsed() < again_after) {
             return Err(unknown_kind(gvk));
         }
         let served = ask::version(server, &gvk.group, &gvk.version).await?;
@@ -90,14 +113,14 @@ impl Kinds {
         catalog.replace(&gvk.group, &gvk.version, served);
         let found = catalog.get(gvk);
         self.store(Arc::new(catalog));
-        asked.insert(place, Instant::now());
+        asked.versions.insert(place, Instant::now());
         found.ok_or_else(|| unknown_kind(gvk))
     }
 
     /// The kind turned out to be gone, or may have come: ask before it is used again.
     pub(crate) async fn forget(&self, gvk: &Gvk) {
         let mut asked = self.asked.lock().await;
-        asked.remove(&(gvk.group.clone(), gvk.version.clone()));
+        asked.versions.remove(&(gvk.group.clone(), gvk.version.clone()));
         if let Some(catalog) = self.stored() {
             let mut catalog = Catalog::clone(&catalog);
             catalog.remove(gvk);

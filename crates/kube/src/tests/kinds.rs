@@ -53,6 +53,23 @@ async fn a_new_server_says_everything_in_two_requests() {
     assert_eq!(paths(&log).len(), 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn reaching_a_server_begins_the_discovery_that_follows_and_no_later_one() {
+    let (cluster, log) = cluster(|_| None);
+    let whole = ["/api", "/apis", "/api/v1", "/apis/apps/v1"];
+    cluster.reach().await.unwrap();
+    assert_eq!(paths(&log), whole[..2]);
+    assert!(cluster.discover().await.unwrap().get(&GroupKind::new("apps", "Deployment")).is_some());
+    assert_eq!(paths(&log), whole);
+    cluster.discover().await.unwrap();
+    assert_eq!(paths(&log)[4..], whole, "a second discovery asks everything");
+
+    cluster.reach().await.unwrap();
+    tokio::time::advance(Duration::from_secs(60)).await;
+    cluster.discover().await.unwrap();
+    assert_eq!(paths(&log)[10..], whole, "what was said a minute ago may be wrong by now");
+}
+
 #[tokio::test]
 async fn a_group_that_does_not_answer_hides_only_its_own_kinds() {
     let (cluster, _) = cluster(|asked| match asked.path.as_str() {
