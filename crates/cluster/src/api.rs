@@ -14,7 +14,9 @@ use crate::ClusterError;
 /// 1. Every call is one attempt: no hidden retries. The operation's state machine owns them.
 /// 2. Reads by [`Cluster::get`] are current; [`Cluster::list`] and [`Cluster::watch`] may be older than our last
 ///    write, as they are on a real API server.
-/// 3. A call may be dropped at any await point. The write may then have happened or not.
+/// 3. Of an object that comes from a list or from a write, which fields a manager owns (`fieldsV1`) may be JSON text
+///    instead of a map.
+/// 4. A call may be dropped at any await point. The write may then have happened or not.
 #[async_trait]
 pub trait Cluster: Send + Sync + 'static {
     /// The kinds the cluster serves now.

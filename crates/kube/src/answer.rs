@@ -10,6 +10,7 @@ use serde_json::Value;
 use tidegate_cluster::{ClusterError, ErrorKind};
 use tidegate_model::{Gvk, Object};
 
+use crate::lean::Lean;
 use crate::paths::Target;
 
 /// The most that is shown of a body which is not what Kubernetes answers.
@@ -82,6 +83,12 @@ impl Answer {
     pub(crate) fn object(&self, about: About<'_>) -> Result<Object, ClusterError> {
         let value: Value = self.decode(about)?;
         Object::try_from(value).map_err(|error| not_understood(about, &error.to_string()))
+    }
+
+    /// The same, lean.
+    pub(crate) fn lean_object(&self, about: About<'_>) -> Result<Object, ClusterError> {
+        let Lean(fields) = self.decode(about)?;
+        Object::try_from(Value::Object(fields)).map_err(|error| not_understood(about, &error.to_string()))
     }
 
     /// What went wrong.

@@ -82,7 +82,7 @@ impl KubeCluster {
         Target::one(gvk, self.kinds().find(self.http(), gvk).await?, namespace, name)
     }
 
-    /// One call about one object, and the object of the answer.
+    /// One call about one object, and the object of the answer, lean.
     pub(crate) async fn object_call(
         &self,
         target: &Target<'_>,
@@ -90,7 +90,7 @@ impl KubeCluster {
     ) -> Result<(Answer, Object), ClusterError> {
         let answer = self.http().call(call).await?;
         let about = About { sent: call.body.len(), ..About::from(target) };
-        match answer.object(about) {
+        match answer.lean_object(about) {
             Ok(object) => Ok((answer, object)),
             Err(error) => Err(self.noted(target.gvk, error).await),
         }

@@ -4,7 +4,7 @@
 //!   Cluster calls      cluster.rs ─► read, live, watching, apply/, delete, pods, logs
 //!   what is served     discovery/
 //!   one HTTP call      server.rs: time limit, bound of calls in flight (limit.rs), 401 once (transport.rs)
-//!   answers            answer.rs: status and body ─► object or ClusterError
+//!   answers            answer.rs: status and body ─► object (lean.rs) or ClusterError
 //! ```
 //!
 //! Nothing here retries a write. Servers from Kubernetes 1.20 on are supported: what newer ones can do better is
@@ -17,6 +17,7 @@ mod connect;
 mod credentials;
 mod delete;
 mod discovery;
+mod lean;
 mod limit;
 mod live;
 mod patch;

@@ -7,6 +7,7 @@ use tidegate_model::{Gvk, Object};
 
 use crate::KubeCluster;
 use crate::answer::{About, Answer};
+use crate::lean::Lean;
 use crate::paths::{Target, push_value};
 use crate::server::{Call, JSON};
 
@@ -21,7 +22,7 @@ const METADATA_LIST: &str =
 struct List {
     #[serde(default)]
     metadata: ListMetadata,
-    items: Option<Vec<Map<String, Value>>>,
+    items: Option<Vec<Lean>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -141,7 +142,7 @@ impl KubeCluster {
             Err(error) => return Err(self.noted(target.gvk, error).await),
         };
         let items = list.items.unwrap_or_default().into_iter();
-        let objects = items.map(|item| complete(item, target.gvk, detail)).collect::<Result<_, _>>()?;
+        let objects = items.map(|Lean(item)| complete(item, target.gvk, detail)).collect::<Result<_, _>>()?;
         let ListMetadata { resource_version, next, remaining_item_count } = list.metadata;
         Ok(Page {
             objects,

@@ -1,7 +1,9 @@
 //! Who wrote which field of a live object?
 //!
 //! The server notes it: `f:name` is a field, `k:{…}` the item of a list with these keys, `v:…` an item of a set, `.` the
-//! thing itself.
+//! thing itself. These notes are a map, or the JSON text of one: they are large, and not often asked for.
+
+use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 use tidegate_model::{Object, annotations};
@@ -11,9 +13,16 @@ use super::is_ours;
 use super::path::{Path, Step};
 
 /// What the entries of managers that pass the test say they own, outside the status.
-fn trees(live: &Object, is_meant: impl Fn(&Value) -> bool) -> impl Iterator<Item = &Map<String, Value>> {
+fn trees(
+    live: &Object,
+    is_meant: impl Fn(&Value) -> bool,
+) -> impl Iterator<Item = Cow<'_, Map<String, Value>>> {
     let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
-    entries.filter(move |entry| is_meant(entry)).filter_map(|entry| entry.get("fieldsV1")?.as_object())
+    entries.filter(move |entry| is_meant(entry)).filter_map(|entry| match entry.get("fieldsV1")? {
+        Value::Object(fields) => Some(Cow::Borrowed(fields)),
+        Value::String(text) => serde_json::from_str(text).ok().map(Cow::Owned),
+        _ => None,
+    })
 }
 
 fn text<'v>(entry: &'v Value, field: &str) -> &'v str {
@@ -21,7 +30,7 @@ fn text<'v>(entry: &'v Value, field: &str) -> &'v str {
 }
 
 /// What Tidegate owns by server-side apply.
-fn our_trees(live: &Object) -> impl Iterator<Item = &Map<String, Value>> {
+fn our_trees(live: &Object) -> impl Iterator<Item = Cow<'_, Map<String, Value>>> {
     trees(live, |entry| {
         text(entry, "manager") == annotations::FIELD_MANAGER
             && text(entry, "operation") == "Apply"
@@ -97,7 +106,7 @@ fn item<'v>(list: &'v Value, is_meant: impl Fn(&&'v Value) -> bool) -> Option<(S
 pub(super) fn places_of(manager: &str, live: &Object, value: &Value) -> Vec<Path> {
     let mut places = Vec::new();
     for tree in trees(live, |entry| text(entry, "manager") == manager) {
-        leaves(tree, value, &mut Path::default(), &mut places);
+        leaves(&tree, value, &mut Path::default(), &mut places);
     }
     places
 }
@@ -118,7 +127,7 @@ fn leaves(tree: &Map<String, Value>, value: &Value, path: &mut Path, places: &mu
 /// Whether Tidegate owns what is at a place, something above it as a whole, or something inside. `value` is the live or
 /// predicted object, as far as it is compared.
 pub(super) fn is_owned(object: &Object, value: &Value, path: &Path) -> bool {
-    our_trees(object).any(|tree| reaches(tree, value, &path.0))
+    our_trees(object).any(|tree| reaches(&tree, value, &path.0))
 }
 
 fn reaches(tree: &Map<String, Value>, value: &Value, path: &[Step]) -> bool {
@@ -152,15 +161,33 @@ mod tests {
         .unwrap()
     }
 
+    /// The same object, with the notes as text.
+    fn in_text(live: &Object) -> Object {
+        let mut value = live.as_value().clone();
+        for entry in value["metadata"]["managedFields"].as_array_mut().unwrap() {
+            entry["fieldsV1"] = entry["fieldsV1"].to_string().into();
+        }
+        Object::try_from(value).unwrap()
+    }
+
+    fn texts(paths: &[Path]) -> Vec<String> {
+        paths.iter().map(Path::to_string).collect()
+    }
+
     fn paths(target: &Value, live: &Object) -> Vec<String> {
-        dropped(target, live).iter().map(Path::to_string).collect()
+        let found = texts(&dropped(target, live));
+        assert_eq!(texts(&dropped(target, &in_text(live))), found);
+        found
     }
 
     #[test]
     fn ownership_is_of_places() {
         let live = live("tidegate", "Apply");
         let owned = |pointer: &str| {
-            is_owned(&live, live.as_value(), &find_pointer(pointer, live.as_value()).unwrap())
+            let path = find_pointer(pointer, live.as_value()).unwrap();
+            let owned = is_owned(&live, live.as_value(), &path);
+            assert_eq!(is_owned(&in_text(&live), live.as_value(), &path), owned, "{pointer}");
+            owned
         };
         for (pointer, expected) in [
             ("/spec/replicas", true),
@@ -173,8 +200,8 @@ mod tests {
         ] {
             assert_eq!(owned(pointer), expected, "{pointer}");
         }
-        let mut places: Vec<String> =
-            places_of("tidegate", &live, &target()).iter().map(Path::to_string).collect();
+        let mut places = texts(&places_of("tidegate", &live, &target()));
+        assert_eq!(texts(&places_of("tidegate", &in_text(&live), &target())), places);
         places.sort();
         assert!(places.contains(&"/spec/template/spec/containers/0/image".to_owned()), "{places:?}");
         assert!(!places.contains(&"/spec/template/spec/containers/0".to_owned()), "{places:?}");

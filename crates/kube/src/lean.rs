@@ -1,0 +1,230 @@
+//! Objects as answers are kept: which fields each manager owns stays JSON text (`fieldsV1`), for that is most of what a
+//! small object takes in memory, and few ask for it.
+
+use std::fmt::{self, Formatter};
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+use tidegate_model::{InvalidObject, describe};
+
+/// An object, lean.
+#[derive(Debug)]
+pub(crate) struct Lean(pub(crate) Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Lean {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Place::Object.deserialize(deserializer)? {
+            Value::Object(fields) => Ok(Self(fields)),
+            other => Err(D::Error::custom(InvalidObject::NotAMap { found: describe(&other) })),
+        }
+    }
+}
+
+/// Where in an object a value is.
+#[derive(Clone, Copy)]
+enum Place {
+    Object,
+    Metadata,
+    Managers,
+    Manager,
+    /// Which fields one manager owns.
+    Fields,
+    Elsewhere,
+}
+
+impl Place {
+    fn below(self, field: &str) -> Self {
+        match (self, field) {
+            (Self::Object, "metadata") => Self::Metadata,
+            (Self::Metadata, "managedFields") => Self::Managers,
+            (Self::Manager, "fieldsV1") => Self::Fields,
+            _ => Self::Elsewhere,
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Place {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        match self {
+            Self::Elsewhere => Value::deserialize(deserializer),
+            Self::Fields => {
+                let mut text = String::new();
+                Text(&mut text).deserialize(deserializer)?;
+                text.shrink_to_fit();
+                Ok(Value::String(text))
+            }
+            _ => deserializer.deserialize_any(self),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Place {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("a part of an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(field) = fields.next_key::<String>()? {
+            let value = fields.next_value_seed(self.below(&field))?;
+            map.insert(field, value);
+        }
+        Ok(Value::Object(map))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let place = if matches!(self, Self::Managers) { Self::Manager } else { Self::Elsewhere };
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(place)? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+}
+
+/// Writes a value down as JSON.
+struct Text<'t>(&'t mut String);
+
+impl Text<'_> {
+    fn write<E: Error>(self, value: &impl serde::Serialize) -> Result<(), E> {
+        self.0.push_str(&serde_json::to_string(value).map_err(E::custom)?);
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Text<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Text<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    /// The usual: maps in maps. Their names are ours to write as they are unless JSON needs them escaped.
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        let mut sign = '{';
+        while let Some(name) = fields.next_key::<String>()? {
+            self.0.push(sign);
+            Text(self.0).write(&name)?;
+            self.0.push(':');
+            fields.next_value_seed(Text(self.0))?;
+            sign = ',';
+        }
+        self.0.push_str(if sign == '{' { "{}" } else { "}" });
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let mut list: Vec<Value> = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        self.write(&list)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.write(&())
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
+        self.write(&value)
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
+        self.write(&value)
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
+        self.write(&value)
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
+        self.write(&value)
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
+        self.write(&value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn lean(value: &Value) -> Value {
+        serde_json::from_str::<Lean>(&value.to_string()).map(|lean| lean.0.into()).unwrap()
+    }
+
+    #[test]
+    fn only_the_fields_of_managers_are_text_and_they_say_the_same() {
+        let fields = json!({
+            ".": {}, "f:data": {"f:a": {}, "f:\"quoted\"\n": {}}, "k:{\"port\":80}": {".": {}, "f:port": {}},
+            "v:[1]": {}, "odd": [1, {"b": null}, 2.5, -3], "none": null, "yes": true, "text": "ü",
+        });
+        let mut object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "fieldsV1": {"top": 1}, "managedFields": [{"fieldsV1": {}}],
+            "metadata": {
+                "name": "a", "labels": {"fieldsV1": "x"}, "deletionGracePeriodSeconds": 30, "x": null,
+                "managedFields": [
+                    {"manager": "m", "operation": "Apply", "time": "t", "fieldsV1": fields},
+                    {"manager": "n", "fieldsV1": {}}, {"manager": "none"}, 7, null,
+                ],
+            },
+            "data": {"managedFields": "[]", "n": "1"},
+        });
+        let read = lean(&object);
+        let text = read["metadata"]["managedFields"][0]["fieldsV1"].as_str().unwrap();
+        assert_eq!(serde_json::from_str::<Value>(text).unwrap(), fields);
+        object["metadata"]["managedFields"][0]["fieldsV1"] = text.into();
+        object["metadata"]["managedFields"][1]["fieldsV1"] = "{}".into();
+        assert_eq!(read, object);
+    }
+
+    #[test]
+    fn what_is_not_an_object_is_refused_and_odd_metadata_is_left_to_who_reads_it() {
+        for odd in [json!(null), json!([]), json!(1), json!("text"), json!(1.5), json!(true), json!(-1)] {
+            assert!(serde_json::from_str::<Lean>(&odd.to_string()).is_err(), "{odd}");
+            for object in [json!({"metadata": odd}), json!({"metadata": {"managedFields": odd}})] {
+                assert_eq!(lean(&object), object);
+            }
+        }
+    }
+}
