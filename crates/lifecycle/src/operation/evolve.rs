@@ -10,7 +10,7 @@ use super::fact::{DeadlineScope, Fact};
 use super::messages;
 use super::rules::is_sound;
 use super::state::{
-    Calls, Failure, GateAnswer, Header, Operation, Outage, Outcome, Pause, Stage, State, TaskState,
+    Calls, Cursor, Failure, GateAnswer, Header, Operation, Outage, Outcome, Pause, Stage, State, TaskState,
     Termination, WaveStep, WaveTimes,
 };
 
@@ -38,8 +38,12 @@ pub fn evolve(state: State, fact: &Fact) -> Result<State, Illegal> {
                 let stage = operation.stage.name();
                 return finish(operation, *phase, message, *at).ok_or_else(|| illegal(stage));
             }
+            let before = fact.task().map(|task| operation.before(task));
             match running(&mut operation, fact) {
-                Some(()) => Ok(State::Running(operation)),
+                Some(()) => {
+                    operation.move_cursor(before);
+                    Ok(State::Running(operation))
+                }
                 None => Err(illegal(operation.stage.name())),
             }
         }
@@ -128,6 +132,7 @@ fn fresh(header: Header, plan: Plan, at: Timestamp) -> Operation {
         failure: None,
         termination: None,
         outcome: None,
+        cursor: Cursor::default(),
     }
 }
 

@@ -313,15 +313,10 @@ fn applied(operation: &Operation, index: u32) -> String {
 
 /// Failing calls, and definitions whose kinds the next group may need.
 fn applying(operation: &Operation, index: u32) -> Vec<Awaited> {
-    let definitions = operation
-        .apply_group(index)
-        .into_iter()
-        .filter(|(_, task, state)| awaits_establishment(task, state))
-        .map(|(_, task, state)| Awaited {
-            what: name(task),
-            why: why(state),
-            since: since(operation, state),
-        });
+    let definitions =
+        operation.apply_group(index).filter(|(_, task, state)| awaits_establishment(task, state)).map(
+            |(_, task, state)| Awaited { what: name(task), why: why(state), since: since(operation, state) },
+        );
     definitions.chain(failing_calls(operation.wave_tasks(index), operation.since)).collect()
 }
 

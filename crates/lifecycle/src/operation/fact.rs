@@ -286,6 +286,30 @@ pub enum DeadlineScope {
 }
 
 impl Fact {
+    /// The only task it changes, if it changes one.
+    pub(crate) fn task(&self) -> Option<TaskId> {
+        match self {
+            Self::Checked { task, .. }
+            | Self::CheckFailed { task, .. }
+            | Self::PruneSent { task, .. }
+            | Self::HookCleared { task, .. }
+            | Self::ObjectGone { task }
+            | Self::Applied { task, .. }
+            | Self::RunnerStarted { task, .. }
+            | Self::HealthSeen { task, .. }
+            | Self::TaskCompleted { task, .. }
+            | Self::TaskFailed { task, .. }
+            | Self::HookReleased { task }
+            | Self::HookDeleted { task, .. }
+            | Self::HookStopped { task, .. }
+            | Self::ReasonSeen { task, .. }
+            | Self::LogsKept { task, .. }
+            | Self::DeadlinePassed { scope: DeadlineScope::Hook(task), .. } => Some(*task),
+            Self::CallFailed { task, .. } => *task,
+            _ => None,
+        }
+    }
+
     /// Whether commands must wait until the fact is on the disk. `is_hook` tells which tasks are hooks.
     ///
     /// The others only shorten the list of pending commands: when they are lost in a crash, the idempotent command is

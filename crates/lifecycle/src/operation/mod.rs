@@ -39,7 +39,7 @@ pub use input::{Answer, Applied, CallError, Clearing, Input, Stopped};
 pub use judge::hook_phase;
 pub use pending::pending;
 pub use state::{
-    AppliedRef, Calls, Failure, GateAnswer, Header, HookLog, Notes, Operation, Outage, Outcome, Pause,
-    Progress, SeenHealth, Stage, State, TaskState, Termination, WaveStep, WaveTimes,
+    AppliedRef, Calls, Cursor, Failure, GateAnswer, Header, HookLog, Notes, Operation, Outage, Outcome,
+    Pause, Progress, SeenHealth, Stage, State, TaskState, Termination, WaveStep, WaveTimes,
 };
 pub use view::{HookLogView, OperationView, WaveView, view};

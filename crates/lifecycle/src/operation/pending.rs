@@ -142,7 +142,7 @@ impl Owed {
 
     fn wave(&mut self, operation: &Operation, index: u32, step: WaveStep) {
         self.wake(operation.wave_deadline().filter(|_| operation.wave_expired.is_none()));
-        self.endings(operation, operation.wave_tasks(index));
+        self.endings(operation, operation.wave_hooks(index));
         if operation.wave_expired.is_some() || operation.failure.is_some() && !operation.is_sync_fail(index) {
             return;
         }
@@ -163,7 +163,7 @@ impl Owed {
             }
             WaveStep::Passed => {}
         }
-        for (_, task, state) in operation.wave_tasks(index) {
+        for (_, task, state) in operation.wave_hooks(index) {
             self.wake(operation.hook_deadline(task, state));
         }
     }
@@ -218,9 +218,7 @@ impl Owed {
                 _ => {}
             }
         }
-        let hooks =
-            operation.wave_tasks(index).filter(|(_, task, state)| task.is_hook() && is_running(state));
-        for (id, task, state) in hooks {
+        for (id, task, state) in operation.wave_hooks(index).filter(|(_, _, state)| is_running(state)) {
             self.run_or_observe(operation, id, task, state);
         }
     }

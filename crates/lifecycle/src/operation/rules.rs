@@ -41,7 +41,7 @@ impl Operation {
 
     /// Whether the wave has a hook to run.
     pub(crate) fn has_hooks(&self, index: u32) -> bool {
-        self.wave_tasks(index).any(|(_, task, _)| task.is_hook())
+        self.wave_hooks(index).next().is_some()
     }
 
     /// Whether the wave's resources must become healthy before it passes (spec: consequences that matter). The last
@@ -63,6 +63,9 @@ impl Operation {
 
     /// Whether a task of the wave has ended badly.
     pub(crate) fn wave_failed(&self, index: u32) -> bool {
+        if self.cursor.wave == Some(index) {
+            return self.cursor.unsuccessful > 0;
+        }
         self.wave_tasks(index).any(|(_, _, state)| state.is_unsuccessful())
     }
 
@@ -82,29 +85,21 @@ impl Operation {
         self.wave_tasks(index).filter(move |(_, task, state)| self.is_awaited(task, state, awaits_resources))
     }
 
-    /// The kind group that is being applied: consecutive tasks of one kind, of which some are not done yet.
+    /// What is left of the kind group that is being applied: consecutive tasks of one kind, from the first that is not
+    /// done yet.
     ///
     /// Groups run one after the other, the tasks of a group at once. A custom resource definition must be established
     /// before the next group, which may hold objects of its kind.
-    pub(crate) fn apply_group(&self, index: u32) -> Vec<(TaskId, &Task, &TaskState)> {
-        let mut group: Vec<(TaskId, &Task, &TaskState)> = Vec::new();
-        let mut open = false;
-        for (id, task, state) in self.wave_tasks(index).filter(|(_, task, _)| task.action.writes()) {
-            if group.last().is_some_and(|(_, last, _)| last.gvk.kind != task.gvk.kind) {
-                if open {
-                    return group;
-                }
-                group.clear();
-            }
-            open |= unapplied(state) || awaits_establishment(task, state);
-            group.push((id, task, state));
-        }
-        if open { group } else { Vec::new() }
+    pub(crate) fn apply_group(&self, index: u32) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
+        let mut kind = None;
+        self.rest_of_wave(index)
+            .filter(|(_, task, _)| task.action.writes())
+            .take_while(move |(_, task, _)| *kind.get_or_insert(&task.gvk.kind) == &task.gvk.kind)
     }
 
     /// Whether everything a wave applies was applied or refused.
     pub(crate) fn all_applied(&self, index: u32) -> bool {
-        self.wave_tasks(index)
+        self.rest_of_wave(index)
             .filter(|(_, task, _)| task.action.writes())
             .all(|(_, _, state)| !unapplied(state))
     }
@@ -220,6 +215,11 @@ impl Operation {
     pub(crate) fn settle_time(&self) -> Duration {
         self.header.request.wave_delay.unwrap_or(SETTLE)
     }
+}
+
+/// Whether a task holds up the kind groups after its own.
+pub(crate) fn holds_up(task: &Task, state: &TaskState) -> bool {
+    task.action.writes() && (unapplied(state) || awaits_establishment(task, state))
 }
 
 /// Whether a manifest still has to be written.

@@ -7,8 +7,10 @@ use tidegate_model::{
 
 use super::fact::Verdict;
 
+mod cursor;
 mod task;
 
+pub use cursor::Cursor;
 pub use task::{AppliedRef, Calls, HookLog, Notes, Progress, SeenHealth, TaskState};
 
 /// State of one operation: a fold over its facts.
@@ -20,9 +22,9 @@ pub enum State {
     /// Accepted, and not planned yet.
     Accepted(Box<Header>),
     /// Planned, and not over.
-    Running(Box<Operation>),
+    Running(#[serde(deserialize_with = "cursor::read_operation")] Box<Operation>),
     /// Over.
-    Finished(Box<Operation>),
+    Finished(#[serde(deserialize_with = "cursor::read_operation")] Box<Operation>),
 }
 
 impl LogRecord for State {
@@ -116,6 +118,9 @@ pub struct Operation {
     pub termination: Option<Termination>,
     /// How it ended.
     pub outcome: Option<Outcome>,
+    /// Where the current wave stands among its tasks. Not recorded: the rest says it.
+    #[serde(skip)]
+    pub cursor: Cursor,
 }
 
 /// Where an operation stands.

@@ -5,7 +5,7 @@ use tidegate_model::{Action, OperationPhase, ResultCode, TaskId, Timestamp};
 use super::tasks::record;
 use crate::operation::messages;
 use crate::operation::rules::has_runner;
-use crate::operation::state::{Operation, Progress, Stage, TaskState, WaveStep};
+use crate::operation::state::{Cursor, Operation, Progress, Stage, TaskState, WaveStep};
 
 /// Whether the machine may go from one stage to another. [`follow`](crate::operation::follow) decides when it does.
 fn is_arrow(from: &Stage, to: &Stage) -> bool {
@@ -55,6 +55,7 @@ pub(super) fn open_wave(operation: &mut Operation, index: u32, at: Timestamp) {
     // Whoever watches for this wave will be told.
     operation.header.blind = None;
     operation.wave_expired = None;
+    operation.cursor = Cursor::at(operation, index);
     operation.judges_resources = operation.awaits_resources(index) || operation.has_hooks(index);
     if let Some(times) = operation.waves.get_mut(TaskId(index).index()) {
         times.opened_at = Some(at);

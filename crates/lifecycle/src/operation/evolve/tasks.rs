@@ -313,8 +313,7 @@ fn stopped(
 /// Hooks at work must be stopped, and hooks that may just be in creation as well. Only the current wave has any.
 pub(super) fn stop_hooks(operation: &mut Operation, reason: &str) {
     let Some((index, _)) = operation.current_wave() else { return };
-    let hooks: Vec<TaskId> =
-        operation.wave_tasks(index).filter(|(_, task, _)| task.is_hook()).map(|(id, _, _)| id).collect();
+    let hooks: Vec<TaskId> = operation.wave_hooks(index).map(|(id, _, _)| id).collect();
     for id in hooks {
         let _ = stop_hook(operation, id, reason);
     }

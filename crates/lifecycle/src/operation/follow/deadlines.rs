@@ -25,7 +25,7 @@ pub(super) fn passed(operation: &Operation, now: Timestamp) -> Vec<Fact> {
         return late(DeadlineScope::Wave, wave_too_late(operation, index));
     }
     operation
-        .wave_tasks(index)
+        .wave_hooks(index)
         .filter(|(_, task, state)| {
             operation.hook_deadline(task, state).is_some_and(|deadline| now >= deadline)
         })

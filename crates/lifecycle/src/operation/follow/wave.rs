@@ -91,7 +91,6 @@ fn applying(operation: &Operation, index: u32, now: Timestamp) -> Vec<Fact> {
     };
     let started: Vec<Fact> = operation
         .apply_group(index)
-        .into_iter()
         .filter(|(_, task, state)| starts(task, state))
         .map(|(task, _, _)| Fact::RunnerStarted { task, at: now })
         .collect();

@@ -1,7 +1,7 @@
 //! Bad weather, and what must hold in any.
 
 use tidegate_lifecycle::operation::{
-    Command, Fact, Input, Operation, Progress, Stage, State, TaskCommand, WaveStep, evolve, pending,
+    Command, Cursor, Fact, Input, Operation, Progress, Stage, State, TaskCommand, WaveStep, evolve, pending,
 };
 use tidegate_lifecycle::{Batch, Driver};
 use tidegate_model::{Action, Observed, Phase, TaskId};
@@ -145,6 +145,7 @@ impl World {
                 bincode::serde::decode_from_slice(&bytes, bincode::config::standard()).unwrap();
             assert_eq!(pending(&read, at(self.now)), pending(&state, at(self.now)));
             assert_eq!(read, state, "a state changes on its way through bincode");
+            check_cursor(&state);
         }
         assert_eq!(state, *self.driver.state());
         for fact in &self.durable {
@@ -157,6 +158,13 @@ impl World {
         }
         let text = serde_json::to_string(&state).unwrap();
         assert_eq!(serde_json::from_str::<State>(&text).unwrap(), state);
+    }
+}
+
+/// The cursor that was moved fact by fact is the one a look at all tasks finds.
+fn check_cursor(state: &State) {
+    if let State::Running(operation) = state {
+        assert_eq!(operation.cursor, Cursor::of(operation));
     }
 }
 
