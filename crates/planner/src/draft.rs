@@ -28,7 +28,7 @@ pub(crate) struct Draft {
 
 impl Draft {
     /// A draft with nothing but its place and its object.
-    pub fn new(subject: Subject, phase: Phase, wave: i64, gvk: Gvk, key: &ObjectKey) -> Self {
+    pub fn new(phase: Phase, wave: i64, gvk: Gvk, key: &ObjectKey) -> Self {
         let rank = kind_rank(&gvk.kind);
         let task = Task {
             phase,
@@ -46,7 +46,7 @@ impl Draft {
         };
         Self {
             task,
-            subject,
+            subject: Subject::default(),
             rank,
             manifest: None,
             wave_timeout: None,

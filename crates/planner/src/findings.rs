@@ -2,25 +2,45 @@
 //!
 //! Codes are stable: programs match on them, the documentation explains each.
 
-use tidegate_model::{Severity, Warning};
+use tidegate_model::{ObjectKey, Severity, Warning};
 
+use crate::manifests::Origin;
 use crate::text::escape;
 
-/// What a finding is about.
+/// What a finding is about. Its words are made when there is something to say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Subject {
     /// Place in the input, for the order of the findings: 0 is the request, then the targets.
     pub place: usize,
-    /// `Deployment shop/api`.
-    pub object: Option<String>,
-    /// `shop/api.yaml:12`.
-    pub origin: Option<String>,
+    /// The object.
+    pub key: Option<ObjectKey>,
+    /// What its name begins with, where it is generated.
+    pub prefix: String,
+    /// Where it was read.
+    pub origin: Option<Origin>,
 }
 
 impl Subject {
+    /// An object the request means.
+    pub fn requested(key: ObjectKey) -> Self {
+        Self { key: Some(key), ..Self::default() }
+    }
+
     /// The live objects come after everything in the request.
-    pub fn live(object: &impl ToString) -> Self {
-        Self { place: usize::MAX, object: Some(escape(&object.to_string())), origin: None }
+    pub fn live(key: ObjectKey) -> Self {
+        Self { place: usize::MAX, ..Self::requested(key) }
+    }
+
+    /// For people: `Deployment shop/api`, `Job shop/migrate-*` where the name is generated.
+    pub fn object(&self) -> Option<String> {
+        let key = self.key.as_ref()?;
+        let prefix = if key.name.is_empty() { format!("{}*", self.prefix) } else { String::new() };
+        Some(escape(&format!("{key}{prefix}")))
+    }
+
+    /// `shop/api.yaml:12`.
+    pub fn origin(&self) -> Option<String> {
+        self.origin.as_ref().map(ToString::to_string)
     }
 }
 
@@ -46,8 +66,8 @@ impl Findings {
         let warning = Warning {
             severity,
             code: code.to_owned(),
-            object: subject.object.clone(),
-            origin: subject.origin.clone(),
+            object: subject.object(),
+            origin: subject.origin(),
             message: escape(&message),
         };
         self.found.push((subject.place, warning));

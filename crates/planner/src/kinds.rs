@@ -1,8 +1,8 @@
 //! Which kinds does the cluster serve, and which come with this operation?
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use tidegate_model::{Discovery, GroupKind, Gvk, Object};
+use tidegate_model::{Discovery, GroupKind, Gvk, KindInfo, Object};
 
 /// How a cluster serves a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) enum Served<'d> {
 /// What the cluster serves, and the kinds that the CRDs among the manifests declare.
 #[derive(Debug)]
 pub(crate) struct Kinds<'d> {
-    discovery: &'d Discovery,
+    served: HashMap<(&'d str, &'d str), &'d KindInfo>,
     declared: BTreeMap<GroupKind, bool>,
 }
 
@@ -28,17 +28,21 @@ impl<'d> Kinds<'d> {
         let declared = objects
             .filter_map(|object| Some((declared_kind(object)?, object.text("/spec/scope") != "Cluster")))
             .collect();
-        Self { discovery, declared }
+        let served = discovery.kinds.iter().map(|(kind, info)| ((&*kind.group, &*kind.kind), info)).collect();
+        Self { served, declared }
     }
 
     /// Whether objects of a kind live in a namespace; `None` when nobody knows.
-    pub fn namespaced(&self, kind: &GroupKind) -> Option<bool> {
-        self.discovery.namespaced(kind).or_else(|| self.declared.get(kind).copied())
+    pub fn namespaced(&self, group: &str, kind: &str) -> Option<bool> {
+        match self.served.get(&(group, kind)) {
+            Some(info) => Some(info.namespaced),
+            None => self.declared.get(&GroupKind::new(group, kind)).copied(),
+        }
     }
 
     /// Whether the cluster serves a kind.
     pub fn served(&self, gvk: &Gvk) -> Served<'d> {
-        match self.discovery.get(&gvk.group_kind()) {
+        match self.served.get(&(&*gvk.group, &*gvk.kind)).copied() {
             Some(info) if info.versions.contains(&gvk.version) => Served::Yes,
             Some(info) => Served::OtherVersions(&info.versions),
             None => Served::No,

@@ -6,7 +6,6 @@ use tidegate_model::{Action, Gvk, Object, ObjectKey, Phase, SyncRequest, annotat
 use crate::draft::Draft;
 use crate::findings::Subject;
 use crate::pairing::{Live, live_ref};
-use crate::text::escape;
 
 /// The key of a namespace.
 pub(crate) fn key(name: &str) -> ObjectKey {
@@ -27,12 +26,12 @@ pub(crate) fn draft(request: &SyncRequest, live: &Live<'_>) -> Option<Draft> {
     if !is_requested(request) || (existing.is_some() && !has_metadata(request)) {
         return None;
     }
-    let subject = Subject { place: 0, object: Some(escape(&key.to_string())), origin: None };
-    let mut draft = Draft::new(subject, Phase::PreSync, 0, Gvk::new("", "v1", "Namespace"), &key);
+    let mut draft = Draft::new(Phase::PreSync, 0, Gvk::new("", "v1", "Namespace"), &key);
     draft.task.action = if existing.is_some() { Action::Apply } else { Action::Create };
     draft.task.reason = "automatic namespace".to_owned();
     draft.task.live = existing.map(live_ref);
     draft.manifest = manifest(request);
+    draft.subject = Subject::requested(key);
     Some(draft)
 }
 

@@ -56,9 +56,10 @@ pub(crate) fn kind_rank(kind: &str) -> usize {
 
 /// Puts the tasks into their order. `destination` is the destination namespace.
 pub(crate) fn arrange(mut drafts: Vec<Draft>, destination: &str) -> Vec<Draft> {
-    drafts.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
     // Moving numbers is cheap, moving tasks is not.
-    let mut order: Vec<usize> = (0..drafts.len()).collect();
+    let mut keys: Vec<(SortKey<'_>, usize)> = drafts.iter().map(sort_key).zip(0..).collect();
+    keys.sort_unstable();
+    let mut order: Vec<usize> = keys.into_iter().map(|(_, index)| index).collect();
     bubble(&mut drafts, &mut order, namespace_made, |draft| {
         // Objects of the cluster scope count as living in the destination namespace, as they do for Argo CD.
         let namespace = if draft.task.namespace.is_empty() { destination } else { &draft.task.namespace };
@@ -97,6 +98,9 @@ fn bubble<K: Ord>(
     makes: impl Fn(&Draft) -> Option<K>,
     uses: impl Fn(&Draft) -> Option<K>,
 ) {
+    if drafts.iter().all(|draft| makes(draft).is_none()) {
+        return;
+    }
     let mut first_use: BTreeMap<K, usize> = BTreeMap::new();
     let mut all_made: BTreeSet<K> = BTreeSet::new();
     for position in 0..order.len() {

@@ -15,7 +15,7 @@ use crate::kinds::Kinds;
 use crate::manifests::Target;
 use crate::pairing::Live;
 use crate::resources::{Drafter, early_hook_keys};
-use crate::targets::{Desired, Sorter, is_selected, scope};
+use crate::targets::{Sorter, is_selected, scope};
 use crate::{availability, namespace, options, order, prune};
 
 /// Everything a plan depends on.
@@ -63,8 +63,8 @@ pub struct LeftOut {
 impl LeftOut {
     pub(crate) fn new(subject: &Subject, reason: &str) -> Self {
         Self {
-            object: subject.object.clone().unwrap_or_default(),
-            origin: subject.origin.clone().unwrap_or_default(),
+            object: subject.object().unwrap_or_default(),
+            origin: subject.origin().unwrap_or_default(),
             reason: reason.to_owned(),
             place: subject.place,
         }
@@ -91,12 +91,13 @@ pub fn plan(input: PlanInput<'_>) -> Planned {
         );
     }
     let kinds = Kinds::new(input.discovery, input.targets.iter().map(|target| &target.object));
-    let live = if input.offline { Live::default() } else { Live::new(input.live) };
+    let mut live = if input.offline { Live::default() } else { Live::new(input.live) };
     let mut sorter = Sorter { request, kinds: &kinds, findings: &mut findings, left_out: &mut left_out };
     let wanted = sorter.sort_out(input.targets);
     let restart_on_retry = wanted.objects.iter().any(|wanted| wanted.requests.restart_on_retry);
-    let mut kept = wanted.left_alone;
-    kept.extend(live_keys(&wanted.objects, &live));
+    wanted.left_alone.iter().for_each(|key| live.keep(key, Some(true)));
+    let resources = wanted.objects.iter().filter(|wanted| wanted.role == Role::Resource);
+    resources.for_each(|wanted| live.keep(&wanted.key, wanted.namespaced));
     let started_at = input.started_at;
     let mut drafter = Drafter {
         request,
@@ -107,9 +108,9 @@ pub fn plan(input: PlanInput<'_>) -> Planned {
         left_out: &mut left_out,
     };
     let mut drafts = drafter.draft_all(wanted.objects);
-    kept.extend(early_hook_keys(&drafts));
+    early_hook_keys(&drafts).iter().for_each(|key| live.keep(key, Some(true)));
     add_namespace(request, &live, &mut drafts, &mut findings);
-    add_prunes(request, &live, &kept, &mut drafts, &mut findings);
+    add_prunes(request, &live, &mut drafts, &mut findings);
     review_selection(request, &drafts, &mut findings);
     availability::mark(&mut drafts, &kinds, input.offline, &mut findings);
     let drafts = order::arrange(drafts, &request.namespace);
@@ -150,21 +151,15 @@ fn add_namespace(request: &SyncRequest, live: &Live<'_>, drafts: &mut Vec<Draft>
     }
 }
 
-fn add_prunes(
-    request: &SyncRequest,
-    live: &Live<'_>,
-    kept: &BTreeSet<ObjectKey>,
-    drafts: &mut Vec<Draft>,
-    findings: &mut Findings,
-) {
-    let mut extraneous = live.extraneous(&request.application, kept);
+fn add_prunes(request: &SyncRequest, live: &Live<'_>, drafts: &mut Vec<Draft>, findings: &mut Findings) {
+    let mut extraneous = live.extraneous(&request.application);
     extraneous.retain(|object| is_selected(request, &object.key()));
     if namespace::is_requested(request) {
         let key = namespace::key(&request.namespace);
         if extraneous.iter().any(|object| object.key() == key) && !namespace::has_metadata(request) {
             findings.warn(
                 "namespace-not-pruned",
-                &Subject::live(&key),
+                &Subject::live(key.clone()),
                 "it is no longer in the manifests, but CreateNamespace=true asks for it, so it is kept",
             );
         }
@@ -179,21 +174,11 @@ fn add_prunes(
     prune::reverse_waves(drafts, |draft| last.contains(&draft.task.key()));
 }
 
-/// The keys under which the wanted resources are in the cluster.
-fn live_keys<'k>(desired: &'k [Desired], live: &'k Live<'_>) -> impl Iterator<Item = ObjectKey> + 'k {
-    let resources = desired.iter().filter(|wanted| wanted.role == Role::Resource);
-    resources.map(|wanted| match live.find(&wanted.key, wanted.namespaced) {
-        Some(live) => live.key(),
-        None => wanted.key.clone(),
-    })
-}
-
 fn review_selection(request: &SyncRequest, drafts: &[Draft], findings: &mut Findings) {
     for selector in &request.selection {
         if !drafts.iter().any(|draft| selector.matches(&draft.task.key())) {
             let key = ObjectKey::new(&selector.group, &selector.kind, &selector.namespace, &selector.name);
-            let subject =
-                Subject { object: Some(crate::text::escape(&key.to_string())), ..Subject::default() };
+            let subject = Subject::requested(key);
             findings.warn(
                 "selection-without-match",
                 &subject,

@@ -21,12 +21,13 @@ pub(crate) fn drafts(request: &SyncRequest, extraneous: &[&Object]) -> Vec<Draft
 
 fn draft(request: &SyncRequest, live: &Object) -> Draft {
     let key = live.key();
-    let mut draft = Draft::new(Subject::live(&key), Phase::Sync, wave(live).wave, live.gvk(), &key);
+    let mut draft = Draft::new(Phase::Sync, wave(live).wave, live.gvk(), &key);
     let (action, confirm, reason) = decide(request, live);
     draft.task.action = action;
     draft.task.reason = reason.to_owned();
     draft.task.options.confirm_prune = confirm;
     draft.task.live = Some(live_ref(live));
+    draft.subject = Subject::live(key);
     draft
 }
 
@@ -77,7 +78,7 @@ mod tests {
 
     fn task(action: Action, phase: Phase, wave: i64, name: &str) -> Draft {
         let key = ObjectKey::new("", "ConfigMap", "shop", name);
-        let mut draft = Draft::new(Subject::default(), phase, wave, Gvk::new("", "v1", "ConfigMap"), &key);
+        let mut draft = Draft::new(phase, wave, Gvk::new("", "v1", "ConfigMap"), &key);
         draft.task.action = action;
         draft
     }

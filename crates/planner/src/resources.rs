@@ -51,14 +51,19 @@ impl Drafter<'_> {
         }
         let mut draft = self.begin(&wanted, Phase::Sync, &wanted.key, live);
         let replace = options::replace(&wanted.object, live, &self.request.options);
-        let mut manifest = self.stamp(wanted.object, &wanted.key);
-        manifest.set_namespace(&draft.task.namespace);
+        let holds_others = holds_others(&wanted.key);
+        let (mut manifest, subject) = wanted.into_parts();
+        draft.subject = subject;
+        self.stamp(&mut manifest);
+        if manifest.namespace() != draft.task.namespace {
+            manifest.set_namespace(&draft.task.namespace);
+        }
         if let Some(live) = live.filter(|_| self.request.options.has("RespectIgnoreDifferences=true")) {
             self.comparer.respect(&mut manifest, live);
         }
         let only_out_of_sync = self.request.options.has("ApplyOutOfSyncOnly=true");
         // Comparing is not free, so it is done only where somebody asks.
-        let compares = only_out_of_sync || is_crd(&wanted.key.group, &wanted.key.kind);
+        let compares = only_out_of_sync || is_crd(manifest.group(), manifest.kind());
         let difference =
             live.filter(|_| compares).and_then(|live| self.comparer.first_difference(&manifest, live));
         draft.changes_live = difference.is_some();
@@ -74,7 +79,7 @@ impl Drafter<'_> {
         draft.task.action = action;
         draft.task.reason = reason;
         draft.manifest = Some(manifest);
-        if action == Action::Replace && holds_others(&wanted.key) {
+        if action == Action::Replace && holds_others {
             draft.task.options.force = false;
         }
         draft
@@ -83,7 +88,7 @@ impl Drafter<'_> {
     /// What resource and hook tasks have in common.
     fn begin(&self, wanted: &Desired, phase: Phase, key: &ObjectKey, live: Option<&Object>) -> Draft {
         let (target, options) = (&wanted.object, &self.request.options);
-        let mut draft = Draft::new(wanted.subject.clone(), phase, wave(target).wave, target.gvk(), key);
+        let mut draft = Draft::new(phase, wave(target).wave, target.gvk(), key);
         // Where nobody knows the scope, the live object does.
         if let (None, Some(live)) = (wanted.namespaced, live) {
             draft.task.namespace = live.namespace().to_owned();
@@ -100,12 +105,11 @@ impl Drafter<'_> {
         draft
     }
 
-    fn stamp(&self, mut manifest: Object, key: &ObjectKey) -> Object {
-        if !is_crd(&key.group, &key.kind) {
-            let id = tracking::tracking_id(&self.request.application, key, &self.request.namespace);
+    fn stamp(&self, manifest: &mut Object) {
+        if !is_crd(manifest.group(), manifest.kind()) {
+            let id = tracking::tracking_id(&self.request.application, manifest, &self.request.namespace);
             manifest.set_annotation(annotations::TRACKING_ID, id);
         }
-        manifest
     }
 
     /// Two applications that want the same object would undo each other's work.
@@ -121,11 +125,11 @@ impl Drafter<'_> {
         if self.request.options.has("FailOnSharedResource=true") {
             self.findings.error(
                 "shared-resource",
-                &wanted.subject,
+                &wanted.subject(),
                 format!("Shared resource found: {message}"),
             );
         } else {
-            self.findings.warn("shared-resource", &wanted.subject, message);
+            self.findings.warn("shared-resource", &wanted.subject(), message);
         }
     }
 
@@ -139,7 +143,7 @@ impl Drafter<'_> {
         let mut remarks = Vec::new();
         let delete_policies = hooks::delete_policies(&wanted.object, &mut remarks);
         for (code, message) in remarks {
-            self.findings.warn(code, &wanted.subject, message);
+            self.findings.warn(code, &wanted.subject(), message);
         }
         let hook = Hook {
             delete_policies,
@@ -163,7 +167,7 @@ impl Drafter<'_> {
         if let [first, .., last] = phases {
             self.findings.warn(
                 "hook-phases-share-object",
-                &wanted.subject,
+                &wanted.subject(),
                 format!("its delete policy keeps the object of {first}, so {last} is judged by its old result; use metadata.generateName or add BeforeHookCreation"),
             );
         }
@@ -181,9 +185,11 @@ impl Drafter<'_> {
         let mut draft = self.begin(wanted, phase, &key, live);
         (draft.task.action, draft.task.reason) = self.hook_action(wanted, phase, hook, live);
         draft.task.hook = Some(hook.clone());
+        draft.subject = wanted.subject();
+        self.stamp(&mut manifest);
         manifest.set_namespace(&draft.task.namespace);
         manifest.add_finalizer(annotations::HOOK_FINALIZER);
-        draft.manifest = Some(self.stamp(manifest, &key));
+        draft.manifest = Some(manifest);
         draft
     }
 
@@ -200,9 +206,9 @@ impl Drafter<'_> {
                 "the cluster has a {} that does not belong to application {}, and hook {} would delete it; rename the hook, or delete the object if nobody needs it",
                 live.key(),
                 self.request.application,
-                wanted.subject.object.as_deref().unwrap_or_default(),
+                wanted.subject().object().unwrap_or_default(),
             );
-            self.findings.error("untracked-hook-object", &wanted.subject, message);
+            self.findings.error("untracked-hook-object", &wanted.subject(), message);
         } else if hook.deletes(DeletePolicy::BeforeHookCreation) {
             return (
                 Action::Create,
@@ -211,7 +217,7 @@ impl Drafter<'_> {
         } else {
             self.findings.warn(
                 "hook-object-kept",
-                &wanted.subject,
+                &wanted.subject(),
                 "its delete policy keeps the object of an earlier operation, so the hook is judged by its old result; use metadata.generateName or add BeforeHookCreation",
             );
         }
@@ -227,14 +233,14 @@ impl Drafter<'_> {
                 "the generated name {:?} has more than {LONGEST_NAME} characters; shorten metadata.generateName",
                 key.name
             );
-            self.findings.error("hook-name-too-long", &wanted.subject, message);
+            self.findings.error("hook-name-too-long", &wanted.subject(), message);
         }
     }
 
     /// Two hooks with the same prefix for their name get the same name.
     fn collide(&mut self, earlier: &Draft, later: &Draft) {
         self.left_out.push(LeftOut::new(&earlier.subject, "another hook has the same generated name"));
-        let at = |subject: &Subject| subject.origin.clone().unwrap_or_default();
+        let at = |subject: &Subject| subject.origin().unwrap_or_default();
         let message = format!(
             "its generated name {:?} is also that of the hook at {}; give them different metadata.generateName",
             later.task.name,

@@ -3,24 +3,25 @@
 //! Namespaces follow the scope of the kind, the last of several objects with one key wins, and what takes no part in a
 //! sync is put aside with the reason.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use tidegate_model::{GroupKind, Object, ObjectKey, SyncRequest};
+use tidegate_model::{Object, ObjectKey, SyncRequest};
 
 use crate::findings::{Findings, Subject};
 use crate::hooks::{self, Remark, Role};
 use crate::kinds::Kinds;
-use crate::manifests::Target;
+use crate::manifests::{Origin, Target};
 use crate::options;
 use crate::plan::LeftOut;
 use crate::requests::{RESERVED, Requests, requests};
-use crate::text::escape;
 
 /// A wanted object that takes part in the sync.
 #[derive(Debug)]
 pub(crate) struct Desired {
-    /// Where it stands in the input, for findings.
-    pub subject: Subject,
+    /// Where it stands in the input.
+    pub place: usize,
+    /// Where it was read.
+    pub origin: Origin,
     /// The object with its namespace set right.
     pub object: Object,
     /// Its key; the name is empty when it is generated.
@@ -33,12 +34,38 @@ pub(crate) struct Desired {
     pub requests: Requests,
 }
 
+impl Desired {
+    /// For findings.
+    pub fn subject(&self) -> Subject {
+        subject(self.place, &self.key, &self.object, &self.origin)
+    }
+
+    /// The object, and what it is for findings.
+    pub fn into_parts(self) -> (Object, Subject) {
+        let Self { place, origin, object, key, .. } = self;
+        let prefix = object.generate_name().to_owned();
+        (object, Subject { place, key: Some(key), prefix, origin: Some(origin) })
+    }
+}
+
 /// A target with its namespace set right.
 struct Scoped {
-    subject: Subject,
+    place: usize,
+    origin: Origin,
     object: Object,
     key: ObjectKey,
     namespaced: Option<bool>,
+}
+
+impl Scoped {
+    fn subject(&self) -> Subject {
+        subject(self.place, &self.key, &self.object, &self.origin)
+    }
+}
+
+fn subject(place: usize, key: &ObjectKey, object: &Object, origin: &Origin) -> Subject {
+    let prefix = object.generate_name().to_owned();
+    Subject { place, key: Some(key.clone()), prefix, origin: Some(origin.clone()) }
 }
 
 /// Where an object belongs.
@@ -51,19 +78,13 @@ pub(crate) struct Scope<'o> {
 
 /// Finds where an object belongs.
 pub(crate) fn scope<'o>(object: &'o Object, kinds: &Kinds<'_>, destination: &'o str) -> Scope<'o> {
-    let namespaced = kinds.namespaced(&GroupKind::new(object.group(), object.kind()));
+    let namespaced = kinds.namespaced(object.group(), object.kind());
     let namespace = match object.namespace() {
         _ if namespaced == Some(false) => "",
         "" => destination,
         named => named,
     };
     Scope { namespaced, namespace }
-}
-
-/// For people: `Deployment shop/api`, `Job shop/migrate-*` where the name is generated.
-fn label(object: &Object, key: &ObjectKey) -> String {
-    let prefix = if key.name.is_empty() { format!("{}*", object.generate_name()) } else { String::new() };
-    escape(&format!("{key}{prefix}"))
 }
 
 /// The wanted objects.
@@ -87,25 +108,32 @@ impl Sorter<'_> {
     /// Finds the objects that take part in the sync, and notes why others do not.
     pub fn sort_out(&mut self, targets: Vec<Target>) -> Wanted {
         let mut wanted = Wanted::default();
-        for scoped in self.last_wins(self.scope(targets)) {
+        for mut scoped in self.last_wins(self.scope(targets)) {
             let (role, mut remarks) = hooks::classify(&scoped.object);
-            let subject = scoped.subject.clone();
             if let Some(reason) = exclusion(self.request, &scoped.key, &role) {
-                self.left_out.push(LeftOut::new(&subject, reason));
-                if matches!(role, Role::Skip | Role::OtherHook | Role::Dropped) {
-                    wanted.left_alone.insert(scoped.key);
-                }
+                self.left_out.push(LeftOut::new(&scoped.subject(), reason));
                 if role == Role::Skip {
                     remarks.push(("skipped", format!("{reason}, so it is neither applied nor pruned")));
                 }
-            } else {
-                wanted.objects.extend(self.admit(scoped, role, &mut remarks));
+                self.note(&scoped, remarks);
+                if matches!(role, Role::Skip | Role::OtherHook | Role::Dropped) {
+                    wanted.left_alone.insert(scoped.key);
+                }
+                continue;
             }
-            for (code, message) in remarks {
-                self.findings.warn(code, &subject, message);
-            }
+            let admitted = self.admit(&mut scoped, &role, &mut remarks);
+            self.note(&scoped, remarks);
+            let Scoped { place, origin, object, key, namespaced } = scoped;
+            let desire = |requests| Desired { place, origin, object, key, namespaced, role, requests };
+            wanted.objects.extend(admitted.map(desire));
         }
         wanted
+    }
+
+    fn note(&mut self, scoped: &Scoped, remarks: Vec<Remark>) {
+        for (code, message) in remarks {
+            self.findings.warn(code, &scoped.subject(), message);
+        }
     }
 
     fn scope(&self, targets: Vec<Target>) -> Vec<Scoped> {
@@ -116,26 +144,24 @@ impl Sorter<'_> {
                 object.set_namespace(&namespace);
             }
             let key = object.key();
-            let (label, origin) = (label(&object, &key), origin.to_string());
-            let subject = Subject { place: index + 1, object: Some(label), origin: Some(origin) };
-            Scoped { subject, object, key, namespaced }
+            Scoped { place: index + 1, origin, object, key, namespaced }
         };
         targets.into_iter().enumerate().map(scope).collect()
     }
 
     /// Checks what an object of the sync needs, and reads its annotations.
-    fn admit(&mut self, scoped: Scoped, role: Role, remarks: &mut Vec<Remark>) -> Option<Desired> {
-        let Scoped { subject, mut object, key, namespaced } = scoped;
-        remarks.extend(options::review_resource(&object, &self.request.options));
-        let requests = requests(&object, role.is_hook(), remarks);
-        clean(&mut object, remarks);
-        review(&object, &role, remarks);
-        let refusal = if key.name.is_empty() && role == Role::Resource {
+    fn admit(&mut self, scoped: &mut Scoped, role: &Role, remarks: &mut Vec<Remark>) -> Option<Requests> {
+        let Scoped { object, key, namespaced, .. } = scoped;
+        remarks.extend(options::review_resource(object, &self.request.options));
+        let requests = requests(object, role.is_hook(), remarks);
+        clean(object, remarks);
+        review(object, role, remarks);
+        let refusal = if key.name.is_empty() && *role == Role::Resource {
             Some((
                 "generated-name",
                 "only hooks may have metadata.generateName instead of metadata.name; name the object",
             ))
-        } else if namespaced != Some(false) && key.namespace.is_empty() {
+        } else if *namespaced != Some(false) && key.namespace.is_empty() {
             Some((
                 "missing-namespace",
                 "it has no namespace, and the operation has no destination namespace; give one of them",
@@ -144,34 +170,34 @@ impl Sorter<'_> {
             None
         };
         if let Some((code, reason)) = refusal {
-            self.findings.error(code, &subject, reason);
-            self.left_out.push(LeftOut::new(&subject, reason));
+            self.findings.error(code, &scoped.subject(), reason);
+            self.left_out.push(LeftOut::new(&scoped.subject(), reason));
             return None;
         }
-        Some(Desired { subject, object, key, namespaced, role, requests })
+        Some(requests)
     }
 
     /// Keeps the last of the objects with one key. Objects whose name is generated never share one.
     fn last_wins(&mut self, all: Vec<Scoped>) -> Vec<Scoped> {
-        let mut places: BTreeMap<ObjectKey, Vec<usize>> = BTreeMap::new();
-        for (index, scoped) in all.iter().enumerate().filter(|(_, scoped)| !scoped.key.name.is_empty()) {
-            places.entry(scoped.key.clone()).or_default().push(index);
+        let named = || all.iter().filter(|scoped| !scoped.key.name.is_empty());
+        let keys: HashSet<&ObjectKey> = named().map(|scoped| &scoped.key).collect();
+        if keys.len() == named().count() {
+            return all;
         }
+        let mut same: BTreeMap<&ObjectKey, Vec<&Scoped>> = BTreeMap::new();
+        named().for_each(|scoped| same.entry(&scoped.key).or_default().push(scoped));
         let mut dropped = BTreeSet::new();
-        for (key, places) in places {
-            let subjects: Vec<&Subject> =
-                places.iter().filter_map(|place| all.get(*place)).map(|scoped| &scoped.subject).collect();
-            if let Some((kept, earlier)) = subjects.split_last().filter(|(_, earlier)| !earlier.is_empty()) {
-                self.repeated(&key, kept, earlier);
-                dropped.extend(places.iter().copied().take(earlier.len()));
+        for (key, same) in same {
+            if let Some((kept, earlier)) = same.split_last().filter(|(_, earlier)| !earlier.is_empty()) {
+                self.repeated(key, &kept.subject(), earlier);
+                dropped.extend(earlier.iter().map(|scoped| scoped.place));
             }
         }
-        let kept = all.into_iter().enumerate().filter(|(index, _)| !dropped.contains(index));
-        kept.map(|(_, scoped)| scoped).collect()
+        all.into_iter().filter(|scoped| !dropped.contains(&scoped.place)).collect()
     }
 
-    fn repeated(&mut self, key: &ObjectKey, kept: &Subject, earlier: &[&Subject]) {
-        let origins: Vec<&str> = earlier.iter().filter_map(|subject| subject.origin.as_deref()).collect();
+    fn repeated(&mut self, key: &ObjectKey, kept: &Subject, earlier: &[&Scoped]) {
+        let origins: Vec<String> = earlier.iter().map(|scoped| scoped.origin.to_string()).collect();
         let message = format!(
             "Resource {}/{}/{}/{} appeared {} times among application resources. The last one wins; also at {}",
             key.group,
@@ -182,8 +208,9 @@ impl Sorter<'_> {
             origins.join(", ")
         );
         self.findings.warn("repeated-resource", kept, message);
-        for subject in earlier {
-            self.left_out.push(LeftOut::new(subject, "another object with the same key comes later"));
+        for scoped in earlier {
+            self.left_out
+                .push(LeftOut::new(&scoped.subject(), "another object with the same key comes later"));
         }
     }
 }

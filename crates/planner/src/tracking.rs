@@ -1,6 +1,6 @@
 //! Which application does a live object belong to?
 
-use tidegate_model::{Object, ObjectKey, annotations};
+use tidegate_model::{Object, annotations};
 
 /// Distinguishes installations of Argo CD that share a cluster; ours has none.
 const INSTALLATION_ID: &str = "argocd.argoproj.io/installation-id";
@@ -28,25 +28,25 @@ impl<'o> TrackingId<'o> {
 
     /// Whether the id was written for this very object, and not copied from another one. Objects of the cluster scope
     /// carry the destination namespace in their id.
-    pub fn names(&self, key: &ObjectKey) -> bool {
-        self.group == key.group
-            && self.kind == key.kind
-            && self.name == key.name
-            && (key.namespace.is_empty() || self.namespace == key.namespace)
+    pub fn names(&self, object: &Object) -> bool {
+        self.group == object.group()
+            && self.kind == object.kind()
+            && self.name == object.name()
+            && (object.namespace().is_empty() || self.namespace == object.namespace())
     }
 }
 
 /// The tracking id of an object of an application.
-pub(crate) fn tracking_id(application: &str, key: &ObjectKey, destination: &str) -> String {
-    let namespace = if key.namespace.is_empty() { destination } else { &key.namespace };
-    format!("{application}:{}/{}:{namespace}/{}", key.group, key.kind, key.name)
+pub(crate) fn tracking_id(application: &str, object: &Object, destination: &str) -> String {
+    let namespace = if object.namespace().is_empty() { destination } else { object.namespace() };
+    format!("{application}:{}/{}:{namespace}/{}", object.group(), object.kind(), object.name())
 }
 
 /// The id on a live object, if it was written for that object.
 pub(crate) fn own_id(live: &Object) -> Option<TrackingId<'_>> {
     let foreign_installation = live.annotation(INSTALLATION_ID).is_some_and(|id| !id.is_empty());
     let id = TrackingId::parse(live.annotation(annotations::TRACKING_ID)?)?;
-    (!foreign_installation && id.names(&live.key())).then_some(id)
+    (!foreign_installation && id.names(live)).then_some(id)
 }
 
 /// Whether a live object belongs to an application.
@@ -62,14 +62,17 @@ mod tests {
 
     #[test]
     fn ids_are_written_and_read() {
-        for (key, id) in [
-            (ObjectKey::new("apps", "Deployment", "shop", "api"), "app:apps/Deployment:shop/api"),
-            (ObjectKey::new("", "ConfigMap", "other", "c"), "app:/ConfigMap:other/c"),
-            (ObjectKey::new("rbac", "ClusterRole", "", "system:x"), "app:rbac/ClusterRole:shop/system:x"),
+        for (api_version, kind, namespace, name, id) in [
+            ("apps/v1", "Deployment", "shop", "api", "app:apps/Deployment:shop/api"),
+            ("v1", "ConfigMap", "other", "c", "app:/ConfigMap:other/c"),
+            ("rbac/v1", "ClusterRole", "", "system:x", "app:rbac/ClusterRole:shop/system:x"),
         ] {
-            assert_eq!(tracking_id("app", &key, "shop"), id);
+            let metadata = json!({"namespace": namespace, "name": name});
+            let object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
+            let object = Object::try_from(object).unwrap();
+            assert_eq!(tracking_id("app", &object, "shop"), id);
             let read = TrackingId::parse(id).unwrap();
-            assert!(read.names(&key) && read.application == "app", "{id}");
+            assert!(read.names(&object) && read.application == "app", "{id}");
         }
         for text in ["", "app", "app:Pod:ns/n", "app:/Pod:n", "app:a/b/Pod:ns/n", "app:/Pod:ns/a/b"] {
             assert_eq!(TrackingId::parse(text), None, "{text}");
