@@ -16,7 +16,7 @@ use tokio::sync::{broadcast, oneshot};
 use crate::actors::cluster::{ClusterActor, ClusterArguments};
 use crate::actors::log::{Log, LogActor};
 use crate::actors::operation::Inspection;
-use crate::actors::supervisor::{Supervisor, SupervisorMessage};
+use crate::actors::supervisor::{Submit, Supervisor, SupervisorMessage};
 use crate::clock::{Clock, IdSource, SystemClock, random_ids};
 use crate::effects::Targets;
 use crate::extend::{Event, Extensions, GateQuestion, HealthQuestion, HookRun};
@@ -292,7 +292,8 @@ impl Engine {
             .await
             .map_err(|error| EngineError::Manifests { reason: error.message })?;
         let request = Box::new(request);
-        self.ask(|reply| SupervisorMessage::Submit { operation, request, targets, reply }).await?;
+        let submit = |reply| SupervisorMessage::Submit(Submit { operation, request, targets, reply });
+        self.ask(submit).await?;
         Ok(operation)
     }
 

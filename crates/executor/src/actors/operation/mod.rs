@@ -15,7 +15,7 @@ use tidegate_lifecycle::Driver;
 use tidegate_lifecycle::operation::{Explanation, Fact, Input, OperationView, State, explain, view};
 use tidegate_model::{Destination, Digest, OperationId, SyncRequest, TaskId, Timestamp};
 use tidegate_oplog::{Append, InventoryChange, Summary};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::actors::log::LogMessage;
@@ -25,7 +25,7 @@ use crate::engine::EngineError;
 use crate::events::{announce, trace};
 use crate::extend::Event;
 use crate::inbox::{AppendFailure, Arrival, Errand, Inbox};
-use crate::shared::{Shared, blocking};
+use crate::shared::Shared;
 
 use self::jobs::Bundle;
 pub(crate) use self::jobs::keep;
@@ -64,8 +64,8 @@ pub struct Inspection {
 pub(crate) enum Start {
     /// From nothing.
     New { request: Box<SyncRequest>, targets: Digest },
-    /// From the log; with a reason to end it at once. `settle`: an actor of it may have batches on their way.
-    Recover { give_up: Option<String>, settle: bool },
+    /// As the log left it; with a reason to end it at once.
+    Recovered { driver: Box<Driver>, give_up: Option<String> },
 }
 
 /// What an operation actor needs.
@@ -140,16 +140,8 @@ impl Actor for OperationActor {
             Start::New { request, targets } => {
                 (Driver::default(), Input::Request { operation: id, request, targets }, false)
             }
-            Start::Recover { give_up, settle } => {
-                if settle {
-                    // What the actor before this one has sent is still to be written.
-                    let (send, receive) = oneshot::channel();
-                    shared.log_actor.send_message(LogMessage::Settle(send)).map_err(|_| NO_LOG)?;
-                    receive.await.map_err(|_| NO_LOG)?;
-                }
-                let loaded = blocking(&shared.log, move |log| log.load(id)).await?;
-                let driver = Driver::recover(loaded.snapshot, loaded.facts)?;
-                (driver, give_up.map_or(Input::Tick, |reason| Input::Abort { reason }), true)
+            Start::Recovered { driver, give_up } => {
+                (*driver, give_up.map_or(Input::Tick, |reason| Input::Abort { reason }), true)
             }
         };
         inbox.push(Arrival::Input { input: first, answers: None });

@@ -1,28 +1,38 @@
 //! The supervisor: starts one actor per operation, starts it again from the log when it fails, and knows who waits.
+//!
+//! It never waits for the log: what it needs to know from there comes back as a message.
+
+mod begin;
+mod recover;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tidegate_lifecycle::operation::{Input, OperationView};
-use tidegate_model::{Digest, OperationId, SyncRequest};
-use tokio::sync::oneshot;
+use tidegate_model::OperationId;
+use tidegate_oplog::{LogError, Summary};
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::actors::operation::{Inspection, OperationActor, OperationArguments, OperationMessage, Start};
 use crate::engine::EngineError;
-use crate::shared::{Shared, blocking};
+use crate::shared::Shared;
 
-/// How often the actor of one operation may fail before the operation itself ends in Error.
-pub(crate) const RESTARTS_MAX: u32 = 3;
+pub(crate) use self::begin::Submit;
+use self::recover::{Purpose, READS_AT_ONCE, Recovered, Resuming};
 
 type Reply<T> = RpcReplyPort<Result<T, EngineError>>;
 
 /// A message to the supervisor.
 pub(crate) enum SupervisorMessage {
     /// Begin a new operation.
-    Submit { operation: OperationId, request: Box<SyncRequest>, targets: Digest, reply: Reply<()> },
+    Submit(Submit),
+    /// The summaries that some submits wait for.
+    Summaries(Result<Vec<Summary>, LogError>),
     /// Go on with an operation from the log.
     Resume { operation: OperationId, reply: Reply<()> },
+    /// An operation was read from the log, or could not be.
+    Read { operation: OperationId, purpose: Purpose, result: Result<Recovered, EngineError> },
     /// Tell when the operation is over.
     Wait { operation: OperationId, reply: Reply<OperationView> },
     /// A person's wish for an operation at work.
@@ -45,6 +55,12 @@ pub(crate) struct SupervisorState {
     by_actor: HashMap<ActorId, OperationId>,
     /// The open operation of each application, as the log has it; read when it is needed first.
     open: Option<HashMap<String, OperationId>>,
+    /// Submits that wait for it.
+    submits: Vec<Submit>,
+    /// Operations that are being read to be resumed.
+    resuming: HashMap<OperationId, Resuming>,
+    /// A place for each operation that may be read at once.
+    reads: Arc<Semaphore>,
     stopping: bool,
     /// Told when everything has stopped.
     stopped: Vec<Reply<()>>,
@@ -72,6 +88,9 @@ impl Actor for Supervisor {
             running: HashMap::new(),
             by_actor: HashMap::new(),
             open: None,
+            submits: Vec::new(),
+            resuming: HashMap::new(),
+            reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
             stopping: false,
             stopped: Vec::new(),
         })
@@ -83,14 +102,13 @@ impl Actor for Supervisor {
         message: SupervisorMessage,
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
+        let Some(message) = state.defer(message) else { return Ok(()) };
         match message {
-            SupervisorMessage::Submit { operation, request, targets, reply } => {
-                let application = request.application.clone();
-                let start = Start::New { request, targets };
-                let _ = reply.send(state.submit(&myself, operation, application, start).await);
-            }
-            SupervisorMessage::Resume { operation, reply } => {
-                let _ = reply.send(state.resume(&myself, operation).await);
+            SupervisorMessage::Submit(submit) => state.submit(&myself, submit).await,
+            SupervisorMessage::Summaries(summaries) => state.summaries_read(&myself, summaries).await,
+            SupervisorMessage::Resume { operation, reply } => state.resume(&myself, operation, reply),
+            SupervisorMessage::Read { operation, purpose, result } => {
+                state.read_done(&myself, operation, purpose, result).await;
             }
             SupervisorMessage::Wait { operation, reply } => state.wait(operation, reply),
             SupervisorMessage::Person { operation, input, reply } => match state.actor(operation) {
@@ -116,6 +134,10 @@ impl Actor for Supervisor {
         for reply in state.running.drain().flat_map(|(_, child)| child.waiting) {
             let _ = reply.send(Err(EngineError::ShuttingDown));
         }
+        let submits = state.submits.drain(..).map(|submit| submit.reply);
+        for reply in submits.chain(state.resuming.drain().map(|(_, resuming)| resuming.reply)) {
+            let _ = reply.send(Err(EngineError::ShuttingDown));
+        }
         Ok(())
     }
 
@@ -127,7 +149,7 @@ impl Actor for Supervisor {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorFailed(cell, error) => {
-                state.failed(&myself, &cell, &error.to_string()).await
+                state.failed(&myself, &cell, &error.to_string());
             }
             SupervisionEvent::ActorTerminated(cell, _, _) => state.ended(&cell),
             _ => {}
@@ -171,63 +193,6 @@ impl SupervisorState {
     fn check_open(&self) -> Result<(), EngineError> {
         self.check_log()?;
         if self.stopping { Err(EngineError::ShuttingDown) } else { Ok(()) }
-    }
-
-    async fn submit(
-        &mut self,
-        myself: &ActorRef<SupervisorMessage>,
-        operation: OperationId,
-        application: String,
-        start: Start,
-    ) -> Result<(), EngineError> {
-        self.check_open()?;
-        if let Some(open) = self.open_operation(&application).await? {
-            return Err(EngineError::Busy { application, open });
-        }
-        self.spawn(myself, operation, application.clone(), start, 0).await?;
-        if let Some(open) = &mut self.open {
-            open.insert(application, operation);
-        }
-        Ok(())
-    }
-
-    /// Reading all summaries for each submit would cost too much beside thousands of operations. This engine is the
-    /// only one to begin operations in its log, but others may record that one is over.
-    async fn open_operation(&mut self, application: &str) -> Result<Option<OperationId>, EngineError> {
-        if let Some(known) = &self.open {
-            match known.get(application) {
-                None => return Ok(None),
-                Some(operation) if self.running.contains_key(operation) => return Ok(Some(*operation)),
-                Some(_) => {}
-            }
-        }
-        let summaries = blocking(&self.shared.log, |log| log.summaries()).await?;
-        let open = summaries.into_iter().filter(|summary| summary.finished_at.is_none());
-        let mut known: HashMap<_, _> = open.map(|summary| (summary.application, summary.operation)).collect();
-        // One that has just begun may not be in the log yet.
-        known.extend(self.running.iter().map(|(id, child)| (child.application.clone(), *id)));
-        let found = known.get(application).copied();
-        self.open = Some(known);
-        Ok(found)
-    }
-
-    async fn resume(
-        &mut self,
-        myself: &ActorRef<SupervisorMessage>,
-        operation: OperationId,
-    ) -> Result<(), EngineError> {
-        self.check_open()?;
-        if self.running.contains_key(&operation) {
-            return Ok(());
-        }
-        let summaries = blocking(&self.shared.log, |log| log.summaries()).await?;
-        let summary = summaries.into_iter().find(|summary| summary.operation == operation);
-        let Some(summary) = summary else { return Err(EngineError::Unknown { operation }) };
-        if summary.finished_at.is_some() {
-            return Err(EngineError::AlreadyFinished { operation, message: summary.message });
-        }
-        self.spawn(myself, operation, summary.application, Start::Recover { give_up: None, settle: false }, 0)
-            .await
     }
 
     async fn spawn(
@@ -287,36 +252,6 @@ impl SupervisorState {
         self.stopped_if_empty();
     }
 
-    /// An actor panicked or met an error. What it held beyond the log is gone; it starts again from the log.
-    async fn failed(&mut self, myself: &ActorRef<SupervisorMessage>, cell: &ActorCell, reason: &str) {
-        let Some(operation) = self.by_actor.remove(&cell.get_id()) else { return };
-        let Some(child) = self.running.get(&operation) else { return };
-        let (application, restarts) = (child.application.clone(), child.restarts.saturating_add(1));
-        tracing::error!(%operation, application, restarts, reason, "operation actor failed");
-        if let Some(reason) = self.shared.log_failure.get().cloned() {
-            // Whatever it was: there is nothing to go on with.
-            return self.fail_all(&reason);
-        }
-        if self.stopping {
-            // It would not know that it is to stop. The log has what it needs to go on another time.
-            return self.leave(operation, || EngineError::ShuttingDown);
-        }
-        let give_up = (restarts > RESTARTS_MAX)
-            .then(|| format!("the engine gave up after {RESTARTS_MAX} restarts of this operation: {reason}"));
-        let gave_up = restarts > RESTARTS_MAX.saturating_add(1);
-        let started = if gave_up {
-            Err(EngineError::Start { operation, reason: reason.to_owned() })
-        } else {
-            self.spawn(myself, operation, application, Start::Recover { give_up, settle: true }, restarts)
-                .await
-        };
-        if let Err(error) = started {
-            // It may not even have come into the log.
-            self.open = None;
-            self.leave(operation, || EngineError::Start { operation, reason: error.to_string() });
-        }
-    }
-
     /// An operation is not at work any more, and not over.
     fn leave(&mut self, operation: OperationId, error: impl Fn() -> EngineError) {
         for reply in self.running.remove(&operation).into_iter().flat_map(|child| child.waiting) {
@@ -351,7 +286,7 @@ impl SupervisorState {
     }
 
     fn stopped_if_empty(&mut self) {
-        if self.running.is_empty() {
+        if self.running.is_empty() && self.resuming.is_empty() {
             self.stopped.drain(..).for_each(|reply| drop(reply.send(Ok(()))));
         }
     }

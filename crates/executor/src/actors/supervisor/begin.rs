@@ -1,0 +1,112 @@
+//! New operations: an application has at most one that is not over.
+
+use std::collections::HashMap;
+
+use ractor::ActorRef;
+use tidegate_model::{Digest, OperationId, SyncRequest};
+use tidegate_oplog::{LogError, Summary};
+
+use super::{Reply, SupervisorMessage, SupervisorState};
+use crate::actors::operation::Start;
+use crate::engine::EngineError;
+use crate::shared::blocking;
+
+/// A new operation.
+pub(crate) struct Submit {
+    pub operation: OperationId,
+    pub request: Box<SyncRequest>,
+    pub targets: Digest,
+    pub reply: Reply<()>,
+}
+
+/// Which operation of an application is not over.
+enum Open {
+    None,
+    One(OperationId),
+    /// Only the log knows.
+    Unsure,
+}
+
+impl SupervisorState {
+    pub(super) async fn submit(&mut self, myself: &ActorRef<SupervisorMessage>, submit: Submit) {
+        match self.open_operation(&submit.request.application) {
+            Open::None => self.begin(myself, submit).await,
+            Open::One(open) => refuse(submit, open),
+            Open::Unsure => {
+                self.submits.push(submit);
+                if self.submits.len() == 1 {
+                    self.read_summaries(myself);
+                }
+            }
+        }
+    }
+
+    /// Reading all summaries for each submit would cost too much beside thousands of operations. This engine is the
+    /// only one to begin operations in its log, but others may record that one is over.
+    fn open_operation(&self, application: &str) -> Open {
+        match self.open.as_ref().map(|known| known.get(application)) {
+            Some(None) => Open::None,
+            Some(Some(operation)) if self.running.contains_key(operation) => Open::One(*operation),
+            Some(Some(_)) | None => Open::Unsure,
+        }
+    }
+
+    fn read_summaries(&self, myself: &ActorRef<SupervisorMessage>) {
+        let (shared, myself) = (self.shared.clone(), myself.clone());
+        tokio::spawn(async move {
+            let summaries = blocking(&shared.log, |log| log.summaries()).await;
+            let _ = myself.send_message(SupervisorMessage::Summaries(summaries));
+        });
+    }
+
+    /// Begins what has waited for the summaries, or refuses it.
+    pub(super) async fn summaries_read(
+        &mut self,
+        myself: &ActorRef<SupervisorMessage>,
+        summaries: Result<Vec<Summary>, LogError>,
+    ) {
+        let mut submits = std::mem::take(&mut self.submits).into_iter();
+        let summaries = match summaries {
+            Ok(summaries) => summaries,
+            Err(error) => {
+                if let Some(Submit { reply, .. }) = submits.next() {
+                    let _ = reply.send(Err(error.into()));
+                }
+                // The others ask for themselves.
+                submits.for_each(|submit| drop(myself.send_message(SupervisorMessage::Submit(submit))));
+                return;
+            }
+        };
+        let open = summaries.into_iter().filter(|summary| summary.finished_at.is_none());
+        let mut known: HashMap<_, _> = open.map(|summary| (summary.application, summary.operation)).collect();
+        // One that has just begun may not be in the log yet.
+        known.extend(self.running.iter().map(|(id, child)| (child.application.clone(), *id)));
+        self.open = Some(known);
+        for submit in submits {
+            let known = self.open.as_ref().and_then(|known| known.get(&submit.request.application));
+            match known.copied() {
+                Some(open) => refuse(submit, open),
+                None => self.begin(myself, submit).await,
+            }
+        }
+    }
+
+    async fn begin(&mut self, myself: &ActorRef<SupervisorMessage>, submit: Submit) {
+        let Submit { operation, request, targets, reply } = submit;
+        if let Err(error) = self.check_open() {
+            return drop(reply.send(Err(error)));
+        }
+        let application = request.application.clone();
+        let start = Start::New { request, targets };
+        let begun = self.spawn(myself, operation, application.clone(), start, 0).await;
+        if let (Ok(()), Some(open)) = (&begun, &mut self.open) {
+            open.insert(application, operation);
+        }
+        let _ = reply.send(begun);
+    }
+}
+
+fn refuse(submit: Submit, open: OperationId) {
+    let application = submit.request.application;
+    let _ = submit.reply.send(Err(EngineError::Busy { application, open }));
+}
