@@ -11,11 +11,11 @@ use tidegate_lifecycle::operation::{Explanation, Fact, Input, OperationView, exp
 use tidegate_lifecycle::{Driver, operation::Illegal};
 use tidegate_model::{Destination, OperationId, SyncRequest};
 use tidegate_oplog::{Compacted, LogError, Summary};
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::{Semaphore, broadcast, oneshot};
 
 use crate::actors::cluster::{ClusterActor, ClusterArguments};
 use crate::actors::log::{Log, LogActor};
-use crate::actors::operation::Inspection;
+use crate::actors::operation::{HandedOver, Inspection, keep};
 use crate::actors::supervisor::{Submit, Supervisor, SupervisorMessage};
 use crate::clock::{Clock, IdSource, SystemClock, random_ids};
 use crate::effects::Targets;
@@ -28,6 +28,8 @@ pub const HISTORY: usize = 10;
 pub const IN_FLIGHT: usize = 32;
 /// Events a slow listener may be behind before it loses the oldest.
 const EVENTS_KEPT: usize = 4096;
+/// How many operations may wait for their planning with their manifests in memory. Those beyond read them again.
+const HANDED_OVER: usize = 16;
 /// How long an orderly shutdown waits for calls on their way. What is not recorded by then is found again on resume.
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(10);
 
@@ -247,6 +249,7 @@ impl EngineBuilder {
             extensions,
             health: self.health,
             events,
+            handed_over: Arc::new(Semaphore::new(HANDED_OVER)),
         });
         let (supervisor, _) = Actor::spawn(None, Supervisor, Arc::clone(&shared)).await.map_err(stopped)?;
         Ok(Engine { shared, supervisor, ids: self.ids })
@@ -288,11 +291,15 @@ impl Engine {
     /// Begins an operation. When this returns, it is on its way to the log; [`Engine::wait`] tells how it ended.
     pub async fn submit(&self, request: SyncRequest, targets: Targets) -> Result<OperationId, EngineError> {
         let operation = (self.ids)(self.shared.clock.now());
-        let targets = crate::actors::operation::keep(&self.shared.log, &targets)
+        let digest = keep(&self.shared.log, &targets)
             .await
             .map_err(|error| EngineError::Manifests { reason: error.message })?;
+        let place = Arc::clone(&self.shared.handed_over).try_acquire_owned().ok();
+        let handed_over = place.map(|place| HandedOver { targets, place });
         let request = Box::new(request);
-        let submit = |reply| SupervisorMessage::Submit(Submit { operation, request, targets, reply });
+        let submit = |reply| {
+            SupervisorMessage::Submit(Submit { operation, request, targets: digest, handed_over, reply })
+        };
         self.ask(submit).await?;
         Ok(operation)
     }

@@ -9,15 +9,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_lifecycle::operation::Input;
 use tidegate_oplog::InventoryChange;
 
+use crate::actors::operation::Bundle;
 use crate::effects::Mask;
 
 /// One thing that arrived.
-#[derive(Debug)]
 pub(crate) enum Arrival {
     /// Input for the machine, with the key of the command it answers, if it answers one.
     Input { input: Input, answers: Option<Errand> },
     /// What a plan that follows means for the inventory.
     Inventory(Vec<InventoryChange>),
+    /// The manifests of a plan that follows.
+    Bundle(Arc<Bundle>),
     /// What must not show in words that follow.
     Mask(Arc<Mask>),
     /// The timer that was set.

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use ractor::ActorRef;
 use tidegate_health::HealthRules;
 use tidegate_model::Destination;
-use tokio::sync::broadcast;
+use tokio::sync::{Semaphore, broadcast};
 
 use crate::actors::cluster::ClusterMessage;
 use crate::actors::log::{Log, LogMessage};
@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     pub extensions: Arc<Extensions>,
     pub health: HealthRules,
     pub events: broadcast::Sender<Event>,
+    /// A place for each operation that may wait for its planning with its manifests in memory.
+    pub handed_over: Arc<Semaphore>,
 }
 
 /// Calls the log on a thread for blocking work.

@@ -33,9 +33,10 @@ impl SimState {
         let mut prepared = self.prepare(&request.object)?;
         let rng = self.rng;
         let named = self.name(&mut prepared, way.may_generate_names());
+        let key = prepared.key.clone();
         let result = named.and_then(|()| {
-            let draft = self.draft(manager, request, way, &prepared)?;
-            Ok(self.settle(draft, &prepared.key, request.dry_run, way))
+            let draft = self.draft(manager, request, way, &key, prepared)?;
+            Ok(self.settle(draft, key, request.dry_run, way))
         });
         if request.dry_run || result.is_err() {
             self.rng = rng;
@@ -49,12 +50,12 @@ impl SimState {
         manager: &str,
         request: &ApplyRequest,
         way: Way,
-        prepared: &Prepared,
+        key: &ObjectKey,
+        prepared: Prepared,
     ) -> Result<Draft, ClusterError> {
-        let key = &prepared.key;
         let existing = self.find(key).map(|stored| stored.object.clone());
         let existing = existing.filter(|_| !(way == Way::Create && request.dry_run));
-        check_preconditions(prepared, existing.as_deref(), way)?;
+        check_preconditions(&prepared, existing.as_deref(), way)?;
         if existing.is_none() {
             self.check_namespace(key)?;
         }
@@ -62,9 +63,9 @@ impl SimState {
         if request.validate {
             validate::check_fields(key, &prepared.manifest, self.kinds.is_custom(&key.group_kind()))?;
         }
-        let api_version = text(&prepared.manifest, &["apiVersion"]);
+        let api_version = text(&prepared.manifest, &["apiVersion"]).to_owned();
         let now = self.timestamp();
-        let writer = Writer { manager, operation: way.operation(), api_version, now: &now };
+        let writer = Writer { manager, operation: way.operation(), api_version: &api_version, now: &now };
         let mut object = compose(way, prepared, existing.as_deref(), writer, request.take_over.as_deref())?;
         defaults::fill_in(key, &mut object, || cluster_ip(key));
         validate::check(key, &object)?;
@@ -98,8 +99,8 @@ impl SimState {
     }
 
     /// Writes the draft unless nothing changed or nothing is to be written.
-    fn settle(&mut self, draft: Draft, key: &ObjectKey, dry_run: bool, way: Way) -> Applied {
-        let message = way.message(key, draft.created, draft.changed, dry_run);
+    fn settle(&mut self, draft: Draft, key: ObjectKey, dry_run: bool, way: Way) -> Applied {
+        let message = way.message(&key, draft.created, draft.changed, dry_run);
         let created = draft.created;
         if dry_run || !draft.changed {
             return Applied { object: draft.object, created, message };
@@ -107,12 +108,12 @@ impl SimState {
         let written = if created {
             Some(self.create(key.clone(), draft.object))
         } else {
-            self.update(key, draft.object, true)
+            self.update(&key, draft.object, true)
         };
         let object = written
             .map(|object| (*object).clone())
             .unwrap_or_else(|| unreachable!("the object was found above"));
-        self.finish_if_done(key);
+        self.finish_if_done(&key);
         Applied { object, created, message }
     }
 

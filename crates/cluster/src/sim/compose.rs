@@ -53,14 +53,14 @@ impl Way {
 
 pub(crate) fn compose(
     way: Way,
-    prepared: &Prepared,
+    prepared: Prepared,
     existing: Option<&Object>,
     writer: Writer<'_>,
     take_over: Option<&str>,
 ) -> Result<Object, ClusterError> {
     match way {
         Way::Apply { force } => apply(prepared, existing, writer, force, take_over),
-        Way::Patch => patch(prepared, existing, writer),
+        Way::Patch => patch(&prepared, existing, writer),
         Way::Put | Way::Create => put(prepared, existing, writer),
     }
 }
@@ -91,35 +91,36 @@ fn merge_manifest(schema: Schema, object: &mut Object, manifest: &Object) {
 }
 
 fn apply(
-    prepared: &Prepared,
+    prepared: Prepared,
     existing: Option<&Object>,
     writer: Writer<'_>,
     force: bool,
     take_over: Option<&str>,
 ) -> Result<Object, ClusterError> {
     let Prepared { key, schema, manifest, .. } = prepared;
-    let mine = owned_fields(key, *schema, manifest)?;
-    let mut object = existing.unwrap_or(manifest).clone();
-    let mut owners = Owners::default();
-    if let Some(existing) = existing {
-        owners = Owners::take(&mut object);
-        if let Some(manager) = take_over {
-            owners.adopt(writer, manager);
-        }
-        let disputes = owners.conflicts(*schema, writer, &mine, manifest.as_value(), existing.as_value());
-        if !disputes.is_empty() && !force {
-            return Err(ClusterError::new(ErrorKind::Conflict, explain(&disputes)));
-        }
-        owners.take_over(&disputes);
-        // Whoever changes from client-side to server-side apply goes on owning what it owned.
-        let old =
-            owners.own(writer).or_else(|| owners.own(Writer { operation: Operation::Update, ..writer }));
-        merge_manifest(*schema, &mut object, manifest);
-        if let Some(old) = old {
-            remove_dropped(*schema, object.fields_mut(), old, &mine, &owners.others(writer));
-        }
+    let mine = owned_fields(&key, schema, &manifest)?;
+    let Some(existing) = existing else {
+        let mut object = manifest;
+        record(&mut object, schema, Owners::default(), writer, mine);
+        return Ok(object);
+    };
+    let mut object = existing.clone();
+    let mut owners = Owners::take(&mut object);
+    if let Some(manager) = take_over {
+        owners.adopt(writer, manager);
     }
-    record(&mut object, *schema, owners, writer, mine);
+    let disputes = owners.conflicts(schema, writer, &mine, manifest.as_value(), existing.as_value());
+    if !disputes.is_empty() && !force {
+        return Err(ClusterError::new(ErrorKind::Conflict, explain(&disputes)));
+    }
+    owners.take_over(&disputes);
+    // Whoever changes from client-side to server-side apply goes on owning what it owned.
+    let old = owners.own(writer).or_else(|| owners.own(Writer { operation: Operation::Update, ..writer }));
+    merge_manifest(schema, &mut object, &manifest);
+    if let Some(old) = old {
+        remove_dropped(schema, object.fields_mut(), old, &mine, &owners.others(writer));
+    }
+    record(&mut object, schema, owners, writer, mine);
     Ok(object)
 }
 
@@ -164,15 +165,15 @@ const ALLOCATED: [(&str, &str); 4] = [
     ("Namespace", "finalizers"),
 ];
 
-fn put(prepared: &Prepared, existing: Option<&Object>, writer: Writer<'_>) -> Result<Object, ClusterError> {
+fn put(prepared: Prepared, existing: Option<&Object>, writer: Writer<'_>) -> Result<Object, ClusterError> {
     let Prepared { key, schema, manifest, .. } = prepared;
-    let mine = owned_fields(key, *schema, manifest)
+    let mine = owned_fields(&key, schema, &manifest)
         .or_else(|error| if existing.is_none() { Ok(Fields::new()) } else { Err(error) })?;
-    let mut object = manifest.clone();
+    let mut object = manifest;
     let mut owners = Owners::default();
     if let Some(existing) = existing {
         owners = Owners::take(&mut existing.clone());
-        let disputes = owners.conflicts(*schema, writer, &mine, manifest.as_value(), existing.as_value());
+        let disputes = owners.conflicts(schema, writer, &mine, object.as_value(), existing.as_value());
         owners.take_over(&disputes);
         for field in KEPT {
             if let Some(value) = existing.as_value().pointer(&format!("/metadata/{field}")) {
@@ -190,7 +191,7 @@ fn put(prepared: &Prepared, existing: Option<&Object>, writer: Writer<'_>) -> Re
             }
         }
     }
-    record(&mut object, *schema, owners, writer, mine);
+    record(&mut object, schema, owners, writer, mine);
     Ok(object)
 }
 

@@ -70,7 +70,9 @@ impl SimState {
         let mut keys: BTreeSet<ObjectKey> = tracked.filter(rootless).filter(known).cloned().collect();
         let mut versions = BTreeMap::new();
         for (gvk, namespace, name) in &query.named {
-            if let Ok(key) = self.key_of(gvk, namespace, name) {
+            if let Ok(key) = self.key_of(gvk, namespace, name)
+                && self.find(&key).is_some()
+            {
                 versions.insert(key.clone(), gvk);
                 keys.insert(key);
             }

@@ -4,6 +4,8 @@ mod arrows;
 mod legal;
 mod tasks;
 
+use std::sync::Arc;
+
 use tidegate_model::{OperationPhase, Plan, Timestamp};
 
 use super::fact::{DeadlineScope, Fact};
@@ -89,7 +91,7 @@ fn planned(mut header: Box<Header>, fact: &Fact) -> Option<State> {
                 bundle: Some(*bundle),
                 tasks: vec![TaskState::default(); plan.tasks.len()],
                 waves: vec![WaveTimes::default(); plan.waves.len()],
-                ..fresh(*header, (**plan).clone(), *at)
+                ..fresh(*header, Arc::clone(plan), *at)
             })))
         }
         Fact::CallFailed { task: None, message, retry_at, at, outage } => {
@@ -107,14 +109,14 @@ fn planned(mut header: Box<Header>, fact: &Fact) -> Option<State> {
         }
         Fact::TerminateRequested { .. } => Some(State::Accepted(header)),
         Fact::Finished { phase, message, at } => {
-            finish(Box::new(fresh(*header, Plan::default(), *at)), *phase, message, *at)
+            finish(Box::new(fresh(*header, Arc::default(), *at)), *phase, message, *at)
         }
         _ => None,
     }
 }
 
 /// An operation that has just been planned.
-fn fresh(header: Header, plan: Plan, at: Timestamp) -> Operation {
+fn fresh(header: Header, plan: Arc<Plan>, at: Timestamp) -> Operation {
     Operation {
         header,
         plan,

@@ -1,6 +1,7 @@
 //! What is recorded. Facts are append-only: a variant is never removed, reordered or given other fields, because old
 //! logs hold it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,7 @@ pub enum Fact {
     /// The plan is fixed; a resumed operation uses this one.
     Planned {
         /// The plan.
-        plan: Box<Plan>,
+        plan: Arc<Plan>,
         /// Where its manifests are kept.
         bundle: Digest,
         /// When.

@@ -1,5 +1,6 @@
 //! What can reach an operation: answers of the cluster, wishes of people, and time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_model::{Digest, Observation, Observed, OperationId, OperationPhase, Plan, SyncRequest, TaskId};
@@ -22,7 +23,7 @@ pub enum Input {
     /// The answer to [`Command::Plan`](super::Command): the plan, and where its manifests are kept.
     Planned {
         /// The plan.
-        plan: Box<Plan>,
+        plan: Arc<Plan>,
         /// Where the manifests are kept.
         bundle: Digest,
     },

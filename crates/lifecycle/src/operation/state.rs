@@ -1,5 +1,7 @@
 //! What an operation is, at one moment. Built only by [`evolve`](super::evolve).
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
     Digest, LogRecord, OperationId, OperationPhase, Plan, PlannedWave, SyncRequest, Task, TaskId, Timestamp,
@@ -88,7 +90,7 @@ pub struct Operation {
     /// What is known from the beginning.
     pub header: Header,
     /// The plan.
-    pub plan: Plan,
+    pub plan: Arc<Plan>,
     /// Where the plan's manifests are kept; `None` when it ended before it was planned.
     pub bundle: Option<Digest>,
     /// One per task of the plan.

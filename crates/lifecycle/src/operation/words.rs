@@ -1,5 +1,7 @@
 //! The words in an input that came from elsewhere, for whoever must look at them before they are recorded.
 
+use std::sync::Arc;
+
 use tidegate_model::{Observed, Plan};
 
 use super::fact::Verdict;
@@ -9,7 +11,7 @@ impl Input {
     /// Shows every text that may quote what was in a manifest or an object. Names are not among them.
     pub fn each_text(&mut self, look: &mut dyn FnMut(&mut String)) {
         match self {
-            Self::Planned { plan, .. } => planned(plan, look),
+            Self::Planned { plan, .. } => planned(Arc::make_mut(plan), look),
             Self::PlanFailed(CallError { message, .. }) => look(message),
             Self::Answer { answer, .. } => answered(answer, look),
             Self::Observed { observation, .. } => seen(&mut observation.seen, look),

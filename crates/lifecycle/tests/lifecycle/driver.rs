@@ -1,5 +1,7 @@
 //! The driver: when facts are written, when commands go out, and what a crash at any step costs.
 
+use std::sync::Arc;
+
 use tidegate_lifecycle::operation::{Command, Fact, Input, State, view};
 use tidegate_lifecycle::{Driver, FACTS_MAX, LAZY_WAIT, SNAPSHOT_EVERY};
 use tidegate_model::{DeletePolicy, Phase, Plan, SyncRequest};
@@ -100,7 +102,7 @@ fn recovery_needs_no_path_of_its_own() {
 fn an_operation_that_goes_round_in_circles_is_ended() {
     let driver = begun();
     let mut driver = Driver::recover(Some((FACTS_MAX, driver.state().clone())), []).unwrap();
-    driver.offer(&Input::Planned { plan: Box::new(plan([])), bundle: DIGEST }, at(0)).unwrap();
+    driver.offer(&Input::Planned { plan: Arc::new(plan([])), bundle: DIGEST }, at(0)).unwrap();
     driver.advance(at(0)).unwrap();
     assert!(driver.state().is_finished());
     assert_eq!(driver.state().message(), "gave up after 5000000 recorded facts");

@@ -52,6 +52,30 @@ pub fn config(name: &str, wave: usize) -> String {
     )
 }
 
+/// A custom resource of one of two kinds that take turns, so that each is a kind group of its own.
+pub fn taking_turns(name: &str, wave: usize, number: usize) -> String {
+    let kind = if number.is_multiple_of(2) { "Ping" } else { "Pong" };
+    format!(
+        "apiVersion: bench.example/v1\nkind: {kind}\nmetadata:\n  name: {name}\n  \
+         annotations: {{argocd.argoproj.io/sync-wave: \"{wave}\"}}\nspec:\n  number: {number}\n---\n"
+    )
+}
+
+/// The definitions of these kinds, in the wave before.
+pub fn definitions(wave: i64) -> String {
+    let define = |kind: &str| {
+        let (singular, plural) = (kind.to_lowercase(), format!("{}s", kind.to_lowercase()));
+        format!(
+            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: \
+             {plural}.bench.example\n  annotations: {{argocd.argoproj.io/sync-wave: \"{wave}\"}}\nspec:\n  group: \
+             bench.example\n  scope: Namespaced\n  names: {{kind: {kind}, plural: {plural}, singular: \
+             {singular}}}\n  versions:\n  - {{name: v1, served: true, storage: true, schema: {{openAPIV3Schema: \
+             {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}}}\n---\n"
+        )
+    };
+    [define("Ping"), define("Pong")].concat()
+}
+
 /// A Deployment of a wave.
 pub fn server(name: &str, wave: usize) -> String {
     format!(

@@ -192,6 +192,7 @@ fn moved(to: &Stage, plan: Option<&Plan>) -> Value {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::Arc;
     use std::time::Duration;
 
     use tidegate_lifecycle::operation::{AppliedRef, HookLog};
@@ -223,7 +224,7 @@ mod tests {
                 targets: Digest([0; 32]),
                 at,
             },
-            Fact::Planned { plan: Box::default(), bundle: Digest([0; 32]), at },
+            Fact::Planned { plan: Arc::default(), bundle: Digest([0; 32]), at },
             Fact::Moved { to: Stage::Wave { index: 0, step: WaveStep::Settling { until: at } }, at },
             Fact::Moved { to: Stage::AwaitingRetry { until: at }, at },
             Fact::GateAnswered { gate: "office-hours".to_owned(), verdict: Verdict::Open, at },

@@ -103,10 +103,11 @@ impl OperationState {
             operation: self.id,
             request,
             targets,
+            handed_over: self.to_plan.take(),
             started_at,
             known: self.shared.extensions.names(),
         };
-        self.run(Call::Plan { planning, guard });
+        self.run(Call::Plan { planning: Box::new(planning), guard });
     }
 
     fn bundle(&mut self) -> Option<Arc<Bundle>> {
@@ -124,15 +125,17 @@ impl OperationState {
         if !self.on_the_way.insert(jobs::errand(id, attempt, &command)) {
             return;
         }
-        let Some((task, state)) = self.operation().and_then(|operation| operation.task(id)) else { return };
-        let (task, again) = (task.clone(), self.recovered || state.calls.is_some());
+        let Some(operation) = self.operation() else { return };
+        let Some((_, state)) = operation.task(id) else { return };
+        let (plan, again) = (Arc::clone(&operation.plan), self.recovered || state.calls.is_some());
         let (Some(request), Some(bundle)) = (self.request(), self.bundle()) else { return };
         let guard = Guard::task(self.inbox.clone(), id, attempt, command.clone());
         let step = jobs::Step {
             operation: self.id,
             request,
             attempt,
-            task,
+            plan,
+            task: id,
             bundle,
             again,
             clock: Arc::clone(&self.shared.clock),

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Answer, CallError, Input, TaskCommand};
-use tidegate_model::{Digest, Object, OperationId, SyncRequest, Task, TaskId, Timestamp};
+use tidegate_model::{Digest, Object, OperationId, Plan, SyncRequest, TaskId, Timestamp};
 use tidegate_oplog::{Inventory, InventoryChange};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, OwnedSemaphorePermit};
 
 use crate::actors::cluster::Job;
 use crate::actors::log::Log;
@@ -18,7 +18,7 @@ use crate::extend::HookEnd;
 use crate::inbox::{Arrival, Errand, Inbox};
 use crate::shared::blocking;
 
-/// The manifests of an operation, read when the first of them is needed.
+/// The manifests of an operation: those just planned, or read when the first of them is needed.
 pub(crate) struct Bundle {
     log: Log,
     digest: Digest,
@@ -28,6 +28,11 @@ pub(crate) struct Bundle {
 impl Bundle {
     pub fn new(log: Log, digest: Digest) -> Self {
         Self { log, digest, manifests: OnceCell::new() }
+    }
+
+    /// The manifests that have just been kept.
+    fn kept(log: Log, digest: Digest, manifests: Vec<Object>) -> Self {
+        Self { log, digest, manifests: OnceCell::new_with(Some(manifests)) }
     }
 
     async fn manifests(&self) -> Result<&Vec<Object>, CallError> {
@@ -141,7 +146,7 @@ impl Drop for Guard {
 
 /// A job that knows how to answer.
 pub(crate) enum Call {
-    Plan { planning: Planning, guard: Guard },
+    Plan { planning: Box<Planning>, guard: Guard },
     Step { step: Box<Step>, guard: Guard },
 }
 
@@ -164,12 +169,28 @@ impl Call {
     }
 }
 
+/// Manifests on their way from a submit to the planning, which need not read them again.
+pub(crate) struct HandedOver {
+    pub targets: Targets,
+    /// One of a few: a crowd of operations must not wait with all their manifests in memory.
+    pub place: OwnedSemaphorePermit,
+}
+
+/// What planning has led to.
+struct Outcome {
+    plan: Plan,
+    bundle: Bundle,
+    inventory: Vec<InventoryChange>,
+}
+
 /// Reading the cluster and planning.
 pub(crate) struct Planning {
     pub log: Log,
     pub operation: OperationId,
     pub request: Arc<SyncRequest>,
     pub targets: Digest,
+    /// The same, as they were submitted.
+    pub handed_over: Option<HandedOver>,
     pub started_at: Timestamp,
     pub known: effects::ExtensionNames,
 }
@@ -177,21 +198,25 @@ pub(crate) struct Planning {
 impl Planning {
     async fn run(self, cluster: &dyn Cluster, mut guard: Guard) {
         match self.plan(cluster, &guard).await {
-            Ok((input, inventory)) => {
+            Ok(Outcome { plan, bundle, inventory }) => {
+                let planned = Input::Planned { plan: Arc::new(plan), bundle: bundle.digest };
                 // Before the plan, so that it is not written later.
                 guard.inbox.push(Arrival::Inventory(inventory));
-                guard.send(input);
+                guard.inbox.push(Arrival::Bundle(Arc::new(bundle)));
+                guard.send(planned);
             }
             Err(error) => guard.fail(error),
         }
     }
 
-    async fn plan(
-        &self,
-        cluster: &dyn Cluster,
-        guard: &Guard,
-    ) -> Result<(Input, Vec<InventoryChange>), CallError> {
-        let targets: Targets = read(&self.log, self.targets).await?;
+    async fn plan(mut self, cluster: &dyn Cluster, guard: &Guard) -> Result<Outcome, CallError> {
+        let targets = match self.handed_over.take() {
+            Some(HandedOver { targets, place }) => {
+                drop(place);
+                targets
+            }
+            None => read(&self.log, self.targets).await?,
+        };
         guard.inbox.push(Arrival::Mask(Arc::new(targets.mask())));
         let known = self.inventory().await?;
         let effects::Prepared { mut planned, inventory } = effects::prepare(
@@ -204,8 +229,9 @@ impl Planning {
         )
         .await?;
         effects::warn_of_missing_extensions(&mut planned.plan, &self.known);
-        let bundle = keep(&self.log, &planned.manifests).await?;
-        Ok((Input::Planned { plan: Box::new(planned.plan), bundle }, inventory))
+        let digest = keep(&self.log, &planned.manifests).await?;
+        let bundle = Bundle::kept(self.log, digest, planned.manifests);
+        Ok(Outcome { plan: planned.plan, bundle, inventory })
     }
 
     async fn inventory(&self) -> Result<Option<Inventory>, CallError> {
@@ -222,7 +248,8 @@ pub(crate) struct Step {
     pub operation: OperationId,
     pub request: Arc<SyncRequest>,
     pub attempt: u32,
-    pub task: Task,
+    pub plan: Arc<Plan>,
+    pub task: TaskId,
     pub bundle: Arc<Bundle>,
     pub again: bool,
     pub clock: Arc<dyn Clock>,
@@ -238,12 +265,11 @@ impl Step {
 
     async fn borrow_manifest(&self) -> Result<&Object, CallError> {
         let manifests = self.bundle.manifests().await?;
-        let found = self.task.manifest.and_then(|manifest| manifests.get(manifest.index()));
+        let task = self.plan.task(self.task);
+        let found = task.and_then(|task| manifests.get(task.manifest?.index()));
         found.ok_or_else(|| {
-            CallError::permanent(format!(
-                "the manifest of {} is not in the operation's bundle",
-                self.task.key()
-            ))
+            let name = task.map_or_else(|| self.task.to_string(), |task| task.key().to_string());
+            CallError::permanent(format!("the manifest of {name} is not in the operation's bundle"))
         })
     }
 
@@ -257,11 +283,14 @@ impl Step {
         } else {
             None
         };
+        let Some(task) = self.plan.task(self.task) else {
+            return guard.fail(CallError::permanent(format!("{} is not in the operation's plan", self.task)));
+        };
         let errand = effects::Errand {
             operation: self.operation,
             request: &self.request,
             attempt: self.attempt,
-            task: &self.task,
+            task,
             manifest,
             again: self.again,
             now: self.clock.now(),
@@ -272,7 +301,7 @@ impl Step {
                 let found = LastWords::default();
                 let reading = effects::read_logs(cluster, &errand, &found);
                 if tokio::time::timeout(effects::READ_WITHIN, reading).await.is_err() {
-                    tracing::debug!(hook = %self.task.key(), "not all logs of a failed hook came in time");
+                    tracing::debug!(hook = %task.key(), "not all logs of a failed hook came in time");
                 }
                 found.into_answer()
             }

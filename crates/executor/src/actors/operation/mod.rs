@@ -27,12 +27,14 @@ use crate::extend::Event;
 use crate::inbox::{AppendFailure, Arrival, Errand, Inbox};
 use crate::shared::Shared;
 
-use self::jobs::Bundle;
-pub(crate) use self::jobs::keep;
+pub(crate) use self::jobs::{Bundle, HandedOver, keep};
 
-/// With so many commands on their way, answers come in crowds.
+/// With so many commands on their way, answers come in crowds: others may run first, so that one look at a wave serves
+/// many answers.
 const CROWD: usize = 64;
-/// How long a crowd may gather: one look at a wave then serves many answers, and a wide wave stays linear.
+/// With so many, a look is long enough to wait for a crowd: a wide wave stays linear however slowly answers come.
+const MULTITUDE: usize = 512;
+/// How long a crowd may gather.
 const GATHER: Duration = Duration::from_millis(1);
 
 const NO_LOG: &str = "the log actor is not running";
@@ -63,7 +65,7 @@ pub struct Inspection {
 /// How an operation begins.
 pub(crate) enum Start {
     /// From nothing.
-    New { request: Box<SyncRequest>, targets: Digest },
+    New { request: Box<SyncRequest>, targets: Digest, handed_over: Option<HandedOver> },
     /// As the log left it; with a reason to end it at once.
     Recovered { driver: Box<Driver>, give_up: Option<String> },
 }
@@ -96,6 +98,8 @@ pub(crate) struct OperationState {
     alive: watch::Sender<()>,
     /// Tasks whose command may have been carried out by an earlier actor.
     recovered: bool,
+    /// Manifests that were submitted and not planned yet.
+    to_plan: Option<HandedOver>,
     request: Option<Arc<SyncRequest>>,
     bundle: Option<Arc<Bundle>>,
     /// The same, while the operation waits.
@@ -136,8 +140,10 @@ impl Actor for OperationActor {
             let myself = myself.clone();
             move || drop(myself.send_message(OperationMessage::Arrived))
         });
+        let mut to_plan = None;
         let (driver, first, recovered) = match start {
-            Start::New { request, targets } => {
+            Start::New { request, targets, handed_over } => {
+                to_plan = handed_over;
                 (Driver::default(), Input::Request { operation: id, request, targets }, false)
             }
             Start::Recovered { driver, give_up } => {
@@ -157,6 +163,7 @@ impl Actor for OperationActor {
             rang: None,
             alive: watch::Sender::new(()),
             recovered,
+            to_plan,
             request: None,
             bundle: None,
             lingering: Weak::new(),
@@ -179,8 +186,10 @@ impl Actor for OperationActor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             OperationMessage::Arrived => {
-                if state.on_the_way.len() >= CROWD {
-                    tokio::time::sleep(GATHER).await;
+                match state.on_the_way.len() {
+                    MULTITUDE.. => tokio::time::sleep(GATHER).await,
+                    CROWD.. => tokio::task::yield_now().await,
+                    _ => {}
                 }
                 state.take_arrivals().await?;
             }
@@ -221,6 +230,7 @@ impl OperationState {
                     self.driver.offer(&input, now)?;
                 }
                 Arrival::Inventory(changes) => self.inventory.extend(changes),
+                Arrival::Bundle(bundle) => self.bundle = Some(bundle),
                 Arrival::Mask(mask) => self.mask = Some(mask),
                 Arrival::Persisted(Ok(())) => self.persisted(),
                 Arrival::Alarm => {

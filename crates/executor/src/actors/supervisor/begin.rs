@@ -7,7 +7,7 @@ use tidegate_model::{Digest, OperationId, SyncRequest};
 use tidegate_oplog::{LogError, Summary};
 
 use super::{Reply, SupervisorMessage, SupervisorState};
-use crate::actors::operation::Start;
+use crate::actors::operation::{HandedOver, Start};
 use crate::engine::EngineError;
 use crate::shared::blocking;
 
@@ -16,6 +16,7 @@ pub(crate) struct Submit {
     pub operation: OperationId,
     pub request: Box<SyncRequest>,
     pub targets: Digest,
+    pub handed_over: Option<HandedOver>,
     pub reply: Reply<()>,
 }
 
@@ -92,12 +93,12 @@ impl SupervisorState {
     }
 
     async fn begin(&mut self, myself: &ActorRef<SupervisorMessage>, submit: Submit) {
-        let Submit { operation, request, targets, reply } = submit;
+        let Submit { operation, request, targets, handed_over, reply } = submit;
         if let Err(error) = self.check_open() {
             return drop(reply.send(Err(error)));
         }
         let application = request.application.clone();
-        let start = Start::New { request, targets };
+        let start = Start::New { request, targets, handed_over };
         let begun = self.spawn(myself, operation, application.clone(), start, 0).await;
         if let (Ok(()), Some(open)) = (&begun, &mut self.open) {
             open.insert(application, operation);

@@ -4,6 +4,7 @@ mod answers;
 mod observed;
 mod people;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_model::{OperationPhase, Timestamp};
@@ -110,7 +111,7 @@ fn accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec<Fact>,
             at: now,
         }]),
         Input::Planned { plan, bundle } => {
-            Ok(vec![Fact::Planned { plan: plan.clone(), bundle: *bundle, at: now }])
+            Ok(vec![Fact::Planned { plan: Arc::clone(plan), bundle: *bundle, at: now }])
         }
         Input::PlanFailed(error) => {
             Ok(vec![match call_again(header, Some(&header.calls), error, true, now) {

@@ -1,6 +1,7 @@
 //! Every state with every input: the facts, or why it is refused.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tidegate_lifecycle::operation::{
     Answer, Applied, CallError, Clearing, Fact, Input, Rejection, State, Stopped, Verdict, decide, evolve,
@@ -71,9 +72,9 @@ fn inputs(place: &str) -> Vec<Input> {
     let observation = Observation { at: at(20), seen: present() };
     vec![
         Input::Request { operation: id(), request: Box::new(request()), targets: DIGEST },
-        Input::Planned { plan: Box::new(the_plan()), bundle: DIGEST },
+        Input::Planned { plan: Arc::new(the_plan()), bundle: DIGEST },
         Input::Planned {
-            plan: Box::new(Plan { tasks: Vec::new(), waves: the_plan().waves, ..Plan::default() }),
+            plan: Arc::new(Plan { tasks: Vec::new(), waves: the_plan().waves, ..Plan::default() }),
             bundle: DIGEST,
         },
         Input::PlanFailed(CallError::transient("busy")),

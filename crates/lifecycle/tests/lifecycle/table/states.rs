@@ -1,5 +1,7 @@
 //! One representative of every state, reached by facts.
 
+use std::sync::Arc;
+
 use tidegate_lifecycle::operation::{
     AppliedRef, DeadlineScope, Fact, Progress, Stage, State, Verdict, WaveStep, evolve,
 };
@@ -69,7 +71,7 @@ pub fn accepted() -> Fact {
 }
 
 pub fn planned() -> Fact {
-    Fact::Planned { plan: Box::new(the_plan()), bundle: DIGEST, at: at(1) }
+    Fact::Planned { plan: Arc::new(the_plan()), bundle: DIGEST, at: at(1) }
 }
 
 pub fn paused() -> Fact {

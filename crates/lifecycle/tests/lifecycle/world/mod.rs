@@ -6,6 +6,7 @@ mod fate;
 mod rough;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use tidegate_lifecycle::Driver;
 use tidegate_lifecycle::operation::{Command, Fact, Input, Operation, TaskCommand, Verdict};
@@ -274,7 +275,7 @@ impl World {
     fn answer(&mut self, command: &Command) -> Input {
         match command {
             Command::Plan => match self.plan_replies.pop_front().unwrap_or(Reply::Fine).into_result(()) {
-                Ok(()) => Input::Planned { plan: Box::new(self.plan.clone()), bundle: DIGEST },
+                Ok(()) => Input::Planned { plan: Arc::new(self.plan.clone()), bundle: DIGEST },
                 Err(error) => Input::PlanFailed(error),
             },
             Command::AskGate { wave, gate } => {

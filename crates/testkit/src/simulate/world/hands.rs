@@ -1,5 +1,6 @@
 //! What the simulated engine does to the cluster: the same effects as the real one, carried out at once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -59,7 +60,7 @@ impl World<'_> {
             Ok(effects::Prepared { planned, inventory }) => {
                 self.inventory.extend(inventory);
                 let bundle = self.log.put_blob(&serde_json::to_vec(&planned.manifests).unwrap()).unwrap();
-                Input::Planned { plan: Box::new(planned.plan), bundle }
+                Input::Planned { plan: Arc::new(planned.plan), bundle }
             }
             Err(error) => Input::PlanFailed(error),
         }
