@@ -9,9 +9,11 @@ use crate::tracking;
 /// The live objects of one plan, by key.
 #[derive(Debug, Default)]
 pub(crate) struct Live<'l> {
-    by_key: HashMap<Key<'l>, &'l Object>,
-    /// Those that are not pruned: somebody still wants them.
-    kept: HashSet<Key<'l>>,
+    objects: &'l [Object],
+    /// Positions of the objects.
+    by_key: HashMap<Key<'l>, usize>,
+    /// By position: objects that are not pruned, because somebody still wants them.
+    kept: Vec<bool>,
 }
 
 /// Group, kind, namespace and name: a key without copies of its texts.
@@ -28,50 +30,57 @@ fn key_of(object: &Object) -> Key<'_> {
 impl<'l> Live<'l> {
     /// Indexes live objects.
     pub fn new(objects: &'l [Object]) -> Self {
-        let by_key = objects.iter().map(|object| (key_of(object), object)).collect();
-        Self { by_key, kept: HashSet::new() }
+        let by_key = objects.iter().map(key_of).zip(0..).collect();
+        Self { objects, by_key, kept: vec![false; objects.len()] }
     }
 
     /// The object under a key.
     pub fn get(&self, key: &ObjectKey) -> Option<&'l Object> {
-        self.find_by(borrowed(key))
+        self.objects.get(*self.by_key.get(&borrowed(key))?)
     }
 
     /// The live object of a wanted one. Where nobody knows the scope of the kind, the key with the namespace is tried
     /// first, then the one without.
     pub fn find(&self, key: &ObjectKey, namespaced: Option<bool>) -> Option<&'l Object> {
-        self.get(key).or_else(|| match namespaced {
-            None => self.find_by([&key.group, &key.kind, "", &key.name]),
-            Some(_) => None,
-        })
+        self.objects.get(self.position(key, namespaced)?)
     }
 
-    fn find_by(&self, key: Key<'_>) -> Option<&'l Object> {
-        self.by_key.get(&key).copied()
+    fn position(&self, key: &ObjectKey, namespaced: Option<bool>) -> Option<usize> {
+        let clustered = || match namespaced {
+            None => self.by_key.get(&[&key.group, &key.kind, "", &key.name]),
+            Some(_) => None,
+        };
+        self.by_key.get(&borrowed(key)).or_else(clustered).copied()
     }
 
     /// Keeps the live object of a wanted one from being pruned.
     pub fn keep(&mut self, key: &ObjectKey, namespaced: Option<bool>) {
-        if let Some(live) = self.find(key, namespaced) {
-            self.kept.insert(key_of(live));
+        if let Some(kept) = self.position(key, namespaced).and_then(|live| self.kept.get_mut(live)) {
+            *kept = true;
         }
     }
 
     /// The objects of the application that nobody wants any more, in the order of their keys: tracked by it, owned by no
     /// other object, and not another face of a wanted one.
     pub fn extraneous(&self, application: &str) -> Vec<&'l Object> {
-        let candidate = |(key, object): &(&Key<'l>, &&'l Object)| {
-            !self.kept.contains(*key) && !object.has_owner() && tracking::belongs_to(object, application)
-        };
-        let mut candidates: Vec<(&Key<'l>, &&'l Object)> = self.by_key.iter().filter(candidate).collect();
-        candidates.sort_unstable_by_key(|(key, _)| **key);
+        let is_kept = |position: usize| self.kept.get(position).copied().unwrap_or(false);
+        let candidates = self.by_key.iter().filter(|(_, position)| !is_kept(**position));
+        let mut candidates: Vec<(Key<'l>, &'l Object)> = candidates
+            .filter_map(|(key, position)| Some((*key, self.objects.get(*position)?)))
+            .filter(|(_, object)| !object.has_owner() && tracking::belongs_to(object, application))
+            .collect();
+        if candidates.is_empty() {
+            return Vec::new();
+        }
+        candidates.sort_unstable_by_key(|(key, _)| *key);
         // One object may be served by two groups; it must not be deleted under one key while wanted under the other.
-        let kept = self.kept.iter().filter_map(|key| self.find_by(*key));
-        let mut seen: HashSet<&str> = kept.map(Object::uid).filter(|uid| !uid.is_empty()).collect();
+        let kept = self.objects.iter().zip(&self.kept).filter(|(_, is_kept)| **is_kept);
+        let mut seen: HashSet<&str> =
+            kept.map(|(object, _)| object.uid()).filter(|uid| !uid.is_empty()).collect();
         let mut extraneous = Vec::new();
         for (_, object) in candidates {
             if object.uid().is_empty() || seen.insert(object.uid()) {
-                extraneous.push(*object);
+                extraneous.push(object);
             }
         }
         extraneous
