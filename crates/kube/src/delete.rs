@@ -41,8 +41,18 @@ impl KubeCluster {
             Ok(answered) => answered,
             Err(error) => return Err(self.noted(&request.gvk, error).await),
         };
-        let kept = answer.status == StatusCode::ACCEPTED || is_kept(&answered);
+        let kept = answer.status == StatusCode::ACCEPTED
+            || is_kept(&answered)
+            || (tells_nothing(&answered, request) && self.is_there(&target, &request.uid).await);
         Ok(if kept { Deleted::Deleting } else { Deleted::Gone })
+    }
+
+    /// Whether the object has not gone, as far as we know.
+    async fn is_there(&self, target: &Target<'_>, uid: &str) -> bool {
+        match self.read(target).await {
+            Ok(found) => found.is_some_and(|object| uid.is_empty() || object.uid() == uid),
+            Err(_) => true,
+        }
     }
 
     pub(crate) async fn drop_finalizer(
@@ -104,6 +114,14 @@ fn is_kept(answered: &Value) -> bool {
     let grace = at("/metadata/deletionGracePeriodSeconds").and_then(Value::as_u64).unwrap_or(0);
     let held = grace > 0 || listed("/metadata/finalizers") || listed("/spec/finalizers");
     at("/metadata/deletionTimestamp").is_some() && held
+}
+
+/// Whether an answer leaves open what became of the object: with foreground deletion a server answers with the object,
+/// since that stays for its dependents, but old ones (1.20) answer any deletion of a Service with a bare success.
+fn tells_nothing(answered: &Value, request: &DeleteRequest) -> bool {
+    let service = request.gvk.group.is_empty() && request.gvk.kind == "Service";
+    let bare = answered.get("kind").and_then(Value::as_str) == Some("Status");
+    bare && !request.dry_run && (service || request.propagation == Propagation::Foreground)
 }
 
 /// A patch that leaves one finalizer out of this very version of the object. `None` when it is not there.

@@ -13,6 +13,7 @@ use tidegate_cluster::{ClusterError, ErrorKind};
 use tidegate_model::OperationId;
 
 use crate::answer::{About, Answer};
+use crate::apply::APPLY_PATCH;
 use crate::connect::reasons;
 use crate::limit::Limiter;
 use crate::transport::{Link, Seat, Transport};
@@ -241,6 +242,9 @@ impl Server {
         let client = http_client_error(error);
         // What the layers above say is where they stand, not what happened.
         let reason = reasons(client.and_then(StdError::source).unwrap_or(error));
+        if was_aborted(error) {
+            return ClusterError::new(ErrorKind::Server, self.aborted(call, &reason));
+        }
         let words = if client.is_some_and(hyper_util::client::legacy::Error::is_connect) {
             let reason = reason.strip_prefix("tcp connect error: ").unwrap_or(&reason);
             format!("cannot reach the server at {}: {reason}", self.url())
@@ -250,6 +254,29 @@ impl Server {
         };
         ClusterError::new(ErrorKind::Unavailable, words)
     }
+
+    fn aborted(&self, call: &Call, reason: &str) -> String {
+        let hint = if call.content_type == APPLY_PATCH {
+            "; if it does so each time, it cannot apply this kind on its side: ServerSideApply=false avoids that"
+        } else {
+            ""
+        };
+        format!("{} failed in the middle of {} {}: {reason}{hint}", self.url(), call.method, call.path)
+    }
+}
+
+/// Whether the server gave up this one request, as it does after a panic: the connection and other requests go on.
+fn was_aborted(error: &(dyn StdError + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(stream) = error.downcast_ref::<h2::Error>() {
+            return stream.is_reset()
+                && stream.is_remote()
+                && stream.reason() == Some(h2::Reason::INTERNAL_ERROR);
+        }
+        cause = error.source();
+    }
+    false
 }
 
 fn http_client_error<'e>(

@@ -13,7 +13,7 @@ use crate::KubeCluster;
 use crate::paths::Target;
 use crate::server::{Call, JSON};
 
-const APPLY_PATCH: &str = "application/apply-patch+yaml";
+pub(crate) const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
 /// What only the server writes.
 const SERVER_FIELDS: [&str; 8] = [

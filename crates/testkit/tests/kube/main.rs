@@ -65,6 +65,7 @@ fn main() -> std::process::ExitCode {
         rough::a_definition_is_deleted_meanwhile,
         rough::objects_are_too_large,
         rough::rights_are_missing,
+        rough::a_request_that_the_server_gives_up,
     ];
     tests.extend(golden::tests());
     tidegate_testkit::kube::suite::main(tests)

@@ -209,6 +209,31 @@ pub async fn objects_are_too_large() {
     assert!(told.message.contains("too large") && told.message.contains("big"), "{}", told.message);
 }
 
+/// The API server 1.20 panics at server-side apply of an APIService: that object fails, and nothing waits for ever.
+pub async fn a_request_that_the_server_gives_up() {
+    let control = ControlPlane::shared();
+    let bench = Bench::of(control, "given-up").await;
+    let service = |more: &str| {
+        let group = format!("{}.example.com", bench.namespace);
+        let spec = "groupPriorityMinimum: 100, versionPriority: 10, service: {name: none, namespace: none}";
+        format!(
+            "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {{name: v1.{group}, annotations: \
+             {{{more}}}}}\nspec: {{group: {group}, version: v1, {spec}}}\n---\n"
+        )
+    };
+    // Only tried: a group that nobody serves would disturb the discovery of others.
+    let attempt = |text: &str| Sync::of(text).with(|request| request.options.dry_run = true);
+    let (_, view) = bench.run(&attempt(&[config("a", 0, ""), service("")].concat())).await;
+    if control.minor() <= 20 {
+        assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
+        let told = view.resources.iter().find(|result| result.kind == "APIService").unwrap();
+        assert!(told.message.contains("ServerSideApply=false avoids that"), "{}", told.message);
+    }
+    let client_side = "argocd.argoproj.io/sync-options: ServerSideApply=false";
+    let (_, view) = bench.run(&attempt(&service(client_side))).await;
+    assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
+}
+
 /// A user who may not write Secrets is told which right is missing, and nothing is half done.
 pub async fn rights_are_missing() {
     let control = ControlPlane::shared();
