@@ -146,6 +146,12 @@ pub enum WriteMode {
         /// Delete and create again.
         recreate: bool,
     },
+    /// Delete what is there and apply again, for a change that no write can make; a conflict while finalizers keep the
+    /// old object.
+    Recreate {
+        /// Server-side apply rather than client-side apply.
+        server_side: bool,
+    },
 }
 
 /// A request to write one manifest.

@@ -79,7 +79,7 @@ impl Drafter<'_> {
         draft.task.action = action;
         draft.task.reason = reason;
         draft.manifest = Some(manifest);
-        if action == Action::Replace && holds_others {
+        if holds_others {
             draft.task.options.force = false;
         }
         draft
@@ -201,7 +201,10 @@ impl Drafter<'_> {
         live: Option<&Object>,
     ) -> (Action, String) {
         let Some(live) = live else { return (Action::Create, format!("{phase} hook")) };
-        if !tracking::belongs_to(live, &self.request.application) {
+        // Definitions carry no tracking id: that one was made as a hook is what there is to know of it.
+        let was_hook =
+            is_crd(live.group(), live.kind()) && live.annotation(annotations::OPERATION_ID).is_some();
+        if !was_hook && !tracking::belongs_to(live, &self.request.application) {
             let message = format!(
                 "the cluster has a {} that does not belong to application {}, and hook {} would delete it; rename the hook, or delete the object if nobody needs it",
                 live.key(),

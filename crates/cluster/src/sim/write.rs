@@ -119,7 +119,14 @@ impl SimState {
             WriteMode::Apply { force } => (Verb::Apply, Way::Apply { force }),
             WriteMode::ClientSideApply => (if exists { Verb::Patch } else { Verb::Create }, Way::Patch),
             WriteMode::Replace { recreate: true } if exists => {
-                return self.recreate(manager, request, key, refusal);
+                return self.recreate(manager, request, key, refusal, Way::Create);
+            }
+            WriteMode::Recreate { server_side } => {
+                let way = if server_side { Way::Apply { force: true } } else { Way::Patch };
+                if exists {
+                    return self.recreate(manager, request, key, refusal, way);
+                }
+                (if server_side { Verb::Apply } else { Verb::Create }, way)
             }
             WriteMode::Replace { .. } => (if exists { Verb::Update } else { Verb::Create }, Way::Put),
         };
@@ -134,6 +141,7 @@ impl SimState {
         request: &ApplyRequest,
         key: ObjectKey,
         refusal: Option<CallFault>,
+        way: Way,
     ) -> Result<Applied, ClusterError> {
         let delete = DeleteRequest {
             gvk: request.object.gvk(),
@@ -151,9 +159,9 @@ impl SimState {
             // A client can only ask for a trial of the deletion: the old object is in the way of another.
             return self.write_manifest(manager, request, Way::Create);
         }
-        let attempt =
-            Attempt { verb: Verb::Create, dry_run: request.dry_run, key, operation: request.operation };
-        self.audited(attempt, None, |state| state.write_manifest(manager, request, Way::Create))
+        let verb = if matches!(way, Way::Apply { .. }) { Verb::Apply } else { Verb::Create };
+        let attempt = Attempt { verb, dry_run: request.dry_run, key, operation: request.operation };
+        self.audited(attempt, None, |state| state.write_manifest(manager, request, way))
     }
 
     fn end_now(&mut self, key: &ObjectKey, dry_run: bool) {

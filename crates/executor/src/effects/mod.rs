@@ -11,6 +11,7 @@ mod logs;
 mod mask;
 mod planning;
 mod resources;
+mod trial;
 
 use tidegate_cluster::{Cluster, ClusterError, ErrorKind, Propagation};
 use tidegate_health::HealthRules;

@@ -1,10 +1,12 @@
 //! Dry runs, applies and prunes.
 
-use tidegate_cluster::{ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, WriteMode};
+use tidegate_cluster::{
+    Applied as Written, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, WriteMode,
+};
 use tidegate_lifecycle::operation::{Applied, CallError};
 use tidegate_model::{Action, Object, Task};
 
-use super::{Errand, call_error, hooks, propagation, written};
+use super::{Errand, call_error, hooks, propagation, trial, written};
 
 fn mode(errand: &Errand<'_>) -> WriteMode {
     let Task { action, options, .. } = errand.task;
@@ -40,13 +42,15 @@ fn manifest(errand: &Errand<'_>) -> Result<Object, CallError> {
 
 /// The server's opinion of a manifest. Writes nothing.
 pub(super) async fn check(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<String, CallError> {
-    let mut object = manifest(errand)?;
+    let object = manifest(errand)?;
     let is_old_hook = errand.task.is_hook() && errand.task.live.is_some();
-    if is_old_hook {
+    let answer = if is_old_hook {
         // The older object is deleted before the hook is created, so its immutable fields do not matter.
-        object.set_name(format!("{}-tidegate-check", errand.task.name.chars().take(200).collect::<String>()));
-    }
-    match cluster.apply(request(errand, object, true)).await {
+        trial::anew(cluster, request(errand, object, true)).await
+    } else {
+        write(cluster, errand, object, true).await
+    };
+    match answer {
         Ok(applied) => Ok(applied.message),
         // Its kind or namespace comes with this very wave: the apply itself will tell.
         Err(error)
@@ -65,7 +69,34 @@ pub(super) async fn predict(
     errand: &Errand<'_>,
     manifest: &Object,
 ) -> Result<Object, ClusterError> {
-    cluster.apply(request(errand, manifest.clone(), true)).await.map(|applied| applied.object)
+    write(cluster, errand, manifest.clone(), true).await.map(|applied| applied.object)
+}
+
+/// Writes a manifest. Under `Force` an object that cannot be changed into it is deleted and made anew.
+async fn write(
+    cluster: &dyn Cluster,
+    errand: &Errand<'_>,
+    object: Object,
+    dry_run: bool,
+) -> Result<Written, ClusterError> {
+    let request = request(errand, object, dry_run);
+    if !may_recreate(errand) {
+        return cluster.apply(request).await;
+    }
+    match cluster.apply(request.clone()).await {
+        Err(refused) if refused.kind == ErrorKind::Invalid => {
+            // Nothing is deleted for a manifest that is refused in any case.
+            trial::anew(cluster, ApplyRequest { dry_run: true, ..request.clone() }).await?;
+            let mode = WriteMode::Recreate { server_side: errand.task.options.server_side };
+            cluster.apply(ApplyRequest { mode, ..request }).await
+        }
+        answer => answer,
+    }
+}
+
+fn may_recreate(errand: &Errand<'_>) -> bool {
+    let Task { action, options, live, .. } = errand.task;
+    options.force && *action == Action::Apply && live.is_some() && !errand.task.is_hook()
 }
 
 /// Applies a manifest. A hook carries our mark, and one that carries it already is taken over.
@@ -80,7 +111,7 @@ pub(super) async fn apply(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<
         }
         hooks::mark(errand, &mut object);
     }
-    match cluster.apply(request(errand, object, false)).await {
+    match write(cluster, errand, object, false).await {
         Ok(applied) => Ok(written(errand, &applied.object, applied.message).await),
         Err(error) => {
             let mut failure = call_error(&error);

@@ -72,6 +72,9 @@ impl KubeCluster {
             WriteMode::Replace { recreate } => {
                 self.replace(&target, object, &expected, recreate, manner).await?
             }
+            WriteMode::Recreate { server_side } => {
+                self.apply_anew(&target, object, server_side, manner).await?
+            }
         };
         if !dry_run && is_definition(&gvk) {
             self.await_definition(&applied.object).await;

@@ -56,12 +56,32 @@ impl KubeCluster {
         manner: Manner,
     ) -> Result<Applied, ClusterError> {
         self.remove(target, live, manner).await?;
-        if !manner.dry_run {
-            return self.create(target, object, manner).await;
+        if manner.dry_run {
+            Ok(tried(target, object, manner))
+        } else {
+            self.create(target, object, manner).await
         }
-        // The old object is still in the way of a creation: what could be tried was the deletion.
-        let message = said(&target.key(), "created", manner);
-        Ok(Applied { object: object.clone(), created: true, message })
+    }
+
+    /// Deletes an object, where there is one, and applies its manifest.
+    pub(super) async fn apply_anew(
+        &self,
+        target: &Target<'_>,
+        object: Object,
+        server_side: bool,
+        manner: Manner,
+    ) -> Result<Applied, ClusterError> {
+        if let Some(live) = self.read(target).await? {
+            self.remove(target, &live, manner).await?;
+            if manner.dry_run {
+                return Ok(tried(target, &object, manner));
+            }
+        }
+        if server_side {
+            self.server_side(target, &object, true, manner).await
+        } else {
+            self.client_side(target, object, manner).await
+        }
     }
 
     /// Deletes an object and waits until it is gone, for as long as a call may take.
@@ -101,6 +121,11 @@ impl KubeCluster {
             Err(ClusterError::new(ErrorKind::Conflict, words))
         })
     }
+}
+
+/// The old object is still in the way of a creation: what could be tried was the deletion.
+fn tried(target: &Target<'_>, object: &Object, manner: Manner) -> Applied {
+    Applied { object: object.clone(), created: true, message: said(&target.key(), "created", manner) }
 }
 
 fn keep_allocated(object: &mut Object, live: &Object) {

@@ -81,6 +81,29 @@ fn hooks_of_all_phases() -> String {
     .concat()
 }
 
+/// Hooks of which no second one can be tried beside the first by another name, or not by any.
+fn awkward_hooks() -> String {
+    let service = "spec: {type: NodePort, ports: [{port: 80, nodePort: 30080}]}";
+    [
+        definition("Door", &[("argocd.argoproj.io/hook", "PreSync"), ("argocd.argoproj.io/sync-wave", "-1")]),
+        hook("a-job-whose-name-leaves-no-room-for-anything-to-be-put-behind", "PreSync", &[]),
+        object("v1", "Service", "door", &[("argocd.argoproj.io/hook", "PostSync")], service),
+        config("a", "0"),
+    ]
+    .concat()
+}
+
+fn definition(kind: &str, annotations: &[(&str, &str)]) -> String {
+    let plural = format!("{}s", kind.to_lowercase());
+    let schema = "{openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}";
+    let body = format!(
+        "spec:\n  group: example.com\n  scope: Namespaced\n  names: {{kind: {kind}, plural: {plural}}}\n  versions:\n  - \
+         {{name: v1, served: true, storage: true, schema: {schema}}}"
+    );
+    let name = format!("{plural}.example.com");
+    object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &name, annotations, &body)
+}
+
 fn in_wave(view: &OperationView, index: usize, state: &str) -> bool {
     view.waves.get(index).is_some_and(|wave| wave.state == state)
 }
@@ -104,8 +127,15 @@ fn plain() -> Vec<Scenario> {
         scenario("waves-until-healthy", Sync::of(&three).with(|request| request.wait = WaitFor::Healthy)),
         scenario("wide", Sync::of(&wide)),
         Scenario { before: vec![Sync::of(&three)], ..scenario("second-sync", Sync::of(&three)) },
+        Scenario { before: vec![Sync::of(&forced("a"))], ..scenario("force", Sync::of(&forced("b"))) },
         scenario("dry-run", Sync::of(&three).with(|request| request.options.dry_run = true)),
     ]
+}
+
+/// A resource whose change no write can make, so it is made anew.
+fn forced(image: &str) -> String {
+    let force = [("argocd.argoproj.io/sync-options", "Force=true")];
+    object("batch/v1", "Job", "load", &force, &JOB.replace("busybox", image))
 }
 
 fn hooks() -> Vec<Scenario> {
@@ -113,8 +143,10 @@ fn hooks() -> Vec<Scenario> {
     let generated = all
         .replace("  name: backup", "  generateName: backup-")
         .replace("  name: smoke", "  generateName: smoke-");
+    let awkward = Sync::of(&awkward_hooks());
     vec![
         scenario("hooks", Sync::of(&all)),
+        Scenario { before: vec![awkward.clone()], ..scenario("awkward-hooks-again", awkward) },
         Scenario { before: vec![Sync::of(&all)], ..scenario("hooks-again", Sync::of(&all)) },
         scenario("generate-name", Sync::of(&generated)),
         scenario(
@@ -245,13 +277,7 @@ fn people() -> Vec<Scenario> {
 }
 
 fn special() -> Vec<Scenario> {
-    let definition = object(
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        "widgets.example.com",
-        &[("argocd.argoproj.io/sync-wave", "1")],
-        "spec:\n  group: example.com\n  scope: Namespaced\n  names: {kind: Widget, plural: widgets}\n  versions:\n  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}",
-    );
+    let widgets = definition("Widget", &[("argocd.argoproj.io/sync-wave", "1")]);
     let widget = |name: &str, wave: &str| {
         object("example.com/v1", "Widget", name, &[("argocd.argoproj.io/sync-wave", wave)], "spec: {size: 1}")
     };
@@ -262,7 +288,7 @@ fn special() -> Vec<Scenario> {
     vec![
         scenario(
             "definition-and-resource",
-            Sync::of(&[definition, widget("one", "0"), widget("two", "1")].concat()),
+            Sync::of(&[widgets, widget("one", "0"), widget("two", "1")].concat()),
         ),
         scenario("namespace", Sync::of(&[namespace, inside, config("a", "0")].concat())),
         scenario(

@@ -178,12 +178,15 @@ pub async fn replacing(stage: &mut Stage) {
 }
 
 pub async fn recreating(stage: &mut Stage) {
-    stage.write(&stage.config("a", json!({"x": "1"})), RECREATE, |_| {}).await;
-    let first = stage.get("ConfigMap", "a").await.unwrap().unwrap();
-    stage.write(&stage.config("a", json!({"x": "2"})), RECREATE, |_| {}).await;
-    let second = stage.get("ConfigMap", "a").await.unwrap().unwrap();
-    stage.note(format!("the same object: {}", first.uid() == second.uid()));
-    let judge = |request: &mut tidegate_cluster::ApplyRequest| request.dry_run = true;
-    stage.write(&stage.config("a", json!({"x": "3"})), WriteMode::Replace { recreate: true }, judge).await;
-    stage.show("ConfigMap", "a", &["/data"]).await;
+    let modes =
+        [RECREATE, WriteMode::Recreate { server_side: true }, WriteMode::Recreate { server_side: false }];
+    for (name, mode) in ["a", "b", "c"].into_iter().zip(modes) {
+        stage.write(&stage.config(name, json!({"x": "1"})), mode, |_| {}).await;
+        let first = stage.get("ConfigMap", name).await.unwrap().unwrap();
+        stage.write(&stage.config(name, json!({"x": "2"})), mode, |_| {}).await;
+        let second = stage.get("ConfigMap", name).await.unwrap().unwrap();
+        stage.note(format!("the same object: {}", first.uid() == second.uid()));
+        stage.write(&stage.config(name, json!({"x": "3"})), mode, |request| request.dry_run = true).await;
+        stage.show("ConfigMap", name, &["/data"]).await;
+    }
 }

@@ -1,0 +1,92 @@
+//! Whether the server would take an object if the one of that name were not there. It is asked for the same object under
+//! another name: a dry run of the creation would find the old object in its way.
+
+use tidegate_cluster::{Applied, ApplyRequest, Cluster, ClusterError};
+use tidegate_model::Object;
+
+const SUFFIX: &str = "-tidegate-check";
+/// Names of CronJobs are the shortest: 52 characters.
+const NAME_CHARS_MAX: usize = 52;
+
+/// Tries to create an object beside the one of its name. Writes nothing.
+pub(super) async fn anew(cluster: &dyn Cluster, mut request: ApplyRequest) -> Result<Applied, ClusterError> {
+    let name = request.object.name().to_owned();
+    let Some(other) = other_name(&request.object) else { return cluster.apply(request).await };
+    request.object.set_name(other.clone());
+    release(&mut request.object);
+    match cluster.apply(request).await {
+        Ok(applied) => Ok(Applied { message: applied.message.replace(&other, &name), ..applied }),
+        Err(error) => Err(ClusterError::new(error.kind, error.message.replace(&other, &name))),
+    }
+}
+
+/// `None` for objects whose name says what they are.
+fn other_name(object: &Object) -> Option<String> {
+    if matches!(object.kind(), "CustomResourceDefinition" | "APIService") {
+        return None;
+    }
+    let kept: String = object.name().chars().take(NAME_CHARS_MAX - SUFFIX.len()).collect();
+    Some(format!("{}{SUFFIX}", kept.trim_end_matches(|c: char| !c.is_ascii_alphanumeric())))
+}
+
+/// Leaves out what only one object of the cluster may have: the old one has it.
+fn release(object: &mut Object) {
+    if !(object.kind() == "Service" && object.group().is_empty() && object.pointer("/spec").is_some()) {
+        return;
+    }
+    let spec = object.section_mut("spec");
+    // A Service without an address of its own stays one.
+    if spec.get("clusterIP").is_some_and(|address| address != "None") {
+        spec.remove("clusterIP");
+        spec.remove("clusterIPs");
+    }
+    spec.remove("healthCheckNodePort");
+    if let Some(ports) = spec.get_mut("ports").and_then(|ports| ports.as_array_mut()) {
+        for port in ports.iter_mut().filter_map(|port| port.as_object_mut()) {
+            port.remove("nodePort");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object(kind: &str, name: &str, spec: Value) -> Object {
+        let spec = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "spec": spec});
+        Object::try_from(spec).unwrap()
+    }
+
+    #[test]
+    fn other_names_are_valid_where_the_name_was() {
+        let long = "backup-of-the-orders-database-before-the-great-migration-of-2026";
+        for (kind, name, other) in [
+            ("Job", "migrate", Some("migrate-tidegate-check")),
+            ("CronJob", long, Some("backup-of-the-orders-database-before-tidegate-check")),
+            ("ClusterRole", "system:x", Some("system:x-tidegate-check")),
+            ("CustomResourceDefinition", "zars.example.org", None),
+        ] {
+            let name = other_name(&object(kind, name, json!({})));
+            assert_eq!(name.as_deref(), other, "{kind}");
+            assert!(name.is_none_or(|name| name.len() <= NAME_CHARS_MAX));
+        }
+    }
+
+    #[test]
+    fn addresses_and_node_ports_are_not_asked_for_twice() {
+        let ports = json!([{"port": 80, "nodePort": 30_080}]);
+        let given =
+            json!({"clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9"], "ports": ports, "type": "NodePort"});
+        for (kind, spec, left) in [
+            ("Service", given.clone(), json!({"ports": [{"port": 80}], "type": "NodePort"})),
+            ("Service", json!({"clusterIP": "None"}), json!({"clusterIP": "None"})),
+            ("Other", given.clone(), given),
+        ] {
+            let mut object = object(kind, "a", spec);
+            release(&mut object);
+            assert_eq!(object.pointer("/spec"), Some(&left), "{kind}");
+        }
+    }
+}
