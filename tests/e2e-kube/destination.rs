@@ -1,10 +1,29 @@
 //! An operation goes on where it was begun, and nowhere else.
 
-use serde_json::json;
-use tidegate_testkit::kube::User;
+use serde_json::{Value, json};
+use tidegate_testkit::kube::{ControlPlane, Options, User};
 
 use crate::manifests::{FAST, STUCK};
 use crate::site::Site;
+
+/// Waits for ever where no controller works.
+const WAITING: &str = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: server}
+spec:
+  selector: {matchLabels: {app: server}}
+  template:
+    metadata: {labels: {app: server}}
+    spec:
+      containers: [{name: main, image: nginx}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: after
+  annotations: {argocd.argoproj.io/sync-wave: "1"}
+"#;
 
 /// Begins an operation that waits, and leaves it.
 fn begin(site: &Site, app: &str, args: &[&str]) -> String {
@@ -65,6 +84,81 @@ pub async fn resume_refuses_another_server() {
     let engine = site.control.kubeconfig(User::ENGINE);
     site.run(&["resume", &id, "--kubeconfig", engine.to_str().unwrap(), "--context", "observer"])
         .expect_code(0);
+}
+
+/// A control plane of the test's own, of which it knows which one it is.
+async fn alone() -> &'static ControlPlane {
+    let options = Options { nodes: false, controllers: false, ..Options::default() };
+    let control: &ControlPlane = Box::leak(Box::new(ControlPlane::start(options).unwrap()));
+    which(control).await;
+    control
+}
+
+/// The UID of `kube-system`, which a new API server makes in its first moments.
+async fn which(control: &ControlPlane) -> String {
+    let observer = control.caller(User::OBSERVER);
+    let namespace = observer.until("/api/v1/namespaces/kube-system", |found| found.is_some()).await;
+    namespace.expect("it is made soon")["metadata"]["uid"].as_str().unwrap().to_owned()
+}
+
+/// As when a cluster of one's own machine is thrown away and made again: the same URL, users and context.
+pub async fn resume_refuses_another_cluster_at_the_same_url() {
+    let control = alone().await;
+    let site = Site::on(control, "anew").await;
+    let namespace = site.namespace.clone();
+    site.write("waiting.yaml", WAITING);
+    let sync = ["sync", "waiting.yaml", "--app", "a", "-n", &namespace];
+    let mut first = site.start(&sync);
+    first.await_line("waiting for Deployment");
+    first.signal("KILL");
+    first.finish();
+    let id = site.newest();
+    let before = which(control).await;
+
+    control.make_anew().unwrap();
+    assert_ne!(which(control).await, before);
+    let mark = control.mark();
+    for args in [&["resume"][..], &["resume", &id], &["resume", &id, "--context", "observer"]] {
+        let ran = site.run(args).expect_code(4);
+        for words in ["another cluster", control.url(), "kube-system", "ops terminate"] {
+            assert!(ran.err.contains(words), "{words}: {}", ran.err);
+        }
+    }
+    let ran = site.run(&["resume", "--all"]).expect_code(3);
+    assert!(ran.err.contains("left as it is") && ran.err.contains("another cluster"), "{}", ran.err);
+    let writes = control.audit_since(mark).await.unwrap().of(User::ENGINE).writes();
+    assert_eq!(writes.summaries(), Vec::<String>::new(), "nothing was written there");
+
+    // What cannot go on any more can be ended, and then begun anew; nothing of the old inventory is believed.
+    site.run(&["ops", "terminate", &id]).expect_code(0);
+    let writes = control.audit_since(mark).await.unwrap().of(User::ENGINE).writes();
+    assert_eq!(writes.summaries(), Vec::<String>::new(), "there is nothing to stop");
+    assert_ne!(site.json(&["ops", "list", "-o", "json"])[0]["finishedAt"], json!(null));
+    control.caller(User::OBSERVER).post("/api/v1/namespaces", &namespace_of(&namespace)).await.unwrap();
+    let mut again = site.start(&sync);
+    again.await_line("waiting for Deployment");
+    again.signal("KILL");
+    again.finish();
+    control.kill_api_server();
+}
+
+fn namespace_of(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+/// Who has rights in one namespace only.
+pub async fn who_cannot_read_which_cluster_it_is_goes_by_the_url() {
+    let site = Site::new("unseen").await;
+    let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+    let user = site.control.limited_user(&[(Some(&site.namespace), all)]).await.unwrap();
+    let namespace = site.namespace.clone();
+    // Begun by who can say it, gone on with by who cannot.
+    begin(&site, "a", &["-n", &namespace]);
+    unstick(&site).await;
+    site.run(&["resume", "--context", user.name()]).expect_code(0);
+    let asked = site.control.audit().await.unwrap().of(&user);
+    let asked = asked.only(|event| event.kind == "Namespace" && event.name == "kube-system");
+    assert!(asked.0.iter().all(|event| event.code == 403) && !asked.0.is_empty(), "{asked:#?}");
 }
 
 pub async fn resume_all_goes_on_with_simulated_and_real_operations() {

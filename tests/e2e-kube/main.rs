@@ -24,6 +24,7 @@ mod destination;
 mod kill;
 mod real_input;
 mod rights;
+mod secrets;
 mod shop;
 mod site;
 mod sync;
@@ -43,17 +44,21 @@ fn main() -> ExitCode {
         connection::it_acts_as_somebody_else,
         destination::resume_goes_back_to_the_cluster_of_the_record,
         destination::resume_refuses_another_server,
+        destination::resume_refuses_another_cluster_at_the_same_url,
+        destination::who_cannot_read_which_cluster_it_is_goes_by_the_url,
         destination::resume_all_goes_on_with_simulated_and_real_operations,
         destination::terminate_goes_back_to_the_cluster_as_well,
         kill::killed_at_random_moments,
         rights::the_documented_roles_are_enough,
         rights::what_is_forbidden_is_named,
+        secrets::a_canary_is_seen_nowhere,
         shop::the_shop_is_deployed_in_order,
         shop::the_shop_survives_a_kill,
         sync::a_plan_and_a_dry_run_write_nothing,
         sync::without_a_dry_run_each_object_costs_one_request,
         sync::a_second_sync_writes_nothing_it_need_not,
         sync::what_is_no_longer_wanted_is_pruned,
+        sync::what_is_no_longer_wanted_is_looked_for_where_it_was_put,
         sync::the_namespace_is_made_with_its_metadata,
         volume::five_thousand_objects_fit_into_little_memory,
     ];

@@ -27,7 +27,11 @@ impl Deref for Site {
 impl Site {
     /// With a namespace that nobody else has.
     pub async fn new(prefix: &str) -> Self {
-        let control = ControlPlane::shared();
+        Self::on(ControlPlane::shared(), prefix).await
+    }
+
+    /// The same on another control plane.
+    pub async fn on(control: &'static ControlPlane, prefix: &str) -> Self {
         let namespace = control.namespace(prefix).await.unwrap();
         Self::at(control, namespace)
     }

@@ -1,5 +1,7 @@
 //! What a sync costs and what it leaves alone, by the audit log.
 
+use std::collections::BTreeSet;
+
 use tidegate_testkit::kube::User;
 
 use crate::manifests::{CONFIG, FAST};
@@ -82,6 +84,33 @@ pub async fn what_is_no_longer_wanted_is_pruned() {
     let deleted = site.writes().await.only(|event| event.verb == "delete").summaries();
     assert_eq!(deleted, [format!("delete ConfigMap {namespace}/c2")]);
     assert!(site.object("/api/v1", "configmaps", "strange").await.is_some());
+}
+
+/// A diff looks where a sync would: at what the log knows of the application, and in the whole cluster only where it knows
+/// nothing.
+pub async fn what_is_no_longer_wanted_is_looked_for_where_it_was_put() {
+    let site = Site::new("where").await;
+    let robot = format!("robot-of-{}", site.namespace);
+    let to =
+        ["--app", &site.namespace, "-n", &site.namespace, "--as", &robot, "--as-group", "system:masters"];
+    site.write("many.yaml", config_maps(3, "b"));
+    site.run(&[&["sync", "many.yaml"][..], &to].concat()).expect_code(0);
+    site.write("many.yaml", config_maps(2, "b"));
+    let diff = async |more: &[&str]| {
+        let mark = site.control.mark();
+        let ran = site.run(&[&["diff", "many.yaml", "-o", "json"][..], &to, more].concat()).expect_code(1);
+        let asked = site.control.audit_since(mark).await.unwrap();
+        let lists = asked.only(|event| event.impersonated.as_ref() == Some(&robot) && event.verb == "list");
+        let kinds: BTreeSet<String> = lists.0.into_iter().map(|event| event.kind).collect();
+        (ran.out, kinds)
+    };
+    let (known, few) = diff(&[]).await;
+    let (searched, many) = diff(&["--state-dir", "elsewhere"]).await;
+    assert_eq!(known, searched, "the same answer");
+    assert!(known.contains("\"extra\"") && known.contains("c2"), "{known}");
+    assert!(few.iter().all(|kind| kind == "ConfigMap"), "{few:?}");
+    assert!(many.len() > 5, "nothing is known there, so all is searched: {many:?}");
+    assert!(!site.path().join("elsewhere").exists(), "a diff leaves nothing behind");
 }
 
 pub async fn the_namespace_is_made_with_its_metadata() {

@@ -89,17 +89,18 @@ pub async fn choose(args: &ClusterArgs) -> Result<Chosen, CliError> {
     if args.sim {
         return Ok(Chosen::Simulated);
     }
-    let way = way(&args.connection).await?;
-    ask(&way).await?;
+    let mut way = way(&args.connection).await?;
+    ask(&mut way).await?;
     Ok(Chosen::Real(way))
 }
 
 /// Goes back to the cluster of a recorded operation. Arguments say how to get there; where the record names another
-/// server, nothing is done.
-pub async fn reconnect(
+/// server, nothing is done, and where the server is that of another cluster now, nothing but what `purpose` allows.
+async fn reconnect(
     operation: OperationId,
     recorded: &Destination,
     args: &ConnectionArgs,
+    purpose: Purpose,
 ) -> Result<Arc<dyn Cluster>, CliError> {
     let Destination::Kubernetes { context, kubeconfig, impersonate, .. } = recorded else {
         return Err(CliError::refused(format!("operation {operation} works on the simulated cluster")));
@@ -116,7 +117,7 @@ pub async fn reconnect(
             .map_or_else(|| args.impersonate_groups.clone(), |user| user.groups.clone()),
         request_timeout: args.request_timeout,
     };
-    let connected = way(&args).await?;
+    let mut connected = way(&args).await?;
     // Before anything is sent: neither requests nor credentials are for another cluster.
     if !connected.destination.is_same_cluster(recorded) {
         return Err(CliError::Elsewhere {
@@ -125,17 +126,33 @@ pub async fn reconnect(
             found: connected.destination.to_string(),
         });
     }
-    ask(&connected).await?;
+    ask(&mut connected).await?;
+    if purpose == Purpose::GoOn && connected.destination.is_replaced(recorded) {
+        return Err(CliError::Replaced { operation, recorded: recorded.to_string() });
+    }
     Ok(Arc::new(connected.cluster))
 }
 
-/// One that does not answer is better told of before anything is recorded.
-async fn ask(connected: &Connected) -> Result<(), CliError> {
-    connected
-        .cluster
-        .reach()
-        .await
-        .map_err(|error| CliError::of_cluster(&connected.destination, &error.message))
+/// What a cluster is gone back to for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The operation goes on.
+    GoOn,
+    /// The operation is ended: what it still deletes bears its id, so another cluster in the place of its own takes no
+    /// harm.
+    End,
+}
+
+/// One that does not answer is better told of before anything is recorded; and one that does is asked which it is.
+async fn ask(connected: &mut Connected) -> Result<(), CliError> {
+    let Connected { destination, cluster, .. } = connected;
+    let (reached, identity) = tokio::join!(cluster.reach(), cluster.identity());
+    let identity = reached.and(identity);
+    let found = identity.map_err(|error| CliError::of_cluster(destination, &error.message))?;
+    if let Destination::Kubernetes { uid, .. } = destination {
+        *uid = found.unwrap_or_default();
+    }
+    Ok(())
 }
 
 /// Finds the way to a cluster, without going it.
@@ -158,6 +175,8 @@ async fn way(args: &ConnectionArgs) -> Result<Connected, CliError> {
             user: args.impersonate_user.clone().unwrap_or_default(),
             groups: args.impersonate_groups.clone(),
         },
+        // Told when it is asked.
+        uid: String::new(),
     };
     let namespace = cluster.default_namespace().to_owned();
     Ok(Connected { destination, cluster, namespace })
@@ -189,11 +208,12 @@ impl Clusters {
         operation: OperationId,
         recorded: &Destination,
         args: &ConnectionArgs,
+        purpose: Purpose,
     ) -> Result<(), CliError> {
         if *recorded == Destination::Simulated {
             self.simulated = true;
         } else if !self.real.contains_key(recorded) {
-            let cluster = reconnect(operation, recorded, args).await?;
+            let cluster = reconnect(operation, recorded, args, purpose).await?;
             self.real.insert(recorded.clone(), cluster);
         }
         Ok(())

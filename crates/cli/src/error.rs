@@ -51,6 +51,16 @@ pub enum CliError {
         /// Where the way leads to.
         found: String,
     },
+    /// Another cluster has come in the place of the one an operation was begun on.
+    #[error(
+        "operation {operation} was begun on another cluster than the one that is at {recorded} now: the URL is the same, but the UID of the namespace kube-system is not. Name the way to the old one with --context or --kubeconfig, or, if it is gone, end the operation with `tidegate ops terminate {operation}` and begin anew"
+    )]
+    Replaced {
+        /// Which operation.
+        operation: OperationId,
+        /// Where it was begun.
+        recorded: String,
+    },
     /// Nowhere to keep state.
     #[error(
         "neither HOME nor XDG_STATE_HOME is set, so there is no place for the state; name one with --state-dir or TIDEGATE_STATE_DIR"

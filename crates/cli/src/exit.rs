@@ -81,6 +81,7 @@ fn kind(error: &CliError) -> Kind {
         }
         CliError::Refused { .. }
         | CliError::Elsewhere { .. }
+        | CliError::Replaced { .. }
         | CliError::Log(LogError::Locked { .. })
         | CliError::Engine(
             EngineError::Busy { .. }

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use tidegate_executor::effects::cluster_of;
 use tidegate_executor::{Clock as _, EngineError, SystemClock};
 use tidegate_lifecycle::Driver;
 use tidegate_lifecycle::operation::{Fact, State};
-use tidegate_model::{Destination, OperationId, Timestamp};
-use tidegate_oplog::{Damage, Holder, Impaired, LogKey, OpenOptions, OperationLog, SledLog, Summary};
+use tidegate_model::{Destination, OperationId, SyncRequest, Timestamp};
+use tidegate_oplog::{
+    Damage, Holder, Impaired, Inventory, LogKey, OpenOptions, OperationLog, SledLog, Summary,
+};
 
 use crate::control::Listed;
 use crate::error::CliError;
@@ -118,6 +121,25 @@ pub fn find(listed: &[Listed], text: &str, state_dir: &StateDir) -> Result<Liste
             matches: several.iter().map(|listed| listed.operation.to_string()).collect(),
         }),
     }
+}
+
+/// Where a sync of this application would look for what it prunes: the inventory in the log, if there is one. It is read
+/// from a copy unless the log is open already, so that looking neither waits for a process at work nor stops one.
+pub fn inventory(state_dir: &StateDir, open: Option<&Log>, request: &SyncRequest) -> Option<Inventory> {
+    let cluster = cluster_of(&request.destination)?;
+    let read = || -> Result<Option<Inventory>, CliError> {
+        let log: Log = match open {
+            Some(log) => Arc::clone(log),
+            None if state_dir.has_log()? => Arc::new(SledLog::open_to_read(state_dir.path(), given_key()?)?),
+            None => return Ok(None),
+        };
+        Ok(log.inventory(&cluster, &request.application)?)
+    };
+    // Without it the cluster is searched, as it is where there never was one.
+    tokio::task::block_in_place(read).unwrap_or_else(|error| {
+        tracing::warn!(%error, "the inventory cannot be read; the cluster is searched instead");
+        None
+    })
 }
 
 /// Where an operation was begun.

@@ -17,6 +17,7 @@ mod connect;
 mod credentials;
 mod delete;
 mod discovery;
+mod identity;
 mod lean;
 mod limit;
 mod live;

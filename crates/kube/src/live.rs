@@ -218,12 +218,12 @@ impl KubeCluster {
                     }
                 }
                 if let Some(error) = refused {
-                    tracing::warn!(kind = %gvk, %error, "objects of this kind cannot be searched for");
+                    tracing::warn!(kind = %gvk, why = %error.kind, "objects of this kind cannot be searched for");
                 }
                 Ok(found)
             }
             ErrorKind::UnknownKind | ErrorKind::NotFound | ErrorKind::Unsupported | ErrorKind::Server => {
-                tracing::warn!(kind = %gvk, %error, "objects of this kind cannot be searched for");
+                tracing::warn!(kind = %gvk, why = %error.kind, "objects of this kind cannot be searched for");
                 Ok(Vec::new())
             }
             _ => Err(error),

@@ -105,6 +105,9 @@ pub enum Destination {
         kubeconfig: Option<String>,
         /// On whose behalf; empty for the user of the context.
         impersonate: Impersonation,
+        /// UID of the cluster's `kube-system` namespace, which tells a cluster from another one at the same URL; empty
+        /// where it could not be read.
+        uid: String,
     },
 }
 
@@ -113,8 +116,18 @@ impl Destination {
     pub fn is_same_cluster(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Simulated, Self::Simulated) => true,
-            (Self::Kubernetes { server, .. }, Self::Kubernetes { server: other, .. }) => {
-                server.trim_end_matches('/') == other.trim_end_matches('/')
+            (Self::Kubernetes { server, .. }, Self::Kubernetes { server: others, .. }) => {
+                server.trim_end_matches('/') == others.trim_end_matches('/') && !self.is_replaced(other)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether both are known to be different clusters, whatever their URLs are: one came in the place of the other.
+    pub fn is_replaced(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Kubernetes { uid, .. }, Self::Kubernetes { uid: others, .. }) => {
+                !uid.is_empty() && !others.is_empty() && uid != others
             }
             _ => false,
         }

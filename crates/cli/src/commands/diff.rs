@@ -13,6 +13,7 @@ use crate::output::Printer;
 use crate::output::diff;
 use crate::request;
 use crate::state_dir::StateDir;
+use crate::store;
 
 /// Whatever goes wrong, the exit code is that of an error and not that of a difference.
 pub async fn run(args: &DiffArgs, printer: &Printer) -> Result<Ended, CliError> {
@@ -31,9 +32,11 @@ async fn compare(args: &DiffArgs, printer: &Printer) -> Result<Ended, CliError> 
     let chosen = clusters::choose(&args.cluster).await?;
     let request = request::of_diff(args, &chosen, &manifests, ignored)?;
     let state_dir = StateDir::resolve(&args.state)?;
-    let (cluster, _lock) = chosen.look(&state_dir, printer).await?;
+    let (cluster, lock) = chosen.look(&state_dir, printer).await?;
+    let known = store::inventory(&state_dir, lock.as_ref(), &request);
     let targets = Targets { targets: manifests.targets, warnings: Vec::new() };
-    let (objects, findings) = effects::diff(cluster.as_ref(), &request, targets, SystemClock.now())
+    let now = SystemClock.now();
+    let (objects, findings) = effects::diff(cluster.as_ref(), &request, targets, now, known.as_ref())
         .await
         .map_err(|error| CliError::of_cluster(&chosen.destination(), &error.message))?;
     if args.output == Format::Text {

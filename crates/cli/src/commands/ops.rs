@@ -6,7 +6,7 @@ use tidegate_oplog::Summary;
 
 use super::finish;
 use crate::args::{ConnectionArgs, Format, OneArgs, OpsCommand, StateArgs};
-use crate::clusters::Clusters;
+use crate::clusters::{Clusters, Purpose};
 use crate::control::{Listed, Reply, Request, Wish};
 use crate::customizations;
 use crate::desk::Desk;
@@ -118,7 +118,7 @@ async fn terminate(one: &OneArgs, connection: &ConnectionArgs, printer: &Printer
     };
     let id = summary.operation;
     let mut clusters = Clusters::default();
-    if let Err(error) = clusters.add(id, &store::destination(&log, id)?, connection).await {
+    if let Err(error) = clusters.add(id, &store::destination(&log, id)?, connection, Purpose::End).await {
         printer.warn(&format!(
             "the wish is recorded; operation {id} ends when its cluster can be reached: `tidegate resume {id}{}`",
             state_dir.hint()

@@ -13,6 +13,7 @@ use crate::output::Printer;
 use crate::output::plan::{self, PlanReport};
 use crate::request;
 use crate::state_dir::StateDir;
+use crate::store;
 
 /// A plan that is only shown belongs to no operation.
 const NO_OPERATION: OperationId = OperationId(uuid::Uuid::nil());
@@ -67,8 +68,9 @@ pub async fn preview(
     printer: &Printer,
 ) -> Result<Planned, CliError> {
     let targets = Targets { targets, warnings: Vec::new() };
-    let (cluster, _lock) = chosen.look(state_dir, printer).await?;
-    effects::plan(cluster.as_ref(), NO_OPERATION, request, targets, SystemClock.now())
+    let (cluster, lock) = chosen.look(state_dir, printer).await?;
+    let known = store::inventory(state_dir, lock.as_ref(), request);
+    effects::plan(cluster.as_ref(), NO_OPERATION, request, targets, SystemClock.now(), known.as_ref())
         .await
         .map(without_extensions)
         .map_err(|error| CliError::of_cluster(&chosen.destination(), &error.message))

@@ -6,7 +6,7 @@ use tidegate_oplog::Summary;
 
 use super::finish;
 use crate::args::{Format, ResumeArgs};
-use crate::clusters::Clusters;
+use crate::clusters::{Clusters, Purpose};
 use crate::control::{Listed, Request};
 use crate::customizations;
 use crate::drive::{self, Waiting};
@@ -103,7 +103,10 @@ async fn reconnect(
     let mut reconnected = Reconnected { clusters: Clusters::default(), chosen: Vec::new(), unreached: 0 };
     for Summary { operation, application, .. } in operations {
         let to = match store::destination(log, operation) {
-            Ok(recorded) => reconnected.clusters.add(operation, &recorded, &args.connection).await,
+            Ok(recorded) => {
+                let clusters = &mut reconnected.clusters;
+                clusters.add(operation, &recorded, &args.connection, Purpose::GoOn).await
+            }
             Err(error) => Err(error),
         };
         match to {

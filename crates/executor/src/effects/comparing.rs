@@ -8,6 +8,7 @@ use tidegate_cluster::{Cluster, ClusterError};
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::CallError;
 use tidegate_model::{Action, Object, ObjectKey, OperationId, SyncRequest, Task, TaskId, Timestamp, Warning};
+use tidegate_oplog::Inventory;
 use tidegate_planner::{Comparer, Difference, Planned, is_ignored_when_extraneous, server_side_diff};
 
 use super::planning::{Drawn, Targets, draw};
@@ -169,18 +170,42 @@ pub struct ObjectDifference {
 }
 
 /// Compares an application with the cluster, in the order in which it would be synced, and gives the plan's findings.
-/// Hooks are not compared. Writes nothing.
+/// What is no longer wanted is looked for at the places of the inventory, or everywhere when there is none. Hooks are not
+/// compared. Writes nothing, and shows no value of a Secret among the manifests.
 pub async fn diff(
     cluster: &dyn Cluster,
     request: &SyncRequest,
     targets: Targets,
     started_at: Timestamp,
+    known: Option<&Inventory>,
+) -> Result<(Vec<ObjectDifference>, Vec<Warning>), CallError> {
+    let mask = targets.mask();
+    match differences(cluster, request, targets, started_at, known).await {
+        Ok((mut objects, mut findings)) => {
+            objects.iter_mut().filter_map(|object| object.refused.as_mut()).for_each(|why| mask.hide(why));
+            objects.iter_mut().for_each(|object| mask.hide(&mut object.task.reason));
+            findings.iter_mut().for_each(|finding| mask.hide(&mut finding.message));
+            Ok((objects, findings))
+        }
+        Err(mut error) => {
+            mask.hide(&mut error.message);
+            Err(error)
+        }
+    }
+}
+
+async fn differences(
+    cluster: &dyn Cluster,
+    request: &SyncRequest,
+    targets: Targets,
+    started_at: Timestamp,
+    known: Option<&Inventory>,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), CallError> {
     let mut request = request.clone();
     // So that the plan says what is in sync; and nothing of it is carried out.
     request.options.flags.push("ApplyOutOfSyncOnly=true".to_owned());
     let asked = (NO_OPERATION, &request);
-    let Drawn { planned, live, .. } = draw(cluster, asked, targets, started_at, None).await?;
+    let Drawn { planned, live, .. } = draw(cluster, asked, targets, started_at, known).await?;
     let compared = compare(cluster, asked, &planned, &live, is_in_doubt).await;
     let mut outcomes: BTreeMap<TaskId, Result<Difference, ClusterError>> =
         compared.into_iter().map(|compared| (compared.task, compared.outcome)).collect();

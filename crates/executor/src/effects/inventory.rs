@@ -15,15 +15,16 @@ const MOVED_GROUP: &str = "extensions";
 /// How many empty places of an inventory one plan looks at; the next one looks at more.
 const LOOKS_MAX: usize = 64;
 
-/// The cluster an inventory is about; `None` where nobody can say which one it is. By its server and not by the way there:
-/// two contexts may be one cluster, and one context another cluster tomorrow.
+/// The cluster an inventory is about; `None` where nobody can say which one it is. By its server and what it says of itself,
+/// and not by the way there: two contexts may be one cluster, and one context another cluster tomorrow.
 pub fn cluster_of(destination: &Destination) -> Option<String> {
     match destination {
         Destination::Simulated => Some("simulated".to_owned()),
-        Destination::Kubernetes { server, .. } => {
-            let server = server.trim_end_matches('/');
-            (!server.is_empty()).then(|| server.to_owned())
-        }
+        Destination::Kubernetes { server, uid, .. } => match (server.trim_end_matches('/'), uid.as_str()) {
+            ("", _) => None,
+            (server, "") => Some(server.to_owned()),
+            (server, uid) => Some(format!("{server} {uid}")),
+        },
     }
 }
 
@@ -157,13 +158,15 @@ mod tests {
 
     #[test]
     fn a_cluster_is_known_by_its_server() {
-        let of = |context: &str, server: &str| {
-            let (context, server) = (context.to_owned(), server.to_owned());
+        let of = |context: &str, server: &str, uid: &str| {
+            let (context, server, uid) = (context.to_owned(), server.to_owned(), uid.to_owned());
             let impersonate = tidegate_model::Impersonation::default();
-            cluster_of(&Destination::Kubernetes { context, server, kubeconfig: None, impersonate })
+            cluster_of(&Destination::Kubernetes { context, server, kubeconfig: None, impersonate, uid })
         };
-        assert_eq!(of("a", "https://one/"), of("b", "https://one"));
-        assert_ne!(of("a", "https://one"), of("a", "https://two"));
-        assert_eq!(of("a", ""), None);
+        assert_eq!(of("a", "https://one/", "u"), of("b", "https://one", "u"));
+        assert_ne!(of("a", "https://one", "u"), of("a", "https://two", "u"));
+        assert_ne!(of("a", "https://one", "u"), of("a", "https://one", "v"), "made anew at the same place");
+        assert_eq!(of("a", "https://one/", ""), of("b", "https://one", ""));
+        assert_eq!(of("a", "", "u"), None);
     }
 }

@@ -62,7 +62,9 @@ pub(crate) async fn read(cluster: &dyn Cluster, errand: &Errand<'_>, found: &Las
             }
             Err(error) if error.kind == ErrorKind::Unsupported => return,
             // A container that never started has no log.
-            Err(error) => tracing::debug!(pod = pod.name(), container, %error, "no log of a failed hook"),
+            Err(error) => {
+                tracing::debug!(pod = pod.name(), container, why = %error.kind, "no log of a failed hook");
+            }
         }
     }
 }

@@ -41,16 +41,18 @@ pub struct Prepared {
     pub inventory: Vec<InventoryChange>,
 }
 
-/// Searches the cluster and plans.
+/// Reads the cluster, at the places of the inventory or everywhere when there is none, and plans. For a plan that is only
+/// shown: no value of a Secret among the manifests is in its words.
 pub async fn plan(
     cluster: &dyn Cluster,
     operation: OperationId,
     request: &SyncRequest,
     targets: Targets,
     started_at: Timestamp,
+    known: Option<&Inventory>,
 ) -> Result<Planned, CallError> {
     let mask = targets.mask();
-    let prepared = prepare(cluster, operation, request, targets, started_at, None).await;
+    let prepared = prepare(cluster, operation, request, targets, started_at, known).await;
     match prepared {
         Ok(prepared) => Ok(masked(prepared.planned, &mask)),
         Err(mut error) => {

@@ -96,7 +96,8 @@ impl Context {
             Ok(None) => Self::gone(began, board, place, None),
             Err(error) if error.kind == ErrorKind::NotFound => Self::gone(began, board, place, None),
             Err(error) => {
-                tracing::debug!(kind = %gvk, name = place.1, %error, "could not look at an awaited object");
+                // Not in its words: a cluster may quote what it was sent, and this reaches nobody's mask.
+                tracing::debug!(kind = %gvk, name = place.1, why = %error.kind, "could not look at an awaited object");
             }
         }
     }
@@ -141,7 +142,7 @@ async fn watch_again_and_again(context: &Context, scope: &Scope, board: &Board) 
             // A server that ends each watch at once must not keep us busy.
             Ok(()) => tokio::time::sleep(RETRY_MIN).await,
             Err(error) => {
-                tracing::debug!(kind = %scope.gvk, %error, "watch ended; listing again");
+                tracing::debug!(kind = %scope.gvk, why = %error.kind, "watch ended; listing again");
                 if wait >= TOLD_AFTER {
                     board.watching(Some(&error.to_string()));
                 }

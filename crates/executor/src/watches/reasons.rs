@@ -45,7 +45,7 @@ async fn look(context: &Context, gvk: &Gvk, place: &Place, board: &Board) {
     let pods = match context.cluster.pods(&owner).await {
         Ok(pods) => pods,
         Err(error) => {
-            tracing::debug!(kind = %gvk, name = place.1, %error, "could not look at the pods of an awaited object");
+            tracing::debug!(kind = %gvk, name = place.1, why = %error.kind, "could not look at the pods of an awaited object");
             return;
         }
     };

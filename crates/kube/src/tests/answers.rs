@@ -266,3 +266,24 @@ async fn a_finalizer_is_removed_in_spite_of_others_and_a_missing_object_is_fine(
     remove("a", "uid-of-a", "x").await.unwrap();
     assert_eq!(calls(&log).iter().filter(|line| line.starts_with("PATCH")).count(), 3);
 }
+
+#[tokio::test]
+async fn a_cluster_says_which_it_is_to_who_may_know() {
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system", "uid": "u1"}});
+    let refusal = |code: u16| json!({"kind": "Status", "status": "Failure", "code": code, "message": "no"});
+    for (code, body, expected) in [
+        (200, namespace, Ok(Some("u1"))),
+        (403, refusal(403), Ok(None)),
+        (404, refusal(404), Ok(None)),
+        (500, refusal(500), Err(ErrorKind::Server)),
+    ] {
+        let (cluster, log) = cluster(move |asked| {
+            (asked.path == "/api/v1/namespaces/kube-system").then(|| Reply::Json(code, body.clone()))
+        });
+        let identity = cluster.identity().await;
+        let identity = identity.as_ref().map(Option::as_deref).map_err(|error| error.kind);
+        assert_eq!(identity, expected, "{code}");
+        assert_eq!(log.lock().unwrap().len(), 1, "nothing else is asked");
+    }
+}

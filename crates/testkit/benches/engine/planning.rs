@@ -63,6 +63,7 @@ pub fn measure() -> Vec<Line> {
         &request,
         targets.clone(),
         Timestamp::from_millis(0),
+        None,
     ));
     // What the cluster would hold after the sync: the same objects, as it would return them.
     let applied: Vec<Object> = planned.unwrap().manifests;

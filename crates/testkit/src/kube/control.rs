@@ -52,6 +52,7 @@ pub struct ControlPlane {
     access: Access,
     assets: Assets,
     arguments: Vec<String>,
+    etcd_arguments: Vec<String>,
     limited: AtomicUsize,
     namespaces: AtomicUsize,
     kinds: tokio::sync::Mutex<Kinds>,
@@ -106,7 +107,8 @@ impl ControlPlane {
         access.write_users()?;
         access.write("audit-policy.json", audit::policy().to_string().as_bytes())?;
         access.write("audit.log", b"")?;
-        let etcd = Server::start("etcd", &assets.program("etcd"), &etcd_arguments(client, peer), &path)?;
+        let etcd_arguments = etcd_arguments(client, peer);
+        let etcd = Server::start("etcd", &assets.program("etcd"), &etcd_arguments, &path)?;
         let arguments = api_arguments(assets, client, port);
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|why| KubeError::Program { program: "tokio".to_owned(), why })?;
@@ -114,6 +116,7 @@ impl ControlPlane {
             access,
             assets: assets.clone(),
             arguments,
+            etcd_arguments,
             limited: AtomicUsize::new(0),
             namespaces: AtomicUsize::new(0),
             kinds: tokio::sync::Mutex::default(),
@@ -123,10 +126,7 @@ impl ControlPlane {
         };
         control.restart_api_server()?;
         control.access.write_kubeconfigs()?;
-        control.block_on(async {
-            let controllers = control.access.caller(User::CONTROLLERS)?;
-            access::grant_all(&controllers).await
-        })?;
+        control.grant_all()?;
         if options.controllers {
             control.start_controllers()?;
         }
@@ -134,6 +134,13 @@ impl ControlPlane {
             control.start_nodes(options)?;
         }
         Ok(control)
+    }
+
+    fn grant_all(&self) -> Result<(), KubeError> {
+        self.block_on(async {
+            let controllers = self.access.caller(User::CONTROLLERS)?;
+            access::grant_all(&controllers).await
+        })
     }
 
     fn start_controllers(&self) -> Result<(), KubeError> {
@@ -248,6 +255,23 @@ impl ControlPlane {
         let server = Server::start("kube-apiserver", &program, &self.arguments, &self.access.folder)?;
         self.servers.lock().unwrap().api = Some(server);
         self.block_on(self.ready())
+    }
+
+    /// Makes another cluster in the place of this one, at the same URL, with the same users and without its objects.
+    /// Only for control planes without controllers and nodes: those would still know the old one.
+    pub fn make_anew(&self) -> Result<(), KubeError> {
+        self.kill_api_server();
+        {
+            let mut servers = self.servers.lock().unwrap();
+            servers.etcd.kill();
+            let data = self.access.folder.join("etcd-data");
+            let failed = |why| KubeError::Program { program: "etcd".to_owned(), why };
+            std::fs::remove_dir_all(data).map_err(failed)?;
+            let program = self.assets.program("etcd");
+            servers.etcd = Server::start("etcd", &program, &self.etcd_arguments, &self.access.folder)?;
+        }
+        self.restart_api_server()?;
+        self.grant_all()
     }
 
     /// Waits until the API server is ready.

@@ -208,6 +208,7 @@ async fn a_cluster_nobody_can_name_is_searched_each_time() {
         server: String::new(),
         kubeconfig: None,
         impersonate: tidegate_model::Impersonation::default(),
+        uid: String::new(),
     };
     for _ in 0..2 {
         bench.sync_on(&configs(&["a"]), nameless.clone()).await;

@@ -58,6 +58,7 @@ impl<'a> Bench<'a> {
             kubeconfig: None,
             server: self.control.url().to_owned(),
             impersonate: Default::default(),
+            uid: String::new(),
         };
         let mut sync = sync.clone();
         sync.request.destination = destination.clone();
