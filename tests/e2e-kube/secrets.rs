@@ -64,12 +64,11 @@ fn shows(bytes: &[u8]) -> Option<String> {
     let numbers = format!("{:?}", CANARY.as_bytes());
     let hex: String = CANARY.bytes().map(|byte| format!("{byte:02x}")).collect();
     let parts = ["Canary 7d41", &ENCODED[..12], numbers.trim_matches(['[', ']']), hex.as_str()];
-    let found = parts.iter().find_map(|part| {
+    parts.iter().find_map(|part| {
         let at = bytes.windows(part.len()).position(|window| window == part.as_bytes())?;
         let from = at.saturating_sub(200);
         Some(String::from_utf8_lossy(&bytes[from..(at + 100).min(bytes.len())]).into_owned())
-    });
-    found
+    })
 }
 
 fn clean(what: &str, ran: &Ran) {
