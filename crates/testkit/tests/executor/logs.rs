@@ -12,7 +12,13 @@ use tidegate_testkit::scenario::Sync;
 use crate::support::{Log, Moody, actor, builder, config, end, server, submit, until, within};
 
 /// A log that looks at each group before it is appended.
-struct Watched<F>(Log, F);
+struct Watched<F>(Log, F, Option<SlowToLoad>);
+
+/// Says which operation is being loaded, and does it when it is told to.
+struct SlowToLoad {
+    begun: tokio::sync::mpsc::UnboundedSender<OperationId>,
+    go_on: Mutex<mpsc::Receiver<()>>,
+}
 
 impl<F> OperationLog<Fact, State> for Watched<F>
 where
@@ -24,6 +30,10 @@ where
     }
 
     fn load(&self, operation: OperationId) -> Result<Loaded<Fact, State>, LogError> {
+        if let Some(SlowToLoad { begun, go_on }) = &self.2 {
+            begun.send(operation).unwrap();
+            go_on.lock().unwrap().recv().unwrap();
+        }
         self.0.load(operation)
     }
 
@@ -110,7 +120,7 @@ async fn a_refused_operation_takes_no_other_down() {
             })
         }
     };
-    let engine = Engine::builder(Arc::new(Watched(log, refuses)))
+    let engine = Engine::builder(Arc::new(Watched(log, refuses, None)))
         .cluster(Destination::Simulated, Arc::clone(&cluster) as _)
         .clock(Arc::new(tidegate_executor::RuntimeClock::starting_at(tidegate_testkit::process::START)))
         .start()
@@ -168,7 +178,7 @@ async fn hanging_append() {
             Ok(())
         }
     };
-    let engine = Engine::builder(Arc::new(Watched(Log::new(), waits)))
+    let engine = Engine::builder(Arc::new(Watched(Log::new(), waits, None)))
         .cluster(Destination::Simulated, Arc::clone(&cluster) as _)
         .gate("shut", gate)
         .start()
@@ -185,4 +195,47 @@ async fn hanging_append() {
     assert_eq!(view.phase, OperationPhase::Running);
     drop(release);
     assert_eq!(end(&engine, other).await.phase, OperationPhase::Succeeded);
+}
+
+/// The log of an operation may be long. Who waits for it is nobody but the one who resumes it.
+#[tokio::test]
+async fn an_operation_that_is_being_read_holds_no_other_up() {
+    let (cluster, log) = (Moody::calm(), Log::new());
+    let engine = builder(&cluster, &log).start().await.unwrap();
+    let gated = config("a", 0, &[("tidegate.dev/gate", "nobody")]);
+    let slow = submit(&engine, &for_application("slow", &gated)).await;
+    until(&engine, slow, |_, why| why.contains("no gate named nobody")).await;
+    let (begun, mut loads) = tokio::sync::mpsc::unbounded_channel();
+    let (let_go, go_on) = mpsc::channel();
+    let log = Watched(
+        log.reopen(),
+        |_: &[Append<Fact, State>]| Ok(()),
+        Some(SlowToLoad { begun, go_on: Mutex::new(go_on) }),
+    );
+    let engine = Engine::builder(Arc::new(log))
+        .cluster(Destination::Simulated, Arc::clone(&cluster) as _)
+        .clock(Arc::new(tidegate_executor::RuntimeClock::starting_at(tidegate_testkit::process::START)))
+        .start()
+        .await
+        .unwrap();
+    let resuming = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.resume(slow).await }
+    });
+    assert_eq!(within(loads.recv()).await, Some(slow));
+    let other = async {
+        let id = submit(&engine, &for_application("other", &config("b", 0, &[]))).await;
+        end(&engine, id).await.phase
+    };
+    let phase = tokio::time::timeout(Duration::from_secs(60), other).await.expect("another operation waits");
+    assert_eq!(phase, OperationPhase::Succeeded);
+    assert!(!resuming.is_finished());
+    // What is asked of it meanwhile is answered when it is there.
+    let asking = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.pause(slow, "ann", "").await }
+    });
+    let_go.send(()).unwrap();
+    within(resuming).await.unwrap().unwrap();
+    within(asking).await.unwrap().unwrap();
 }
