@@ -136,9 +136,9 @@ impl Jq {
     pub fn paths(&self, object: &Value) -> Vec<Path> {
         let context = Ctx::<data::JustLut<Val>>::new(&self.0.lut, Vars::new([]));
         let found = self.0.id.run((context, to_jq(object))).map(unwrap_valr);
-        let paths: Option<Vec<Path>> =
-            found.take(PATHS_MAX).map(|path| path.ok().and_then(|path| to_path(&path))).collect();
-        paths.unwrap_or_default()
+        let paths: Option<Vec<Option<Path>>> =
+            found.take(PATHS_MAX).map(|path| path.ok().and_then(|path| to_path(&path, object))).collect();
+        paths.unwrap_or_default().into_iter().flatten().collect()
     }
 }
 
@@ -274,14 +274,26 @@ fn to_jq(value: &Value) -> Val {
     }
 }
 
-fn to_path(path: &Val) -> Option<Path> {
+/// A path of jq as one of ours: `None` when it is none, `Some(None)` when it counts from the end of a list that is not
+/// there or not that long.
+fn to_path(path: &Val, object: &Value) -> Option<Option<Path>> {
     let Val::Arr(steps) = path else { return None };
-    let step = |step: &Val| match step {
-        Val::TStr(name) => Some(Step::Field(String::from_utf8(name.to_vec()).ok()?)),
-        Val::Num(_) => step.as_isize().and_then(|index| usize::try_from(index).ok()).map(Step::Item),
-        _ => None,
-    };
-    steps.iter().map(step).collect::<Option<Vec<Step>>>().map(Path)
+    let mut path = Path::default();
+    for step in steps.iter() {
+        let step = match step {
+            Val::TStr(name) => Step::Field(String::from_utf8(name.to_vec()).ok()?),
+            Val::Num(_) => {
+                let index = step.as_isize()?;
+                let from_end = || path.get(object)?.as_array()?.len().checked_sub(index.unsigned_abs());
+                let place = usize::try_from(index).ok().or_else(from_end);
+                let Some(place) = place else { return Some(None) };
+                Step::Item(place)
+            }
+            _ => return None,
+        };
+        path.0.push(step);
+    }
+    Some(Some(path))
 }
 
 #[cfg(test)]
@@ -316,7 +328,11 @@ mod tests {
                 &["/webhooks/0/clientConfig/caBundle", "/webhooks/1/clientConfig/caBundle"],
             ),
             (r#".data["a.b/c"]"#, &["/data/a.b~1c"]),
-            (".spec.containers[-1].image", &[]),
+            (".spec.containers[-1].image", &["/spec/containers/1/image"]),
+            (".spec.containers[-2, -3].image", &["/spec/containers/0/image"]),
+            (".spec.containers | last | .image", &["/spec/containers/1/image"]),
+            (".spec.containers[0].env[-1].name", &["/spec/containers/0/env/0/name"]),
+            (".spec.missing[-1], .spec.replicas", &["/spec/replicas"]),
             (
                 r#".. | select(type == "object" and has("caBundle")) | .caBundle"#,
                 &["/webhooks/0/clientConfig/caBundle"],
