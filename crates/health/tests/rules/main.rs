@@ -12,6 +12,7 @@ mod general;
 mod others;
 mod pod;
 mod pods;
+mod texts;
 mod workloads;
 
 use serde_json::Value;
