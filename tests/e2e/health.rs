@@ -68,6 +68,25 @@ fn several_objects_give_a_list_with_names() {
     assert_eq!(found, expected);
     let found = bench.json(&["health", "-f", "all.yaml", "-o", "json"]);
     assert_eq!(found[1]["message"], "Deployment is paused");
+    let together = bench.run(&["health", "-f", "all.yaml"]).expect_code(0).out;
+    assert!(together.ends_with("\ntogether  Suspended\n"), "{together}");
+}
+
+#[test]
+fn a_script_that_fails_ends_a_hook_in_error() {
+    let bench = Bench::new();
+    bench.write(
+        "hook.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: hook, annotations: {argocd.argoproj.io/hook: PreSync}}\n",
+    );
+    bench.write("scripts/ConfigMap/health.lua", "return { status = obj.status.phase }");
+    let args = ["sync", "hook.yaml", "--app", "a", "--sim", "--customizations", "scripts", "-o", "json"];
+    let ran = bench.run(&args).expect_code(1);
+    let operation: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let hook = &operation["resources"][0];
+    assert_eq!((&hook["status"], &hook["hookPhase"]), (&json!("Synced"), &json!("Error")), "{operation}");
+    let message = hook["message"].as_str().unwrap();
+    assert!(message.starts_with("failed to get resource health: health script failed:"), "{message}");
 }
 
 #[test]

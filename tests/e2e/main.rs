@@ -24,3 +24,4 @@ mod reading;
 mod secrets;
 mod state;
 mod sync;
+mod tracking;

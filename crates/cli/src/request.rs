@@ -31,7 +31,7 @@ pub fn of_sync(
     let place = Place::of(chosen, &args.source);
     let ignored = input::ignored(&args.selection.ignore)?;
     let base =
-        SyncRequest { ignore_differences: ignored, ..base(&args.app, place, &args.selection, manifests) };
+        SyncRequest { ignore_differences: ignored, ..base(&args.app, place, &args.selection, manifests)? };
     let backoff = Backoff { duration: args.retry_backoff, max: args.retry_max, ..Backoff::default() };
     Ok(SyncRequest {
         options: SyncOptions { dry_run: args.dry_run, skip_dry_run: args.no_dry_run, ..base.options },
@@ -65,7 +65,7 @@ pub fn of_plan(
         },
     };
     let ignore_differences = input::ignored(&args.selection.ignore)?;
-    Ok(SyncRequest { ignore_differences, ..base(&application, place, &args.selection, manifests) })
+    Ok(SyncRequest { ignore_differences, ..base(&application, place, &args.selection, manifests)? })
 }
 
 /// The request that `diff` compares for.
@@ -79,7 +79,8 @@ pub fn of_diff(
         Some(name) => name.clone(),
         None => folder_name(&args.source)?,
     };
-    let base = base(&application, Place::of(chosen, &args.source), &SelectionArgs::default(), manifests);
+    let selection = SelectionArgs { tracking: args.tracking.clone(), ..SelectionArgs::default() };
+    let base = base(&application, Place::of(chosen, &args.source), &selection, manifests)?;
     Ok(SyncRequest { ignore_differences: ignored, ..base })
 }
 
@@ -106,8 +107,15 @@ fn check(selection: &SelectionArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-fn base(application: &str, place: Place, selection: &SelectionArgs, manifests: &Manifests) -> SyncRequest {
-    SyncRequest {
+fn base(
+    application: &str,
+    place: Place,
+    selection: &SelectionArgs,
+    manifests: &Manifests,
+) -> Result<SyncRequest, CliError> {
+    let tracking = selection.tracking.tracking();
+    tracking.check(application).map_err(|error| CliError::usage(error.to_string()))?;
+    Ok(SyncRequest {
         application: application.to_owned(),
         namespace: place.namespace,
         destination: place.destination,
@@ -128,7 +136,8 @@ fn base(application: &str, place: Place, selection: &SelectionArgs, manifests: &
         initiated_by: user(),
         sources: Vec::new(),
         ignore_differences: Vec::new(),
-    }
+        tracking,
+    })
 }
 
 /// Who is at the keyboard.

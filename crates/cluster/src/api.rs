@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
-use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
+use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId, Search, Tracking};
 
 use crate::ClusterError;
 
@@ -121,13 +121,27 @@ pub struct Listing {
 /// Which live objects a plan needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LiveQuery {
-    /// Objects that carry this application in their tracking id and have no owner.
+    /// Objects that belong to this application and have no owner.
     pub application: String,
+    /// What says that they belong to it.
+    pub tracking: Tracking,
     /// Objects of these names, tracked or not; with the kinds to ask for.
     pub named: BTreeSet<(Gvk, String, String)>,
     /// Where the application's earlier syncs put objects: besides `named`, the only places where it can own any.
-    /// `None` when that is not known: the cluster is searched.
+    /// `None` when that is not known: the cluster is searched, as far as [`LiveQuery::search`] says.
     pub inventory: Option<BTreeSet<(Gvk, String, String)>>,
+}
+
+impl LiveQuery {
+    /// Which objects a search looks at, given those of the named objects that are there.
+    pub fn search<'o>(&self, named: impl Iterator<Item = &'o Object>) -> Search {
+        self.tracking.search(&self.application, named)
+    }
+
+    /// Whether an object is the application's, and not owned by another object.
+    pub fn is_root(&self, object: &Object) -> bool {
+        self.tracking.is_root(&self.application, object)
+    }
 }
 
 /// How a manifest is written.

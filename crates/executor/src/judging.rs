@@ -31,6 +31,7 @@ pub(crate) async fn observe(rules: &HealthRules, object: &Object, now: Timestamp
                 generation,
                 deleting,
                 health: Some(failed()),
+                unjudged: true,
                 evidence,
             }
         }

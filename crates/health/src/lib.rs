@@ -17,6 +17,7 @@
 //!
 //! Where to look: one file per family of kinds; [`assess`] has the table of kinds; `lua/` runs scripts.
 
+mod application;
 mod argo;
 mod assess;
 mod autoscaling;
@@ -37,6 +38,7 @@ mod text;
 mod verdict;
 mod workloads;
 
+pub use application::of_application;
 pub use assess::{MESSAGE_BYTES_MAX, assess, has_rule, worst};
 pub use error::HealthError;
 pub use observe::{evidence, observe};

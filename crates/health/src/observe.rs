@@ -43,12 +43,17 @@ pub(crate) fn present(
     at: Timestamp,
     verdict: Option<Result<Health, HealthError>>,
 ) -> Observation {
+    let unjudged = match &verdict {
+        None | Some(Ok(_)) => false,
+        Some(Err(error)) => !matches!(error, HealthError::NoStatus { .. }),
+    };
     let seen = Observed::Present {
         uid: object.uid().to_owned(),
         resource_version: object.resource_version().to_owned(),
         generation: object.generation(),
         deleting: object.is_deleting(),
         health: verdict.map(|verdict| verdict.unwrap_or_else(Health::from)),
+        unjudged,
         evidence: evidence(object),
     };
     Observation { at, seen }

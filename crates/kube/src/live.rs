@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tidegate_cluster::{ClusterError, Detail, ErrorKind, LiveQuery};
-use tidegate_model::{Gvk, Object, ObjectKey, annotations};
+use tidegate_model::{Gvk, Object, ObjectKey, Search};
 
 use crate::KubeCluster;
 use crate::discovery::Catalog;
-use crate::paths::Target;
+use crate::paths::{Target, push_value};
 use crate::read::PAGE;
 
 /// Up to this many objects of a kind and namespace are asked for one by one.
@@ -45,11 +45,17 @@ impl KubeCluster {
                 places.entry((place.gvk, place.key.namespace)).or_default().insert(place.key.name);
             }
         }
+        let mut found = Vec::new();
         let searched;
         let inventory = match &query.inventory {
             Some(inventory) => inventory,
             None => {
-                searched = self.search(&catalog, query).await?;
+                if query.tracking.method.labels() {
+                    // They tell whether the label finds all there is.
+                    found = self.fetch_all(std::mem::take(&mut places)).await?;
+                }
+                let search = query.search(found.iter());
+                searched = self.search(&catalog, query, &search).await?;
                 &searched
             }
         };
@@ -59,11 +65,15 @@ impl KubeCluster {
                 places.entry((place.gvk, place.key.namespace)).or_default().insert(place.key.name);
             }
         }
+        found.extend(self.fetch_all(places).await?);
+        Ok(chosen(found, &named, query))
+    }
+
+    async fn fetch_all(&self, places: Places) -> Result<Vec<Object>, ClusterError> {
         let groups = stream::iter(places)
             .map(|((gvk, namespace), names)| async move { self.fetch(&gvk, &namespace, names).await })
             .buffer_unordered(AT_ONCE);
-        let found: Vec<Object> = groups.try_concat().await?;
-        Ok(chosen(found, &named, &query.application))
+        groups.try_concat().await
     }
 
     /// Where an object of this name is. `None` when it has no name, or when its kind is not served in any version.
@@ -156,11 +166,13 @@ impl KubeCluster {
         }
     }
 
-    /// Looks through the whole cluster for what carries the application in its tracking id. Only metadata is read.
+    /// Looks through the whole cluster for what belongs to the application. Only metadata is read, and where a label
+    /// tells, only that of the objects with the label.
     async fn search(
         &self,
         catalog: &Catalog,
         query: &LiveQuery,
+        search: &Search,
     ) -> Result<BTreeSet<(Gvk, String, String)>, ClusterError> {
         let mut kinds: Vec<_> = catalog
             .preferred()
@@ -177,10 +189,15 @@ impl KubeCluster {
             .map(|(_, namespace, _)| namespace.as_str())
             .filter(|name| !name.is_empty())
             .collect();
+        let mut conditions = String::new();
+        if let Search::Labelled { key, value } = search {
+            conditions.push_str("&labelSelector=");
+            push_value(&mut conditions, &format!("{key}={value}"));
+        }
         let searches = stream::iter(kinds)
             .map(|gvk| {
-                let namespaces = &namespaces;
-                async move { self.search_kind(&gvk, &query.application, namespaces).await }
+                let (namespaces, conditions) = (&namespaces, conditions.as_str());
+                async move { self.search_kind(&gvk, (query, conditions), namespaces).await }
             })
             .buffered(AT_ONCE);
         let found: Vec<Object> = searches.try_concat().await?;
@@ -194,10 +211,10 @@ impl KubeCluster {
     async fn search_kind(
         &self,
         gvk: &Gvk,
-        application: &str,
+        what: (&LiveQuery, &str),
         namespaces: &BTreeSet<&str>,
     ) -> Result<Vec<Object>, ClusterError> {
-        let everywhere = self.search_in(gvk, None, application).await;
+        let everywhere = self.search_in(gvk, None, what).await;
         let error = match everywhere {
             Ok(found) => return Ok(found),
             Err(error) => error,
@@ -208,7 +225,7 @@ impl KubeCluster {
                 let mut found = Vec::new();
                 let mut refused = Some(error);
                 for namespace in namespaces {
-                    match self.search_in(gvk, Some(namespace), application).await {
+                    match self.search_in(gvk, Some(namespace), what).await {
                         Ok(objects) => {
                             refused = None;
                             found.extend(objects);
@@ -234,27 +251,21 @@ impl KubeCluster {
         &self,
         gvk: &Gvk,
         namespace: Option<&str>,
-        application: &str,
+        (query, conditions): (&LiveQuery, &str),
     ) -> Result<Vec<Object>, ClusterError> {
         let resource = self.kinds().find(self.http(), gvk).await?;
         if namespace.is_some() && !resource.namespaced {
             return Ok(Vec::new());
         }
         let target = Target::all(gvk, resource, namespace);
-        let owned = |object: &Object| is_owned(object, application);
-        Ok(self.list_those(&target, Detail::Metadata, "", owned).await?.objects)
+        let is_root = |object: &Object| query.is_root(object);
+        Ok(self.list_those(&target, Detail::Metadata, conditions, is_root).await?.objects)
     }
 }
 
 struct Place {
     gvk: Gvk,
     key: ObjectKey,
-}
-
-/// Whether an object is one of those an application owns: tracked, and not made by another object.
-fn is_owned(object: &Object, application: &str) -> bool {
-    let id = object.annotation(annotations::TRACKING_ID).and_then(|id| id.split_once(':'));
-    id.is_some_and(|(owner, _)| owner == application) && !object.has_owner()
 }
 
 /// Nothing of that name, for whatever reason.
@@ -264,11 +275,11 @@ fn absent(error: &ClusterError) -> bool {
 
 /// What was asked for, in the order of keys. An object that two groups show is taken once, under the name it was
 /// asked for.
-fn chosen(found: Vec<Object>, named: &HashSet<ObjectKey>, application: &str) -> Vec<Object> {
+fn chosen(found: Vec<Object>, named: &HashSet<ObjectKey>, query: &LiveQuery) -> Vec<Object> {
     let mut objects: BTreeMap<ObjectKey, Object> = BTreeMap::new();
     for object in found {
         let key = object.key();
-        if named.contains(&key) || is_owned(&object, application) {
+        if named.contains(&key) || query.is_root(&object) {
             objects.insert(key, object);
         }
     }

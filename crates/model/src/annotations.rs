@@ -26,7 +26,9 @@ pub const HELM_HOOK: &str = "helm.sh/hook";
 pub const HELM_HOOK_DELETE_POLICY: &str = "helm.sh/hook-delete-policy";
 /// Helm hook weight, read as a wave when no Argo CD wave is given.
 pub const HELM_HOOK_WEIGHT: &str = "helm.sh/hook-weight";
-/// The instance label used by label tracking.
+/// Tells the installations that share a cluster apart (Argo CD).
+pub const INSTALLATION_ID: &str = "argocd.argoproj.io/installation-id";
+/// The label that says which application an object is part of, unless another is chosen.
 pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 
 /// The operation that created (or last applied) a hook object. It makes hook creation idempotent.

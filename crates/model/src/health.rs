@@ -70,6 +70,8 @@ pub enum Observed {
         deleting: bool,
         /// Health, `None` when the kind has no health rule.
         health: Option<Health>,
+        /// The rule for the kind failed; the health is then Unknown, and its message says why.
+        unjudged: bool,
         /// What proves that the health is about the newest spec.
         evidence: Evidence,
     },

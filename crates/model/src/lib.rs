@@ -15,6 +15,7 @@ mod request;
 mod result;
 mod shapes;
 mod time;
+mod tracking;
 
 pub mod annotations;
 
@@ -35,3 +36,4 @@ pub use request::{
 pub use result::{OperationPhase, ResourceResult, ResultCode};
 pub use shapes::{Seen, Tree, WrongType, wrong_types};
 pub use time::{InvalidTimestamp, Timestamp};
+pub use tracking::{InvalidTracking, Search, Tracking, TrackingMethod};

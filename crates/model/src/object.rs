@@ -238,6 +238,22 @@ impl Object {
         as_map(annotations).insert(name.to_owned(), Value::String(value.into()));
     }
 
+    /// Removes an annotation if it is there.
+    pub fn remove_annotation(&mut self, name: &str) {
+        if self.annotation(name).is_none() {
+            return;
+        }
+        if let Some(annotations) = self.metadata_mut().get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.remove(name);
+        }
+    }
+
+    /// Sets a label.
+    pub fn set_label(&mut self, name: &str, value: impl Into<String>) {
+        let labels = self.metadata_mut().entry("labels").or_insert(Value::Null);
+        as_map(labels).insert(name.to_owned(), Value::String(value.into()));
+    }
+
     /// Sets `metadata.name`.
     pub fn set_name(&mut self, name: impl Into<String>) {
         self.metadata_mut().insert("name".to_owned(), Value::String(name.into()));
@@ -283,6 +299,24 @@ impl Object {
         } else {
             self.metadata_mut().insert("finalizers".to_owned(), Value::Array(rest));
         }
+    }
+
+    /// Who wrote a label (`labels`) or an annotation (`annotations`), as far as the server noted it. Its notes are a
+    /// map, or the JSON text of one.
+    pub fn writers(&self, section: &str, name: &str) -> impl Iterator<Item = &str> {
+        let (section, field) = (format!("f:{section}"), format!("f:{name}"));
+        let wrote = move |notes: &Value| {
+            let labels = notes.get("f:metadata").and_then(|metadata| metadata.get(&section));
+            labels.is_some_and(|labels| labels.get(&field).is_some())
+        };
+        let entries = self.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+        entries.filter_map(move |entry| {
+            let wrote = match entry.get("fieldsV1")? {
+                Value::String(text) => serde_json::from_str(text).is_ok_and(|notes: Value| wrote(&notes)),
+                notes => wrote(notes),
+            };
+            entry.get("manager")?.as_str().filter(|_| wrote)
+        })
     }
 
     /// Whether another object owns this one.

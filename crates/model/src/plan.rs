@@ -137,6 +137,8 @@ pub struct TaskOptions {
     pub take_over: Option<String>,
     /// The server has judged the manifest when the plan was made, so no other dry run is needed.
     pub checked: bool,
+    /// The object does not count for the health of the application (`argocd.argoproj.io/ignore-healthcheck`).
+    pub ignores_health: bool,
 }
 
 impl Default for TaskOptions {
@@ -149,6 +151,7 @@ impl Default for TaskOptions {
             confirm_prune: false,
             take_over: None,
             checked: false,
+            ignores_health: false,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DeletePolicy, ObjectKey};
+use crate::{DeletePolicy, ObjectKey, Tracking};
 
 /// Everything a person or a program asks of one sync. Recorded as the first fact of the operation, so that a resumed
 /// operation goes on under the options it began with.
@@ -36,6 +36,8 @@ pub struct SyncRequest {
     pub sources: Vec<String>,
     /// Differences that do not count.
     pub ignore_differences: Vec<IgnoreDifference>,
+    /// How the application's objects are told from all others.
+    pub tracking: Tracking,
 }
 
 impl SyncRequest {
@@ -59,6 +61,7 @@ impl SyncRequest {
             initiated_by: String::new(),
             sources: Vec::new(),
             ignore_differences: Vec::new(),
+            tracking: Tracking::default(),
         }
     }
 }

@@ -20,7 +20,7 @@
 //! | `options` | which sync options hold for it? |
 //! | `requests` | what do its `tidegate.dev/*` annotations ask for? |
 //! | `kinds`, `availability` | what does the cluster serve, what comes with the operation? |
-//! | `tracking`, `pairing` | which live object belongs to which application and target? |
+//! | `pairing` | which live object belongs to which target, and which to none? |
 //! | `diff` | does the live object already say what the target says? |
 //! | `resources`, `namespace`, `prune` | what is done to each object? |
 //! | `order` | what comes before what? |
@@ -43,7 +43,6 @@ mod requests;
 mod resources;
 mod targets;
 mod text;
-mod tracking;
 mod waves;
 
 pub use diff::{

@@ -109,6 +109,18 @@ pub(crate) fn skip_missing_kind(target: &Object, options: &SyncOptions) -> bool 
     options.has("SkipDryRunOnMissingResource=true") || annotated(target, "SkipDryRunOnMissingResource=true")
 }
 
+/// Whether the object will not count for the health of the application: the manifest says so, or the live object does in
+/// words that are not ours and so stay.
+pub(crate) fn ignores_health(target: &Object, live: Option<&Object>) -> bool {
+    let stays = |live: &&Object| {
+        let mut writers = live.writers("annotations", annotations::IGNORE_HEALTHCHECK);
+        writers.all(|writer| writer != annotations::FIELD_MANAGER)
+    };
+    let said = target.annotation(annotations::IGNORE_HEALTHCHECK);
+    let said = said.or_else(|| live.filter(stays)?.annotation(annotations::IGNORE_HEALTHCHECK));
+    said == Some("true")
+}
+
 /// The manager whose client-side applied fields become ours before a server-side apply: the one the manifest names,
 /// else kubectl's; and only if it owns any.
 pub(crate) fn take_over(target: &Object, live: &Object, options: &SyncOptions) -> Option<String> {
@@ -261,6 +273,33 @@ mod tests {
             prune_last(&object("PruneLast=true"), &none)
                 && prune_last(&empty, &application(&["PruneLast=true"]))
         );
+    }
+
+    #[test]
+    fn health_is_ignored_where_that_is_said_and_stays_so() {
+        let with = |value: &str, writer: &str| {
+            let mut object = object("");
+            if !value.is_empty() {
+                object.set_annotation(annotations::IGNORE_HEALTHCHECK, value);
+            }
+            let fields = json!({"f:metadata": {"f:annotations": {format!("f:{}", annotations::IGNORE_HEALTHCHECK): {}}}});
+            object
+                .metadata_mut()
+                .insert("managedFields".to_owned(), json!([{"manager": writer, "fieldsV1": fields}]));
+            object
+        };
+        for (target, live, writer, ignored) in [
+            ("true", "", "", true),
+            ("True", "", "", false),
+            ("", "", "", false),
+            ("", "true", "kubectl", true),
+            ("", "true", "tidegate", false),
+            ("false", "true", "kubectl", false),
+        ] {
+            let live = with(live, writer);
+            assert_eq!(ignores_health(&with(target, ""), Some(&live)), ignored, "{target} {live:?}");
+        }
+        assert!(ignores_health(&with("true", ""), None));
     }
 
     #[test]

@@ -2,9 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tidegate_model::{LiveRef, Object, ObjectKey};
-
-use crate::tracking;
+use tidegate_model::{LiveRef, Object, ObjectKey, SyncRequest};
 
 /// The live objects of one plan, by key.
 #[derive(Debug, Default)]
@@ -62,12 +60,12 @@ impl<'l> Live<'l> {
 
     /// The objects of the application that nobody wants any more, in the order of their keys: tracked by it, owned by no
     /// other object, and not another face of a wanted one.
-    pub fn extraneous(&self, application: &str) -> Vec<&'l Object> {
+    pub fn extraneous(&self, request: &SyncRequest) -> Vec<&'l Object> {
         let is_kept = |position: usize| self.kept.get(position).copied().unwrap_or(false);
         let candidates = self.by_key.iter().filter(|(_, position)| !is_kept(**position));
         let mut candidates: Vec<(Key<'l>, &'l Object)> = candidates
             .filter_map(|(key, position)| Some((*key, self.objects.get(*position)?)))
-            .filter(|(_, object)| !object.has_owner() && tracking::belongs_to(object, application))
+            .filter(|(_, object)| request.tracking.is_root(&request.application, object))
             .collect();
         if candidates.is_empty() {
             return Vec::new();

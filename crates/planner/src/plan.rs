@@ -82,7 +82,7 @@ pub fn plan(input: PlanInput<'_>) -> Planned {
     let mut findings = Findings::default();
     let mut left_out = Vec::new();
     review_request(request, &mut findings);
-    let (comparer, errors) = Comparer::new(&request.ignore_differences);
+    let (comparer, errors) = Comparer::new(&request.ignore_differences, &request.tracking);
     for error in errors {
         findings.warn(
             "invalid-ignore-difference",
@@ -123,7 +123,10 @@ pub fn plan(input: PlanInput<'_>) -> Planned {
 
 fn review_request(request: &SyncRequest, findings: &mut Findings) {
     let nowhere = Subject::default();
-    if request.application.contains(':') {
+    if let Err(error) = request.tracking.check(&request.application) {
+        findings.error("untrackable-application", &nowhere, error.to_string());
+    }
+    if request.tracking.method.annotates() && request.application.contains(':') {
         let message = format!(
             "the application name {:?} holds ':', so its objects cannot be tracked or pruned",
             request.application
@@ -152,7 +155,7 @@ fn add_namespace(request: &SyncRequest, live: &Live<'_>, drafts: &mut Vec<Draft>
 }
 
 fn add_prunes(request: &SyncRequest, live: &Live<'_>, drafts: &mut Vec<Draft>, findings: &mut Findings) {
-    let mut extraneous = live.extraneous(&request.application);
+    let mut extraneous = live.extraneous(request);
     extraneous.retain(|object| is_selected(request, &object.key()));
     if namespace::is_requested(request) {
         let key = namespace::key(&request.namespace);

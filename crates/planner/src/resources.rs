@@ -16,7 +16,6 @@ use crate::pairing::{Live, live_ref};
 use crate::plan::LeftOut;
 use crate::targets::Desired;
 use crate::text::escape;
-use crate::tracking;
 use crate::waves::wave;
 
 /// Turns wanted objects into tasks.
@@ -98,6 +97,7 @@ impl Drafter<'_> {
         draft.task.options.validate = options::validate(target, options);
         draft.task.options.server_side = !options::annotated(target, "ServerSideApply=false");
         draft.task.options.take_over = live.and_then(|live| options::take_over(target, live, options));
+        draft.task.options.ignores_health = options::ignores_health(target, live);
         draft.task.health_judge = wanted.requests.health_judge.clone();
         draft.wave_timeout = wanted.requests.wave_timeout;
         draft.gates = wanted.requests.gates.clone();
@@ -107,20 +107,19 @@ impl Drafter<'_> {
 
     fn stamp(&self, manifest: &mut Object) {
         if !is_crd(manifest.group(), manifest.kind()) {
-            let id = tracking::tracking_id(&self.request.application, manifest, &self.request.namespace);
-            manifest.set_annotation(annotations::TRACKING_ID, id);
+            let SyncRequest { tracking, application, namespace, .. } = self.request;
+            tracking.stamp(manifest, application, namespace);
         }
     }
 
     /// Two applications that want the same object would undo each other's work.
     fn check_shared(&mut self, wanted: &Desired, live: &Object) {
         let application = &self.request.application;
-        let Some(other) = tracking::own_id(live).filter(|id| id.application != application.as_str()) else {
-            return;
-        };
+        let other = self.request.tracking.owner(live).filter(|other| other != application);
+        let Some(other) = other else { return };
         let message = format!(
-            "{}/{} is part of applications {application} and {}",
-            wanted.key.kind, wanted.key.name, other.application
+            "{}/{} is part of applications {application} and {other}",
+            wanted.key.kind, wanted.key.name
         );
         if self.request.options.has("FailOnSharedResource=true") {
             self.findings.error(
@@ -204,7 +203,7 @@ impl Drafter<'_> {
         // Definitions carry no tracking id: that one was made as a hook is what there is to know of it.
         let was_hook =
             is_crd(live.group(), live.kind()) && live.annotation(annotations::OPERATION_ID).is_some();
-        if !was_hook && !tracking::belongs_to(live, &self.request.application) {
+        if !was_hook && !self.request.tracking.is_owner(&self.request.application, live) {
             let message = format!(
                 "the cluster has a {} that does not belong to application {}, and hook {} would delete it; rename the hook, or delete the object if nobody needs it",
                 live.key(),

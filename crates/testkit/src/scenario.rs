@@ -5,7 +5,8 @@ use std::time::Duration;
 use tidegate_executor::Targets;
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{
-    Backoff, Destination, OperationPhase, ResourceSelector, RetryPolicy, SyncOptions, SyncRequest, WaitFor,
+    Backoff, Destination, OperationPhase, ResourceSelector, RetryPolicy, SyncOptions, SyncRequest, Tracking,
+    WaitFor,
 };
 use tidegate_planner::Limits;
 
@@ -97,6 +98,7 @@ fn request() -> SyncRequest {
         initiated_by: "test".into(),
         sources: Vec::new(),
         ignore_differences: Vec::new(),
+        tracking: Tracking::default(),
     }
 }
 

@@ -5,6 +5,7 @@ mod diff;
 mod health;
 mod ops;
 mod sync;
+mod tracking;
 mod values;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ pub use diff::{DiffArgs, IgnoreArgs};
 pub use health::{CustomizationArgs, HealthArgs};
 pub use ops::{ExplainArgs, OneArgs, OpsArgs, OpsCommand, ResumeArgs, SimArgs, SimCommand};
 pub use sync::{PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg, WaitingArgs};
+pub use tracking::TrackingArgs;
 
 /// Where to read on.
 const MORE: &str = "\

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tidegate_model::ResourceSelector;
 
-use super::{ClusterArgs, CustomizationArgs, Format, IgnoreArgs, StateArgs, values};
+use super::{ClusterArgs, CustomizationArgs, Format, IgnoreArgs, StateArgs, TrackingArgs, values};
 
 /// What to deploy, and where to.
 #[derive(Clone, Debug, Args)]
@@ -41,6 +41,8 @@ pub struct SelectionArgs {
     /// An annotation of the namespace that CreateNamespace=true makes or keeps; repeat it for more
     #[arg(long = "namespace-annotation", value_name = "KEY=VALUE", value_parser = values::pair)]
     pub namespace_annotations: Vec<(String, String)>,
+    #[command(flatten)]
+    pub tracking: TrackingArgs,
     #[command(flatten)]
     pub ignore: IgnoreArgs,
     /// Refuse input with findings instead of only warning about them

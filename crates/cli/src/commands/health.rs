@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 use tidegate_executor::{Clock as _, SystemClock};
-use tidegate_health::{HealthError, HealthRules};
-use tidegate_model::{Health, Object, Timestamp};
+use tidegate_health::HealthError;
+use tidegate_model::{Health, HealthStatus};
 
 use crate::args::{Format, HealthArgs};
 use crate::customizations;
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::input;
-use crate::output::{Printer, Text, table};
+use crate::output::{Printer, Style, Text, table};
 
 /// A verdict as documents have it. No status: the kind has no rule. An empty one: its script gives none.
 #[derive(Debug, Serialize)]
@@ -36,35 +36,55 @@ pub fn run(args: &HealthArgs, printer: &Printer) -> Result<Ended, CliError> {
     let manifests = input::load(&args.files)?;
     let rules = customizations::load(&args.scripts)?.unwrap_or_default();
     let now = SystemClock.now();
-    let judged: Vec<_> = manifests
-        .targets
-        .iter()
-        .map(|target| Named {
-            api_version: target.object.text("/apiVersion"),
-            kind: target.object.kind(),
-            namespace: target.object.namespace(),
-            name: target.object.name(),
-            verdict: judge(&rules, &target.object, now),
+    let objects = || manifests.targets.iter().map(|target| &target.object);
+    let verdicts: Vec<_> = objects().map(|object| rules.assess(object, now)).collect();
+    let statuses = objects().zip(verdicts.iter().map(|verdict| status(verdict.as_ref())));
+    let judged: Vec<_> = objects()
+        .zip(&verdicts)
+        .map(|(object, verdict)| Named {
+            api_version: object.text("/apiVersion"),
+            kind: object.kind(),
+            namespace: object.namespace(),
+            name: object.name(),
+            verdict: shown(verdict.clone()),
         })
         .collect();
     match (args.output, judged.as_slice()) {
-        (Format::Text, all) => printer.out(&text(all, printer.width()))?,
+        (Format::Text, all) => {
+            let mut text = text(all, printer.width());
+            if all.len() > 1 {
+                text.end_line();
+                text.add(Style::Dim, "together  ");
+                text.add(Style::Plain, format!("{:?}", tidegate_health::of_application(statuses)));
+                text.end_line();
+            }
+            printer.out(&text)?;
+        }
         (format, [one]) => printer.value(&one.verdict, format)?,
         (format, all) => printer.value(all, format)?,
     }
     Ok(Ended::Done)
 }
 
-fn judge(rules: &HealthRules, object: &Object, now: Timestamp) -> Verdict {
-    let verdict =
+/// What counts for the application.
+fn status(verdict: Option<&Result<Health, HealthError>>) -> Option<HealthStatus> {
+    match verdict? {
+        Ok(health) => Some(health.status),
+        Err(HealthError::NoStatus { .. }) => None,
+        Err(_) => Some(HealthStatus::Unknown),
+    }
+}
+
+fn shown(verdict: Option<Result<Health, HealthError>>) -> Verdict {
+    let known =
         |health: Health| Verdict { status: Some(format!("{:?}", health.status)), message: health.message };
-    match rules.assess(object, now) {
+    match verdict {
         None => Verdict { status: None, message: String::new() },
-        Some(Ok(health)) => verdict(health),
+        Some(Ok(health)) => known(health),
         Some(Err(HealthError::NoStatus { .. })) => {
             Verdict { status: Some(String::new()), message: String::new() }
         }
-        Some(Err(error)) => verdict(Health::from(error)),
+        Some(Err(error)) => known(Health::from(error)),
     }
 }
 

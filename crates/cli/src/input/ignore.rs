@@ -1,6 +1,6 @@
 //! The file of `--ignore-differences`.
 
-use tidegate_model::IgnoreDifference;
+use tidegate_model::{IgnoreDifference, Tracking};
 use tidegate_planner::Comparer;
 
 use super::{Content, Problem, read_file};
@@ -34,7 +34,7 @@ pub fn ignored(args: &IgnoreArgs) -> Result<Vec<IgnoreDifference>, CliError> {
         let first = message.lines().next().unwrap_or_default();
         refuse(wrong(format!("it is not a list of entries with kind and jsonPointers, jqPathExpressions or managedFieldsManagers: {first}")))
     })?;
-    let (_, errors) = Comparer::new(&entries);
+    let (_, errors) = Comparer::new(&entries, &Tracking::default());
     if errors.is_empty() {
         return Ok(entries);
     }

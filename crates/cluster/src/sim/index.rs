@@ -13,6 +13,8 @@ pub(crate) struct Index {
     children: BTreeMap<String, BTreeSet<ObjectKey>>,
     /// What carries each application in its tracking id.
     tracked: BTreeMap<String, BTreeSet<ObjectKey>>,
+    /// What carries each application in the label that says so unless another is chosen.
+    labelled: BTreeMap<String, BTreeSet<ObjectKey>>,
     /// How many objects are in each namespace.
     population: BTreeMap<String, usize>,
 }
@@ -34,7 +36,9 @@ impl Index {
     }
 
     pub(crate) fn change(&mut self, key: &ObjectKey, before: &Object, after: &Object) {
-        if application(before) != application(after) || !owner_uids(before).eq(owner_uids(after)) {
+        let is_marked_alike =
+            application(before) == application(after) && instance(before) == instance(after);
+        if !is_marked_alike || !owner_uids(before).eq(owner_uids(after)) {
             self.unlink(key, before);
             self.link(key, after);
         }
@@ -46,6 +50,10 @@ impl Index {
 
     pub(crate) fn tracked(&self, application: &str) -> impl Iterator<Item = &ObjectKey> {
         self.tracked.get(application).into_iter().flatten()
+    }
+
+    pub(crate) fn labelled(&self, application: &str) -> impl Iterator<Item = &ObjectKey> {
+        self.labelled.get(application).into_iter().flatten()
     }
 
     /// How many objects are in a namespace.
@@ -60,6 +68,9 @@ impl Index {
         if let Some(application) = application(object) {
             self.tracked.entry(application.to_owned()).or_default().insert(key.clone());
         }
+        if let Some(application) = instance(object) {
+            self.labelled.entry(application.to_owned()).or_default().insert(key.clone());
+        }
     }
 
     fn unlink(&mut self, key: &ObjectKey, object: &Object) {
@@ -68,6 +79,9 @@ impl Index {
         }
         if let Some(application) = application(object) {
             take(&mut self.tracked, application, key);
+        }
+        if let Some(application) = instance(object) {
+            take(&mut self.labelled, application, key);
         }
     }
 }
@@ -89,4 +103,9 @@ fn owner_uids(object: &Object) -> impl Iterator<Item = &str> {
 /// The application part of the tracking id.
 fn application(object: &Object) -> Option<&str> {
     object.annotation(annotations::TRACKING_ID)?.split_once(':').map(|(application, _)| application)
+}
+
+/// The value of the usual label.
+fn instance(object: &Object) -> Option<&str> {
+    object.label(annotations::INSTANCE_LABEL)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate_model::{Discovery, GroupKind, Gvk, Object, ObjectKey, Timestamp};
+use tidegate_model::{Discovery, GroupKind, Gvk, Object, ObjectKey, Timestamp, annotations};
 
 use super::behaviour::LOGS;
 use super::json::{field, text};
@@ -62,12 +62,7 @@ impl SimState {
     /// The objects an application owns, and those it names. Names of kinds that are not served are passed over.
     pub fn live(&mut self, now: Timestamp, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
         self.begin_read(now)?;
-        let tracked = self.index.tracked(&query.application);
-        let rootless = |key: &&ObjectKey| self.find(key).is_some_and(|stored| !stored.object.has_owner());
-        // A real cluster would look at no other places, so this one does not either.
-        let places = query.inventory.as_ref().map(|places| self.keys_of(places));
-        let known = |key: &&ObjectKey| places.as_ref().is_none_or(|places| places.contains(*key));
-        let mut keys: BTreeSet<ObjectKey> = tracked.filter(rootless).filter(known).cloned().collect();
+        let mut keys = BTreeSet::new();
         let mut versions = BTreeMap::new();
         for (gvk, namespace, name) in &query.named {
             if let Ok(key) = self.key_of(gvk, namespace, name)
@@ -77,11 +72,36 @@ impl SimState {
                 keys.insert(key);
             }
         }
+        let named = keys.iter().filter_map(|key| Some(self.find(key)?.object.as_ref()));
+        // A real cluster would look at no other places, so this one does not either.
+        let places = query.inventory.as_ref().map(|places| self.keys_of(places));
+        let search = query.search(named);
+        let is_looked_at = |key: &ObjectKey, object: &Object| match &places {
+            Some(places) => places.contains(key),
+            None => search.meets(object),
+        };
+        let is_root = |key: &&ObjectKey| {
+            self.find(key).is_some_and(|stored| {
+                let object = stored.object.as_ref();
+                is_looked_at(key, object) && query.is_root(object)
+            })
+        };
+        let roots: BTreeSet<ObjectKey> = self.marked(query).filter(is_root).cloned().collect();
+        keys.extend(roots);
         let found = keys.iter().filter_map(|key| {
             let object = &self.find(key)?.object;
             Some(versions.get(key).map_or_else(|| (**object).clone(), |gvk| in_version(object, gvk)))
         });
         Ok(found.collect())
+    }
+
+    /// What may belong to an application, and something besides. Only the usual label is indexed.
+    fn marked<'s>(&'s self, query: &'s LiveQuery) -> Box<dyn Iterator<Item = &'s ObjectKey> + 's> {
+        if query.tracking.label == annotations::INSTANCE_LABEL {
+            Box::new(self.index.tracked(&query.application).chain(self.index.labelled(&query.application)))
+        } else {
+            Box::new(self.objects.iter().map(|stored| &stored.key))
+        }
     }
 
     /// The places of an inventory, as far as their kinds are served.

@@ -73,7 +73,7 @@ pub(super) async fn compare(
         let Some(answer) = under_way.next().await else { break };
         answers.push(answer);
     }
-    let (comparer, _) = Comparer::new(&request.ignore_differences);
+    let (comparer, _) = Comparer::new(&request.ignore_differences, &request.tracking);
     let judge = |(question, answer): (&Question<'_>, Result<Object, ClusterError>)| Compared {
         task: question.id,
         outcome: answer.map(|predicted| question.judge(&comparer, &predicted)),
@@ -210,7 +210,7 @@ async fn differences(
     let mut outcomes: BTreeMap<TaskId, Result<Difference, ClusterError>> =
         compared.into_iter().map(|compared| (compared.task, compared.outcome)).collect();
     let by_key: BTreeMap<ObjectKey, &Object> = live.iter().map(|object| (object.key(), object)).collect();
-    let (comparer, _) = Comparer::new(&request.ignore_differences);
+    let (comparer, _) = Comparer::new(&request.ignore_differences, &request.tracking);
     let mut objects = Vec::new();
     for (id, task) in planned.plan.enumerate().filter(|(_, task)| !task.is_hook()) {
         let manifest = task.manifest.and_then(|manifest| planned.manifests.get(manifest.index()));

@@ -3,7 +3,7 @@
 use tidegate_cluster::{Cluster, ErrorKind};
 use tidegate_health::HealthError;
 use tidegate_lifecycle::operation::{Applied, CallError, Clearing, Stopped, hook_phase};
-use tidegate_model::{DeletePolicy, Health, Object, OperationPhase, annotations};
+use tidegate_model::{DeletePolicy, Health, Object, OperationPhase, SyncRequest, annotations};
 
 use super::resources::delete as delete_object;
 use super::{Errand, call_error, written};
@@ -37,14 +37,11 @@ pub(super) async fn adopted(errand: &Errand<'_>, object: &Object) -> Applied {
     written(errand, object, message).await
 }
 
-/// Whether an object may be deleted to make room: it is a hook, or carries the application's tracking id.
+/// Whether an object may be deleted to make room: it is a hook, or belongs to the application.
 fn is_hook_of_application(errand: &Errand<'_>, object: &Object) -> bool {
-    let tracked = object
-        .annotation(annotations::TRACKING_ID)
-        .and_then(|id| id.split_once(':'))
-        .is_some_and(|(application, _)| application == errand.request.application);
+    let SyncRequest { application, tracking, .. } = errand.request;
     let hook = [annotations::HOOK, annotations::HELM_HOOK, annotations::OPERATION_ID];
-    tracked || hook.iter().any(|name| object.annotation(name).is_some())
+    tracking.is_owner(application, object) || hook.iter().any(|name| object.annotation(name).is_some())
 }
 
 /// Makes room for a hook.

@@ -103,7 +103,8 @@ pub(super) async fn draw(
     let discovery = cluster.discover().await.map_err(|error| call_error(&error))?;
     let named = named_objects(request, &targets.targets, &discovery, started_at);
     let places = known.and_then(|known| inventory::served(known, &discovery));
-    let query = LiveQuery { application: request.application.clone(), named, inventory: places };
+    let (application, tracking) = (request.application.clone(), request.tracking.clone());
+    let query = LiveQuery { application, tracking, named, inventory: places };
     let live = cluster.live(&query).await.map_err(|error| call_error(&error))?;
     let mut planned = tidegate_planner::plan(PlanInput {
         operation,

@@ -207,8 +207,9 @@ pub(super) async fn judge(
             continue;
         }
         if let Observed::Present { uid, resource_version, generation, deleting, evidence, .. } = observed {
-            let health = Some(verdict);
-            let seen = Observed::Present { uid, resource_version, generation, deleting, health, evidence };
+            let (health, unjudged) = (Some(verdict), false);
+            let seen =
+                Observed::Present { uid, resource_version, generation, deleting, health, unjudged, evidence };
             context.send(&subscriber, seen);
         }
     }

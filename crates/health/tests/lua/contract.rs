@@ -139,7 +139,8 @@ fn what_is_observed_is_what_the_script_says() {
     let failing = Script::new("example.org/Widget", "w", "error('broken', 0)").unwrap();
     let rules = HealthRules::with_scripts([failing]).unwrap();
     match rules.observe(&widget(json!({})), NOW).seen {
-        Observed::Present { health, .. } => {
+        Observed::Present { health, unjudged, .. } => {
+            assert!(unjudged);
             assert_eq!(health, Some(Health::new(HealthStatus::Unknown, "health script failed: broken")));
         }
         other => panic!("{other:?}"),

@@ -46,6 +46,33 @@ fn the_worst_of_several() {
 }
 
 #[test]
+fn an_application_is_as_well_as_the_worst_of_what_counts() {
+    use HealthStatus::{Degraded, Healthy, Missing, Progressing, Suspended, Unknown};
+    let annotated = |name: &str, value: &str| {
+        object("apps/v1", "Deployment", json!({"metadata": {"annotations": {name: value}}}))
+    };
+    let ignored = |value: &str| annotated("argocd.argoproj.io/ignore-healthcheck", value);
+    let plain = || object("apps/v1", "Deployment", json!({}));
+    let child = || object("argoproj.io/v1alpha1", "Application", json!({}));
+    for (judged, together) in [
+        (vec![], Healthy),
+        (vec![(plain(), None)], Healthy),
+        (vec![(plain(), Some(Suspended)), (plain(), Some(Progressing)), (plain(), None)], Progressing),
+        (vec![(plain(), Some(Unknown)), (plain(), Some(Degraded))], Unknown),
+        (vec![(ignored("true"), Some(Degraded)), (plain(), Some(Progressing))], Progressing),
+        (vec![(ignored("True"), Some(Degraded))], Degraded),
+        (vec![(annotated("argocd.argoproj.io/hook", "Sync"), Some(Degraded))], Healthy),
+        (vec![(annotated("helm.sh/hook", "post-install"), Some(Degraded))], Healthy),
+        (vec![(annotated("helm.sh/hook", "crd-install"), Some(Degraded))], Degraded),
+        (vec![(child(), Some(Missing)), (child(), Some(Unknown))], Healthy),
+        (vec![(child(), Some(Degraded)), (child(), Some(Unknown))], Degraded),
+    ] {
+        let pairs = judged.iter().map(|(object, status)| (object, *status));
+        assert_eq!(tidegate_health::of_application(pairs), together, "{judged:?}");
+    }
+}
+
+#[test]
 fn evidence_by_kind() {
     let seen = |value: Value| json!({"metadata": {"generation": 4}, "status": {"observedGeneration": value}});
     for (version, kind, fields, expected) in [
@@ -98,6 +125,7 @@ fn an_observation_carries_identity_and_verdict() {
         generation: 2,
         deleting: true,
         health: Some(Health::new(HealthStatus::Progressing, "Pending deletion")),
+        unjudged: false,
         evidence: Evidence::ObservedGeneration(0),
     };
     assert_eq!(observation.seen, expected);
@@ -106,11 +134,12 @@ fn an_observation_carries_identity_and_verdict() {
 #[test]
 fn what_cannot_be_judged_is_observed_as_unknown_with_the_reason() {
     let broken = object("apps/v1", "Deployment", json!({"spec": {"paused": "yes"}}));
-    let Observed::Present { health, .. } = observe(&broken, Timestamp::from_millis(0)).seen else {
+    let Observed::Present { health, unjudged, .. } = observe(&broken, Timestamp::from_millis(0)).seen else {
         panic!("the object is there");
     };
     let text = "field spec.paused must be a boolean, found a text";
     assert_eq!(health, Some(Health::new(HealthStatus::Unknown, text)));
+    assert!(unjudged);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tidegate_cluster::{Cluster as _, ErrorKind, LiveQuery};
 use tidegate_model::annotations::TRACKING_ID;
+use tidegate_model::{Tracking, TrackingMethod};
 
 use super::*;
 
@@ -51,6 +52,7 @@ async fn few_names_are_read_one_by_one_and_many_by_one_list() {
             application: "app".to_owned(),
             named: places(&named),
             inventory: Some(BTreeSet::new()),
+            ..LiveQuery::default()
         };
         let found = cluster.live(&query).await.unwrap();
         assert_eq!(names(&found), named);
@@ -68,8 +70,8 @@ async fn whoever_may_not_list_reads_one_by_one() {
     });
     let named: Vec<String> = (0..12).map(|number| format!("a{number:02}")).chain(["x".to_owned()]).collect();
     let named: Vec<&str> = named.iter().map(String::as_str).collect();
-    let query =
-        LiveQuery { application: "app".to_owned(), named: places(&named), inventory: Some(BTreeSet::new()) };
+    let (application, inventory) = ("app".to_owned(), Some(BTreeSet::new()));
+    let query = LiveQuery { application, named: places(&named), inventory, ..LiveQuery::default() };
     assert_eq!(cluster.live(&query).await.unwrap().len(), 12);
     assert_eq!(calls(&log).len(), 14);
 }
@@ -94,7 +96,12 @@ async fn an_inventory_is_believed_only_where_the_cluster_agrees() {
     let mut inventory = places(&["a", "child", "foreign", "plain", "x"]);
     inventory.insert(unserved);
     let named = places(&["foreign"]);
-    let query = LiveQuery { application: "app".to_owned(), named, inventory: Some(inventory) };
+    let query = LiveQuery {
+        application: "app".to_owned(),
+        named,
+        inventory: Some(inventory),
+        ..LiveQuery::default()
+    };
     let found = cluster.live(&query).await.unwrap();
     assert_eq!(names(&found), ["a", "foreign"]);
     assert!(calls(&log).iter().all(|line| !line.contains("/foo") || line.contains("foreign")));
@@ -113,13 +120,46 @@ async fn without_an_inventory_every_kind_is_searched_by_its_metadata() {
         "/apis/apps/v1/deployments?limit=500" => Some(Reply::Json(500, status(500, "", "conversion failed"))),
         _ => get_one(asked),
     });
-    let query = LiveQuery { application: "app".to_owned(), named: places(&["d"]), inventory: None };
+    let query = LiveQuery { application: "app".to_owned(), named: places(&["d"]), ..LiveQuery::default() };
     let found = cluster.live(&query).await.unwrap();
     assert_eq!(names(&found), ["a", "d"]);
     let asked = log.lock().unwrap();
     let lists: Vec<&Asked> = asked.iter().filter(|asked| asked.path.contains('?')).collect();
     assert_eq!(lists.len(), 5);
     assert!(lists.iter().all(|list| list.accept.contains("as=PartialObjectMetadataList")));
+}
+
+#[tokio::test]
+async fn a_label_is_searched_for_and_not_everything() {
+    let tracking = Tracking { method: TrackingMethod::Label, ..Tracking::default() };
+    let labelled = |name: &str| {
+        let mut object = live(name);
+        object["metadata"]["labels"] = json!({"app.kubernetes.io/instance": "app"});
+        object
+    };
+    // `d` is in the manifests. While it bears only the annotation, so may others.
+    for (named, conditions, found_names) in [
+        (labelled("d"), "&labelSelector=app.kubernetes.io/instance%3Dapp", &["a", "d"][..]),
+        (tracked("d", "app"), "", &["a", "c", "d"]),
+    ] {
+        let all = format!("/api/v1/configmaps?limit=500{conditions}");
+        let (cluster, log) = cluster(move |asked| match asked.path.as_str() {
+            path if path == all && conditions.is_empty() => Some(list(&[labelled("a"), tracked("c", "app")])),
+            path if path == all => Some(list(&[labelled("a")])),
+            path if path.contains("?limit=500") => Some(list(&[])),
+            path if path.ends_with("/d") => Some(Reply::Json(200, named.clone())),
+            path if path.ends_with("/c") => Some(Reply::Json(200, tracked("c", "app"))),
+            path if path.ends_with("/a") => Some(Reply::Json(200, labelled("a"))),
+            _ => None,
+        });
+        let application = "app".to_owned();
+        let tracking = tracking.clone();
+        let query = LiveQuery { application, tracking, named: places(&["d"]), ..LiveQuery::default() };
+        assert_eq!(names(&cluster.live(&query).await.unwrap()), found_names);
+        let asked = calls(&log);
+        let lists: Vec<&String> = asked.iter().filter(|line| line.contains('?')).collect();
+        assert!(lists.iter().all(|line| line.ends_with(&format!("?limit=500{conditions}"))), "{lists:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

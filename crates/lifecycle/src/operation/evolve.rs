@@ -12,8 +12,8 @@ use super::fact::{DeadlineScope, Fact};
 use super::messages;
 use super::rules::is_sound;
 use super::state::{
-    Calls, Cursor, Failure, GateAnswer, Header, Operation, Outage, Outcome, Pause, Stage, State, TaskState,
-    Termination, WaveStep, WaveTimes,
+    Calls, Cursor, Failure, GateAnswer, Header, Judged, Operation, Outage, Outcome, Pause, Stage, State,
+    TaskState, Termination, WaveStep, WaveTimes,
 };
 
 /// A fact that cannot follow in this state: the log is damaged, or was written by a faulty program.
@@ -129,7 +129,7 @@ fn fresh(header: Header, plan: Arc<Plan>, at: Timestamp) -> Operation {
         attempt: 1,
         results: 0,
         prune_confirmed: false,
-        judges_resources: false,
+        judged: Judged::None,
         wave_expired: None,
         failure: None,
         termination: None,

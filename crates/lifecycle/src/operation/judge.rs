@@ -35,6 +35,8 @@ pub(crate) enum Sight {
         health: Health,
         /// Surely about our spec.
         fresh: bool,
+        /// The rule failed; the message says why.
+        unjudged: bool,
     },
 }
 
@@ -43,7 +45,7 @@ pub(crate) fn look(applied: &AppliedRef, observed: &Observed) -> Sight {
     match observed {
         Observed::Gone { uid } if uid.as_ref().is_none_or(|uid| *uid == applied.uid) => Sight::Gone,
         Observed::Gone { .. } => Sight::Stale,
-        Observed::Present { uid, resource_version, generation, health, evidence, .. } => {
+        Observed::Present { uid, resource_version, generation, health, unjudged, evidence, .. } => {
             let older = is_older(resource_version, &applied.resource_version);
             if *uid != applied.uid {
                 // Somebody deleted the object and made another of the same name.
@@ -55,9 +57,11 @@ pub(crate) fn look(applied: &AppliedRef, observed: &Observed) -> Sight {
             match (health, evidence) {
                 (None, _) => Sight::NoHealth,
                 (Some(_), Evidence::ObservedGeneration(seen)) if *seen < applied.generation => Sight::Stale,
-                (Some(health), evidence) => {
-                    Sight::Health { health: health.clone(), fresh: !matches!(evidence, Evidence::None) }
-                }
+                (Some(health), evidence) => Sight::Health {
+                    health: health.clone(),
+                    fresh: !matches!(evidence, Evidence::None),
+                    unjudged: *unjudged,
+                },
             }
         }
     }
@@ -94,13 +98,15 @@ mod tests {
             generation,
             deleting: false,
             health: Some(Health::new(HealthStatus::Healthy, "")),
+            unjudged: false,
             evidence,
         }
     }
 
     #[test]
     fn only_news_newer_than_our_write_counts() {
-        let healthy = |fresh| Sight::Health { health: Health::new(HealthStatus::Healthy, ""), fresh };
+        let health = || Health::new(HealthStatus::Healthy, "");
+        let healthy = |fresh| Sight::Health { health: health(), fresh, unjudged: false };
         for (observed, sight) in [
             (seen("u", "10", 3, Evidence::ObservedGeneration(3)), healthy(true)),
             (seen("u", "12", 3, Evidence::ObservedGeneration(2)), Sight::Stale),

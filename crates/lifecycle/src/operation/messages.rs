@@ -54,6 +54,11 @@ fn time_of_day(at: Timestamp) -> String {
     format!("{hour}:{minute:02}{half}")
 }
 
+/// The health of a hook could not be found out (spec: judging running tasks).
+pub(crate) fn unjudged(why: &str) -> String {
+    format!("failed to get resource health: {why}")
+}
+
 /// An object that should be there and is not.
 pub(crate) fn missing(task: &Task) -> String {
     format!("Resource {} is missing, it might have been deleted", task.key().in_messages())

@@ -228,7 +228,7 @@ impl Owed {
         for (id, task, state) in operation.wave_tasks(index) {
             if is_deleting(state) {
                 self.commands.push(Command::Observe { task: id });
-            } else if is_running(state) && (task.is_hook() || operation.judges_resources) {
+            } else if is_running(state) && operation.judges(task) {
                 self.run_or_observe(operation, id, task, state);
             }
         }

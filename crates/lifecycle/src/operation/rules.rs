@@ -7,12 +7,14 @@ use tidegate_model::{
     WaitFor,
 };
 
+use super::judge::phase_of;
 use super::messages::TERMINATED;
-use super::state::{Operation, Progress, Stage, TaskState, WaveStep};
+use super::state::{Judged, Operation, Progress, Stage, TaskState, WaveStep};
 
 /// How long a kind that offers no better evidence must look healthy after our write (design: evidence, not sleeping).
 pub(crate) const SETTLE: Duration = Duration::from_secs(2);
 
+const ARGO_APPLICATION: (&str, &str) = ("argoproj.io", "Application");
 const CRD: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 
 impl Operation {
@@ -48,12 +50,55 @@ impl Operation {
     /// wave of all is gated only where the request asks for it, or where a hook keeps an operation of several waves
     /// going anyway.
     pub(crate) fn awaits_resources(&self, index: u32) -> bool {
-        if self.is_sync_fail(index) || self.wave_failed(index) {
-            return false;
+        self.is_gate(index) || self.awaits_application(index)
+    }
+
+    /// Whether what comes after the wave waits for its resources.
+    fn is_gate(&self, index: u32) -> bool {
+        !self.ends_without_health(index)
+            && (!self.is_final(index) || (self.has_hooks(index) && self.plan.is_multi_step()))
+    }
+
+    /// Whether the wave waits until the application is healthy, which is what the request asks for.
+    fn awaits_application(&self, index: u32) -> bool {
+        !self.ends_without_health(index) && self.header.request.wait == WaitFor::Healthy
+    }
+
+    fn ends_without_health(&self, index: u32) -> bool {
+        self.is_sync_fail(index) || self.wave_failed(index)
+    }
+
+    /// Which resources of a wave are judged: all, when something waits for the wave or a hook keeps it open anyway;
+    /// else those that count for the health of the application, when that is waited for.
+    pub(crate) fn judged_in(&self, index: u32) -> Judged {
+        if self.is_gate(index) || self.has_hooks(index) {
+            Judged::All
+        } else if self.awaits_application(index) {
+            Judged::ForApplication
+        } else {
+            Judged::None
         }
-        self.header.request.wait == WaitFor::Healthy
-            || !self.is_final(index)
-            || (self.has_hooks(index) && self.plan.is_multi_step())
+    }
+
+    /// Whether the health of the task's object decides how the task ends.
+    pub(crate) fn judges(&self, task: &Task) -> bool {
+        task.is_hook()
+            || match self.judged {
+                Judged::All => true,
+                Judged::ForApplication => !task.options.ignores_health,
+                Judged::None => false,
+            }
+    }
+
+    /// How a task stands by its health; `None` while it is not decided. An application of applications is no worse for
+    /// a child that is not there yet or tells nothing (spec: application health).
+    pub(crate) fn phase_by(&self, task: &Task, status: HealthStatus) -> Option<OperationPhase> {
+        let is_child = (task.gvk.group.as_str(), task.gvk.kind.as_str()) == ARGO_APPLICATION;
+        let tells_nothing = matches!(status, HealthStatus::Missing | HealthStatus::Unknown);
+        if self.judged == Judged::ForApplication && is_child && tells_nothing && !task.is_hook() {
+            return Some(OperationPhase::Succeeded);
+        }
+        phase_of(task.is_hook(), status)
     }
 
     /// Whether the wave waits until pruned objects are gone.
@@ -73,7 +118,7 @@ impl Operation {
     pub(crate) fn is_awaited(&self, task: &Task, state: &TaskState, awaits_resources: bool) -> bool {
         match state.progress {
             Progress::Stopping { .. } => true,
-            Progress::Running => task.is_hook() || awaits_resources,
+            Progress::Running => task.is_hook() || (awaits_resources && self.judges(task)),
             Progress::Done => state.awaits_release(),
             Progress::Waiting | Progress::Ready | Progress::Deleting { .. } => false,
         }

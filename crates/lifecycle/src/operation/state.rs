@@ -109,9 +109,8 @@ pub struct Operation {
     pub results: u32,
     /// Prunes that need it were approved.
     pub prune_confirmed: bool,
-    /// The health of the current wave's resources counts: the wave waits for them, or its hooks keep it open anyway.
-    /// Kept, because it is asked for every answer.
-    pub judges_resources: bool,
+    /// Which resources of the current wave are judged by their health. Kept, because it is asked for every answer.
+    pub judged: Judged,
     /// The current wave's deadline has passed; in words.
     pub wave_expired: Option<String>,
     /// How this attempt failed, if it did.
@@ -123,6 +122,18 @@ pub struct Operation {
     /// Where the current wave stands among its tasks. Not recorded: the rest says it.
     #[serde(skip)]
     pub cursor: Cursor,
+}
+
+/// Which resources of a wave are judged by their health, besides its hooks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Judged {
+    /// None: nobody waits for them.
+    #[default]
+    None,
+    /// Those that count for the health of the application.
+    ForApplication,
+    /// All of them.
+    All,
 }
 
 /// Where an operation stands.

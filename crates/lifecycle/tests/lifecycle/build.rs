@@ -37,6 +37,7 @@ pub fn request() -> SyncRequest {
         initiated_by: "ann".into(),
         sources: Vec::new(),
         ignore_differences: Vec::new(),
+        tracking: tidegate_model::Tracking::default(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Waiting: gates, confirmation, definitions, evidence, delays, deadlines.
 
-use tidegate_lifecycle::operation::{Input, Verdict};
-use tidegate_model::{Action, HealthStatus, Phase, SyncRequest, WaitFor};
+use tidegate_lifecycle::operation::{Input, Verdict, view};
+use tidegate_model::{Action, HealthStatus, OperationPhase, Phase, ResultCode, SyncRequest, WaitFor};
 
 use crate::build::*;
 use crate::traces::trace;
@@ -269,6 +269,76 @@ fn the_last_wave_is_gated_where_that_is_asked_for() {
     world.fate("Job/j", |fate| fate.health[1].0 = 2000);
     world.run();
     assert_eq!(world.driver.state().message(), "one or more synchronization tasks completed unsuccessfully");
+}
+
+#[test]
+fn health_that_is_ignored_holds_back_waves_but_not_the_wait_for_the_application() {
+    let healthy = || SyncRequest { wait: WaitFor::Healthy, ..request() };
+    let ignoring = |wave, object| resource(wave, object).with(|task| task.options.ignores_health = true);
+    let run = |tasks: Vec<tidegate_model::Task>, request, degrades| {
+        let mut world = World::new(plan(tasks), request);
+        world.fate("Deployment/api", |fate| fate.health.truncate(1));
+        if degrades {
+            world.fate("Deployment/api", |fate| fate.degrades("bad"));
+        }
+        world.run();
+        (world.driver.state().message().to_owned(), world.now)
+    };
+    let done = || "successfully synced (all tasks run)".to_owned();
+    // In the last wave nothing but the application's health waits for it.
+    assert_eq!(run(vec![ignoring(0, "Deployment/api")], healthy(), false), (done(), 0));
+    assert_eq!(run(vec![ignoring(0, "Deployment/api")], healthy(), true), (done(), 0));
+    let beside = vec![ignoring(0, "Deployment/api"), resource(0, "Deployment/web")];
+    assert_eq!(run(beside, healthy(), true), (done(), 1000));
+    // A wave that others follow waits for all of its resources.
+    let gated = || vec![ignoring(0, "Deployment/api"), resource(1, "ConfigMap/c")];
+    for request in [request(), healthy()] {
+        let (message, _) = run(gated(), request, true);
+        assert_eq!(message, "one or more synchronization tasks completed unsuccessfully");
+    }
+}
+
+#[test]
+fn what_cannot_be_judged_ends_a_hook_in_error_and_leaves_a_resource_waiting() {
+    let unknown = |from| (from, seen(HealthStatus::Unknown, "field status must be a map"));
+    for broken in [true, false] {
+        let mut world =
+            World::new(plan([hook(Phase::PreSync, 0, "Job/j"), resource(0, "ConfigMap/c")]), request());
+        world.fate("Job/j", |fate| {
+            fate.broken = broken;
+            fate.health = vec![(0, seen(HealthStatus::Progressing, "starting")), unknown(1000)];
+        });
+        world.run();
+        let resources = view(world.driver.state()).unwrap().resources;
+        let job = resources.iter().find(|resource| resource.name == "j").unwrap();
+        let ended = (job.status, job.hook_phase, job.message.as_str());
+        let expected = if broken {
+            (OperationPhase::Error, "failed to get resource health: field status must be a map")
+        } else {
+            (OperationPhase::Failed, "field status must be a map")
+        };
+        assert_eq!(ended, (Some(ResultCode::Synced), Some(expected.0), expected.1));
+    }
+    let mut world = World::new(plan([resource(0, "Deployment/api"), resource(1, "ConfigMap/c")]), request());
+    world.fate("Deployment/api", |fate| {
+        fate.broken = true;
+        fate.health = vec![unknown(0), (1000, seen(HealthStatus::Healthy, ""))];
+    });
+    world.run();
+    assert_eq!(world.driver.state().message(), "successfully synced (all tasks run)");
+    assert_eq!(world.now, 1000);
+}
+
+#[test]
+fn a_child_application_that_tells_nothing_makes_its_parent_no_worse() {
+    let mut child = resource(0, "Deployment/child");
+    child.gvk = tidegate_model::Gvk::new("argoproj.io", "v1alpha1", "Application");
+    let request = SyncRequest { wait: WaitFor::Healthy, ..request() };
+    let mut world = World::new(plan([child]), request);
+    world.fate("Application/child", |fate| fate.health = vec![(0, seen(HealthStatus::Unknown, ""))]);
+    world.fate("Application/child", |fate| fate.proof = Proof::Identity);
+    world.run();
+    assert_eq!(world.driver.state().message(), "successfully synced (all tasks run)");
 }
 
 /// One step with a hook: its resources are not awaited.

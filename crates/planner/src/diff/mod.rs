@@ -22,7 +22,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::Value;
-use tidegate_model::{IgnoreDifference, Object, annotations};
+use tidegate_model::{IgnoreDifference, Object, Tracking, TrackingMethod, annotations};
 
 use crate::kinds::is_crd;
 use crate::text::words;
@@ -69,17 +69,18 @@ impl Difference {
     }
 }
 
-/// Compares objects, under the `ignoreDifferences` of one request.
+/// Compares objects, under the `ignoreDifferences` and the tracking of one request.
 #[derive(Default)]
 pub struct Comparer {
     rules: IgnoreRules,
+    tracking: Tracking,
 }
 
 impl Comparer {
     /// Rules that cannot be used are left out, and returned.
-    pub fn new(entries: &[IgnoreDifference]) -> (Self, Vec<IgnoreError>) {
+    pub fn new(entries: &[IgnoreDifference], tracking: &Tracking) -> (Self, Vec<IgnoreError>) {
         let (rules, errors) = IgnoreRules::compile(entries);
-        (Self { rules }, errors)
+        (Self { rules, tracking: tracking.clone() }, errors)
     }
 
     /// The path of the first field in which the live object is not what the target asks for; `None` when it is in sync
@@ -92,7 +93,7 @@ impl Comparer {
         }
         let wanted = normalise::target(target);
         let (given, present) = self.without_ignored(target, &wanted, live);
-        let first = local(target, &given, &present, live).first().map(|found| found.path.to_string());
+        let first = self.local(target, &given, &present, live).first().map(|found| found.path.to_string());
         first.or_else(|| self.dropped(&wanted, live).first().map(Path::to_string))
     }
 
@@ -110,7 +111,7 @@ impl Comparer {
         let (mut before, mut after) = (normalise::whole(live), normalise::whole(predicted));
         remove_all(&mut before, self.rules.paths(live, live.as_value(), live));
         remove_all(&mut after, self.rules.paths(predicted, predicted.as_value(), live));
-        if is_label_tracked(live) {
+        if self.needs_no_annotation(live) {
             forget_tracking(&mut before, &mut after);
         }
         if normalise::is_secret(live) {
@@ -130,7 +131,7 @@ impl Comparer {
         remove_all(&mut before, self.rules.paths(live, live.as_value(), live));
         let mut after = before.clone();
         let rules = Comparison::of(target);
-        for found in local(target, &given, &present, live) {
+        for found in self.local(target, &given, &present, live) {
             let Some(value) = found.after else { continue };
             let place = rules.counterpart(&found.path, &given, &after);
             place.unwrap_or_else(|| found.path.clone()).set(&mut after, value.clone());
@@ -143,6 +144,36 @@ impl Comparer {
             mask::mask(&mut before, &mut after);
         }
         difference(target, before, after)
+    }
+
+    /// Where the fields that a target gives are not in the live object as given.
+    fn local<'v>(
+        &self,
+        target: &Object,
+        given: &'v Value,
+        present: &'v Value,
+        live: &Object,
+    ) -> Vec<Found<'v>> {
+        // Type, metadata and status are the responsibility of other code or other writers.
+        const NOT_COMPARED: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
+        let mut walk = Walk::new(Comparison::of(target));
+        for (name, wanted) in given.as_object().into_iter().flatten() {
+            if !NOT_COMPARED.contains(&name.as_str()) {
+                walk.field(name, |walk| walk.given(wanted, present.get(name), false));
+            }
+        }
+        metadata(&mut walk, given, present, self.needs_no_annotation(live));
+        walk.end()
+    }
+
+    /// Whether a live object belongs to its application by a label only, which somebody else gave it, and so has no
+    /// tracking annotation. Where the annotation is the method, that is no difference; the next write adds it.
+    fn needs_no_annotation(&self, live: &Object) -> bool {
+        self.tracking.method != TrackingMethod::Label
+            && live.label(&self.tracking.label).is_some()
+            && live.annotation(annotations::TRACKING_ID).is_none()
+            && !self.tracking.wrote_label(live)
+            && !is_crd(live.group(), live.kind())
     }
 
     /// Keeps the ignored fields of the live object as they are (`RespectIgnoreDifferences=true`): the target gets their
@@ -206,20 +237,6 @@ fn compare_options(object: &Object) -> Vec<&str> {
     object.annotation(annotations::COMPARE_OPTIONS).map(words).unwrap_or_default()
 }
 
-/// Where the fields that a target gives are not in the live object as given.
-fn local<'v>(target: &Object, given: &'v Value, present: &'v Value, live: &Object) -> Vec<Found<'v>> {
-    // Type, metadata and status are the responsibility of other code or other writers.
-    const NOT_COMPARED: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
-    let mut walk = Walk::new(Comparison::of(target));
-    for (name, wanted) in given.as_object().into_iter().flatten() {
-        if !NOT_COMPARED.contains(&name.as_str()) {
-            walk.field(name, |walk| walk.given(wanted, present.get(name), false));
-        }
-    }
-    metadata(&mut walk, given, present, is_label_tracked(live));
-    walk.end()
-}
-
 /// Labels and annotations, and the entries of the two lists that people write. The rest is the server's.
 fn metadata<'v>(walk: &mut Walk<'_, 'v>, given: &'v Value, present: &'v Value, label_tracked: bool) {
     let (Some(given), Some(present)) = (given.get("metadata"), present.get("metadata")) else { return };
@@ -264,13 +281,7 @@ fn is_ours(annotation: &str) -> bool {
     normalise::is_bookkeeping(annotation)
 }
 
-/// Whether an object belongs to its application by a label only. That it has no tracking annotation is no difference.
-fn is_label_tracked(live: &Object) -> bool {
-    live.label(annotations::INSTANCE_LABEL).is_some()
-        && live.annotation(annotations::TRACKING_ID).is_none()
-        && !is_crd(live.group(), live.kind())
-}
-
+/// Takes the tracking annotation out of what would be.
 fn forget_tracking(before: &mut Value, after: &mut Value) {
     let names = ["metadata", "annotations"].map(|name| Step::Field(name.to_owned()));
     let all = Path(names.to_vec());

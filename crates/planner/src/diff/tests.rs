@@ -135,7 +135,8 @@ fn other_versions_cannot_be_compared() {
 }
 
 fn comparer(entries: Value) -> Comparer {
-    let (comparer, errors) = Comparer::new(&serde_json::from_value::<Vec<_>>(entries).unwrap());
+    let (comparer, errors) =
+        Comparer::new(&serde_json::from_value::<Vec<_>>(entries).unwrap(), &Tracking::default());
     assert_eq!(errors, []);
     comparer
 }

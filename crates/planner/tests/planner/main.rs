@@ -17,3 +17,4 @@ mod pruning;
 mod reading;
 mod sample;
 mod support;
+mod tracking;

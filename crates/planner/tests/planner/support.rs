@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tidegate_model::{
     Destination, Discovery, Object, OperationId, RetryPolicy, Severity, SyncOptions, SyncRequest, Timestamp,
-    WaitFor,
+    Tracking, TrackingMethod, WaitFor,
 };
 use tidegate_planner::{Limits, PlanInput, Planned, Target, manifests, plan};
 
@@ -37,6 +37,7 @@ pub fn case(yaml: &str) -> Case {
             initiated_by: String::new(),
             sources: Vec::new(),
             ignore_differences: Vec::new(),
+            tracking: Tracking::default(),
         },
         targets: targets(yaml),
         live: Vec::new(),
@@ -67,6 +68,11 @@ impl Case {
 
     pub fn select(mut self, selectors: &[&str]) -> Self {
         self.request.selection = selectors.iter().map(|selector| selector.parse().unwrap()).collect();
+        self
+    }
+
+    pub fn tracked_by(mut self, method: TrackingMethod) -> Self {
+        self.request.tracking.method = method;
         self
     }
 

@@ -165,6 +165,11 @@ fn accepted(request: &SyncRequest) -> Value {
         "syncOptions": options.flags,
         "retries": request.retry.limit,
         "deadlineSeconds": request.deadline.map(|deadline| deadline.as_secs_f64()),
+        "tracking": {
+            "method": request.tracking.method.as_str(),
+            "label": request.tracking.label,
+            "installationId": request.tracking.installation,
+        },
     })
 }
 

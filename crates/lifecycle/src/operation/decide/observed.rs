@@ -3,7 +3,7 @@
 use tidegate_model::{Health, HealthStatus, Observation, Observed, OperationPhase, Task, TaskId, Timestamp};
 
 use crate::operation::fact::Fact;
-use crate::operation::judge::{Sight, look, phase_of};
+use crate::operation::judge::{Sight, look};
 use crate::operation::messages;
 use crate::operation::rules::is_crd;
 use crate::operation::state::{AppliedRef, Operation, Progress, Stage, TaskState, WaveStep};
@@ -55,13 +55,7 @@ pub(super) fn reason(operation: &Operation, id: TaskId, reason: &str, now: Times
 /// Whether a sight of the task's object is of use.
 fn is_watched(operation: &Operation, task: &Task) -> bool {
     let applying = matches!(operation.stage, Stage::Wave { step: WaveStep::Applying, .. });
-    decides(operation, task) || (applying && is_crd(task))
-}
-
-/// Whether the health of the task's object decides how the task ends. That of a resource in the last wave, which nobody
-/// waits for, does not.
-fn decides(operation: &Operation, task: &Task) -> bool {
-    task.is_hook() || operation.judges_resources
+    operation.judges(task) || (applying && is_crd(task))
 }
 
 /// Whether the object with this UID is not there any more.
@@ -91,7 +85,7 @@ pub(super) fn judge(
 ) -> Judged {
     let completed = |phase, message: String| vec![Fact::TaskCompleted { task: id, phase, message, at: now }];
     let created = || format!("{} created", task.name);
-    let decides = decides(operation, task);
+    let decides = operation.judges(task);
     let sight = look(applied, seen);
     let is_without_health = sight == Sight::NoHealth;
     let facts = match sight {
@@ -103,10 +97,14 @@ pub(super) fn judge(
         }
         Sight::NoHealth if task.is_hook() => completed(OperationPhase::Succeeded, created()),
         Sight::NoHealth => completed(OperationPhase::Succeeded, String::new()),
-        Sight::Health { health, fresh } => {
+        // What cannot be judged once is not asked again: the hook has ended, whatever it does.
+        Sight::Health { health, unjudged: true, .. } if task.is_hook() => {
+            completed(OperationPhase::Error, messages::unjudged(&health.message))
+        }
+        Sight::Health { health, fresh, .. } => {
             // A hook was created by this very operation, so whatever its status says is about our spec.
             let fresh = fresh || task.is_hook();
-            match phase_of(task.is_hook(), health.status) {
+            match operation.phase_by(task, health.status) {
                 // Somebody deletes it; only our finalizer keeps it. It will never end by itself.
                 None if task.is_hook() && matches!(seen, Observed::Present { deleting: true, .. }) => {
                     let message = messages::missing(task);

@@ -56,7 +56,7 @@ pub(super) fn open_wave(operation: &mut Operation, index: u32, at: Timestamp) {
     operation.header.blind = None;
     operation.wave_expired = None;
     operation.cursor = Cursor::at(operation, index);
-    operation.judges_resources = operation.awaits_resources(index) || operation.has_hooks(index);
+    operation.judged = operation.judged_in(index);
     if let Some(times) = operation.waves.get_mut(TaskId(index).index()) {
         times.opened_at = Some(at);
         times.deadline_from = Some(at);

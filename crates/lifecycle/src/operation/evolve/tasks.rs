@@ -261,7 +261,7 @@ fn applied(
     if !task.action.writes() || has_runner(task) {
         return None;
     }
-    let judged = operation.judges_resources;
+    let judged = operation.judges(task);
     expect(operation, id, |progress| !matches!(progress, Progress::Running | Progress::Done))?;
     record(operation, id, |state| {
         if !matches!(state.progress, Progress::Stopping { .. }) {

@@ -4,7 +4,6 @@ use tidegate_model::{Action, OperationPhase, Task, TaskId, Timestamp};
 
 use super::{ending, step};
 use crate::operation::fact::{Fact, Verdict};
-use crate::operation::judge::phase_of;
 use crate::operation::rules::{is_clearing, needs_check};
 use crate::operation::state::{Operation, Progress, TaskState, WaveStep};
 
@@ -143,7 +142,7 @@ fn weak_verdict(
 ) -> Option<(TaskId, Timestamp, OperationPhase, String)> {
     let seen = state.health.as_ref().filter(|seen| !seen.fresh)?;
     let applied = state.applied.as_ref()?;
-    let phase = phase_of(task.is_hook(), seen.health.status)?;
+    let phase = operation.phase_by(task, seen.health.status)?;
     Some((id, applied.at + operation.settle_time(), phase, seen.health.message.clone()))
 }
 

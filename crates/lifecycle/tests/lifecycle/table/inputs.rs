@@ -51,6 +51,7 @@ fn present() -> Observed {
         generation: 1,
         deleting: false,
         health: Some(Health::new(HealthStatus::Healthy, "well")),
+        unjudged: false,
         evidence: Evidence::ObservedGeneration(1),
     }
 }

@@ -260,12 +260,14 @@ fn show(object: &Object, fate: &Fate, now: i64) -> Observed {
         Proof::Identity => Evidence::Identity,
         Proof::Nothing => Evidence::None,
     };
+    let health = fate.health_at(age);
     Observed::Present {
+        unjudged: fate.broken && health.as_ref().is_some_and(|health| health.status == HealthStatus::Unknown),
         uid: object.uid.clone(),
         resource_version: object.version.to_string(),
         generation: object.generation,
         deleting: object.goes_at.is_some(),
-        health: fate.health_at(age),
+        health,
         evidence,
     }
 }

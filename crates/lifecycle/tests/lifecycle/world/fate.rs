@@ -57,6 +57,8 @@ pub struct Fate {
     pub lingers: i64,
     /// When somebody deletes it, after the write.
     pub vanishes: Option<i64>,
+    /// The rule for its kind fails: what is Unknown is so because of that.
+    pub broken: bool,
     /// Whether a runner's work succeeds.
     pub runs: bool,
     /// What its containers write; `None` where nobody serves logs.
@@ -81,6 +83,7 @@ impl Fate {
             proof: Proof::Generation,
             lingers: 0,
             vanishes: None,
+            broken: false,
             runs: true,
             log: None,
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tidegate_cluster::{Detail, ErrorKind, LiveQuery, Scope, WatchEvent};
-use tidegate_model::GroupKind;
 use tidegate_model::annotations::TRACKING_ID;
+use tidegate_model::{GroupKind, Tracking, TrackingMethod};
 
 use super::*;
 
@@ -63,6 +63,7 @@ pub async fn lists_of_many_pages_and_what_a_plan_is_told() {
         application: namespace.clone(),
         named: named.clone(),
         inventory: inventory.cloned(),
+        ..LiveQuery::default()
     };
     let nothing = BTreeSet::new();
     assert_eq!(told(query(&all, Some(&nothing))).await, expected, "by name, from lists");
@@ -88,9 +89,61 @@ pub async fn whoever_may_see_one_namespace_only_is_told_of_that_one() {
     ours.set_annotation(TRACKING_ID, format!("{namespace}:/ConfigMap:{namespace}/a"));
     write(&engine, &ours, APPLY).await.unwrap();
     let named = BTreeSet::from([(config_maps(), namespace.clone(), "b".to_owned())]);
-    let query = LiveQuery { application: namespace.clone(), named, inventory: None };
+    let query = LiveQuery { application: namespace.clone(), named, ..LiveQuery::default() };
     let found = limited.live(&query).await.unwrap();
     assert_eq!(found.iter().map(Object::name).collect::<Vec<_>>(), ["a"]);
+}
+
+/// The controllers label the claims of a StatefulSet with its selector, and Endpoints like their Service; nobody owns
+/// them. Pruning them by their label would lose data.
+pub async fn what_controllers_label_is_not_the_applications() {
+    let control = ControlPlane::shared();
+    let (cluster, namespace) =
+        (cluster(control, User::ENGINE).await, control.namespace("claims").await.unwrap());
+    let labels = json!({"app.kubernetes.io/instance": namespace, "app": "db"});
+    let metadata = |name: &str| json!({"name": name, "namespace": namespace, "labels": labels});
+    let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata("db"),
+        "spec": {"selector": labels, "ports": [{"port": 80}]}});
+    let set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata("db"), "spec": {
+        "replicas": 1, "serviceName": "db", "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}]}});
+    let own_claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata("own"), "spec": claim});
+    for object in [service, set, own_claim] {
+        write(&cluster, &Object::try_from(object).unwrap(), APPLY).await.unwrap();
+    }
+    let claims = Gvk::new("", "v1", "PersistentVolumeClaim");
+    let endpoints = Gvk::new("", "v1", "Endpoints");
+    let made = [
+        (claims, namespace.clone(), "data-db-0".to_owned()),
+        (endpoints, namespace.clone(), "db".to_owned()),
+    ];
+    for (gvk, namespace, name) in &made {
+        let looking = async {
+            loop {
+                let found = cluster.get(gvk, namespace, name).await.unwrap();
+                if let Some(found) = found.filter(|found| found.label("app") == Some("db")) {
+                    return found;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let found = tokio::time::timeout(PATIENCE, looking).await.unwrap();
+        assert_eq!(found.label("app.kubernetes.io/instance"), Some(namespace.as_str()));
+        assert!(!found.has_owner());
+    }
+    let tracking = Tracking { method: TrackingMethod::Label, ..Tracking::default() };
+    for inventory in [None, Some(BTreeSet::from(made))] {
+        let known = inventory.is_some();
+        let (application, tracking) = (namespace.clone(), tracking.clone());
+        let query = LiveQuery { application, tracking, inventory, ..LiveQuery::default() };
+        let found = cluster.live(&query).await.unwrap();
+        let found: Vec<String> = found.iter().map(|object| object.key().to_string()).collect();
+        let ours = ["PersistentVolumeClaim", "Service", "StatefulSet"].iter().zip(["own", "db", "db"]);
+        let ours: Vec<String> = ours.map(|(kind, name)| format!("{kind} {namespace}/{name}")).collect();
+        assert_eq!(found, if known { Vec::new() } else { ours });
+    }
 }
 
 pub async fn watches_tell_every_change_after_the_list() {

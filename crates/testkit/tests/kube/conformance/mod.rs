@@ -48,6 +48,6 @@ scenarios! {
         recreating;
     deletes: propagation, preconditions, finalizers, namespaces;
     kinds: definitions, unknown_kinds;
-    reads: watching, listing, living;
+    reads: watching, listing, living, tracking;
     workloads: pods_of_workloads, jobs, rollouts;
 }

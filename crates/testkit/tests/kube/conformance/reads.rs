@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use serde_json::json;
 use tidegate_cluster::{Detail, LiveQuery, Propagation, WatchEvent};
-use tidegate_model::annotations;
+use tidegate_model::{Object, Tracking, TrackingMethod, annotations};
 use tokio::time::timeout;
 
 use super::stage::Stage;
@@ -88,10 +88,78 @@ pub async fn living(stage: &mut Stage) {
         [place(stage, "ConfigMap", "ours"), place(stage, "ConfigMap", "theirs")].into();
     for inventory in [None, Some(inventory)] {
         let known = inventory.is_some();
-        let query = LiveQuery { application: application.clone(), named: named.clone(), inventory };
+        let application = application.clone();
+        let query = LiveQuery { application, named: named.clone(), inventory, ..LiveQuery::default() };
         let mut names: Vec<String> =
             stage.cluster.live(&query).await.unwrap().iter().map(|object| object.key().to_string()).collect();
         names.sort();
         stage.note(format!("live, inventory {known}: {names:?}"));
+    }
+}
+
+/// Whose is an object, by each method, where it is known and where the cluster is searched?
+pub async fn tracking(stage: &mut Stage) {
+    let application = stage.namespace.clone();
+    let id = |name: &str| format!("{application}:/ConfigMap:{application}/{name}");
+    let labels = json!({annotations::INSTANCE_LABEL: application});
+    let by_id = json!({"annotations": {annotations::TRACKING_ID: id("by-id")}});
+    let by_both = json!({"annotations": {annotations::TRACKING_ID: id("by-both")}, "labels": labels});
+    let copied = json!({"annotations": {annotations::TRACKING_ID: id("by-id")}, "labels": labels});
+    let foreign =
+        json!({"annotations": {annotations::TRACKING_ID: format!("x{}", id("foreign"))}, "labels": labels});
+    let elsewhere = json!({"annotations": {annotations::INSTALLATION_ID: "b"}, "labels": labels});
+    let by_label = json!({"labels": labels});
+    let by_other = json!({"labels": {"example.com/app": application}});
+    for (name, metadata) in
+        [("by-id", by_id), ("by-both", by_both), ("by-label", by_label.clone()), ("by-other", by_other)]
+    {
+        stage.apply(&stage.manifest("ConfigMap", name, json!({"metadata": metadata}))).await;
+    }
+    for (name, metadata) in
+        [("copied", copied), ("foreign", foreign), ("elsewhere", elsewhere), ("by-helm", by_label)]
+    {
+        stage.apply_as("helm", &stage.manifest("ConfigMap", name, json!({"metadata": metadata}))).await;
+    }
+    let owner = stage.get("ConfigMap", "by-id").await.unwrap().unwrap();
+    let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "by-id", "uid": owner.uid()}]);
+    let child = stage.manifest(
+        "ConfigMap",
+        "child",
+        json!({"metadata": {"labels": labels, "ownerReferences": owner}}),
+    );
+    stage.apply_as("helm", &child).await;
+    let all =
+        ["by-both", "by-helm", "by-id", "by-label", "by-other", "child", "copied", "elsewhere", "foreign"];
+    let places = |names: &[&str]| -> BTreeSet<_> {
+        let place = |name: &&str| (stage.gvk("ConfigMap"), application.clone(), (*name).to_owned());
+        names.iter().map(place).collect()
+    };
+    let mut queries = Vec::new();
+    for method in [TrackingMethod::Annotation, TrackingMethod::AnnotationAndLabel, TrackingMethod::Label] {
+        let usual = Tracking { method, ..Tracking::default() };
+        let other = Tracking { label: "example.com/app".to_owned(), ..usual.clone() };
+        let installed = Tracking { installation: "b".to_owned(), ..usual.clone() };
+        for tracking in [usual, other, installed] {
+            for (named, inventory) in [
+                (places(&["by-both"]), None),
+                (places(&["by-id"]), None),
+                (places(&[]), Some(places(&all))),
+                (places(&["by-label"]), Some(places(&["by-id", "by-helm"]))),
+            ] {
+                let (application, tracking) = (application.clone(), tracking.clone());
+                queries.push(LiveQuery { application, tracking, named, inventory });
+            }
+        }
+    }
+    for query in queries {
+        let found = stage.cluster.live(&query).await.unwrap();
+        let mut names: Vec<&str> = found.iter().map(Object::name).collect();
+        names.sort_unstable();
+        let (named, known) =
+            (query.named.iter().map(|(_, _, name)| name).collect::<Vec<_>>(), query.inventory);
+        let Tracking { method, label, installation } = query.tracking;
+        let known = known.map(|known| known.len());
+        let line = format!("{method:?} {label} {installation:?}, {named:?} of {known:?}: {names:?}");
+        stage.note(line);
     }
 }

@@ -1,0 +1,131 @@
+//! By which marks an application knows its objects: the methods, and what changing them does.
+
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+
+const LABEL: &str = "app.kubernetes.io/instance";
+const ID: &str = "argocd.argoproj.io/tracking-id";
+
+fn config(name: &str) -> String {
+    format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n")
+}
+
+/// What marks each ConfigMap: name, tracking id, label.
+fn marks(bench: &Bench) -> Vec<(String, Value, Value)> {
+    let objects = bench.json(&["sim", "objects", "-o", "json"]);
+    let configs = objects.as_array().unwrap().iter().filter(|object| object["kind"] == "ConfigMap");
+    let marks = configs.map(|object| {
+        let metadata = &object["metadata"];
+        let name = metadata["name"].as_str().unwrap().to_owned();
+        (name, metadata["annotations"][ID].clone(), metadata["labels"][LABEL].clone())
+    });
+    marks.collect()
+}
+
+fn sync(bench: &Bench, files: &str, method: &str, more: &[&str]) -> Value {
+    let args = ["sync", files, "--app", "shop", "--sim", "--tracking", method, "-o", "json"];
+    bench.json(&[&args, more].concat())
+}
+
+#[test]
+fn the_method_may_change_and_nothing_is_lost_or_touched() {
+    for (before, after) in
+        [("annotation", "label"), ("label", "annotation"), ("annotation", "annotation+label")]
+    {
+        let bench = Bench::new();
+        // Helm labels its own objects in the same way.
+        let strange = format!("{}{}", config("chart"), config("other"))
+            .replace("{name: chart}", &format!("{{name: chart, labels: {{{LABEL}: shop}}}}"));
+        bench.write("strange.yaml", strange);
+        bench.run(&["sync", "strange.yaml", "--app", "chart", "--sim"]).expect_code(0);
+        bench.write("app.yaml", format!("{}{}", config("keep"), config("drop")));
+        sync(&bench, "app.yaml", before, &[]);
+        bench.write("app.yaml", config("keep"));
+        let skipped = sync(&bench, "app.yaml", after, &[]);
+        assert!(skipped.to_string().contains("PruneSkipped"), "{before} to {after}: {skipped}");
+        let args =
+            ["plan", "app.yaml", "--app", "shop", "--sim", "--tracking", after, "--prune", "-o", "json"];
+        let planned = bench.json(&args).to_string();
+        assert!(planned.contains(r#""action":"prune""#), "the plan shows it as well: {planned}");
+        let pruned = sync(&bench, "app.yaml", after, &["--prune"]);
+        let names: Vec<&Value> = pruned["resources"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|resource| resource["status"] == "Pruned")
+            .map(|resource| &resource["name"])
+            .collect();
+        assert_eq!(names, ["drop"], "{before} to {after}");
+        let id = |name: &str, app: &str| json!(format!("{app}:/ConfigMap:default/{name}"));
+        let keep = match after {
+            "label" => (Value::Null, json!("shop")),
+            "annotation" => (id("keep", "shop"), Value::Null),
+            _ => (id("keep", "shop"), json!("shop")),
+        };
+        assert_eq!(
+            marks(&bench),
+            [
+                ("chart".to_owned(), id("chart", "chart"), json!("shop")),
+                ("keep".to_owned(), keep.0, keep.1),
+                ("other".to_owned(), id("other", "chart"), Value::Null),
+            ],
+            "{before} to {after}"
+        );
+    }
+}
+
+#[test]
+fn a_resumed_operation_goes_on_by_its_method() {
+    let bench = Bench::new();
+    let gate = "tidegate.dev/gate: nobody, argocd.argoproj.io/sync-wave: '1'";
+    let later =
+        config("later").replace("{name: later}", &format!("{{name: later, annotations: {{{gate}}}}}"));
+    bench.write("app.yaml", format!("{}{later}", config("first")));
+    let args = ["sync", "app.yaml", "--app", "shop", "--sim", "--tracking", "label", "--timeout", "500ms"];
+    bench.run(&args).expect_code(3);
+    bench.run(&["resume", "shop", "--timeout", "500ms"]).expect_code(3);
+    let log = bench.json(&["ops", "log", "shop", "-o", "json"]);
+    assert_eq!(log[0]["details"]["tracking"]["method"], "label");
+    assert_eq!(marks(&bench), [("first".to_owned(), Value::Null, json!("shop"))]);
+}
+
+#[test]
+fn names_and_keys_that_cannot_be_labels_are_refused_before_anything_is_written() {
+    let bench = Bench::new();
+    bench.write("app.yaml", config("a"));
+    for (args, words) in [
+        (
+            &["--app", "my/shop", "--tracking", "label"][..],
+            "\"my/shop\" cannot be the value of label app.kubernetes",
+        ),
+        (&["--app=---", "--tracking", "annotation+label"], "cannot be the value of label"),
+        (&["--app", "shop", "--tracking-label", "a b"], "\"a b\" is not the key of a label"),
+        (&["--app", "shop", "--tracking", "name"], "possible values: annotation, annotation+label, label"),
+    ] {
+        for command in ["sync", "plan", "diff"] {
+            let ran = bench.run(&[&[command, "app.yaml", "--sim"], args].concat()).expect_code(2);
+            assert!(ran.err.contains(words), "{command}: {}", ran.err);
+        }
+    }
+    assert!(!bench.state().exists());
+    let long = "a".repeat(70);
+    bench
+        .run(&["sync", "app.yaml", "--app", &long, "--sim", "--tracking", "annotation+label"])
+        .expect_code(0);
+    let id = json!(format!("{long}:/ConfigMap:default/a"));
+    assert_eq!(marks(&bench), [("a".to_owned(), id, json!("a".repeat(63)))]);
+}
+
+#[test]
+fn installations_do_not_prune_each_others_objects() {
+    let bench = Bench::new();
+    bench.write("one.yaml", config("one"));
+    bench.write("two.yaml", config("two"));
+    sync(&bench, "one.yaml", "annotation", &["--installation-id", "east"]);
+    sync(&bench, "two.yaml", "annotation", &["--installation-id", "west", "--prune"]);
+    assert_eq!(marks(&bench).len(), 2);
+    let pruned = sync(&bench, "two.yaml", "annotation", &["--installation-id", "east", "--prune"]);
+    assert!(pruned.to_string().contains(r#""Pruned""#), "{pruned}");
+    assert_eq!(marks(&bench).len(), 1);
+}
