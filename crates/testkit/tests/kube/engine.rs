@@ -20,7 +20,7 @@ pub struct Bench<'a> {
     pub control: &'a ControlPlane,
     pub namespace: String,
     cluster: KubeCluster,
-    log: MemoryLog<Fact, State>,
+    pub log: MemoryLog<Fact, State>,
     mark: Mark,
 }
 

@@ -62,6 +62,7 @@ fn main() -> std::process::ExitCode {
         conformance::jobs,
         conformance::rollouts,
         rough::a_webhook_refuses,
+        rough::a_webhook_echoes_a_secret,
         rough::a_finalizer_never_clears,
         rough::a_namespace_is_terminating,
         rough::a_definition_is_deleted_meanwhile,

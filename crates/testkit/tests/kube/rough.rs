@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidegate_model::OperationPhase;
+use tidegate_oplog::OperationLog as _;
 use tidegate_testkit::kube::{ControlPlane, Options, User};
 use tidegate_testkit::scenario::{Scenario, Sync};
 
@@ -123,6 +124,30 @@ pub async fn a_webhook_refuses() {
     let told = view.resources.iter().find(|result| result.name == "b").unwrap();
     assert!(told.message.contains("no configuration called b here"), "{told:#?}");
     assert_eq!(bench.writes(id).await.summaries(), [""; 0], "{}", view.message);
+}
+
+/// A webhook that quotes what it refuses: the value of a Secret reaches neither the result nor the log.
+pub async fn a_webhook_echoes_a_secret() {
+    let control = ControlPlane::shared();
+    let bench = Bench::of(control, "echo").await;
+    let words = "refused: {\"password\": \"Canary 7d41 value!\", \"data\": \"Q2FuYXJ5IDdkNDEgdmFsdWUh\"}";
+    let webhook = Webhook::start(words).await;
+    webhook.register(&control.caller(User::OBSERVER), &bench.namespace, "b").await;
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: Canary 7d41 value!}\n---\n";
+    for skip_dry_run in [false, true] {
+        let sync = Sync::of(&[secret.to_owned(), config("b", 1, "")].concat())
+            .with(|request| request.options.skip_dry_run = skip_dry_run);
+        let (id, view) = bench.run(&sync).await;
+        assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
+        let facts = bench.log.facts(id).unwrap();
+        for (what, text) in [("result", format!("{view:?}")), ("log", format!("{facts:?}"))] {
+            assert!(
+                text.contains("refused: ") && text.contains("++++++++"),
+                "the rest of the words stays: {text}"
+            );
+            assert!(!text.contains("Canary") && !text.contains("Q2FuYXJ5"), "the {what} shows it: {text}");
+        }
+    }
 }
 
 /// What is pruned and never goes ends its wave when the wave's time is over, as on the simulated cluster.
