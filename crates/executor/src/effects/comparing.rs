@@ -111,7 +111,8 @@ impl<'q> Question<'q> {
     fn judge(&self, comparer: &Comparer, predicted: &Object) -> Difference {
         // Only a server-side apply tells whose a field is.
         let filtered = self.task.options.server_side && self.task.action != Action::Replace;
-        comparer.predicted(self.manifest, self.live, predicted, filtered)
+        let taken = self.task.options.take_over.as_deref().filter(|_| filtered);
+        comparer.predicted(self.manifest, self.live, predicted, (filtered, taken))
     }
 }
 
@@ -238,7 +239,7 @@ fn judge(
         }
         (Some(manifest), Some(live), outcome) if task.action != Action::Unchanged => {
             refused = outcome.and_then(Result::err).map(|error| error.message);
-            (ObjectStatus::Modified, comparer.estimated(manifest, live))
+            (ObjectStatus::Modified, comparer.estimated(manifest, live, task.options.take_over.as_deref()))
         }
         (manifest, None, _) => (ObjectStatus::Added, Difference::of_one(None, manifest)),
         (_, Some(_), _) => (ObjectStatus::Same, Difference::default()),

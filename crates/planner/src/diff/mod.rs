@@ -86,27 +86,33 @@ impl Comparer {
     /// The path of the first field in which the live object is not what the target asks for; `None` when it is in sync
     /// for certain.
     ///
-    /// Where the two cannot be compared, as with different API versions, they count as different.
-    pub(crate) fn first_difference(&self, target: &Object, live: &Object) -> Option<String> {
+    /// Where the two cannot be compared, as with different API versions, they count as different. `taken`: the manager
+    /// whose fields Tidegate takes over when it applies.
+    pub(crate) fn first_difference(
+        &self,
+        target: &Object,
+        live: &Object,
+        taken: Option<&str>,
+    ) -> Option<String> {
         if target.text("/apiVersion") != live.text("/apiVersion") {
             return Some("/apiVersion".to_owned());
         }
         let wanted = normalise::target(target);
         let (given, present) = self.without_ignored(target, &wanted, live);
         let first = self.local(target, &given, &present, live).first().map(|found| found.path.to_string());
-        first.or_else(|| self.dropped(&wanted, live).first().map(Path::to_string))
+        first.or_else(|| self.dropped(&wanted, live, taken).first().map(Path::to_string))
     }
 
     /// What the server would change: `predicted` is its answer to a dry run of the target. `filtered`: changes to fields
     /// that are not Tidegate's, which admission webhooks make, do not count unless the object asks for it
     /// (`IncludeMutationWebhook=true`); it makes sense only where the dry run says who owns what, after a server-side
-    /// apply.
+    /// apply. `taken`: the manager whose fields Tidegate takes over when it applies, which a dry run cannot try.
     pub fn predicted(
         &self,
         target: &Object,
         live: &Object,
         predicted: &Object,
-        filtered: bool,
+        (filtered, taken): (bool, Option<&str>),
     ) -> Difference {
         let (mut before, mut after) = (normalise::whole(live), normalise::whole(predicted));
         remove_all(&mut before, self.rules.paths(live, live.as_value(), live));
@@ -114,17 +120,25 @@ impl Comparer {
         if self.needs_no_annotation(live) {
             forget_tracking(&mut before, &mut after);
         }
+        let remove_taken = |after: &mut Value| {
+            let gone = taken.map(|manager| owned::only_of(manager, predicted, after));
+            remove_all(after, gone.unwrap_or_default());
+        };
         if normalise::is_secret(live) {
             // The server notes the writers of `stringData` and stores `data`, so it does not know whose that is.
+            remove_taken(&mut after);
             mask::mask(&mut before, &mut after);
-        } else if filtered && !has_compare_option(target, live, "IncludeMutationWebhook=true") {
-            revert_foreign(target, (live, &before), (predicted, &mut after));
+        } else {
+            if filtered && !has_compare_option(target, live, "IncludeMutationWebhook=true") {
+                revert_foreign(target, (live, &before), (predicted, &mut after));
+            }
+            remove_taken(&mut after);
         }
         difference(target, before, after)
     }
 
     /// What would change as far as that can be known without asking the server: for objects it refuses.
-    pub fn estimated(&self, target: &Object, live: &Object) -> Difference {
+    pub fn estimated(&self, target: &Object, live: &Object, taken: Option<&str>) -> Difference {
         let wanted = normalise::target(target);
         let (given, present) = self.without_ignored(target, &wanted, live);
         let mut before = normalise::whole(live);
@@ -136,7 +150,7 @@ impl Comparer {
             let place = rules.counterpart(&found.path, &given, &after);
             place.unwrap_or_else(|| found.path.clone()).set(&mut after, value.clone());
         }
-        remove_all(&mut after, self.dropped(&wanted, live));
+        remove_all(&mut after, self.dropped(&wanted, live, taken));
         if let (Value::Object(fields), version) = (&mut after, target.text("/apiVersion")) {
             fields.insert("apiVersion".to_owned(), Value::from(version));
         }
@@ -204,9 +218,9 @@ impl Comparer {
         (Cow::Owned(given), Cow::Owned(present))
     }
 
-    /// The places in the live object that Tidegate wrote and the target no longer gives.
-    fn dropped(&self, wanted: &Value, live: &Object) -> Vec<Path> {
-        let mut dropped = owned::dropped(wanted, live);
+    /// The places in the live object that Tidegate wrote, or takes over, and the target no longer gives.
+    fn dropped(&self, wanted: &Value, live: &Object, taken: Option<&str>) -> Vec<Path> {
+        let mut dropped = owned::dropped(wanted, live, taken);
         if !dropped.is_empty() && self.rules.apply_to(live) {
             let ignored = self.rules.paths(live, live.as_value(), live);
             dropped.retain(|path| !ignored.iter().any(|ignored| path.is_within(ignored)));

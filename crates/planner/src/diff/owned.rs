@@ -29,19 +29,57 @@ fn text<'v>(entry: &'v Value, field: &str) -> &'v str {
     entry.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What Tidegate owns by server-side apply.
-fn our_trees(live: &Object) -> impl Iterator<Item = Cow<'_, Map<String, Value>>> {
-    trees(live, |entry| {
-        text(entry, "manager") == annotations::FIELD_MANAGER
-            && text(entry, "operation") == "Apply"
-            && text(entry, "subresource").is_empty()
-    })
+fn is(entry: &Value, manager: &str, operation: &str) -> bool {
+    text(entry, "manager") == manager
+        && text(entry, "operation") == operation
+        && text(entry, "subresource").is_empty()
 }
 
-/// The places in the live object that Tidegate wrote and the target no longer gives.
-pub(super) fn dropped(target: &Value, live: &Object) -> Vec<Path> {
+/// What Tidegate owns by server-side apply.
+fn our_trees(live: &Object) -> impl Iterator<Item = Cow<'_, Map<String, Value>>> {
+    trees(live, |entry| is(entry, annotations::FIELD_MANAGER, "Apply"))
+}
+
+/// The places in a value of the fields that only this manager owns, by updates. Once Tidegate has taken them over, its
+/// apply removes them.
+pub(super) fn only_of(manager: &str, predicted: &Object, value: &Value) -> Vec<Path> {
+    let others: Vec<_> = trees(predicted, |entry| !is(entry, manager, "Update")).collect();
+    let others: Vec<&Map<String, Value>> = others.iter().map(Cow::as_ref).collect();
+    let mut found = Vec::new();
+    for tree in trees(predicted, |entry| is(entry, manager, "Update")) {
+        alone(&tree, &others, value, &mut Path::default(), &mut found);
+    }
+    found
+}
+
+fn alone(
+    tree: &Map<String, Value>,
+    others: &[&Map<String, Value>],
+    value: &Value,
+    path: &mut Path,
+    found: &mut Vec<Path>,
+) {
+    for (name, below) in tree {
+        let Some((step, value)) = find(name, value) else { continue };
+        let others: Vec<_> = others.iter().filter_map(|other| other.get(name)?.as_object()).collect();
+        path.0.push(step);
+        if others.is_empty() {
+            found.push(path.clone());
+        } else if let Some(below) = below.as_object()
+            && others.iter().all(|other| !other.is_empty())
+        {
+            alone(below, &others, value, path, found);
+        }
+        path.0.pop();
+    }
+}
+
+/// The places in the live object that the target no longer gives and Tidegate wrote, or `taken`, the manager whose
+/// fields it takes over.
+pub(super) fn dropped(target: &Value, live: &Object, taken: Option<&str>) -> Vec<Path> {
     let mut walk = Dropped { path: Path::default(), found: Vec::new() };
-    for tree in our_trees(live) {
+    let taken = taken.map(|manager| trees(live, move |entry| is(entry, manager, "Update")));
+    for tree in our_trees(live).chain(taken.into_iter().flatten()) {
         walk.fields(tree.iter().filter(|(name, _)| name.as_str() != "f:status"), target, live.as_value());
     }
     walk.found
@@ -175,8 +213,8 @@ mod tests {
     }
 
     fn paths(target: &Value, live: &Object) -> Vec<String> {
-        let found = texts(&dropped(target, live));
-        assert_eq!(texts(&dropped(target, &in_text(live))), found);
+        let found = texts(&dropped(target, live, None));
+        assert_eq!(texts(&dropped(target, &in_text(live), None)), found);
         found
     }
 

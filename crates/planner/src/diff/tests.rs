@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 fn first_difference(target: &Object, live: &Object) -> Option<String> {
-    Comparer::default().first_difference(target, live)
+    Comparer::default().first_difference(target, live, None)
 }
 
 fn object(value: Value) -> Object {
@@ -184,7 +184,7 @@ fn the_prediction_of_the_server_counts() {
             "resources": {"limits": {"cpu": "1000m"}}}]}}});
     predicted.metadata_mut().insert("resourceVersion".to_owned(), json!("9"));
     predicted.fields_mut().insert("status".to_owned(), json!({"replicas": 7}));
-    let difference = Comparer::default().predicted(&live, &live, &predicted, true);
+    let difference = Comparer::default().predicted(&live, &live, &predicted, (true, None));
     assert_eq!(
         changed(&difference),
         [
@@ -195,6 +195,51 @@ fn the_prediction_of_the_server_counts() {
     assert!(difference.before.pointer("/metadata/managedFields").is_none());
 }
 
+/// What kubectl wrote by client-side apply becomes ours with the apply, so what the manifest no longer gives goes.
+#[test]
+fn what_will_be_taken_over_and_is_not_wanted_goes() {
+    let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": fields});
+    let (kubectl, ours) = ("kubectl-client-side-apply", annotations::FIELD_MANAGER);
+    let containers = |more: Value| json!({"f:containers": {"k:{\"name\":\"a\"}": {".": {}, "f:name": {}}, "k:{\"name\":\"b\"}": more}});
+    let object = |entries: Vec<Value>| {
+        Object::try_from(json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "a", "labels": {"x": "1", "y": "1", "z": "1"}, "managedFields": entries},
+            "spec": {"paused": true, "template": {"spec": {"containers": [{"name": "a"}, {"name": "b", "image": "b"}]}}}}))
+        .unwrap()
+    };
+    let theirs = json!({
+        "f:metadata": {"f:labels": {".": {}, "f:x": {}, "f:y": {}}},
+        "f:spec": {"f:paused": {}, "f:template": {"f:spec": containers(json!({".": {}, "f:name": {}, "f:image": {}}))}},
+    });
+    let wanted = json!({"f:metadata": {"f:labels": {"f:x": {}}}, "f:spec": {"f:template": {"f:spec": {"f:containers":
+        {"k:{\"name\":\"a\"}": {".": {}, "f:name": {}}}}}}});
+    let somebody = json!({"f:metadata": {"f:labels": {"f:z": {}}}, "f:spec": {"f:paused": {}}});
+    let live =
+        object(vec![entry(kubectl, "Update", theirs.clone()), entry("ui", "Update", somebody.clone())]);
+    let predicted = object(vec![
+        entry(ours, "Apply", wanted),
+        entry(kubectl, "Update", theirs),
+        entry("ui", "Update", somebody),
+    ]);
+    let target = Object::try_from(json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "a", "labels": {"x": "1"}}, "spec": {"template": {"spec": {"containers": [{"name": "a"}]}}}}))
+    .unwrap();
+    let comparer = Comparer::default();
+    assert_eq!(comparer.first_difference(&target, &live, None), None);
+    assert_eq!(
+        comparer.first_difference(&target, &live, Some(kubectl)).as_deref(),
+        Some("/metadata/labels/y")
+    );
+    assert_eq!(changed(&comparer.predicted(&target, &live, &predicted, (true, None))), []);
+    assert_eq!(
+        changed(&comparer.predicted(&target, &live, &predicted, (true, Some(kubectl)))),
+        [
+            ("/metadata/labels/y", json!("1"), Value::Null),
+            ("/spec/template/spec/containers/1", json!({"name": "b", "image": "b"}), Value::Null),
+        ]
+    );
+}
+
 #[test]
 fn what_webhooks_change_counts_only_when_asked_for() {
     let live = owned(json!({"replicas": 1}), json!({"f:replicas": {}}));
@@ -202,12 +247,12 @@ fn what_webhooks_change_counts_only_when_asked_for() {
     let spec = predicted.section_mut("spec");
     spec.insert("injected".to_owned(), json!(true));
     spec.insert("replicas".to_owned(), json!(1));
-    let same = Comparer::default().predicted(&live, &live, &predicted, true);
+    let same = Comparer::default().predicted(&live, &live, &predicted, (true, None));
     assert_eq!(changed(&same), []);
     assert_eq!(same.before, same.after);
     let mut asks = live.clone();
     asks.set_annotation(annotations::COMPARE_OPTIONS, "ServerSideDiff=true, IncludeMutationWebhook=true");
-    let difference = Comparer::default().predicted(&asks, &live, &predicted, true);
+    let difference = Comparer::default().predicted(&asks, &live, &predicted, (true, None));
     assert_eq!(changed(&difference), [("/spec/injected", Value::Null, json!(true))]);
     assert_eq!(server_side_diff(&asks, &live), Some(true));
     assert_eq!(server_side_diff(&live, &live), None);
@@ -251,10 +296,10 @@ fn ignored_fields_count_in_neither_question() {
         ),
     ] {
         let comparer = comparer(entries.clone());
-        assert_eq!(comparer.first_difference(&target, &live).as_deref(), first, "{entries}");
+        assert_eq!(comparer.first_difference(&target, &live, None).as_deref(), first, "{entries}");
         let mut predicted = target.clone();
         predicted.section_mut("spec").remove("paused");
-        let changes = comparer.predicted(&target, &live, &predicted, false).changes;
+        let changes = comparer.predicted(&target, &live, &predicted, (false, None)).changes;
         assert_eq!(changes.is_empty(), first.is_none(), "{entries}: {changes:?}");
     }
 }
@@ -267,9 +312,9 @@ fn fields_of_trusted_managers_do_not_count() {
     live.metadata_mut().insert("managedFields".to_owned(), json!([entry]));
     let trusting = comparer(json!([{"group": "*", "kind": "*", "managedFieldsManagers": ["autoscaler"]}]));
     let target = |replicas: i64, paused: bool| deployment(json!({"replicas": replicas, "paused": paused}));
-    assert_eq!(trusting.first_difference(&target(3, true), &live), None);
-    assert_eq!(trusting.first_difference(&target(3, false), &live).as_deref(), Some("/spec/paused"));
-    assert!(trusting.predicted(&live, &live, &target(3, true), false).changes.is_empty());
+    assert_eq!(trusting.first_difference(&target(3, true), &live, None), None);
+    assert_eq!(trusting.first_difference(&target(3, false), &live, None).as_deref(), Some("/spec/paused"));
+    assert!(trusting.predicted(&live, &live, &target(3, true), (false, None)).changes.is_empty());
 }
 
 #[test]
@@ -304,8 +349,8 @@ fn values_of_secrets_are_never_shown() {
     live.set_annotation("kubectl.kubernetes.io/last-applied-configuration", CANARY);
     let target = secret(json!({"data": {"p": "b3RoZXI=", "q": CANARY}}));
     for difference in [
-        Comparer::default().predicted(&target, &live, &target, true),
-        Comparer::default().estimated(&target, &live),
+        Comparer::default().predicted(&target, &live, &target, (true, None)),
+        Comparer::default().estimated(&target, &live, None),
     ] {
         assert_eq!(changed(&difference), [("/data/p", json!("++++++++"), json!("+++++++++"))]);
         assert!(!format!("{difference:?}").contains(CANARY));
@@ -328,7 +373,7 @@ fn an_estimate_changes_what_the_target_gives() {
         json!({"f:paused": {}}),
     );
     assert_eq!(
-        changed(&Comparer::default().estimated(&target, &live)),
+        changed(&Comparer::default().estimated(&target, &live, None)),
         [
             ("/spec/paused", json!(true), Value::Null),
             ("/spec/template/spec/containers/1/image", json!("api:1"), json!("api:2")),
@@ -354,5 +399,5 @@ fn objects_tracked_by_label_need_no_annotation() {
     let mut predicted = target(true);
     predicted.metadata_mut().insert("labels".to_owned(), json!({"app.kubernetes.io/instance": "shop"}));
     assert_eq!(first_difference(&target(true), &live), None);
-    assert_eq!(changed(&Comparer::default().predicted(&target(true), &live, &predicted, false)), []);
+    assert_eq!(changed(&Comparer::default().predicted(&target(true), &live, &predicted, (false, None))), []);
 }
