@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::json;
 use tidegate_testkit::kube::User;
 
 use crate::manifests::{CONFIG, FAST};
@@ -46,6 +47,29 @@ pub async fn without_a_dry_run_each_object_costs_one_request() {
     assert_eq!(writes.0.len(), 50, "{writes:#?}");
     assert!(asked.0.iter().all(|event| !event.dry_run), "{asked:#?}");
     assert!(asked.0.len() <= 100, "at most one more to look at each: {}", asked.0.len());
+}
+
+/// What kubectl applied on the client's side and the manifest does not give goes with our first apply: `diff` says so
+/// before, and it counts as out of sync.
+pub async fn what_goes_when_fields_of_kubectl_are_taken_over_is_told() {
+    let site = Site::new("taken-over").await;
+    let namespace = &site.namespace;
+    let there = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "config", "labels": {"old": "yes"}}, "data": {"a": "b", "old": "yes"}});
+    let place = format!("/api/v1/namespaces/{namespace}/configmaps?fieldManager=kubectl-client-side-apply");
+    site.observer().post(&place, &there).await.unwrap();
+    site.write("config.yaml", CONFIG);
+    let of = |command: &'static str, more: &[&str]| {
+        let arguments = [&[command, "config.yaml", "--app", "a", "-n", namespace], more].concat();
+        site.run(&arguments)
+    };
+    let told = of("diff", &[]).expect_code(1).out;
+    assert_eq!(told.matches("old").count(), 2, "{told}");
+    of("sync", &ONLY_CHANGED).expect_code(0);
+    let object = site.object("/api/v1", "configmaps", "config").await.unwrap();
+    assert_eq!(object["data"], json!({"a": "b"}));
+    assert!(object["metadata"]["labels"].is_null(), "{object}");
+    of("diff", &[]).expect_code(0);
 }
 
 pub async fn a_second_sync_writes_nothing_it_need_not() {
