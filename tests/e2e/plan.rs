@@ -109,6 +109,25 @@ fn manifests_come_from_standard_input_too() {
     assert!(ran.err.contains("stdin:1"), "{}", ran.err);
 }
 
+/// Nobody may ever write to a named pipe; whatever a shell gives has somebody who does.
+#[test]
+fn a_named_pipe_is_not_waited_for() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path().join("app")).unwrap();
+    for path in ["pipe.yaml", "app/pipe.yaml"] {
+        let made = std::process::Command::new("mkfifo").arg(bench.path().join(path)).status().unwrap();
+        assert!(made.success());
+    }
+    for path in ["pipe.yaml", "app"] {
+        let ran = bench.run(&["plan", path, "--app", "a", "--offline"]).expect_code(2);
+        assert!(ran.err.contains("pipe.yaml: ") && ran.err.contains("not a regular file"), "{}", ran.err);
+    }
+    for path in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
+        let ran = bench.run_with_input(&["plan", path, "--app", "a", "--offline"], CONFIG).expect_code(0);
+        assert!(ran.out.contains("ConfigMap default/config"), "{path}: {}", ran.out);
+    }
+}
+
 #[test]
 fn a_folder_is_read_with_its_folders_in_order() {
     let bench = Bench::new();

@@ -175,6 +175,12 @@ fn a_file_in_the_way_is_named() {
     bench.write("state", "a file");
     let ran = bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(1);
     assert!(ran.err.contains("state"), "{}", ran.err);
+    // It holds no operations, but that is not the same as a directory without any.
+    let looks = [["ops", "list"].as_slice(), &["explain", "a"], &["resume", "--all"], &["sim", "audit"]];
+    for args in looks {
+        let ran = bench.run(args).expect_code(1);
+        assert!(ran.err.contains("state directory") && ran.err.contains("/state:"), "{args:?}: {}", ran.err);
+    }
 }
 
 #[test]

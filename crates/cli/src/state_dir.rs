@@ -84,8 +84,9 @@ impl StateDir {
     fn has(&self, name: &str) -> Result<bool, CliError> {
         let path = self.root.join(name);
         match path.try_exists() {
-            // A file in the way is named when it is opened.
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(false),
+            Err(source) if source.kind() == io::ErrorKind::NotADirectory => {
+                Err(self.error("use as a state directory", source))
+            }
             Err(source) => Err(CliError::Io { action: "look at", path, source }),
             Ok(there) => Ok(there),
         }

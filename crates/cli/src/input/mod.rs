@@ -3,8 +3,9 @@
 mod ignore;
 mod walk;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
@@ -73,8 +74,17 @@ pub enum Problem {
         path: PathBuf,
     },
     /// A socket, pipe or device in a folder.
-    #[error("{}: not a regular file; move it out of the folder, or give its path itself", shown(path))]
+    #[error("{}: not a regular file; move it out of the folder", shown(path))]
     NotRegular {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A named pipe: nobody may ever write to it.
+    #[error(
+        "{}: a named pipe, not a regular file; give - as the path and the manifests as standard input",
+        shown(path)
+    )]
+    NamedPipe {
         /// The path.
         path: PathBuf,
     },
@@ -167,11 +177,21 @@ fn find(paths: &[PathBuf], problems: &mut Vec<Problem>) -> Vec<Source> {
             if before == (sources.len(), problems.len()) {
                 problems.push(Problem::EmptyFolder { path: path.clone() });
             }
+        } else if is_named_pipe(path) {
+            problems.push(Problem::NamedPipe { path: path.clone() });
         } else {
             sources.push(Source::File(path.clone()));
         }
     }
     sources
+}
+
+/// Reading one lasts until somebody writes to it. The pipes a shell makes for `<(command)` and the one that standard
+/// input may be have a writer; they are found below these folders.
+fn is_named_pipe(path: &Path) -> bool {
+    let of_shell = std::path::absolute(path)
+        .is_ok_and(|path| ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder)));
+    !of_shell && fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
 fn read(source: &Source, limits: &Limits) -> Result<Vec<Target>, Vec<Problem>> {
