@@ -34,12 +34,42 @@ pub(super) struct Subscriber {
     pub judged: Option<watch::Sender<Option<Sight>>>,
 }
 
+/// What keeps changes from being seen.
+#[derive(Clone)]
+pub(super) struct Trouble {
+    /// What the cluster says.
+    pub message: String,
+    /// Since when it has not answered.
+    pub since: Timestamp,
+}
+
+/// Who has trouble. The one may go well while the other fails.
+#[derive(Clone, Copy)]
+pub(super) enum Seeing {
+    /// Lists and watches.
+    Watch,
+    /// Looks at single objects.
+    Looks,
+}
+
+#[derive(Default)]
+struct Troubles {
+    watch: Option<Trouble>,
+    looks: Option<Trouble>,
+}
+
+impl Troubles {
+    fn told(&self) -> Option<&Trouble> {
+        self.watch.as_ref().or(self.looks.as_ref())
+    }
+}
+
 /// All subscriptions to one kind.
 #[derive(Default)]
 pub(super) struct Board {
     places: Mutex<HashMap<Place, Entry>>,
-    /// Why the watch fails, as it was told.
-    trouble: Mutex<Option<String>>,
+    /// Why changes are not seen, as it was told.
+    trouble: Mutex<Troubles>,
     /// An object is not well, or not any more.
     pub unwell: Notify,
 }
@@ -87,31 +117,52 @@ impl Board {
             let input = Input::Reason { task: subscriber.task, reason: unwell.reason.clone() };
             subscriber.inbox.push(Arrival::Input { input, answers: None });
         }
-        if let Some(trouble) = self.lock_trouble().clone() {
-            let input = Input::Watching { trouble: Some(trouble) };
+        if let Some(Trouble { message, since }) = self.lock_trouble().told().cloned() {
+            let input = Input::Watching { trouble: Some(message), since };
             subscriber.inbox.push(Arrival::Input { input, answers: None });
         }
         entry.subscribers.push(subscriber);
         entry.last.clone()
     }
 
-    fn lock_trouble(&self) -> MutexGuard<'_, Option<String>> {
+    fn lock_trouble(&self) -> MutexGuard<'_, Troubles> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The watch fails, or works again. Each operation that waits for it is told once.
-    pub fn watching(&self, trouble: Option<&str>) {
+    /// What has failed since a moment.
+    pub fn failing(&self, seeing: Seeing, trouble: Trouble) {
+        let since = trouble.since;
+        self.tell(seeing, Some(trouble), since);
+    }
+
+    /// It works now.
+    pub fn working(&self, seeing: Seeing, now: Timestamp) {
+        self.tell(seeing, None, now);
+    }
+
+    /// Each operation that waits for changes is told once that they are not seen, and once that they are again.
+    fn tell(&self, seeing: Seeing, trouble: Option<Trouble>, now: Timestamp) {
         let places = self.lock();
         let mut known = self.lock_trouble();
-        if known.is_some() == trouble.is_some() {
+        let was_told = known.told().is_some();
+        let slot = match seeing {
+            Seeing::Watch => &mut known.watch,
+            Seeing::Looks => &mut known.looks,
+        };
+        // The first words stay, with their moment.
+        *slot = trouble.map(|trouble| slot.take().unwrap_or(trouble));
+        if known.told().is_some() == was_told {
             return;
         }
-        *known = trouble.map(str::to_owned);
+        let (trouble, since) = match known.told() {
+            Some(Trouble { message, since }) => (Some(message.clone()), *since),
+            None => (None, now),
+        };
         let subscribers = places.values().flat_map(|entry| &entry.subscribers);
         let told: HashMap<OperationId, &Subscriber> =
             subscribers.map(|subscriber| (subscriber.operation, subscriber)).collect();
         for subscriber in told.values() {
-            let input = Input::Watching { trouble: known.clone() };
+            let input = Input::Watching { trouble: trouble.clone(), since };
             subscriber.inbox.push(Arrival::Input { input, answers: None });
         }
     }

@@ -12,7 +12,7 @@ use tidegate_lifecycle::operation::Input;
 use tidegate_model::{Gvk, Object, Observation, Observed, Timestamp};
 use tokio::sync::{Semaphore, watch};
 
-use super::board::{Board, Place, Sight, Subscriber};
+use super::board::{Board, Place, Seeing, Sight, Subscriber, Trouble};
 use super::reasons::look_for_reasons;
 use crate::clock::Clock;
 use crate::extend::Extensions;
@@ -25,8 +25,11 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(15);
 const LOOKS: usize = 8;
 /// Wait after a list or watch that failed or ended; doubled up to [`RETRY_MAX`] while nothing succeeds.
 const RETRY_MIN: Duration = Duration::from_millis(100);
-/// A list or watch that fails only now and then is no news; one after which we wait so long is.
-const TOLD_AFTER: Duration = Duration::from_millis(800);
+/// A call that fails only now and then is no news; a cluster that has not answered for so long is, whether it refuses
+/// each call at once or lets the first one hang.
+const TOLD_AFTER: Duration = Duration::from_millis(500);
+/// A look that took so long before it failed was one at a cluster that hangs.
+const HANGS_AFTER: Duration = Duration::from_secs(5);
 /// Longest wait after a failed list or watch.
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
@@ -91,6 +94,15 @@ impl Context {
         let began = self.clock.now();
         let found = self.cluster.get(gvk, &place.0, &place.1).await;
         drop(permit);
+        let now = self.clock.now();
+        match &found {
+            // One that is refused at once is refused to the watch as well, which tells it.
+            Err(error) if error.kind.is_outage() && now.since(began) >= HANGS_AFTER => {
+                board.failing(Seeing::Looks, Trouble { message: error.to_string(), since: began });
+            }
+            Err(error) if error.kind.is_outage() => {}
+            _ => board.working(Seeing::Looks, now),
+        }
         match found {
             Ok(Some(object)) => self.present(board, &object).await,
             Ok(None) => Self::gone(began, board, place, None),
@@ -135,19 +147,30 @@ async fn look_regularly(context: &Context, gvk: &Gvk, board: &Board) {
     }
 }
 
+/// How a watch has been failing.
+struct Failing {
+    /// Until it is tried again.
+    wait: Duration,
+    /// When the call began that is being made.
+    began: Timestamp,
+    /// When the first call began that has failed since the last one that did not.
+    since: Option<Timestamp>,
+}
+
 async fn watch_again_and_again(context: &Context, scope: &Scope, board: &Board) {
-    let mut wait = RETRY_MIN;
+    let mut failing = Failing { wait: RETRY_MIN, began: context.clock.now(), since: None };
     loop {
-        match list_and_watch(context, scope, board, &mut wait).await {
+        match list_and_watch(context, scope, board, &mut failing).await {
             // A server that ends each watch at once must not keep us busy.
             Ok(()) => tokio::time::sleep(RETRY_MIN).await,
             Err(error) => {
                 tracing::debug!(kind = %scope.gvk, why = %error.kind, "watch ended; listing again");
-                if wait >= TOLD_AFTER {
-                    board.watching(Some(&error.to_string()));
+                let since = *failing.since.get_or_insert(failing.began);
+                if context.clock.now().since(since) >= TOLD_AFTER {
+                    board.failing(Seeing::Watch, Trouble { message: error.to_string(), since });
                 }
-                tokio::time::sleep(wait).await;
-                wait = wait.saturating_mul(2).min(RETRY_MAX);
+                tokio::time::sleep(failing.wait).await;
+                failing.wait = failing.wait.saturating_mul(2).min(RETRY_MAX);
                 // The list may fail for long; what is awaited must still be seen.
                 context.look_at(&scope.gvk, board, board.places(&HashSet::new())).await;
             }
@@ -159,9 +182,10 @@ async fn list_and_watch(
     context: &Context,
     scope: &Scope,
     board: &Board,
-    wait: &mut Duration,
+    failing: &mut Failing,
 ) -> Result<(), ClusterError> {
     let Ok(permit) = context.permits.acquire().await else { return Ok(()) };
+    failing.began = context.clock.now();
     let listing = context.cluster.list(scope).await;
     drop(permit);
     let listing = listing?;
@@ -174,13 +198,15 @@ async fn list_and_watch(
     // watches.
     context.look_at(&scope.gvk, board, board.places(&listed)).await;
     let Ok(permit) = context.permits.acquire().await else { return Ok(()) };
+    failing.began = context.clock.now();
     let changes = context.cluster.watch(scope, &listing.resource_version).await;
     drop(permit);
     let mut changes = changes?;
     drop((listing, listed));
-    *wait = RETRY_MIN;
-    board.watching(None);
+    (failing.wait, failing.since) = (RETRY_MIN, None);
+    board.working(Seeing::Watch, context.clock.now());
     while let Some(change) = changes.next().await {
+        failing.began = context.clock.now();
         match change? {
             WatchEvent::Applied(object) => context.present(board, &object).await,
             WatchEvent::Deleted(object) => {

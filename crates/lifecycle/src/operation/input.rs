@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_model::{Digest, Observation, Observed, OperationId, OperationPhase, Plan, SyncRequest, TaskId};
+use tidegate_model::{
+    Digest, Observation, Observed, OperationId, OperationPhase, Plan, SyncRequest, TaskId, Timestamp,
+};
 
 use super::fact::Verdict;
 use super::state::HookLog;
@@ -58,6 +60,8 @@ pub enum Input {
     Watching {
         /// What the cluster says; `None` when they work again.
         trouble: Option<String>,
+        /// Since when that is so.
+        since: Timestamp,
     },
     /// A gate has answered.
     Gate {

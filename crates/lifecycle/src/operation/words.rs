@@ -16,7 +16,7 @@ impl Input {
             Self::Answer { answer, .. } => answered(answer, look),
             Self::Observed { observation, .. } => seen(&mut observation.seen, look),
             Self::Reason { reason, .. } | Self::Abort { reason } | Self::Pause { reason, .. } => look(reason),
-            Self::Watching { trouble } => trouble.iter_mut().for_each(look),
+            Self::Watching { trouble, .. } => trouble.iter_mut().for_each(look),
             Self::Gate { verdict: Verdict::Closed { reason, .. }, .. } => look(reason),
             Self::Gate { verdict: Verdict::Open, .. }
             | Self::Request { .. }

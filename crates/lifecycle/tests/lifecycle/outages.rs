@@ -127,13 +127,15 @@ fn watches_that_fail_are_named_while_somebody_watches() {
             (60_000, seen(HealthStatus::Healthy, "3 of 3")),
         ];
     });
-    world.at(10_000, Input::Watching { trouble: Some("connection refused".into()) });
-    world.at(40_000, Input::Watching { trouble: None });
+    // It is told when the first call has hung for a while.
+    let hung = Input::Watching { trouble: Some("connection refused".into()), since: at(4000) };
+    world.at(10_000, hung);
+    world.at(40_000, Input::Watching { trouble: None, since: at(40_000) });
     world.run_until(22_000);
     assert_eq!(
         explained(&world, 22_000),
         "wave 1 of 2 (Sync, wave 0): 0 of 1 healthy, waiting 22 s for Deployment shop/api (0 of 3); changes in the \
-         cluster have not been seen for 12 s: connection refused; trying again; next: wave 2, 1 object"
+         cluster have not been seen for 18 s: connection refused; trying again; next: wave 2, 1 object"
     );
     world.run_until(41_000);
     assert!(!explained(&world, 41_000).contains("changes"), "{}", explained(&world, 41_000));

@@ -84,6 +84,47 @@ async fn watches_that_fail_are_named() {
     assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
 }
 
+/// It takes connections and answers nothing: the open watch stays silent, and each look hangs to its time limit.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_hangs_is_named_after_the_first_look() {
+    let began = tokio::time::Instant::now();
+    let cluster = Moody::new(SimConfig::default(), move |_, _| match began.elapsed().as_secs() {
+        20..400 => Fate::Never,
+        _ => Fate::Answer,
+    });
+    let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+    let slow = server("api", 0, &[("sim.tidegate.dev/ready-after", "500s")]);
+    let id = submit(&engine, &Sync::of(&format!("{slow}{}", config("last", 1, &[])))).await;
+    let named = "changes in the cluster have not been seen for";
+    until(&engine, id, |_, explanation| explanation.contains(named)).await;
+    let explained = engine.inspect(id).await.unwrap().1.to_string();
+    // A look every 15 s, and 75 s until it is given up.
+    let after = began.elapsed();
+    assert!(after <= Duration::from_secs(20 + 15 + 75 + 5), "{after:?}: {explained}");
+    // Since when is when the look began, not when it was given up.
+    assert!(explained.contains("seen for 1 min 1"), "{explained}");
+    assert!(explained.contains("did not answer within 75 s"), "{explained}");
+    until(&engine, id, |_, explanation| !explanation.contains(named)).await;
+    assert!(began.elapsed() < Duration::from_secs(500), "{:?}", began.elapsed());
+    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+}
+
+/// A list that never comes back is as bad as one that is refused, though looks make good for it.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_hangs_is_named_when_its_call_is_given_up() {
+    let cluster = Moody::new(SimConfig::default(), |verb, _| match verb {
+        "list" => Fate::Never,
+        _ => Fate::Answer,
+    });
+    let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+    let began = tokio::time::Instant::now();
+    let slow = server("api", 0, &[("sim.tidegate.dev/ready-after", "400s")]);
+    let id = submit(&engine, &Sync::of(&format!("{slow}{}", config("last", 1, &[])))).await;
+    until(&engine, id, |_, explanation| explanation.contains("have not been seen for 5 min")).await;
+    assert!(began.elapsed() < Duration::from_secs(310), "{:?}", began.elapsed());
+    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_deadline_ends_the_waiting() {
     let cluster = away(10, 100_000, Fate::Refuse(ErrorKind::Unavailable));

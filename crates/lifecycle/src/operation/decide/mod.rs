@@ -150,7 +150,7 @@ fn running(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<F
             observed::decide(operation, *task, observation, now).ok_or_else(stale)
         }
         Input::Reason { task, reason } => observed::reason(operation, *task, reason, now).ok_or_else(stale),
-        Input::Watching { trouble } => Ok(watching(operation, trouble.as_deref(), now)),
+        Input::Watching { trouble, since } => Ok(watching(operation, trouble.as_deref(), (*since).min(now))),
         Input::Gate { wave, gate, verdict } => {
             let asked = operation.stage == Stage::Wave { index: *wave, step: WaveStep::Held }
                 && operation.wave(*wave).is_some_and(|wave| wave.gates.contains(gate));
@@ -180,12 +180,12 @@ fn wish(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<Fact
 }
 
 /// Watches that fail are worth a word, and so is that they work again.
-fn watching(operation: &Operation, trouble: Option<&str>, now: Timestamp) -> Vec<Fact> {
+fn watching(operation: &Operation, trouble: Option<&str>, since: Timestamp) -> Vec<Fact> {
     let known = operation.header.blind.as_ref().map(|blind| blind.message.as_str());
     if known == trouble {
         return Vec::new();
     }
-    vec![Fact::Watching { trouble: trouble.map(str::to_owned), at: now }]
+    vec![Fact::Watching { trouble: trouble.map(str::to_owned), at: since }]
 }
 
 /// When a failed call may be made again.

@@ -99,7 +99,7 @@ fn inputs(place: &str) -> Vec<Input> {
         about(LATE_HOOK, Answer::Stopped(Err(error()))),
         about(LATE_HOOK, Answer::LogsRead { reason: String::new(), logs: Vec::new() }),
         Input::Reason { task: RESOURCE, reason: "crash-looping".into() },
-        Input::Watching { trouble: Some("connection refused".into()) },
+        Input::Watching { trouble: Some("connection refused".into()), since: at(30) },
         Input::Observed {
             task: if place.starts_with("AwaitingGone") { PRUNE } else { RESOURCE },
             observation,
