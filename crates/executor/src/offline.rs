@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_lifecycle::operation::{Input, OperationView, view};
+use tidegate_lifecycle::operation::{Input, OperationView, Rejection, view};
 use tidegate_lifecycle::{Driver, DriverError};
 use tidegate_model::{OperationId, Timestamp};
 use tidegate_oplog::Append;
@@ -14,6 +14,8 @@ use crate::shared::blocking;
 
 /// Records a person's wish for an operation that is not at work, without doing anything about it. Returns how the
 /// operation then stands, when the wish is durable.
+///
+/// A wish that an operation may end is no news where it is ending already: nothing is then recorded.
 ///
 /// The caller sees to it that no engine works on the operation meanwhile: the log refuses the later of two writers.
 pub async fn record(
@@ -28,9 +30,12 @@ pub async fn record(
         let message = driver.state().message();
         return Err(EngineError::AlreadyFinished { operation, message });
     }
+    let is_end = matches!(wish, Input::Terminate { .. });
     match driver.offer(&wish, now) {
         Ok(()) => {}
         Err(DriverError::Illegal(illegal)) => return Err(illegal.into()),
+        // Nobody brings about the end that was wished for before. Whoever wishes for it again is to do that.
+        Err(DriverError::Rejected(Rejection::AlreadyEnding { .. })) if is_end => {}
         Err(DriverError::Rejected(rejection)) => {
             return Err(EngineError::Refused { operation, reason: rejection.to_string() });
         }
