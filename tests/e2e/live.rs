@@ -27,6 +27,7 @@ fn a_live_operation_is_explained_shown_and_listed() {
     assert!(document["deadlineInSeconds"].as_u64().unwrap() > 500, "{document}");
     let shown = bench.json(&["ops", "show", &id, "-o", "json"]);
     assert_eq!(shown["phase"], "Running");
+    assert_eq!(at_work(&bench, &id), [true, true, true]);
     assert!(bench.run(&["ops", "list"]).expect_code(0).out.contains(&id));
     assert!(bench.run(&["ops", "log", &id]).expect_code(0).out.contains("accepted for stuck by tester"));
     assert_eq!(bench.creations("Job", "before"), 1, "the audit can be read meanwhile");
@@ -35,6 +36,65 @@ fn a_live_operation_is_explained_shown_and_listed() {
     let explained = bench.run(&["explain", "stuck"]).expect_code(0);
     assert!(explained.out.contains("waiting"), "{}", explained.out);
     assert!(explained.out.contains("Deployment default/server"), "{}", explained.out);
+}
+
+/// What `explain`, `ops show` and `ops list` say about the process at work.
+fn at_work(bench: &Bench, id: &str) -> [bool; 3] {
+    let explained = bench.json(&["explain", id, "-o", "json"]);
+    let shown = bench.json(&["ops", "show", id, "-o", "json"]);
+    let listed = bench.json(&["ops", "list", "-o", "json"]);
+    [&explained, &shown, &listed[0]].map(|document| document["atWork"].as_bool().unwrap())
+}
+
+#[test]
+fn an_operation_whose_process_is_gone_is_told_from_a_live_one() {
+    let (bench, sync, id) = stuck();
+    sync.signal("KILL");
+    sync.finish();
+    assert_eq!(at_work(&bench, &id), [false, false, false]);
+    let way_on = format!("`tidegate resume {id}`");
+    let explained = bench.run(&["explain", "stuck"]).expect_code(0);
+    assert!(explained.out.contains("; no process is at work on it"), "{}", explained.out);
+    assert!(explained.err.contains(&way_on), "{}", explained.err);
+    let shown = bench.run(&["ops", "show", "stuck"]).expect_code(0);
+    assert!(
+        shown.err.contains("no process is at work on it") && shown.err.contains(&way_on),
+        "{}",
+        shown.err
+    );
+    let listed = bench.run(&["ops", "list"]).expect_code(0);
+    assert!(listed.out.contains("Running, left alone"), "{}", listed.out);
+    assert!(listed.err.contains("`tidegate resume ID`"), "{}", listed.err);
+    bench.run(&["ops", "pause", "stuck"]).expect_code(0);
+    let explained = bench.run(&["explain", "stuck"]).expect_code(0);
+    assert!(explained.err.contains("`tidegate ops unpause"), "{}", explained.err);
+    bench.run(&["ops", "terminate", "stuck"]).expect_code(0);
+    assert_eq!(at_work(&bench, &id), [false, false, false]);
+    for args in [["explain", "stuck"], ["ops", "list"]] {
+        let over = bench.run(&args).expect_code(0);
+        assert!(!over.out.contains("no process") && !over.out.contains("left alone"), "{}", over.out);
+        assert!(over.err.is_empty(), "{}", over.err);
+    }
+}
+
+/// The wish was recorded, and then the cluster was not there.
+#[test]
+fn a_termination_that_could_not_be_carried_out_is_taken_up_again() {
+    let (bench, sync, _) = stuck();
+    sync.signal("KILL");
+    sync.finish();
+    let (cluster, aside) = (bench.state().join("cluster"), bench.path().join("aside"));
+    std::fs::rename(&cluster, &aside).unwrap();
+    std::fs::write(&cluster, "in the way").unwrap();
+    bench.run(&["ops", "terminate", "stuck"]).expect_code(1);
+    std::fs::remove_file(&cluster).unwrap();
+    std::fs::rename(&aside, &cluster).unwrap();
+    let listed = bench.run(&["ops", "list"]).expect_code(0);
+    assert!(listed.out.contains("Terminating, left alone"), "{}", listed.out);
+    bench.run(&["ops", "pause", "stuck"]).expect_code(4);
+    let ended = bench.run(&["ops", "terminate", "stuck"]).expect_code(0);
+    assert!(ended.out.contains("Operation terminated"), "{}", ended.out);
+    bench.run(&["ops", "terminate", "stuck"]).expect_code(4);
 }
 
 /// Its pods may have told something by now, or not.

@@ -1,6 +1,7 @@
 //! Answers questions about operations and takes wishes for them: for the control socket where an engine is at work,
 //! straight from the log where none is.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tidegate_executor::{Clock as _, Engine, EngineError, SystemClock, record};
@@ -9,7 +10,7 @@ use tidegate_lifecycle::operation::{Explanation, Input, OperationView, explain, 
 use tidegate_model::{OperationId, Severity, Warning, format_duration};
 use tidegate_oplog::{LogError, Summary};
 
-use crate::control::{Inspected, Reply, Request, Wish};
+use crate::control::{Inspected, Listed, Reply, Request, Wish};
 use crate::error::CliError;
 use crate::output::schema::ExplanationDocument;
 use crate::store::{self, Log};
@@ -18,17 +19,24 @@ use crate::store::{self, Log};
 pub struct Desk {
     log: Log,
     engine: Option<Engine>,
+    /// There may be another engine at work on it.
+    beside: bool,
 }
 
 impl Desk {
-    /// Answers from the log alone.
+    /// Answers from the log alone; nobody works on it.
     pub fn without_engine(log: Log) -> Self {
-        Self { log, engine: None }
+        Self { log, engine: None, beside: false }
+    }
+
+    /// Answers from a log that somebody else may work on.
+    pub fn beside_another(log: Log) -> Self {
+        Self { log, engine: None, beside: true }
     }
 
     /// Answers from the engine, and from the log where the engine does not know.
     pub fn with_engine(log: Log, engine: Engine) -> Self {
-        Self { log, engine: Some(engine) }
+        Self { log, engine: Some(engine), beside: false }
     }
 
     /// The answer for another process.
@@ -39,7 +47,7 @@ impl Desk {
     /// The answer to a request.
     pub async fn answer(&self, request: Request) -> Result<Reply, CliError> {
         match request {
-            Request::List => self.blocking(store::listed).await.map(Reply::Operations),
+            Request::List => self.list().await.map(Reply::Operations),
             Request::Inspect { operation } => {
                 self.inspect(operation).await.map(|inspected| Reply::Operation(Box::new(inspected)))
             }
@@ -65,7 +73,27 @@ impl Desk {
         }
     }
 
+    /// The operations that are at work here; `None` where that cannot be told.
+    async fn at_work(&self) -> Result<Option<BTreeSet<OperationId>>, CliError> {
+        Ok(match &self.engine {
+            Some(engine) => Some(engine.at_work().await?),
+            None => (!self.beside).then(BTreeSet::new),
+        })
+    }
+
+    async fn list(&self) -> Result<Vec<Listed>, CliError> {
+        // In this order: one that begins in between is listed next time, one that ends is over.
+        let at_work = self.at_work().await?;
+        let mut listed = self.blocking(store::listed).await?;
+        for one in &mut listed {
+            let is_over = one.summary.as_ref().is_some_and(|summary| summary.finished_at.is_some());
+            one.at_work = is_at_work(at_work.as_ref(), one.operation, is_over);
+        }
+        Ok(listed)
+    }
+
     async fn inspect(&self, operation: OperationId) -> Result<Inspected, CliError> {
+        let at_work = self.at_work().await?;
         let inspected = match &self.engine {
             Some(engine) => engine.inspect(operation).await.map_err(CliError::from),
             None => self.blocking(move |log| read(log, operation)).await,
@@ -74,14 +102,16 @@ impl Desk {
             Ok((mut view, explanation)) => {
                 let damage = self.blocking(move |log| Ok(damage_of(log, operation))).await?;
                 view.warnings.extend(damage.map(damaged));
-                let explanation = ExplanationDocument::new(&view, explanation);
+                let at_work = is_at_work(at_work.as_ref(), operation, view.finished_at.is_some());
+                let explanation = ExplanationDocument::new(&view, explanation, at_work);
                 Ok(Inspected { operation: view, explanation })
             }
             Err(CliError::Log(why) | CliError::Engine(EngineError::Log(why))) if costs_details(&why) => {
                 let listed = self.blocking(store::listed).await?;
                 let found = listed.into_iter().find(|listed| listed.operation == operation);
                 let summary = found.ok_or(EngineError::Unknown { operation })?.known()?;
-                Ok(of_summary(&summary, &why))
+                let at_work = is_at_work(at_work.as_ref(), operation, summary.finished_at.is_some());
+                Ok(of_summary(&summary, &why, at_work))
             }
             Err(error) => Err(error),
         }
@@ -107,6 +137,15 @@ impl Desk {
         }
         Ok(Reply::Recorded)
     }
+}
+
+/// Nobody works on what is over.
+fn is_at_work(
+    at_work: Option<&BTreeSet<OperationId>>,
+    operation: OperationId,
+    is_over: bool,
+) -> Option<bool> {
+    if is_over { Some(false) } else { at_work.map(|at_work| at_work.contains(&operation)) }
 }
 
 fn finished(summaries: &[Summary], operation: OperationId) -> Option<&Summary> {
@@ -157,7 +196,7 @@ fn damaged(message: String) -> Warning {
 }
 
 /// What is left of an operation whose details cannot be read.
-fn of_summary(summary: &Summary, why: &LogError) -> Inspected {
+fn of_summary(summary: &Summary, why: &LogError, at_work: Option<bool>) -> Inspected {
     let now = SystemClock.now();
     let compacted = matches!(why, LogError::Compacted { .. });
     let operation = OperationView {
@@ -186,12 +225,13 @@ fn of_summary(summary: &Summary, why: &LogError) -> Inspected {
         progress: format!("{}; {details}", summary.message),
         awaited: Vec::new(),
         deadline_in_seconds: None,
+        deadline_passed_seconds: None,
         trouble: None,
         paused: None,
         next: None,
         at: now,
     };
-    let explanation = ExplanationDocument::new(&operation, explanation);
+    let explanation = ExplanationDocument::new(&operation, explanation, at_work);
     Inspected { operation, explanation }
 }
 

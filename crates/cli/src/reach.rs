@@ -1,7 +1,7 @@
 //! Reaching operations wherever they are: through the process at work, or in the log when there is none.
 
 use tidegate_model::OperationId;
-use tidegate_oplog::{LogError, Summary};
+use tidegate_oplog::{LogError, Summary, is_held};
 
 use crate::control::{self, Listed, Reply, Request};
 use crate::desk::Desk;
@@ -40,30 +40,43 @@ pub async fn reach(state_dir: &StateDir, printer: &Printer, request: &Request) -
     }
 }
 
+/// Who answers a question.
+enum Looked {
+    /// Another process, which has answered.
+    Process(Reply),
+    /// We do, from the log.
+    Desk(Desk),
+    /// Nothing was ever begun here.
+    Nothing,
+}
+
 /// As [`reach`], for a question: it can also be answered for those who may not write, and while a process at work does
 /// not answer them.
-async fn look(state_dir: &StateDir, printer: &Printer, request: &Request) -> Result<Reached, CliError> {
+async fn look(state_dir: &StateDir, printer: &Printer, request: &Request) -> Result<Looked, CliError> {
     if !state_dir.has_log()? {
-        return Ok(Reached::Nothing);
+        return Ok(Looked::Nothing);
     }
     if let Some(reply) = control::ask(&state_dir.socket(), request).await? {
-        return Ok(Reached::Process(reply));
+        return Ok(Looked::Process(reply));
     }
     let why = match session::open_log(state_dir, printer).await {
         Err(CliError::Log(why)) if keeps_from_writing(&why) => why,
-        result => return result.map(Reached::Log),
+        result => return result.map(|log| Looked::Desk(Desk::without_engine(log))),
     };
     // A process began to listen while we tried.
     if matches!(why, LogError::Locked { .. })
         && let Some(reply) = control::ask(&state_dir.socket(), request).await?
     {
-        return Ok(Reached::Process(reply));
+        return Ok(Looked::Process(reply));
     }
     if matches!(why, LogError::Locked { .. }) {
         printer.note(&format!("{why}. It does not answer here, so this is what it has recorded until now"));
     }
     tracing::info!(%why, "reading a copy of the log");
-    tokio::task::block_in_place(|| store::open_to_read(state_dir, printer)).map(Reached::Log)
+    let log = tokio::task::block_in_place(|| store::open_to_read(state_dir, printer))?;
+    // Whoever has the lock may work on this operation, on another one, or only look.
+    let nobody = is_held(state_dir.path()) == Some(false);
+    Ok(Looked::Desk(if nobody { Desk::without_engine(log) } else { Desk::beside_another(log) }))
 }
 
 /// Whether an error is about writing or the lock, so that reading may still be possible.
@@ -80,9 +93,9 @@ pub fn keeps_from_writing(error: &LogError) -> bool {
 /// Asks whoever can answer.
 pub async fn ask(state_dir: &StateDir, printer: &Printer, request: Request) -> Result<Reply, CliError> {
     match look(state_dir, printer, &request).await? {
-        Reached::Process(reply) => accept(reply),
-        Reached::Log(log) => Desk::without_engine(log).answer(request).await,
-        Reached::Nothing => Ok(Reply::Operations(Vec::new())),
+        Looked::Process(reply) => accept(reply),
+        Looked::Desk(desk) => desk.answer(request).await,
+        Looked::Nothing => Ok(Reply::Operations(Vec::new())),
     }
 }
 
@@ -114,16 +127,13 @@ pub async fn ask_about(
     text: &str,
     question: impl FnOnce(OperationId) -> Request,
 ) -> Result<Reply, CliError> {
-    let (summaries, log) = match look(state_dir, printer, &Request::List).await? {
-        Reached::Process(reply) => (operations(accept(reply)?)?, None),
-        Reached::Log(log) => {
-            let desk = Desk::without_engine(log);
-            (operations(desk.answer(Request::List).await?)?, Some(desk))
-        }
-        Reached::Nothing => (Vec::new(), None),
+    let (summaries, desk) = match look(state_dir, printer, &Request::List).await? {
+        Looked::Process(reply) => (operations(accept(reply)?)?, None),
+        Looked::Desk(desk) => (operations(desk.answer(Request::List).await?)?, Some(desk)),
+        Looked::Nothing => (Vec::new(), None),
     };
     let request = question(store::find(&summaries, text, state_dir)?.operation);
-    match log {
+    match desk {
         Some(desk) => desk.answer(request).await,
         None => ask(state_dir, printer, request).await,
     }

@@ -71,14 +71,19 @@ fn given_key() -> Result<Option<LogKey>, CliError> {
     key.map(Some).map_err(|reason| CliError::usage(format!("{LOG_KEY} holds no key: {reason}")))
 }
 
-/// All operations, oldest first: those that are whole, and what is known of the others.
+/// All operations, oldest first: those that are whole, and what is known of the others. The log does not know who works
+/// on them.
 pub fn listed(log: &Log) -> Result<Vec<Listed>, CliError> {
-    let whole =
-        |summary: Summary| Listed { operation: summary.operation, summary: Some(summary), damage: None };
+    let whole = |summary: Summary| Listed {
+        operation: summary.operation,
+        summary: Some(summary),
+        damage: None,
+        at_work: None,
+    };
     let mut listed: Vec<Listed> = log.summaries()?.into_iter().map(whole).collect();
     for Impaired { operation, summary, reason } in log.impaired() {
         listed.retain(|listed| listed.operation != operation);
-        listed.push(Listed { operation, summary, damage: Some(reason) });
+        listed.push(Listed { operation, summary, damage: Some(reason), at_work: None });
     }
     // Ids are in the order in which they were made.
     listed.sort_by_key(|listed| {

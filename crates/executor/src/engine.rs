@@ -1,6 +1,6 @@
 //! The engine: everything another program needs to run operations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -342,6 +342,11 @@ impl Engine {
     /// Approves the prunes of an operation that wait for confirmation. Returns when the wish is durable.
     pub async fn confirm_prune(&self, operation: OperationId, by: &str) -> Result<(), EngineError> {
         self.person(operation, Input::ConfirmPrune { by: by.to_owned() }).await
+    }
+
+    /// The operations this engine works on now.
+    pub async fn at_work(&self) -> Result<BTreeSet<OperationId>, EngineError> {
+        self.ask(|reply| SupervisorMessage::AtWork { reply }).await
     }
 
     /// How an operation stands, at work or not.

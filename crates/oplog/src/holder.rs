@@ -68,6 +68,21 @@ pub(crate) fn take(directory: &Path, holder: &Holder) -> Result<Lock, LogError> 
     Ok(Lock { file })
 }
 
+/// Whether a process has the lock now; `None` where that cannot be told. Who may not take the lock can ask as well:
+/// reading the file is enough.
+pub fn is_held(directory: &Path) -> Option<bool> {
+    let file = File::open(directory.join("holder")).ok()?;
+    match file.try_lock_shared() {
+        Ok(()) => {
+            // Not left to the closing of the file, for the same reason as above.
+            let _ = file.unlock();
+            Some(false)
+        }
+        Err(TryLockError::WouldBlock) => Some(true),
+        Err(TryLockError::Error(_)) => None,
+    }
+}
+
 /// The error that names who has the lock.
 pub(crate) fn locked(directory: &Path) -> LogError {
     let text = files::read(&directory.join("holder"), MAX_HOLDER_BYTES).ok().flatten().unwrap_or_default();

@@ -52,7 +52,7 @@ mod witness;
 pub use api::{Append, Compacted, Damage, Impaired, Loaded, LogStats, OperationLog, Summary};
 pub use copy::PrivateCopy;
 pub use error::LogError;
-pub use holder::Holder;
+pub use holder::{Holder, is_held};
 pub use inventory::{Inventory, InventoryChange, InventoryUpdate};
 pub use key::{Fingerprint, LogKey};
 pub use memory::{Fault, MemoryLog};

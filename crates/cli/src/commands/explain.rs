@@ -1,5 +1,6 @@
 //! `tidegate explain`: why an operation is where it is.
 
+use super::finish::way_on;
 use crate::args::{ExplainArgs, Format};
 use crate::control::{Reply, Request};
 use crate::error::CliError;
@@ -16,7 +17,13 @@ pub async fn run(args: &ExplainArgs, printer: &Printer) -> Result<Ended, CliErro
         other => return Err(reach::unexpected(&other)),
     };
     match args.output {
-        Format::Text => printer.out(&operation::explain(&inspected.explanation, printer.width()))?,
+        Format::Text => {
+            let explanation = &inspected.explanation;
+            printer.out(&operation::explain(explanation, printer.width()))?;
+            if explanation.is_left_alone() {
+                printer.note(&way_on(explanation.id, explanation.paused.is_some(), &state_dir));
+            }
+        }
         format => printer.value(&inspected.explanation, format)?,
     }
     Ok(Ended::Done)

@@ -1,12 +1,13 @@
 //! How operations that were waited for are reported.
 
 use tidegate_lifecycle::operation::OperationView;
-use tidegate_model::OperationPhase;
+use tidegate_model::{OperationId, OperationPhase};
 
 use crate::args::Format;
 use crate::drive::{Left, Unfinished, Waited};
 use crate::error::CliError;
 use crate::exit::Ended;
+use crate::output::schema::OperationDocument;
 use crate::output::{Printer, Style, Text, one_line, operation};
 use crate::state_dir::StateDir;
 
@@ -19,10 +20,10 @@ pub fn report(
 ) -> Result<Ended, CliError> {
     let ended = worst(&waited);
     talk_about(&waited.left, state_dir, printer);
-    for document in documents(waited, format) {
+    for operation in documents(waited, format) {
         match format {
-            Format::Text => printer.out(&operation::result(&document, printer.width()))?,
-            Format::Json | Format::Yaml => printer.value(&document, format)?,
+            Format::Text => printer.out(&operation::result(&operation, printer.width()))?,
+            Format::Json | Format::Yaml => printer.value(&left_alone(&operation), format)?,
         }
     }
     Ok(ended)
@@ -43,15 +44,20 @@ pub fn report_all(
 ) -> Result<Ended, CliError> {
     let ended = worst(&waited);
     talk_about(&waited.left, state_dir, printer);
-    let documents = documents(waited, format);
+    let operations = documents(waited, format);
     if format == Format::Text {
-        for document in &documents {
-            printer.out(&operation::result(document, printer.width()))?;
+        for operation in &operations {
+            printer.out(&operation::result(operation, printer.width()))?;
         }
     } else {
-        printer.value(&documents, format)?;
+        printer.value(&operations.iter().map(left_alone).collect::<Vec<_>>(), format)?;
     }
     Ok(ended)
+}
+
+/// This process has ended its work on it, and nobody else has begun.
+fn left_alone(operation: &OperationView) -> OperationDocument<'_> {
+    OperationDocument { operation, at_work: Some(false) }
 }
 
 fn worst(waited: &Waited) -> Ended {
@@ -63,20 +69,27 @@ fn worst(waited: &Waited) -> Ended {
 }
 
 fn talk_about(left: &[Unfinished], state_dir: &StateDir, printer: &Printer) {
-    let hint = state_dir.hint();
     for Unfinished { view, explanation, why } in left {
         let id = view.id;
         let mut line = Text::new();
         line.add(Style::Bold, &view.app);
         line.add(Style::Plain, format!(": {}", one_line(&explanation.to_string())));
         printer.talk(&line);
-        let first = match why {
-            Left::Paused { .. } => format!("let it go on with `tidegate ops unpause {id}{hint}`, then "),
-            Left::TimedOut(_) | Left::Interrupted(_) => String::new(),
-        };
+        let is_paused = matches!(why, Left::Paused { .. });
         printer.note(&format!(
-            "operation {id} was left as it is: {}; {first}go on with `tidegate resume {id}{hint}`",
-            why.reason()
+            "operation {id} was left as it is: {}; {}",
+            why.reason(),
+            way_on(id, is_paused, state_dir)
         ));
     }
+}
+
+/// How to go on with an operation that nobody works on.
+pub fn way_on(id: OperationId, is_paused: bool, state_dir: &StateDir) -> String {
+    let hint = state_dir.hint();
+    let first = match is_paused {
+        true => format!("let it go on with `tidegate ops unpause {id}{hint}`, then "),
+        false => String::new(),
+    };
+    format!("{first}go on with `tidegate resume {id}{hint}`")
 }

@@ -7,13 +7,13 @@ use tidegate_oplog::Summary;
 use super::finish;
 use crate::args::{ConnectionArgs, Format, OneArgs, OpsCommand, StateArgs};
 use crate::clusters::{Clusters, Purpose};
-use crate::control::{Listed, Reply, Request, Wish};
+use crate::control::{Inspected, Listed, Reply, Request, Wish};
 use crate::customizations;
 use crate::desk::Desk;
 use crate::drive::{self, Waiting};
 use crate::error::CliError;
 use crate::exit::Ended;
-use crate::output::schema::SummaryDocument;
+use crate::output::schema::{OperationDocument, SummaryDocument};
 use crate::output::{Printer, Text, facts, operation};
 use crate::progress::Progress;
 use crate::reach::{self, Reached};
@@ -52,7 +52,15 @@ async fn list(
         Format::Text if documents.is_empty() => {
             printer.note(&format!("no operations in {}", state_dir.path().display()));
         }
-        Format::Text => printer.out(&operation::list(&documents, SystemClock.now(), printer.width()))?,
+        Format::Text => {
+            printer.out(&operation::list(&documents, SystemClock.now(), printer.width()))?;
+            if documents.iter().any(|one| one.is_left_alone() && !one.paused && one.damage.is_none()) {
+                let hint = state_dir.hint();
+                printer.note(&format!(
+                    "no process works on what is \"left alone\"; go on with `tidegate resume ID{hint}`, or `--all`"
+                ));
+            }
+        }
         format => printer.value(&documents, format)?,
     }
     Ok(Ended::Done)
@@ -63,7 +71,7 @@ async fn show(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
     let question = |operation| Request::Inspect { operation };
     match reach::ask_about(&state_dir, printer, &one.id, question).await? {
         Reply::Operation(inspected) => {
-            show_operation(&inspected, one.output, printer)?;
+            show_operation(&inspected, one.output, &state_dir, printer)?;
             Ok(Ended::Done)
         }
         other => Err(reach::unexpected(&other)),
@@ -71,14 +79,23 @@ async fn show(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
 }
 
 fn show_operation(
-    inspected: &crate::control::Inspected,
+    Inspected { operation, explanation }: &Inspected,
     output: Format,
+    state_dir: &StateDir,
     printer: &Printer,
 ) -> Result<(), CliError> {
     match output {
-        Format::Text => printer.out(&operation::show(&inspected.operation, printer.width())),
-        format => printer.value(&inspected.operation, format),
+        Format::Text => printer.out(&operation::show(operation, printer.width()))?,
+        format => {
+            let document = OperationDocument { operation, at_work: explanation.at_work };
+            printer.value(&document, format)?;
+        }
     }
+    if output == Format::Text && explanation.is_left_alone() {
+        let way_on = finish::way_on(operation.id, operation.paused_by.is_some(), state_dir);
+        printer.note(&format!("no process is at work on it; {way_on}"));
+    }
+    Ok(())
 }
 
 async fn log(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {

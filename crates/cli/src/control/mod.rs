@@ -106,12 +106,14 @@ pub struct Listed {
     pub summary: Option<Summary>,
     /// What is damaged of it.
     pub damage: Option<String>,
+    /// Whether a process works on it; `None` where that cannot be told.
+    pub at_work: Option<bool>,
 }
 
 impl Listed {
     /// Its summary; where that is lost, what is damaged.
     pub fn known(self) -> Result<Summary, LogError> {
-        let Self { operation, summary, damage } = self;
+        let Self { operation, summary, damage, .. } = self;
         summary.ok_or_else(|| LogError::Damaged { operation, reason: damage.unwrap_or_default() })
     }
 }

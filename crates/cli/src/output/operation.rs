@@ -206,6 +206,7 @@ pub fn list(operations: &[SummaryDocument], now: Timestamp, width: Option<u16>) 
             phase,
             paused.then(|| "paused".to_owned()),
             operation.damage.is_some().then(|| "damaged".to_owned()),
+            operation.is_left_alone().then(|| "left alone".to_owned()),
         ];
         [
             operation.id.to_string(),

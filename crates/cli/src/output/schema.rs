@@ -2,7 +2,7 @@
 //! stable interface, documented in `docs/cli.md`.
 
 use serde::{Deserialize, Serialize};
-use tidegate_lifecycle::operation::{Awaited, Explanation, OperationView};
+use tidegate_lifecycle::operation::{Awaited, Explanation, OperationView, TRYING_AGAIN};
 use tidegate_model::{OperationId, OperationPhase, Timestamp};
 
 use crate::control::Listed;
@@ -21,10 +21,23 @@ pub struct ExplanationDocument {
     pub progress: String,
     pub awaited: Vec<Awaited>,
     pub deadline_in_seconds: Option<u64>,
+    pub deadline_passed_seconds: Option<u64>,
     pub trouble: Option<String>,
     pub paused: Option<String>,
     pub next: Option<String>,
     pub at: Timestamp,
+    /// Whether a process works on it; `None` where that cannot be told.
+    pub at_work: Option<bool>,
+}
+
+/// An operation, and whether a process works on it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OperationDocument<'a> {
+    #[serde(flatten)]
+    pub operation: &'a OperationView,
+    /// `None` where that cannot be told.
+    pub at_work: Option<bool>,
 }
 
 /// One line of `ops list`.
@@ -43,25 +56,52 @@ pub struct SummaryDocument {
     pub waves: u32,
     /// What is damaged of it.
     pub damage: Option<String>,
+    /// Whether a process works on it; `None` where that cannot be told.
+    pub at_work: Option<bool>,
 }
 
 impl ExplanationDocument {
     /// The explanation of an operation.
-    pub fn new(operation: &OperationView, explanation: Explanation) -> Self {
+    pub fn new(operation: &OperationView, mut explanation: Explanation, at_work: Option<bool>) -> Self {
+        let left_alone = at_work == Some(false) && operation.finished_at.is_none();
+        if left_alone && let Some(trouble) = &mut explanation.trouble {
+            trouble.truncate(trouble.trim_end_matches(TRYING_AGAIN).len());
+        }
+        let mut summary = explanation.to_string();
+        if left_alone {
+            summary.push_str("; no process is at work on it");
+        }
+        if left_alone && explanation.deadline_passed_seconds.is_some() {
+            summary.push_str(", so the next resume ends this wait");
+        }
         Self {
             id: operation.id,
             app: operation.app.clone(),
             phase: operation.phase,
-            summary: explanation.to_string(),
+            summary,
             position: explanation.position,
             progress: explanation.progress,
             awaited: explanation.awaited,
             deadline_in_seconds: explanation.deadline_in_seconds,
+            deadline_passed_seconds: explanation.deadline_passed_seconds,
             trouble: explanation.trouble,
             paused: explanation.paused,
             next: explanation.next,
             at: explanation.at,
+            at_work,
         }
+    }
+
+    /// Whether it waits for somebody to go on with it.
+    pub fn is_left_alone(&self) -> bool {
+        self.at_work == Some(false) && !self.phase.is_completed()
+    }
+}
+
+impl SummaryDocument {
+    /// Whether it waits for somebody to go on with it.
+    pub fn is_left_alone(&self) -> bool {
+        self.at_work == Some(false) && self.phase.is_some_and(|phase| !phase.is_completed())
     }
 }
 
@@ -81,6 +121,7 @@ impl From<&Listed> for SummaryDocument {
             waves_passed,
             waves,
             damage: listed.damage.clone(),
+            at_work: listed.at_work,
         }
     }
 }

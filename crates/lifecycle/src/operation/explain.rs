@@ -13,6 +13,8 @@ use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState, 
 
 /// Why a gate keeps its wave closed that was asked and has not answered.
 pub const NOT_ANSWERED: &str = "it has not answered yet";
+/// Ends the trouble of an operation: true as long as somebody works on it.
+pub const TRYING_AGAIN: &str = "; trying again";
 /// So much of the last line of a log is named.
 const LAST_LINE_MAX: usize = 200;
 
@@ -28,6 +30,8 @@ pub struct Explanation {
     pub awaited: Vec<Awaited>,
     /// Time left to the nearest deadline, in seconds; absent without a deadline.
     pub deadline_in_seconds: Option<u64>,
+    /// How long ago that deadline passed, in seconds; absent as long as there is time left.
+    pub deadline_passed_seconds: Option<u64>,
     /// Since when, and why, the cluster does not answer.
     pub trouble: Option<String>,
     /// Who holds it, and why.
@@ -68,13 +72,26 @@ impl fmt::Display for Explanation {
         for more in [&self.trouble, &self.paused].into_iter().flatten() {
             write!(f, "; {more}")?;
         }
-        if let Some(seconds) = self.deadline_in_seconds {
-            write!(f, "; deadline in {}", format_duration(Duration::from_secs(seconds)))?;
+        let words = |seconds| format_duration(Duration::from_secs(seconds));
+        match (self.deadline_passed_seconds, self.deadline_in_seconds) {
+            (Some(seconds), _) => write!(f, "; its deadline passed {} ago", words(seconds))?,
+            (None, Some(seconds)) => write!(f, "; deadline in {}", words(seconds))?,
+            (None, None) => {}
         }
         match &self.next {
             Some(next) => write!(f, "; next: {next}"),
             None => Ok(()),
         }
+    }
+}
+
+impl Explanation {
+    /// Whoever works on an operation ends what is too late at once; a deadline that passed long ago is one that nobody
+    /// was there for.
+    fn set_deadline(&mut self, deadline: Option<Timestamp>) {
+        let passed = deadline.map(|deadline| self.at.since(deadline).as_secs());
+        self.deadline_in_seconds = deadline.map(|deadline| deadline.since(self.at).as_secs());
+        self.deadline_passed_seconds = passed.filter(|seconds| *seconds > 0);
     }
 }
 
@@ -102,7 +119,7 @@ pub fn explain(state: &State, now: Timestamp) -> Explanation {
         let why = if pause.reason.is_empty() { String::new() } else { format!(" ({})", pause.reason) };
         explanation.paused = Some(format!("paused by {} for {since}{why}", pause.by));
         // While it is paused its deadlines stand still.
-        explanation.deadline_in_seconds = None;
+        explanation.set_deadline(None);
     }
     explanation
 }
@@ -115,7 +132,7 @@ fn trouble(header: &Header, watches: bool, now: Timestamp) -> Option<String> {
         (None, None) => return None,
     };
     let since = format_duration(whole_seconds(now.since(outage.since)));
-    Some(format!("{what} {since}: {}; trying again", outage.message))
+    Some(format!("{what} {since}: {}{TRYING_AGAIN}", outage.message))
 }
 
 fn accepted(header: &Header, now: Timestamp) -> Explanation {
@@ -125,12 +142,10 @@ fn accepted(header: &Header, now: Timestamp) -> Explanation {
         why: failed_calls(calls),
         since: header.started_at,
     };
-    let deadline = header.request.deadline.map(|deadline| header.deadline_from + deadline);
-    Explanation {
-        awaited: if calls.failed > 0 { vec![cluster] } else { Vec::new() },
-        deadline_in_seconds: deadline.map(|deadline| deadline.since(now).as_secs()),
-        ..blank("planning", now)
-    }
+    let awaited = if calls.failed > 0 { vec![cluster] } else { Vec::new() };
+    let mut explanation = Explanation { awaited, ..blank("planning", now) };
+    explanation.set_deadline(header.request.deadline.map(|deadline| header.deadline_from + deadline));
+    explanation
 }
 
 fn blank(position: &str, at: Timestamp) -> Explanation {
@@ -139,6 +154,7 @@ fn blank(position: &str, at: Timestamp) -> Explanation {
         progress: String::new(),
         awaited: Vec::new(),
         deadline_in_seconds: None,
+        deadline_passed_seconds: None,
         trouble: None,
         paused: None,
         next: None,
@@ -195,8 +211,7 @@ fn running(operation: &Operation, now: Timestamp) -> Explanation {
     };
     if !operation.is_ending() {
         let hooks = operation.all_tasks().filter_map(|(_, task, state)| operation.hook_deadline(task, state));
-        let nearest = hooks.chain(operation.wave_deadline()).chain(operation.deadline()).min();
-        explanation.deadline_in_seconds = nearest.map(|deadline| deadline.since(now).as_secs());
+        explanation.set_deadline(hooks.chain(operation.wave_deadline()).chain(operation.deadline()).min());
     }
     explanation
 }

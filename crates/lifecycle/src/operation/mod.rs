@@ -32,7 +32,7 @@ mod words;
 pub use command::{Command, TaskCommand};
 pub use decide::{Rejection, decide};
 pub use evolve::{Illegal, evolve};
-pub use explain::{Awaited, Explanation, NOT_ANSWERED, explain};
+pub use explain::{Awaited, Explanation, NOT_ANSWERED, TRYING_AGAIN, explain};
 pub use fact::{DeadlineScope, Fact, Verdict};
 pub use follow::follow;
 pub use input::{Answer, Applied, CallError, Clearing, Input, Stopped};

@@ -41,6 +41,26 @@ fn as_a_person_would_say_it() {
     );
 }
 
+/// Whoever works on an operation ends what is too late, so somebody looks at one that was left.
+#[test]
+fn a_deadline_that_has_passed_is_no_longer_ahead() {
+    let request = SyncRequest { deadline: Some(seconds(60)), ..request() };
+    let mut world = World::new(plan([resource(0, "Deployment/api"), resource(1, "ConfigMap/c")]), request);
+    world.fate("Deployment/api", |fate| fate.health.truncate(1));
+    world.run_until(30_000);
+    let told = |millis| {
+        let explained = explain(world.driver.state(), at(millis));
+        let (left, passed) = (explained.deadline_in_seconds, explained.deadline_passed_seconds);
+        (left, passed, explained.to_string())
+    };
+    let (left, passed, sentence) = told(59_000);
+    assert_eq!((left, passed), (Some(1), None));
+    assert!(sentence.contains("; deadline in 1 s;"), "{sentence}");
+    let (left, passed, sentence) = told(100_000);
+    assert_eq!((left, passed), (Some(0), Some(40)));
+    assert!(sentence.contains("; its deadline passed 40 s ago;"), "{sentence}");
+}
+
 #[test]
 fn before_the_waves() {
     assert_eq!(explain(&tidegate_lifecycle::operation::State::New, at(0)).to_string(), "not started");

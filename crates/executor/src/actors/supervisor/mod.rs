@@ -5,7 +5,7 @@
 mod begin;
 mod recover;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
@@ -39,6 +39,8 @@ pub(crate) enum SupervisorMessage {
     Person { operation: OperationId, input: Input, reply: Reply<()> },
     /// How an operation at work stands.
     Inspect { operation: OperationId, reply: Reply<Inspection> },
+    /// Which operations are at work.
+    AtWork { reply: Reply<BTreeSet<OperationId>> },
     /// An operation is over.
     Finished { operation: OperationId, view: Box<OperationView> },
     /// The log does not take facts any more.
@@ -119,6 +121,9 @@ impl Actor for Supervisor {
                 Ok(actor) => send(operation, actor, reply, |reply| OperationMessage::Inspect { reply }),
                 Err(error) => drop(reply.send(Err(error))),
             },
+            SupervisorMessage::AtWork { reply } => {
+                drop(reply.send(state.check_log().map(|()| state.running.keys().copied().collect())));
+            }
             SupervisorMessage::Finished { operation, view } => state.finished(operation, &view),
             SupervisorMessage::LogFailed { reason } => state.fail_all(&reason),
             SupervisorMessage::Shutdown { reply } => state.shutdown(reply),
