@@ -60,7 +60,7 @@ pub async fn what_goes_when_fields_of_kubectl_are_taken_over_is_told() {
     site.observer().post(&place, &there).await.unwrap();
     site.write("config.yaml", CONFIG);
     let of = |command: &'static str, more: &[&str]| {
-        let arguments = [&[command, "config.yaml", "--app", "a", "-n", namespace], more].concat();
+        let arguments = [&[command, "config.yaml", "--app", namespace, "-n", namespace], more].concat();
         site.run(&arguments)
     };
     let told = of("diff", &[]).expect_code(1).out;

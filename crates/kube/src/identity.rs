@@ -32,7 +32,10 @@ impl KubeCluster {
             Err(error)
                 if matches!(
                     error.kind,
-                    ErrorKind::Forbidden | ErrorKind::NotFound | ErrorKind::NamespaceMissing
+                    ErrorKind::Forbidden
+                        | ErrorKind::NotFound
+                        | ErrorKind::NamespaceMissing
+                        | ErrorKind::UnknownKind
                 ) =>
             {
                 Ok(None)
