@@ -26,6 +26,7 @@
 //! | `order` | what comes before what? |
 //! | `plan` | all of it together |
 
+mod annotated;
 mod availability;
 mod diff;
 mod draft;

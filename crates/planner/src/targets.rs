@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use tidegate_model::{Object, ObjectKey, SyncRequest};
 
+use crate::annotated;
 use crate::findings::{Findings, Subject};
 use crate::hooks::{self, Remark, Role};
 use crate::kinds::Kinds;
@@ -153,6 +154,7 @@ impl Sorter<'_> {
     fn admit(&mut self, scoped: &mut Scoped, role: &Role, remarks: &mut Vec<Remark>) -> Option<Requests> {
         let Scoped { object, key, namespaced, .. } = scoped;
         remarks.extend(options::review_resource(object, &self.request.options));
+        remarks.extend(annotated::review(object));
         let requests = requests(object, role.is_hook(), remarks);
         clean(object, remarks);
         review(object, role, remarks);
