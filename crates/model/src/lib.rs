@@ -18,6 +18,7 @@ mod time;
 mod tracking;
 
 pub mod annotations;
+pub mod earlier;
 
 pub use discovery::{Discovery, KindInfo};
 pub use duration::{InvalidDuration, format_duration, parse_duration};

@@ -3,8 +3,15 @@ use serde::de::DeserializeOwned;
 
 /// Something the operation log can keep.
 ///
-/// `kind` numbers are part of the format on disk: they are given once and never reused or renumbered.
+/// `kind` numbers are part of the format on disk: they are given once and never reused or renumbered. A kind whose
+/// fields change gets a new number, and its earlier layout goes on to be read as [`Earlier`](Self::Earlier).
 pub trait LogRecord: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
+    /// The records that are not written any more. `Self` where there are none.
+    type Earlier: DeserializeOwned + Into<Self>;
+
+    /// Whether a kind is one of those.
+    fn is_earlier(kind: u16) -> bool;
+
     /// The highest kind this program knows. A record with a higher one was written by a newer program.
     const HIGHEST_KIND: u16;
 

@@ -149,6 +149,9 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FrameError>
 /// A logged record from its content, with the kind it was marked with.
 pub(crate) fn decode_record<R: LogRecord>(kind: u16, content: &[u8]) -> Result<R, FrameError> {
     check_kind::<R>(kind)?;
+    if R::is_earlier(kind) {
+        return decode::<R::Earlier>(content).map(Into::into);
+    }
     let record: R = decode(content)?;
     match record.kind() {
         held if held == kind => Ok(record),
@@ -275,14 +278,22 @@ mod tests {
     }
 
     impl LogRecord for Old {
+        type Earlier = Self;
         const HIGHEST_KIND: u16 = 1;
+        fn is_earlier(_: u16) -> bool {
+            false
+        }
         fn kind(&self) -> u16 {
             1
         }
     }
 
     impl LogRecord for New {
+        type Earlier = Self;
         const HIGHEST_KIND: u16 = 2;
+        fn is_earlier(_: u16) -> bool {
+            false
+        }
         fn kind(&self) -> u16 {
             match self {
                 Self::One(_) => 1,

@@ -1,5 +1,5 @@
-//! What is recorded. Facts are append-only: a variant is never removed, reordered or given other fields, because old
-//! logs hold it.
+//! What is recorded. Facts are append-only: a variant is never removed or reordered, because old logs hold it. Where a
+//! field of one changes, the variant gets the next kind number and `earlier` reads its old layout.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use tidegate_model::{
     Digest, Health, LogRecord, OperationId, OperationPhase, Plan, SyncRequest, TaskId, Timestamp,
 };
 
+use super::earlier;
 use super::state::{AppliedRef, HookLog, Stage};
 
 /// Something that happened to an operation, as the log keeps it.
@@ -341,12 +342,18 @@ impl Fact {
 }
 
 impl LogRecord for Fact {
-    const HIGHEST_KIND: u16 = 29;
+    type Earlier = earlier::Fact;
+
+    const HIGHEST_KIND: u16 = 31;
+
+    fn is_earlier(kind: u16) -> bool {
+        kind < 3
+    }
 
     fn kind(&self) -> u16 {
         match self {
-            Self::Accepted { .. } => 1,
-            Self::Planned { .. } => 2,
+            Self::Accepted { .. } => 30,
+            Self::Planned { .. } => 31,
             Self::Moved { .. } => 3,
             Self::GateAnswered { .. } => 4,
             Self::Checked { .. } => 5,

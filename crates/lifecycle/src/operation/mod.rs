@@ -16,6 +16,7 @@
 
 mod command;
 mod decide;
+mod earlier;
 mod evolve;
 mod explain;
 mod fact;

@@ -7,6 +7,7 @@ use tidegate_model::{
     Digest, LogRecord, OperationId, OperationPhase, Plan, PlannedWave, SyncRequest, Task, TaskId, Timestamp,
 };
 
+use super::earlier;
 use super::fact::Verdict;
 
 mod cursor;
@@ -30,10 +31,16 @@ pub enum State {
 }
 
 impl LogRecord for State {
-    const HIGHEST_KIND: u16 = 1;
+    type Earlier = earlier::State;
+
+    const HIGHEST_KIND: u16 = 2;
+
+    fn is_earlier(kind: u16) -> bool {
+        kind < 2
+    }
 
     fn kind(&self) -> u16 {
-        1
+        2
     }
 }
 

@@ -19,7 +19,11 @@ pub enum Fact {
 }
 
 impl LogRecord for Fact {
+    type Earlier = Self;
     const HIGHEST_KIND: u16 = 3;
+    fn is_earlier(_: u16) -> bool {
+        false
+    }
 
     fn kind(&self) -> u16 {
         match self {
@@ -38,7 +42,11 @@ pub struct State {
 }
 
 impl LogRecord for State {
+    type Earlier = Self;
     const HIGHEST_KIND: u16 = 1;
+    fn is_earlier(_: u16) -> bool {
+        false
+    }
 
     fn kind(&self) -> u16 {
         1

@@ -389,7 +389,11 @@ enum Newer {
 }
 
 impl LogRecord for Newer {
+    type Earlier = Self;
     const HIGHEST_KIND: u16 = 4;
+    fn is_earlier(_: u16) -> bool {
+        false
+    }
 
     fn kind(&self) -> u16 {
         match self {

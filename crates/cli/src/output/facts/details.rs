@@ -269,7 +269,8 @@ mod tests {
     #[test]
     fn every_kind_has_its_word_and_its_fields() {
         let numbers: BTreeSet<u16> = all().iter().map(|fact| fact.kind()).collect();
-        assert_eq!(numbers.len(), usize::from(Fact::HIGHEST_KIND), "a kind is missing here");
+        let known: BTreeSet<u16> = (1..=Fact::HIGHEST_KIND).filter(|kind| !Fact::is_earlier(*kind)).collect();
+        assert_eq!(numbers, known, "a kind is missing here");
         let words: BTreeSet<&str> = all().iter().map(kind).collect();
         assert_eq!(words.len(), numbers.len(), "two kinds have one word");
         let lines: Vec<String> =

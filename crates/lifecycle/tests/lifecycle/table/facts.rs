@@ -144,8 +144,10 @@ fn is_legal(place: &str, fact: &str) -> bool {
 fn every_state_with_every_fact() {
     let facts = facts();
     let mut kinds: Vec<u16> = facts.iter().map(tidegate_model::LogRecord::kind).collect();
+    kinds.sort_unstable();
     kinds.dedup();
-    assert_eq!(kinds, (1..=Fact::HIGHEST_KIND).collect::<Vec<_>>(), "one fact of every kind");
+    let known = (1..=Fact::HIGHEST_KIND).filter(|kind| !Fact::is_earlier(*kind));
+    assert_eq!(kinds, known.collect::<Vec<_>>(), "one fact of every kind");
     for state in representatives() {
         for fact in &facts {
             let (place, kind) = (place(&state), kind(fact));
