@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use crate::bench::{Bench, Running};
-use crate::manifests::{CONFIG, STUCK};
+use crate::manifests::{CONFIG, SLOW, STUCK};
 
 fn is_log(folder: &Path) -> bool {
     folder.join("log").is_dir()
@@ -54,6 +54,29 @@ fn only_the_owner_may_look_into_it() {
     assert_eq!(mode(&bench.state().join("control.sock")), 0o600);
     sync.signal("TERM");
     sync.finish().expect_code(3);
+}
+
+#[test]
+fn a_sync_whose_state_directory_goes_away_does_not_succeed() {
+    for is_removed in [true, false] {
+        let bench = Bench::new();
+        bench.write("slow.yaml", SLOW);
+        let mut sync = bench.start(&["sync", "slow.yaml", "--app", "a", "--sim"]);
+        sync.await_line("waiting for hook Job default/slow");
+        let aside = bench.path().join("aside");
+        match is_removed {
+            true => fs::remove_dir_all(bench.state()).unwrap(),
+            false => fs::rename(bench.state(), &aside).unwrap(),
+        }
+        let ran = sync.finish().expect_code(1);
+        assert!(ran.err.contains("was moved, removed or replaced"), "{}", ran.err);
+        assert!(!ran.out.contains("Succeeded") && !bench.state().exists(), "{}", ran.out);
+        if !is_removed {
+            fs::rename(aside, bench.state()).unwrap();
+            bench.run(&["resume", "--all", "--sim"]).expect_code(0);
+            assert_eq!(bench.creations("Job", "slow"), 1);
+        }
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
-use tidegate_executor::{Clock as _, Engine, SystemClock};
+use tidegate_executor::{Clock as _, Engine, EngineError, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_model::{Destination, Object};
 use tidegate_oplog::{LogError, PrivateCopy};
@@ -83,13 +83,19 @@ impl Session {
             if let Some(server) = self.server {
                 server.close().await;
             }
-            // What is not tidied now is tidied next time.
-            if let Err(error) = self.engine.compact(history).await {
-                tracing::warn!(%error, "the log could not be compacted");
+            match self.engine.compact(history).await {
+                // What was recorded last is found by nobody.
+                Err(EngineError::Log(moved @ LogError::Moved { .. })) => Err(moved.into()),
+                // What is not tidied now is tidied next time.
+                Err(error) => {
+                    tracing::warn!(%error, "the log could not be compacted");
+                    Ok(())
+                }
+                Ok(_) => Ok(()),
             }
         };
         tokio::select! {
-            () = stopping => Ok(()),
+            stopped = stopping => stopped,
             _ = signals.next() => Err(CliError::Impatient),
         }
     }

@@ -39,8 +39,8 @@ pub trait OperationLog<F: LogRecord, S: LogRecord>: Send + Sync + 'static {
     /// Reads back what [`OperationLog::put_blob`] kept, checked against its digest.
     fn blob(&self, digest: Digest) -> Result<Vec<u8>, LogError>;
 
-    /// Reduces finished operations beyond the newest `history` of each application to their summaries, drops facts
-    /// that a snapshot covers of finished operations, and removes blobs no operation refers to.
+    /// Reduces finished operations beyond the newest `history` of each application to their summaries, and removes blobs
+    /// no operation refers to. All others keep every fact.
     fn compact(&self, history: usize) -> Result<Compacted, LogError>;
 
     /// What was found damaged when the log was opened, and what became of it.

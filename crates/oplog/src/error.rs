@@ -22,6 +22,15 @@ pub enum LogError {
         holder: String,
     },
 
+    /// The state directory is not the one that was opened any more.
+    #[error(
+        "state directory {} was moved, removed or replaced while this process worked in it, so nothing more is written there; put it back, or name where it is now, and resume", path.display()
+    )]
+    Moved {
+        /// Where it was.
+        path: PathBuf,
+    },
+
     /// The state directory, or a part of its path, is a file.
     #[error("{} is not a directory; choose another state directory or move the file away", path.display())]
     NotADirectory {

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -110,6 +111,19 @@ pub(crate) fn open_to_write(path: &Path) -> Result<File, LogError> {
         .truncate(false)
         .open(path)
         .map_err(|error| LogError::io(path, "write", error))
+}
+
+/// Whether a path still leads to the file that was opened there.
+pub(crate) fn is_in_place(file: &File, path: &Path) -> Result<bool, LogError> {
+    let failed = |error| LogError::io(path, "look at", error);
+    let opened = file.metadata().map_err(failed)?;
+    match fs::metadata(path) {
+        Ok(found) => Ok((found.dev(), found.ino()) == (opened.dev(), opened.ino())),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(false)
+        }
+        Err(error) => Err(failed(error)),
+    }
 }
 
 /// The last part of a path as text, when it is text.

@@ -10,6 +10,9 @@ use tidegate_model::Timestamp;
 
 use crate::{LogError, files};
 
+/// The file that is locked.
+const HOLDER: &str = "holder";
+
 /// What a holder says about itself; longer is cut when it is read.
 const MAX_HOLDER_BYTES: usize = 16 << 10;
 
@@ -39,6 +42,13 @@ pub(crate) struct Lock {
     file: File,
 }
 
+impl Lock {
+    /// Whether the state directory is still the one that was locked.
+    pub(crate) fn is_in_place(&self, directory: &Path) -> Result<bool, LogError> {
+        files::is_in_place(&self.file, &directory.join(HOLDER))
+    }
+}
+
 /// Said aloud rather than left to the closing of the file: a program that this process is just starting holds a copy of
 /// the open file for a moment, and with it the lock.
 impl Drop for Lock {
@@ -51,7 +61,7 @@ impl Drop for Lock {
 
 /// Takes the lock and writes down who has it.
 pub(crate) fn take(directory: &Path, holder: &Holder) -> Result<Lock, LogError> {
-    let path = directory.join("holder");
+    let path = directory.join(HOLDER);
     let mut file = files::open_to_write(&path)?;
     match file.try_lock() {
         Ok(()) => {}
@@ -71,7 +81,7 @@ pub(crate) fn take(directory: &Path, holder: &Holder) -> Result<Lock, LogError> 
 /// Whether a process has the lock now; `None` where that cannot be told. Who may not take the lock can ask as well:
 /// reading the file is enough.
 pub fn is_held(directory: &Path) -> Option<bool> {
-    let file = File::open(directory.join("holder")).ok()?;
+    let file = File::open(directory.join(HOLDER)).ok()?;
     match file.try_lock_shared() {
         Ok(()) => {
             // Not left to the closing of the file, for the same reason as above.
@@ -85,7 +95,7 @@ pub fn is_held(directory: &Path) -> Option<bool> {
 
 /// The error that names who has the lock.
 pub(crate) fn locked(directory: &Path) -> LogError {
-    let text = files::read(&directory.join("holder"), MAX_HOLDER_BYTES).ok().flatten().unwrap_or_default();
+    let text = files::read(&directory.join(HOLDER), MAX_HOLDER_BYTES).ok().flatten().unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let holder = match text.trim() {
         "" => "a process that has just started".to_owned(),

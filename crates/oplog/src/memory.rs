@@ -350,12 +350,6 @@ impl<F: LogRecord, S: LogRecord> OperationLog<F, S> for MemoryLog<F, S> {
             kept.blobs.clear();
             kept.reduced = true;
         }
-        for kept in shared.operations.values_mut().filter(|kept| kept.summary.finished_at.is_some()) {
-            let Some((sequence, _)) = kept.snapshot else { continue };
-            let covered = usize::try_from(sequence.saturating_sub(kept.base)).unwrap_or(usize::MAX);
-            done.facts += kept.facts.drain(..covered.min(kept.facts.len())).count();
-            kept.base = sequence;
-        }
         let referred: BTreeSet<Digest> =
             shared.operations.values().flat_map(|kept| kept.blobs.iter().copied()).collect();
         let before = shared.blobs.len();

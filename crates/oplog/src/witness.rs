@@ -123,6 +123,11 @@ impl Witness {
         Ok(())
     }
 
+    /// Whether the file is where the next process looks for it.
+    pub(crate) fn is_in_place(&self) -> Result<bool, LogError> {
+        files::is_in_place(&self.file, &self.path)
+    }
+
     /// Whether it is time to begin a new file.
     pub(crate) fn is_full(&self) -> bool {
         self.grown > GROWTH_MAX_BYTES

@@ -100,6 +100,8 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         self.inventory_rows(group.inventories, &mut group.batch)?;
         self.database.commit(group.batch)?;
         state.witness.add(group.live.iter().map(Live::note))?;
+        // Durable in a directory that nobody finds is not durable.
+        self.check_place(state)?;
         state.live.append(&mut group.live);
         state.stats.groups += 1;
         state.stats.flushes += 1;

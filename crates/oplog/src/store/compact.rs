@@ -1,4 +1,4 @@
-//! Compaction: finished operations shrink, blobs nobody refers to go.
+//! Compaction: finished operations beyond the newest are reduced to their summaries, blobs nobody refers to go.
 //!
 //! The head goes first and says what is gone; rows it no longer counts are left-overs, which opening clears should the
 //! removal be interrupted. Blobs go last, after the rows that referred to them are gone from the disk.
@@ -29,16 +29,9 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
                 heads.push((operation, reduced(&live.head)));
             }
         }
-        let reduced: BTreeSet<OperationId> = heads.iter().map(|(operation, _)| *operation).collect();
-        for (operation, live) in
-            state.live.iter().filter(|(operation, live)| !live.open && !reduced.contains(operation))
-        {
-            if let Some(head) = self.shorten(*operation, &live.head, &mut remove)? {
-                done.facts += usize::try_from(head.base.saturating_sub(live.head.base)).unwrap_or(usize::MAX);
-                heads.push((*operation, head));
-            }
-        }
         self.poisoning(|| self.write_heads(&mut state, heads, &remove))?;
+        // Nothing may be removed from a directory that has come in the place of ours.
+        self.check_place(&state)?;
         done.blobs = self.remove_blobs(&state)?;
         Ok(done)
     }
@@ -52,22 +45,6 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
             remove.extend(rows.iter().map(|(key, _)| key.to_vec()));
         }
         Ok(facts.len())
-    }
-
-    /// Drops the facts a snapshot covers; `None` when there are none.
-    fn shorten(
-        &self,
-        operation: OperationId,
-        head: &Head,
-        remove: &mut Vec<Vec<u8>>,
-    ) -> Result<Option<Head>, LogError> {
-        let Some(mark) = head.snapshot.filter(|mark| !head.reduced && mark.sequence > head.base) else {
-            return Ok(None);
-        };
-        let (from, to) = (keys::fact(operation, 0), keys::fact(operation, mark.sequence));
-        remove.extend(self.database.between(&from, &to)?.iter().map(|(key, _)| key.to_vec()));
-        let revision = head.revision.saturating_add(1);
-        Ok(Some(Head { revision, base: mark.sequence, base_digest: mark.digest, ..head.clone() }))
     }
 
     fn write_heads(

@@ -172,6 +172,11 @@ impl Database {
         Ok(None)
     }
 
+    /// Whether its data is where whoever opens it next looks for it.
+    pub(crate) fn is_in_place(&self) -> Result<bool, LogError> {
+        files::is_in_place(&self.file, &self.path)
+    }
+
     fn sync(&self) -> Result<(), LogError> {
         self.file.sync_data().map_err(|error| LogError::io(&self.path, "sync", error))?;
         let folder = self.path.with_file_name("blobs");

@@ -10,7 +10,7 @@ use tidegate_model::Digest;
 pub(crate) struct Head {
     /// Counts up with every change; the summary written with it bears the same number.
     pub(crate) revision: u64,
-    /// Facts up to this one were removed by a compaction.
+    /// Facts up to this one are gone. Where not all are, an earlier program removed those that the snapshot covers.
     pub(crate) base: u64,
     /// The digest up to there.
     pub(crate) base_digest: Digest,

@@ -129,9 +129,25 @@ impl<F, S> SledLog<F, S> {
     }
 
     fn lock_to_write(&self) -> Result<MutexGuard<'_, State>, LogError> {
+        // First: whoever only reads is to be told so.
         self.guard.check(&self.directory)?;
         let state = self.lock();
-        if self.poisoned.load(Ordering::SeqCst) { Err(LogError::Poisoned) } else { Ok(state) }
+        if self.poisoned.load(Ordering::SeqCst) {
+            return Err(LogError::Poisoned);
+        }
+        self.check_place(&state)?;
+        Ok(state)
+    }
+
+    /// Refuses to go on where the directory, or a file in it, is not the one that was opened: what is written there is
+    /// found by nobody, and what lies there may be another process's.
+    fn check_place(&self, state: &State) -> Result<(), LogError> {
+        self.guard.check(&self.directory)?;
+        if self.database.is_in_place()? && state.witness.is_in_place()? {
+            Ok(())
+        } else {
+            Err(LogError::Moved { path: self.directory.clone() })
+        }
     }
 
     /// Runs a write: from its begin until it succeeds the log counts as poisoned, so that neither an error nor a panic

@@ -37,10 +37,11 @@ impl Guard {
         Self { lock: None, _copy: Some(copy) }
     }
 
-    /// Refuses to write where the log was opened to read.
+    /// Refuses to write where the log was opened to read, and where the directory is not ours any more.
     pub(super) fn check(&self, directory: &Path) -> Result<(), LogError> {
-        match self.lock {
-            Some(_) => Ok(()),
+        match &self.lock {
+            Some(lock) if lock.is_in_place(directory)? => Ok(()),
+            Some(_) => Err(LogError::Moved { path: directory.to_path_buf() }),
             None => Err(LogError::OpenedToRead { path: directory.to_path_buf() }),
         }
     }

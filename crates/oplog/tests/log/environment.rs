@@ -127,3 +127,43 @@ fn nothing_is_set_aside_because_of_a_missing_permission() {
     let log = disk.open();
     assert_eq!((log.damage(), log.load(operation(1)).unwrap()), (vec![], loaded(passed(1..=1), 1)));
 }
+
+/// Whoever writes to a directory that nobody finds any more, or that has become another process's, is stopped.
+#[test]
+fn a_directory_that_is_moved_removed_or_replaced_is_noticed_at_the_next_append() {
+    type Lose = fn(&Path, &Path);
+    let cases: [(&str, Lose); 6] = [
+        ("moved", |path, aside| fs::rename(path, aside).unwrap()),
+        ("removed", |path, _| fs::remove_dir_all(path).unwrap()),
+        ("replaced", |path, aside| {
+            fs::rename(path, aside).unwrap();
+            let log = kit::open(path).unwrap();
+            let digest = log.put_blob(b"of the successor").unwrap();
+            log.append(vec![Append { blobs: vec![digest], ..append(7, 1, passed(1..=1)) }]).unwrap();
+        }),
+        ("without its database", |path, aside| fs::rename(path.join("log"), aside).unwrap()),
+        ("without its witness", |path, _| fs::remove_file(path.join("witness")).unwrap()),
+        ("below another folder", |path, aside| {
+            fs::rename(path, aside).unwrap();
+            fs::write(path, b"a file in its place").unwrap();
+        }),
+    ];
+    for (what, lose) in cases {
+        let mut disk = Disk::fresh();
+        let (path, aside) = (disk.path(), disk.folder.path().join("aside"));
+        disk.open().append(vec![append(1, 1, passed(1..=1))]).unwrap();
+        lose(&path, &aside);
+        let log = disk.open();
+        let refusals =
+            [log.append(vec![append(1, 2, passed(2..=2))]).unwrap_err(), log.compact(0).unwrap_err()];
+        for error in refusals {
+            assert!(matches!(&error, LogError::Moved { path: named } if *named == path), "{what}: {error}");
+        }
+        if what == "replaced" {
+            assert!(matches!(log.put_blob(b"of the old one").unwrap_err(), LogError::Moved { .. }));
+            disk.close();
+            let successor = kit::open(&path).unwrap();
+            assert_eq!((successor.damage(), successor.facts(operation(7)).unwrap()), (vec![], passed(1..=1)));
+        }
+    }
+}
