@@ -35,6 +35,10 @@ use std::process::ExitCode;
 use tidegate_testkit::kube::suite;
 
 fn main() -> ExitCode {
+    suite::main(tests)
+}
+
+fn tests() -> Vec<suite::Test> {
     let mut tests = tidegate_testkit::kube_tests![
         connection::without_a_kubeconfig_it_says_what_to_do,
         connection::an_unknown_context_is_answered_with_those_there_are,
@@ -66,5 +70,5 @@ fn main() -> ExitCode {
     let real_input = real_input::argo_cd_becomes_healthy_and_stays_as_it_is;
     let name = "real_input::argo_cd_becomes_healthy_and_stays_as_it_is";
     tests.push(suite::Test::new(name, real_input).reading(real_input::install()));
-    suite::main(tests)
+    tests
 }

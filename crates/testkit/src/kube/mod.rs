@@ -13,8 +13,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A test binary of such tests has `harness = false` and hands its tests to [`suite::main`]: where there are no
-//! binaries (see `scripts/kube-assets`), each is reported as ignored by name, or fails if `TIDEGATE_REQUIRE_KUBE=1`.
+//! A test binary of such tests has `harness = false` and hands its tests to [`suite::main`], which runs them on each
+//! version of Kubernetes that is here (see `scripts/kube-assets`). Where there is none, each is reported as ignored by
+//! name, or fails if `TIDEGATE_REQUIRE_KUBE=1`.
 //!
 //! ```text
 //!   suite ── ControlPlane ─┬─ server.rs   the three processes, which end when the test process does
@@ -36,7 +37,7 @@ mod server;
 pub mod suite;
 
 pub use access::User;
-pub use assets::Assets;
+pub use assets::{Assets, Inventory};
 pub use audit::{Audit, AuditEvent, Mark};
 pub use caller::{CallError, Caller};
 pub use control::{ControlPlane, Options};

@@ -1,12 +1,12 @@
-//! Runs the tests of a binary that needs a control plane.
+//! Runs the tests of a binary that needs a control plane, on each version of Kubernetes that is here.
 
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
-use super::{Assets, KubeError};
+use super::assets::{Assets, Inventory};
 
 type Body = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
@@ -43,34 +43,89 @@ macro_rules! kube_tests {
 /// How many tests run at once unless `--test-threads` says otherwise: they wait for servers most of the time.
 const AT_ONCE: usize = 6;
 
-/// Runs tests, each on a runtime of its own. Understands the arguments of `cargo test`. Without binaries, each test
-/// is reported as ignored by its name, or as failed when `TIDEGATE_REQUIRE_KUBE=1`.
-pub fn main(tests: Vec<Test>) -> ExitCode {
+/// A version of Kubernetes, and why its tests cannot run.
+struct Generation {
+    minor: u32,
+    absent: Option<String>,
+}
+
+/// Runs tests, each on a runtime of its own, and named with the version it runs on: `1.36::waves::in_order`.
+/// Understands the arguments of `cargo test`. The tests of a version that is not here are reported as ignored, each by
+/// its name; where there is none at all, as failed if `TIDEGATE_REQUIRE_KUBE=1`.
+pub fn main(tests: fn() -> Vec<Test>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(AT_ONCE);
-    let missing = if arguments.list { None } else { missing() };
-    if let Some(why) = &missing {
-        eprintln!("SKIPPED: the Kubernetes suite. {why}");
+    let Inventory { here, absent, advice } = match Inventory::take() {
+        Ok(inventory) => inventory,
+        Err(error) => {
+            eprintln!("the Kubernetes suite cannot run: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if here.is_empty() {
+        eprintln!("SKIPPED: the Kubernetes suite. {advice}");
     }
-    let trials = tests.into_iter().map(|test| trial(test, missing.clone())).collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let present = |assets: &Assets| Generation { minor: assets.minor(), absent: None };
+    let missing = |minor: &u32| {
+        let why = if here.is_empty() { advice.clone() } else { no_binaries(*minor) };
+        Generation { minor: *minor, absent: Some(why) }
+    };
+    let mut own: Vec<Generation> = absent.iter().map(missing).collect();
+    let others = match &here[..] {
+        [] => &[],
+        _ if arguments.list => {
+            own.extend(here.iter().map(present));
+            &[][..]
+        }
+        [only] if own.is_empty() => {
+            own.push(present(only));
+            &[]
+        }
+        several => several,
+    };
+    let is_required = is_required() && here.is_empty();
+    let mut succeeded = others.iter().filter(|one| !run_apart(one)).count() == 0;
+    if !own.is_empty() {
+        let trials = own.iter().flat_map(|generation| trials(generation, tests(), is_required));
+        succeeded &= !libtest_mimic::run(&arguments, trials.collect()).has_failed();
+    }
+    if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Why the tests cannot run.
-fn missing() -> Option<String> {
-    match Assets::find() {
-        Err(error @ KubeError::NoAssets(_)) => Some(error.to_string()),
-        // Anything else is for the test to fail with.
-        _ => None,
-    }
+fn no_binaries(minor: u32) -> String {
+    format!("there are no binaries of Kubernetes 1.{minor} on this machine; see scripts/kube-assets")
 }
 
-fn trial(test: Test, missing: Option<String>) -> Trial {
+/// Runs the tests on one version in a process of its own, so that its servers are gone before those of the next start.
+fn run_apart(assets: &Assets) -> bool {
+    println!("\nKubernetes 1.{}", assets.minor());
+    let program = std::env::current_exe().expect("the system knows which program this is");
+    let status = Command::new(program)
+        .args(std::env::args_os().skip(1))
+        .env("TIDEGATE_KUBE_ASSETS", assets.folder())
+        .status();
+    status.expect("this very program starts").success()
+}
+
+fn trials(
+    generation: &Generation,
+    tests: Vec<Test>,
+    is_required: bool,
+) -> impl Iterator<Item = Trial> + use<'_> {
+    let Generation { minor, absent } = generation;
+    tests.into_iter().map(move |test| {
+        let name = format!("1.{minor}::{}", test.name);
+        trial(Test { name, ..test }, absent.clone(), is_required)
+    })
+}
+
+/// `missing`: why there is no control plane.
+fn trial(test: Test, missing: Option<String>, is_required: bool) -> Trial {
     let absent = test.input.filter(|input| !input.exists());
     let absent = absent.map(|input| format!("{} is not there", input.display()));
     Trial::ignorable_test(test.name, move || match missing.as_ref().or(absent.as_ref()) {
         // What is beside the project may be absent; a control plane can be had everywhere.
-        Some(why) if is_required() && missing.is_some() => Err(Failed::from(why)),
+        Some(why) if is_required && missing.is_some() => Err(Failed::from(why)),
         Some(why) => Ok(Completion::ignored_with(why.lines().next().unwrap_or_default())),
         None => {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

@@ -15,7 +15,13 @@ mod harness;
 mod rough;
 mod webhook;
 
+use tidegate_testkit::kube::suite::Test;
+
 fn main() -> std::process::ExitCode {
+    tidegate_testkit::kube::suite::main(tests)
+}
+
+fn tests() -> Vec<Test> {
     let mut tests = tidegate_testkit::kube_tests![
         rough::the_api_server_dies_and_etcd_stands_still,
         cluster::reads::kinds_are_those_that_can_be_read,
@@ -71,5 +77,5 @@ fn main() -> std::process::ExitCode {
         rough::a_request_that_the_server_gives_up,
     ];
     tests.extend(golden::tests());
-    tidegate_testkit::kube::suite::main(tests)
+    tests
 }

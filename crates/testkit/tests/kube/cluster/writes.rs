@@ -229,7 +229,7 @@ pub async fn refusals_say_why() {
         (&engine, config_map(&namespace, "", json!({})), ErrorKind::Invalid, "name is required"),
         (&engine, config_map(&namespace, "A_b", json!({})), ErrorKind::Invalid, "A_b"),
         (&engine, unknown, ErrorKind::Invalid, "colour"),
-        (&engine, big(1_600_000), ErrorKind::Invalid, "must have at most 1048576"),
+        (&engine, big(1_600_000), ErrorKind::Invalid, " 1048576 bytes"),
         (&engine, big(3_600_000), ErrorKind::Invalid, "is too large: the manifest has 3.61 MB"),
         (&limited, config_map(&namespace, "a", json!({})), ErrorKind::Forbidden, &forbidden),
     ] {
