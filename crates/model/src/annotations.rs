@@ -35,6 +35,8 @@ pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 pub const OPERATION_ID: &str = "tidegate.dev/operation-id";
 /// The attempt of the operation for which a hook object was created, counted from 1.
 pub const HOOK_ATTEMPT: &str = "tidegate.dev/hook-attempt";
+/// The phase for which a hook object was created: a hook may run in several, under one name.
+pub const HOOK_PHASE: &str = "tidegate.dev/hook-phase";
 /// Deadline of the wave a resource is in; the longest of a wave wins.
 pub const WAVE_TIMEOUT: &str = "tidegate.dev/wave-timeout";
 /// Deadline of one hook, from its creation.

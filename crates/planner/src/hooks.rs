@@ -61,6 +61,11 @@ impl Types<'_> {
     fn any(&self) -> bool {
         !self.phases.is_empty() || self.skip || self.other
     }
+
+    /// Whether Helm's annotation decides: a hook of the application's deletion may be one of a sync as well.
+    fn leaves_it_to(&self, helm: &str) -> bool {
+        !self.any() || (self.phases.is_empty() && !self.skip && !helm_types(helm).phases.is_empty())
+    }
 }
 
 fn argo_types(value: &str) -> Types<'_> {
@@ -119,10 +124,14 @@ fn argo_role(argo: &str, helm: Option<&str>, remarks: &mut Vec<Remark>) -> Role 
         "PreSync, Sync, PostSync, SyncFail, Skip, PreDelete, PostDelete",
         remarks,
     );
-    if let (false, Some(helm)) = (types.any(), helm) {
+    if let Some(helm) = helm.filter(|helm| types.leaves_it_to(helm)) {
         remarks.push((
             "mixed-hook-annotations",
-            format!("{} names no hook type, so {} decides", annotations::HOOK, annotations::HELM_HOOK),
+            format!(
+                "{} names no hook type of a sync, so {} decides",
+                annotations::HOOK,
+                annotations::HELM_HOOK
+            ),
         ));
         return helm_role(helm, remarks);
     }
@@ -290,6 +299,9 @@ mod tests {
             (Some(""), None, Role::Dropped, vec!["empty-hook"]),
             (Some(" , "), None, Role::Dropped, vec!["empty-hook"]),
             (Some("PostSync"), Some("pre-install"), hook(&[PostSync]), vec![mixed]),
+            (Some("PreDelete"), Some("pre-install,pre-upgrade"), hook(&[PreSync]), vec![mixed]),
+            (Some("PreDelete"), Some("pre-delete"), Role::OtherHook, vec![mixed]),
+            (Some("PreDelete,PostSync"), Some("pre-install"), hook(&[PostSync]), vec![mixed]),
             (Some("Skip"), Some("pre-install"), Role::Skip, vec![mixed]),
             (None, Some("crd-install"), Role::Resource, vec![]),
             (None, Some("crd-install,pre-install"), hook(&[PreSync]), vec![]),

@@ -15,7 +15,7 @@
 //! |---|---|
 //! | [`manifests`] | what does a file hold, on which line, and what is wrong with it? |
 //! | `targets` | which objects are wanted, under which key? |
-//! | `hooks` | is an object a hook, in which phases, deleted when, called what? |
+//! | `hooks`, `naming` | is an object a hook, in which phases, deleted when, called what? |
 //! | `waves` | which wave is an object in? |
 //! | `options` | which sync options hold for it? |
 //! | `requests` | what do its `tidegate.dev/*` annotations ask for? |
@@ -35,6 +35,7 @@ mod hooks;
 mod kinds;
 pub mod manifests;
 mod namespace;
+mod naming;
 mod options;
 mod order;
 mod pairing;

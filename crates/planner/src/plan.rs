@@ -13,8 +13,9 @@ use crate::findings::{Findings, Subject};
 use crate::hooks::{self, Role};
 use crate::kinds::Kinds;
 use crate::manifests::Target;
+use crate::naming::Names;
 use crate::pairing::Live;
-use crate::resources::{Drafter, early_hook_keys};
+use crate::resources::Drafter;
 use crate::targets::{Sorter, is_selected, scope};
 use crate::{availability, namespace, options, order, prune};
 
@@ -92,23 +93,25 @@ pub fn plan(input: PlanInput<'_>) -> Planned {
     }
     let kinds = Kinds::new(input.discovery, input.targets.iter().map(|target| &target.object));
     let mut live = if input.offline { Live::default() } else { Live::new(input.live) };
+    let names = Names::new(request, &input.targets, &kinds, input.started_at);
     let mut sorter = Sorter { request, kinds: &kinds, findings: &mut findings, left_out: &mut left_out };
     let wanted = sorter.sort_out(input.targets);
     let restart_on_retry = wanted.objects.iter().any(|wanted| wanted.requests.restart_on_retry);
     wanted.left_alone.iter().for_each(|key| live.keep(key, Some(true)));
     let resources = wanted.objects.iter().filter(|wanted| wanted.role == Role::Resource);
     resources.for_each(|wanted| live.keep(&wanted.key, wanted.namespaced));
-    let started_at = input.started_at;
     let mut drafter = Drafter {
         request,
-        started_at,
+        names: &names,
         live: &live,
         comparer: &comparer,
         findings: &mut findings,
         left_out: &mut left_out,
     };
     let mut drafts = drafter.draft_all(wanted.objects);
-    early_hook_keys(&drafts).iter().for_each(|key| live.keep(key, Some(true)));
+    // A hook makes room for itself when its turn comes, even where an ordinary resource has become one.
+    let hooks = drafts.iter().filter(|draft| draft.task.is_hook());
+    hooks.for_each(|hook| live.keep(&hook.task.key(), Some(true)));
     add_namespace(request, &live, &mut drafts, &mut findings);
     add_prunes(request, &live, &mut drafts, &mut findings);
     review_selection(request, &drafts, &mut findings);
@@ -241,7 +244,8 @@ pub fn named_objects(
     if namespace::is_requested(request) {
         named.push((Gvk::new("", "v1", "Namespace"), String::new(), request.namespace.clone()));
     }
-    for target in targets {
+    let names = Names::new(request, targets, &kinds, started_at);
+    for (place, target) in targets.iter().enumerate() {
         let object = &target.object;
         let Some(gvk) = served_gvk(object, discovery) else { continue };
         let namespace = scope(object, &kinds, &request.namespace).namespace.to_owned();
@@ -249,9 +253,7 @@ pub fn named_objects(
             named.push((gvk, namespace, object.name().to_owned()));
         } else if let Role::Hook(phases) = hooks::role(object) {
             for phase in phases {
-                let name =
-                    hooks::generated_name(object.generate_name(), &request.revision, phase, started_at);
-                named.push((gvk.clone(), namespace.clone(), name));
+                named.push((gvk.clone(), namespace.clone(), names.name(place, object, phase)));
             }
         }
     }

@@ -25,7 +25,8 @@ pub(crate) struct Requests {
 }
 
 /// Annotations that only the engine writes.
-pub(crate) const RESERVED: [&str; 2] = [annotations::OPERATION_ID, annotations::HOOK_ATTEMPT];
+pub(crate) const RESERVED: [&str; 3] =
+    [annotations::OPERATION_ID, annotations::HOOK_ATTEMPT, annotations::HOOK_PHASE];
 const KNOWN: [&str; 6] = [
     annotations::WAVE_TIMEOUT,
     annotations::TIMEOUT,

@@ -1,16 +1,15 @@
 //! What is done to each resource and hook that is wanted?
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use tidegate_model::{
-    Action, DeletePolicy, Hook, Object, ObjectKey, Phase, SyncRequest, Timestamp, annotations,
-};
+use tidegate_model::{Action, DeletePolicy, Hook, Object, ObjectKey, Phase, SyncRequest, annotations};
 
 use crate::diff::Comparer;
 use crate::draft::Draft;
 use crate::findings::{Findings, Subject};
 use crate::hooks::{self, Role};
 use crate::kinds::is_crd;
+use crate::naming::Names;
 use crate::options;
 use crate::pairing::{Live, live_ref};
 use crate::plan::LeftOut;
@@ -21,7 +20,7 @@ use crate::waves::wave;
 /// Turns wanted objects into tasks.
 pub(crate) struct Drafter<'p> {
     pub request: &'p SyncRequest,
-    pub started_at: Timestamp,
+    pub names: &'p Names<'p>,
     pub live: &'p Live<'p>,
     pub comparer: &'p Comparer,
     pub findings: &'p mut Findings,
@@ -158,26 +157,14 @@ impl Drafter<'_> {
             }
             hooks.insert(key, draft);
         }
-        if wanted.key.name.is_empty()
-            || hook.runner.is_some()
-            || hook.deletes(DeletePolicy::BeforeHookCreation)
-        {
-            return;
-        }
-        if let [first, .., last] = phases {
-            self.findings.warn(
-                "hook-phases-share-object",
-                &wanted.subject(),
-                format!("its delete policy keeps the object of {first}, so {last} is judged by its old result; use metadata.generateName or add BeforeHookCreation"),
-            );
-        }
     }
 
     fn draft_hook_phase(&mut self, wanted: &Desired, phase: Phase, hook: &Hook) -> Draft {
         let mut manifest = wanted.object.clone();
         if manifest.name().is_empty() {
-            let prefix = manifest.generate_name().to_owned();
-            manifest.set_name(hooks::generated_name(&prefix, &self.request.revision, phase, self.started_at));
+            // Places of objects are counted from 1.
+            let name = self.names.name(wanted.place.saturating_sub(1), &manifest, phase);
+            manifest.set_name(name);
         }
         let key = manifest.key();
         self.check_name(wanted, &key);
@@ -240,7 +227,7 @@ impl Drafter<'_> {
         }
     }
 
-    /// Two hooks with the same prefix for their name get the same name.
+    /// Two hooks of one name: equal ones with the same prefix, or one that is named as another would be.
     fn collide(&mut self, earlier: &Draft, later: &Draft) {
         self.left_out.push(LeftOut::new(&earlier.subject, "another hook has the same generated name"));
         let at = |subject: &Subject| subject.origin().unwrap_or_default();
@@ -259,13 +246,6 @@ impl Drafter<'_> {
             self.findings.error("hook-name-collision", &later.subject, message);
         }
     }
-}
-
-/// The keys of hooks that run before or among the resources, or that may be moved there because others need them. The
-/// object of such a hook is not pruned, even when it was an ordinary resource until now.
-pub(crate) fn early_hook_keys(drafts: &[Draft]) -> BTreeSet<ObjectKey> {
-    let early = |draft: &&Draft| draft.task.phase <= Phase::Sync || holds_others(&draft.task.key());
-    drafts.iter().filter(|draft| draft.task.is_hook()).filter(early).map(|draft| draft.task.key()).collect()
 }
 
 /// Whether other objects live in, or are made possible by, an object: deleting it deletes them all.

@@ -29,6 +29,28 @@ fn every_golden_operation_ends_as_it_says() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
+/// The audit is the witness: what was created of one name, before and after something that comes between the phases.
+#[test]
+fn a_hook_of_one_name_is_created_once_in_each_of_its_phases() {
+    for (name, hook, between) in [
+        ("hook-in-two-phases", "notify", "settings"),
+        ("helm-hook-in-two-phases", "both", "settings"),
+        ("hook-in-sync-and-sync-fail", "tidy", "migrate"),
+    ] {
+        let scenario = scenario::all().into_iter().find(|scenario| scenario.name == name).unwrap();
+        let mut world = World::new(SimConfig::default());
+        let view = world.run(&scenario.sync);
+        assert_eq!(view.phase, scenario.ends, "{name}: {}", view.message);
+        let audit = world.cluster.audit();
+        let created: Vec<&str> = audit
+            .iter()
+            .filter(|entry| entry.code == 201 && !entry.dry_run)
+            .map(|entry| entry.name.as_str())
+            .collect();
+        assert_eq!(created, [hook, between, hook], "{name}");
+    }
+}
+
 /// A repair of a damaged log forgets how operations stood: all their facts are there, but the summary says Running.
 #[test]
 fn a_finished_operation_that_the_log_takes_for_open_is_put_right_on_resume() {

@@ -19,16 +19,26 @@ pub(super) async fn find(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<O
     }
 }
 
-/// Marks a hook as created by this operation and attempt.
+/// Marks a hook as created by this operation, in this phase and attempt.
 pub(super) fn mark(errand: &Errand<'_>, object: &mut Object) {
     object.set_annotation(annotations::OPERATION_ID, errand.operation.to_string());
     object.set_annotation(annotations::HOOK_ATTEMPT, errand.attempt.to_string());
+    object.set_annotation(annotations::HOOK_PHASE, errand.task.phase.to_string());
 }
 
-/// Whether the hook was created by this operation and attempt. Since it was not recorded, a crash lies between.
+/// Whether the hook was created by this operation, in this phase and attempt. Since it was not recorded, a crash lies
+/// between.
 pub(super) fn is_ours(errand: &Errand<'_>, object: &Object) -> bool {
-    object.annotation(annotations::OPERATION_ID) == Some(errand.operation.to_string().as_str())
+    let phase = errand.task.phase.to_string();
+    is_of_operation(errand, object)
         && object.annotation(annotations::HOOK_ATTEMPT) == Some(errand.attempt.to_string().as_str())
+        // Earlier programs did not write the phase.
+        && object.annotation(annotations::HOOK_PHASE).is_none_or(|created_for| created_for == phase)
+}
+
+/// Whether this operation created the hook, in whatever phase and attempt.
+fn is_of_operation(errand: &Errand<'_>, object: &Object) -> bool {
+    object.annotation(annotations::OPERATION_ID) == Some(errand.operation.to_string().as_str())
 }
 
 pub(super) async fn adopted(errand: &Errand<'_>, object: &Object) -> Applied {
@@ -50,10 +60,9 @@ pub(super) async fn clear(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<
     if is_ours(errand, &found) && !found.is_deleting() {
         return Ok(Clearing::Adopted(Box::new(adopted(errand, &found).await)));
     }
-    let same_operation =
-        found.annotation(annotations::OPERATION_ID) == Some(errand.operation.to_string().as_str());
     let policy = errand.task.hook.as_ref().is_some_and(|hook| hook.deletes(DeletePolicy::BeforeHookCreation));
-    if !(policy || same_operation || found.is_deleting()) {
+    // What this operation created for another phase or attempt says nothing about this one, whatever its policy.
+    if !(policy || is_of_operation(errand, &found) || found.is_deleting()) {
         return Ok(Clearing::Clear);
     }
     if !is_hook_of_application(errand, &found) {

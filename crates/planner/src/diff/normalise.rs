@@ -21,7 +21,8 @@ pub(super) fn is_secret(object: &Object) -> bool {
 
 /// Whether an annotation is no part of what is wanted: the engine's marks, and the record of client-side applies.
 pub(super) fn is_bookkeeping(annotation: &str) -> bool {
-    matches!(annotation, annotations::OPERATION_ID | annotations::HOOK_ATTEMPT | LAST_APPLIED)
+    use annotations::{HOOK_ATTEMPT, HOOK_PHASE, OPERATION_ID};
+    matches!(annotation, OPERATION_ID | HOOK_ATTEMPT | HOOK_PHASE | LAST_APPLIED)
 }
 
 /// The target as the server would show it.

@@ -149,10 +149,33 @@ fn hooks() -> Vec<Scenario> {
         Scenario { before: vec![awkward.clone()], ..scenario("awkward-hooks-again", awkward) },
         Scenario { before: vec![Sync::of(&all)], ..scenario("hooks-again", Sync::of(&all)) },
         scenario("generate-name", Sync::of(&generated)),
+    ]
+    .into_iter()
+    .chain(hooks_in_two_phases())
+    .collect()
+}
+
+/// Hooks of one name that run in two phases.
+fn hooks_in_two_phases() -> Vec<Scenario> {
+    let settings = config("settings", "0");
+    let helm = [
+        ("helm.sh/hook", "pre-install,post-install"),
+        ("helm.sh/hook-delete-policy", "hook-succeeded"),
+        ("argocd.argoproj.io/sync-wave", "0"),
+    ];
+    let later = ("argocd.argoproj.io/sync-wave", "1");
+    let failing_hook =
+        [hook("tidy", "Sync,SyncFail", &[]), hook("migrate", "Sync", &[FAILS, later])].concat();
+    vec![
         scenario(
             "hook-in-two-phases",
-            Sync::of(&[hook("notify", "PreSync,PostSync", &[]), config("settings", "0")].concat()),
+            Sync::of(&[hook("notify", "PreSync,PostSync", &[]), settings.clone()].concat()),
         ),
+        scenario(
+            "helm-hook-in-two-phases",
+            Sync::of(&[object("batch/v1", "Job", "both", &helm, JOB), settings].concat()),
+        ),
+        failing("hook-in-sync-and-sync-fail", Sync::of(&failing_hook), "completed unsuccessfully"),
     ]
 }
 
