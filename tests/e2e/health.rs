@@ -115,7 +115,6 @@ fn a_config_map_holds_scripts_in_the_new_form_and_the_old() {
 fn what_is_wrong_with_scripts_is_said_with_file_and_line() {
     let bench = Bench::new();
     bench.write("widget.yaml", WIDGET);
-    bench.write("bad/example.org/Widget/health.lua", "local x = 1\nif x then\n");
     bench.write("bad/health.lua", "return {}");
     bench.write("empty/README.md", "nothing here");
     bench.write(
@@ -123,13 +122,7 @@ fn what_is_wrong_with_scripts_is_said_with_file_and_line() {
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {resource.customizations: '['}\n",
     );
     for (scripts, parts) in [
-        (
-            "bad",
-            &[
-                "bad/example.org/Widget/health.lua:3: 'end' expected",
-                "bad/health.lua: it is not clear which kind",
-            ][..],
-        ),
+        ("bad", &["bad/health.lua: it is not clear which kind"][..]),
         ("empty", &["empty: no health scripts"]),
         ("widget.yaml", &["widget.yaml: no health scripts"]),
         ("map.yaml", &["map.yaml: m resource.customizations: not a map"]),
@@ -149,6 +142,24 @@ fn what_is_wrong_with_scripts_is_said_with_file_and_line() {
         message.contains("fails/example.org/Widget/health.lua:1: attempt to index field 'a'"),
         "{message}"
     );
+}
+
+#[test]
+fn a_script_that_does_not_load_costs_its_own_kind_and_a_warning() {
+    let bench = Bench::new();
+    let gadget = WIDGET.replace("Widget", "Gadget").replace("one", "two");
+    bench.write("all.yaml", format!("{WIDGET}---\n{gadget}"));
+    bench.write("scripts/example.org/Widget/health.lua", "local x = 1\nif x then\n");
+    bench.write("scripts/example.org/Gadget/health.lua", SCRIPT);
+    let args = ["health", "-f", "all.yaml", "--customizations", "scripts", "-o", "json"];
+    let ran = bench.run(&args).expect_code(0);
+    let fault =
+        "scripts/example.org/Widget/health.lua:3: 'end' expected (to close 'if' at line 2) near <eof>";
+    assert!(ran.err.contains("warning") && ran.err.contains(fault), "{}", ran.err);
+    let found: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&found[0]["status"], &found[1]["status"]), (&json!("Unknown"), &json!("Healthy")));
+    let message = found[0]["message"].as_str().unwrap();
+    assert!(message.starts_with("the health script for this kind does not load: "), "{message}");
 }
 
 #[test]

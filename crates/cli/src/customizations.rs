@@ -23,6 +23,7 @@ use tidegate_model::Object;
 use crate::args::CustomizationArgs;
 use crate::error::CliError;
 use crate::input::{self, Problem};
+use crate::output::Printer;
 use crate::state_dir::StateDir;
 
 /// The key under which older versions of Argo CD keep all customisations.
@@ -30,8 +31,19 @@ const OLD_KEY: &str = "resource.customizations";
 /// Scripts are at most this deep in their folder: group, kind.
 const DEPTH_MAX: usize = 2;
 
-/// The rules the arguments name; `None` when they name none.
-pub fn load(args: &CustomizationArgs) -> Result<Option<HealthRules>, CliError> {
+/// The rules the arguments name; `None` when they name none. A script that does not load costs its own kind, and a
+/// warning.
+pub fn load(args: &CustomizationArgs, printer: &Printer) -> Result<Option<HealthRules>, CliError> {
+    let rules = read_rules(args)?;
+    if let Some(rules) = &rules {
+        for fault in rules.faults() {
+            printer.warn(&format!("objects of the kind of this health script count as Unknown: {fault}"));
+        }
+    }
+    Ok(rules)
+}
+
+fn read_rules(args: &CustomizationArgs) -> Result<Option<HealthRules>, CliError> {
     // A variable that is set to nothing is not set.
     let given = args.customizations.as_deref().filter(|path| !path.as_os_str().is_empty());
     let Some(path) = given else { return Ok(None) };
@@ -121,7 +133,7 @@ fn old_form(name: &str, text: &str, scripts: &mut Vec<Script>, problems: &mut Ve
         Ok(all) => {
             for (target, customisation) in all {
                 if let Some(script) = customisation.get(SCRIPT_FILE).and_then(|script| script.as_str()) {
-                    keep(Script::new(&target, format!("{name} {target}"), script), scripts, problems);
+                    scripts.push(Script::load(&target, format!("{name} {target}"), script));
                 }
             }
         }
@@ -200,9 +212,8 @@ pub fn recall(state_dir: &StateDir, applications: &[&str]) -> Result<HealthRules
         }
     }
     let scripts = found.map(|(_, scripts)| scripts).unwrap_or_default();
-    let scripts = scripts.into_iter().map(|kept| Script::new(kept.target, kept.name, kept.text));
-    let rules = scripts.collect::<Result<Vec<_>, _>>().and_then(HealthRules::with_scripts);
-    rules.map_err(|error| CliError::BadInput { problems: vec![error.into()] })
+    let scripts = scripts.into_iter().map(|kept| Script::load(kept.target, kept.name, kept.text));
+    HealthRules::with_scripts(scripts).map_err(|error| CliError::BadInput { problems: vec![error.into()] })
 }
 
 fn read(state_dir: &StateDir, application: &str) -> Result<Vec<Kept>, CliError> {

@@ -37,6 +37,12 @@ pub enum HealthError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A health script cannot be used.
+    #[error("the health script for this kind does not load: {fault}")]
+    ScriptFault {
+        /// What is wrong with it.
+        fault: String,
+    },
     /// A health script failed.
     #[error("health script failed: {reason}")]
     Script {

@@ -52,6 +52,11 @@ impl HealthRules {
         self.scripts.exact.values().chain(self.scripts.patterns.values())
     }
 
+    /// What keeps scripts from being used. Each costs its own kind and no other.
+    pub fn faults(&self) -> impl Iterator<Item = &ScriptError> {
+        self.scripts().filter_map(Script::fault)
+    }
+
     /// The script for a kind.
     pub fn script(&self, group: &str, kind: &str) -> Option<&Script> {
         if self.scripts.exact.is_empty() && self.scripts.patterns.is_empty() {
@@ -76,7 +81,10 @@ impl HealthRules {
     /// hook is kept visible by that finalizer exactly so that its result can still be read.
     pub fn assess(&self, object: &Object, now: Timestamp) -> Option<Result<Health, HealthError>> {
         judge(object, |object| match self.script(object.group(), object.kind()) {
-            Some(script) => Some(lua::run(script.name(), script.text(), object, now)),
+            Some(script) => Some(match script.fault() {
+                Some(fault) => Err(HealthError::ScriptFault { fault: fault.to_string() }),
+                None => lua::run(script.name(), script.text(), object, now),
+            }),
             None => rule(object.group(), object.kind()).map(|rule| rule(object)),
         })
     }

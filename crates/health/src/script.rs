@@ -9,12 +9,16 @@ pub const SCRIPT_KEY_PREFIX: &str = "resource.customizations.health.";
 /// Longest script. Those of Argo CD are a hundred times shorter.
 pub const SCRIPT_BYTES_MAX: usize = 256 << 10;
 
-/// A health script that compiles.
+/// A health script. One that does not load judges its kind all the same: as [`HealthStatus::Unknown`], because another
+/// rule in its place would open a gate on a guess.
+///
+/// [`HealthStatus::Unknown`]: tidegate_model::HealthStatus::Unknown
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
     target: String,
     name: String,
     text: String,
+    fault: Option<ScriptError>,
 }
 
 /// Why a script cannot be used. Every message begins with where the script was read.
@@ -68,15 +72,26 @@ impl Script {
         name: impl Into<String>,
         text: impl Into<String>,
     ) -> Result<Self, ScriptError> {
-        let (target, name, text) = (target.into(), name.into(), text.into());
-        if text.len() > SCRIPT_BYTES_MAX {
-            return Err(ScriptError::TooLong { name, bytes: text.len() });
+        let script = Self::load(target, name, text);
+        match script.fault {
+            Some(fault) => Err(fault),
+            None => Ok(script),
         }
-        lua::check(&name, &text).map_err(|reason| ScriptError::Syntax { reason })?;
-        Ok(Self { target, name, text })
     }
 
-    /// A script from a folder. `path` leads from the folder to the script, with `/` between its parts:
+    /// As [`Script::new`], for one of many scripts that others do not depend on: what keeps it from being used is its
+    /// [`Script::fault`].
+    pub fn load(target: impl Into<String>, name: impl Into<String>, text: impl Into<String>) -> Self {
+        let (target, name, text) = (target.into(), name.into(), text.into());
+        let fault = if text.len() > SCRIPT_BYTES_MAX {
+            Some(ScriptError::TooLong { name: name.clone(), bytes: text.len() })
+        } else {
+            lua::check(&name, &text).map_err(|reason| ScriptError::Syntax { reason }).err()
+        };
+        Self { target, name, text, fault }
+    }
+
+    /// A script from a folder, [loaded](Script::load). `path` leads from the folder to the script, with `/` between its parts:
     /// `<group>/<Kind>/health.lua` or `<Kind>/health.lua`, where `_` is any text.
     pub fn from_path(
         path: &str,
@@ -86,15 +101,15 @@ impl Script {
         let name = name.into();
         let parts: Vec<_> = path.split('/').collect();
         match parts.as_slice() {
-            [kind, SCRIPT_FILE] if !kind.is_empty() => Self::new(kind.replace('_', "*"), name, text),
+            [kind, SCRIPT_FILE] if !kind.is_empty() => Ok(Self::load(kind.replace('_', "*"), name, text)),
             [group, kind, SCRIPT_FILE] if !group.is_empty() && !kind.is_empty() => {
-                Self::new(format!("{group}/{kind}").replace('_', "*"), name, text)
+                Ok(Self::load(format!("{group}/{kind}").replace('_', "*"), name, text))
             }
             _ => Err(ScriptError::Path { name }),
         }
     }
 
-    /// A script from a ConfigMap, by what follows [`SCRIPT_KEY_PREFIX`] in its key: `<group>_<Kind>` or `<Kind>`.
+    /// A script from a ConfigMap, [loaded](Script::load), by what follows [`SCRIPT_KEY_PREFIX`] in its key: `<group>_<Kind>` or `<Kind>`.
     pub fn from_key(
         key: &str,
         name: impl Into<String>,
@@ -103,9 +118,9 @@ impl Script {
         let name = name.into();
         let parts: Vec<_> = key.split('_').collect();
         match parts.as_slice() {
-            [kind] if !kind.is_empty() => Self::new(*kind, name, text),
+            [kind] if !kind.is_empty() => Ok(Self::load(*kind, name, text)),
             [group, kind] if !group.is_empty() && !kind.is_empty() => {
-                Self::new(format!("{group}/{kind}"), name, text)
+                Ok(Self::load(format!("{group}/{kind}"), name, text))
             }
             _ => Err(ScriptError::Key { name }),
         }
@@ -124,6 +139,11 @@ impl Script {
     /// The script itself.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// What keeps it from being used.
+    pub fn fault(&self) -> Option<&ScriptError> {
+        self.fault.as_ref()
     }
 
     /// Whether it is for more than one kind.

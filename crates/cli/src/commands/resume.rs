@@ -45,7 +45,7 @@ pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<Ended, CliError
     if chosen.is_empty() && unreached == 0 {
         return nothing(args, printer);
     }
-    let health = health(args, &state_dir, &summaries, &chosen)?;
+    let health = health(args, &state_dir, &summaries, &chosen, printer)?;
     let session = Session::with_log(log, clusters, health, &state_dir, printer).await?;
     let mut progress = Progress::new(printer, chosen.len());
     let waited = go_on(&session, &chosen, args, &mut signals, &mut progress).await;
@@ -66,13 +66,14 @@ fn health(
     state_dir: &StateDir,
     summaries: &[Summary],
     chosen: &[OperationId],
+    printer: &Printer,
 ) -> Result<HealthRules, CliError> {
     let applications: Vec<_> = summaries
         .iter()
         .filter(|summary| chosen.contains(&summary.operation))
         .map(|summary| summary.application.as_str())
         .collect();
-    match customizations::load(&args.scripts)? {
+    match customizations::load(&args.scripts, printer)? {
         None => customizations::recall(state_dir, &applications),
         Some(rules) => {
             for application in applications {

@@ -94,7 +94,8 @@ pub(super) fn verdict(script: &str, value: &Value) -> Verdict {
     }
 }
 
-fn described(value: &Value) -> &'static str {
+/// What a value is, in words.
+pub(super) fn described(value: &Value) -> &'static str {
     match value {
         Value::Boolean(_) => "a boolean",
         Value::Integer(_) | Value::Number(_) => "a number",

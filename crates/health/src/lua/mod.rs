@@ -1,4 +1,4 @@
-//! Health scripts in Lua 5.1, with the contract of Argo CD: the object comes in as `obj`, a table with `status` and
+//! Health scripts in the dialect Argo CD runs (Lua 5.1 that knows `goto`), with the contract of Argo CD: the object comes in as `obj`, a table with `status` and
 //! `message` goes out.
 //!
 //! ```text
@@ -7,6 +7,8 @@
 //! prelude.lua: no files, no new code    ┘        ▲
 //!                                             budget: steps and memory
 //! ```
+//!
+//! The interpreter is 5.2, the first with `goto`; the prelude puts back what scripts for 5.1 expect.
 //!
 //! Each run has a state of its own, so runs cannot tell of each other. What a script can do depends on the object, the
 //! moment and the script alone; there is no clock in it.

@@ -8,6 +8,7 @@ use tidegate_model::Timestamp;
 
 use super::budget::{Budget, CALL_STEPS};
 use super::calendar::{Moment, seconds_of};
+use super::convert::described;
 
 /// What `require` gives.
 const LIBRARIES: [&str; 3] = ["string", "table", "math"];
@@ -19,7 +20,8 @@ pub(super) fn install(lua: &Lua, budget: &Rc<Budget>, now: Timestamp) -> mlua::R
     os.set("date", date(lua, Rc::clone(budget), now)?)?;
     os.set("difftime", lua.create_function(|_, (later, earlier): (f64, f64)| Ok(later - earlier))?)?;
     let libraries = lua.create_table()?;
-    libraries.set("os", os)?;
+    libraries.set("os", &os)?;
+    lua.globals().set("os", os)?;
     for name in LIBRARIES {
         libraries.set(name, lua.globals().get::<Value>(name)?)?;
     }
@@ -40,9 +42,7 @@ fn time(lua: &Lua, budget: Rc<Budget>, now: Timestamp) -> mlua::Result<Function>
         budget.charge(CALL_STEPS)?;
         let Some(parts) = parts else { return Ok(now.as_seconds()) };
         let part = |name: &str, default: Option<i64>| {
-            let found: Option<f64> = parts.get(name)?;
-            found
-                .map(|part| part as i64)
+            whole(name, &parts.get::<Value>(name)?)?
                 .or(default)
                 .ok_or_else(|| mlua::Error::runtime(format!("field '{name}' missing in date table")))
         };
@@ -50,6 +50,24 @@ fn time(lua: &Lua, budget: Rc<Budget>, now: Timestamp) -> mlua::Result<Function>
         let time = [part("hour", Some(12))?, part("min", Some(0))?, part("sec", Some(0))?];
         seconds_of(date, time).ok_or_else(|| mlua::Error::runtime("the time is out of range"))
     })
+}
+
+/// A part of a time. `string.match` gives parts as texts.
+fn whole(name: &str, part: &Value) -> mlua::Result<Option<i64>> {
+    let number = match part {
+        Value::Nil => return Ok(None),
+        Value::Integer(number) => return Ok(Some(*number)),
+        Value::Number(number) => Some(*number),
+        Value::String(text) => text.to_string_lossy().trim().parse().ok(),
+        _ => None,
+    };
+    match number {
+        Some(number) => Ok(Some(number as i64)),
+        None => Err(mlua::Error::runtime(format!(
+            "field '{name}' in a date table must be a number, found {}",
+            described(part)
+        ))),
+    }
 }
 
 fn date(lua: &Lua, budget: Rc<Budget>, now: Timestamp) -> mlua::Result<Function> {

@@ -1,20 +1,76 @@
 -- Makes the standard library safe for health scripts. Run once in each state, before the script, with the function that
 -- takes steps off the budget.
 local charge, catch_steps = ...
-local tostring_raw, type, getmetatable, select, unpack, error, pcall_raw =
-  tostring, type, getmetatable, select, unpack, error, pcall
-local format, insert, sort = string.format, table.insert, table.sort
+local tostring_raw, type, getmetatable, select, error, pcall_raw =
+  tostring, type, getmetatable, select, error, pcall
+local next_raw, ipairs = next, ipairs
+local format, insert, remove, sort, unpack = string.format, table.insert, table.remove, table.sort, table.unpack
 
 -- What reads files, makes code out of texts, has a life of its own, prints, or depends on chance.
 for _, name in ipairs({
-  "collectgarbage", "coroutine", "dofile", "gcinfo", "getfenv", "load", "loadfile", "loadstring", "module",
-  "newproxy", "package", "setfenv",
+  "bit32", "collectgarbage", "coroutine", "dofile", "gcinfo", "getfenv", "load", "loadfile", "loadstring", "module",
+  "newproxy", "package", "rawlen", "setfenv",
 }) do
   _G[name] = nil
 end
 string.dump, math.random, math.randomseed = nil, nil, nil
 print = function() end
 collectgarbage = function() return 0 end
+
+-- What scripts written for Lua 5.1 know and 5.2 has dropped.
+_G.unpack, table.unpack, table.pack = unpack, nil, nil
+table.getn = function(list) return #list end
+table.maxn = function(list)
+  local most = 0
+  for key in next_raw, list do
+    if type(key) == "number" and key > most then most = key end
+  end
+  return most
+end
+math.mod = math.fmod
+math.pow = math.pow or function(base, exponent) return base ^ exponent end
+local log = math.log
+math.log, math.log10 = function(value) return log(value) end, function(value) return log(value, 10) end
+
+-- The original goes through a table in an order that differs from run to run. Here numbers come first, then texts.
+local rank = { number = 1, string = 2, boolean = 3 }
+local function before(a, b)
+  local kind, other = type(a), type(b)
+  if kind ~= other then return (rank[kind] or 4) < (rank[other] or 4) end
+  if kind == "boolean" then return b and not a end
+  return rank[kind] ~= nil and a < b
+end
+local function keys_of(from)
+  local keys, count, is_list = {}, 0, true
+  for key in next_raw, from do
+    count = count + 1
+    keys[count] = key
+    is_list = is_list and key == count
+  end
+  charge(count)
+  if not is_list then sort(keys, before) end
+  return keys
+end
+pairs = function(from)
+  local keys, at = keys_of(from), 0
+  return function()
+    while true do
+      at = at + 1
+      local key = keys[at]
+      if key == nil then return nil end
+      local value = from[key]
+      if value ~= nil then return key, value end
+    end
+  end, from, nil
+end
+next = function(from, after)
+  local found
+  for key in next_raw, from do
+    if (after == nil or before(after, key)) and (found == nil or before(key, found)) then found = key end
+  end
+  if found == nil then return nil end
+  return found, from[found]
+end
 
 -- What takes longer than an instruction.
 local function caught(ok, ...)
@@ -33,7 +89,7 @@ end
 local function length(value) return type(value) == "string" and #value / 16 or 1 end
 local function entries(value) return type(value) == "table" and #value or 1 end
 for _, name in ipairs({ "lower", "upper", "reverse" }) do by_length(string, name, length) end
-for _, name in ipairs({ "concat", "maxn", "remove" }) do by_length(table, name, entries) end
+for _, name in ipairs({ "concat", "maxn" }) do by_length(table, name, entries) end
 by_length(_G, "tonumber", length)
 
 -- The original runs the handler where the error is. Is that the look at the budget, nothing looks at the handler.
@@ -67,7 +123,7 @@ string.format = function(text, ...)
   return format(text, unpack(values, 1, count))
 end
 
--- The original walks two thousand million places when asked to insert at a negative one.
+-- Lua 5.1 takes places beyond the end; where it walks two thousand million places, this does not.
 table.insert = function(list, ...)
   if select("#", ...) >= 2 then
     local place = ...
@@ -75,8 +131,17 @@ table.insert = function(list, ...)
       error("bad argument #2 to 'insert' (the position must be 1 or more)", 2)
     end
     charge(#list)
+    if place > #list + 1 then
+      list[place] = select(2, ...)
+      return
+    end
   end
   return insert(list, ...)
+end
+table.remove = function(list, place)
+  charge(#list)
+  if place ~= nil and not (type(place) == "number" and place >= 1 and place <= #list) then return nil end
+  return remove(list, place)
 end
 
 -- With a comparison in Lua, so that each one is counted.

@@ -42,15 +42,16 @@ fn repeat(lua: &Lua, budget: &Budget, text: LuaString, times: f64) -> mlua::Resu
     lua.create_string(text.repeat(count))
 }
 
-/// Where a search begins, from the position a script gives: from 1, or from the end when negative.
-fn start(from: Option<i64>, length: usize) -> usize {
+/// Where a search begins, from the position a script gives: from 1, or from the end when negative. Nothing can be found
+/// from beyond the end.
+fn start(from: Option<i64>, length: usize) -> Option<usize> {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     let start = match from.unwrap_or(1) {
         from if from > 0 => from - 1,
         0 => 0,
         from => length.saturating_add(from).max(0),
     };
-    usize::try_from(start.min(length)).unwrap_or(0)
+    usize::try_from(start).ok().filter(|_| start <= length)
 }
 
 /// A text without any of these is looked for as it is.
@@ -61,12 +62,12 @@ type FindArguments = (LuaString, LuaString, Option<f64>, Option<Value>);
 fn find(lua: &Lua, budget: &Budget, (text, pattern, from, plain): FindArguments) -> mlua::Result<MultiValue> {
     budget.charge(CALL_STEPS)?;
     let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
-    let begin = start(whole(from), text.len());
+    let Some(begin) = start(whole(from), text.len()) else { return Ok(nothing()) };
     let is_plain = plain.is_some_and(|plain| !matches!(plain, Value::Nil | Value::Boolean(false)))
         || !pattern.iter().any(|byte| SPECIAL.contains(byte));
     let pattern = if is_plain { Pattern::plain(&pattern) } else { Pattern::new(&pattern) };
     match pattern.find(&text, begin, budget)? {
-        None => Ok(MultiValue::from_vec(vec![Value::Nil])),
+        None => Ok(nothing()),
         Some(found) => {
             let mut values = vec![number(found.whole.start + 1), number(found.whole.end)];
             for span in &found.captures {
@@ -86,8 +87,9 @@ fn first_match(
 ) -> mlua::Result<MultiValue> {
     budget.charge(CALL_STEPS)?;
     let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
-    match Pattern::new(&pattern).find(&text, start(whole(from), text.len()), budget)? {
-        None => Ok(MultiValue::from_vec(vec![Value::Nil])),
+    let Some(begin) = start(whole(from), text.len()) else { return Ok(nothing()) };
+    match Pattern::new(&pattern).find(&text, begin, budget)? {
+        None => Ok(nothing()),
         Some(found) => captures(lua, &text, &found),
     }
 }
@@ -108,7 +110,7 @@ fn every_match(
         let found = Pattern::unanchored(&pattern).find(&text, begin, &budget)?;
         let Some(found) = found else {
             next.replace(None);
-            return Ok(MultiValue::from_vec(vec![Value::Nil]));
+            return Ok(nothing());
         };
         // An empty match must not be found again.
         let after = found.whole.end + usize::from(found.whole.end == found.whole.start);
@@ -249,6 +251,10 @@ fn captured(lua: &Lua, text: &[u8], span: &Option<Span>) -> mlua::Result<Value> 
         return Ok(number(span.start + 1));
     }
     Ok(Value::String(lua.create_string(span.of(text))?))
+}
+
+fn nothing() -> MultiValue {
+    MultiValue::from_vec(vec![Value::Nil])
 }
 
 fn number(count: usize) -> Value {

@@ -82,7 +82,7 @@ fn an_error_names_file_and_line() {
     let refused = Script::new("Widget", "a/b/health.lua", "local x = 1\nif x then\nreturn x").unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "a/b/health.lua:3: 'end' expected (to close 'if' at line 2) near '<eof>'; mend the script"
+        "a/b/health.lua:3: 'end' expected (to close 'if' at line 2) near <eof>; mend the script"
     );
     assert!(matches!(refused, ScriptError::Syntax { .. }));
 }
@@ -157,10 +157,31 @@ fn time_is_the_moment_of_the_look() {
         "1795253400",
         "times are in UTC"
     );
-    assert_eq!(
-        say("os.time()"),
-        "health script failed: widget.lua:1: attempt to index global 'os' (a nil value)"
-    );
+    assert_eq!(say("os.time()"), "1795253400");
+    assert_eq!(say("os.difftime(os.time(), 1795253390)"), "10");
+}
+
+#[test]
+fn parts_of_a_time_may_be_texts() {
+    let script = r#"
+        local year, month, day, hour, min, sec = ("2026-11-21T09:08:05Z"):match("(%d+)-(%d+)-(%d+)T(%d+):(%d+):(%d+)Z")
+        local at = os.time({ year = year, month = month, day = day, hour = hour, min = min, sec = sec })
+        return { status = "Healthy", message = os.date("!%Y-%m-%d %H:%M:%S", at) }"#;
+    assert_eq!(run(script, json!({})), verdict(HealthStatus::Healthy, "2026-11-21 09:08:05"));
+    for (parts, expected) in [
+        (
+            "{ year = 'soon', month = 1, day = 1 }",
+            "field 'year' in a date table must be a number, found a text",
+        ),
+        (
+            "{ year = 2026, month = {}, day = 1 }",
+            "field 'month' in a date table must be a number, found a table",
+        ),
+        ("{ year = 2026, month = 1 }", "field 'day' missing in date table"),
+    ] {
+        let said = say(&format!("os.time({parts})"));
+        assert!(said.ends_with(expected), "{parts}: {said}");
+    }
 }
 
 #[test]

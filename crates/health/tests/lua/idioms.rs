@@ -221,3 +221,47 @@ fn numbers_compare_as_numbers() {
         ],
     );
 }
+
+#[test]
+fn goto_and_what_lua_5_2_has_dropped() {
+    let script = r#"
+        local seen = {}
+        for _, condition in ipairs(obj.status.conditions) do
+          if condition.type == "Synced" then goto continue end
+          table.insert(seen, condition.type .. "=" .. condition.status)
+          ::continue::
+        end
+        local first, second = unpack({ "a", "b" })
+        local numbers = { table.getn(seen), table.maxn({ 1, 2, [7] = 3 }), math.mod(7, 4), math.pow(2, 3), math.log10(100) }
+        return { status = "Healthy", message = table.concat(seen, " ") .. " " .. first .. second .. " " ..
+          table.concat(numbers, " ") }"#;
+    check(script, vec![(ready("True", ""), Healthy, "Ready=True ab 1 7 3 8 2")]);
+}
+
+#[test]
+fn tables_are_gone_through_in_one_order() {
+    let fields = json!({"spec": {"zebra": 1, "ant": 2, "mouse": 3, "bee": 4, "cat": 5, "dog": 6}});
+    let script = r#"
+        local names = {}
+        for name in pairs(obj.spec) do names[#names + 1] = name end
+        local name, after = next(obj.spec), {}
+        while name do after[#after + 1] = name name = next(obj.spec, name) end
+        local mixed = {}
+        for key, value in pairs({ "x", "y", b = 1, a = 2, [10] = 3 }) do mixed[#mixed + 1] = key .. "=" .. value end
+        return { status = "Healthy", message = table.concat(names, " ") .. "; " .. table.concat(after, " ") .. "; " ..
+          table.concat(mixed, " ") }"#;
+    let expected = "ant bee cat dog mouse zebra; ant bee cat dog mouse zebra; 1=x 2=y 10=3 a=2 b=1";
+    check(script, vec![(fields, Healthy, expected)]);
+}
+
+#[test]
+fn fields_may_be_removed_on_the_way_and_places_may_be_beyond_the_end() {
+    let script = r#"
+        local left = { a = 1, b = 2, c = 3 }
+        for key in pairs(left) do left[key] = nil left.c = nil end
+        local list = { "one" }
+        table.insert(list, 3, "three")
+        local none = table.remove(list, 9)
+        return { status = "Healthy", message = tostring(next(left)) .. " " .. list[3] .. " " .. tostring(none) }"#;
+    check(script, vec![(json!({}), Healthy, "nil three nil")]);
+}

@@ -96,3 +96,19 @@ fn scripts_that_cannot_be_used() {
     let compiled = Script::new("Pod", "compiled", "\u{1b}Lua").unwrap_err().to_string();
     assert!(compiled.contains("attempt to load") || compiled.contains("binary"), "{compiled}");
 }
+
+#[test]
+fn a_script_that_does_not_load_costs_its_own_kind_and_no_other() {
+    let broken = Script::from_path("example.org/Widget/health.lua", "bad.lua", "if obj then").unwrap();
+    let rules = HealthRules::with_scripts([broken, from_path("_/_/health.lua")]).unwrap();
+    let faults: Vec<_> = rules.faults().map(ToString::to_string).collect();
+    assert_eq!(faults, ["bad.lua:1: 'end' expected near <eof>; mend the script"]);
+    let verdict = rules.assess(&widget(serde_json::json!({})), NOW).unwrap();
+    let unknown = Health::from(verdict.unwrap_err());
+    assert_eq!(unknown.status, HealthStatus::Unknown);
+    assert_eq!(
+        unknown.message,
+        "the health script for this kind does not load: bad.lua:1: 'end' expected near <eof>; mend the script"
+    );
+    assert_eq!(chosen(&rules, "example.org", "Gadget").as_deref(), Some("_/_/health.lua"));
+}
