@@ -4,22 +4,26 @@ use std::net::TcpListener;
 
 use serde_json::json;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Ran};
 use crate::manifests::CONFIG;
 use crate::site::Site;
 
-const SYNC: [&str; 4] = ["sync", "config.yaml", "--app", "a"];
+/// A sync of an application that no other test has.
+fn sync<'a>(site: &'a Site, more: &[&'a str]) -> Ran {
+    site.run(&[&["sync", "config.yaml", "--app", &site.namespace][..], more].concat())
+}
 
 pub async fn without_a_kubeconfig_it_says_what_to_do() {
     let bench = Bench::new();
     bench.write("config.yaml", CONFIG);
-    for args in [&SYNC[..], &["plan", "config.yaml"]] {
+    let sync = ["sync", "config.yaml", "--app", "a"];
+    for args in [&sync[..], &["plan", "config.yaml"]] {
         let ran = bench.run(args).expect_code(2);
         for way_out in ["--kubeconfig", "KUBECONFIG", "--sim"] {
             assert!(ran.err.contains(way_out), "{way_out}: {}", ran.err);
         }
     }
-    let ran = bench.run(&[&SYNC[..], &["--kubeconfig", "nowhere.yaml"]].concat()).expect_code(2);
+    let ran = bench.run(&[&sync[..], &["--kubeconfig", "nowhere.yaml"]].concat()).expect_code(2);
     assert!(ran.err.contains("nowhere.yaml"), "{}", ran.err);
     assert!(!bench.state().exists());
 }
@@ -27,7 +31,7 @@ pub async fn without_a_kubeconfig_it_says_what_to_do() {
 pub async fn an_unknown_context_is_answered_with_those_there_are() {
     let site = Site::without_namespace("context");
     site.write("config.yaml", CONFIG);
-    let ran = site.run(&[&SYNC[..], &["--context", "nobody"]].concat()).expect_code(2);
+    let ran = sync(&site, &["--context", "nobody"]).expect_code(2);
     for name in ["nobody", "engine", "observer"] {
         assert!(ran.err.contains(name), "{name}: {}", ran.err);
     }
@@ -42,7 +46,7 @@ pub async fn a_server_that_does_not_answer_is_named() {
     let url = format!("https://127.0.0.1:{port}");
     let file = site
         .changed_kubeconfig("gone.yaml", |config| config["clusters"][0]["cluster"]["server"] = json!(url));
-    let ran = site.run(&[&SYNC[..], &["--kubeconfig", file.to_str().unwrap()]].concat()).expect_code(1);
+    let ran = sync(&site, &["--kubeconfig", file.to_str().unwrap()]).expect_code(1);
     assert!(ran.err.matches(&url).count() == 1 && ran.err.contains("context engine"), "{}", ran.err);
     assert!(!site.state().exists());
     // One that takes the connection and says nothing.
@@ -51,7 +55,7 @@ pub async fn a_server_that_does_not_answer_is_named() {
     let file = site
         .changed_kubeconfig("silent.yaml", |config| config["clusters"][0]["cluster"]["server"] = json!(url));
     let args = ["--kubeconfig", file.to_str().unwrap(), "--request-timeout", "1s"];
-    let ran = site.run(&[&SYNC[..], &args].concat()).expect_code(1);
+    let ran = sync(&site, &args).expect_code(1);
     assert!(ran.err.contains(&url), "{}", ran.err);
 }
 
@@ -61,7 +65,7 @@ pub async fn a_certificate_nobody_vouches_for_is_refused() {
     let file = site.changed_kubeconfig("tls.yaml", |config| {
         config["clusters"][0]["cluster"].as_object_mut().unwrap().remove("certificate-authority");
     });
-    let ran = site.run(&[&SYNC[..], &["--kubeconfig", file.to_str().unwrap()]].concat()).expect_code(1);
+    let ran = sync(&site, &["--kubeconfig", file.to_str().unwrap()]).expect_code(1);
     assert!(ran.err.contains("certificate") && ran.err.contains(site.control.url()), "{}", ran.err);
 }
 
@@ -74,11 +78,11 @@ pub async fn the_namespace_is_that_of_the_context() {
             context["context"]["namespace"] = namespace.clone();
         }
     });
-    site.run(&[&SYNC[..], &["--kubeconfig", file.to_str().unwrap()]].concat()).expect_code(0);
+    sync(&site, &["--kubeconfig", file.to_str().unwrap()]).expect_code(0);
     assert!(site.object("/api/v1", "configmaps", "config").await.is_some());
     // What is said on the command line counts more.
     let other = site.control.namespace("other").await.unwrap();
-    let args = ["sync", "config.yaml", "--app", "b", "-n", &other, "--kubeconfig", file.to_str().unwrap()];
+    let args = ["sync", "config.yaml", "--app", &other, "-n", &other, "--kubeconfig", file.to_str().unwrap()];
     site.run(&args).expect_code(0);
     assert!(
         site.observer()
@@ -93,7 +97,7 @@ pub async fn it_acts_as_somebody_else() {
     let site = Site::new("impersonate").await;
     site.write("config.yaml", CONFIG);
     let args = ["-n", &site.namespace, "--as", "robot", "--as-group", "system:masters"];
-    site.run(&[&SYNC[..], &args].concat()).expect_code(0);
+    sync(&site, &args).expect_code(0);
     let writes = site.writes().await;
     assert!(!writes.0.is_empty());
     assert!(writes.0.iter().all(|event| event.impersonated.as_deref() == Some("robot")), "{writes:#?}");

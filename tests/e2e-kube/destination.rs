@@ -26,9 +26,9 @@ metadata:
 "#;
 
 /// Begins an operation that waits, and leaves it.
-fn begin(site: &Site, app: &str, args: &[&str]) -> String {
+fn begin(site: &Site, args: &[&str]) -> String {
     site.write("stuck.yaml", STUCK);
-    let mut all = vec!["sync", "stuck.yaml", "--app", app];
+    let mut all = vec!["sync", "stuck.yaml", "--app", &site.namespace];
     all.extend(args);
     let mut sync = site.start(&all);
     sync.await_line("waiting for Deployment");
@@ -53,7 +53,7 @@ pub async fn resume_goes_back_to_the_cluster_of_the_record() {
     // Nothing but the record says where it was.
     site.bench.set("KUBECONFIG", "");
     let namespace = site.namespace.clone();
-    begin(&site, "a", &["-n", &namespace, "--kubeconfig", file.file_name().unwrap().to_str().unwrap()]);
+    begin(&site, &["-n", &namespace, "--kubeconfig", file.file_name().unwrap().to_str().unwrap()]);
     let list = site.json(&["ops", "list", "-o", "json"]);
     let destination = list[0]["destination"].as_str().unwrap();
     assert!(destination.contains("engine") && destination.contains(site.control.url()), "{destination}");
@@ -65,7 +65,7 @@ pub async fn resume_goes_back_to_the_cluster_of_the_record() {
 pub async fn resume_refuses_another_server() {
     let mut site = Site::new("elsewhere").await;
     let namespace = site.namespace.clone();
-    let id = begin(&site, "a", &["-n", &namespace]);
+    let id = begin(&site, &["-n", &namespace]);
     let before = site.writes().await;
     // The same cluster by another name: for all we know, another one.
     let url = site.control.url().replace("127.0.0.1", "localhost");
@@ -107,7 +107,7 @@ pub async fn resume_refuses_another_cluster_at_the_same_url() {
     let site = Site::on(control, "anew").await;
     let namespace = site.namespace.clone();
     site.write("waiting.yaml", WAITING);
-    let sync = ["sync", "waiting.yaml", "--app", "a", "-n", &namespace];
+    let sync = ["sync", "waiting.yaml", "--app", &namespace, "-n", &namespace];
     let mut first = site.start(&sync);
     first.await_line("waiting for Deployment");
     first.signal("KILL");
@@ -153,7 +153,7 @@ pub async fn who_cannot_read_which_cluster_it_is_goes_by_the_url() {
     let user = site.control.limited_user(&[(Some(&site.namespace), all)]).await.unwrap();
     let namespace = site.namespace.clone();
     // Begun by who can say it, gone on with by who cannot.
-    begin(&site, "a", &["-n", &namespace]);
+    begin(&site, &["-n", &namespace]);
     unstick(&site).await;
     site.run(&["resume", "--context", user.name()]).expect_code(0);
     let asked = site.control.audit().await.unwrap().of(&user);
@@ -164,7 +164,7 @@ pub async fn who_cannot_read_which_cluster_it_is_goes_by_the_url() {
 pub async fn resume_all_goes_on_with_simulated_and_real_operations() {
     let site = Site::new("both").await;
     let namespace = site.namespace.clone();
-    begin(&site, "real", &["-n", &namespace]);
+    begin(&site, &["-n", &namespace]);
     site.write("fast.yaml", FAST);
     let mut sync = site.start(&["sync", "fast.yaml", "--app", "simulated", "--sim"]);
     sync.await_line("waiting for hook");
@@ -175,7 +175,7 @@ pub async fn resume_all_goes_on_with_simulated_and_real_operations() {
     let done = site.json(&["resume", "--all", "--sim", "-o", "json"]);
     assert_eq!(done.as_array().unwrap().len(), 1, "{done}");
     let done = site.json(&["resume", "--all", "-o", "json"]);
-    assert_eq!((done.as_array().unwrap().len(), &done[0]["app"]), (1, &json!("real")), "{done}");
+    assert_eq!((done.as_array().unwrap().len(), &done[0]["app"]), (1, &json!(namespace)), "{done}");
     let list = site.json(&["ops", "list", "-o", "json"]);
     assert!(list.as_array().unwrap().iter().all(|operation| operation["phase"] == "Succeeded"), "{list}");
 }
@@ -183,7 +183,7 @@ pub async fn resume_all_goes_on_with_simulated_and_real_operations() {
 pub async fn terminate_goes_back_to_the_cluster_as_well() {
     let site = Site::new("terminate").await;
     let namespace = site.namespace.clone();
-    let id = begin(&site, "a", &["-n", &namespace]);
+    let id = begin(&site, &["-n", &namespace]);
     let ran = site.run(&["ops", "terminate", &id]).expect_code(0);
     assert!(ran.out.contains("Failed") || ran.out.contains("terminated"), "{ran:?}");
     let list = site.json(&["ops", "list", "-o", "json"]);

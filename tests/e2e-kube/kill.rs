@@ -32,7 +32,7 @@ pub async fn killed_at_random_moments() {
     let undisturbed = {
         let site = Site::new("undisturbed").await;
         site.write("fast.yaml", FAST);
-        site.run(&["sync", "fast.yaml", "--app", "fast", "-n", &site.namespace]).expect_code(0);
+        site.run(&["sync", "fast.yaml", "--app", &site.namespace, "-n", &site.namespace]).expect_code(0);
         objects(&site).await
     };
     assert!(undisturbed.len() >= 3, "{undisturbed:?}");
@@ -82,7 +82,7 @@ fn kill_and_resume(site: &Site, seed: u64, round: u64, story: &str) -> u32 {
             && site.json(&["ops", "list", "-o", "json"]).as_array().is_some_and(|list| !list.is_empty());
         let args: &[&str] = match begun {
             true => &["resume", "--all"],
-            false => &["sync", "fast.yaml", "--app", "fast", "-n", &site.namespace],
+            false => &["sync", "fast.yaml", "--app", &site.namespace, "-n", &site.namespace],
         };
         let mut running = site.start(args);
         let moment = Duration::from_millis(dice(seed, round, kills, LATEST_MILLIS));

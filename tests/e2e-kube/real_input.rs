@@ -16,7 +16,7 @@ pub fn install() -> PathBuf {
 
 fn run(site: &Site, command: &str, more: &[&str]) -> Ran {
     let (path, namespace) = (install().canonicalize().unwrap(), site.namespace.as_str());
-    let base = [command, path.to_str().unwrap(), "project.yaml", "--app", "argo-cd", "-n", namespace];
+    let base = [command, path.to_str().unwrap(), "project.yaml", "--app", namespace, "-n", namespace];
     site.run(&[&base[..], more].concat())
 }
 

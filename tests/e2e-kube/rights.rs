@@ -13,7 +13,7 @@ use crate::site::Site;
 fn grant(site: &Site, user: &str) {
     let role = fs::read_to_string(example("rbac/namespace.yaml")).unwrap();
     site.write("role.yaml", role.replace("name: deployer", &format!("name: {user}")));
-    site.run(&["sync", "role.yaml", "--app", "rights", "-n", &site.namespace]).expect_code(0);
+    site.run(&["sync", "role.yaml", "--app", &site.app("rights"), "-n", &site.namespace]).expect_code(0);
 }
 
 pub async fn the_documented_roles_are_enough() {
@@ -24,8 +24,8 @@ pub async fn the_documented_roles_are_enough() {
     let namespace = site.namespace.clone();
     let context = ["--context", user.name(), "-n", &namespace];
     site.look_from_now();
-    site.run(&[&["plan", "fast.yaml", "--app", "fast"][..], &context].concat()).expect_code(0);
-    site.run(&[&["sync", "fast.yaml", "--app", "fast", "--wait", "healthy"][..], &context].concat())
+    site.run(&[&["plan", "fast.yaml", "--app", &namespace][..], &context].concat()).expect_code(0);
+    site.run(&[&["sync", "fast.yaml", "--app", &namespace, "--wait", "healthy"][..], &context].concat())
         .expect_code(0);
     // Pruned as well, and nothing of what was asked was refused.
     let fewer = FAST.replacen(
@@ -34,7 +34,7 @@ pub async fn the_documented_roles_are_enough() {
         1,
     );
     site.write("fast.yaml", fewer);
-    site.run(&[&["sync", "fast.yaml", "--app", "fast", "--prune"][..], &context].concat()).expect_code(0);
+    site.run(&[&["sync", "fast.yaml", "--app", &namespace, "--prune"][..], &context].concat()).expect_code(0);
     assert!(site.object("/api/v1", "configmaps", "config").await.is_none());
     let refused = site.audit().await.of(&user).only(|event| event.code == 403 && event.is_write());
     assert_eq!(refused.summaries(), Vec::<String>::new());
@@ -49,7 +49,8 @@ pub async fn what_is_forbidden_is_named() {
     grant(&site, user.name());
     site.write("config.yaml", CONFIG);
     // Where nothing may be read there is no plan; where nothing may be written the dry run finds out.
-    for (app, namespace, verb, phase) in [("a", &unseen, "get", "Error"), ("b", &seen, "patch", "Failed")] {
+    for (namespace, verb, phase) in [(&unseen, "get", "Error"), (&seen, "patch", "Failed")] {
+        let app = namespace;
         let args =
             ["sync", "config.yaml", "--app", app, "-n", namespace, "--context", user.name(), "-o", "json"];
         let ran = site.run(&args).expect_code(1);
@@ -66,7 +67,7 @@ pub async fn what_is_forbidden_is_named() {
         "sync",
         "config.yaml",
         "--app",
-        "b",
+        &site.namespace,
         "-n",
         &site.namespace,
         "--context",

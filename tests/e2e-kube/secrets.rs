@@ -94,7 +94,7 @@ pub async fn a_canary_is_seen_nowhere() {
     let namespace = site.namespace.clone();
     for (number, (what, refused)) in REFUSED.into_iter().enumerate() {
         site.write("shop.yaml", manifests(refused));
-        let app = format!("shop{number}");
+        let app = site.app(&format!("shop{number}"));
         let to = ["shop.yaml", "--app", &app, "-n", &namespace];
         let code = i32::from(number > 0);
         clean(&format!("plan with {what}"), &site.run(&[&["plan"][..], &to].concat()));
@@ -127,7 +127,8 @@ pub async fn a_canary_is_seen_nowhere() {
     site.observer().patch(&path, &theirs).await.unwrap();
     site.write("shop.yaml", manifests(""));
     for args in [&["diff"][..], &["plan"], &["sync"]] {
-        let to = ["shop.yaml", "--app", "shop0", "-n", &namespace];
+        let app = site.app("shop0");
+        let to = ["shop.yaml", "--app", &app, "-n", &namespace];
         let ran = site.run(&[args, &to].concat());
         clean(&format!("{args:?} after somebody else"), &ran);
         assert!(!ran.out.contains("another value") && !ran.out.contains(ANOTHER));

@@ -39,7 +39,8 @@ const ORDER: [&str; 9] = [
 
 pub async fn the_shop_is_deployed_in_order() {
     let mut site = shop("shop");
-    site.run(&["sync", "shop", "--app", "shop", "--wait", "healthy"]).expect_code(0);
+    let app = site.namespace.clone();
+    site.run(&["sync", "shop", "--app", &app, "--wait", "healthy"]).expect_code(0);
     let writes = site.writes().await.summaries();
     let places: Vec<_> = ORDER
         .iter()
@@ -61,7 +62,7 @@ pub async fn the_shop_is_deployed_in_order() {
     assert!(!writes.iter().any(|line| line.contains("notify-failure")), "{writes:#?}");
     // Once more: hooks run again, and the rest stays as it is.
     site.look_from_now();
-    let args = ["sync", "shop", "--app", "shop", "--sync-option", "ApplyOutOfSyncOnly=true"];
+    let args = ["sync", "shop", "--app", &app, "--sync-option", "ApplyOutOfSyncOnly=true"];
     site.run(&args).expect_code(0);
     let writes = site.writes().await.only(|event| event.kind != "Job").summaries();
     assert_eq!(writes, Vec::<String>::new());
@@ -69,11 +70,11 @@ pub async fn the_shop_is_deployed_in_order() {
 
 pub async fn the_shop_survives_a_kill() {
     let site = shop("killed-shop");
-    let mut sync = site.start(&["sync", "shop", "--app", "shop"]);
+    let mut sync = site.start(&["sync", "shop", "--app", &site.namespace]);
     sync.await_line("waiting for hook Job");
     sync.signal("KILL");
     sync.finish();
-    let ran = site.run(&["explain", "shop"]).expect_code(0);
+    let ran = site.run(&["explain", &site.namespace]).expect_code(0);
     assert!(ran.out.contains("backup"), "{}", ran.out);
     site.run(&["resume", "--all"]).expect_code(0);
     for hook in HOOKS {

@@ -1,12 +1,18 @@
 //! A namespace of the shared control plane, and the command with the way there.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 use serde_json::Value;
 use tidegate_testkit::kube::{Audit, Caller, ControlPlane, Mark, User};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Ran, Running};
+
+/// Which namespace the applications of each control plane belong to. Pruning looks for an application's objects in the
+/// whole cluster, so two tests with the same one would delete each other's.
+static APPLICATIONS: Mutex<BTreeMap<(String, String), String>> = Mutex::new(BTreeMap::new());
 
 /// A namespace, and a bench whose command reaches the control plane as [`User::ENGINE`].
 pub struct Site {
@@ -46,6 +52,38 @@ impl Site {
         let mut bench = Bench::new();
         bench.set("KUBECONFIG", control.kubeconfig(User::ENGINE));
         Self { control, namespace, bench, mark: control.mark() }
+    }
+
+    /// A name for an application that no other test has; the namespace's is another.
+    pub fn app(&self, name: &str) -> String {
+        format!("{}-{name}", self.namespace)
+    }
+
+    /// As [`Bench::run`].
+    pub fn run(&self, args: &[&str]) -> Ran {
+        self.claim_application(args);
+        self.bench.run(args)
+    }
+
+    /// As [`Bench::start`].
+    pub fn start(&self, args: &[&str]) -> Running {
+        self.claim_application(args);
+        self.bench.start(args)
+    }
+
+    /// Fails when another test has an application of this name.
+    fn claim_application(&self, args: &[&str]) {
+        let name = args.iter().skip_while(|arg| **arg != "--app").nth(1);
+        let Some(name) = name.filter(|_| !args.contains(&"--sim")) else { return };
+        let key = (self.control.url().to_owned(), (*name).to_owned());
+        let owner = {
+            let mut known = APPLICATIONS.lock().unwrap();
+            known.entry(key).or_insert_with(|| self.namespace.clone()).clone()
+        };
+        assert_eq!(
+            owner, self.namespace,
+            "both sites have an application {name:?}: call it like the namespace, or by `site.app`"
+        );
     }
 
     /// Reads and meddles as another person would.

@@ -21,25 +21,29 @@ fn config_maps(count: usize, value: &str) -> String {
 pub async fn a_plan_and_a_dry_run_write_nothing() {
     let site = Site::new("dry-run").await;
     site.write("fast.yaml", FAST);
-    let plan = site.run(&["plan", "fast.yaml", "--app", "a", "-n", &site.namespace]).expect_code(0);
+    let plan =
+        site.run(&["plan", "fast.yaml", "--app", &site.namespace, "-n", &site.namespace]).expect_code(0);
     assert!(plan.out.contains("compared with the context engine at"), "{}", plan.out);
     assert!(!site.state().exists(), "a plan leaves nothing behind");
-    site.run(&["sync", "fast.yaml", "--app", "a", "-n", &site.namespace, "--dry-run"]).expect_code(0);
+    site.run(&["sync", "fast.yaml", "--app", &site.namespace, "-n", &site.namespace, "--dry-run"])
+        .expect_code(0);
     let asked = site.audit().await.of(User::ENGINE).only(|event| event.is_write());
     assert!(asked.0.iter().any(|event| event.kind == "Deployment"), "everything was tried: {asked:#?}");
     assert!(asked.0.iter().all(|event| event.dry_run), "{asked:#?}");
     assert!(site.object("/api/v1", "configmaps", "config").await.is_none());
     // What would be refused is found out that way.
     site.write("bad.yaml", CONFIG.replace("data: {a: b}", "data: {\"a b\": c}"));
-    let ran =
-        site.run(&["sync", "bad.yaml", "--app", "bad", "-n", &site.namespace, "--dry-run"]).expect_code(1);
+    let ran = site
+        .run(&["sync", "bad.yaml", "--app", &site.app("bad"), "-n", &site.namespace, "--dry-run"])
+        .expect_code(1);
     assert!(ran.out.contains("ConfigMap"), "{ran:?}");
 }
 
 pub async fn without_a_dry_run_each_object_costs_one_request() {
     let site = Site::new("no-dry-run").await;
     site.write("many.yaml", config_maps(50, "b"));
-    site.run(&["sync", "many.yaml", "--app", "a", "-n", &site.namespace, "--no-dry-run"]).expect_code(0);
+    site.run(&["sync", "many.yaml", "--app", &site.namespace, "-n", &site.namespace, "--no-dry-run"])
+        .expect_code(0);
     let about =
         |event: &tidegate_testkit::kube::AuditEvent| event.kind == "ConfigMap" && event.name.starts_with('c');
     let asked = site.audit().await.of(User::ENGINE).only(about);
@@ -75,7 +79,7 @@ pub async fn what_goes_when_fields_of_kubectl_are_taken_over_is_told() {
 pub async fn a_second_sync_writes_nothing_it_need_not() {
     let mut site = Site::new("second").await;
     let namespace = site.namespace.clone();
-    let sync = ["sync", "many.yaml", "--app", "a", "-n", &namespace];
+    let sync = ["sync", "many.yaml", "--app", &namespace, "-n", &namespace];
     site.write("many.yaml", config_maps(20, "b"));
     site.run(&sync).expect_code(0);
     site.look_from_now();
@@ -98,7 +102,7 @@ pub async fn what_is_no_longer_wanted_is_pruned() {
         serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "strange"}});
     site.observer().post(&path, &strange).await.unwrap();
     site.write("many.yaml", config_maps(3, "b"));
-    let sync = ["sync", "many.yaml", "--app", "a", "-n", &namespace];
+    let sync = ["sync", "many.yaml", "--app", &namespace, "-n", &namespace];
     site.run(&sync).expect_code(0);
     site.look_from_now();
     site.write("many.yaml", config_maps(2, "b"));
@@ -140,10 +144,20 @@ pub async fn what_is_no_longer_wanted_is_looked_for_where_it_was_put() {
 pub async fn the_namespace_is_made_with_its_metadata() {
     let site = Site::without_namespace("made");
     site.write("config.yaml", CONFIG);
-    let refused = site.run(&["sync", "config.yaml", "--app", "a", "--namespace-label", "a=b"]).expect_code(2);
+    let refused = site
+        .run(&["sync", "config.yaml", "--app", &site.namespace, "--namespace-label", "a=b"])
+        .expect_code(2);
     assert!(refused.err.contains("CreateNamespace=true"), "{}", refused.err);
-    let made =
-        ["sync", "config.yaml", "--app", "a", "-n", &site.namespace, "--sync-option", "CreateNamespace=true"];
+    let made = [
+        "sync",
+        "config.yaml",
+        "--app",
+        &site.namespace,
+        "-n",
+        &site.namespace,
+        "--sync-option",
+        "CreateNamespace=true",
+    ];
     let metadata = ["--namespace-label", "team=shop", "--namespace-annotation", "example.com/a=b=c"];
     site.run(&[&made[..], &metadata].concat()).expect_code(0);
     let namespace = site.observer().get(&format!("/api/v1/namespaces/{}", site.namespace)).await.unwrap();

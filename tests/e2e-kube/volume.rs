@@ -20,7 +20,7 @@ pub async fn five_thousand_objects_fit_into_little_memory() {
         .collect();
     site.write("many.yaml", manifests);
     let namespace = site.namespace.clone();
-    let sync = ["sync", "many.yaml", "--app", "many", "-n", &namespace, "-o", "json"];
+    let sync = ["sync", "many.yaml", "--app", &namespace, "-n", &namespace, "-o", "json"];
     for (what, more) in [("first", &[][..]), ("unchanged", &["--sync-option", "ApplyOutOfSyncOnly=true"])] {
         site.look_from_now();
         let (peak, seconds) = watch(site.start(&[&sync[..], more].concat()));
