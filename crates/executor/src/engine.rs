@@ -309,7 +309,8 @@ impl Engine {
         self.ask(|reply| SupervisorMessage::Resume { operation, reply }).await
     }
 
-    /// Waits until an operation at work is over. One that is over already is answered from the log.
+    /// Waits until an operation at work is over. One that is over already is answered at once; from the log, if that was
+    /// long ago.
     pub async fn wait(&self, operation: OperationId) -> Result<OperationView, EngineError> {
         match self.ask(|reply| SupervisorMessage::Wait { operation, reply }).await {
             Err(EngineError::NotRunning { .. }) => {
@@ -351,7 +352,13 @@ impl Engine {
 
     /// How an operation stands, at work or not.
     pub async fn inspect(&self, operation: OperationId) -> Result<(OperationView, Explanation), EngineError> {
-        match self.ask(|reply| SupervisorMessage::Inspect { operation, reply }).await {
+        let ask = || self.ask(|reply| SupervisorMessage::Inspect { operation, reply });
+        let mut answer = ask().await;
+        if let Err(EngineError::Restarted { .. }) = answer {
+            // Or it is over, and gone before it came to the question.
+            answer = ask().await;
+        }
+        match answer {
             Ok(Inspection { view, explanation }) => Ok((view, explanation)),
             Err(EngineError::NotRunning { .. } | EngineError::Restarted { .. }) => self.read(operation).await,
             Err(error) => Err(error),

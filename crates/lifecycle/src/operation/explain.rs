@@ -10,6 +10,7 @@ use super::fact::Verdict;
 use super::messages;
 use super::rules::{awaits_establishment, has_runner};
 use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState, WaveStep};
+use super::view::OperationView;
 
 /// Why a gate keeps its wave closed that was asked and has not answered.
 pub const NOT_ANSWERED: &str = "it has not answered yet";
@@ -86,6 +87,16 @@ impl fmt::Display for Explanation {
 }
 
 impl Explanation {
+    /// The same of an operation that is over, some time later.
+    #[must_use]
+    pub fn later(mut self, view: &OperationView, now: Timestamp) -> Self {
+        if let Some(finished_at) = view.finished_at {
+            self.position = end(view.phase, view.started_at, finished_at, now);
+            self.at = now;
+        }
+        self
+    }
+
     /// Whoever works on an operation ends what is too late at once; a deadline that passed long ago is one that nobody
     /// was there for.
     fn set_deadline(&mut self, deadline: Option<Timestamp>) {
@@ -164,9 +175,7 @@ fn blank(position: &str, at: Timestamp) -> Explanation {
 
 fn finished(operation: &Operation, now: Timestamp) -> Explanation {
     let Some(outcome) = &operation.outcome else { return blank("over", now) };
-    let took = format_duration(whole_seconds(outcome.at.since(operation.header.started_at)));
-    let ago = format_duration(whole_seconds(now.since(outcome.at)));
-    let position = format!("{} {ago} ago after {took}", outcome.phase);
+    let position = end(outcome.phase, operation.header.started_at, outcome.at, now);
     let failed = operation
         .all_tasks()
         .filter(|(_, _, state)| state.is_unsuccessful())
@@ -176,6 +185,13 @@ fn finished(operation: &Operation, now: Timestamp) -> Explanation {
         explanation.progress = format!("{}; {failure}", explanation.progress);
     }
     explanation
+}
+
+/// `Succeeded 2 min ago after 14 s`.
+fn end(phase: OperationPhase, started_at: Timestamp, finished_at: Timestamp, now: Timestamp) -> String {
+    let took = format_duration(whole_seconds(finished_at.since(started_at)));
+    let ago = format_duration(whole_seconds(now.since(finished_at)));
+    format!("{phase} {ago} ago after {took}")
 }
 
 /// Why a task has failed: its message, what its pods told, and the last line that one of its containers wrote.

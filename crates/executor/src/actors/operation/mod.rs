@@ -378,8 +378,8 @@ impl OperationState {
         if std::mem::replace(&mut self.finished, true) {
             return;
         }
-        if let Some(view) = view(self.driver.state()) {
-            let message = SupervisorMessage::Finished { operation: self.id, view: Box::new(view) };
+        if let Ok(end) = self.inspect() {
+            let message = SupervisorMessage::Finished { operation: self.id, end: Box::new(end) };
             let _ = self.supervisor.send_message(message);
         }
     }

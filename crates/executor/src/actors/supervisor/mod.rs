@@ -3,6 +3,7 @@
 //! It never waits for the log: what it needs to know from there comes back as a message.
 
 mod begin;
+mod ends;
 mod recover;
 
 use std::collections::{BTreeSet, HashMap};
@@ -19,6 +20,7 @@ use crate::engine::EngineError;
 use crate::shared::Shared;
 
 pub(crate) use self::begin::Submit;
+use self::ends::Ends;
 use self::recover::{Purpose, READS_AT_ONCE, Recovered, Resuming};
 
 type Reply<T> = RpcReplyPort<Result<T, EngineError>>;
@@ -42,7 +44,7 @@ pub(crate) enum SupervisorMessage {
     /// Which operations are at work.
     AtWork { reply: Reply<BTreeSet<OperationId>> },
     /// An operation is over.
-    Finished { operation: OperationId, view: Box<OperationView> },
+    Finished { operation: OperationId, end: Box<Inspection> },
     /// The log does not take facts any more.
     LogFailed { reason: String },
     /// Stop everything, resumable.
@@ -61,6 +63,7 @@ pub(crate) struct SupervisorState {
     submits: Vec<Submit>,
     /// Operations that are being read to be resumed.
     resuming: HashMap<OperationId, Resuming>,
+    ends: Ends,
     /// A place for each operation that may be read at once.
     reads: Arc<Semaphore>,
     stopping: bool,
@@ -92,6 +95,7 @@ impl Actor for Supervisor {
             open: None,
             submits: Vec::new(),
             resuming: HashMap::new(),
+            ends: Ends::default(),
             reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
             stopping: false,
             stopped: Vec::new(),
@@ -119,12 +123,12 @@ impl Actor for Supervisor {
             },
             SupervisorMessage::Inspect { operation, reply } => match state.actor(operation) {
                 Ok(actor) => send(operation, actor, reply, |reply| OperationMessage::Inspect { reply }),
-                Err(error) => drop(reply.send(Err(error))),
+                Err(error) => drop(reply.send(state.end(operation, error))),
             },
             SupervisorMessage::AtWork { reply } => {
                 drop(reply.send(state.check_log().map(|()| state.running.keys().copied().collect())));
             }
-            SupervisorMessage::Finished { operation, view } => state.finished(operation, &view),
+            SupervisorMessage::Finished { operation, end } => state.finished(operation, *end),
             SupervisorMessage::LogFailed { reason } => state.fail_all(&reason),
             SupervisorMessage::Shutdown { reply } => state.shutdown(reply),
         }
@@ -227,11 +231,22 @@ impl SupervisorState {
         match (self.check_log(), self.running.get_mut(&operation)) {
             (Err(error), _) => drop(reply.send(Err(error))),
             (Ok(()), Some(child)) => child.waiting.push(reply),
-            (Ok(()), None) => drop(reply.send(Err(EngineError::NotRunning { operation }))),
+            (Ok(()), None) => {
+                let end = self.end(operation, EngineError::NotRunning { operation });
+                drop(reply.send(end.map(|end| end.view)));
+            }
         }
     }
 
-    fn finished(&mut self, operation: OperationId, view: &OperationView) {
+    /// How an operation that is not at work has ended; another error than [`EngineError::NotRunning`] stays.
+    fn end(&self, operation: OperationId, error: EngineError) -> Result<Inspection, EngineError> {
+        match error {
+            EngineError::NotRunning { .. } => self.ends.of(operation, self.shared.clock.now()).ok_or(error),
+            error => Err(error),
+        }
+    }
+
+    fn finished(&mut self, operation: OperationId, end: Inspection) {
         if let Some(child) = self.running.remove(&operation) {
             self.by_actor.remove(&child.actor.get_id());
             child.actor.stop(None);
@@ -239,8 +254,9 @@ impl SupervisorState {
                 open.remove(&child.application);
             }
             for reply in child.waiting {
-                let _ = reply.send(Ok(view.clone()));
+                let _ = reply.send(Ok(end.view.clone()));
             }
+            self.ends.keep(operation, end);
         }
         self.stopped_if_empty();
     }

@@ -1,0 +1,37 @@
+//! How the newest operations have ended: who asks right after the news does not wait for the log.
+
+use std::collections::VecDeque;
+
+use tidegate_model::{OperationId, Timestamp};
+
+use crate::actors::operation::Inspection;
+
+/// So many ends are kept.
+const ENDS_MAX: usize = 32;
+/// So many results of resources are kept with them; the newest end is kept however many it has.
+const RESULTS_MAX: usize = 5_000;
+
+/// The newest ends.
+#[derive(Default)]
+pub(super) struct Ends(VecDeque<(OperationId, Inspection)>);
+
+impl Ends {
+    pub(super) fn keep(&mut self, operation: OperationId, end: Inspection) {
+        self.0.retain(|(known, _)| *known != operation);
+        self.0.push_back((operation, end));
+        while self.0.len() > ENDS_MAX || (self.0.len() > 1 && self.results() > RESULTS_MAX) {
+            self.0.pop_front();
+        }
+    }
+
+    fn results(&self) -> usize {
+        self.0.iter().map(|(_, end)| end.view.resources.len()).sum()
+    }
+
+    /// How an operation has ended, as told now.
+    pub(super) fn of(&self, operation: OperationId, now: Timestamp) -> Option<Inspection> {
+        let (_, Inspection { view, explanation }) = self.0.iter().find(|(known, _)| *known == operation)?;
+        let explanation = explanation.clone().later(view, now);
+        Some(Inspection { view: view.clone(), explanation })
+    }
+}
