@@ -11,6 +11,7 @@
 
 mod bad_input;
 mod bench;
+mod clock;
 mod diff;
 mod exit_codes;
 mod health;

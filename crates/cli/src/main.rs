@@ -27,6 +27,7 @@ mod session;
 mod signals;
 mod state_dir;
 mod store;
+mod timeline;
 
 use clap::Parser as _;
 use tracing_subscriber::EnvFilter;

@@ -17,6 +17,7 @@ use crate::output::Printer;
 use crate::signals::Signals;
 use crate::state_dir::StateDir;
 use crate::store::{self, Log};
+use crate::timeline;
 
 /// How long the lock of the state directory is tried for. Commands that only look hold it for a moment.
 const LOCK_WITHIN: Duration = Duration::from_secs(3);
@@ -49,6 +50,7 @@ impl Session {
         state_dir: &StateDir,
         printer: &Printer,
     ) -> Result<Self, CliError> {
+        timeline::mark(state_dir);
         let mut builder = Engine::builder(Arc::clone(&log)).health(health);
         if clusters.simulated {
             let cluster = open_cluster(state_dir).await?;

@@ -10,6 +10,7 @@
 //!   quarantine/    what was found damaged, with reasons
 //!   cluster/       the simulated cluster
 //!   customizations/ the health scripts operations began with
+//!   clock          the time that open operations go by, and at which moment of the machine's uptime it was that
 //!   control.sock   how other tidegate processes reach the one at work; there only while one is
 //! ```
 
@@ -62,6 +63,11 @@ impl StateDir {
     /// The health scripts of open operations.
     pub fn customizations(&self) -> PathBuf {
         self.root.join("customizations")
+    }
+
+    /// The time that operations go by.
+    pub fn clock(&self) -> PathBuf {
+        self.root.join("clock")
     }
 
     /// The socket of the process at work.

@@ -15,6 +15,7 @@ use crate::control::Listed;
 use crate::error::CliError;
 use crate::output::Printer;
 use crate::state_dir::StateDir;
+use crate::timeline;
 
 /// The key of the log, instead of the one in the state directory.
 const LOG_KEY: &str = "TIDEGATE_LOG_KEY";
@@ -26,6 +27,7 @@ pub type Log = Arc<dyn OperationLog<Fact, State>>;
 pub fn open(state_dir: &StateDir, printer: &Printer) -> Result<Log, CliError> {
     let log = open_quietly(state_dir)?;
     tell_damage(&log, state_dir, printer);
+    timeline::settle(state_dir, &log, printer);
     Ok(log)
 }
 
@@ -34,6 +36,7 @@ pub fn open(state_dir: &StateDir, printer: &Printer) -> Result<Log, CliError> {
 pub fn open_to_read(state_dir: &StateDir, printer: &Printer) -> Result<Log, CliError> {
     let log: Log = Arc::new(SledLog::open_to_read(state_dir.path(), given_key()?)?);
     tell_damage(&log, state_dir, printer);
+    timeline::settle(state_dir, &log, printer);
     Ok(log)
 }
 
@@ -85,26 +88,18 @@ pub fn listed(log: &Log) -> Result<Vec<Listed>, CliError> {
         listed.retain(|listed| listed.operation != operation);
         listed.push(Listed { operation, summary, damage: Some(reason), at_work: None });
     }
-    // Ids are in the order in which they were made.
-    listed.sort_by_key(|listed| {
-        (
-            listed.summary.as_ref().map_or_else(|| made_at(listed.operation), |known| known.started_at),
-            listed.operation,
-        )
-    });
+    // Ids are in the order of the log; times are those of clocks, which may have been wrong.
+    listed.sort_by_key(|listed| listed.operation);
     Ok(listed)
 }
 
 /// When an operation was made, as its id says.
 pub fn made_at(operation: OperationId) -> Timestamp {
-    let millis = operation.0.get_timestamp().map_or(0, |made| {
-        let (seconds, nanoseconds) = made.to_unix();
-        seconds.saturating_mul(1000).saturating_add(u64::from(nanoseconds / 1_000_000))
-    });
-    Timestamp::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
+    tidegate_executor::made_at(operation).unwrap_or_default()
 }
 
-/// The operation meant by an id, the beginning of one, or the name of an application: then the newest of it.
+/// The operation meant by an id, the beginning of one, or the name of an application: then the one of it that is not
+/// over, or else the newest.
 pub fn find(listed: &[Listed], text: &str, state_dir: &StateDir) -> Result<Listed, CliError> {
     let plain = |text: &str| text.chars().filter(|c| *c != '-').collect::<String>().to_lowercase();
     let wanted = plain(text);
@@ -112,8 +107,9 @@ pub fn find(listed: &[Listed], text: &str, state_dir: &StateDir) -> Result<Liste
         .iter()
         .filter(|listed| !wanted.is_empty() && plain(&listed.operation.to_string()).starts_with(&wanted))
         .collect();
-    let is_of = |listed: &Listed| listed.summary.as_ref().is_some_and(|known| known.application == text);
-    let by_application = listed.iter().rev().find(|listed| is_of(listed));
+    let is_of = |listed: &&Listed| listed.summary.as_ref().is_some_and(|known| known.application == text);
+    let of_application = || listed.iter().rev().filter(is_of);
+    let by_application = of_application().find(|listed| is_open(listed)).or_else(|| of_application().next());
     match (by_id.as_slice(), by_application) {
         ([], None) => Err(CliError::UnknownOperation {
             text: text.to_owned(),
@@ -157,9 +153,9 @@ pub fn destination(log: &Log, operation: OperationId) -> Result<Destination, Cli
 
 /// The operations that are not over and can go on.
 pub fn open_operations(listed: &[Listed]) -> Vec<Summary> {
-    let whole = listed.iter().filter(|listed| listed.damage.is_none());
-    whole
-        .filter_map(|listed| listed.summary.clone())
-        .filter(|summary| summary.finished_at.is_none())
-        .collect()
+    listed.iter().filter(|listed| is_open(listed)).filter_map(|listed| listed.summary.clone()).collect()
+}
+
+fn is_open(listed: &Listed) -> bool {
+    listed.damage.is_none() && listed.summary.as_ref().is_some_and(|summary| summary.finished_at.is_none())
 }

@@ -1,8 +1,7 @@
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
-use tidegate_model::{OperationId, Timestamp};
-use uuid::{NoContext, Uuid};
+use tidegate_model::Timestamp;
 
 /// Where the engine reads the time. The machine below never does.
 pub trait Clock: Send + Sync + 'static {
@@ -10,16 +9,69 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
 }
 
-/// The wall clock of the machine.
+/// The clock of this process: the time of day when it was first read, and from then on the time that passes. A step of
+/// the machine's clock neither brings a deadline near nor takes it away.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
+/// A moment by both of the clocks of the machine.
+#[derive(Clone, Copy)]
+struct Moment {
+    time: Timestamp,
+    passed: Instant,
+}
+
+/// What [`SystemClock`] goes by; all of a process are one.
+static BEGAN: RwLock<Option<Moment>> = RwLock::new(None);
+
+impl SystemClock {
+    /// Sets the clock of this process, which goes on from there. For whoever knows what time it is by the clock that
+    /// earlier processes went by.
+    pub fn set(time: Timestamp) {
+        *BEGAN.write().unwrap_or_else(PoisonError::into_inner) = Some(Moment { time, passed: passed() });
+    }
+}
+
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the wall clock")]
-        let since_epoch =
-            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+        let began = *BEGAN.read().unwrap_or_else(PoisonError::into_inner);
+        let began = began.unwrap_or_else(|| {
+            let mut began = BEGAN.write().unwrap_or_else(PoisonError::into_inner);
+            *began.get_or_insert_with(|| Moment { time: time_of_day(), passed: passed() })
+        });
+        began.time + passed().saturating_duration_since(began.passed)
+    }
+}
+
+/// The time by the clock on the wall, which somebody may set.
+fn time_of_day() -> Timestamp {
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the wall clock")]
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+}
+
+fn passed() -> Instant {
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that measures time")]
+    Instant::now()
+}
+
+/// How long a machine has been running, which no step of its clock changes. What two processes read can be compared as
+/// long as the machine was not started again in between.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uptime {
+    /// Which start of which machine.
+    pub boot: String,
+    /// The time since then.
+    pub since: Duration,
+}
+
+impl Uptime {
+    /// That of this machine; `None` where the system does not tell.
+    pub fn now() -> Option<Self> {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+        let seconds: f64 = uptime.split_ascii_whitespace().next()?.parse().ok()?;
+        Some(Self { boot: boot.trim().to_owned(), since: Duration::try_from_secs_f64(seconds).ok()? })
     }
 }
 
@@ -42,16 +94,4 @@ impl Clock for RuntimeClock {
     fn now(&self) -> Timestamp {
         self.start + tokio::time::Instant::now().saturating_duration_since(self.origin)
     }
-}
-
-/// Gives each new operation its id.
-pub type IdSource = Arc<dyn Fn(Timestamp) -> OperationId + Send + Sync>;
-
-/// Random UUIDv7 ids.
-pub(crate) fn random_ids() -> IdSource {
-    Arc::new(|now| {
-        let since_epoch = Duration::from_millis(u64::try_from(now.as_millis()).unwrap_or(0));
-        let time = uuid::Timestamp::from_unix(NoContext, since_epoch.as_secs(), since_epoch.subsec_nanos());
-        OperationId(Uuid::new_v7(time))
-    })
 }

@@ -17,9 +17,10 @@ use crate::actors::cluster::{ClusterActor, ClusterArguments};
 use crate::actors::log::{Log, LogActor};
 use crate::actors::operation::{HandedOver, Inspection, keep};
 use crate::actors::supervisor::{Submit, Supervisor, SupervisorMessage};
-use crate::clock::{Clock, IdSource, SystemClock, random_ids};
+use crate::clock::{Clock, SystemClock};
 use crate::effects::Targets;
 use crate::extend::{Event, Extensions, GateQuestion, HealthQuestion, HookRun};
+use crate::ids::{IdSource, Ids, random_ids};
 use crate::shared::{LogFailure, Shared, blocking};
 
 /// How many finished operations of an application keep all their facts, unless somebody says otherwise.
@@ -252,7 +253,7 @@ impl EngineBuilder {
             handed_over: Arc::new(Semaphore::new(HANDED_OVER)),
         });
         let (supervisor, _) = Actor::spawn(None, Supervisor, Arc::clone(&shared)).await.map_err(stopped)?;
-        Ok(Engine { shared, supervisor, ids: self.ids })
+        Ok(Engine { shared, supervisor, ids: Arc::new(Ids::new(self.ids)) })
     }
 }
 
@@ -261,7 +262,7 @@ impl EngineBuilder {
 pub struct Engine {
     shared: Arc<Shared>,
     supervisor: ActorRef<SupervisorMessage>,
-    ids: IdSource,
+    ids: Arc<Ids>,
 }
 
 impl Engine {
@@ -290,7 +291,7 @@ impl Engine {
 
     /// Begins an operation. When this returns, it is on its way to the log; [`Engine::wait`] tells how it ended.
     pub async fn submit(&self, request: SyncRequest, targets: Targets) -> Result<OperationId, EngineError> {
-        let operation = (self.ids)(self.shared.clock.now());
+        let operation = self.ids.next(&self.shared.log, self.shared.clock.now()).await?;
         let digest = keep(&self.shared.log, &targets)
             .await
             .map_err(|error| EngineError::Manifests { reason: error.message })?;

@@ -17,6 +17,7 @@ mod actors;
 mod clock;
 mod engine;
 mod events;
+mod ids;
 mod inbox;
 mod judging;
 mod limits;
@@ -27,8 +28,9 @@ mod watches;
 pub mod effects;
 pub mod extend;
 
-pub use clock::{Clock, IdSource, RuntimeClock, SystemClock};
+pub use clock::{Clock, RuntimeClock, SystemClock, Uptime};
 pub use effects::Targets;
 pub use engine::{Engine, EngineBuilder, EngineError, HISTORY, IN_FLIGHT};
 pub use extend::{Event, EventKind, GateQuestion, HealthQuestion, HookEnd, HookRun};
+pub use ids::{IdSource, made_at};
 pub use offline::record;

@@ -17,7 +17,7 @@ pub(crate) fn beyond_history<'a>(
     }
     let mut beyond = Vec::new();
     for mut operations in finished.into_values() {
-        operations.sort_by_key(|summary| (summary.started_at, summary.operation));
+        operations.sort_by_key(|summary| summary.operation);
         operations.reverse();
         beyond.extend(operations.iter().skip(history).map(|summary| summary.operation));
     }
@@ -25,7 +25,8 @@ pub(crate) fn beyond_history<'a>(
     beyond
 }
 
-/// Sorts summaries oldest first.
+/// Sorts summaries oldest first: by their ids, which are in the order in which operations came. The times in them are
+/// those of clocks, which may have been wrong.
 pub(crate) fn oldest_first(summaries: &mut [Summary]) {
-    summaries.sort_by_key(|summary| (summary.started_at, summary.operation));
+    summaries.sort_by_key(|summary| summary.operation);
 }

@@ -141,6 +141,7 @@ impl SimCluster {
     /// still true. Only one process at a time may have it open; the caller sees to that.
     pub fn open(dir: &Path, config: SimConfig, clock: Clock) -> Result<Self, SimError> {
         let (journal, state) = Journal::open(dir, config, clock.now())?;
+        let clock = clock.not_before(state.now);
         Ok(Self::with_state(state, Some(journal), clock))
     }
 

@@ -1,0 +1,149 @@
+//! The machine's clock is set while operations are open: by a library that is put before the system's.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::bench::{Bench, Ran, Running};
+use crate::manifests::{CONFIG, STUCK};
+
+const HOUR: i64 = 3600;
+
+/// Shows the time of day later by the seconds in the file that `CLOCK_SKEW` names. Time that passes is left alone.
+const LIBRARY: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+int clock_gettime(clockid_t id, struct timespec *at) {
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real) real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real(id, at);
+    const char *path = getenv("CLOCK_SKEW");
+    FILE *file = id == CLOCK_REALTIME && path ? fopen(path, "r") : NULL;
+    if (file) {
+        long skew = 0;
+        if (fscanf(file, "%ld", &skew) == 1) at->tv_sec += skew;
+        fclose(file);
+    }
+    return result;
+}
+"#;
+
+/// A bench on a machine whose clock can be set.
+struct Skewed {
+    bench: Bench,
+    skew: PathBuf,
+}
+
+impl Skewed {
+    fn new() -> Self {
+        let mut bench = Bench::new();
+        let (source, library) = (bench.write("clock.c", LIBRARY), bench.path().join("clock.so"));
+        let skew = bench.write("skew", "0");
+        let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+        let built = Command::new(compiler)
+            .args(["-shared", "-fPIC", "-o"])
+            .args([&library, &source])
+            .arg("-ldl")
+            .stdin(Stdio::null())
+            .status();
+        assert!(built.unwrap().success());
+        bench.set("LD_PRELOAD", library);
+        bench.set("CLOCK_SKEW", &skew);
+        bench.write("config.yaml", CONFIG);
+        bench.write("stuck.yaml", STUCK);
+        Self { bench, skew }
+    }
+
+    /// Sets the machine's clock; whole at every moment.
+    fn set(&self, seconds: i64) {
+        let new = self.skew.with_extension("new");
+        fs::write(&new, seconds.to_string()).unwrap();
+        fs::rename(new, &self.skew).unwrap();
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        self.bench.run(args)
+    }
+
+    fn begin(&self) -> Running {
+        let args = ["sync", "stuck.yaml", "--app", "a", "--sim"];
+        let mut sync = self.bench.start(&args);
+        sync.await_line("waiting for Deployment default/server");
+        sync
+    }
+
+    /// Seconds left until the deadline of the wave, which is ten minutes and has not passed.
+    fn left(&self) -> u64 {
+        let explained = self.bench.json(&["explain", "a", "-o", "json"]);
+        assert!(explained["deadlinePassedSeconds"].is_null(), "{explained}");
+        explained["deadlineInSeconds"].as_u64().unwrap()
+    }
+}
+
+#[test]
+fn a_step_of_the_clock_while_a_process_runs_changes_no_deadline() {
+    let skewed = Skewed::new();
+    let sync = skewed.begin();
+    for seconds in [HOUR, -HOUR] {
+        skewed.set(seconds);
+        let left = skewed.left();
+        assert!((300..=600).contains(&left), "{left} s are left after a step by {seconds} s");
+    }
+    sync.signal("TERM");
+    sync.finish().expect_code(3);
+}
+
+#[test]
+fn a_step_of_the_clock_between_two_processes_is_reported_and_changes_no_deadline() {
+    let skewed = Skewed::new();
+    let sync = skewed.begin();
+    sync.signal("KILL");
+    sync.finish();
+    for (seconds, words) in [(HOUR, "ahead of"), (-HOUR, "behind")] {
+        skewed.set(seconds);
+        let left = skewed.left();
+        assert!((300..=600).contains(&left), "{left} s are left after a step by {seconds} s");
+        let ran = skewed.run(&["resume", "a", "--sim", "--timeout", "300ms"]).expect_code(3);
+        assert!(ran.err.contains("the clock of this machine is ") && ran.err.contains(words), "{}", ran.err);
+    }
+    // Nothing depends on the old clock any more.
+    skewed.set(HOUR);
+    skewed.run(&["ops", "terminate", "a"]).expect_code(0);
+    let ran = skewed.run(&["ops", "list"]).expect_code(0);
+    assert!(!ran.err.contains("the clock"), "{}", ran.err);
+}
+
+/// Neither by its start nor by its id is an operation the newest because a clock was wrong once.
+#[test]
+fn the_open_operation_comes_first_and_then_the_order_of_the_log() {
+    let skewed = Skewed::new();
+    skewed.set(48 * HOUR);
+    skewed.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
+    skewed.set(0);
+    let ids = || {
+        let listed = skewed.bench.json(&["ops", "list", "-o", "json"]);
+        let ids = listed.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().to_owned());
+        ids.collect::<Vec<String>>()
+    };
+    let shown = || skewed.bench.json(&["ops", "show", "a", "-o", "json"])["id"].as_str().unwrap().to_owned();
+    let early = ids();
+    let sync = skewed.begin();
+    assert_eq!(shown(), ids()[1], "while its process is at work");
+    sync.signal("KILL");
+    sync.finish();
+    assert_eq!((ids()[0].clone(), ids().len()), (early[0].clone(), 2), "in the order of the log");
+    assert_eq!(shown(), ids()[1]);
+    let explained = skewed.run(&["explain", "a"]).expect_code(0);
+    assert!(explained.out.contains("Deployment default/server"), "{}", explained.out);
+    skewed.run(&["ops", "terminate", "a"]).expect_code(0);
+    assert_eq!(shown(), ids()[1], "the newest of those that are over");
+    skewed.run(&["sync", "config.yaml", "--app", "a", "--sim", "--history", "1"]).expect_code(0);
+    assert_eq!(shown(), ids()[2]);
+    skewed.run(&["ops", "log", &ids()[2]]).expect_code(0);
+    let first = skewed.run(&["ops", "log", &ids()[0]]).expect_code(1);
+    assert!(first.err.contains("were compacted"), "{}", first.err);
+}
