@@ -232,7 +232,9 @@ fn task_options_come_from_everywhere() {
         ("v1 ConfigMap c", ""),
         ("v1 Namespace n", "sync-options=Replace=true,Force=true; tidegate.dev/health-judge=slo"),
     ]);
+    let yaml = format!("{yaml}{}", crd("Widget", "sync-options=Force=true"));
     let live = objects(&[("v1 ConfigMap shop/c", "sync-options=Force=true"), ("v1 Namespace n", "")]);
+    let live = format!("{live}{}", crd("Widget", ""));
     let planned = case(&yaml).live(&live).plan();
     let by_name = |name: &str| planned.plan.tasks.iter().find(|task| task.name == name).unwrap();
     assert!(
@@ -241,6 +243,10 @@ fn task_options_come_from_everywhere() {
     assert!(by_name("b").options.force && by_name("b").options.server_side && by_name("b").options.validate);
     assert!(by_name("c").options.force, "the live object says so");
     assert!(!by_name("n").options.force, "a namespace is never deleted to be replaced");
+    assert!(
+        !by_name("widgets.example.com").options.force,
+        "nor is a definition: its objects would go with it"
+    );
     assert_eq!(by_name("n").health_judge.as_deref(), Some("slo"));
 }
 

@@ -102,6 +102,14 @@ fn a_changed_method_loses_nothing_and_prunes_nothing_else() {
 }
 
 #[test]
+fn another_label_is_a_new_mark() {
+    let mut case = case(&object("v1 ConfigMap keep", "")).tracked_by(Label);
+    case.live = applied(&crate::support::case(&both()).tracked_by(Label));
+    case.request.tracking.label = "example.com/app".to_owned();
+    assert_eq!(case.tasks(), ["Sync 0: apply ConfigMap shop/keep"], "what is left over is not found");
+}
+
+#[test]
 fn an_older_hook_is_known_by_its_label() {
     let hook = object("batch/v1 Job migrate", "hook=PreSync");
     let mut again = case(&hook).tracked_by(Label);

@@ -14,6 +14,7 @@ mod judges;
 mod logs;
 mod many;
 mod outages;
+mod pruning;
 mod recorded;
 mod scripts;
 mod secrets;

@@ -1,0 +1,274 @@
+//! Which tests hold what `docs/semantics.md` says: the statement as the page begins it, and test functions by file and
+//! name, or golden operations, which also run on real control planes.
+
+/// In the order of the page.
+#[rustfmt::skip]
+pub const PROOFS: &[(&str, &[&str])] = &[
+    ("Tidegate is compatible with Argo", &[
+        "golden waves",
+        "golden hooks",
+        "crates/testkit/tests/kube/golden.rs::compare",
+        "crates/planner/tests/planner/order.rs::phases_then_waves_then_kinds_then_names",
+        "crates/health/tests/rules/texts.rs::messages_are_those_of_argo_cd",
+        "crates/lifecycle/tests/lifecycle/traces.rs::c_hooks_before_and_after",
+    ]),
+    ("a restart in the middle", &[
+        "crates/testkit/tests/crash.rs::a_crash_at_any_point_changes_nothing",
+        "crates/testkit/tests/simulation.rs::no_seed_breaks_a_rule",
+        "crates/testkit/tests/golden.rs::a_hook_of_one_name_is_created_once_in_each_of_its_phases",
+    ]),
+    ("a retry", &[
+        "crates/lifecycle/tests/lifecycle/retries.rs::a_retry_redoes_what_ended_badly_in_the_failed_wave",
+        "crates/lifecycle/tests/lifecycle/retries.rs::a_retry_from_the_start_redoes_everything",
+        "golden retry",
+        "golden retry-restart",
+    ]),
+    ("waiting", &[
+        "crates/lifecycle/tests/lifecycle/deadlines.rs::a_wave_has_a_deadline",
+        "crates/lifecycle/tests/lifecycle/deadlines.rs::a_hook_has_a_deadline",
+        "crates/lifecycle/tests/lifecycle/deadlines.rs::an_operation_has_a_deadline_across_its_attempts",
+        "crates/lifecycle/tests/lifecycle/explain.rs::as_a_person_would_say_it",
+    ]),
+    ("between waves", &[
+        "crates/lifecycle/tests/lifecycle/waiting.rs::weak_evidence_settles_two_seconds_after_the_write",
+        "crates/lifecycle/tests/lifecycle/traces.rs::b_a_wave_waits_for_health_before_the_next",
+        "tests/e2e/sync.rs::argo_cds_wave_delay_is_honoured_and_nonsense_is_ignored",
+    ]),
+    ("a wave that prunes and applies", &[
+        "crates/testkit/tests/executor/pruning.rs::a_wave_applies_when_what_it_prunes_is_gone",
+    ]),
+    ("prune of an object already gone", &[
+        "crates/testkit/tests/executor/pruning.rs::what_is_to_be_pruned_may_be_gone_already",
+    ]),
+    ("`Prune=confirm`", &[
+        "crates/planner/tests/planner/pruning.rs::prune_decisions",
+        "crates/lifecycle/tests/lifecycle/traces.rs::i_a_prune_waits_for_confirmation",
+        "golden prune-confirm",
+    ]),
+    ("an untracked object with a hook's name", &[
+        "crates/planner/tests/planner/hooks.rs::an_object_of_somebody_else_is_never_taken_for_a_hook",
+    ]),
+    ("an object whose tracking id names another application or another object", &[
+        "crates/model/src/tracking/tests.rs::who_owns_what",
+        "crates/planner/tests/planner/pruning.rs::only_objects_of_the_application_are_pruned",
+    ]),
+    ("an object that the application's other tracking method marked", &[
+        "crates/planner/tests/planner/tracking.rs::a_changed_method_loses_nothing_and_prunes_nothing_else",
+        "tests/e2e/tracking.rs::the_method_may_change_and_nothing_is_lost_or_touched",
+    ]),
+    ("a definition, a claim of a StatefulSet or an Endpoints object with the application's label", &[
+        "crates/model/src/tracking/tests.rs::a_definition_is_nobodys_by_its_label",
+        "crates/testkit/tests/kube/cluster/reads.rs::what_controllers_label_is_not_the_applications",
+    ]),
+    ("`installation-id` with the `label` method", &[
+        "crates/model/src/tracking/tests.rs::installations_are_kept_apart",
+        "tests/e2e/tracking.rs::installations_do_not_prune_each_others_objects",
+    ]),
+    ("`ignore-healthcheck`", &[
+        "crates/lifecycle/tests/lifecycle/waiting.rs::health_that_is_ignored_holds_back_waves_but_not_the_wait_for_the_application",
+    ]),
+    ("a misspelt hook word, policy, wave or option", &[
+        "crates/planner/tests/planner/findings.rs::findings_of_one_object",
+        "crates/planner/src/options.rs::misspelt_options_are_noticed",
+        "tests/e2e/plan.rs::findings_are_shown_and_strict_refuses_them",
+    ]),
+    ("`--dry-run`", &[
+        "crates/lifecycle/tests/lifecycle/ending.rs::a_dry_run_writes_nothing_and_has_a_result_for_everything",
+        "tests/e2e-kube/sync.rs::a_plan_and_a_dry_run_write_nothing",
+        "golden dry-run",
+    ]),
+    ("a hook of one name in several phases", &[
+        "crates/planner/tests/planner/hooks.rs::one_name_in_two_phases_runs_in_each_whatever_its_policy",
+        "crates/testkit/tests/golden.rs::a_hook_of_one_name_is_created_once_in_each_of_its_phases",
+    ]),
+    ("two hooks with one `generateName` in one phase", &[
+        "crates/planner/tests/planner/hooks.rs::hooks_that_would_get_the_same_name",
+        "crates/planner/tests/planner/findings.rs::hooks_with_generated_names_never_repeat_each_other",
+    ]),
+    ("a SyncFail hook", &[
+        "crates/lifecycle/tests/lifecycle/traces.rs::f_the_only_apply_fails_and_sync_fail_hooks_run",
+        "crates/lifecycle/tests/lifecycle/traces.rs::e_one_of_two_applies_fails",
+        "golden sync-fail",
+    ]),
+    ("a failure in a wave", &[
+        "crates/lifecycle/tests/lifecycle/failing.rs::only_running_hooks_are_awaited_after_a_failure",
+    ]),
+    ("order among equal names", &[
+        "crates/planner/tests/planner/order.rs::equal_names_are_ordered_by_group_kind_and_namespace",
+    ]),
+    ("the dry run before the first write", &[
+        "crates/lifecycle/tests/lifecycle/failing.rs::a_failed_dry_run_applies_nothing_and_starts_no_hooks",
+        "crates/planner/tests/planner/live.rs::kinds_that_come_with_the_operation_are_tried_in_their_wave",
+        "crates/testkit/tests/kube/conformance/writes.rs::dry_runs",
+    ]),
+    ("the wait before a retry", &[
+        "crates/lifecycle/tests/lifecycle/retries.rs::waits_between_attempts_double",
+    ]),
+    ("a namespace for the destination", &[
+        "crates/planner/tests/planner/live.rs::the_namespace_is_made_when_asked_for",
+        "crates/planner/tests/planner/order.rs::the_destination_namespace_comes_before_objects_of_the_cluster_scope",
+        "tests/e2e-kube/sync.rs::the_namespace_is_made_with_its_metadata",
+    ]),
+    ("a custom resource after its definition", &[
+        "crates/lifecycle/tests/lifecycle/waiting.rs::a_definition_is_served_before_its_kind_is_used",
+        "crates/testkit/tests/kube/cluster/writes.rs::a_new_kind_is_served_when_its_definition_was_written",
+        "golden definition-and-resource",
+    ]),
+    ("a CustomResourceDefinition or Deployment whose status is older than our write", &[
+        "crates/health/tests/rules/general.rs::evidence_by_kind",
+        "crates/lifecycle/tests/lifecycle/waiting.rs::weak_evidence_settles_two_seconds_after_the_write",
+    ]),
+    ("the destination namespace", &[
+        "crates/planner/tests/planner/pruning.rs::a_namespace_that_is_asked_for_is_not_pruned",
+    ]),
+    ("a namespace declared as a hook", &[
+        "crates/planner/tests/planner/live.rs::the_namespace_is_made_when_asked_for",
+    ]),
+    ("a resource that became a hook in the manifests, in whatever phase", &[
+        "crates/planner/tests/planner/hooks.rs::a_resource_that_became_a_hook",
+    ]),
+    ("an object whose manifest is left out (PreDelete hook, unknown hook word)", &[
+        "crates/planner/tests/planner/hooks.rs::hooks_do_not_run_when_they_should_not",
+        "crates/planner/tests/planner/pruning.rs::skipped_objects_are_neither_applied_nor_pruned",
+    ]),
+    ("prune of a kind that is no longer served", &[
+        "crates/testkit/tests/executor/pruning.rs::what_is_to_be_pruned_may_be_gone_already",
+    ]),
+    ("`Replace` with `Force` on a definition or namespace", &[
+        "crates/planner/tests/planner/live.rs::task_options_come_from_everywhere",
+    ]),
+    ("`Force=true` without `Replace`", &[
+        "crates/testkit/tests/kube/conformance/writes.rs::recreating",
+        "golden force",
+        "crates/planner/tests/planner/live.rs::task_options_come_from_everywhere",
+    ]),
+    ("the dry run of a hook whose object of an earlier operation is still there", &[
+        "crates/executor/src/effects/trial.rs::other_names_are_valid_where_the_name_was",
+        "crates/executor/src/effects/trial.rs::addresses_and_node_ports_are_not_asked_for_twice",
+        "golden awkward-hooks-again",
+    ]),
+    ("a hook that is removed by its own finalizer or TTL before its result was seen", &[
+        "crates/testkit/tests/executor/troubles.rs::a_job_without_time_to_live_is_read_before_it_goes",
+    ]),
+    ("a gate, hook runner or health judge that nobody registered", &[
+        "crates/executor/src/effects/extensions.rs::what_nobody_has_is_named_and_what_somebody_has_is_not",
+        "crates/testkit/tests/executor/extensions.rs::a_gate_that_nobody_registered_is_closed",
+        "crates/testkit/tests/executor/judges.rs::a_judge_that_nobody_registered_gives_progressing",
+    ]),
+    ("the manager whose client-side applied fields are taken over", &[
+        "crates/planner/tests/planner/live.rs::fields_of_client_side_apply_are_taken_over",
+        "crates/testkit/tests/kube/cluster/writes.rs::client_side_apply_leaves_what_others_wrote_and_hands_over_to_the_server_side",
+    ]),
+    ("a running hook that somebody deletes", &[
+        "crates/testkit/tests/executor/troubles.rs::a_hook_that_somebody_deletes_has_failed",
+    ]),
+    ("the logs of a failed hook", &[
+        "crates/testkit/tests/executor/troubles.rs::the_logs_of_a_failed_hook_outlive_it",
+    ]),
+    ("a cluster that does not answer (no connection, 401, 429, timeouts)", &[
+        "crates/testkit/tests/executor/outages.rs::an_outage_of_minutes_is_survived",
+        "crates/testkit/tests/executor/outages.rs::it_is_said_since_when_and_why",
+        "crates/testkit/tests/executor/outages.rs::a_deadline_ends_the_waiting",
+        "crates/testkit/tests/kube/rough.rs::the_api_server_dies_and_etcd_stands_still",
+    ]),
+    ("what counts as out of sync", &[
+        "crates/planner/src/diff/tests.rs::the_prediction_of_the_server_counts",
+        "crates/planner/src/diff/tests.rs::a_local_yes_is_a_proof",
+        "tests/e2e-kube/sync.rs::a_second_sync_writes_nothing_it_need_not",
+    ]),
+    ("jq in `ignoreDifferences`", &[
+        "crates/planner/src/diff/ignore/jq.rs::what_is_not_a_path_or_could_take_long_is_refused",
+    ]),
+    ("a resumed Job (`Suspended` is `False`)", &[
+        "crates/health/tests/rules/batch.rs::job",
+    ]),
+    ("HorizontalPodAutoscaler `v2beta1`, `v2beta2`", &[
+        "crates/health/tests/rules/others.rs::pod_autoscaler",
+    ]),
+    ("PodDisruptionBudget `v1beta1`, which has no conditions", &[
+        "crates/health/tests/rules/others.rs::disruption_budget",
+    ]),
+    ("several wildcard scripts for a kind", &[
+        "crates/health/tests/lua/selection.rs::of_several_patterns_the_first_in_order_counts_however_they_were_given",
+    ]),
+    ("a health script that does not load", &[
+        "crates/health/tests/lua/selection.rs::a_script_that_does_not_load_costs_its_own_kind_and_no_other",
+        "tests/e2e/health.rs::a_script_that_does_not_load_costs_its_own_kind_and_a_warning",
+    ]),
+    ("`pairs` and `next` in a health script", &[
+        "crates/health/tests/lua/idioms.rs::tables_are_gone_through_in_one_order",
+    ]),
+    ("a health script that does not end", &[
+        "crates/health/tests/lua/limits.rs::what_does_not_end_is_ended",
+        "crates/health/tests/lua/limits.rs::what_takes_too_much_memory_is_ended",
+    ]),
+    ("a terminated or late hook", &[
+        "crates/lifecycle/tests/lifecycle/deadlines.rs::a_hook_has_a_deadline",
+        "crates/lifecycle/tests/lifecycle/ending.rs::terminate_stops_what_runs_and_keeps_what_has_ended",
+        "golden hook-deadline",
+        "golden terminate",
+    ]),
+    ("Kept on purpose, because users", &[
+        "crates/lifecycle/tests/lifecycle/traces.rs::a_one_wave_without_hooks_is_not_health_gated",
+        "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_gated_where_that_is_asked_for",
+        "crates/planner/tests/planner/hooks.rs::an_earlier_object_is_deleted_first_or_kept",
+        "golden hooks-again",
+    ]),
+    ("An application knows its objects", &[
+        "crates/model/src/tracking/tests.rs::who_owns_what",
+        "crates/planner/tests/planner/pruning.rs::only_objects_of_the_application_are_pruned",
+        "crates/planner/tests/planner/pruning.rs::prune_decisions",
+    ]),
+    ("`annotation` (default)", &[
+        "crates/model/src/tracking/tests.rs::marks_are_those_of_the_method_and_no_others",
+        "crates/model/src/tracking/tests.rs::ids_are_written_and_read",
+    ]),
+    ("`annotation+label`", &[
+        "crates/model/src/tracking/tests.rs::marks_are_those_of_the_method_and_no_others",
+        "crates/model/src/tracking/tests.rs::labels_hold_names_that_fit",
+    ]),
+    ("`label`", &[
+        "crates/model/src/tracking/tests.rs::who_owns_what",
+        "crates/model/src/tracking/tests.rs::marks_are_those_of_the_method_and_no_others",
+    ]),
+    ("The label is `app.kubernetes.io/instance`, or", &[
+        "tests/e2e/tracking.rs::names_and_keys_that_cannot_be_labels_are_refused_before_anything_is_written",
+        "crates/model/src/tracking/tests.rs::keys_of_labels_are_checked",
+        "crates/model/src/tracking/tests.rs::installations_are_kept_apart",
+    ]),
+    ("Definitions get no marks, so", &[
+        "crates/model/src/tracking/tests.rs::a_definition_is_nobodys_by_its_label",
+        "crates/planner/tests/planner/tracking.rs::manifests_are_marked_by_the_method",
+        "crates/planner/tests/planner/pruning.rs::only_objects_of_the_application_are_pruned",
+    ]),
+    ("The method is recorded with", &[
+        "tests/e2e/tracking.rs::a_resumed_operation_goes_on_by_its_method",
+    ]),
+    ("**Changing the method** loses nothing", &[
+        "crates/planner/tests/planner/tracking.rs::a_changed_method_loses_nothing_and_prunes_nothing_else",
+    ]),
+    ("Objects in the manifests get", &[
+        "tests/e2e/tracking.rs::the_method_may_change_and_nothing_is_lost_or_touched",
+        "crates/planner/tests/planner/live.rs::apply_out_of_sync_only",
+    ]),
+    ("What only bears the old", &[
+        "crates/planner/tests/planner/tracking.rs::a_changed_method_loses_nothing_and_prunes_nothing_else",
+        "crates/planner/tests/planner/tracking.rs::an_older_hook_is_known_by_its_label",
+    ]),
+    ("A sync looks for such", &[
+        "crates/model/src/tracking/tests.rs::a_search_looks_at_everything_where_the_annotation_may_be_the_only_mark",
+        "tests/e2e-kube/sync.rs::what_is_no_longer_wanted_is_looked_for_where_it_was_put",
+        "crates/kube/src/tests/living.rs::without_an_inventory_every_kind_is_searched_by_its_metadata",
+    ]),
+    ("A changed `--tracking-label` is a", &[
+        "crates/planner/tests/planner/tracking.rs::another_label_is_a_new_mark",
+    ]),
+    ("The health of an application", &[
+        "crates/health/tests/rules/general.rs::an_application_is_as_well_as_the_worst_of_what_counts",
+        "tests/e2e/health.rs::several_objects_give_a_list_with_names",
+    ]),
+    ("It decides two things. `--wait", &[
+        "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_gated_where_that_is_asked_for",
+        "crates/lifecycle/tests/lifecycle/waiting.rs::health_that_is_ignored_holds_back_waves_but_not_the_wait_for_the_application",
+    ]),
+];
