@@ -47,6 +47,10 @@ impl Way {
             Self::Patch => "unchanged",
         };
         let suffix = if dry_run { " (server dry run)" } else { "" };
+        let holds_others = matches!(key.kind.as_str(), "Namespace" | "CustomResourceDefinition");
+        if done == "replaced" && holds_others {
+            return format!("{}/{} updated{suffix}", key.kind, key.name);
+        }
         format!("{} {done}{suffix}", refuse::kubectl_name(key))
     }
 }
