@@ -24,6 +24,7 @@ mod destination;
 mod kill;
 mod real_input;
 mod rights;
+mod rivals;
 mod secrets;
 mod shop;
 mod site;
@@ -55,6 +56,7 @@ fn tests() -> Vec<suite::Test> {
         kill::killed_at_random_moments,
         rights::the_documented_roles_are_enough,
         rights::what_is_forbidden_is_named,
+        rivals::a_hook_that_another_operation_runs_is_left_alone,
         secrets::a_canary_is_seen_nowhere,
         shop::the_shop_is_deployed_in_order,
         shop::the_shop_survives_a_kill,

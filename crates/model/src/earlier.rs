@@ -162,6 +162,8 @@ impl From<Task> for crate::Task {
             live: old.live,
             options: old.options.into(),
             health_judge: old.health_judge,
+            images: Vec::new(),
+            error: None,
         }
     }
 }
@@ -192,7 +194,6 @@ struct TaskOptions {
 }
 
 impl From<TaskOptions> for crate::TaskOptions {
-    #[expect(clippy::needless_update, reason = "what the type has gained since has its default")]
     fn from(old: TaskOptions) -> Self {
         Self {
             force: old.force,
@@ -203,6 +204,8 @@ impl From<TaskOptions> for crate::TaskOptions {
             take_over: old.take_over,
             checked: old.checked,
             ignores_health: old.ignores_health,
+            // Every kind that was not served was awaited.
+            awaits_kind: old.dry_run_at_wave,
             ..Self::default()
         }
     }

@@ -139,6 +139,12 @@ pub struct TaskOptions {
     pub checked: bool,
     /// The object does not count for the health of the application (`argocd.argoproj.io/ignore-healthcheck`).
     pub ignores_health: bool,
+    /// Written as a whole (`Replace=true`), also where there is nothing to replace yet.
+    pub replace: bool,
+    /// The definition of its kind is part of this operation: where the kind is not served yet, it is awaited.
+    pub awaits_kind: bool,
+    /// Of a prune: the object was on its way out already when the plan was made.
+    pub already_deleting: bool,
 }
 
 impl Default for TaskOptions {
@@ -152,6 +158,9 @@ impl Default for TaskOptions {
             take_over: None,
             checked: false,
             ignores_health: false,
+            replace: false,
+            awaits_kind: false,
+            already_deleting: false,
         }
     }
 }
@@ -183,6 +192,10 @@ pub struct Task {
     pub options: TaskOptions,
     /// A registered health judge that replaces the built-in rule (`tidegate.dev/health-judge`).
     pub health_judge: Option<String>,
+    /// The images of its containers, in the order of the manifest.
+    pub images: Vec<String>,
+    /// Why the plan is not valid, where this task is to blame.
+    pub error: Option<String>,
 }
 
 impl Task {

@@ -82,6 +82,9 @@ pub struct ResourceResult {
     pub hook_phase: Option<OperationPhase>,
     /// The cluster's words, or the health message.
     pub message: String,
+    /// The images of its containers, without those of init containers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
     /// Order of first recording, from 1, without gaps.
     pub order: u32,
     /// Why it is not well, as its pods tell: `api-7f is crash-looping (exit 1, restarted 4 times)`.

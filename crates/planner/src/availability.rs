@@ -57,6 +57,7 @@ pub(crate) fn mark(drafts: &mut [Draft], kinds: &Kinds<'_>, offline: bool, findi
             }
         };
         draft.task.options.dry_run_at_wave = in_new_namespace || kind_is_late;
+        draft.task.options.awaits_kind = from_here.is_some();
     }
 }
 

@@ -43,6 +43,8 @@ impl Draft {
             live: None,
             options: TaskOptions::default(),
             health_judge: None,
+            images: Vec::new(),
+            error: None,
         };
         Self {
             task,

@@ -2,6 +2,8 @@
 //!
 //! Codes are stable: programs match on them, the documentation explains each.
 
+use std::collections::BTreeMap;
+
 use tidegate_model::{ObjectKey, Severity, Warning};
 
 use crate::manifests::Origin;
@@ -71,6 +73,21 @@ impl Findings {
             message: escape(&message),
         };
         self.found.push((subject.place, warning));
+    }
+
+    /// What makes the plan invalid, by the place of what is to blame.
+    pub fn errors_by_place(&self) -> BTreeMap<usize, String> {
+        let mut errors: BTreeMap<usize, String> = BTreeMap::new();
+        // The request and what is only in the cluster have no place of their own.
+        let placed = self.found.iter().filter(|(place, _)| (1..usize::MAX).contains(place));
+        for (place, error) in placed.filter(|(_, found)| found.severity == Severity::Error) {
+            let words = errors.entry(*place).or_default();
+            if !words.is_empty() {
+                words.push_str("; ");
+            }
+            words.push_str(&error.message);
+        }
+        errors
     }
 
     /// The findings in the order of the input.

@@ -1,7 +1,8 @@
 //! From wanted and live objects to a plan.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
 use tidegate_model::{
     Discovery, Gvk, KindInfo, ManifestId, Object, ObjectKey, OperationId, Plan, PlannedWave, SyncRequest,
     Timestamp,
@@ -118,7 +119,7 @@ pub fn plan(input: PlanInput<'_>) -> Planned {
     availability::mark(&mut drafts, &kinds, input.offline, &mut findings);
     let drafts = order::arrange(drafts, &request.namespace);
     left_out.sort_by_key(|left| left.place);
-    let (mut plan, manifests) = assemble(drafts);
+    let (mut plan, manifests) = assemble(drafts, &findings.errors_by_place());
     plan.warnings = findings.into_warnings();
     plan.restart_on_retry = restart_on_retry;
     Planned { plan, manifests, left_out }
@@ -194,12 +195,14 @@ fn review_selection(request: &SyncRequest, drafts: &[Draft], findings: &mut Find
     }
 }
 
-fn assemble(drafts: Vec<Draft>) -> (Plan, Vec<Object>) {
+fn assemble(drafts: Vec<Draft>, errors: &BTreeMap<usize, String>) -> (Plan, Vec<Object>) {
     let mut plan = Plan::default();
     let mut manifests = Vec::new();
     for (position, draft) in (0_u32..).zip(drafts) {
-        let Draft { mut task, manifest, wave_timeout, gates, .. } = draft;
+        let Draft { mut task, subject, manifest, wave_timeout, gates, .. } = draft;
+        task.error = errors.get(&subject.place).cloned();
         if let Some(manifest) = manifest {
+            task.images = images(&manifest);
             task.manifest = u32::try_from(manifests.len()).ok().map(ManifestId);
             manifests.push(manifest);
         }
@@ -225,6 +228,18 @@ fn assemble(drafts: Vec<Draft>) -> (Plan, Vec<Object>) {
         wave.gates.dedup();
     }
     (plan, manifests)
+}
+
+/// The images of the containers of a pod, or of what a pod is made from (spec: result model).
+fn images(manifest: &Object) -> Vec<String> {
+    const PLACES: [&str; 3] = [
+        "/spec/containers",
+        "/spec/template/spec/containers",
+        "/spec/jobTemplate/spec/template/spec/containers",
+    ];
+    let containers = PLACES.iter().find_map(|place| manifest.pointer(place)?.as_array());
+    let image = |container: &Value| Some(container.get("image")?.as_str()?.to_owned());
+    containers.into_iter().flatten().filter_map(image).collect()
 }
 
 /// The objects to read from the cluster by name before planning, whether the application tracks them or not: every

@@ -26,6 +26,7 @@ fn draft(request: &SyncRequest, live: &Object) -> Draft {
     draft.task.action = action;
     draft.task.reason = reason.to_owned();
     draft.task.options.confirm_prune = confirm;
+    draft.task.options.already_deleting = live.is_deleting();
     draft.task.live = Some(live_ref(live));
     draft.subject = Subject::live(key);
     draft

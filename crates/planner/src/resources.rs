@@ -48,8 +48,6 @@ impl Drafter<'_> {
             self.check_shared(&wanted, live);
         }
         let mut draft = self.begin(&wanted, Phase::Sync, &wanted.key, live);
-        let replace = options::replace(&wanted.object, live, &self.request.options);
-        let holds_others = holds_others(&wanted.key);
         let (mut manifest, subject) = wanted.into_parts();
         draft.subject = subject;
         self.stamp(&mut manifest);
@@ -69,7 +67,9 @@ impl Drafter<'_> {
         let (action, reason) = match (live, difference) {
             (None, _) => (Action::Create, "not in the cluster yet".to_owned()),
             (Some(_), None) if only_out_of_sync => (Action::Unchanged, "in sync".to_owned()),
-            (Some(_), _) if replace => (Action::Replace, "in the cluster; replaced as a whole".to_owned()),
+            (Some(_), _) if draft.task.options.replace => {
+                (Action::Replace, "in the cluster; replaced as a whole".to_owned())
+            }
             (Some(_), Some(path)) if only_out_of_sync => {
                 (Action::Apply, format!("out of sync at {}; manifest is applied", escape(&path)))
             }
@@ -78,9 +78,6 @@ impl Drafter<'_> {
         draft.task.action = action;
         draft.task.reason = reason;
         draft.manifest = Some(manifest);
-        if holds_others {
-            draft.task.options.force = false;
-        }
         draft
     }
 
@@ -93,7 +90,8 @@ impl Drafter<'_> {
             draft.task.namespace = live.namespace().to_owned();
         }
         draft.task.live = live.map(live_ref);
-        draft.task.options.force = options::force(target, live, options);
+        draft.task.options.force = options::force(target, live, options) && !holds_others(key);
+        draft.task.options.replace = options::replace(target, live, options);
         draft.task.options.validate = options::validate(target, options);
         draft.task.options.server_side = !options::annotated(target, "ServerSideApply=false");
         draft.task.options.take_over = live.and_then(|live| options::take_over(target, live, options));

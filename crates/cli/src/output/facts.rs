@@ -97,6 +97,7 @@ fn time(fact: &Fact) -> Option<Timestamp> {
         | Fact::LogsKept { .. }
         | Fact::PruneSent { .. }
         | Fact::HookCleared { .. }
+        | Fact::PlaceTaken { .. }
         | Fact::ObjectGone { .. }
         | Fact::HookReleased { .. }
         | Fact::HookDeleted { .. }
@@ -158,6 +159,10 @@ fn task_words(fact: &Fact, plan: Option<&Plan>) -> String {
         Fact::CheckFailed { task, message } => said(&name(task), "would be refused", message),
         Fact::PruneSent { task, gone: true } => format!("{}: deleted", name(task)),
         Fact::PruneSent { task, gone: false } => format!("{}: deletion has begun", name(task)),
+        Fact::PlaceTaken { task, by: Some(by) } => {
+            format!("{}: operation {} still runs it, so it is left alone", name(task), by.operation)
+        }
+        Fact::PlaceTaken { task, by: None } => format!("{}: it runs no more", name(task)),
         Fact::HookCleared { task, deleting: None } => format!("{}: its place is clear", name(task)),
         Fact::HookCleared { task, deleting: Some(uid) } => {
             format!("{}: an older one ({uid}) is being deleted", name(task))

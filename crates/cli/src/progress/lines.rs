@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_executor::{Engine, Event, EventKind};
-use tidegate_lifecycle::operation::{Explanation, NOT_ANSWERED, OperationView, WaveView};
+use tidegate_lifecycle::operation::{Explanation, NOT_ANSWERED, OperationView, PLACE_TAKEN, WaveView};
 use tidegate_model::{OperationId, OperationPhase, Phase, Timestamp, format_duration};
 
 use crate::output::operation::style_of;
@@ -127,9 +127,10 @@ fn why(stage: &str, waves: &[WaveView], explanation: &Explanation) -> Option<Str
     Some(format!("{}{why}{more}", first.what))
 }
 
-/// What keeps a wave closed, once it is known.
+/// What keeps a wave closed or its hooks away, once it is known.
 fn held_by(explanation: &Explanation) -> Option<String> {
-    let first = explanation.awaited.first().filter(|_| explanation.progress == "held")?;
+    let is_held = explanation.progress == "held" || explanation.progress == PLACE_TAKEN;
+    let first = explanation.awaited.first().filter(|_| is_held)?;
     (first.why != NOT_ANSWERED).then(|| format!("{} ({})", first.what, first.why))
 }
 
@@ -178,13 +179,13 @@ fn moved(stage: &str, waves: &[WaveView], waits: Option<String>, took: Duration)
     };
     let index = number.parse::<usize>().ok()?.checked_sub(1)?;
     let wave = waves.get(index)?;
-    let objects = |number| crate::output::counted(number, "object", "objects");
+    let objects = crate::output::counted(wave.tasks, "object", "objects");
     let words = match (step, waits) {
         ("Held", Some(waits)) => format!("held, waiting for {}", one_line(&waits)),
         ("AwaitingGone", Some(waits)) => format!("waiting for the deletion of {}", one_line(&waits)),
         ("AwaitingHealth", Some(waits)) => format!("waiting for {}", one_line(&waits)),
-        ("Pruning", _) => format!("pruning {}", objects(wave.prunes)),
-        ("Applying", _) => format!("applying {}", objects(wave.applies)),
+        ("Pruning", _) => "pruning".to_owned(),
+        ("Applying", _) => format!("applying {objects}"),
         ("Settling", _) => "settling".to_owned(),
         ("Passed", _) => format!("passed after {}", format_duration(took)),
         _ => return None,

@@ -82,6 +82,8 @@ mod tests {
             live: None,
             options: TaskOptions::default(),
             health_judge: Some("judge".into()),
+            images: Vec::new(),
+            error: None,
         };
         let gates = vec!["gate".into()];
         let wave = PlannedWave { phase: Phase::Sync, wave: 0, first: 0, count: 1, timeout: None, gates };

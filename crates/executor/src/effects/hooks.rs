@@ -54,11 +54,33 @@ fn is_hook_of_application(errand: &Errand<'_>, object: &Object) -> bool {
     tracking.is_owner(application, object) || hook.iter().any(|name| object.annotation(name).is_some())
 }
 
+/// The other operation for which a hook object is still at work. Only that one may end it, whatever the hook's policy:
+/// what it does would be cut off in the middle.
+async fn at_work_for(errand: &Errand<'_>, found: &Object) -> Option<String> {
+    let other = found.annotation(annotations::OPERATION_ID)?;
+    // Whoever has it deleted has decided that.
+    if is_of_operation(errand, found) || found.is_deleting() || has_ended_once(found) {
+        return None;
+    }
+    let health = judging::assess(errand.health, found, errand.now).await?.ok()?;
+    (hook_phase(health.status) == OperationPhase::Running).then(|| other.to_owned())
+}
+
+/// Whether its operation has seen the hook end, and took the finalizer off. What can end but once tells by itself; the
+/// others may look busy again.
+fn has_ended_once(found: &Object) -> bool {
+    !found.has_finalizer(annotations::HOOK_FINALIZER) && !matches!(found.kind(), "Job" | "Pod")
+}
+
 /// Makes room for a hook.
 pub(super) async fn clear(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Clearing, CallError> {
     let Some(found) = find(cluster, errand).await? else { return Ok(Clearing::Clear) };
     if is_ours(errand, &found) && !found.is_deleting() {
         return Ok(Clearing::Adopted(Box::new(adopted(errand, &found).await)));
+    }
+    if let Some(operation) = at_work_for(errand, &found).await {
+        let (uid, resource_version) = (found.uid().to_owned(), found.resource_version().to_owned());
+        return Ok(Clearing::Taken { operation, uid, resource_version });
     }
     let policy = errand.task.hook.as_ref().is_some_and(|hook| hook.deletes(DeletePolicy::BeforeHookCreation));
     // What this operation created for another phase or attempt says nothing about this one, whatever its policy.
@@ -99,6 +121,9 @@ pub(super) async fn release(cluster: &dyn Cluster, errand: &Errand<'_>, uid: &st
 /// Deletes a hook by its policy.
 pub(super) async fn delete(cluster: &dyn Cluster, errand: &Errand<'_>, uid: &str) -> Result<(), CallError> {
     let Some(found) = find(cluster, errand).await?.filter(|found| found.uid() == uid) else { return Ok(()) };
+    if at_work_for(errand, &found).await.is_some() {
+        return Ok(());
+    }
     remove(cluster, errand, &found).await.map(|_| ())
 }
 

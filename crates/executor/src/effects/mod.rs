@@ -4,6 +4,7 @@
 //! twice for the same command (a crash between doing and recording) and then changes nothing the second time.
 
 mod comparing;
+mod definitions;
 mod extensions;
 mod hooks;
 mod inventory;

@@ -28,7 +28,10 @@ impl Targets {
 /// A plan without values of Secrets in its words.
 fn masked(mut planned: Planned, mask: &Mask) -> Planned {
     planned.plan.warnings.iter_mut().for_each(|warning| mask.hide(&mut warning.message));
-    planned.plan.tasks.iter_mut().for_each(|task| mask.hide(&mut task.reason));
+    for task in &mut planned.plan.tasks {
+        mask.hide(&mut task.reason);
+        task.error.iter_mut().for_each(|error| mask.hide(error));
+    }
     planned
 }
 

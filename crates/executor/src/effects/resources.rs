@@ -4,14 +4,18 @@ use tidegate_cluster::{
     Applied as Written, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, WriteMode,
 };
 use tidegate_lifecycle::operation::{Applied, CallError};
-use tidegate_model::{Action, Object, Task};
+use tidegate_model::{Action, Object, SyncRequest, Task};
 
-use super::{Errand, call_error, hooks, propagation, trial, written};
+use super::{Errand, call_error, definitions, hooks, propagation, trial, written};
 
 fn mode(errand: &Errand<'_>) -> WriteMode {
     let Task { action, options, .. } = errand.task;
     if *action == Action::Replace {
         return WriteMode::Replace { recreate: options.force };
+    }
+    if *action == Action::Create && options.replace {
+        // There is nothing to replace, so that is a creation.
+        return WriteMode::Replace { recreate: false };
     }
     // Server-side apply always takes over: what is in the manifests is meant.
     if options.server_side { WriteMode::Apply { force: true } } else { WriteMode::ClientSideApply }
@@ -43,9 +47,10 @@ fn manifest(errand: &Errand<'_>) -> Result<Object, CallError> {
 /// The server's opinion of a manifest. Writes nothing.
 pub(super) async fn check(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<String, CallError> {
     let object = manifest(errand)?;
-    let is_old_hook = errand.task.is_hook() && errand.task.live.is_some();
-    let answer = if is_old_hook {
-        // The older object is deleted before the hook is created, so its immutable fields do not matter.
+    let Task { action, live, .. } = errand.task;
+    let answer = if errand.task.is_hook() && live.is_some() && *action == Action::Create {
+        // The older object is deleted before the hook is created, so its immutable fields do not matter. One that the
+        // hook's policy keeps is written over, and judged as it is.
         trial::anew(cluster, request(errand, object, true)).await
     } else {
         write(cluster, errand, object, true).await
@@ -96,35 +101,45 @@ async fn write(
 
 fn may_recreate(errand: &Errand<'_>) -> bool {
     let Task { action, options, live, .. } = errand.task;
-    options.force && *action == Action::Apply && live.is_some() && !errand.task.is_hook()
+    options.force && *action == Action::Apply && live.is_some()
 }
 
 /// Applies a manifest. A hook carries our mark, and one that carries it already is taken over.
 pub(super) async fn apply(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Applied, CallError> {
     let mut object = manifest(errand)?;
+    let Task { action, options, .. } = errand.task;
+    let is_creation = *action == Action::Create && options.replace;
+    if errand.again
+        && (errand.task.is_hook() || is_creation)
+        && let Some(found) = hooks::find(cluster, errand).await?
+        && is_made_by_us(errand, &found)
+    {
+        return Ok(hooks::adopted(errand, &found).await);
+    }
     if errand.task.is_hook() {
-        if errand.again
-            && let Some(found) = hooks::find(cluster, errand).await?
-            && hooks::is_ours(errand, &found)
-        {
-            return Ok(hooks::adopted(errand, &found).await);
-        }
         hooks::mark(errand, &mut object);
     }
     match write(cluster, errand, object, false).await {
         Ok(applied) => Ok(written(errand, &applied.object, applied.message).await),
         Err(error) => {
             let mut failure = call_error(&error);
-            // The kind was just defined by this operation; the server needs a moment to serve it.
-            failure.transient |= error.kind == ErrorKind::UnknownKind && errand.task.options.dry_run_at_wave;
+            // The server needs a moment to serve a kind that was just defined. Others are not awaited.
+            failure.transient |=
+                error.kind == ErrorKind::UnknownKind && definitions::will_be_served(cluster, errand).await;
             Err(failure)
         }
     }
 }
 
+/// Whether an object that was not there when the plan was made is there because this operation made it.
+fn is_made_by_us(errand: &Errand<'_>, found: &Object) -> bool {
+    let SyncRequest { application, tracking, .. } = errand.request;
+    if errand.task.is_hook() { hooks::is_ours(errand, found) } else { tracking.is_owner(application, found) }
+}
+
 /// Deletes the object with this UID. `Ok(true)`: it is gone, or another object has its name.
 pub(super) async fn prune(cluster: &dyn Cluster, errand: &Errand<'_>, uid: &str) -> Result<bool, CallError> {
-    delete(cluster, errand, uid, errand.again).await
+    delete(cluster, errand, uid, errand.again || errand.task.options.already_deleting).await
 }
 
 /// Deletes the object with this UID unless its deletion has begun already.

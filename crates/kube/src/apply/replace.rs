@@ -7,7 +7,7 @@ use serde_json::Value;
 use tidegate_cluster::{Applied, ClusterError, DeleteRequest, ErrorKind, Propagation};
 use tidegate_model::Object;
 
-use super::{Manner, bytes, said};
+use super::{Manner, bytes, is_definition, said};
 use crate::KubeCluster;
 use crate::paths::Target;
 use crate::server::{Call, JSON};
@@ -44,7 +44,7 @@ impl KubeCluster {
         manner.query(&mut path);
         let call = Call::write(Method::PUT, path, JSON, bytes(&object)?, manner.operation);
         let (_, object) = self.object_call(target, &call).await?;
-        Ok(Applied { object, created: false, message: said(&target.key(), "replaced", manner) })
+        Ok(Applied { object, created: false, message: replaced(target, manner) })
     }
 
     /// Deletes an object and makes it anew.
@@ -126,6 +126,15 @@ impl KubeCluster {
 /// The old object is still in the way of a creation: what could be tried was the deletion.
 fn tried(target: &Target<'_>, object: &Object, manner: Manner) -> Applied {
     Applied { object: object.clone(), created: true, message: said(&target.key(), "created", manner) }
+}
+
+/// What other objects depend on is updated, and the words are Argo CD's.
+fn replaced(target: &Target<'_>, manner: Manner) -> String {
+    if target.gvk.kind == "Namespace" || is_definition(target.gvk) {
+        let suffix = if manner.dry_run { " (server dry run)" } else { "" };
+        return format!("{}/{} updated{suffix}", target.gvk.kind, target.name);
+    }
+    said(&target.key(), "replaced", manner)
 }
 
 fn keep_allocated(object: &mut Object, live: &Object) {

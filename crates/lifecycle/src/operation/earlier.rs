@@ -74,6 +74,7 @@ impl From<Header> for state::Header {
             calls: old.calls,
             outage: old.outage,
             blind: old.blind,
+            attempt: 1,
         }
     }
 }
@@ -142,7 +143,6 @@ struct TaskState {
 }
 
 impl From<TaskState> for state::TaskState {
-    #[expect(clippy::needless_update, reason = "what the type has gained since has its default")]
     fn from(old: TaskState) -> Self {
         Self {
             progress: old.progress,

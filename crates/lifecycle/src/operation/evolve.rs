@@ -40,6 +40,12 @@ pub fn evolve(state: State, fact: &Fact) -> Result<State, Illegal> {
                 let stage = operation.stage.name();
                 return finish(operation, *phase, message, *at).ok_or_else(|| illegal(stage));
             }
+            if let Fact::RetryStarted { attempt, .. } = fact
+                && !operation.is_valid()
+            {
+                let stage = operation.stage.name();
+                return plan_again(*operation, *attempt).ok_or_else(|| illegal(stage));
+            }
             let before = fact.task().map(|task| operation.before(task));
             match running(&mut operation, fact) {
                 Some(()) => {
@@ -76,6 +82,7 @@ fn accepted(fact: &Fact) -> Option<State> {
         calls: Calls::default(),
         outage: None,
         blind: None,
+        attempt: 1,
     })))
 }
 
@@ -118,6 +125,7 @@ fn planned(mut header: Box<Header>, fact: &Fact) -> Option<State> {
 /// An operation that has just been planned.
 fn fresh(header: Header, plan: Arc<Plan>, at: Timestamp) -> Operation {
     Operation {
+        attempt: header.attempt,
         header,
         plan,
         bundle: None,
@@ -126,7 +134,6 @@ fn fresh(header: Header, plan: Arc<Plan>, at: Timestamp) -> Operation {
         stage: Stage::Planned,
         since: at,
         gates: Vec::new(),
-        attempt: 1,
         results: 0,
         prune_confirmed: false,
         judged: Judged::None,
@@ -210,8 +217,12 @@ fn running(operation: &mut Operation, fact: &Fact) -> Option<()> {
                 return None;
             }
             let wave = operation.current_wave().map(|(index, _)| index);
-            if wave.is_none() && operation.header.request.options.dry_run {
-                arrows::record_dry_run(operation);
+            match operation.stage {
+                Stage::Planned => tasks::record_invalid(operation),
+                Stage::DryRun if operation.header.request.options.dry_run => {
+                    arrows::record_dry_run(operation);
+                }
+                _ => {}
             }
             operation.failure =
                 Some(Failure { wave, message: message.clone(), retriable: *retriable, at: *at });
@@ -307,6 +318,14 @@ fn retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option<()> {
         operation.waves.fill(WaveTimes::default());
     }
     Some(())
+}
+
+/// Another attempt of an operation whose plan is not valid: what was missing may have come.
+fn plan_again(operation: Operation, attempt: u32) -> Option<State> {
+    if attempt != operation.attempt.saturating_add(1) {
+        return None;
+    }
+    Some(State::Accepted(Box::new(Header { attempt, calls: Calls::default(), ..operation.header })))
 }
 
 /// Closes the gaps among the results that stay.

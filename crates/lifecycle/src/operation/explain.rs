@@ -16,6 +16,8 @@ use super::view::OperationView;
 pub const NOT_ANSWERED: &str = "it has not answered yet";
 /// Ends the trouble of an operation: true as long as somebody works on it.
 pub const TRYING_AGAIN: &str = "; trying again";
+/// What goes on while another operation runs a hook in the place of one of ours.
+pub const PLACE_TAKEN: &str = "the place of a hook is taken";
 /// So much of the last line of a log is named.
 const LAST_LINE_MAX: usize = 200;
 
@@ -218,11 +220,7 @@ fn running(operation: &Operation, now: Timestamp) -> Explanation {
         Stage::DryRun => dry_run(operation, now),
         Stage::Wave { index, step } => wave(operation, *index, *step, now),
         Stage::AwaitingRetry { until } => retry(operation, *until, now),
-        Stage::Terminating => Explanation {
-            progress: why_terminating(operation),
-            awaited: stopping(operation),
-            ..blank("terminating", now)
-        },
+        Stage::Terminating => Explanation { awaited: stopping(operation), ..blank("terminating", now) },
         Stage::Finishing { phase, message } => Explanation {
             progress: format!("{phase}: {message}"),
             awaited: cleaning(operation, *phase),
@@ -301,10 +299,7 @@ fn settling(operation: &Operation, index: u32, until: Timestamp, now: Timestamp)
 }
 
 fn describe(operation: &Operation, index: u32) -> String {
-    let prunes = operation.wave_tasks(index).filter(|(_, task, _)| task.action == Action::Prune).count();
-    let objects = count(operation.wave_tasks(index).count());
-    let prunes = if prunes > 0 { format!(" ({prunes} to prune)") } else { String::new() };
-    format!("wave {}, {objects}{prunes}", place(operation, index).0)
+    format!("wave {}, {}", place(operation, index).0, count(operation.wave_tasks(index).count()))
 }
 
 /// The number of a wave and of how many. The SyncFail waves come only after a failure, if at all, so they are counted
@@ -406,13 +401,28 @@ fn deleting(operation: &Operation, index: u32) -> (String, Vec<Awaited>) {
         .filter(|(_, _, state)| matches!(state.progress, Progress::Deleting { .. }))
         .map(|(_, task, _)| Awaited {
             what: name(task),
-            why: format!("it is {}", messages::LEAVING),
+            why: "it is being deleted; a finalizer or what it owns may keep it".to_owned(),
             since: operation.since,
         })
         .collect();
-    let progress = format!("{} being deleted", count(leaving.len()));
+    let taken = taken(operation, index);
+    let progress = if leaving.is_empty() && !taken.is_empty() {
+        PLACE_TAKEN.to_owned()
+    } else {
+        format!("{} being deleted", count(leaving.len()))
+    };
     let failing = failing_calls(operation.wave_tasks(index), operation.since);
-    (progress, leaving.into_iter().chain(failing).collect())
+    (progress, leaving.into_iter().chain(taken).chain(failing).collect())
+}
+
+/// Hooks of other operations that still run where ours are to be created.
+fn taken(operation: &Operation, index: u32) -> Vec<Awaited> {
+    let occupied = |(_, task, state): (_, &Task, &TaskState)| {
+        let occupant = state.occupant.as_deref()?;
+        let why = format!("operation {} runs it; it is left alone until it has ended", occupant.operation);
+        Some(Awaited { what: name(task), why, since: occupant.since })
+    };
+    operation.wave_tasks(index).filter_map(occupied).collect()
 }
 
 fn count(objects: usize) -> String {
@@ -432,12 +442,6 @@ fn cleaning(operation: &Operation, phase: OperationPhase) -> Vec<Awaited> {
             Awaited { what: format!("the deletion of {}", name(task)), why, since: operation.since }
         })
         .collect()
-}
-
-/// What made an operation too late; that somebody ended it is nothing to explain.
-fn why_terminating(operation: &Operation) -> String {
-    let message = operation.termination.as_ref().map_or("", |termination| termination.message.as_str());
-    if message == messages::TERMINATED { String::new() } else { message.to_owned() }
 }
 
 fn stopping(operation: &Operation) -> Vec<Awaited> {

@@ -10,7 +10,7 @@ use tidegate_model::{
 };
 
 use super::earlier;
-use super::state::{AppliedRef, HookLog, Stage};
+use super::state::{AppliedRef, HookLog, Occupant, Stage};
 
 /// Something that happened to an operation, as the log keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -260,6 +260,13 @@ pub enum Fact {
         /// When.
         at: Timestamp,
     },
+    /// In the place of a hook, one of another operation still runs; or does not any more (`by` is `None`).
+    PlaceTaken {
+        /// Which task.
+        task: TaskId,
+        /// Which one.
+        by: Option<Occupant>,
+    },
 }
 
 /// The answer of a gate.
@@ -295,6 +302,7 @@ impl Fact {
             | Self::CheckFailed { task, .. }
             | Self::PruneSent { task, .. }
             | Self::HookCleared { task, .. }
+            | Self::PlaceTaken { task, .. }
             | Self::ObjectGone { task }
             | Self::Applied { task, .. }
             | Self::RunnerStarted { task, .. }
@@ -328,6 +336,7 @@ impl Fact {
             | Self::CallFailed { .. }
             | Self::PruneSent { .. }
             | Self::HookCleared { .. }
+            | Self::PlaceTaken { .. }
             | Self::ObjectGone { .. }
             | Self::HealthSeen { .. }
             | Self::HookReleased { .. }
@@ -344,7 +353,7 @@ impl Fact {
 impl LogRecord for Fact {
     type Earlier = earlier::Fact;
 
-    const HIGHEST_KIND: u16 = 31;
+    const HIGHEST_KIND: u16 = 32;
 
     fn is_earlier(kind: u16) -> bool {
         kind < 3
@@ -381,6 +390,7 @@ impl LogRecord for Fact {
             Self::ReasonSeen { .. } => 27,
             Self::LogsKept { .. } => 28,
             Self::Watching { .. } => 29,
+            Self::PlaceTaken { .. } => 32,
         }
     }
 }

@@ -19,7 +19,7 @@ pub fn follow(state: &State, now: Timestamp) -> Vec<Fact> {
         State::Accepted(header) => match header.request.deadline {
             Some(deadline) if now >= header.deadline_from + deadline => vec![Fact::Finished {
                 phase: OperationPhase::Failed,
-                message: deadlines::operation_too_late(deadline, &state.message()),
+                message: deadlines::operation_too_late(deadline),
                 at: now,
             }],
             _ => Vec::new(),
@@ -55,10 +55,11 @@ fn arrows(operation: &Operation, now: Timestamp) -> Vec<Fact> {
 }
 
 fn planned(operation: &Operation, now: Timestamp) -> Vec<Fact> {
-    let errors = operation.plan.errors();
-    if !errors.is_empty() {
-        let message = messages::not_valid(&errors);
-        return vec![Fact::Finished { phase: OperationPhase::Failed, message, at: now }];
+    if operation.failure.is_some() {
+        return ending::after_failure(operation, now);
+    }
+    if !operation.is_valid() {
+        return ending::attempt_failed(messages::not_valid(&operation.plan.errors()), now);
     }
     let options = &operation.header.request.options;
     match operation.next_wave(0, false) {

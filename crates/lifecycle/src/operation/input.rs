@@ -148,6 +148,15 @@ pub enum Clearing {
         /// Its `metadata.uid`.
         uid: String,
     },
+    /// A hook of another operation that still runs. Only that one may end it.
+    Taken {
+        /// Whose it is, as its mark says.
+        operation: String,
+        /// Its `metadata.uid`.
+        uid: String,
+        /// Its `metadata.resourceVersion`.
+        resource_version: String,
+    },
 }
 
 /// The cluster's answer to a write.

@@ -69,7 +69,7 @@ pub(crate) fn look(applied: &AppliedRef, observed: &Observed) -> Sight {
 
 /// Whether one resource version is older than another. They are opaque texts; where both are numbers, as on every
 /// known server, the smaller is the older. Otherwise nothing can be said.
-fn is_older(seen: &str, ours: &str) -> bool {
+pub(crate) fn is_older(seen: &str, ours: &str) -> bool {
     match (seen.parse::<u128>(), ours.parse::<u128>()) {
         (Ok(seen), Ok(ours)) => seen < ours,
         _ => false,

@@ -24,8 +24,6 @@ pub(crate) const HOOK_TERMINATED: &str = "Terminated";
 pub(crate) const PRUNED: &str = "pruned";
 pub(crate) const NOT_TRIED: &str = "not tried: its kind or namespace comes with this operation (dry run)";
 pub(crate) const RUNNER_NOT_TRIED: &str = "not tried: a hook runner carries it out (dry run)";
-/// Of an object that was told to go and is still there.
-pub(crate) const LEAVING: &str = "being deleted; a finalizer or what it owns may keep it";
 pub(crate) const PRUNED_DRY_RUN: &str = "pruned (dry run)";
 
 /// A base message with the reasons behind it.
@@ -40,11 +38,6 @@ pub(crate) fn with_cause(what: &str, cause: &str) -> String {
         ("", cause) => cause.to_owned(),
         (what, cause) => format!("{what}: {cause}"),
     }
-}
-
-/// What an awaited resource gets when a deadline passes: the wave's, or the operation's.
-pub(crate) fn not_healthy_in_time(whose: &str, why: &str) -> String {
-    format!("not healthy when the {whose}'s deadline passed: {why}")
 }
 
 /// The findings that make a plan invalid.
@@ -145,15 +138,22 @@ impl Operation {
             WaveStep::Held => {
                 waiting(Reason::Confirmation, self.unconfirmed_prunes(index)).or_else(|| self.closed_gates())
             }
-            WaveStep::AwaitingGone | WaveStep::Clearing => {
-                waiting(Reason::Deletion, self.wave_tasks(index).filter_map(deleting))
-            }
+            WaveStep::AwaitingGone | WaveStep::Clearing => self
+                .taken_place(index)
+                .or_else(|| waiting(Reason::Deletion, self.wave_tasks(index).filter_map(deleting))),
             WaveStep::AwaitingHealth | WaveStep::Settling { .. } => {
                 waiting(Reason::Health, self.awaited(index).map(|(_, task, _)| task))
             }
             _ => None,
         };
         message.unwrap_or_else(|| RUNNING.to_owned())
+    }
+
+    /// `waiting for completion of hook batch/Job/migrate of operation 0193…`.
+    fn taken_place(&self, index: u32) -> Option<String> {
+        let (_, task, state) = self.wave_tasks(index).find(|(_, _, state)| state.occupant.is_some())?;
+        let waiting = waiting(Reason::Health, std::iter::once(task))?;
+        Some(format!("{waiting} of operation {}", state.occupant.as_ref()?.operation))
     }
 
     fn closed_gates(&self) -> Option<String> {

@@ -33,14 +33,14 @@ mod words;
 pub use command::{Command, TaskCommand};
 pub use decide::{Rejection, decide};
 pub use evolve::{Illegal, evolve};
-pub use explain::{Awaited, Explanation, NOT_ANSWERED, TRYING_AGAIN, explain};
+pub use explain::{Awaited, Explanation, NOT_ANSWERED, PLACE_TAKEN, TRYING_AGAIN, explain};
 pub use fact::{DeadlineScope, Fact, Verdict};
 pub use follow::follow;
 pub use input::{Answer, Applied, CallError, Clearing, Input, Stopped};
 pub use judge::hook_phase;
 pub use pending::pending;
 pub use state::{
-    AppliedRef, Calls, Cursor, Failure, GateAnswer, Header, HookLog, Notes, Operation, Outage, Outcome,
-    Pause, Progress, SeenHealth, Stage, State, TaskState, Termination, WaveStep, WaveTimes,
+    AppliedRef, Calls, Cursor, Failure, GateAnswer, Header, HookLog, Notes, Occupant, Operation, Outage,
+    Outcome, Pause, Progress, SeenHealth, Stage, State, TaskState, Termination, WaveStep, WaveTimes,
 };
 pub use view::{HookLogView, OperationView, WaveView, view};

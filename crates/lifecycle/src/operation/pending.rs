@@ -197,7 +197,7 @@ impl Owed {
         for (id, task, state) in
             operation.wave_tasks(index).filter(|(_, task, state)| is_clearing(task, state))
         {
-            if is_deleting(state) {
+            if is_deleting(state) || state.occupant.is_some() {
                 self.observe(std::iter::once((id, task, state)));
             } else {
                 self.task(operation, id, state, TaskCommand::ClearHook);

@@ -106,6 +106,24 @@ impl Operation {
         !self.is_final(index) || self.has_hooks(index) || self.header.request.wait == WaitFor::Healthy
     }
 
+    /// Whether the plan can be carried out.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.plan.errors().is_empty()
+    }
+
+    /// Whether a wave has failed because the server would not take what could only be tried when it opened.
+    pub(crate) fn refused_by_trial(&self, index: u32) -> bool {
+        let is_tried = !self.header.request.options.skip_dry_run;
+        let refused = |task: &Task, state: &TaskState| {
+            task.options.dry_run_at_wave
+                && !task.options.checked
+                && !state.checked
+                && state.status == Some(ResultCode::SyncFailed)
+        };
+        let mut failed = self.wave_tasks(index).filter(|(_, _, state)| state.is_unsuccessful());
+        is_tried && self.wave_failed(index) && failed.all(|(_, task, state)| refused(task, state))
+    }
+
     /// Whether a task of the wave has ended badly.
     pub(crate) fn wave_failed(&self, index: u32) -> bool {
         if self.cursor.wave == Some(index) {

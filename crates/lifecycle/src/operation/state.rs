@@ -14,7 +14,7 @@ mod cursor;
 mod task;
 
 pub use cursor::Cursor;
-pub use task::{AppliedRef, Calls, HookLog, Notes, Progress, SeenHealth, TaskState};
+pub use task::{AppliedRef, Calls, HookLog, Notes, Occupant, Progress, SeenHealth, TaskState};
 
 /// State of one operation: a fold over its facts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -65,6 +65,8 @@ pub struct Header {
     pub outage: Option<Box<Outage>>,
     /// Watches fail: news of the cluster is late.
     pub blind: Option<Box<Outage>>,
+    /// The attempt that its newest plan is for, from 1. A plan that is not valid is made anew by the next attempt.
+    pub attempt: u32,
 }
 
 /// Since when, and why, the cluster does not answer.

@@ -30,7 +30,10 @@ impl Input {
 
 fn planned(plan: &mut Plan, look: &mut dyn FnMut(&mut String)) {
     plan.warnings.iter_mut().for_each(|warning| look(&mut warning.message));
-    plan.tasks.iter_mut().for_each(|task| look(&mut task.reason));
+    for task in &mut plan.tasks {
+        look(&mut task.reason);
+        task.error.iter_mut().for_each(&mut *look);
+    }
 }
 
 fn answered(answer: &mut Answer, look: &mut dyn FnMut(&mut String)) {
@@ -52,7 +55,7 @@ fn answered(answer: &mut Answer, look: &mut dyn FnMut(&mut String)) {
         | Answer::Deleted(Err(error))
         | Answer::Stopped(Err(error)) => look(&mut error.message),
         Answer::Pruned(Ok(_))
-        | Answer::Cleared(Ok(Clearing::Clear | Clearing::Deleting { .. }))
+        | Answer::Cleared(Ok(Clearing::Clear | Clearing::Deleting { .. } | Clearing::Taken { .. }))
         | Answer::Released(Ok(()))
         | Answer::Deleted(Ok(())) => {}
     }

@@ -74,6 +74,8 @@ fn task(phase: Phase, wave: i64, object: &str, action: Action, hook: Option<Hook
         live: action.is_prune().then(|| live(name)),
         options: TaskOptions::default(),
         health_judge: None,
+        images: Vec::new(),
+        error: None,
     }
 }
 

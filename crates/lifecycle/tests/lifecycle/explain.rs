@@ -118,18 +118,6 @@ fn steps_of_a_wave() {
          requests); next: wave 2, 1 object",
     );
 
-    let mut world = World::new(
-        plan([resource(0, "ConfigMap/a"), resource(1, "ConfigMap/b"), prune(1, "Job/x"), prune(1, "Job/y")]),
-        request(),
-    );
-    world.fate("ConfigMap/a", |fate| fate.write.push_back(Reply::Later(60_000)));
-    after(
-        world,
-        3000,
-        "wave 1 of 2 (Sync, wave 0): 0 of 1 applied, waiting 3 s for ConfigMap shop/a (a call failed: too many \
-         requests); next: wave 2, 3 objects (2 to prune)",
-    );
-
     let mut world = World::new(two(prune(0, "Deployment/old")), request());
     world.fate("Deployment/old", |fate| fate.lingers = i64::MAX);
     after(
@@ -227,7 +215,7 @@ fn after_a_failure() {
     after(
         failing(retrying(1)),
         2000,
-        "attempt 1 failed: one or more objects failed to apply, reason: wrong; next: attempt 2 in 3 s",
+        "attempt 1 failed: one or more synchronization tasks completed unsuccessfully, reason: wrong; next: attempt 2 in 3 s",
     );
     after(
         failing(request()),
@@ -237,6 +225,6 @@ fn after_a_failure() {
     after(
         failing(request()),
         4000,
-        "Failed 3 s ago after 1 s: one or more objects failed to apply, reason: wrong; Deployment shop/api: wrong",
+        "Failed 3 s ago after 1 s: one or more synchronization tasks completed unsuccessfully, reason: wrong; Deployment shop/api: wrong",
     );
 }

@@ -1,6 +1,6 @@
 //! Failures: messages, failed hooks, SyncFail hooks.
 
-use tidegate_model::{DeletePolicy, Phase};
+use tidegate_model::{DeletePolicy, Phase, ResultCode};
 
 use crate::build::*;
 use crate::traces::trace;
@@ -52,13 +52,13 @@ fn final_messages() {
         (
             vec![resource(0, "Namespace/other"), hook(Phase::SyncFail, 0, "Job/alert")],
             vec!["Namespace/other"],
-            format!("{failed}, reason: Namespace/other is wrong"),
+            format!("{unsuccessful}, reason: Namespace/other is wrong"),
         ),
         (
             vec![resource(0, api), hook(Phase::SyncFail, 0, "Job/a"), hook(Phase::SyncFail, 0, "Job/b")],
             vec![api, "Job/b"],
             format!(
-                "{failed}, reason: Deployment/api is wrong\none or more SyncFail hooks failed, reason: \
+                "{unsuccessful}, reason: Deployment/api is wrong\none or more SyncFail hooks failed, reason: \
                  failed to delete resource: Job/b is wrong"
             ),
         ),
@@ -78,22 +78,105 @@ fn equal_reasons_are_given_once() {
     assert_eq!(world.driver.state().message(), "one or more objects failed to apply, reason: no");
 }
 
-#[test]
-fn an_invalid_plan_runs_nothing() {
-    let error = |message: &str| tidegate_model::Warning {
+fn error(message: &str) -> tidegate_model::Warning {
+    tidegate_model::Warning {
         severity: tidegate_model::Severity::Error,
         code: "test".into(),
         object: None,
         origin: None,
         message: message.into(),
-    };
-    let mut plan = plan([resource(0, "Deployment/api"), hook(Phase::SyncFail, 0, "Job/alert")]);
+    }
+}
+
+/// What is to blame is among the results (spec: API discovery + permission validation).
+#[test]
+fn an_invalid_plan_runs_nothing() {
+    let blamed = resource(0, "Widget/one").with(|task| task.error = Some("a".into()));
+    let mut plan = plan([blamed, resource(0, "Deployment/api"), hook(Phase::SyncFail, 0, "Job/alert")]);
     plan.warnings = vec![error("b"), error("a"), error("b")];
+    let mut world = World::new(plan, request());
+    world.run();
+    let results = tidegate_lifecycle::operation::view(world.driver.state()).unwrap().resources;
+    let results: Vec<_> =
+        results.into_iter().map(|one| (one.name, one.status, one.hook_phase, one.message)).collect();
+    assert_eq!(results, [("one".to_owned(), Some(ResultCode::SyncFailed), None, "a".to_owned())]);
     trace(
-        World::new(plan, retrying(3)),
+        world,
         "
             plan
             # one or more synchronization tasks are not valid: a; b
+            = 1 Widget/one SyncFailed -: a
+            ",
+    );
+}
+
+/// The definition that is missing may come from elsewhere, so the next attempt plans anew.
+#[test]
+fn an_invalid_plan_is_made_anew_by_a_retry() {
+    let mut plan = plan([resource(0, "ConfigMap/c")]);
+    plan.warnings = vec![error("a")];
+    let mut world = World::new(plan, retrying(2));
+    world.run_until(1_000);
+    assert_eq!(
+        world.driver.state().message(),
+        "one or more synchronization tasks are not valid: a. Retrying attempt #1 at 12:00AM."
+    );
+    world.plan.warnings.clear();
+    trace(
+        world,
+        "
+            plan
+            # one or more synchronization tasks are not valid: a. Retrying attempt #1 at 12:00AM.
+            plan
+            check ConfigMap/c
+            apply ConfigMap/c
+            # successfully synced (all tasks run) (retried 1 times).
+            = 1 ConfigMap/c Synced Running: c applied
+            ",
+    );
+}
+
+#[test]
+fn a_plan_that_stays_invalid_uses_up_its_retries() {
+    let mut plan = plan([resource(0, "ConfigMap/c"), hook(Phase::SyncFail, 0, "Job/alert")]);
+    plan.warnings = vec![error("a")];
+    let mut world = World::new(plan, retrying(2));
+    world.run();
+    let message = "one or more synchronization tasks are not valid: a (retried 2 times).";
+    assert_eq!(world.driver.state().message(), message);
+    assert_eq!(world.transcript.iter().filter(|line| *line == "plan").count(), 3);
+}
+
+/// Waves before it have changed the cluster, so SyncFail hooks have something to see to.
+#[test]
+fn a_dry_run_that_fails_when_its_wave_opens_says_so_and_starts_sync_fail_hooks() {
+    let mut world = World::new(
+        plan([
+            resource(0, "ConfigMap/c"),
+            resource(1, "Widget/one").checked_late(),
+            resource(1, "Deployment/api"),
+            hook(Phase::SyncFail, 0, "Job/alert"),
+        ]),
+        request(),
+    );
+    world.fate("Widget/one", |fate| fate.check.push_back(NO()));
+    trace(
+        world,
+        "
+            plan
+            check ConfigMap/c
+            check Deployment/api
+            check Job/alert
+            apply ConfigMap/c
+            check Widget/one
+            clear Job/alert
+            apply Job/alert
+            # waiting for completion of hook batch/Job/alert
+            release Job/alert
+            # one or more objects failed to apply (dry run), reason: no
+            = 1 ConfigMap/c Synced Succeeded: c applied
+            = 2 Widget/one SyncFailed Failed: no
+            = 3 Job/alert Synced Succeeded: starting
             ",
     );
 }

@@ -160,7 +160,7 @@ fn f_the_only_apply_fails_and_sync_fail_hooks_run() {
             apply Job/roll-back
             # waiting for completion of hook batch/Job/roll-back
             release Job/roll-back
-            # one or more objects failed to apply, reason: api is wrong
+            # one or more synchronization tasks completed unsuccessfully, reason: api is wrong
             = 1 Deployment/api SyncFailed Failed: api is wrong
             = 2 Job/alert Synced Succeeded: starting
             = 3 Job/roll-back Synced Succeeded: starting

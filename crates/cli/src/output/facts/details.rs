@@ -18,6 +18,7 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::CallFailed { .. } => "call-failed",
         Fact::PruneSent { .. } => "prune-sent",
         Fact::HookCleared { .. } => "hook-cleared",
+        Fact::PlaceTaken { .. } => "place-taken",
         Fact::ObjectGone { .. } => "object-gone",
         Fact::Applied { .. } => "applied",
         Fact::RunnerStarted { .. } => "runner-started",
@@ -48,6 +49,7 @@ pub fn task(fact: &Fact) -> Option<TaskId> {
         | Fact::CheckFailed { task, .. }
         | Fact::PruneSent { task, .. }
         | Fact::HookCleared { task, .. }
+        | Fact::PlaceTaken { task, .. }
         | Fact::ObjectGone { task }
         | Fact::Applied { task, .. }
         | Fact::RunnerStarted { task, .. }
@@ -111,6 +113,9 @@ fn task_details(fact: &Fact) -> Value {
         Fact::Checked { message, .. } | Fact::CheckFailed { message, .. } => json!({"message": message}),
         Fact::PruneSent { gone, .. } => json!({"gone": gone}),
         Fact::HookCleared { deleting, .. } => json!({"deletingUid": deleting}),
+        Fact::PlaceTaken { by, .. } => {
+            json!({"byOperation": by.as_ref().map(|by| &by.operation), "uid": by.as_ref().map(|by| &by.uid)})
+        }
         Fact::Applied { applied, message, done, .. } => json!({
             "uid": applied.uid,
             "resourceVersion": applied.resource_version,
@@ -239,6 +244,7 @@ mod tests {
             Fact::CallFailed { task: None, message: message(), retry_at: at, at, outage: true },
             Fact::PruneSent { task, gone: true },
             Fact::HookCleared { task, deleting: Some("u0".to_owned()) },
+            Fact::PlaceTaken { task, by: None },
             Fact::ObjectGone { task },
             Fact::Applied { task, applied, message: message(), done: true },
             Fact::RunnerStarted { task, at },

@@ -7,7 +7,9 @@ use crate::operation::fact::Fact;
 use crate::operation::input::{Answer, Applied, CallError, Clearing, Stopped};
 use crate::operation::messages;
 use crate::operation::rules::{has_runner, is_clearing, needs_check};
-use crate::operation::state::{AppliedRef, Header, HookLog, Operation, Progress, Stage, TaskState, WaveStep};
+use crate::operation::state::{
+    AppliedRef, Header, HookLog, Occupant, Operation, Progress, Stage, TaskState, WaveStep,
+};
 
 /// One task with its state, and the moment of the answer.
 struct Subject<'a> {
@@ -97,11 +99,21 @@ impl Subject<'_> {
     fn cleared(&self, result: &Result<Clearing, CallError>) -> Option<Vec<Fact>> {
         let awaited = self.step()? == WaveStep::Clearing
             && is_clearing(self.task, self.state)
-            && self.state.progress == Progress::Waiting;
+            && self.state.progress == Progress::Waiting
+            && self.state.occupant.is_none();
         awaited.then(|| match result {
             Ok(Clearing::Clear) => vec![Fact::HookCleared { task: self.id, deleting: None }],
             Ok(Clearing::Deleting { uid }) => {
                 vec![Fact::HookCleared { task: self.id, deleting: Some(uid.clone()) }]
+            }
+            Ok(Clearing::Taken { operation, uid, resource_version }) => {
+                let by = Occupant {
+                    operation: operation.clone(),
+                    uid: uid.clone(),
+                    resource_version: resource_version.clone(),
+                    since: self.now,
+                };
+                vec![Fact::PlaceTaken { task: self.id, by: Some(by) }]
             }
             Ok(Clearing::Adopted(applied)) => self.written(applied),
             Err(error) => self.again_or(error, |message| {

@@ -3,10 +3,10 @@
 use tidegate_model::{Health, HealthStatus, Observation, Observed, OperationPhase, Task, TaskId, Timestamp};
 
 use crate::operation::fact::Fact;
-use crate::operation::judge::{Sight, look};
+use crate::operation::judge::{Sight, hook_phase, is_older, look};
 use crate::operation::messages;
 use crate::operation::rules::is_crd;
-use crate::operation::state::{AppliedRef, Operation, Progress, Stage, TaskState, WaveStep};
+use crate::operation::state::{AppliedRef, Occupant, Operation, Progress, Stage, TaskState, WaveStep};
 
 pub(super) fn decide(
     operation: &Operation,
@@ -24,6 +24,14 @@ pub(super) fn decide(
         } else {
             Vec::new()
         }),
+        Progress::Waiting => {
+            let occupant = state.occupant.as_deref()?;
+            Some(if has_ended(occupant, observation) {
+                vec![Fact::PlaceTaken { task: id, by: None }]
+            } else {
+                Vec::new()
+            })
+        }
         Progress::Running => {
             let applied = state.applied.as_ref().filter(|applied| !applied.uid.is_empty())?;
             // A look that began before the object was made may have found nothing.
@@ -63,6 +71,23 @@ fn is_gone(deleting: &str, seen: &Observed) -> bool {
     match seen {
         Observed::Gone { uid } => uid.as_ref().is_none_or(|uid| uid == deleting),
         Observed::Present { uid, .. } => uid != deleting,
+    }
+}
+
+/// Whether the hook of another operation runs no more, or is on its way out. The place is then looked at again.
+fn has_ended(occupant: &Occupant, observation: &Observation) -> bool {
+    match &observation.seen {
+        Observed::Gone { uid: None } => observation.at >= occupant.since,
+        Observed::Gone { uid: Some(uid) } => *uid == occupant.uid,
+        Observed::Present { resource_version, .. }
+            if is_older(resource_version, &occupant.resource_version) =>
+        {
+            false
+        }
+        Observed::Present { uid, deleting, health, .. } => {
+            let runs = health.as_ref().is_some_and(|seen| hook_phase(seen.status) == OperationPhase::Running);
+            *uid != occupant.uid || *deleting || !runs
+        }
     }
 }
 

@@ -15,7 +15,7 @@ fn is_arrow(from: &Stage, to: &Stage) -> bool {
             Stage::Planned | Stage::DryRun,
             Stage::Wave { step: WaveStep::Held, .. } | Stage::Finishing { .. },
         )
-        | (Stage::DryRun | Stage::Wave { .. }, Stage::AwaitingRetry { .. })
+        | (Stage::Planned | Stage::DryRun | Stage::Wave { .. }, Stage::AwaitingRetry { .. })
         | (Stage::Wave { .. }, Stage::Finishing { .. }) => true,
         (Stage::Wave { index: from, step }, Stage::Wave { index: to, step: next }) if from == to => {
             next.rank() > step.rank()

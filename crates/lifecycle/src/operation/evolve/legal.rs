@@ -21,7 +21,7 @@ pub(super) fn fits(stage: &Stage, fact: &Fact) -> bool {
         Fact::Watching { .. } => true,
         Fact::LogsKept { .. } => in_wave || ending,
         Fact::PruneSent { .. } => step == Some(WaveStep::Pruning),
-        Fact::HookCleared { .. } => step == Some(WaveStep::Clearing),
+        Fact::HookCleared { .. } | Fact::PlaceTaken { .. } => step == Some(WaveStep::Clearing),
         Fact::ObjectGone { .. } | Fact::HealthSeen { .. } | Fact::ReasonSeen { .. } => in_wave,
         Fact::Applied { .. } => {
             matches!(step, Some(WaveStep::Clearing | WaveStep::Applying)) || *stage == Stage::Terminating
@@ -31,7 +31,7 @@ pub(super) fn fits(stage: &Stage, fact: &Fact) -> bool {
         Fact::TaskFailed { .. } | Fact::HookStopped { .. } => in_wave || *stage == Stage::Terminating,
         Fact::HookDeleted { .. } => matches!(stage, Stage::Finishing { .. }),
         Fact::DeadlinePassed { scope: DeadlineScope::Wave | DeadlineScope::Hook(_), .. } => in_wave,
-        Fact::AttemptFailed { .. } => in_wave || *stage == Stage::DryRun,
+        Fact::AttemptFailed { .. } => in_wave || matches!(stage, Stage::Planned | Stage::DryRun),
         Fact::RetryStarted { .. } => matches!(stage, Stage::AwaitingRetry { .. }),
         Fact::DeadlinePassed { scope: DeadlineScope::Operation, .. }
         | Fact::TerminateRequested { .. }

@@ -22,6 +22,18 @@ pub(super) fn record(operation: &mut Operation, id: TaskId, change: impl FnOnce(
     }
 }
 
+/// The plan is not valid: what is to blame for it fails without having been tried.
+pub(super) fn record_invalid(operation: &mut Operation) {
+    let invalid: Vec<(TaskId, String)> =
+        operation.plan.enumerate().filter_map(|(id, task)| Some((id, task.error.clone()?))).collect();
+    for (id, error) in invalid {
+        record(operation, id, |state| {
+            state.status = Some(ResultCode::SyncFailed);
+            state.message = error;
+        });
+    }
+}
+
 fn set_message(state: &mut TaskState, message: &str) {
     if !message.is_empty() {
         message.clone_into(&mut state.message);
@@ -46,6 +58,13 @@ pub(super) fn evolve(operation: &mut Operation, fact: &Fact) -> Option<()> {
         }
         Fact::PruneSent { task, gone } => prune_sent(operation, *task, *gone),
         Fact::HookCleared { task, deleting } => hook_cleared(operation, *task, deleting.as_deref()),
+        Fact::PlaceTaken { task, by } => {
+            operation.plan.task(*task)?.hook.as_ref()?;
+            let state = expect(operation, *task, |progress| *progress == Progress::Waiting)?;
+            state.calls = None;
+            state.occupant = by.clone().map(Box::new);
+            Some(())
+        }
         Fact::ObjectGone { task } => object_gone(operation, *task),
         Fact::Applied { task, applied, message, done } => {
             self::applied(operation, *task, applied, message, *done)
@@ -83,6 +102,7 @@ fn is_answer(fact: &Fact) -> bool {
             | Fact::CallFailed { outage: false, .. }
             | Fact::PruneSent { .. }
             | Fact::HookCleared { .. }
+            | Fact::PlaceTaken { .. }
             | Fact::ObjectGone { .. }
             | Fact::Applied { .. }
             | Fact::TaskFailed { .. }
@@ -338,12 +358,18 @@ pub(super) fn stop_hook(operation: &mut Operation, id: TaskId, reason: &str) -> 
     Some(())
 }
 
+/// The health message, and what the pods tell.
+fn why_not_well(state: &TaskState) -> String {
+    let health = state.health.as_ref().map_or("", |seen| seen.health.message.as_str());
+    messages::with_cause(health, state.reason())
+}
+
 /// The wave's deadline has passed: its hooks are stopped, and what is awaited and not healthy has failed.
 pub(super) fn expire_wave(operation: &mut Operation, index: u32, message: &str) {
     let late: Vec<(TaskId, String)> = operation
         .awaited(index)
         .filter(|(_, task, state)| !task.is_hook() && state.progress == Progress::Running)
-        .map(|(id, _, state)| (id, state.known_health()))
+        .map(|(id, _, state)| (id, why_not_well(state)))
         .collect();
     stop_hooks(operation, "stopped: the wave's deadline has passed");
     for (id, health) in late {
@@ -351,7 +377,7 @@ pub(super) fn expire_wave(operation: &mut Operation, index: u32, message: &str) 
             state.progress = Progress::Done;
             state.phase = Some(OperationPhase::Failed);
             let why = if health.is_empty() { message } else { &health };
-            state.message = messages::not_healthy_in_time("wave", why);
+            state.message = format!("not healthy when the wave's deadline passed: {why}");
         });
     }
 }

@@ -18,7 +18,8 @@ pub(super) fn after_failure(operation: &Operation, now: Timestamp) -> Vec<Fact> 
         let until = now + operation.header.request.retry.backoff.wait(operation.retry_count());
         return moved(Stage::AwaitingRetry { until }, now);
     }
-    if operation.stage == Stage::DryRun {
+    if matches!(operation.stage, Stage::Planned | Stage::DryRun) {
+        // Nothing was written, so there is nothing for SyncFail hooks to see to.
         let message = with_retries(operation, failure.message.clone());
         return vec![Fact::Finished { phase: OperationPhase::Failed, message, at: now }];
     }
@@ -56,7 +57,14 @@ pub(super) fn wave_failed(operation: &Operation, index: u32, now: Timestamp) -> 
         return attempt_failed(messages::with_reason(messages::NAMESPACE_FAILED, &[reason]), now);
     }
     let ran = operation.wave_tasks(index).any(|(_, _, state)| state.applied.is_some());
-    let base = if ran { messages::UNSUCCESSFUL } else { messages::APPLY_FAILED };
+    let base = if operation.refused_by_trial(index) {
+        messages::DRY_RUN_FAILED
+    } else if ran || operation.next_wave(0, true).is_some() {
+        // With SyncFail hooks to wait for, Argo CD looks at the tasks once more.
+        messages::UNSUCCESSFUL
+    } else {
+        messages::APPLY_FAILED
+    };
     attempt_failed(messages::with_reason(base, &operation.refusals(false)), now)
 }
 

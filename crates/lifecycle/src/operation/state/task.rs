@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Health, OperationPhase, ResultCode, Timestamp};
 
-use crate::operation::messages;
-
 /// Calls that failed in a way that may pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calls {
@@ -82,6 +80,21 @@ pub struct TaskState {
     pub calls: Option<Box<Calls>>,
     /// What people want to know about it and no decision reads.
     pub notes: Option<Box<Notes>>,
+    /// Who keeps the place of the hook: it is left alone until it has ended.
+    pub occupant: Option<Box<Occupant>>,
+}
+
+/// A hook of another operation that still runs, in the place of one of ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Occupant {
+    /// Whose it is, as its mark says.
+    pub operation: String,
+    /// Its `metadata.uid`.
+    pub uid: String,
+    /// Its `metadata.resourceVersion` when it was found.
+    pub resource_version: String,
+    /// When it was found.
+    pub since: Timestamp,
 }
 
 /// What people want to know about a task that is not well.
@@ -116,21 +129,6 @@ pub struct SeenHealth {
 }
 
 impl TaskState {
-    /// The health message, and what the pods tell; empty as long as nothing was seen.
-    pub(crate) fn known_health(&self) -> String {
-        let health = self.health.as_ref().map_or("", |seen| seen.health.message.as_str());
-        messages::with_cause(health, self.reason())
-    }
-
-    /// Why it is not well, in words.
-    pub(crate) fn why_not_well(&self) -> String {
-        match (self.known_health(), &self.health) {
-            (why, _) if !why.is_empty() => why,
-            (_, Some(seen)) => format!("{:?}", seen.health.status),
-            (_, None) => "its health was not seen yet".to_owned(),
-        }
-    }
-
     /// Whether it ended badly.
     pub fn is_unsuccessful(&self) -> bool {
         self.phase.is_some_and(OperationPhase::is_unsuccessful)

@@ -43,6 +43,7 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::ReasonSeen { .. } => "ReasonSeen",
         Fact::LogsKept { .. } => "LogsKept",
         Fact::Watching { .. } => "Watching",
+        Fact::PlaceTaken { .. } => "PlaceTaken",
     }
 }
 
@@ -92,6 +93,7 @@ pub fn facts() -> Vec<Fact> {
         Fact::ReasonSeen { task: RESOURCE, reason: "crash-looping".into(), at: at(30) },
         Fact::LogsKept { task: LATE_HOOK, reason: message(), logs: Vec::new() },
         Fact::Watching { trouble: Some("connection refused".into()), at: at(30) },
+        Fact::PlaceTaken { task: HOOK, by: None },
     ]
 }
 
@@ -104,13 +106,13 @@ const AT_WORK: &str =
 const TABLE: [(&str, [&str; 3]); 19] = [
     ("New", ["Accepted", "", ""]),
     ("Accepted", ["Planned CallFailed TerminateRequested Paused Finished", "", ""]),
-    ("Planned", [ANY, "", ""]),
+    ("Planned", [ANY, "Moved AttemptFailed", ""]),
     ("DryRun", [ANY, "Moved Checked CheckFailed CallFailed:task AttemptFailed", ""]),
     ("Held", [ANY, WAVE, "GateAnswered"]),
     ("Wave DryRun", [ANY, WAVE, "Checked CheckFailed"]),
     ("Pruning", [ANY, WAVE, "PruneSent"]),
     ("AwaitingGone", [ANY, WAVE, "ObjectGone"]),
-    ("Clearing", [ANY, WAVE, "HookCleared Applied"]),
+    ("Clearing", [ANY, WAVE, "HookCleared PlaceTaken Applied"]),
     ("Applying", [ANY, WAVE, "Applied RunnerStarted"]),
     ("AwaitingHealth", [ANY, WAVE, AT_WORK]),
     ("Settling", [ANY, WAVE, AT_WORK]),
@@ -176,6 +178,7 @@ fn facts_about_unknown_tasks_are_illegal() {
             Fact::LogsKept { task, reason: String::new(), logs: Vec::new() },
             Fact::PruneSent { task, gone: true },
             Fact::HookCleared { task, deleting: None },
+            Fact::PlaceTaken { task, by: None },
             Fact::ObjectGone { task },
             applied(task),
             Fact::RunnerStarted { task, at: at(0) },

@@ -1,0 +1,133 @@
+//! How what was planned is written: kinds that are missing, kept hooks, replacements, objects on their way out.
+
+use std::time::Duration;
+
+use tidegate_cluster::sim::Verb;
+use tidegate_lifecycle::operation::OperationView;
+use tidegate_model::{OperationPhase, ResultCode};
+use tidegate_testkit::scenario::{Sync, retries};
+
+use crate::support::{Log, Moody, builder, config, end, hook, submit, until};
+
+const SKIP: (&str, &str) = ("argocd.argoproj.io/sync-options", "SkipDryRunOnMissingResource=true");
+
+fn widget(options: &str) -> String {
+    format!(
+        "apiVersion: example.com/v1\nkind: Widget\nmetadata:\n  name: one\n  annotations: {{{options}}}\nspec: {{size: 1}}\n---\n"
+    )
+}
+
+fn definition() -> String {
+    "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.example.com}\nspec:\n  \
+     group: example.com\n  scope: Namespaced\n  names: {kind: Widget, plural: widgets}\n  versions:\n  - {name: v1, served: \
+     true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}\n---\n"
+        .to_owned()
+}
+
+async fn run(cluster: &std::sync::Arc<Moody>, sync: &Sync) -> OperationView {
+    let engine = builder(cluster, &Log::new()).start().await.unwrap();
+    let id = submit(&engine, sync).await;
+    let view = end(&engine, id).await;
+    engine.shutdown().await;
+    view
+}
+
+/// Nothing brings the kind, so there is nothing to wait for.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_nobody_provides_is_a_failure_like_any_other() {
+    let cluster = Moody::calm();
+    let skip = format!("{}: {}", SKIP.0, SKIP.1);
+    let sync = Sync::of(&format!("{}{}", widget(&skip), hook("rescue", "SyncFail", &[])))
+        .with(|request| request.retry = retries(1));
+    let began = tokio::time::Instant::now();
+    let view = run(&cluster, &sync).await;
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert_eq!(view.phase, OperationPhase::Failed);
+    assert!(view.message.contains("completed unsuccessfully, reason: "), "{}", view.message);
+    assert!(view.message.ends_with("(retried 1 times)."), "{}", view.message);
+    let result = view.resources.iter().find(|result| result.kind == "Widget").unwrap();
+    assert_eq!(result.status, Some(ResultCode::SyncFailed));
+    assert_eq!(cluster.created("rescue"), 1);
+}
+
+/// The plan of the first attempt is invalid; the definition comes from another operation before the second.
+#[tokio::test(start_paused = true)]
+async fn a_definition_from_elsewhere_makes_a_retry_succeed() {
+    let cluster = Moody::calm();
+    let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+    let sync = Sync::of(&format!("{}{}", widget(""), config("a", 0, &[]))).with(|request| {
+        request.retry = retries(3);
+        request.retry.backoff.duration = Duration::from_secs(20);
+    });
+    let id = submit(&engine, &sync).await;
+    until(&engine, id, |view, _| view.message.contains("Retrying attempt #1")).await;
+    let (view, _) = engine.inspect(id).await.unwrap();
+    let [result] = view.resources.as_slice() else { panic!("{:?}", view.resources) };
+    assert_eq!((result.kind.as_str(), result.status), ("Widget", Some(ResultCode::SyncFailed)));
+    assert!(result.message.contains("could not find example.com/Widget"), "{}", result.message);
+    assert_eq!(cluster.writes().len(), 0);
+    let other = Sync::of(&definition()).with(|request| request.application = "definitions".into());
+    assert_eq!(run(&cluster, &other).await.phase, OperationPhase::Succeeded);
+    let view = end(&engine, id).await;
+    assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
+    assert_eq!((cluster.created("one"), cluster.created("a"), view.retry_count), (1, 1, 1));
+}
+
+/// A kept hook is written over: what cannot be changed is refused by the dry run, or made anew where that is asked.
+#[tokio::test(start_paused = true)]
+async fn force_makes_a_kept_hook_anew() {
+    let keep = ("argocd.argoproj.io/hook-delete-policy", "HookFailed");
+    let force = ("argocd.argoproj.io/sync-options", "Force=true");
+    let migrate = |image: &str, more: &[(&str, &str)]| {
+        let annotations = [&[keep], more].concat();
+        Sync::of(&hook("migrate", "PreSync", &annotations).replace("busybox", image))
+    };
+    let cluster = Moody::calm();
+    assert_eq!(run(&cluster, &migrate("m:1", &[])).await.phase, OperationPhase::Succeeded);
+    let refused = run(&cluster, &migrate("m:2", &[])).await;
+    assert_eq!(refused.message, "one or more objects failed to apply (dry run)");
+    let forced = run(&cluster, &migrate("m:2", &[force])).await;
+    assert_eq!(forced.phase, OperationPhase::Succeeded, "{}", forced.message);
+    assert_eq!(cluster.created("migrate"), 2);
+    assert_eq!(forced.resources[0].images, ["m:2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_to_be_replaced_is_created_where_it_is_not() {
+    let replace = ("argocd.argoproj.io/sync-options", "Replace=true");
+    let namespace = |label: &str| {
+        format!(
+            "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: store\n  labels: {{a: {label}}}\n  annotations: {{{}: {}}}\n---\n",
+            replace.0, replace.1
+        )
+    };
+    let cluster = Moody::calm();
+    let first =
+        run(&cluster, &Sync::of(&format!("{}{}", config("a", 0, &[replace]), namespace("one")))).await;
+    assert_eq!(first.phase, OperationPhase::Succeeded, "{}", first.message);
+    let verbs: Vec<_> = cluster.writes().iter().map(|entry| (entry.verb, entry.code)).collect();
+    assert_eq!(verbs, [(Verb::Create, 201), (Verb::Create, 201)]);
+    let message = |view: &OperationView, kind: &str| {
+        view.resources.iter().find(|result| result.kind == kind).unwrap().message.clone()
+    };
+    assert_eq!(message(&first, "ConfigMap"), "configmap/a created");
+    let second =
+        run(&cluster, &Sync::of(&format!("{}{}", config("a", 0, &[replace]), namespace("two")))).await;
+    assert_eq!(message(&second, "Namespace"), "Namespace/store updated");
+    assert_eq!(message(&second, "ConfigMap"), "configmap/a replaced");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_on_its_way_out_is_not_deleted_again() {
+    let cluster = Moody::calm();
+    let stuck = config("old", 0, &[("sim.tidegate.dev/outcome", "stuck-deleting")]);
+    assert_eq!(run(&cluster, &Sync::of(&stuck)).await.phase, OperationPhase::Succeeded);
+    let prune = Sync::of(&config("new", 0, &[])).with(|request| request.options.prune = true);
+    for _ in 0..2 {
+        let view = run(&cluster, &prune).await;
+        let old = view.resources.iter().find(|result| result.name == "old").unwrap();
+        assert_eq!((old.status, old.message.as_str()), (Some(ResultCode::Pruned), "pruned"));
+    }
+    let deletions = cluster.writes().into_iter().filter(|entry| entry.verb == Verb::Delete);
+    assert_eq!(deletions.count(), 1);
+}
