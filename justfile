@@ -15,6 +15,10 @@ build:
 test *ARGS:
     cargo test --workspace {{ ARGS }}
 
+# Runs every test in the long form, as CI does.
+test-long *ARGS:
+    TIDEGATE_LONG_TESTS=1 cargo test --workspace {{ ARGS }}
+
 # All that a change must pass; or only some steps, such as `just ci lint purity`.
 ci *STEPS:
     .ci/run {{ STEPS }}
@@ -62,7 +66,7 @@ simulate-seed SEED:
 
 # Crashes the engine before and after every append and every cluster call.
 crash:
-    cargo test --release --package tidegate-testkit --test crash -- --nocapture
+    TIDEGATE_LONG_TESTS=1 cargo test --release --package tidegate-testkit --test crash -- --nocapture
 
 # Starts the control plane of the tests, and prints how to point kubectl and tidegate at it.
 control-plane:

@@ -41,13 +41,12 @@ pub async fn an_unknown_context_is_answered_with_those_there_are() {
 pub async fn a_server_that_does_not_answer_is_named() {
     let site = Site::without_namespace("gone");
     site.write("config.yaml", CONFIG);
-    // A port that was ours a moment ago: nobody listens there.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let url = format!("https://127.0.0.1:{port}");
+    // Nobody listens on port 1, and no other test gets it.
+    let url = "https://127.0.0.1:1";
     let file = site
         .changed_kubeconfig("gone.yaml", |config| config["clusters"][0]["cluster"]["server"] = json!(url));
     let ran = sync(&site, &["--kubeconfig", file.to_str().unwrap()]).expect_code(1);
-    assert!(ran.err.matches(&url).count() == 1 && ran.err.contains("context engine"), "{}", ran.err);
+    assert!(ran.err.matches(url).count() == 1 && ran.err.contains("context engine"), "{}", ran.err);
     assert!(!site.state().exists());
     // One that takes the connection and says nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -8,14 +8,16 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
 use serde_json::Value;
+use tidegate_testkit::effort;
 use tidegate_testkit::kube::ControlPlane;
 use tokio::task::JoinSet;
 
 use crate::manifests::{FAST, FAST_HOOKS};
 use crate::site::Site;
 
-/// Enough to notice what goes wrong often; 200 rounds look for the rest.
-const ROUNDS: u64 = 25;
+/// Enough to notice what goes wrong often; the long form, and 200 rounds, look for the rest.
+const ROUNDS: u64 = 8;
+const ROUNDS_LONG: u64 = 25;
 /// Rounds at once: they mostly wait.
 const WORKERS: u64 = 4;
 /// An undisturbed sync takes about this long; a kill may also come too late.
@@ -25,7 +27,7 @@ const KILLS_MAX: u32 = 4;
 
 pub async fn killed_at_random_moments() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
-    let rounds = number("TIDEGATE_KILL_ROUNDS").unwrap_or(ROUNDS);
+    let rounds = effort::rounds("TIDEGATE_KILL_ROUNDS", ROUNDS, ROUNDS_LONG);
     let seed = number("TIDEGATE_KILL_SEED")
         .unwrap_or_else(|| RandomState::new().build_hasher().finish() % 1_000_000);
     println!("moments of the kills from seed {seed}; repeat them with TIDEGATE_KILL_SEED={seed}");

@@ -67,7 +67,7 @@ fn tests() -> Vec<suite::Test> {
         sync::what_is_no_longer_wanted_is_pruned,
         sync::what_is_no_longer_wanted_is_looked_for_where_it_was_put,
         sync::the_namespace_is_made_with_its_metadata,
-        volume::five_thousand_objects_fit_into_little_memory,
+        volume::thousands_of_objects_fit_into_little_memory,
     ];
     let real_input = real_input::argo_cd_becomes_healthy_and_stays_as_it_is;
     let name = "real_input::argo_cd_becomes_healthy_and_stays_as_it_is";

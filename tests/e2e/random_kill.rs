@@ -1,16 +1,20 @@
 //! `kill -9` at random moments, again and again: the operation always ends the same, and each hook was created once.
 //!
-//! `TIDEGATE_KILL_SEED=N` repeats the moments of an earlier run.
+//! `TIDEGATE_KILL_ROUNDS=N` plays that many rounds, `TIDEGATE_KILL_SEED=N` repeats the moments of an earlier run.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::thread;
 use std::time::Duration;
 
+use tidegate_testkit::effort;
+
 use crate::bench::Bench;
 use crate::manifests::{FAST, FAST_HOOKS};
 
-const ROUNDS: u64 = 50;
+/// Enough to notice what goes wrong often; the long form looks for the rest.
+const ROUNDS: u64 = 15;
+const ROUNDS_LONG: u64 = 50;
 /// Rounds at once: they mostly wait.
 const WORKERS: u64 = 5;
 /// An undisturbed sync takes about this long; a kill may also come too late.
@@ -32,7 +36,8 @@ impl Dice {
 }
 
 #[test]
-fn fifty_kills_at_random_moments() {
+fn kills_at_random_moments() {
+    let rounds = effort::rounds("TIDEGATE_KILL_ROUNDS", ROUNDS, ROUNDS_LONG);
     let seed = match std::env::var("TIDEGATE_KILL_SEED") {
         Ok(seed) => seed.parse().expect("TIDEGATE_KILL_SEED is a number"),
         Err(_) => RandomState::new().build_hasher().finish() % 1_000_000,
@@ -48,15 +53,15 @@ fn fifty_kills_at_random_moments() {
             .map(|worker| {
                 let undisturbed = &undisturbed;
                 scope.spawn(move || {
-                    let rounds = (0..ROUNDS).filter(|round| round % WORKERS == worker);
-                    rounds.map(|round| play(round, seed, undisturbed)).sum::<u32>()
+                    let own = (0..rounds).filter(|round| round % WORKERS == worker);
+                    own.map(|round| play(round, seed, undisturbed)).sum::<u32>()
                 })
             })
             .collect();
         workers.into_iter().map(|worker| worker.join().unwrap()).sum()
     });
-    println!("{kills} processes killed at work in {ROUNDS} rounds");
-    assert!(u64::from(kills) >= ROUNDS / 2, "only {kills} kills hit a process at work: kill earlier");
+    println!("{kills} processes killed at work in {rounds} rounds");
+    assert!(u64::from(kills) >= rounds / 2, "only {kills} kills hit a process at work: kill earlier");
 }
 
 fn bench() -> Bench {

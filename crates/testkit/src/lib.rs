@@ -8,6 +8,7 @@
 )]
 
 pub mod crash;
+pub mod effort;
 pub mod kube;
 pub mod process;
 pub mod scenario;

@@ -1,5 +1,5 @@
 //! Crash at every point: each golden operation is run once per point with the process dying there, and again with a
-//! second death during the recovery. Whatever happens, the cluster must have seen the same writes in the same order,
+//! second death during the recovery; in the quick form that is at every eighth point. Whatever happens, the cluster must have seen the same writes in the same order,
 //! every hook created exactly once, nothing deleted twice, and the operation ends the same.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
@@ -8,6 +8,7 @@ use tidegate_executor::effects::cluster_of;
 use tidegate_model::OperationId;
 use tidegate_oplog::{Inventory, OperationLog as _};
 use tidegate_testkit::crash::Points;
+use tidegate_testkit::effort;
 use tidegate_testkit::process::{End, World};
 use tidegate_testkit::scenario::{self, Scenario};
 use tidegate_testkit::simulate::inventory_is_complete;
@@ -56,35 +57,48 @@ fn difference(expected: &Witness, found: &Witness) -> Option<String> {
     None
 }
 
-#[test]
-fn a_crash_at_any_point_changes_nothing() {
-    let only = std::env::var("TIDEGATE_CRASH_SCENARIO").ok();
+/// In the quick form the recovery dies as well at one point of so many.
+const QUICK: u64 = 8;
+
+/// A golden operation, dying at every point. How many deaths there were, and what was wrong.
+fn die_everywhere(scenario: &Scenario) -> (u64, Vec<String>) {
     let (mut tried, mut wrong) = (0_u64, Vec::new());
-    let scenarios =
-        scenario::all().into_iter().filter(|one| only.as_deref().is_none_or(|only| only == one.name));
-    for scenario in scenarios {
-        let (expected, inventory, points, _) = run(&scenario, &[]);
-        let mut try_deaths = |deaths: &[u64]| {
-            let (found, known, points, died) = run(&scenario, deaths);
-            tried += died;
-            if known != inventory {
-                wrong.push(format!(
-                    "{} dying at {deaths:?}: inventory {known:?} instead of {inventory:?}",
-                    scenario.name
-                ));
-            }
-            if let Some(difference) = difference(&expected, &found) {
-                wrong.push(format!("{} dying at {deaths:?}: {difference}", scenario.name));
-            }
-            points
-        };
-        for point in 1..=points {
-            let recovery = try_deaths(&[point]);
+    let (expected, inventory, points, _) = run(scenario, &[]);
+    let mut try_deaths = |deaths: &[u64]| {
+        let (found, known, points, died) = run(scenario, deaths);
+        tried += died;
+        if known != inventory {
+            wrong.push(format!(
+                "{} dying at {deaths:?}: inventory {known:?} instead of {inventory:?}",
+                scenario.name
+            ));
+        }
+        if let Some(difference) = difference(&expected, &found) {
+            wrong.push(format!("{} dying at {deaths:?}: {difference}", scenario.name));
+        }
+        points
+    };
+    for point in 1..=points {
+        let recovery = try_deaths(&[point]);
+        if effort::is_long() || point % QUICK == 0 {
             // The recovery dies as well, at a point that differs from run to run.
             let second = point * 7 % recovery.max(1) + 1;
             try_deaths(&[point, second]);
             try_deaths(&[point, 1, second]);
         }
+    }
+    (tried, wrong)
+}
+
+#[test]
+fn a_crash_at_any_point_changes_nothing() {
+    let only = std::env::var("TIDEGATE_CRASH_SCENARIO").ok();
+    let mut scenarios = scenario::all();
+    scenarios.retain(|one| only.as_deref().is_none_or(|only| only == one.name));
+    let (mut tried, mut wrong) = (0, Vec::new());
+    for (deaths, differences) in effort::on_all_cores(&scenarios, die_everywhere) {
+        tried += deaths;
+        wrong.extend(differences);
     }
     println!("{tried} crash points tried");
     assert!(
@@ -93,5 +107,6 @@ fn a_crash_at_any_point_changes_nothing() {
         wrong.len(),
         wrong.iter().take(3).cloned().collect::<Vec<_>>().join("\n\n")
     );
-    assert!(only.is_some() || tried > 3000, "only {tried} crash points were tried");
+    let least = if effort::is_long() { 3000 } else { 1000 };
+    assert!(only.is_some() || tried > least, "only {tried} crash points were tried");
 }

@@ -1,10 +1,11 @@
-//! A thousand seeds of a randomised simulation. `TIDEGATE_SIM_SEEDS=N` runs N, `TIDEGATE_SIM_SEED=S` runs one and
+//! Hundreds of seeds of a randomised simulation, a thousand in the long form. `TIDEGATE_SIM_SEEDS=N` runs N, `TIDEGATE_SIM_SEED=S` runs one and
 //! prints every step.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use tidegate_testkit::effort;
 use tidegate_testkit::simulate::simulate;
 
 fn number(variable: &str) -> Option<u64> {
@@ -21,11 +22,13 @@ fn no_seed_breaks_a_rule() {
         println!("{report:#?}");
         return;
     }
-    let seeds = number("TIDEGATE_SIM_SEEDS").unwrap_or(1000);
+    let seeds = effort::rounds("TIDEGATE_SIM_SEEDS", 200, 1000);
+    let all: Vec<u64> = (1..=seeds).collect();
+    let runs = effort::on_all_cores(&all, |seed| catch_unwind(AssertUnwindSafe(|| simulate(*seed, false))));
     let (mut ends, mut steps, mut crashes, mut facts) = (BTreeMap::new(), 0, 0, 0);
     let mut failures = Vec::new();
-    for seed in 1..=seeds {
-        match catch_unwind(AssertUnwindSafe(|| simulate(seed, false))) {
+    for (seed, run) in all.into_iter().zip(runs) {
+        match run {
             Ok(report) => {
                 steps += report.steps;
                 crashes += report.crashes;

@@ -15,7 +15,7 @@ use super::KubeError;
 /// How often [`Caller::until`] looks.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long it looks.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Sends requests as one user. Belongs to the runtime it was made in.
 #[derive(Clone)]

@@ -43,7 +43,7 @@ impl Default for Options {
 }
 
 /// How long a server may take to become ready, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// Another process may take a port between our choice and the server's start.
 const ATTEMPTS: usize = 4;
 

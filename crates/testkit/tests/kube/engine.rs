@@ -13,7 +13,7 @@ use tidegate_testkit::process::act;
 use tidegate_testkit::scenario::{Act, Sync};
 
 /// The longest that an operation of these tests may take.
-const PATIENCE: Duration = Duration::from_secs(150);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A log, a cluster and a namespace, for one operation after the other.
 pub struct Bench<'a> {

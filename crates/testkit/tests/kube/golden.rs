@@ -61,12 +61,12 @@ pub async fn compare(scenario: Scenario) {
     assert_eq!(found, expected, "left is the real cluster, right the simulated one");
 }
 
-/// The same with waits that a test can afford, and with names that no other test has.
+/// The same with waits that a test can afford and a busy machine can keep, and with names that no other test has.
 fn hurried(mut scenario: Scenario, namespace: &str) -> Scenario {
     let hurry = |sync: &mut Sync| {
         for (from, to) in [
-            ("\"90s\"", "\"3s\"".to_owned()),
-            ("\"1m\"", "\"3s\"".to_owned()),
+            ("\"90s\"", "\"10s\"".to_owned()),
+            ("\"1m\"", "\"10s\"".to_owned()),
             ("\"30s\"", "\"2s\"".to_owned()),
             ("name: store\n", format!("name: {namespace}-store\n")),
             ("namespace: store\n", format!("namespace: {namespace}-store\n")),
@@ -80,7 +80,7 @@ fn hurried(mut scenario: Scenario, namespace: &str) -> Scenario {
         // Objects are searched for in the whole cluster.
         sync.request.application = namespace.to_owned();
         if sync.request.deadline.is_some() {
-            sync.request.deadline = Some(Duration::from_secs(5));
+            sync.request.deadline = Some(Duration::from_secs(20));
         }
     };
     scenario.before.iter_mut().for_each(hurry);

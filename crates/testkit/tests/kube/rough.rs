@@ -153,10 +153,10 @@ pub async fn a_webhook_echoes_a_secret() {
 /// What is pruned and never goes ends its wave when the wave's time is over, as on the simulated cluster.
 pub async fn a_finalizer_never_clears() {
     let held = config("old", 0, "    sim.tidegate.dev/outcome: stuck-deleting\n");
-    let next = [config("new", 0, "    tidegate.dev/wave-timeout: 3s\n"), config("later", 1, "")].concat();
+    let next = [config("new", 0, "    tidegate.dev/wave-timeout: 10s\n"), config("later", 1, "")].concat();
     let before = vec![Sync::of(&[held, config("new", 0, "")].concat())];
     let sync = Sync::of(&next).with(|request| request.options.prune = true);
-    let (ends, says) = (OperationPhase::Failed, "did not pass within 3 s");
+    let (ends, says) = (OperationPhase::Failed, "did not pass within 10 s");
     golden::compare(Scenario { name: "finalizer", before, sync, script: Vec::new(), ends, says }).await;
 }
 

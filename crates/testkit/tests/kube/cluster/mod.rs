@@ -18,7 +18,7 @@ const APPLY: WriteMode = WriteMode::Apply { force: true };
 const REPLACE: WriteMode = WriteMode::Replace { recreate: false };
 const OPERATION: &str = "0190b5a4-7c1e-7000-8000-000000000001";
 /// The longest that any of these tests waits for something to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 async fn cluster(control: &ControlPlane, user: &User) -> KubeCluster {
     connect(&options(control, user)).await.unwrap()

@@ -1,0 +1,37 @@
+//! How much the suites do that can always do more.
+
+/// Whether there is time for the long form of the suites: `TIDEGATE_LONG_TESTS=1`, as in CI. The quick form is a sample
+/// of the same.
+pub fn is_long() -> bool {
+    std::env::var_os("TIDEGATE_LONG_TESTS").is_some_and(|value| value == "1")
+}
+
+/// How often something is done: what a variable says, or else as the form of the suites has it.
+pub fn rounds(variable: &str, quick: u64, long: u64) -> u64 {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, and is {text:?}")),
+        Err(_) if is_long() => long,
+        Err(_) => quick,
+    }
+}
+
+/// Does something with each item, on all cores, and gives back what came of it in order.
+pub fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let worker = || {
+        let mut done = Vec::new();
+        loop {
+            let index = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let Some(item) = items.get(index) else { return done };
+            done.push((index, work(item)));
+        }
+    };
+    let mut done: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
+        let ends = workers.into_iter().map(|worker| worker.join());
+        ends.flat_map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, result)| result).collect()
+}
