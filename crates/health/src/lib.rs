@@ -42,6 +42,6 @@ pub use application::of_application;
 pub use assess::{MESSAGE_BYTES_MAX, assess, has_rule, worst};
 pub use error::HealthError;
 pub use observe::{evidence, observe};
-pub use pods::{pods_reason, runs_pods};
+pub use pods::{pods_reason, runs_pods, workload_reason};
 pub use rules::HealthRules;
 pub use script::{SCRIPT_BYTES_MAX, SCRIPT_FILE, SCRIPT_KEY_PREFIX, Script, ScriptError};

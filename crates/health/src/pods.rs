@@ -38,6 +38,22 @@ struct Trouble {
     sentence: String,
 }
 
+/// Says in one short sentence why a workload is not well: why its pods cannot be made (a quota, for one), else what the
+/// pods tell that there are.
+pub fn workload_reason(workload: &Object, pods: &[Object]) -> Option<String> {
+    replica_failure(workload).or_else(|| pods_reason(pods))
+}
+
+/// The words of a workload whose pods the server refuses.
+fn replica_failure(workload: &Object) -> Option<String> {
+    let conditions = workload.pointer("/status/conditions")?.as_array()?;
+    let failure = conditions
+        .iter()
+        .find(|condition| condition["type"] == "ReplicaFailure" && condition["status"] == "True")?;
+    let words = |field: &str| failure[field].as_str().filter(|text| !text.is_empty());
+    words("message").or_else(|| words("reason")).map(|text| shortened(text.to_owned()))
+}
+
 /// Says in one short sentence why the pods of a workload are not well: `api-7f is crash-looping (exit 1, restarted 4
 /// times); 2 more pods are not well`. `None` when they have nothing to complain of, or are just being started.
 ///

@@ -179,13 +179,13 @@ fn moved(stage: &str, waves: &[WaveView], waits: Option<String>, took: Duration)
     };
     let index = number.parse::<usize>().ok()?.checked_sub(1)?;
     let wave = waves.get(index)?;
-    let objects = crate::output::counted(wave.tasks, "object", "objects");
+    let objects = |number| crate::output::counted(number, "object", "objects");
     let words = match (step, waits) {
         ("Held", Some(waits)) => format!("held, waiting for {}", one_line(&waits)),
         ("AwaitingGone", Some(waits)) => format!("waiting for the deletion of {}", one_line(&waits)),
         ("AwaitingHealth", Some(waits)) => format!("waiting for {}", one_line(&waits)),
-        ("Pruning", _) => "pruning".to_owned(),
-        ("Applying", _) => format!("applying {objects}"),
+        ("Pruning", _) => format!("pruning {}", objects(wave.prunes)),
+        ("Applying", _) => format!("applying {}", objects(wave.applies)),
         ("Settling", _) => "settling".to_owned(),
         ("Passed", _) => format!("passed after {}", format_duration(took)),
         _ => return None,

@@ -49,7 +49,7 @@ async fn look(context: &Context, gvk: &Gvk, place: &Place, board: &Board) {
             return;
         }
     };
-    let reason = tidegate_health::pods_reason(&pods).unwrap_or_default();
+    let reason = tidegate_health::workload_reason(&owner, &pods).unwrap_or_default();
     for subscriber in board.reason(place, &reason) {
         let input = Input::Reason { task: subscriber.task, reason: reason.clone() };
         subscriber.inbox.push(Arrival::Input { input, answers: None });

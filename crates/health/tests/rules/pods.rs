@@ -1,7 +1,7 @@
 //! The sentence that names what really blocks a workload.
 
 use serde_json::{Value, json};
-use tidegate_health::pods_reason;
+use tidegate_health::{pods_reason, workload_reason};
 use tidegate_model::Object;
 
 fn pod(name: &str, status: Value) -> Object {
@@ -94,4 +94,29 @@ fn a_long_story_is_cut() {
     let long = container(waiting("ErrImagePull", &"ä".repeat(5000)), json!({}), 0);
     let sentence = pods_reason(&[pod("api-7f", long)]).unwrap();
     assert!(sentence.ends_with('…') && sentence.chars().count() == 300, "{sentence}");
+}
+
+/// A quota leaves no pods to look at; the Deployment itself says why. What its pods tell comes second.
+#[test]
+fn why_pods_cannot_be_made_comes_first() {
+    let deployment = |status: &str| {
+        let conditions = serde_json::json!([
+            {"type": "Progressing", "status": "True", "reason": "NewReplicaSetCreated", "message": "created"},
+            {"type": "ReplicaFailure", "status": status, "reason": "FailedCreate",
+             "message": "pods \"api-7f\" is forbidden: exceeded quota: small"},
+        ]);
+        tidegate_model::Object::try_from(serde_json::json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "api"},
+            "status": {"conditions": conditions},
+        }))
+        .unwrap()
+    };
+    let running =
+        serde_json::json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]});
+    let pods = [pod("api-7f", running)];
+    let quota = Some("pods \"api-7f\" is forbidden: exceeded quota: small".to_owned());
+    assert_eq!(workload_reason(&deployment("True"), &[]), quota);
+    assert_eq!(workload_reason(&deployment("True"), &pods), quota);
+    assert_eq!(workload_reason(&deployment("False"), &[]), None);
+    assert_eq!(workload_reason(&deployment("False"), &pods), pods_reason(&pods));
 }

@@ -220,7 +220,11 @@ fn running(operation: &Operation, now: Timestamp) -> Explanation {
         Stage::DryRun => dry_run(operation, now),
         Stage::Wave { index, step } => wave(operation, *index, *step, now),
         Stage::AwaitingRetry { until } => retry(operation, *until, now),
-        Stage::Terminating => Explanation { awaited: stopping(operation), ..blank("terminating", now) },
+        Stage::Terminating => Explanation {
+            progress: why_terminating(operation),
+            awaited: stopping(operation),
+            ..blank("terminating", now)
+        },
         Stage::Finishing { phase, message } => Explanation {
             progress: format!("{phase}: {message}"),
             awaited: cleaning(operation, *phase),
@@ -299,7 +303,10 @@ fn settling(operation: &Operation, index: u32, until: Timestamp, now: Timestamp)
 }
 
 fn describe(operation: &Operation, index: u32) -> String {
-    format!("wave {}, {}", place(operation, index).0, count(operation.wave_tasks(index).count()))
+    let prunes = operation.wave_tasks(index).filter(|(_, task, _)| task.action == Action::Prune).count();
+    let objects = count(operation.wave_tasks(index).count());
+    let prunes = if prunes > 0 { format!(" ({prunes} to prune)") } else { String::new() };
+    format!("wave {}, {objects}{prunes}", place(operation, index).0)
 }
 
 /// The number of a wave and of how many. The SyncFail waves come only after a failure, if at all, so they are counted
@@ -401,7 +408,7 @@ fn deleting(operation: &Operation, index: u32) -> (String, Vec<Awaited>) {
         .filter(|(_, _, state)| matches!(state.progress, Progress::Deleting { .. }))
         .map(|(_, task, _)| Awaited {
             what: name(task),
-            why: "it is being deleted; a finalizer or what it owns may keep it".to_owned(),
+            why: format!("it is {}", messages::LEAVING),
             since: operation.since,
         })
         .collect();
@@ -442,6 +449,12 @@ fn cleaning(operation: &Operation, phase: OperationPhase) -> Vec<Awaited> {
             Awaited { what: format!("the deletion of {}", name(task)), why, since: operation.since }
         })
         .collect()
+}
+
+/// What made an operation too late; that somebody ended it is nothing to explain.
+fn why_terminating(operation: &Operation) -> String {
+    let message = operation.termination.as_ref().map_or("", |termination| termination.message.as_str());
+    if message == messages::TERMINATED { String::new() } else { message.to_owned() }
 }
 
 fn stopping(operation: &Operation) -> Vec<Awaited> {

@@ -19,7 +19,7 @@ pub fn follow(state: &State, now: Timestamp) -> Vec<Fact> {
         State::Accepted(header) => match header.request.deadline {
             Some(deadline) if now >= header.deadline_from + deadline => vec![Fact::Finished {
                 phase: OperationPhase::Failed,
-                message: deadlines::operation_too_late(deadline),
+                message: deadlines::operation_too_late(deadline, &state.message()),
                 at: now,
             }],
             _ => Vec::new(),

@@ -24,6 +24,8 @@ pub(crate) const HOOK_TERMINATED: &str = "Terminated";
 pub(crate) const PRUNED: &str = "pruned";
 pub(crate) const NOT_TRIED: &str = "not tried: its kind or namespace comes with this operation (dry run)";
 pub(crate) const RUNNER_NOT_TRIED: &str = "not tried: a hook runner carries it out (dry run)";
+/// Of an object that was told to go and is still there.
+pub(crate) const LEAVING: &str = "being deleted; a finalizer or what it owns may keep it";
 pub(crate) const PRUNED_DRY_RUN: &str = "pruned (dry run)";
 
 /// A base message with the reasons behind it.
@@ -38,6 +40,11 @@ pub(crate) fn with_cause(what: &str, cause: &str) -> String {
         ("", cause) => cause.to_owned(),
         (what, cause) => format!("{what}: {cause}"),
     }
+}
+
+/// What an awaited resource gets when a deadline passes: the wave's, or the operation's.
+pub(crate) fn not_healthy_in_time(whose: &str, why: &str) -> String {
+    format!("not healthy when the {whose}'s deadline passed: {why}")
 }
 
 /// The findings that make a plan invalid.

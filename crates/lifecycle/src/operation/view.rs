@@ -1,7 +1,7 @@
 //! An operation as users and programs see it. Field names are a stable interface.
 
 use serde::{Deserialize, Serialize};
-use tidegate_model::{OperationId, OperationPhase, Phase, ResourceResult, Timestamp, Warning};
+use tidegate_model::{Action, OperationId, OperationPhase, Phase, ResourceResult, Task, Timestamp, Warning};
 
 use super::state::{HookLog, Operation, Progress, Stage, State, WaveStep};
 
@@ -69,6 +69,12 @@ pub struct WaveView {
     pub state: String,
     /// How many objects it has.
     pub tasks: u32,
+    /// How many of them it applies.
+    #[serde(default)]
+    pub applies: u32,
+    /// How many of them it prunes.
+    #[serde(default)]
+    pub prunes: u32,
     /// How many of them are done.
     pub done: u32,
     /// When it was opened, in the newest attempt.
@@ -117,11 +123,17 @@ fn waves(operation: &Operation) -> Vec<WaveView> {
             let done = operation
                 .wave_tasks(index)
                 .filter(|(_, _, state)| times.passed_at.is_some() || state.progress == Progress::Done);
+            let number = |of: fn(Action) -> bool| {
+                let tasks = operation.wave_tasks(index).filter(|(_, task, _)| of(task.action));
+                u32::try_from(tasks.count()).unwrap_or(u32::MAX)
+            };
             WaveView {
                 phase: wave.phase,
                 wave: wave.wave,
                 state: wave_state(operation, index),
                 tasks: wave.count,
+                applies: number(Action::writes),
+                prunes: number(|action| action == Action::Prune),
                 done: u32::try_from(done.count()).unwrap_or(u32::MAX),
                 opened_at: times.opened_at,
                 applied_at: times.applied_at,
@@ -170,7 +182,7 @@ fn resources(operation: &Operation) -> Vec<ResourceResult> {
 }
 
 fn hook_logs(operation: &Operation) -> Vec<HookLogView> {
-    let of_task = |(task, log): (&tidegate_model::Task, &HookLog)| HookLogView {
+    let of_task = |(task, log): (&Task, &HookLog)| HookLogView {
         group: task.gvk.group.clone(),
         kind: task.gvk.kind.clone(),
         namespace: task.namespace.clone(),

@@ -120,7 +120,7 @@ fn an_operation_has_a_deadline_across_its_attempts() {
             # waiting for completion of hook batch/Job/slow
             logs Job/slow
             stop Job/slow
-            # Operation terminated, triggered by the operation deadline of 20 s
+            # Operation terminated, triggered by the operation deadline of 20 s: waiting for completion of hook batch/Job/slow
             = 1 Job/slow Synced Failed: Terminated
             = 2 Deployment/api SyncFailed Failed: no
             ",
@@ -132,9 +132,32 @@ fn an_operation_has_a_deadline_across_its_attempts() {
     world.run();
     assert_eq!(
         world.driver.state().message(),
-        "Operation terminated, triggered by the operation deadline of 300 ms"
+        "Operation terminated, triggered by the operation deadline of 300 ms: waiting for the cluster to answer: the server is busy"
     );
     assert_eq!(world.now, 300);
+}
+
+/// Who reads only the end knows what was awaited, and which resource was not well, and why.
+#[test]
+fn an_operation_that_is_late_names_what_it_waited_for() {
+    let waves = plan([resource(0, "Deployment/api"), resource(0, "ConfigMap/a"), resource(1, "ConfigMap/b")]);
+    let mut world = World::new(waves, SyncRequest { deadline: Some(seconds(20)), ..retrying(5) });
+    world.fate("Deployment/api", |fate| fate.health[1].0 = 60_000);
+    trace(
+        world,
+        "
+            plan
+            check Deployment/api
+            check ConfigMap/a
+            check ConfigMap/b
+            apply Deployment/api
+            apply ConfigMap/a
+            # waiting for healthy state of apps/Deployment/api
+            # Operation terminated, triggered by the operation deadline of 20 s: waiting for healthy state of apps/Deployment/api
+            = 1 Deployment/api Synced Failed: not healthy when the operation's deadline passed: starting
+            = 2 ConfigMap/a Synced Succeeded: a applied
+            ",
+    );
 }
 
 /// Paused for ten seconds, everything ends ten seconds later.

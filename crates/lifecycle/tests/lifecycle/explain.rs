@@ -118,6 +118,18 @@ fn steps_of_a_wave() {
          requests); next: wave 2, 1 object",
     );
 
+    let mut world = World::new(
+        plan([resource(0, "ConfigMap/a"), resource(1, "ConfigMap/b"), prune(1, "Job/x"), prune(1, "Job/y")]),
+        request(),
+    );
+    world.fate("ConfigMap/a", |fate| fate.write.push_back(Reply::Later(60_000)));
+    after(
+        world,
+        3000,
+        "wave 1 of 2 (Sync, wave 0): 0 of 1 applied, waiting 3 s for ConfigMap shop/a (a call failed: too many \
+         requests); next: wave 2, 3 objects (2 to prune)",
+    );
+
     let mut world = World::new(two(prune(0, "Deployment/old")), request());
     world.fate("Deployment/old", |fate| fate.lingers = i64::MAX);
     after(

@@ -30,6 +30,18 @@ impl fmt::Display for ManifestError {
     }
 }
 
+impl ManifestCause {
+    /// The same in a file where so many lines come before the document.
+    pub(super) fn after(self, lines_before: u64) -> Self {
+        match self {
+            Self::DuplicateKey { key, first, second } => {
+                Self::DuplicateKey { key, first: first + lines_before, second: second + lines_before }
+            }
+            other => other,
+        }
+    }
+}
+
 /// The ways in which a manifest can be wrong. Each says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestCause {
@@ -70,10 +82,14 @@ pub enum ManifestCause {
         message: String,
     },
     /// The same key twice in one map.
-    #[error("the key {key:?} is given twice in one map; remove one of them")]
+    #[error("the key {key:?} is given twice in one map, on lines {first} and {second}; remove one of them")]
     DuplicateKey {
         /// The key.
         key: String,
+        /// Line of the first, from 1.
+        first: u64,
+        /// Line of the other.
+        second: u64,
     },
     /// Maps and lists inside each other beyond the limit.
     #[error("nested deeper than {limit} levels; a Kubernetes object never needs that")]

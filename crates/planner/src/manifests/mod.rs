@@ -23,7 +23,7 @@ use tidegate_model::Object;
 pub use error::{ManifestCause, ManifestError};
 
 use crate::text::escape;
-use node::Node;
+use yaml::{Document, Problem};
 
 /// How much of a file is read before it is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,45 +149,45 @@ impl Reader<'_> {
     }
 
     fn read_document(&mut self, text: &str, lines_before: u64, number: usize) {
-        match yaml::parse(text, self.limits) {
-            Ok(node) => self.take(node, lines_before, number),
-            Err((line, cause)) => self.read_as_json(text, lines_before, number, (line, cause)),
-        }
-    }
-
-    /// Second try for what YAML did not accept.
-    fn read_as_json(&mut self, text: &str, lines_before: u64, number: usize, yaml: (u64, ManifestCause)) {
-        let (line, cause) = yaml;
-        if matches!(cause, ManifestCause::DuplicateKey { .. }) {
-            let object =
-                yaml::parse_leniently(text, self.limits).and_then(|node| objects::label_at(&node, line));
-            return self.fail(lines_before + line, object, cause);
-        }
-        let is_syntax = matches!(cause, ManifestCause::Syntax { .. });
-        if !is_syntax || !text.trim_start().starts_with(['{', '[']) {
-            return self.fail(lines_before + line, None, cause);
-        }
-        match json::values(text) {
-            Ok(values) => {
+        let is_json = text.trim_start().starts_with(['{', '[']);
+        let json = is_json.then(|| json::values(text, self.limits));
+        let not_json = match json {
+            Some(Ok(values)) => {
                 for value in values {
-                    let before = lines_before + value.lines_before;
-                    match yaml::parse(&value.text, self.limits) {
-                        Ok(node) => self.take(node, before, number),
-                        Err((line, cause)) => self.fail(before + line, None, cause),
-                    }
+                    self.take_read(value, lines_before, number);
                 }
+                return;
             }
-            Err(error) if self.file.ends_with(".json") => {
+            Some(Err(error)) => Some(error),
+            None => None,
+        };
+        // What is in brackets and is no JSON may be YAML: `{a: b}`.
+        match (yaml::parse(text, self.limits), not_json) {
+            (Err(problem), Some(error))
+                if matches!(*problem.cause, ManifestCause::Syntax { .. }) && self.file.ends_with(".json") =>
+            {
                 let cause = ManifestCause::Json { message: error.message };
                 self.fail(lines_before + error.line, None, cause);
             }
-            Err(_) => self.fail(lines_before + line, None, cause),
+            (read, _) => self.take_read(read, lines_before, number),
         }
     }
 
-    fn take(&mut self, node: Node, lines_before: u64, document: usize) {
-        self.nodes = self.nodes.saturating_add(node.count());
-        objects::unroll(self, node, lines_before, document, None);
+    fn take_read(&mut self, read: Result<Document, Problem>, lines_before: u64, number: usize) {
+        match read {
+            Ok(Document { node, duplicates }) if duplicates.is_empty() => {
+                self.nodes = self.nodes.saturating_add(node.count());
+                objects::unroll(self, node, lines_before, number, None);
+            }
+            Ok(Document { node, mut duplicates }) => {
+                duplicates.sort_by_key(|problem| problem.line);
+                for Problem { line, cause } in duplicates {
+                    let object = objects::label_at(&node, line);
+                    self.fail(lines_before + line, object, (*cause).after(lines_before));
+                }
+            }
+            Err(Problem { line, cause }) => self.fail(lines_before + line, None, *cause),
+        }
     }
 }
 

@@ -9,22 +9,33 @@ fn errors(file: &str, content: impl AsRef<[u8]>) -> Vec<String> {
 
 const HEAD: &str = "apiVersion: v1\nkind: ConfigMap\n";
 
+const MISPLACED_KEY: &str = "f.yaml:2: not valid YAML: a `key: value` is not allowed in this place; check the indentation, or put quotes around a text that holds `: `";
+
 #[test]
 fn table_of_wrong_files() {
     let object = |rest: &str| format!("{HEAD}{rest}");
     let table: Vec<(String, &str)> = vec![
-        ("a: [1\nb: 2\n".into(), "f.yaml:2: not valid YAML: illegal placement of ':' indicator"),
-        ("a: 1\n  b: 2\n".into(), "f.yaml:2: not valid YAML: mapping values are not allowed in this context"),
-        ("a:\n\tb: 1\n".into(), "f.yaml:2: not valid YAML: tabs disallowed within this context (block indentation)"),
-        ("a: *x\n".into(), "f.yaml:1: not valid YAML: reference to unknown value"),
+        ("a: [1\nb: 2\n".into(), "f.yaml:2: not valid YAML: expected `,` or `]`, found `:`"),
+        ("a: 1\n  b: 2\n".into(), MISPLACED_KEY),
+        ("a:\n\tb: 1\n".into(), "f.yaml:2: not valid YAML: a tab cannot indent, and no value starts with one; use spaces"),
+        ("a: *x\n".into(), "f.yaml:1: not valid YAML: the alias *x stands for no value before it; put quotes around a text"),
         ("a: .inf\n".into(), "f.yaml:1: not valid YAML: a number must be finite; put quotes around it if it is a text"),
-        ("a: \"\u{1}\"\n".into(), "f.yaml:1: not valid YAML: unexpected character: `\\u{1}'"),
+        ("a: \"\u{1}\"\n".into(), "f.yaml:1: not valid YAML: the control character '\\u{1}' is not allowed; write it as an escape, in double quotes"),
+        ("a: -.INF\n".into(), "f.yaml:1: not valid YAML: a number must be finite; put quotes around it if it is a text"),
+        ("a: b\n# \0\n".into(), "f.yaml:2: not valid YAML: the control character '\\0' is not allowed; write it as an escape, in double quotes"),
+        ("a: &x [*x]\n".into(), "f.yaml:1: not valid YAML: the alias *x stands for no value before it; put quotes around a text"),
+        ("a: !!int x\n".into(), "f.yaml:1: not valid YAML: a value that is not of its type !!int; leave the tag out"),
+        ("a: 'x\nb: y\n".into(), "f.yaml:1: not valid YAML: a text that begins with a quote has no quote at its end"),
+        ("a: @x\n".into(), "f.yaml:1: not valid YAML: no value starts with '@'; put quotes around the text"),
+        ("a: b\nc\nd: e\n".into(), "f.yaml:2: not valid YAML: a key without `:` behind it; write `key: value`, or indent what continues a text"),
+        ("null: b\n".into(), "f.yaml:1: not valid YAML: a key must be a text; put quotes around it"),
+        ("<<: [1]\n".into(), "f.yaml:1: not valid YAML: `<<` merges a map, or a list of maps"),
         ("- a\n- b\n".into(), "f.yaml:1: a Kubernetes object must be a map of fields, found a list"),
         ("hello\n".into(), "f.yaml:1: a Kubernetes object must be a map of fields, found a text"),
-        (object("metadata:\n  name: a\ndata:\n  k: 1\n  k: 2\n"), "f.yaml:7: ConfigMap a: the key \"k\" is given twice in one map; remove one of them"),
+        (object("metadata:\n  name: a\ndata:\n  k: 1\n  k: 2\n"), "f.yaml:7: ConfigMap a: the key \"k\" is given twice in one map, on lines 6 and 7; remove one of them"),
         (
             "\"a\\e[31m\": 1\n\"a\\e[31m\": 2\n".into(),
-            "f.yaml:2: the key \"a\\u{1b}[31m\" is given twice in one map; remove one of them",
+            "f.yaml:2: the key \"a\\u{1b}[31m\" is given twice in one map, on lines 1 and 2; remove one of them",
         ),
         ("kind: Pod\nmetadata: {name: a}\n".into(), "f.yaml:1: Pod a: field apiVersion is missing or empty"),
         ("\n\napiVersion: v1\nmetadata: {name: a}\n".into(), "f.yaml:3: field kind is missing or empty"),
@@ -89,8 +100,8 @@ fn table_of_wrong_files() {
             "f.yaml:4: ConfigMap a-*: metadata.name is missing; name the object (only hooks may have metadata.generateName instead)",
         ),
         (
-            object("metadata: {name: a}\ndata:\n  good: text\n  n: 5\n"),
-            "f.yaml:6: ConfigMap a: field data.n must be a text (put quotes around it), found a number",
+            object("metadata: {name: a}\ndata:\n  good: text\n  m: 5\n"),
+            "f.yaml:6: ConfigMap a: field data.m must be a text (put quotes around it), found a number",
         ),
         (object("metadata: {name: a}\ndata: [1, 2]\n"), "f.yaml:4: ConfigMap a: field data must be a map of texts, found a list"),
         (
@@ -103,7 +114,7 @@ fn table_of_wrong_files() {
         ),
         (
             "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n- kind: Pod\n  apiVersion: v1\n  metadata:\n    name: b\n    name: c\n".into(),
-            "f.yaml:9: Pod b: the key \"name\" is given twice in one map; remove one of them",
+            "f.yaml:9: Pod b: the key \"name\" is given twice in one map, on lines 8 and 9; remove one of them",
         ),
         (
             "apiVersion: v1\nkind: List\nitems: x\n".into(),
@@ -125,12 +136,26 @@ fn all_errors_of_a_file_are_reported_in_order() {
     assert_eq!(
         errors("f.yaml", text),
         [
-            "f.yaml:2: not valid YAML: mapping values are not allowed in this context",
+            MISPLACED_KEY,
             "f.yaml:6: Pod A: field metadata.labels.x must be a text (put quotes around it), found a number",
-            "f.yaml:6: Pod A: field metadata.labels.y must be a text (put quotes around it), found a number",
-            "f.yaml:13: not valid YAML: misplaced bracket",
+            "f.yaml:6: Pod A: field metadata.labels.true must be a text (put quotes around it), found a number",
+            "f.yaml:13: not valid YAML: expected a value, found `]`",
         ]
     );
+}
+
+/// Every repetition has an error of its own, with both of its lines.
+#[test]
+fn all_repeated_keys_are_named_with_both_lines() {
+    let text = format!(
+        "# first\n---\n{HEAD}metadata: {{name: a}}\ndata:\n  k: 1\n  'k': 2\n  yes: a\n  k: 3\n  true: b\n"
+    );
+    let repeated = |line, key, first| {
+        format!(
+            "f:{line}: ConfigMap a: the key \"{key}\" is given twice in one map, on lines {first} and {line}; remove one of them"
+        )
+    };
+    assert_eq!(errors("f", text), [repeated(8, "k", 7), repeated(10, "k", 7), repeated(11, "true", 9)]);
 }
 
 #[test]
@@ -141,7 +166,7 @@ fn json_errors_are_in_the_words_of_json() {
     );
     assert_eq!(
         errors("f.json", "{\n \"a\": 1,\n\t\"a\": 2\n}"),
-        ["f.json:3: the key \"a\" is given twice in one map; remove one of them"]
+        ["f.json:3: the key \"a\" is given twice in one map, on lines 2 and 3; remove one of them"]
     );
 }
 

@@ -80,6 +80,43 @@ fn anchors_and_merge_keys_are_expanded() {
     assert_eq!(read("f", &many).len(), 1, "one anchor used often is no bomb");
 }
 
+/// As libyaml has it, and so PyYAML and kubectl: the lines of a text in quotes may begin anywhere.
+#[test]
+fn texts_in_quotes_go_on_at_any_column() {
+    let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nstatus:\n  conditions:\n  - message: '0/3 nodes are available: 1 node(s)\n    had a taint,\n\n    2 others.'\n    reason: \"Un\\\n    schedulable\n\n  for\\x20ever\"\n    type: 'it''s\nover'\n";
+    let targets = parse("f", text.as_bytes(), &Limits::default()).unwrap();
+    let condition = json!({
+        "message": "0/3 nodes are available: 1 node(s) had a taint,\n2 others.",
+        "reason": "Unschedulable\nfor ever",
+        "type": "it's over",
+    });
+    assert_eq!(targets[0].object.pointer("/status/conditions/0"), Some(&condition));
+}
+
+/// As in Go's parser: what stands later wins, and of a list the first map does.
+#[test]
+fn merge_keys_and_their_order() {
+    let head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nspec:\n  one: &one {a: 1, b: 1}\n  two: &two {b: 2, c: 2}\n";
+    for (map, expected) in [
+        ("{<<: *one, a: 0}", json!({"a": 0, "b": 1})),
+        ("{a: 0, <<: *one}", json!({"a": 1, "b": 1})),
+        ("{<<: [*one, *two]}", json!({"a": 1, "b": 1, "c": 2})),
+        ("{'<<': x}", json!({"<<": "x"})),
+    ] {
+        let text = format!("{head}  merged: {map}\n");
+        let targets = parse("f", text.as_bytes(), &Limits::default()).unwrap();
+        assert_eq!(targets[0].object.pointer("/spec/merged"), Some(&expected), "{map}");
+    }
+}
+
+/// kubectl ends the last line of a file before it reads it.
+#[test]
+fn a_file_may_end_without_a_line_break() {
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: |\n    text";
+    let targets = parse("f", text.as_bytes(), &Limits::default()).unwrap();
+    assert_eq!(targets[0].object.text("/data/k"), "text\n");
+}
+
 /// Scalars as kubectl reads them.
 #[test]
 fn scalar_table() {
@@ -123,7 +160,15 @@ fn scalar_table() {
         ("1.2.3", json!("1.2.3")),
         ("1:30", json!("1:30")),
         ("2001-01-01", json!("2001-01-01")),
-        ("!foo 2", json!(2)),
+        ("!foo 2", json!("2")),
+        ("! 2", json!("2")),
+        ("!!float 2", json!(2)),
+        ("!!timestamp 2001-01-01", json!("2001-01-01")),
+        ("1e17", json!(100_000_000_000_000_000_i64)),
+        ("08", json!(8)),
+        ("0o8", json!("0o8")),
+        ("{yes: 1, 0x10: 2, 1.50: 3, null x: 4}", json!({"true": 1, "16": 2, "1.5": 3, "null x": 4})),
+        ("&x a", json!("a")),
         ("!!str 123", json!("123")),
         ("!!int '3'", json!(3)),
         ("=", json!("=")),

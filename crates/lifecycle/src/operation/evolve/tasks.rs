@@ -358,18 +358,12 @@ pub(super) fn stop_hook(operation: &mut Operation, id: TaskId, reason: &str) -> 
     Some(())
 }
 
-/// The health message, and what the pods tell.
-fn why_not_well(state: &TaskState) -> String {
-    let health = state.health.as_ref().map_or("", |seen| seen.health.message.as_str());
-    messages::with_cause(health, state.reason())
-}
-
 /// The wave's deadline has passed: its hooks are stopped, and what is awaited and not healthy has failed.
 pub(super) fn expire_wave(operation: &mut Operation, index: u32, message: &str) {
     let late: Vec<(TaskId, String)> = operation
         .awaited(index)
         .filter(|(_, task, state)| !task.is_hook() && state.progress == Progress::Running)
-        .map(|(id, _, state)| (id, why_not_well(state)))
+        .map(|(id, _, state)| (id, state.known_health()))
         .collect();
     stop_hooks(operation, "stopped: the wave's deadline has passed");
     for (id, health) in late {
@@ -377,7 +371,7 @@ pub(super) fn expire_wave(operation: &mut Operation, index: u32, message: &str) 
             state.progress = Progress::Done;
             state.phase = Some(OperationPhase::Failed);
             let why = if health.is_empty() { message } else { &health };
-            state.message = format!("not healthy when the wave's deadline passed: {why}");
+            state.message = messages::not_healthy_in_time("wave", why);
         });
     }
 }

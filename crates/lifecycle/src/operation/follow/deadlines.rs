@@ -1,13 +1,28 @@
 //! Which deadline has passed.
 
-use tidegate_model::{Timestamp, format_duration};
+use tidegate_model::{OperationPhase, Timestamp, format_duration};
 
 use crate::operation::fact::{DeadlineScope, Fact};
 use crate::operation::messages;
-use crate::operation::state::{Operation, WaveStep};
+use crate::operation::state::{Operation, Progress, Stage, WaveStep};
 
-pub(super) fn operation_too_late(deadline: std::time::Duration) -> String {
-    format!("{}, triggered by the operation deadline of {}", messages::TERMINATED, format_duration(deadline))
+/// The message of an operation whose deadline passed while it was waiting for something.
+pub(super) fn operation_too_late(deadline: std::time::Duration, waited: &str) -> String {
+    let deadline = format_duration(deadline);
+    format!("{}, triggered by the operation deadline of {deadline}: {waited}", messages::TERMINATED)
+}
+
+/// What is awaited and not well when the operation's deadline passes has failed, and says why.
+fn late_resources(operation: &Operation, now: Timestamp) -> Vec<Fact> {
+    let Some((index, _)) = operation.current_wave() else { return Vec::new() };
+    operation
+        .awaited(index)
+        .filter(|(_, task, state)| !task.is_hook() && state.progress == Progress::Running)
+        .map(|(task, _, state)| {
+            let message = messages::not_healthy_in_time("operation", &state.why_not_well());
+            Fact::TaskCompleted { task, phase: OperationPhase::Failed, message, at: now }
+        })
+        .collect()
 }
 
 /// The deadlines that have just passed: the operation's, else the wave's, else those of hooks.
@@ -15,7 +30,13 @@ pub(super) fn passed(operation: &Operation, now: Timestamp) -> Vec<Fact> {
     let late = |scope, message| vec![Fact::DeadlinePassed { scope, message, at: now }];
     if !operation.is_ending() && operation.deadline().is_some_and(|deadline| now >= deadline) {
         let deadline = operation.header.request.deadline.unwrap_or_default();
-        return late(DeadlineScope::Operation, operation_too_late(deadline));
+        let waited = match (&operation.stage, &operation.failure) {
+            (Stage::AwaitingRetry { .. }, Some(failure)) => failure.message.clone(),
+            _ => operation.message(),
+        };
+        let mut facts = late_resources(operation, now);
+        facts.extend(late(DeadlineScope::Operation, operation_too_late(deadline, &waited)));
+        return facts;
     }
     let Some((index, current)) = operation.current_wave() else { return Vec::new() };
     if operation.wave_expired.is_some() || current == WaveStep::Passed {

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Health, OperationPhase, ResultCode, Timestamp};
 
+use crate::operation::messages;
+
 /// Calls that failed in a way that may pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calls {
@@ -129,6 +131,21 @@ pub struct SeenHealth {
 }
 
 impl TaskState {
+    /// The health message, and what the pods tell; empty as long as nothing was seen.
+    pub(crate) fn known_health(&self) -> String {
+        let health = self.health.as_ref().map_or("", |seen| seen.health.message.as_str());
+        messages::with_cause(health, self.reason())
+    }
+
+    /// Why it is not well, in words.
+    pub(crate) fn why_not_well(&self) -> String {
+        match (self.known_health(), &self.health) {
+            (why, _) if !why.is_empty() => why,
+            (_, Some(seen)) => format!("{:?}", seen.health.status),
+            (_, None) => "its health was not seen yet".to_owned(),
+        }
+    }
+
     /// Whether it ended badly.
     pub fn is_unsuccessful(&self) -> bool {
         self.phase.is_some_and(OperationPhase::is_unsuccessful)

@@ -1,0 +1,63 @@
+use std::collections::{HashMap, HashSet};
+
+use super::Problem;
+use crate::manifests::error::ManifestCause;
+use crate::manifests::node::Node;
+
+/// A key and its value. Those of a merge key make room for others.
+pub(super) struct Entry {
+    pub key: String,
+    pub line: u64,
+    pub node: Node,
+    pub merged: bool,
+}
+
+/// The fields of a map, without the keys that are given twice, which are noted.
+pub(super) fn fields(entries: Vec<Entry>, duplicates: &mut Vec<Problem>) -> Vec<(String, Node)> {
+    if !entries.iter().any(|entry| entry.merged) {
+        let entries = entries.into_iter().map(|Entry { key, line, node, .. }| (key, line, node)).collect();
+        return unique(entries, duplicates);
+    }
+    // As in kubectl's parser: what stands later wins, whether it was merged or written.
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut fields: Vec<(String, Node)> = Vec::new();
+    let mut own = HashMap::new();
+    for Entry { key, line, node, merged } in entries {
+        if !merged && let Some(first) = own.insert(key.clone(), line) {
+            duplicates.push(duplicate(&key, first, line));
+            continue;
+        }
+        match places.get(&key).and_then(|place| fields.get_mut(*place)) {
+            Some(field) => field.1 = node,
+            None => {
+                places.insert(key.clone(), fields.len());
+                fields.push((key, node));
+            }
+        }
+    }
+    fields
+}
+
+fn duplicate(key: &str, first: u64, line: u64) -> Problem {
+    Problem::new(line, ManifestCause::DuplicateKey { key: key.to_owned(), first, second: line })
+}
+
+/// Leaves out the keys that were given before, and notes them.
+pub(in crate::manifests) fn unique(
+    entries: Vec<(String, u64, Node)>,
+    duplicates: &mut Vec<Problem>,
+) -> Vec<(String, Node)> {
+    let mut order: Vec<(&str, usize, u64)> =
+        entries.iter().enumerate().map(|(place, (key, line, _))| (key.as_str(), place, *line)).collect();
+    order.sort_unstable();
+    let mut repeated = HashSet::new();
+    for same in order.chunk_by(|a, b| a.0 == b.0) {
+        let Some(((key, _, first), others)) = same.split_first() else { continue };
+        for (_, place, line) in others {
+            repeated.insert(*place);
+            duplicates.push(duplicate(key, *first, *line));
+        }
+    }
+    let fields = entries.into_iter().enumerate().filter(|(place, _)| !repeated.contains(place));
+    fields.map(|(_, (key, _, node))| (key, node)).collect()
+}
