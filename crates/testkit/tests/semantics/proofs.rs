@@ -77,6 +77,10 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "tests/e2e-kube/sync.rs::a_plan_and_a_dry_run_write_nothing",
         "golden dry-run",
     ]),
+    ("a hook of another operation that still runs", &[
+        "crates/testkit/tests/executor/rivals.rs::the_running_hook_of_another_operation_is_awaited_and_named",
+        "tests/e2e-kube/rivals.rs::a_hook_that_another_operation_runs_is_left_alone",
+    ]),
     ("a hook of one name in several phases", &[
         "crates/planner/tests/planner/hooks.rs::one_name_in_two_phases_runs_in_each_whatever_its_policy",
         "crates/testkit/tests/golden.rs::a_hook_of_one_name_is_created_once_in_each_of_its_phases",
@@ -202,6 +206,10 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/health/tests/lua/limits.rs::what_does_not_end_is_ended",
         "crates/health/tests/lua/limits.rs::what_takes_too_much_memory_is_ended",
     ]),
+    ("an operation that is too late", &[
+        "crates/lifecycle/tests/lifecycle/deadlines.rs::an_operation_has_a_deadline_across_its_attempts",
+        "crates/lifecycle/tests/lifecycle/deadlines.rs::an_operation_that_is_late_names_what_it_waited_for",
+    ]),
     ("a terminated or late hook", &[
         "crates/lifecycle/tests/lifecycle/deadlines.rs::a_hook_has_a_deadline",
         "crates/lifecycle/tests/lifecycle/ending.rs::terminate_stops_what_runs_and_keeps_what_has_ended",
@@ -213,6 +221,13 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_gated_where_that_is_asked_for",
         "crates/planner/tests/planner/hooks.rs::an_earlier_object_is_deleted_first_or_kept",
         "golden hooks-again",
+    ]),
+    ("A hook object says which", &[
+        "crates/testkit/tests/executor/rivals.rs::the_running_hook_of_another_operation_is_awaited_and_named",
+        "crates/testkit/tests/executor/rivals.rs::deadlines_count_while_another_operation_keeps_the_place",
+    ]),
+    ("A hook that nobody goes", &[
+        "crates/testkit/tests/executor/rivals.rs::the_hook_of_a_dead_operation_blocks_until_it_ends",
     ]),
     ("An application knows its objects", &[
         "crates/model/src/tracking/tests.rs::who_owns_what",
