@@ -2,16 +2,23 @@
 //! for them before it becomes a fact, an event, a message or a line of a log.
 //!
 //! Known are the values of the operation's own Secrets: as they stand in `stringData`, decoded and encoded in `data`,
-//! quoted as JSON quotes them, line by line, and the texts inside values that are JSON themselves. Long values are found
+//! in base64 of either alphabet and in hex, line by line, and the texts inside values that are JSON themselves. They are
+//! searched for in the text as it stands, and as it reads without percent signs, backslashes and line breaks (`views`):
+//! whoever quotes a value may write any of its characters in another way. Long values are found
 //! by their beginning as well, because servers cut what they quote. Of the shortest, masking every occurrence would make
 //! texts unreadable and tell the value by its absence: they are masked as whole words, the very shortest in quotes.
 
+mod views;
+
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use serde_json::Value;
 use tidegate_model::Object;
+
+use self::views::{View, views};
 
 /// What stands in the place of a value: always the same, so that not even its length shows.
 pub const MASK: &str = "++++++++";
@@ -22,6 +29,8 @@ const WORD_BYTES: usize = 4;
 const ANYWHERE_BYTES: usize = 8;
 /// Of longer values so much of the beginning gives them away.
 const BEGINNING_BYTES: usize = 12;
+/// So much of a value is known in its rarer forms: no text that comes back shows more. Base64 packs three at a time.
+const PACKED_BYTES: usize = 48 * 1024;
 /// Every pattern has at least this many bytes: the shortest value and its quotes.
 const KEY_BYTES: usize = 3;
 
@@ -73,23 +82,33 @@ impl Mask {
         if self.patterns.is_empty() {
             return;
         }
-        let mut hidden: Vec<(usize, usize)> = Vec::new();
-        for (at, window) in text.as_bytes().windows(KEY_BYTES).enumerate() {
+        let mut hidden: Vec<Range<usize>> = views(text).iter().flat_map(|view| self.found(view)).collect();
+        hidden.sort_by_key(|place| place.start);
+        let mut merged: Vec<Range<usize>> = Vec::new();
+        for place in hidden {
+            match merged.last_mut() {
+                Some(last) if place.start <= last.end => last.end = place.end.max(last.end),
+                _ => merged.push(place),
+            }
+        }
+        for Range { start, end } in merged.into_iter().rev() {
+            // A character of which a part was found goes as a whole.
+            let from = (0..=start).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+            let to = (end..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+            text.replace_range(from..to, MASK);
+        }
+    }
+
+    /// Where in the text a reading of it shows a value.
+    fn found(&self, view: &View) -> Vec<Range<usize>> {
+        let mut found = Vec::new();
+        for (at, window) in view.bytes.windows(KEY_BYTES).enumerate() {
             let Ok(key) = <[u8; KEY_BYTES]>::try_from(window) else { continue };
-            let found = self.patterns.get(&key).into_iter().flatten();
-            let Some(length) = found.filter_map(|pattern| matched(text, at, pattern)).max() else { continue };
-            let end = at.saturating_add(length);
-            match hidden.last_mut() {
-                Some((_, last)) if at <= *last => *last = end.max(*last),
-                _ => hidden.push((at, end)),
-            }
+            let patterns = self.patterns.get(&key).into_iter().flatten();
+            let length = patterns.filter_map(|pattern| matched(view, at, pattern.as_bytes())).max();
+            found.extend(length.and_then(|length| view.place(at..at.saturating_add(length))));
         }
-        for (from, to) in hidden.into_iter().rev() {
-            // Patterns begin and end with whole characters.
-            if text.is_char_boundary(from) && text.is_char_boundary(to) {
-                text.replace_range(from..to, MASK);
-            }
-        }
+        found
     }
 
     /// As [`Mask::hide`], for a text that is given away.
@@ -99,20 +118,20 @@ impl Mask {
     }
 }
 
-/// How many bytes of the text a pattern covers from a place on.
-fn matched(text: &str, at: usize, pattern: &str) -> Option<usize> {
-    let rest = text.get(at..)?;
+/// How many bytes of a reading a pattern covers from a place on.
+fn matched(view: &View, at: usize, pattern: &[u8]) -> Option<usize> {
+    let rest = view.bytes.get(at..)?;
+    let anywhere = pattern.len() >= ANYWHERE_BYTES;
     if rest.starts_with(pattern) {
-        let end = at.saturating_add(pattern.len());
         let word =
             |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte));
-        let bytes = text.as_bytes();
-        let inside = word(at.checked_sub(1).and_then(|before| bytes.get(before))) || word(bytes.get(end));
-        return (pattern.len() >= ANYWHERE_BYTES || pattern.starts_with('"') || !inside)
-            .then_some(pattern.len());
+        let before = at.checked_sub(1).and_then(|before| view.bytes.get(before));
+        let inside = word(before) || word(rest.get(pattern.len()));
+        // Where lines were put together, a short word proves nothing.
+        let is_word = !view.joined && (pattern.starts_with(b"\"") || !inside);
+        return (anywhere || is_word).then_some(pattern.len());
     }
-    let common: usize =
-        rest.chars().zip(pattern.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
+    let common = rest.iter().zip(pattern).take_while(|(a, b)| a == b).count();
     (common >= BEGINNING_BYTES).then_some(common)
 }
 
@@ -128,8 +147,10 @@ fn collect(secret: &Value, patterns: &mut BTreeSet<String>) {
     for text in entries("data").filter_map(|(_, value)| value.as_str()) {
         add_plain(text, patterns);
         let packed: String = text.split_ascii_whitespace().collect();
-        if let Some(decoded) = STANDARD.decode(packed).ok().and_then(|bytes| String::from_utf8(bytes).ok()) {
-            add(&decoded, patterns);
+        match STANDARD.decode(packed).map(String::from_utf8) {
+            Ok(Ok(decoded)) => add(&decoded, patterns),
+            Ok(Err(binary)) => add_packed(binary.as_bytes(), patterns),
+            Err(_) => {}
         }
     }
     let applied = secret.pointer("/metadata/annotations").and_then(|all| all.get(LAST_APPLIED));
@@ -141,19 +162,36 @@ fn collect(secret: &Value, patterns: &mut BTreeSet<String>) {
 /// A value in all its forms.
 fn add(value: &str, patterns: &mut BTreeSet<String>) {
     add_plain(value, patterns);
-    add_plain(&STANDARD.encode(value), patterns);
+    add_packed(value.as_bytes(), patterns);
     let trimmed = value.trim();
-    add_plain(trimmed, patterns);
+    if trimmed != value {
+        add_plain(trimmed, patterns);
+        add_packed(trimmed.as_bytes(), patterns);
+    }
     if trimmed.contains('\n') {
-        trimmed
-            .lines()
-            .map(str::trim)
-            .filter(|line| line.len() >= ANYWHERE_BYTES)
-            .for_each(|line| add_plain(line, patterns));
+        let lines = || trimmed.lines().map(str::trim);
+        lines().filter(|line| line.len() >= ANYWHERE_BYTES).for_each(|line| add_plain(line, patterns));
+        // As it reads in other lines.
+        add_plain(&lines().collect::<String>(), patterns);
+        add_plain(&lines().collect::<Vec<_>>().join(" "), patterns);
     }
     if let Ok(inner @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str::<Value>(trimmed) {
         add_inner(&inner, patterns);
     }
+}
+
+/// Bytes as they are written where only letters and digits may stand.
+fn add_packed(bytes: &[u8], patterns: &mut BTreeSet<String>) {
+    add_plain(&STANDARD.encode(bytes), patterns);
+    let bytes = bytes.get(..PACKED_BYTES).unwrap_or(bytes);
+    for engine in [&STANDARD_NO_PAD, &URL_SAFE, &URL_SAFE_NO_PAD] {
+        add_plain(&engine.encode(bytes), patterns);
+    }
+    if bytes.len() < WORD_BYTES {
+        return;
+    }
+    add_plain(&bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>(), patterns);
+    add_plain(&bytes.iter().map(|byte| format!("{byte:02X}")).collect::<String>(), patterns);
 }
 
 fn add_inner(value: &Value, patterns: &mut BTreeSet<String>) {
@@ -169,17 +207,11 @@ fn add_plain(text: &str, patterns: &mut BTreeSet<String>) {
     if text.is_empty() || PLAIN.contains(&text) {
         return;
     }
-    // As JSON and Go quote it.
-    let quoted = serde_json::to_string(text).unwrap_or_default();
-    let escaped = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default();
     if text.len() < WORD_BYTES {
-        patterns.insert(quoted);
-        return;
+        patterns.insert(format!("\"{text}\""));
+    } else {
+        patterns.insert(text.to_owned());
     }
-    if escaped != text {
-        patterns.insert(escaped.to_owned());
-    }
-    patterns.insert(text.to_owned());
 }
 
 #[cfg(test)]
@@ -223,6 +255,43 @@ mod tests {
             let text = format!("illegal base64 {}", STANDARD.encode(value));
             assert_eq!(mask.hidden(text), "illegal base64 ++++++++");
         }
+    }
+
+    /// Whoever quotes a value may write it in another way.
+    #[test]
+    fn values_are_masked_however_they_are_encoded() {
+        let value = "Canary 7d41/+?<välue>\"!";
+        let mask = mask(secret(json!({}), json!({"password": value})));
+        let hex: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let url = URL_SAFE.encode(value);
+        let folded = STANDARD.encode(value);
+        let (first, second) = folded.split_at(20);
+        for text in [
+            "Canary%207d41%2F%2B%3F%3Cv%C3%A4lue%3E%22%21",
+            "Canary%207d41%2f%2b%3f%3cv%c3%a4lue%3e%22!",
+            "Canary+7d41%2F%2B%3F%3Cv%C3%A4lue%3E%22%21",
+            &hex,
+            &hex.to_uppercase(),
+            &url,
+            url.trim_end_matches('='),
+            &folded.replace('=', "%3D"),
+            r#"Canary 7d41/+?<välue>\"!"#,
+            r#"Canary 7d41\/+?\u003cv\u00e4lue\u003e\"!"#,
+            r#"Canary 7d41/+?<v\xc3\xa4lue>\"!"#,
+            r#"Canary 7d41/+?\\u003cv\\u00e4lue\\u003e\\\"!"#,
+            "Canary 7d41/+?\n  <välue>\"!",
+            "Canary\n7d41/+?<välue>\"!",
+            r#"Canary 7d41/+?\n<välue>\"!"#,
+            &format!("{first}\r\n{second}"),
+        ] {
+            let hidden = mask.hidden(format!("no: {text} here"));
+            assert!(hidden.starts_with("no: ++++++++") && hidden.ends_with(" here"), "{text}: {hidden}");
+            assert!(hidden.len() <= "no: ++++++++ here".len() + 3, "{text}: {hidden}");
+        }
+        // A surrogate pair, and the words around it.
+        let mask = Mask::of([&Object::try_from(secret(json!({}), json!({"a": "smile 😀 please"}))).unwrap()]);
+        assert_eq!(mask.hidden(r#"a "smile \ud83d\ude00 please" b"#.to_owned()), r#"a "++++++++" b"#);
+        assert_eq!(mask.hidden("100% sure\n50%\\".to_owned()), "100% sure\n50%\\");
     }
 
     #[test]
