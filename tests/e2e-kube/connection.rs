@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 
 use serde_json::json;
+use tidegate_testkit::kube::{ControlPlane, Options};
 
 use crate::bench::{Bench, Ran};
 use crate::manifests::CONFIG;
@@ -12,6 +13,25 @@ use crate::site::Site;
 fn sync<'a>(site: &'a Site, more: &[&'a str]) -> Ran {
     site.run(&[&["sync", "config.yaml", "--app", &site.namespace][..], more].concat())
 }
+
+/// Takes a while to be ready, and something comes after it.
+const SERVER: &str = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: server, annotations: {sim.tidegate.dev/ready-after: 20s}}
+spec:
+  selector: {matchLabels: {app: server}}
+  template:
+    metadata: {labels: {app: server}}
+    spec:
+      containers: [{name: main, image: nginx}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: after
+  annotations: {argocd.argoproj.io/sync-wave: "1"}
+"#;
 
 pub async fn without_a_kubeconfig_it_says_what_to_do() {
     let bench = Bench::new();
@@ -56,6 +76,35 @@ pub async fn a_server_that_does_not_answer_is_named() {
     let args = ["--kubeconfig", file.to_str().unwrap(), "--request-timeout", "1s"];
     let ran = sync(&site, &args).expect_code(1);
     assert!(ran.err.contains(&url), "{}", ran.err);
+    // Why nothing happens is said before the time is over.
+    let mut sync = site.start(&[&SYNC[..], &["--kubeconfig", file.to_str().unwrap()]].concat());
+    let line = sync.await_line("the cluster has not answered for");
+    assert!(seconds_told(&line) <= 15, "{line}");
+    sync.signal("KILL");
+    sync.finish();
+}
+
+/// The seconds in `… not answered for 7 s: …`.
+fn seconds_told(line: &str) -> u64 {
+    let (_, rest) = line.split_once(" for ").unwrap();
+    rest.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// A server that stands still is named while an operation waits, in the lines of the sync and by `explain`, and the
+/// operation goes on as soon as the server does.
+pub async fn a_server_that_stands_still_is_named_and_nothing_waits_afterwards() {
+    let control = Box::leak(Box::new(ControlPlane::start(Options::default()).unwrap()));
+    let site = Site::on(control, "still").await;
+    site.write("slow.yaml", SERVER);
+    let mut sync = site.start(&["sync", "slow.yaml", "--app", "a", "-n", &site.namespace]);
+    sync.await_line("waiting for Deployment");
+    control.pause_api_server().unwrap();
+    let line = sync.await_line("the cluster has not answered for");
+    assert!(seconds_told(&line) <= 15, "{line}");
+    let ran = site.run(&["explain", "a"]).expect_code(0);
+    assert!(ran.out.contains("the cluster has not answered for"), "{}", ran.out);
+    control.resume_api_server().unwrap();
+    sync.finish().expect_code(0);
 }
 
 pub async fn a_certificate_nobody_vouches_for_is_refused() {

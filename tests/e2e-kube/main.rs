@@ -44,6 +44,7 @@ fn tests() -> Vec<suite::Test> {
         connection::without_a_kubeconfig_it_says_what_to_do,
         connection::an_unknown_context_is_answered_with_those_there_are,
         connection::a_server_that_does_not_answer_is_named,
+        connection::a_server_that_stands_still_is_named_and_nothing_waits_afterwards,
         connection::a_certificate_nobody_vouches_for_is_refused,
         connection::the_namespace_is_that_of_the_context,
         connection::it_acts_as_somebody_else,
@@ -67,6 +68,7 @@ fn tests() -> Vec<suite::Test> {
         sync::what_is_no_longer_wanted_is_pruned,
         sync::what_is_no_longer_wanted_is_looked_for_where_it_was_put,
         sync::the_namespace_is_made_with_its_metadata,
+        sync::a_traced_sync_ends_though_nobody_reads_standard_error,
         volume::thousands_of_objects_fit_into_little_memory,
     ];
     let real_input = real_input::argo_cd_becomes_healthy_and_stays_as_it_is;

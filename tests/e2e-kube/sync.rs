@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use tidegate_testkit::kube::User;
 
+use crate::bench::Running;
 use crate::manifests::{CONFIG, FAST};
 use crate::site::Site;
 
@@ -164,4 +165,15 @@ pub async fn the_namespace_is_made_with_its_metadata() {
     assert_eq!(namespace["metadata"]["labels"]["team"], "shop", "{namespace}");
     assert_eq!(namespace["metadata"]["annotations"]["example.com/a"], "b=c", "{namespace}");
     assert!(site.object("/api/v1", "configmaps", "config").await.is_some());
+}
+
+pub async fn a_traced_sync_ends_though_nobody_reads_standard_error() {
+    let site = Site::new("unheard").await;
+    site.write("config.yaml", CONFIG);
+    let args = ["-vv", "sync", "config.yaml", "--app", &site.namespace, "-n", &site.namespace];
+    let mut command = site.command(&args);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    command.stderr(writer);
+    Running::start_unheard(command).finish().expect_code(0);
 }

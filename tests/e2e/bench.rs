@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -157,8 +157,21 @@ pub struct Running {
 impl Running {
     pub fn start(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
+        let stderr = child.stderr.take().unwrap();
+        Self::attend(child, stderr)
+    }
+
+    /// The same for a command whose standard error goes elsewhere.
+    pub fn start_unheard(mut command: Command) -> Self {
+        let child = command.spawn().unwrap();
+        // The command is the only one that writes there.
+        drop(command);
+        Self::attend(child, std::io::empty())
+    }
+
+    fn attend(mut child: Child, stderr: impl Read + Send + 'static) -> Self {
         let pid = child.id();
-        let (mut stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let mut stdout = child.stdout.take().unwrap();
         let out = thread::spawn(move || {
             let mut text = String::new();
             stdout.read_to_string(&mut text).unwrap();

@@ -202,3 +202,26 @@ fn a_second_sync_of_what_is_out_of_sync_writes_nothing() {
     assert_eq!(written.len(), 1, "{written:#?}");
     assert_eq!(requests(&bench) - seen, 2, "one dry run and one write for the changed object");
 }
+
+/// What is deleted and made again cannot be tried: the difference says that it is an estimate.
+#[test]
+fn the_difference_of_an_object_that_is_made_anew_says_that_it_is_an_estimate() {
+    let bench = Bench::new();
+    let manifest = |replicas: u32, options: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: api\n  annotations: \
+             {{argocd.argoproj.io/sync-options: '{options}'}}\nspec:\n  replicas: {replicas}\n  selector: {{matchLabels: \
+             {{app: api}}}}\n  template:\n    metadata: {{labels: {{app: api}}}}\n    spec: {{containers: [{{name: main, \
+             image: busybox}}]}}\n"
+        )
+    };
+    for (options, estimate) in [("Replace=true", false), ("Replace=true,Force=true", true)] {
+        bench.write("api.yaml", manifest(1, options));
+        bench.run(&["sync", "api.yaml", "--app", "a", "--sim"]).expect_code(0);
+        bench.write("api.yaml", manifest(2, options));
+        let ran = bench.run(&["diff", "api.yaml", "--app", "a", "--sim", "-o", "json"]).expect_code(1);
+        assert_eq!(ran.err.contains("its differences are an estimate"), estimate, "{options}: {}", ran.err);
+        let document: Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(document["objects"][0]["estimate"], estimate, "{options}: {document}");
+    }
+}

@@ -209,3 +209,16 @@ fn same_manifests_give_generated_hooks_the_same_revision() {
     assert_eq!(first.len(), "before-".len() + 7, "{first}");
     assert_eq!(name(&bench), first);
 }
+
+/// What is traced has nowhere to go, and that is no reason to fail, or to go on for ever.
+#[test]
+fn a_traced_sync_ends_though_nobody_reads_standard_error() {
+    let bench = Bench::new();
+    bench.write("fast.yaml", FAST);
+    let mut command = bench.command(&["-vv", "sync", "fast.yaml", "--app", "a", "--sim", "-o", "json"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    command.stderr(writer);
+    let ran = Running::start_unheard(command).finish().expect_code(0);
+    assert!(ran.out.contains("\"Succeeded\""), "{}", ran.out);
+}

@@ -17,6 +17,7 @@ use tidegate_model::{Destination, Impersonation, OperationId};
 use crate::args::{ClusterArgs, ConnectionArgs};
 use crate::error::CliError;
 use crate::output::Printer;
+use crate::patience;
 use crate::session;
 use crate::state_dir::StateDir;
 use crate::store::Log;
@@ -85,12 +86,12 @@ pub fn namespace_offline(given: Option<&str>) -> String {
 }
 
 /// Finds the cluster that the arguments mean; a real one must answer.
-pub async fn choose(args: &ClusterArgs) -> Result<Chosen, CliError> {
+pub async fn choose(args: &ClusterArgs, printer: &Printer) -> Result<Chosen, CliError> {
     if args.sim {
         return Ok(Chosen::Simulated);
     }
     let mut way = way(&args.connection).await?;
-    ask(&mut way).await?;
+    ask(&mut way, printer).await?;
     Ok(Chosen::Real(way))
 }
 
@@ -101,6 +102,7 @@ async fn reconnect(
     recorded: &Destination,
     args: &ConnectionArgs,
     purpose: Purpose,
+    printer: &Printer,
 ) -> Result<Arc<dyn Cluster>, CliError> {
     let Destination::Kubernetes { context, kubeconfig, impersonate, .. } = recorded else {
         return Err(CliError::refused(format!("operation {operation} works on the simulated cluster")));
@@ -126,7 +128,7 @@ async fn reconnect(
             found: connected.destination.to_string(),
         });
     }
-    ask(&mut connected).await?;
+    ask(&mut connected, printer).await?;
     if purpose == Purpose::GoOn && connected.destination.is_replaced(recorded) {
         return Err(CliError::Replaced { operation, recorded: recorded.to_string() });
     }
@@ -144,9 +146,10 @@ pub enum Purpose {
 }
 
 /// One that does not answer is better told of before anything is recorded; and one that does is asked which it is.
-async fn ask(connected: &mut Connected) -> Result<(), CliError> {
+async fn ask(connected: &mut Connected, printer: &Printer) -> Result<(), CliError> {
     let Connected { destination, cluster, .. } = connected;
-    let (reached, identity) = tokio::join!(cluster.reach(), cluster.identity());
+    let asking = async { tokio::join!(cluster.reach(), cluster.identity()) };
+    let (reached, identity) = patience::explained(cluster, printer, asking).await;
     let identity = reached.and(identity);
     let found = identity.map_err(|error| CliError::of_cluster(destination, &error.message))?;
     if let Destination::Kubernetes { uid, .. } = destination {
@@ -209,11 +212,12 @@ impl Clusters {
         recorded: &Destination,
         args: &ConnectionArgs,
         purpose: Purpose,
+        printer: &Printer,
     ) -> Result<(), CliError> {
         if *recorded == Destination::Simulated {
             self.simulated = true;
         } else if !self.real.contains_key(recorded) {
-            let cluster = reconnect(operation, recorded, args, purpose).await?;
+            let cluster = reconnect(operation, recorded, args, purpose, printer).await?;
             self.real.insert(recorded.clone(), cluster);
         }
         Ok(())

@@ -20,6 +20,7 @@ mod error;
 mod exit;
 mod input;
 mod output;
+mod patience;
 mod progress;
 mod reach;
 mod request;
@@ -77,7 +78,8 @@ fn trace(verbose: u8, printer: &Printer) {
     let filter = EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| output::Talk)
+        .log_internal_errors(false)
         .with_ansi(printer.colours_talk())
         .init();
 }

@@ -1,9 +1,13 @@
 use std::collections::BTreeSet;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
-use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId, Search, Tracking};
+use tidegate_model::{
+    Discovery, Gvk, Object, ObjectKey, OperationId, Search, Timestamp, Tracking, format_duration,
+};
 
 use crate::ClusterError;
 
@@ -65,6 +69,50 @@ pub trait Cluster: Send + Sync + 'static {
         container: &str,
         limit_bytes: usize,
     ) -> Result<String, ClusterError>;
+
+    /// What keeps calls that are under way waiting now, as far as the implementation knows.
+    fn strain(&self) -> Option<Strain> {
+        None
+    }
+}
+
+/// Why calls that are under way have no answer yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Strain {
+    /// The cluster asks to slow down.
+    AsksToWait {
+        /// How long until the next call is made.
+        left: Duration,
+        /// By which answer to which call; not in the cluster's words, which may quote what it was sent.
+        message: String,
+    },
+    /// The cluster was asked and says nothing.
+    Silent {
+        /// For how long.
+        lasts: Duration,
+        /// To which call.
+        message: String,
+    },
+}
+
+impl Strain {
+    /// In words, as of now.
+    pub fn words(&self, now: Timestamp) -> String {
+        match self {
+            Self::AsksToWait { left, message } => {
+                // Whole seconds, and the last of them is one.
+                let seconds = format_duration(Duration::from_secs(left.as_secs().saturating_add(1)));
+                format!(
+                    "the cluster asks to slow down until {} (less than {seconds}): {message}",
+                    now + *left
+                )
+            }
+            Self::Silent { lasts, message } => {
+                let lasts = format_duration(Duration::from_secs(lasts.as_secs()));
+                format!("the cluster has not answered for {lasts}: {message}")
+            }
+        }
+    }
 }
 
 /// Changes of one kind, in order. An error ends the stream.
@@ -196,6 +244,8 @@ pub struct Applied {
     pub created: bool,
     /// What happened, as kubectl says it: `deployment.apps/api serverside-applied`.
     pub message: String,
+    /// What the cluster warns of, in its words.
+    pub warnings: Vec<String>,
 }
 
 /// What happens to the objects that a deleted object owns.

@@ -39,10 +39,13 @@ pub enum ErrorKind {
     },
     /// 500: the server failed; the write may or may not have happened.
     Server,
-    /// No connection, or 502, 503, 504: the cluster cannot be reached or is not ready. The write may or may not have
+    /// Something behind the server, such as an admission webhook, did not answer in time; the server itself does. The
+    /// write may or may not have happened.
+    Stalled,
+    /// No connection, or 502, 503: the cluster cannot be reached or is not ready. The write may or may not have
     /// happened.
     Unavailable,
-    /// No answer: the write may or may not have happened.
+    /// No answer, or 504: the write may or may not have happened.
     Timeout,
     /// Not supported by this cluster.
     Unsupported,
@@ -51,7 +54,7 @@ pub enum ErrorKind {
 impl ErrorKind {
     /// Whether the same call may succeed later without anything being changed by a person.
     pub fn is_transient(self) -> bool {
-        self == Self::Server || self.is_outage()
+        matches!(self, Self::Server | Self::Stalled) || self.is_outage()
     }
 
     /// Whether the cluster takes nothing from us for now, whatever we ask. An operation waits for it to come back.

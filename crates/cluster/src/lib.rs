@@ -7,6 +7,6 @@ pub mod sim;
 
 pub use api::{
     Applied, ApplyRequest, Cluster, DeleteRequest, Deleted, Detail, Listing, LiveQuery, Propagation, Scope,
-    WatchEvent, WatchStream, WriteMode,
+    Strain, WatchEvent, WatchStream, WriteMode,
 };
 pub use error::{ClusterError, ErrorKind};

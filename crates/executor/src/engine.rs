@@ -227,6 +227,7 @@ impl EngineBuilder {
             .await
             .map_err(stopped)?;
         let extensions = Arc::new(self.extensions);
+        let connections = self.clusters.clone();
         let mut clusters = BTreeMap::new();
         for (destination, cluster) in self.clusters {
             let arguments = ClusterArguments {
@@ -246,6 +247,7 @@ impl EngineBuilder {
             log_failure,
             log_actor,
             clusters,
+            connections,
             clock: self.clock,
             extensions,
             health: self.health,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tidegate_cluster::{
     Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Listing, LiveQuery,
-    Scope, WatchStream,
+    Scope, Strain, WatchStream,
 };
 use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
 
@@ -84,5 +84,9 @@ impl Cluster for Limited {
         limit_bytes: usize,
     ) -> Result<String, ClusterError> {
         within(CALL_WITHIN, self.0.logs(namespace, pod, container, limit_bytes)).await
+    }
+
+    fn strain(&self) -> Option<Strain> {
+        self.0.strain()
     }
 }

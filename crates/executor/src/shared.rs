@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use ractor::ActorRef;
+use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
 use tidegate_model::Destination;
 use tokio::sync::{Semaphore, broadcast};
@@ -23,6 +24,8 @@ pub(crate) struct Shared {
     pub log_failure: LogFailure,
     pub log_actor: ActorRef<LogMessage>,
     pub clusters: BTreeMap<Destination, ActorRef<ClusterMessage>>,
+    /// The same clusters, to be asked how they are while their actors wait for them.
+    pub connections: BTreeMap<Destination, Arc<dyn Cluster>>,
     pub clock: Arc<dyn Clock>,
     pub extensions: Arc<Extensions>,
     pub health: HealthRules,

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::header::WARNING;
+use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -16,12 +17,21 @@ use crate::paths::Target;
 /// The most that is shown of a body which is not what Kubernetes answers.
 const WORDS_MAX: usize = 1024;
 
+/// A server that fails after so long has waited for something behind it.
+const STALLED_AFTER: Duration = Duration::from_secs(4);
+/// So much of what a server warns of is kept, for one object.
+const WARNINGS_MAX: usize = 8;
+
 /// An answer, read to its end.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     /// The `Retry-After` header.
     pub(crate) retry_after: Option<Duration>,
+    /// The `Warning` headers: what was deprecated, or is against a policy that only warns.
+    pub(crate) warnings: Vec<String>,
+    /// How long it took.
+    pub(crate) took: Duration,
     pub(crate) body: Bytes,
 }
 
@@ -91,6 +101,12 @@ impl Answer {
         Object::try_from(Value::Object(fields)).map_err(|error| not_understood(about, &error.to_string()))
     }
 
+    /// Whether it is what Kubernetes says of one request. A server that has too much to do refuses at its door, in plain
+    /// text; a kind whose objects it has yet to read, or a budget of disruptions, it refuses with a `Status`.
+    pub(crate) fn is_about_the_request(&self) -> bool {
+        serde_json::from_slice::<Status>(&self.body).is_ok_and(|status| status.status.is_some())
+    }
+
     /// What went wrong.
     pub(crate) fn refusal(&self, about: About<'_>) -> ClusterError {
         let mut status: Status = serde_json::from_slice(&self.body).unwrap_or_default();
@@ -105,8 +121,35 @@ impl Answer {
         if let ErrorKind::TooManyRequests { retry_after } = &mut error.kind {
             *retry_after = self.retry_after.or(*retry_after);
         }
+        if error.kind == ErrorKind::Server && self.took >= STALLED_AFTER {
+            error.kind = ErrorKind::Stalled;
+        }
         error
     }
+}
+
+/// The texts of `Warning` headers: `299 - "policy/v1beta1 PodDisruptionBudget is deprecated"`.
+pub(crate) fn warnings(headers: &HeaderMap) -> Vec<String> {
+    let values =
+        headers.get_all(WARNING).iter().filter_map(|value| std::str::from_utf8(value.as_bytes()).ok());
+    let mut texts: Vec<String> = values.filter_map(warning).filter(|text| !text.is_empty()).collect();
+    texts.dedup();
+    texts.truncate(WARNINGS_MAX);
+    texts
+}
+
+/// The quoted text after code and agent.
+fn warning(value: &str) -> Option<String> {
+    let quoted = value.split_once(' ')?.1.split_once(' ')?.1.trim_start().strip_prefix('"')?;
+    let (mut text, mut signs) = (String::new(), quoted.chars());
+    while text.len() < WORDS_MAX {
+        match signs.next()? {
+            '"' => break,
+            '\\' => text.push(signs.next()?),
+            sign => text.push(sign),
+        }
+    }
+    Some(text)
 }
 
 fn words(status: StatusCode, body: &Bytes) -> String {
@@ -170,7 +213,8 @@ impl Status {
             {
                 ErrorKind::Invalid
             }
-            502..=504 => ErrorKind::Unavailable,
+            502 | 503 => ErrorKind::Unavailable,
+            504 => ErrorKind::Timeout,
             500 if is_store_failure(message) => ErrorKind::Unavailable,
             _ => ErrorKind::Server,
         }

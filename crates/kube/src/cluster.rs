@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tidegate_cluster::{
     Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Listing, LiveQuery,
-    Scope, WatchStream,
+    Scope, Strain, WatchStream,
 };
 use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
 
@@ -159,5 +159,9 @@ impl Cluster for KubeCluster {
         limit_bytes: usize,
     ) -> Result<String, ClusterError> {
         self.tail(namespace, pod, container, limit_bytes).await
+    }
+
+    fn strain(&self) -> Option<Strain> {
+        self.http().strain()
     }
 }

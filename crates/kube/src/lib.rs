@@ -4,6 +4,7 @@
 //!   Cluster calls      cluster.rs ─► read, live, watching, apply/, delete, pods, logs
 //!   what is served     discovery/
 //!   one HTTP call      server.rs: time limit, bound of calls in flight (limit.rs), 401 once (transport.rs)
+//!   what it waits for  strain.rs
 //!   answers            answer.rs: status and body ─► object (lean.rs) or ClusterError
 //! ```
 //!
@@ -28,6 +29,7 @@ mod proxy;
 mod read;
 mod selector;
 mod server;
+mod strain;
 #[cfg(test)]
 mod tests;
 mod transport;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-/// The longest that one answer may hold back all calls; whoever is to be called again knows the whole wait.
+/// The longest that one answer may hold back all calls, whatever it asks for: then somebody sees how things are.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 pub(crate) struct Limiter {

@@ -1,30 +1,36 @@
 //! One HTTP call: bounded in time and in number, with the credentials of the moment, and never repeated except after
 //! the server refused these credentials.
 
+use std::convert::Infallible;
 use std::error::Error as StdError;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::response::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
-use tidegate_cluster::{ClusterError, ErrorKind};
+use tidegate_cluster::{ClusterError, ErrorKind, Strain};
 use tidegate_model::OperationId;
+use tokio::time::Instant;
 
-use crate::answer::{About, Answer};
+use crate::answer::{About, Answer, warnings};
 use crate::apply::APPLY_PATCH;
 use crate::connect::reasons;
 use crate::limit::Limiter;
+use crate::strain::{Monitor, SILENT_AFTER};
 use crate::transport::{Link, Seat, Transport};
 
 pub(crate) const JSON: &str = "application/json";
+/// Every server answers this, to anybody, and it costs nothing.
+const VERSION: &str = "/version";
 const AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 /// No answer to one call is larger: a page of 500 objects of the largest size.
 const ANSWER_BYTES_MAX: usize = 1 << 30;
 /// How often a read of many is tried on an overloaded server.
 const PATIENCE_CALLS: usize = 5;
-/// The first wait between two of these, beside that of `Retry-After`; doubled each time.
+/// The first wait between two of these where the server does not say how long; doubled each time.
 const PATIENCE_MIN: Duration = Duration::from_millis(100);
 
 /// A request, not yet bound to a connection.
@@ -87,12 +93,17 @@ impl Call {
 pub(crate) struct Server {
     transport: Transport,
     limiter: Limiter,
+    monitor: Monitor,
+    /// Held while a silent server is asked whether it is still there.
+    asking: tokio::sync::Mutex<()>,
     call_timeout: Duration,
 }
 
 impl Server {
     pub(crate) fn new(transport: Transport, call_timeout: Duration, in_flight: usize) -> Self {
-        Self { transport, limiter: Limiter::new(in_flight), call_timeout }
+        let (limiter, monitor, asking) =
+            (Limiter::new(in_flight), Monitor::new(), tokio::sync::Mutex::new(()));
+        Self { transport, limiter, monitor, asking, call_timeout }
     }
 
     pub(crate) fn url(&self) -> &str {
@@ -122,32 +133,61 @@ impl Server {
             if answer.status != StatusCode::TOO_MANY_REQUESTS {
                 return Ok(answer);
             }
-            tokio::time::sleep(wait).await;
+            tokio::time::sleep(answer.retry_after.unwrap_or(wait)).await;
             wait = wait.saturating_mul(2);
         }
         self.call(call).await
     }
 
+    /// What keeps calls waiting now.
+    pub(crate) fn strain(&self) -> Option<Strain> {
+        self.monitor.strain()
+    }
+
+    /// Asks a server that has been silent for a while whether it is still there: an open watch cannot tell silence from
+    /// a server that hangs. For as long as this is awaited; any answer will do.
+    pub(crate) async fn keep_asking(&self) -> Infallible {
+        loop {
+            let due = self.monitor.heard_at() + SILENT_AFTER;
+            tokio::time::sleep_until(due).await;
+            let _turn = self.asking.lock().await;
+            // Many watches are silent together; one of them asks.
+            if self.monitor.heard_at() + SILENT_AFTER <= Instant::now()
+                && self.call(&Call::get(VERSION.to_owned())).await.is_err()
+            {
+                tokio::time::sleep(SILENT_AFTER).await;
+            }
+        }
+    }
+
     async fn bounded(&self, link: &Link, call: &Call) -> Result<Answer, ClusterError> {
         let permit = self.limiter.acquire().await;
         let answer = self.timed(call, self.attempt(link, call)).await?;
-        match answer.status {
-            StatusCode::TOO_MANY_REQUESTS => permit.refused(answer.retry_after),
-            // Without a time to wait, it is something behind the server that is down.
-            status if status.is_server_error() && answer.retry_after.is_some() => {
-                permit.refused(answer.retry_after);
-            }
+        let too_many = answer.status == StatusCode::TOO_MANY_REQUESTS;
+        // What the server says about one request, or what is behind it about one kind, is nothing about the others.
+        match answer.retry_after.filter(|_| too_many || answer.status.is_server_error()) {
+            Some(wait) if !answer.is_about_the_request() => permit.refused(Some(wait)),
+            _ if too_many => permit.refused(None),
             _ => permit.served(),
+        }
+        if let Some(wait) = answer.retry_after.filter(|_| too_many) {
+            // Not in its words: it may quote what it was sent, and this reaches nobody's mask.
+            self.monitor.asked(wait, || format!("{} to {} {}", answer.status, call.method, call.path));
         }
         Ok(answer)
     }
 
     async fn attempt(&self, link: &Link, call: &Call) -> Result<Answer, ClusterError> {
+        let begun = Instant::now();
         let response = self.send(link, call).await?;
+        self.monitor.heard();
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, ANSWER_BYTES_MAX);
+        let body = Limited::new(body, ANSWER_BYTES_MAX).map_frame(|frame| {
+            self.monitor.heard();
+            frame
+        });
         let body = body.collect().await.map_err(|error| self.broken(call, &*error))?.to_bytes();
-        Ok(Answer { status: head.status, retry_after: retry_after(&head.headers), body })
+        Ok(answer(&head, begun.elapsed(), body))
     }
 
     /// Opens a stream that ends soon.
@@ -171,7 +211,13 @@ impl Server {
             let link = self.transport.link();
             (response, seat) = self.timed(call, self.send_watch(&link, call)).await?;
         }
+        self.monitor.heard();
         Ok((self.timed(call, self.opened(call, about, response)).await?, seat))
+    }
+
+    /// An open watch has news.
+    pub(crate) fn heard(&self) {
+        self.monitor.heard();
     }
 
     async fn opened(
@@ -186,7 +232,7 @@ impl Server {
         let (head, body) = response.into_parts();
         let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(|error| self.broken(call, &*error))?.to_bytes();
-        Err(Answer { status: head.status, retry_after: retry_after(&head.headers), body }.refusal(about))
+        Err(answer(&head, Duration::ZERO, body).refusal(about))
     }
 
     async fn send(&self, link: &Link, call: &Call) -> Result<Response<Body>, ClusterError> {
@@ -224,6 +270,7 @@ impl Server {
         call: &Call,
         work: impl Future<Output = Result<T, ClusterError>>,
     ) -> Result<T, ClusterError> {
+        let _sent = self.monitor.sent(format!("{} {}", call.method, call.path));
         tokio::time::timeout(self.call_timeout, work).await.unwrap_or_else(|_| {
             let maybe = if call.method == Method::GET { "" } else { "; it may have been done all the same" };
             let words = format!(
@@ -291,6 +338,11 @@ fn http_client_error<'e>(
         cause = error.source();
     }
     None
+}
+
+fn answer(head: &Parts, took: Duration, body: Bytes) -> Answer {
+    let (retry_after, warnings) = (retry_after(&head.headers), warnings(&head.headers));
+    Answer { status: head.status, retry_after, warnings, took, body }
 }
 
 /// Seconds only: Kubernetes sends no dates.

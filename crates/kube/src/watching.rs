@@ -77,7 +77,15 @@ impl Watch {
         if self.over {
             return None;
         }
-        let event = match self.lines.next().await {
+        let http = self.cluster.http();
+        let line = tokio::select! {
+            line = self.lines.next() => line,
+            never = http.keep_asking() => match never {},
+        };
+        if line.is_ok() {
+            http.heard();
+        }
+        let event = match line {
             Ok(Some(line)) => self.event(&line),
             Ok(None) => return None,
             Err(LineError::TooLong) => {

@@ -8,6 +8,8 @@ use crate::operation::{Command, Fact, Illegal, Input, Rejection, State, decide, 
 
 /// Facts that cost nothing when they are lost wait at most this long for company.
 pub const LAZY_WAIT: Duration = Duration::from_secs(2);
+/// The same for those that tell people what is awaited and why: nobody can find them again who looks after a crash.
+pub const TOLD_WAIT: Duration = Duration::from_millis(100);
 /// A snapshot is due after this many facts, so that recovery reads little; or after as many as the plan has tasks, if
 /// these are more, so that writing snapshots costs no more than writing facts.
 pub const SNAPSHOT_EVERY: u64 = 512;
@@ -38,8 +40,8 @@ pub struct Driver {
     buffer: Vec<Fact>,
     /// A fact in the buffer that commands must wait for.
     urgent: bool,
-    /// When the oldest fact in the buffer was recorded.
-    buffered_since: Option<Timestamp>,
+    /// When the facts in the buffer have waited long enough for company.
+    due: Option<Timestamp>,
     /// A batch is on its way; commands wait if it holds an urgent fact.
     in_flight: Option<InFlight>,
     /// Sequence number the last snapshot covers.
@@ -96,7 +98,7 @@ impl Driver {
             durable: sequence,
             buffer: Vec::new(),
             urgent: false,
-            buffered_since: None,
+            due: None,
             in_flight: None,
             snapshot: sequence,
         }
@@ -159,7 +161,8 @@ impl Driver {
         self.urgent |= fact.is_urgent(|id| {
             operation.and_then(|operation| operation.plan.task(id)).is_some_and(tidegate_model::Task::is_hook)
         });
-        self.buffered_since.get_or_insert(now);
+        let wait = if fact.tells_of_a_wait() { TOLD_WAIT } else { LAZY_WAIT };
+        self.due = self.due.into_iter().chain([now + wait]).min();
         self.buffer.push(fact);
         Ok(())
     }
@@ -174,7 +177,7 @@ impl Driver {
         let facts = std::mem::take(&mut self.buffer);
         self.in_flight = Some(InFlight { last: self.sequence, urgent: self.urgent });
         self.urgent = false;
-        self.buffered_since = None;
+        self.due = None;
         let tasks = self.state.operation().map_or(0, |operation| operation.tasks.len());
         let every = u64::try_from(tasks).unwrap_or(u64::MAX).max(SNAPSHOT_EVERY);
         let due = self.sequence.saturating_sub(self.snapshot) >= every && !self.state.is_finished();
@@ -198,7 +201,7 @@ impl Driver {
     /// When buffered facts should be made durable even if nothing else happens. A batch may be on its way by then: the
     /// next one waits for it.
     pub fn lazy_due(&self) -> Option<Timestamp> {
-        self.buffered_since.map(|since| since + LAZY_WAIT)
+        self.due
     }
 
     /// What the world still owes; nothing while a fact that matters is not durable. At most one [`Command::WakeAt`].

@@ -14,4 +14,4 @@ pub mod operation;
 
 mod driver;
 
-pub use driver::{Batch, Driver, DriverError, FACTS_MAX, LAZY_WAIT, SNAPSHOT_EVERY};
+pub use driver::{Batch, Driver, DriverError, FACTS_MAX, LAZY_WAIT, SNAPSHOT_EVERY, TOLD_WAIT};

@@ -90,4 +90,7 @@ pub struct ResourceResult {
     /// Why it is not well, as its pods tell: `api-7f is crash-looping (exit 1, restarted 4 times)`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// What the cluster warned of when it took the manifest: that its version is deprecated, for one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }

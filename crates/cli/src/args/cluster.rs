@@ -32,7 +32,7 @@ pub struct ConnectionArgs {
     /// Act as a member of this group; repeat it for more
     #[arg(long = "as-group", value_name = "GROUP", requires = "impersonate_user", help_heading = HEADING)]
     pub impersonate_groups: Vec<String>,
-    /// Longest time of one request, watches apart [default: 30s]
+    /// Longest time of one request, watches apart [default: 36s]
     #[arg(long, value_name = "D", value_parser = values::duration, help_heading = HEADING)]
     pub request_timeout: Option<Duration>,
 }

@@ -11,6 +11,7 @@ use crate::exit::Ended;
 use crate::input;
 use crate::output::Printer;
 use crate::output::diff;
+use crate::patience;
 use crate::request;
 use crate::state_dir::StateDir;
 use crate::store;
@@ -29,14 +30,15 @@ pub async fn run(args: &DiffArgs, printer: &Printer) -> Result<Ended, CliError> 
 async fn compare(args: &DiffArgs, printer: &Printer) -> Result<Ended, CliError> {
     let manifests = input::load(&args.source.paths)?;
     let ignored = input::ignored(&args.ignore)?;
-    let chosen = clusters::choose(&args.cluster).await?;
+    let chosen = clusters::choose(&args.cluster, printer).await?;
     let request = request::of_diff(args, &chosen, &manifests, ignored)?;
     let state_dir = StateDir::resolve(&args.state)?;
     let (cluster, lock) = chosen.look(&state_dir, printer).await?;
     let known = store::inventory(&state_dir, lock.as_ref(), &request);
     let targets = Targets { targets: manifests.targets, warnings: Vec::new() };
     let now = SystemClock.now();
-    let (objects, findings) = effects::diff(cluster.as_ref(), &request, targets, now, known.as_ref())
+    let comparing = effects::diff(cluster.as_ref(), &request, targets, now, known.as_ref());
+    let (objects, findings) = patience::explained(cluster.as_ref(), printer, comparing)
         .await
         .map_err(|error| CliError::of_cluster(&chosen.destination(), &error.message))?;
     if args.output == Format::Text {
@@ -45,7 +47,14 @@ async fn compare(args: &DiffArgs, printer: &Printer) -> Result<Ended, CliError> 
     } else {
         printer.value(&diff::document(&objects, &findings), args.output)?;
     }
-    for ObjectDifference { task, refused, .. } in &objects {
+    for ObjectDifference { task, refused, estimate, .. } in &objects {
+        if *estimate {
+            printer.warn(&format!(
+                "{} is deleted and created again (Replace with Force), which cannot be tried; its differences are an \
+                 estimate",
+                task.key()
+            ));
+        }
         if let Some(reason) = refused {
             printer.warn(&format!(
                 "the cluster refuses {}: {reason}; its differences are an estimate",

@@ -135,7 +135,8 @@ async fn terminate(one: &OneArgs, connection: &ConnectionArgs, printer: &Printer
     };
     let id = summary.operation;
     let mut clusters = Clusters::default();
-    if let Err(error) = clusters.add(id, &store::destination(&log, id)?, connection, Purpose::End).await {
+    let recorded = store::destination(&log, id)?;
+    if let Err(error) = clusters.add(id, &recorded, connection, Purpose::End, printer).await {
         printer.warn(&format!(
             "the wish is recorded; operation {id} ends when its cluster can be reached: `tidegate resume {id}{}`",
             state_dir.hint()

@@ -11,6 +11,7 @@ use crate::exit::Ended;
 use crate::input;
 use crate::output::Printer;
 use crate::output::plan::{self, PlanReport};
+use crate::patience;
 use crate::request;
 use crate::state_dir::StateDir;
 use crate::store;
@@ -25,7 +26,7 @@ pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<Ended, CliError> 
         let planned = offline(&request, manifests.targets);
         (request, planned, "no cluster, nothing is live".to_owned())
     } else {
-        let chosen = clusters::choose(&args.cluster).await?;
+        let chosen = clusters::choose(&args.cluster, printer).await?;
         let request = request::of_plan(args, Some(&chosen), &manifests)?;
         let state_dir = StateDir::resolve(&args.state)?;
         let planned = preview(&request, manifests.targets, &chosen, &state_dir, printer).await?;
@@ -70,7 +71,9 @@ pub async fn preview(
     let targets = Targets { targets, warnings: Vec::new() };
     let (cluster, lock) = chosen.look(state_dir, printer).await?;
     let known = store::inventory(state_dir, lock.as_ref(), request);
-    effects::plan(cluster.as_ref(), NO_OPERATION, request, targets, SystemClock.now(), known.as_ref())
+    let (cluster, now) = (cluster.as_ref(), SystemClock.now());
+    let planning = effects::plan(cluster, NO_OPERATION, request, targets, now, known.as_ref());
+    patience::explained(cluster, printer, planning)
         .await
         .map(without_extensions)
         .map_err(|error| CliError::of_cluster(&chosen.destination(), &error.message))

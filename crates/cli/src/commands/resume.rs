@@ -106,7 +106,7 @@ async fn reconnect(
         let to = match store::destination(log, operation) {
             Ok(recorded) => {
                 let clusters = &mut reconnected.clusters;
-                clusters.add(operation, &recorded, &args.connection, Purpose::GoOn).await
+                clusters.add(operation, &recorded, &args.connection, Purpose::GoOn, printer).await
             }
             Err(error) => Err(error),
         };

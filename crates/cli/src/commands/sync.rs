@@ -22,7 +22,7 @@ pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> 
     let manifests = input::load(&args.source.paths)?;
     let health = customizations::load(&args.scripts, printer)?.unwrap_or_default();
     let state_dir = StateDir::resolve(&args.state)?;
-    let chosen = clusters::choose(&args.cluster).await?;
+    let chosen = clusters::choose(&args.cluster, printer).await?;
     let request = request::of_sync(args, &chosen, &manifests, printer)?;
     if args.selection.strict {
         let targets = manifests.targets.clone();

@@ -36,6 +36,7 @@ struct ObjectDocument<'a> {
     ignored: bool,
     changes: &'a [Change],
     error: Option<&'a str>,
+    estimate: bool,
 }
 
 /// The differences of all objects as a document.
@@ -57,6 +58,7 @@ pub fn document<'a>(objects: &'a [ObjectDifference], warnings: &'a [Warning]) ->
             ignored: object.ignored,
             changes: &object.difference.changes,
             error: object.refused.as_deref(),
+            estimate: object.estimate || object.refused.is_some(),
         }
     };
     DiffDocument { objects: objects.iter().map(object).collect(), warnings }

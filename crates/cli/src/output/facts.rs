@@ -95,6 +95,7 @@ fn time(fact: &Fact) -> Option<Timestamp> {
         Fact::Checked { .. }
         | Fact::CheckFailed { .. }
         | Fact::LogsKept { .. }
+        | Fact::Warned { .. }
         | Fact::PruneSent { .. }
         | Fact::HookCleared { .. }
         | Fact::PlaceTaken { .. }
@@ -187,6 +188,7 @@ fn task_words(fact: &Fact, plan: Option<&Plan>) -> String {
             said(&name(task), &format!("{how}, {phase}"), message)
         }
         Fact::ReasonSeen { task, reason, .. } => said(&name(task), "its pods", reason),
+        Fact::Warned { task, warnings } => said(&name(task), "the cluster warns", &warnings.join("; ")),
         Fact::LogsKept { task, reason, logs } => {
             let bytes: usize = logs.iter().map(|log| log.text.len()).sum();
             said(&name(task), &format!("the last {bytes} bytes of its logs are kept"), reason)

@@ -11,7 +11,7 @@ pub mod operation;
 pub mod plan;
 pub mod schema;
 
-pub use printer::Printer;
+pub use printer::{Printer, Talk};
 pub use table::table;
 pub use text::{Style, Text, escape, one_line};
 

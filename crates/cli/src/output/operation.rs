@@ -23,7 +23,7 @@ pub fn result(operation: &OperationView, width: Option<u16>) -> Text {
         text.append(resources(&operation.resources, width));
         text.end_line();
     }
-    add_warnings(&mut text, &operation.warnings);
+    add_warnings(&mut text, &operation.warnings, &operation.resources);
     text.append(verdict(operation));
     text
 }
@@ -53,15 +53,19 @@ fn resources(resources: &[ResourceResult], width: Option<u16>) -> Text {
             resource.sync_phase.to_string(),
             resource.wave.to_string(),
             resource.kind.clone(),
-            match resource.namespace.as_str() {
-                "" => resource.name.clone(),
-                namespace => format!("{namespace}/{}", resource.name),
-            },
+            place_of(resource),
             outcome(resource),
             message(resource),
         ]
     });
     table(["PHASE", "WAVE", "KIND", "NAME", "RESULT", "MESSAGE"], rows, width)
+}
+
+fn place_of(resource: &ResourceResult) -> String {
+    match resource.namespace.as_str() {
+        "" => resource.name.clone(),
+        namespace => format!("{namespace}/{}", resource.name),
+    }
 }
 
 /// The message, and what the pods told, unless the message says so already.
@@ -85,7 +89,7 @@ fn outcome(resource: &ResourceResult) -> String {
     }
 }
 
-fn add_warnings(text: &mut Text, warnings: &[Warning]) {
+fn add_warnings(text: &mut Text, warnings: &[Warning], resources: &[ResourceResult]) {
     for warning in warnings {
         match warning.severity {
             Severity::Error => text.add(Style::Bad, "error"),
@@ -94,9 +98,33 @@ fn add_warnings(text: &mut Text, warnings: &[Warning]) {
         text.add(Style::Plain, format!(": {}", one_line(&warning.to_string())));
         text.end_line();
     }
-    if !warnings.is_empty() {
+    let from_cluster = warnings_of_cluster(resources);
+    for warning in &from_cluster {
+        text.add(Style::Warn, "warning");
+        text.add(Style::Plain, format!(": {}", one_line(warning)));
         text.end_line();
     }
+    if !warnings.is_empty() || !from_cluster.is_empty() {
+        text.end_line();
+    }
+}
+
+/// What the cluster warned of, each thing once however many objects it is about.
+fn warnings_of_cluster(resources: &[ResourceResult]) -> Vec<String> {
+    let mut about: Vec<(&str, &ResourceResult, usize)> = Vec::new();
+    for (resource, warning) in
+        resources.iter().flat_map(|resource| resource.warnings.iter().map(move |warning| (resource, warning)))
+    {
+        match about.iter_mut().find(|(known, ..)| known == warning) {
+            Some((.., more)) => *more = more.saturating_add(1),
+            None => about.push((warning, resource, 0)),
+        }
+    }
+    let words = |(warning, resource, more): (&str, &ResourceResult, usize)| {
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        format!("{} {}{more}: {warning}", resource.kind, place_of(resource))
+    };
+    about.into_iter().map(words).collect()
 }
 
 /// Everything about an operation.
@@ -133,9 +161,11 @@ pub fn show(operation: &OperationView, width: Option<u16>) -> Text {
         text.end_line();
         text.append(hook_log(log));
     }
-    if !operation.warnings.is_empty() {
+    let mut warnings = Text::new();
+    add_warnings(&mut warnings, &operation.warnings, &operation.resources);
+    if !warnings.is_empty() {
         text.end_line();
-        add_warnings(&mut text, &operation.warnings);
+        text.append(warnings);
     }
     text
 }

@@ -10,6 +10,20 @@ use super::text::{Style, Text};
 use crate::args::Format;
 use crate::error::CliError;
 
+/// Standard error for those who cannot live with its end. Nobody listening is fine.
+pub struct Talk;
+
+impl Write for Talk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = io::stderr().lock().write_all(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Writes results to standard output and talk to standard error.
 #[derive(Debug)]
 pub struct Printer {

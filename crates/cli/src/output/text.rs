@@ -70,6 +70,11 @@ impl Text {
         self.pieces.push((Style::Plain, "\n".to_owned()));
     }
 
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
     /// Adds other text.
     pub fn append(&mut self, mut other: Self) {
         self.pieces.append(&mut other.pieces);

@@ -133,6 +133,7 @@ impl<'p> Bars<'p> {
     fn draw_lines(&mut self, explanation: &Explanation) {
         let mut wanted: Vec<String> =
             explanation.awaited.iter().take(AWAITED_MAX).map(|awaited| line(awaited, explanation)).collect();
+        wanted.extend(explanation.trouble.as_deref().map(one_line));
         if let more @ 1.. = explanation.awaited.len().saturating_sub(AWAITED_MAX) {
             wanted.push(format!("and {more} more"));
         }

@@ -33,6 +33,8 @@ struct Seen {
     held: Option<String>,
     /// The failure that was said last.
     failed: Option<String>,
+    /// It was said that the cluster does not answer.
+    troubled: bool,
 }
 
 impl<'p> Lines<'p> {
@@ -79,10 +81,15 @@ impl<'p> Lines<'p> {
         let said_at = seen.said_at.unwrap_or(view.started_at);
         // A gate answers after its wave was reached, and may change its mind.
         let held = held_by(explanation);
-        if held.is_some() && held != seen.held {
+        let is_held = held.is_some() && held != seen.held;
+        // A cluster that has trouble may have it again and again.
+        let is_troubled = explanation.trouble.is_some() && !seen.troubled;
+        let is_long = explanation.at.since(said_at) >= REMIND_EVERY;
+        if is_held {
             seen.held = held;
-            self.say(view.id, &view.app, explanation.at, Text::plain(one_line(&explanation.to_string())));
-        } else if explanation.at.since(said_at) >= REMIND_EVERY {
+        }
+        if is_held || is_troubled || is_long {
+            seen.troubled = explanation.trouble.is_some();
             self.say(view.id, &view.app, explanation.at, Text::plain(one_line(&explanation.to_string())));
         }
     }

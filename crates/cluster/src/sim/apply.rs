@@ -103,7 +103,7 @@ impl SimState {
         let message = way.message(&key, draft.created, draft.changed, dry_run);
         let created = draft.created;
         if dry_run || !draft.changed {
-            return Applied { object: draft.object, created, message };
+            return Applied { object: draft.object, created, message, warnings: Vec::new() };
         }
         let written = if created {
             Some(self.create(key.clone(), draft.object))
@@ -114,7 +114,7 @@ impl SimState {
             .map(|object| (*object).clone())
             .unwrap_or_else(|| unreachable!("the object was found above"));
         self.finish_if_done(&key);
-        Applied { object, created, message }
+        Applied { object, created, message, warnings: Vec::new() }
     }
 
     /// Puts a new object into the world, and counts it where the first few are to fail.

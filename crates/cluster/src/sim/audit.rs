@@ -118,5 +118,6 @@ pub(crate) fn code_of(error: &ClusterError) -> u16 {
         ErrorKind::Unavailable => 503,
         ErrorKind::Timeout => 504,
         ErrorKind::Unsupported => 501,
+        ErrorKind::Stalled => 500,
     }
 }

@@ -168,6 +168,8 @@ pub struct ObjectDifference {
     pub difference: Difference,
     /// Why the server refuses the manifest. The difference is then an estimate.
     pub refused: Option<String>,
+    /// It is to be deleted and created again, which cannot be tried: the difference is an estimate.
+    pub estimate: bool,
 }
 
 /// Compares an application with the cluster, in the order in which it would be synced, and gives the plan's findings.
@@ -227,7 +229,7 @@ fn judge(
     (manifest, live): (Option<&Object>, Option<&Object>),
     outcome: Option<Result<Difference, ClusterError>>,
 ) -> ObjectDifference {
-    let (mut ignored, mut refused) = (false, None);
+    let (mut ignored, mut refused, mut estimate) = (false, None, false);
     let (status, difference) = match (manifest, live, outcome) {
         (_, Some(live), None) if task.action.is_prune() => {
             ignored = is_ignored_when_extraneous(live);
@@ -239,10 +241,11 @@ fn judge(
         }
         (Some(manifest), Some(live), outcome) if task.action != Action::Unchanged => {
             refused = outcome.and_then(Result::err).map(|error| error.message);
+            estimate = task.action == Action::Replace && task.options.force;
             (ObjectStatus::Modified, comparer.estimated(manifest, live, task.options.take_over.as_deref()))
         }
         (manifest, None, _) => (ObjectStatus::Added, Difference::of_one(None, manifest)),
         (_, Some(_), _) => (ObjectStatus::Same, Difference::default()),
     };
-    ObjectDifference { task: task.clone(), status, ignored, difference, refused }
+    ObjectDifference { task: task.clone(), status, ignored, difference, refused, estimate }
 }

@@ -3,6 +3,7 @@
 //! Free of actors and timers, so the simulator carries commands out through the same code. Every function may run
 //! twice for the same command (a crash between doing and recording) and then changes nothing the second time.
 
+mod bindings;
 mod comparing;
 mod definitions;
 mod extensions;
@@ -17,7 +18,7 @@ mod trial;
 use tidegate_cluster::{Cluster, ClusterError, ErrorKind, Propagation};
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Answer, Applied, CallError, TaskCommand};
-use tidegate_model::{Object, OperationId, SyncRequest, Task, Timestamp};
+use tidegate_model::{Object, OperationId, SyncRequest, Task, Timestamp, format_duration};
 
 use crate::judging;
 
@@ -92,7 +93,11 @@ pub(crate) fn call_error(error: &ClusterError) -> CallError {
     };
     let transient = error.kind.is_transient() || error.kind == ErrorKind::Conflict;
     let outage = error.kind.is_outage();
-    CallError { transient, outage, retry_after, message: error.message.clone() }
+    let message = match retry_after {
+        Some(wait) => format!("it asks to slow down for {}: {}", format_duration(wait), error.message),
+        None => error.message.clone(),
+    };
+    CallError { transient, outage, stalled: error.kind == ErrorKind::Stalled, retry_after, message }
 }
 
 /// What a written object tells the machine.
@@ -103,6 +108,7 @@ pub(crate) async fn written(errand: &Errand<'_>, object: &Object, message: Strin
         generation: object.generation(),
         message,
         observed: judging::observe(errand.health, object, errand.now).await,
+        warnings: Vec::new(),
     }
 }
 

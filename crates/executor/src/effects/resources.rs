@@ -6,7 +6,7 @@ use tidegate_cluster::{
 use tidegate_lifecycle::operation::{Applied, CallError};
 use tidegate_model::{Action, Object, SyncRequest, Task};
 
-use super::{Errand, call_error, definitions, hooks, propagation, trial, written};
+use super::{Errand, bindings, call_error, definitions, hooks, propagation, trial, written};
 
 fn mode(errand: &Errand<'_>) -> WriteMode {
     let Task { action, options, .. } = errand.task;
@@ -77,7 +77,9 @@ pub(super) async fn predict(
     write(cluster, errand, manifest.clone(), true).await.map(|applied| applied.object)
 }
 
-/// Writes a manifest. Under `Force` an object that cannot be changed into it is deleted and made anew.
+/// Writes a manifest. An object that cannot be changed into it is deleted and made anew where `Force` says so, and where
+/// it is a binding that is to give another role: what it gives cannot be changed, and `kubectl auth reconcile` does the
+/// same.
 async fn write(
     cluster: &dyn Cluster,
     errand: &Errand<'_>,
@@ -85,23 +87,31 @@ async fn write(
     dry_run: bool,
 ) -> Result<Written, ClusterError> {
     let request = request(errand, object, dry_run);
-    if !may_recreate(errand) {
+    let forced = errand.task.options.force;
+    let may_recreate = is_change(errand) && (forced || bindings::is_binding(&request.object));
+    if !may_recreate {
         return cluster.apply(request).await;
     }
     match cluster.apply(request.clone()).await {
         Err(refused) if refused.kind == ErrorKind::Invalid => {
+            if !forced && !bindings::gives_another_role(cluster, &request.object).await? {
+                return Err(refused);
+            }
             // Nothing is deleted for a manifest that is refused in any case.
-            trial::anew(cluster, ApplyRequest { dry_run: true, ..request.clone() }).await?;
+            let trial = trial::anew(cluster, ApplyRequest { dry_run: true, ..request.clone() }).await?;
             let mode = WriteMode::Recreate { server_side: errand.task.options.server_side };
-            cluster.apply(ApplyRequest { mode, ..request }).await
+            let done = cluster.apply(ApplyRequest { mode, ..request }).await?;
+            // What stands in the way of a creation hides what the server would make of it.
+            Ok(if dry_run { Written { object: trial.object, ..done } } else { done })
         }
         answer => answer,
     }
 }
 
-fn may_recreate(errand: &Errand<'_>) -> bool {
-    let Task { action, options, live, .. } = errand.task;
-    options.force && *action == Action::Apply && live.is_some()
+/// Whether an object that is there is to be changed.
+fn is_change(errand: &Errand<'_>) -> bool {
+    let Task { action, live, .. } = errand.task;
+    *action == Action::Apply && live.is_some()
 }
 
 /// Applies a manifest. A hook carries our mark, and one that carries it already is taken over.
@@ -120,7 +130,10 @@ pub(super) async fn apply(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<
         hooks::mark(errand, &mut object);
     }
     match write(cluster, errand, object, false).await {
-        Ok(applied) => Ok(written(errand, &applied.object, applied.message).await),
+        Ok(done) => {
+            let applied = written(errand, &done.object, done.message).await;
+            Ok(Applied { warnings: done.warnings, ..applied })
+        }
         Err(error) => {
             let mut failure = call_error(&error);
             // The server needs a moment to serve a kind that was just defined. Others are not awaited.

@@ -15,7 +15,10 @@ pub(super) async fn anew(cluster: &dyn Cluster, mut request: ApplyRequest) -> Re
     request.object.set_name(other.clone());
     release(&mut request.object);
     match cluster.apply(request).await {
-        Ok(applied) => Ok(Applied { message: applied.message.replace(&other, &name), ..applied }),
+        Ok(mut applied) => {
+            applied.object.set_name(name.clone());
+            Ok(Applied { message: applied.message.replace(&other, &name), ..applied })
+        }
         Err(error) => Err(ClusterError::new(error.kind, error.message.replace(&other, &name))),
     }
 }

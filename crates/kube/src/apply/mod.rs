@@ -4,6 +4,8 @@ mod client_side;
 mod definitions;
 mod replace;
 
+use std::time::Duration;
+
 use http::{Method, StatusCode};
 use tidegate_cluster::{Applied, ApplyRequest, ClusterError, ErrorKind, WriteMode};
 use tidegate_model::annotations::FIELD_MANAGER;
@@ -26,6 +28,9 @@ const SERVER_FIELDS: [&str; 8] = [
     "deletionGracePeriodSeconds",
     "selfLink",
 ];
+
+/// A server that is there reads an object within this time.
+const READ_WITHIN: Duration = Duration::from_secs(5);
 
 /// How a write is to be carried out, beside what it writes.
 #[derive(Clone, Copy, Debug)]
@@ -61,25 +66,50 @@ impl KubeCluster {
         } else {
             Target::one(&gvk, resource, &namespace, &name)?
         };
-        let applied = match mode {
-            WriteMode::Apply { force } => {
-                if let Some(manager) = take_over.filter(|_| !dry_run) {
-                    self.take_over(&target, &manager, manner).await?;
+        let take_over = take_over.filter(|_| !dry_run);
+        let writing = async {
+            match mode {
+                WriteMode::Apply { force } => {
+                    if let Some(manager) = take_over {
+                        self.take_over(&target, &manager, manner).await?;
+                    }
+                    self.server_side(&target, &object, force, manner).await
                 }
-                self.server_side(&target, &object, force, manner).await?
+                WriteMode::ClientSideApply => self.client_side(&target, object, manner).await,
+                WriteMode::Replace { recreate } => {
+                    self.replace(&target, object, &expected, recreate, manner).await
+                }
+                WriteMode::Recreate { server_side } => {
+                    self.apply_anew(&target, object, server_side, manner).await
+                }
             }
-            WriteMode::ClientSideApply => self.client_side(&target, object, manner).await?,
-            WriteMode::Replace { recreate } => {
-                self.replace(&target, object, &expected, recreate, manner).await?
-            }
-            WriteMode::Recreate { server_side } => {
-                self.apply_anew(&target, object, server_side, manner).await?
-            }
+        };
+        let applied = match writing.await {
+            Err(error) if error.kind == ErrorKind::Timeout => return Err(self.stalled(&target, error).await),
+            other => other?,
         };
         if !dry_run && is_definition(&gvk) {
             self.await_definition(&applied.object).await;
         }
         Ok(applied)
+    }
+
+    /// A write that got no answer, while a read of the same place gets one: it is not the cluster that is away, but
+    /// something that is asked about writes only.
+    async fn stalled(&self, target: &Target<'_>, error: ClusterError) -> ClusterError {
+        let place =
+            if target.name.is_empty() { format!("{}?limit=1", target.collection()) } else { target.path() };
+        let call = Call::get(place);
+        let reading = tokio::time::timeout(READ_WITHIN, self.http().call(&call)).await;
+        match reading {
+            Ok(Ok(answer))
+                if !answer.status.is_server_error() && answer.status != StatusCode::TOO_MANY_REQUESTS =>
+            {
+                let words = "the cluster answers other requests; an admission webhook may not answer it";
+                ClusterError::new(ErrorKind::Stalled, format!("{}: {words}", error.message))
+            }
+            _ => error,
+        }
     }
 
     async fn server_side(
@@ -95,7 +125,8 @@ impl KubeCluster {
         let call = Call::write(Method::PATCH, path, APPLY_PATCH, bytes(object)?, manner.operation);
         let (answer, object) = self.object_call(target, &call).await?;
         let created = answer.status == StatusCode::CREATED;
-        Ok(Applied { object, created, message: said(&target.key(), "serverside-applied", manner) })
+        let message = said(&target.key(), "serverside-applied", manner);
+        Ok(Applied { object, created, message, warnings: answer.warnings })
     }
 
     /// Creates an object; its name may come from the server.
@@ -108,9 +139,10 @@ impl KubeCluster {
         let mut path = target.collection();
         manner.query(&mut path);
         let call = Call::write(Method::POST, path, JSON, bytes(object)?, manner.operation);
-        let (_, object) = self.object_call(target, &call).await?;
+        let (answer, object) = self.object_call(target, &call).await?;
         let key = ObjectKey { name: object.name().to_owned(), ..target.key() };
-        Ok(Applied { object, created: true, message: said(&key, "created", manner) })
+        let message = said(&key, "created", manner);
+        Ok(Applied { object, created: true, message, warnings: answer.warnings })
     }
 }
 

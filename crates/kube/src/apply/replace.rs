@@ -43,12 +43,13 @@ impl KubeCluster {
         let mut path = target.path();
         manner.query(&mut path);
         let call = Call::write(Method::PUT, path, JSON, bytes(&object)?, manner.operation);
-        let (_, object) = self.object_call(target, &call).await?;
-        Ok(Applied { object, created: false, message: replaced(target, manner) })
+        let (answer, object) = self.object_call(target, &call).await?;
+        let message = replaced(target, manner);
+        Ok(Applied { object, created: false, message, warnings: answer.warnings })
     }
 
     /// Deletes an object and makes it anew.
-    pub(super) async fn recreate(
+    async fn recreate(
         &self,
         target: &Target<'_>,
         object: &Object,
@@ -125,7 +126,8 @@ impl KubeCluster {
 
 /// The old object is still in the way of a creation: what could be tried was the deletion.
 fn tried(target: &Target<'_>, object: &Object, manner: Manner) -> Applied {
-    Applied { object: object.clone(), created: true, message: said(&target.key(), "created", manner) }
+    let message = said(&target.key(), "created", manner);
+    Applied { object: object.clone(), created: true, message, warnings: Vec::new() }
 }
 
 /// What other objects depend on is updated, and the words are Argo CD's.

@@ -1,6 +1,6 @@
 //! What each answer means.
 
-use tidegate_cluster::{Cluster as _, DeleteRequest, ErrorKind, Propagation};
+use tidegate_cluster::{Cluster as _, DeleteRequest, ErrorKind, Propagation, Scope, Strain};
 use tokio::time::Instant;
 
 use super::*;
@@ -95,7 +95,7 @@ async fn refusals_become_what_the_engine_decides_by() {
             ErrorKind::Unavailable,
             "leader changed",
         ),
-        (Reply::Json(504, status(504, "Timeout", "slow")), ErrorKind::Unavailable, "slow"),
+        (Reply::Json(504, status(504, "Timeout", "slow")), ErrorKind::Timeout, "slow"),
         (
             Reply::Text(502, "<html>Bad Gateway</html>"),
             ErrorKind::Unavailable,
@@ -125,7 +125,7 @@ async fn overload_is_told_and_the_next_call_waits_as_asked() {
     let (cluster, log) = cluster(|asked| {
         let first = asked.method == "PATCH" && asked.path.contains("/a?");
         first
-            .then(|| Reply::Later(429, 3, status(429, "TooManyRequests", "slow down")))
+            .then_some(Reply::Busy(3))
             .or_else(|| (asked.method == "PATCH").then(|| Reply::Json(201, live("b"))))
     });
     cluster.discover().await.unwrap();
@@ -134,10 +134,77 @@ async fn overload_is_told_and_the_next_call_waits_as_asked() {
     let wait = Duration::from_secs(3);
     assert_eq!(refused.kind, ErrorKind::TooManyRequests { retry_after: Some(wait) });
     assert_eq!(begun.elapsed(), Duration::ZERO);
+    let Some(Strain::AsksToWait { left, message }) = cluster.strain() else {
+        panic!("{:?}", cluster.strain())
+    };
+    assert_eq!(left, wait);
+    assert!(message.starts_with("429 Too Many Requests to PATCH /api/v1/"), "{message}");
     let applied = cluster.apply(apply(manifest("b"), APPLY)).await.unwrap();
     assert!(applied.created);
     assert_eq!(begun.elapsed(), wait);
     assert_eq!(calls(&log).len(), 2, "nothing is sent twice");
+    assert_eq!(cluster.strain(), None);
+}
+
+/// A kind whose cache the server has yet to fill is refused for long; that is no reason to leave the others waiting.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_refused_for_now_holds_back_no_other_call() {
+    let (cluster, _) = cluster(|asked| match asked.path.split('?').next() {
+        Some("/api/v1/secrets") => {
+            let mut unready = status(429, "TooManyRequests", "storage is (re)initializing");
+            unready["details"] = json!({"retryAfterSeconds": 30});
+            Some(Reply::Later(429, 30, unready))
+        }
+        _ => get_any(asked),
+    });
+    cluster.discover().await.unwrap();
+    let begun = Instant::now();
+    let (secrets, gvk) = (Scope::all(Gvk::new("", "v1", "Secret")), config_map());
+    let list = async { tokio::time::timeout(Duration::from_secs(60), cluster.list(&secrets)).await };
+    let others = async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        for _ in 0..20 {
+            assert!(cluster.get(&gvk, "shop", "a").await.unwrap().is_some());
+        }
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        assert!(matches!(cluster.strain(), Some(Strain::AsksToWait { .. })), "{:?}", cluster.strain());
+    };
+    assert!(futures_util::future::join(list, others).await.0.is_err(), "the list waits as it was asked");
+}
+
+/// The wait between two reads of many is the one that the server asks for, and nothing is added to it.
+#[tokio::test(start_paused = true)]
+async fn patience_lasts_as_long_as_the_server_asks() {
+    let begun = Instant::now();
+    let (cluster, log) = cluster(move |asked| {
+        let list = asked.path.contains("/configmaps?");
+        let busy = list && begun.elapsed() < Duration::from_secs(4);
+        let empty = || Reply::Json(200, json!({"metadata": {"resourceVersion": "70"}, "items": []}));
+        busy.then_some(Reply::Busy(2)).or_else(|| list.then(empty))
+    });
+    cluster.list(&Scope::all(config_map())).await.unwrap();
+    assert_eq!((begun.elapsed(), calls(&log).len()), (Duration::from_secs(4), 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_is_told_of_while_it_is_waited_for() {
+    let (cluster, _) =
+        cluster(|asked| if asked.path.contains("/hang") { Some(Reply::Hang) } else { get_any(asked) });
+    cluster.discover().await.unwrap();
+    let gvk = config_map();
+    let hanging = cluster.get(&gvk, "shop", "hang");
+    let looking = async {
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        assert_eq!(cluster.strain(), None);
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        let words = "no answer to GET /api/v1/namespaces/shop/configmaps/hang".to_owned();
+        assert_eq!(cluster.strain(), Some(Strain::Silent { lasts: Duration::from_secs(8), message: words }));
+        // An answer to another call shows that it lives.
+        cluster.get(&gvk, "shop", "a").await.unwrap();
+        assert_eq!(cluster.strain(), None);
+    };
+    let (error, ()) = futures_util::future::join(hanging, looking).await;
+    assert_eq!((error.unwrap_err().kind, cluster.strain()), (ErrorKind::Timeout, None));
 }
 
 #[tokio::test(start_paused = true)]
@@ -286,4 +353,62 @@ async fn a_cluster_says_which_it_is_to_who_may_know() {
         assert_eq!(identity, expected, "{code}");
         assert_eq!(log.lock().unwrap().len(), 1, "nothing else is asked");
     }
+}
+
+#[tokio::test]
+async fn what_the_server_warns_of_comes_with_the_object() {
+    const SAID: [&str; 4] = [
+        r#"299 - "policy/v1beta1 PodSecurityPolicy is deprecated in v1.21+" "Sat, 21 Nov 2026 10:00:00 GMT""#,
+        r#"299 - "policy/v1beta1 PodSecurityPolicy is deprecated in v1.21+""#,
+        r#"299 kube "a \"quoted\" word""#,
+        "nonsense",
+    ];
+    let (cluster, _) =
+        cluster(|asked| (asked.method == "PATCH").then(|| Reply::Warning(200, &SAID, live("a"))));
+    let applied = cluster.apply(apply(manifest("a"), APPLY)).await.unwrap();
+    assert_eq!(
+        applied.warnings,
+        ["policy/v1beta1 PodSecurityPolicy is deprecated in v1.21+", "a \"quoted\" word"]
+    );
+}
+
+/// Who did not answer: the cluster, or something behind it that is asked about writes only.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_hangs_is_no_outage_while_reads_are_answered() {
+    let hang: fn() -> Reply = || Reply::Hang;
+    for (written, read, kind, words) in [
+        (hang, true, ErrorKind::Stalled, "an admission webhook may not answer it"),
+        (hang, false, ErrorKind::Timeout, "did not answer PATCH"),
+        (
+            || Reply::Json(504, status(504, "Timeout", "slow")),
+            true,
+            ErrorKind::Stalled,
+            "slow: the cluster answers",
+        ),
+        (|| Reply::Json(504, status(504, "Timeout", "slow")), false, ErrorKind::Timeout, "slow"),
+        (failing_slowly, true, ErrorKind::Stalled, "failed calling webhook"),
+        (failing_at_once, true, ErrorKind::Server, "failed calling webhook"),
+    ] {
+        let (cluster, _) = cluster(move |asked| match asked.method.as_str() {
+            "PATCH" => Some(written()),
+            _ if !asked.path.contains("/configmaps/") => None,
+            _ if read => Some(Reply::Json(200, live("a"))),
+            _ => Some(Reply::Hang),
+        });
+        let error = cluster.apply(apply(manifest("a"), APPLY)).await.unwrap_err();
+        assert_eq!(error.kind, kind, "{error}");
+        assert!(error.message.contains(words), "{error}");
+    }
+}
+
+fn webhook_failed() -> Value {
+    status(500, "InternalError", "failed calling webhook \"w\": context deadline exceeded")
+}
+
+fn failing_slowly() -> Reply {
+    Reply::Slow(10, 500, webhook_failed())
+}
+
+fn failing_at_once() -> Reply {
+    Reply::Json(500, webhook_failed())
 }

@@ -31,6 +31,12 @@ enum Reply {
     Json(u16, Value),
     /// The same, and the `Retry-After` header.
     Later(u16, u64, Value),
+    /// Status, `Warning` headers and a JSON body.
+    Warning(u16, &'static [&'static str], Value),
+    /// After so many seconds, a JSON body.
+    Slow(u64, u16, Value),
+    /// A server that has too much to do, and for how many seconds.
+    Busy(u64),
     /// Status and any other body.
     Text(u16, &'static str),
     /// A stream of pieces, and whether the connection breaks after the last one.
@@ -102,9 +108,22 @@ async fn respond(reply: Reply) -> Result<Response<BoxedBody>, std::io::Error> {
     let full = |bytes: Vec<u8>| {
         Full::new(Bytes::from(bytes)).map_err(|never: Infallible| match never {}).boxed_unsync()
     };
+    let mut warnings: &[&str] = &[];
     let (status, retry_after, body) = match reply {
+        Reply::Warning(status, words, body) => {
+            warnings = words;
+            (status, None, full(body.to_string().into_bytes()))
+        }
+        Reply::Slow(seconds, status, body) => {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            (status, None, full(body.to_string().into_bytes()))
+        }
         Reply::Json(status, body) => (status, None, full(body.to_string().into_bytes())),
         Reply::Later(status, seconds, body) => (status, Some(seconds), full(body.to_string().into_bytes())),
+        Reply::Busy(seconds) => {
+            let words = b"Too many requests, please try again later.\n".to_vec();
+            (429, Some(seconds), full(words))
+        }
         Reply::Text(status, body) => (status, None, full(body.as_bytes().to_vec())),
         Reply::Hang => std::future::pending().await,
         Reply::Broken => return Err(broken()),
@@ -124,6 +143,9 @@ async fn respond(reply: Reply) -> Result<Response<BoxedBody>, std::io::Error> {
     let mut response = Response::builder().status(status);
     if let Some(seconds) = retry_after {
         response = response.header(http::header::RETRY_AFTER, seconds);
+    }
+    for words in warnings {
+        response = response.header(http::header::WARNING, *words);
     }
     Ok(response.body(body).unwrap())
 }

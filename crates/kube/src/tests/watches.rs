@@ -1,7 +1,7 @@
 //! Lists page by page, and watches line by line.
 
 use futures_util::StreamExt as _;
-use tidegate_cluster::{Cluster as _, ClusterError, Detail, ErrorKind, Scope, WatchEvent};
+use tidegate_cluster::{Cluster as _, ClusterError, Detail, ErrorKind, Scope, Strain, WatchEvent};
 use tokio::time::Instant;
 
 use super::*;
@@ -97,6 +97,39 @@ async fn a_silent_watch_ends_in_time_and_holds_nobody_up() {
         "GET /api/v1/namespaces/shop/configmaps?watch=true&allowWatchBookmarks=true&timeoutSeconds=290&resourceVersion=5"
     );
     assert!(log.lock().unwrap().iter().any(|asked| asked.accept.contains("as=PartialObjectMetadata;")));
+}
+
+/// An open watch cannot tell silence from a server that hangs: one of them asks, and the answer, or its absence, is told.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_is_noticed_by_open_watches() {
+    let begun = Instant::now();
+    let (cluster, log) = cluster(move |asked| match asked.path.as_str() {
+        "/version" if begun.elapsed() > Duration::from_secs(30) => Some(Reply::Hang),
+        "/version" => Some(Reply::Json(200, json!({}))),
+        path => path.contains("watch=true").then(|| Reply::Pieces(Vec::new(), End::Never)),
+    });
+    let scope = scope(Detail::Metadata);
+    let watches = (0..10).map(|_| cluster.watch(&scope, "5"));
+    let watches = futures_util::future::join_all(watches).await;
+    let silent = watches.into_iter().map(|watch| async move { watch.unwrap().next().await });
+    let looking = async {
+        tokio::time::sleep(Duration::from_secs(29)).await;
+        assert_eq!(cluster.strain(), None);
+        let asked = calls(&log).iter().filter(|line| *line == "GET /version").count();
+        assert!((3..=6).contains(&asked), "{asked} of 10 watches asked");
+        // It hangs from the 30th second on, and is told of within 15.
+        tokio::time::sleep(Duration::from_secs(15)).await;
+        let strain = cluster.strain();
+        assert!(
+            matches!(&strain, Some(Strain::Silent { message, .. }) if message.contains("/version")),
+            "{strain:?}"
+        );
+    };
+    let silent = futures_util::future::join_all(silent);
+    tokio::select! {
+        _ = silent => panic!("a watch ended"),
+        () = looking => {}
+    }
 }
 
 #[tokio::test]

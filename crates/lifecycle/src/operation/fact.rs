@@ -267,6 +267,13 @@ pub enum Fact {
         /// Which one.
         by: Option<Occupant>,
     },
+    /// The cluster took a manifest and warns of it: it is deprecated, or against a policy that only warns.
+    Warned {
+        /// Which task.
+        task: TaskId,
+        /// The cluster's words.
+        warnings: Vec<String>,
+    },
 }
 
 /// The answer of a gate.
@@ -314,6 +321,7 @@ impl Fact {
             | Self::HookStopped { task, .. }
             | Self::ReasonSeen { task, .. }
             | Self::LogsKept { task, .. }
+            | Self::Warned { task, .. }
             | Self::DeadlinePassed { scope: DeadlineScope::Hook(task), .. } => Some(*task),
             Self::CallFailed { task, .. } => *task,
             _ => None,
@@ -342,6 +350,7 @@ impl Fact {
             | Self::HookReleased { .. }
             | Self::ReasonSeen { .. }
             | Self::Watching { .. }
+            | Self::Warned { .. }
             | Self::GateAnswered { verdict: Verdict::Closed { .. }, .. } => false,
             // The pods may be gone before they could be read again.
             Self::LogsKept { logs, .. } => !logs.is_empty(),
@@ -350,10 +359,24 @@ impl Fact {
     }
 }
 
+impl Fact {
+    /// Whether it says what is awaited and why: for people, and for the time after a crash.
+    pub(crate) fn tells_of_a_wait(&self) -> bool {
+        matches!(
+            self,
+            Self::HealthSeen { .. }
+                | Self::ReasonSeen { .. }
+                | Self::CallFailed { .. }
+                | Self::Watching { .. }
+                | Self::GateAnswered { .. }
+        )
+    }
+}
+
 impl LogRecord for Fact {
     type Earlier = earlier::Fact;
 
-    const HIGHEST_KIND: u16 = 32;
+    const HIGHEST_KIND: u16 = 33;
 
     fn is_earlier(kind: u16) -> bool {
         kind < 3
@@ -391,6 +414,7 @@ impl LogRecord for Fact {
             Self::LogsKept { .. } => 28,
             Self::Watching { .. } => 29,
             Self::PlaceTaken { .. } => 32,
+            Self::Warned { .. } => 33,
         }
     }
 }

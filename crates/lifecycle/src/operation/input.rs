@@ -172,6 +172,8 @@ pub struct Applied {
     pub message: String,
     /// The object as the answer showed it.
     pub observed: Observed,
+    /// What the cluster warns of.
+    pub warnings: Vec<String>,
 }
 
 /// How a hook stood when it was stopped.
@@ -194,6 +196,9 @@ pub struct CallError {
     /// The cluster cannot be reached, or takes nothing from us for now. That is no fault of what was asked, so the
     /// call is made again for as long as deadlines allow.
     pub outage: bool,
+    /// Something behind the cluster, such as a webhook, did not answer in time. Each such call takes long, so fewer are
+    /// made.
+    pub stalled: bool,
     /// How long the server asks to wait.
     pub retry_after: Option<Duration>,
     /// The cluster's words.
@@ -203,16 +208,16 @@ pub struct CallError {
 impl CallError {
     /// A refusal that the same call will meet again.
     pub fn permanent(message: impl Into<String>) -> Self {
-        Self { transient: false, outage: false, retry_after: None, message: message.into() }
+        Self { transient: false, outage: false, stalled: false, retry_after: None, message: message.into() }
     }
 
     /// A failure that may pass.
     pub fn transient(message: impl Into<String>) -> Self {
-        Self { transient: true, outage: false, retry_after: None, message: message.into() }
+        Self { transient: true, outage: false, stalled: false, retry_after: None, message: message.into() }
     }
 
     /// The cluster does not answer.
     pub fn outage(message: impl Into<String>) -> Self {
-        Self { transient: true, outage: true, retry_after: None, message: message.into() }
+        Self { transient: true, outage: true, stalled: false, retry_after: None, message: message.into() }
     }
 }

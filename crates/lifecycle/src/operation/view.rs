@@ -175,6 +175,7 @@ fn resources(operation: &Operation) -> Vec<ResourceResult> {
             images: task.images.clone(),
             order: state.order,
             reason: state.reason().to_owned(),
+            warnings: state.warnings.clone(),
         })
         .collect();
     results.sort_by_key(|result| result.order);

@@ -63,6 +63,7 @@ fn answered(answer: &mut Answer, look: &mut dyn FnMut(&mut String)) {
 
 fn written(applied: &mut Applied, look: &mut dyn FnMut(&mut String)) {
     look(&mut applied.message);
+    applied.warnings.iter_mut().for_each(&mut *look);
     seen(&mut applied.observed, look);
 }
 

@@ -142,3 +142,16 @@ fn watches_that_fail_are_named_while_somebody_watches() {
     world.run();
     assert_eq!(outcome(&world).0, OperationPhase::Succeeded);
 }
+
+/// What hangs behind the cluster makes each call long, so few are made; then the attempt has failed.
+#[test]
+fn a_call_that_stalls_is_made_three_times() {
+    for (reply, times) in [(Reply::Stalled, 3), (Reply::Busy, 10)] {
+        let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request());
+        world.fate("ConfigMap/c", |fate| fate.write.extend(std::iter::repeat_n(reply.clone(), 100)));
+        world.run();
+        assert_eq!(outcome(&world).0, OperationPhase::Failed, "{reply:?}");
+        let applies = world.transcript.iter().filter(|line| *line == "apply ConfigMap/c").count();
+        assert_eq!(applies, times, "{reply:?}");
+    }
+}

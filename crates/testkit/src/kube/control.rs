@@ -317,6 +317,20 @@ impl ControlPlane {
         })
     }
 
+    /// Lets the API server stand still: connections stay, and nobody answers.
+    pub fn pause_api_server(&self) -> Result<(), KubeError> {
+        self.signal_api_server("STOP")
+    }
+
+    /// Lets the API server go on.
+    pub fn resume_api_server(&self) -> Result<(), KubeError> {
+        self.signal_api_server("CONT")
+    }
+
+    fn signal_api_server(&self, name: &str) -> Result<(), KubeError> {
+        self.servers.lock().unwrap().api.as_ref().map_or(Ok(()), |server| server.signal(name))
+    }
+
     /// Lets etcd go on.
     pub fn resume_etcd(&self) -> Result<(), KubeError> {
         self.servers.lock().unwrap().etcd.signal("CONT")

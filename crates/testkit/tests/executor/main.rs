@@ -8,6 +8,7 @@
     reason = "test code: a broken assumption must stop the test at once"
 )]
 
+mod bindings;
 mod extensions;
 mod inventory;
 mod judges;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_cluster::ErrorKind;
 use tidegate_cluster::sim::SimConfig;
+use tidegate_cluster::{ErrorKind, Strain};
 use tidegate_model::OperationPhase;
 use tidegate_testkit::scenario::Sync;
 
@@ -153,4 +153,52 @@ async fn a_call_that_hangs_is_given_up() {
         assert_eq!(view.phase, OperationPhase::Succeeded, "{verb}: {}", view.message);
         assert_eq!((cluster.created("migrate"), cluster.created("smoke")), (1, 1), "{verb}");
     }
+}
+
+/// A call that waits or hangs has not failed yet; why it does is told all the same, and until when.
+#[tokio::test(start_paused = true)]
+async fn what_keeps_calls_waiting_is_told_before_they_fail() {
+    let began = tokio::time::Instant::now();
+    let cluster = Moody::new(SimConfig::default(), move |verb, _| match (verb, began.elapsed().as_secs()) {
+        ("discover", 0..30) | ("apply", 75..140) => Fate::Never,
+        _ => Fate::Answer,
+    });
+    let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+    let id = submit(&engine, &Sync::of(&config("a", 0, &[]))).await;
+    let left = Duration::from_secs(8);
+    let asks = Strain::AsksToWait { left, message: "429 Too Many Requests to GET /api".to_owned() };
+    *cluster.strain.lock().unwrap() = Some(asks);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (_, explanation) = engine.inspect(id).await.unwrap();
+    let until = explanation.at + left;
+    assert_eq!(
+        explanation.to_string(),
+        format!(
+            "planning; the cluster asks to slow down until {until} (less than 9 s): 429 Too Many Requests to GET /api; trying again"
+        )
+    );
+    let silent = Strain::Silent { lasts: left, message: "no answer to GET /api".to_owned() };
+    *cluster.strain.lock().unwrap() = Some(silent);
+    let explained = engine.inspect(id).await.unwrap().1.to_string();
+    assert_eq!(
+        explained,
+        "planning; the cluster has not answered for 8 s: no answer to GET /api; trying again"
+    );
+    *cluster.strain.lock().unwrap() = None;
+    assert_eq!(engine.inspect(id).await.unwrap().1.to_string(), "planning");
+}
+
+/// Whoever says how long to wait is asked again then, and not later.
+#[tokio::test(start_paused = true)]
+async fn the_wait_is_the_one_that_was_asked_for() {
+    let second = Some(Duration::from_secs(1));
+    let cluster = away(0, 60, Fate::Refuse(ErrorKind::TooManyRequests { retry_after: second }));
+    let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+    let began = tokio::time::Instant::now();
+    let id = submit(&engine, &shop()).await;
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    let explained = engine.inspect(id).await.unwrap().1.to_string();
+    assert!(explained.contains("it asks to slow down for 1 s: "), "{explained}");
+    until(&engine, id, |view, _| !view.waves.is_empty()).await;
+    assert!(began.elapsed() < Duration::from_millis(61_500), "{:?}", began.elapsed());
 }

@@ -1,14 +1,14 @@
 //! An engine around parts that can be made to fail.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tidegate_cluster::sim::{AuditEntry, Clock as SimClock, SimCluster, SimConfig};
 use tidegate_cluster::{
     Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Listing, LiveQuery,
-    Scope, WatchStream,
+    Scope, Strain, WatchStream,
 };
 use tidegate_executor::extend::ractor::{Actor, ActorProcessingErr, ActorRef, Message};
 use tidegate_executor::{Clock, Engine, EngineBuilder, RuntimeClock};
@@ -40,6 +40,8 @@ pub struct Moody {
     decide: Decide,
     now: AtomicUsize,
     pub most: AtomicUsize,
+    /// What it says of the calls on their way.
+    pub strain: Mutex<Option<Strain>>,
 }
 
 struct Leave<'a>(&'a AtomicUsize);
@@ -56,7 +58,13 @@ impl Moody {
         decide: impl Fn(&'static str, &str) -> Fate + Send + std::marker::Sync + 'static,
     ) -> Arc<Self> {
         let sim = SimCluster::in_memory(config, SimClock::tokio(START));
-        Arc::new(Self { sim, decide: Box::new(decide), now: AtomicUsize::new(0), most: AtomicUsize::new(0) })
+        Arc::new(Self {
+            sim,
+            decide: Box::new(decide),
+            now: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
+            strain: Mutex::default(),
+        })
     }
 
     /// A cluster that answers everything.
@@ -150,6 +158,10 @@ impl Cluster for Moody {
         limit_bytes: usize,
     ) -> Result<String, ClusterError> {
         self.around("logs", pod, self.sim.logs(namespace, pod, container, limit_bytes)).await
+    }
+
+    fn strain(&self) -> Option<Strain> {
+        self.strain.lock().unwrap().clone()
     }
 }
 

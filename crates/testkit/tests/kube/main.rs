@@ -7,6 +7,7 @@
     reason = "test code"
 )]
 
+mod admission;
 mod cluster;
 mod conformance;
 mod engine;
@@ -67,8 +68,11 @@ fn tests() -> Vec<Test> {
         conformance::pods_of_workloads,
         conformance::jobs,
         conformance::rollouts,
-        rough::a_webhook_refuses,
-        rough::a_webhook_echoes_a_secret,
+        admission::a_webhook_refuses,
+        admission::a_webhook_echoes_a_secret,
+        admission::a_webhook_times_out,
+        admission::a_webhook_warns,
+        rough::a_binding_gives_another_role,
         rough::a_finalizer_never_clears,
         rough::a_namespace_is_terminating,
         rough::a_definition_is_deleted_meanwhile,

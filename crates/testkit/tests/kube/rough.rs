@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidegate_model::OperationPhase;
-use tidegate_oplog::OperationLog as _;
 use tidegate_testkit::kube::{ControlPlane, Options, User};
 use tidegate_testkit::scenario::{Scenario, Sync};
 
 use crate::engine::{Bench, until};
 use crate::golden;
-use crate::webhook::Webhook;
 
-fn config(name: &str, wave: i64, more: &str) -> String {
+pub fn config(name: &str, wave: i64, more: &str) -> String {
     format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  annotations:\n    \
          argocd.argoproj.io/sync-wave: \"{wave}\"\n{more}data: {{a: b}}\n---\n"
@@ -113,39 +111,49 @@ impl Outage {
     }
 }
 
-/// A webhook that refuses one object: the dry run says so in the webhook's words, and nothing is written.
-pub async fn a_webhook_refuses() {
+/// A binding that gives another role now is made anew in both ways to apply, and nothing else is deleted.
+pub async fn a_binding_gives_another_role() {
     let control = ControlPlane::shared();
-    let bench = Bench::of(control, "webhook").await;
-    let webhook = Webhook::start("no configuration called b here").await;
-    webhook.register(&control.caller(User::OBSERVER), &bench.namespace, "b").await;
-    let (id, view) = bench.run(&Sync::of(&[config("a", 0, ""), config("b", 1, "")].concat())).await;
-    assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
-    let told = view.resources.iter().find(|result| result.name == "b").unwrap();
-    assert!(told.message.contains("no configuration called b here"), "{told:#?}");
-    assert_eq!(bench.writes(id).await.summaries(), [""; 0], "{}", view.message);
-}
-
-/// A webhook that quotes what it refuses: the value of a Secret reaches neither the result nor the log.
-pub async fn a_webhook_echoes_a_secret() {
-    let control = ControlPlane::shared();
-    let bench = Bench::of(control, "echo").await;
-    let words = "refused: {\"password\": \"Canary 7d41 value!\", \"data\": \"Q2FuYXJ5IDdkNDEgdmFsdWUh\"}";
-    let webhook = Webhook::start(words).await;
-    webhook.register(&control.caller(User::OBSERVER), &bench.namespace, "b").await;
-    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: Canary 7d41 value!}\n---\n";
-    for skip_dry_run in [false, true] {
-        let sync = Sync::of(&[secret.to_owned(), config("b", 1, "")].concat())
-            .with(|request| request.options.skip_dry_run = skip_dry_run);
-        let (id, view) = bench.run(&sync).await;
-        assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
-        let facts = bench.log.facts(id).unwrap();
-        for (what, text) in [("result", format!("{view:?}")), ("log", format!("{facts:?}"))] {
-            assert!(
-                text.contains("refused: ") && text.contains("++++++++"),
-                "the rest of the words stays: {text}"
+    for flag in ["ServerSideApply=true", "ServerSideApply=false"] {
+        let bench = Bench::of(control, "role").await;
+        let binding = |role: &str, subject: &str| {
+            Sync::of(&format!(
+                "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {{name: readers}}\nroleRef: \
+                 {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {role}}}\nsubjects: [{{apiGroup: \
+                 rbac.authorization.k8s.io, kind: User, name: {subject}}}]\n"
+            ))
+            .with(|request| request.options.flags.push(flag.to_owned()))
+        };
+        for (role, subject, verbs) in
+            [("view", "jane", &[""][..]), ("edit", "jane", &["delete"]), ("edit", "joe", &[""])]
+        {
+            let (id, view) = bench.run(&binding(role, subject)).await;
+            assert_eq!(
+                view.phase,
+                OperationPhase::Succeeded,
+                "{flag} {role}: {} {:?}",
+                view.message,
+                view.resources
             );
-            assert!(!text.contains("Canary") && !text.contains("Q2FuYXJ5"), "the {what} shows it: {text}");
+            let deletions: Vec<String> = bench
+                .writes(id)
+                .await
+                .0
+                .iter()
+                .filter(|event| event.verb == "delete")
+                .map(|event| event.verb.clone())
+                .collect();
+            let expected: Vec<&str> = verbs.iter().copied().filter(|verb| !verb.is_empty()).collect();
+            assert_eq!(deletions, expected, "{flag} {role} {subject}");
+            let place = format!(
+                "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings/readers",
+                bench.namespace
+            );
+            let found = control.caller(User::OBSERVER).get(&place).await.unwrap();
+            assert_eq!(
+                (&found["roleRef"]["name"], &found["subjects"][0]["name"]),
+                (&json!(role), &json!(subject))
+            );
         }
     }
 }

@@ -1,6 +1,7 @@
-//! An admission webhook that refuses objects of one name.
+//! An admission webhook for the objects of one namespace.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
@@ -14,12 +15,47 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 pub struct Webhook {
     address: String,
     certificate: String,
-    words: &'static str,
+    /// How often it was asked.
+    asked: Arc<AtomicUsize>,
+}
+
+/// What it does with what it is asked.
+#[derive(Clone)]
+enum Manner {
+    Refuse(String),
+    Warn(String),
+    Silence,
+}
+
+impl Manner {
+    fn answer(&self, uid: &Value) -> Option<Value> {
+        match self {
+            Self::Refuse(words) => {
+                Some(json!({"uid": uid, "allowed": false, "status": {"code": 403, "message": words}}))
+            }
+            Self::Warn(words) => Some(json!({"uid": uid, "allowed": true, "warnings": [words]})),
+            Self::Silence => None,
+        }
+    }
 }
 
 impl Webhook {
     /// Listens until the runtime ends, and answers every review with a refusal in these words.
-    pub async fn start(words: &'static str) -> Self {
+    pub async fn start(words: impl Into<String>) -> Self {
+        Self::with(Manner::Refuse(words.into())).await
+    }
+
+    /// Takes everything, and warns in these words.
+    pub async fn warning(words: impl Into<String>) -> Self {
+        Self::with(Manner::Warn(words.into())).await
+    }
+
+    /// Takes every connection, and answers nothing.
+    pub async fn silent() -> Self {
+        Self::with(Manner::Silence).await
+    }
+
+    async fn with(manner: Manner) -> Self {
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
         let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
@@ -32,18 +68,20 @@ impl Webhook {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let acceptor = TlsAcceptor::from(Arc::new(config));
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
-                let acceptor = acceptor.clone();
+                let (acceptor, count, manner) = (acceptor.clone(), Arc::clone(&count), manner.clone());
                 tokio::spawn(async move {
                     let mut stream = acceptor.accept(socket).await?;
                     let review = read(&mut stream).await?;
+                    count.fetch_add(1, Ordering::SeqCst);
+                    let Some(response) = manner.answer(&review["request"]["uid"]) else {
+                        return std::future::pending().await;
+                    };
                     let answer = json!({
-                        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-                        "response": {
-                            "uid": review["request"]["uid"], "allowed": false,
-                            "status": {"code": 403, "message": words},
-                        },
+                        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response,
                     });
                     let body = answer.to_string();
                     let head = format!(
@@ -55,10 +93,15 @@ impl Webhook {
                 });
             }
         });
-        Self { address, certificate: made.cert.pem(), words }
+        Self { address, certificate: made.cert.pem(), asked }
     }
 
-    /// Registers it for ConfigMaps of one name in one namespace, and waits until it is asked.
+    /// How often it was asked since it was registered.
+    pub fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    /// Registers it for ConfigMaps of one namespace, and waits until it is asked about one of this name.
     pub async fn register(&self, caller: &Caller, namespace: &str, name: &str) {
         let labels = json!({"metadata": {"labels": {"webhook": namespace}}});
         caller.patch(&format!("/api/v1/namespaces/{namespace}"), &labels).await.unwrap();
@@ -68,7 +111,7 @@ impl Webhook {
             "metadata": {"name": namespace},
             "webhooks": [{
                 "name": "refuse.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
-                "failurePolicy": "Fail", "timeoutSeconds": 10,
+                "failurePolicy": "Fail", "timeoutSeconds": 5,
                 "namespaceSelector": {"matchLabels": {"webhook": namespace}},
                 "objectSelector": {"matchExpressions": []},
                 "clientConfig": {"url": format!("https://{}/", self.address), "caBundle": bundle},
@@ -82,16 +125,16 @@ impl Webhook {
         let trial = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
         let trying = async {
             loop {
-                let answer = caller
+                let _ = caller
                     .post(&format!("/api/v1/namespaces/{namespace}/configmaps?dryRun=All"), &trial)
                     .await;
-                if answer.is_err_and(|error| error.why.contains(self.words)) {
+                if self.asked.swap(0, Ordering::SeqCst) > 0 {
                     return;
                 }
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }
         };
-        tokio::time::timeout(std::time::Duration::from_secs(30), trying).await.expect("the webhook is asked");
+        tokio::time::timeout(std::time::Duration::from_secs(60), trying).await.expect("the webhook is asked");
     }
 }
 

@@ -39,6 +39,7 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::ReasonSeen { .. } => "reason-seen",
         Fact::LogsKept { .. } => "logs-kept",
         Fact::Watching { .. } => "watching",
+        Fact::Warned { .. } => "warned",
     }
 }
 
@@ -61,6 +62,7 @@ pub fn task(fact: &Fact) -> Option<TaskId> {
         | Fact::HookStopped { task, .. }
         | Fact::ReasonSeen { task, .. }
         | Fact::LogsKept { task, .. }
+        | Fact::Warned { task, .. }
         | Fact::DeadlinePassed { scope: DeadlineScope::Hook(task), .. } => Some(*task),
         Fact::CallFailed { task, .. } => *task,
         _ => None,
@@ -134,6 +136,7 @@ fn task_details(fact: &Fact) -> Value {
             json!({"phase": phase, "message": message, "clean": clean})
         }
         Fact::ReasonSeen { reason, .. } => json!({"reason": reason}),
+        Fact::Warned { warnings, .. } => json!({"warnings": warnings}),
         Fact::LogsKept { reason, logs, .. } => {
             let logs: Vec<Value> = logs
                 .iter()
@@ -269,6 +272,7 @@ mod tests {
                 logs: vec![HookLog { pod: "p".to_owned(), container: "c".to_owned(), text: message() }],
             },
             Fact::Watching { trouble: Some(message()), at },
+            Fact::Warned { task, warnings: vec![message()] },
         ]
     }
 

@@ -11,8 +11,11 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use tidegate_cluster::Strain;
 use tidegate_lifecycle::Driver;
-use tidegate_lifecycle::operation::{Explanation, Fact, Input, OperationView, State, explain, view};
+use tidegate_lifecycle::operation::{
+    Explanation, Fact, Input, OperationView, State, TRYING_AGAIN, explain, view,
+};
 use tidegate_model::{Destination, Digest, OperationId, SyncRequest, TaskId, Timestamp};
 use tidegate_oplog::{Append, InventoryChange, Summary};
 use tokio::sync::watch;
@@ -293,10 +296,23 @@ impl OperationState {
     }
 
     fn inspect(&self) -> Result<Inspection, EngineError> {
-        let state = self.driver.state();
-        let explanation = explain(state, self.now());
+        let (state, now) = (self.driver.state(), self.now());
+        let mut explanation = explain(state, now);
+        let strain = self.strain().filter(|strain| {
+            // That it is silent is known once a call was given up; what it asks for is news of this moment.
+            matches!(strain, Strain::AsksToWait { .. }) || explanation.trouble.is_none()
+        });
+        if let Some(strain) = strain.filter(|_| !state.is_finished()) {
+            explanation.trouble = Some(format!("{}{TRYING_AGAIN}", strain.words(now)));
+        }
         let view = view(state).ok_or(EngineError::Unknown { operation: self.id })?;
         Ok(Inspection { view, explanation })
+    }
+
+    /// What keeps the calls to the operation's cluster waiting now.
+    fn strain(&self) -> Option<Strain> {
+        let destination = &self.driver.state().header()?.request.destination;
+        self.shared.connections.get(destination)?.strain()
     }
 
     /// Takes the arrows that follow, writes what must be written, carries out what is owed, or ends.

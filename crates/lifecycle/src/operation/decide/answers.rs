@@ -158,6 +158,9 @@ impl Subject<'_> {
         let done = !self.task.is_hook() && judged.is_without_health;
         let mut facts =
             vec![Fact::Applied { task: self.id, applied: reference, message: applied.message.clone(), done }];
+        if applied.warnings != self.state.warnings {
+            facts.push(Fact::Warned { task: self.id, warnings: applied.warnings.clone() });
+        }
         if !done && !matches!(self.state.progress, Progress::Stopping { .. }) {
             facts.extend(judged.facts);
         }

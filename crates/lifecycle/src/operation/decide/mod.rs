@@ -17,6 +17,8 @@ use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState, 
 /// How often one call may fail in a passing way before the failure counts. With the waits below about a minute. Calls
 /// that fail because the cluster does not answer are not counted, as long as the operation has time.
 pub(crate) const CALLS_MAX: u32 = 10;
+/// The same where each failure takes long, because something behind the cluster does not answer in time.
+const STALLED_CALLS_MAX: u32 = 3;
 /// Wait after the first failed call; doubled each time.
 const CALL_WAIT: Duration = Duration::from_millis(200);
 /// Longest wait between two calls.
@@ -204,7 +206,8 @@ pub(crate) fn call_again(
     patient: bool,
     now: Timestamp,
 ) -> Option<Again> {
-    let least = error.retry_after.unwrap_or_default();
+    // Whoever says how long is asked again then, and not later.
+    let or_as_asked = |wait: Duration| error.retry_after.map_or(wait, |asked| asked.max(CALL_WAIT));
     if error.outage && patient {
         let known = header.outage.as_deref();
         // Many calls may have been on their way when it began; they are one try.
@@ -213,17 +216,18 @@ pub(crate) fn call_again(
             None => {
                 let tried = known.map_or(0, |outage| outage.tried);
                 let wait = CALL_WAIT.saturating_mul(2_u32.saturating_pow(tried)).min(OUTAGE_WAIT_MAX);
-                now + wait.max(least)
+                now + or_as_asked(wait)
             }
         };
         return Some(Again { retry_at, outage: true });
     }
     let failed = calls.map_or(0, |calls| calls.failed);
-    if !error.transient || failed.saturating_add(1) >= CALLS_MAX {
+    let most = if error.stalled { STALLED_CALLS_MAX } else { CALLS_MAX };
+    if !error.transient || failed.saturating_add(1) >= most {
         return None;
     }
     let wait = CALL_WAIT.saturating_mul(2_u32.saturating_pow(failed)).min(CALL_WAIT_MAX);
-    Some(Again { retry_at: now + wait.max(least), outage: false })
+    Some(Again { retry_at: now + or_as_asked(wait), outage: false })
 }
 
 /// Whether calls about this task may be made for as long as the cluster does not answer. Not once a deadline has

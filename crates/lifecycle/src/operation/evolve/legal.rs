@@ -23,7 +23,7 @@ pub(super) fn fits(stage: &Stage, fact: &Fact) -> bool {
         Fact::PruneSent { .. } => step == Some(WaveStep::Pruning),
         Fact::HookCleared { .. } | Fact::PlaceTaken { .. } => step == Some(WaveStep::Clearing),
         Fact::ObjectGone { .. } | Fact::HealthSeen { .. } | Fact::ReasonSeen { .. } => in_wave,
-        Fact::Applied { .. } => {
+        Fact::Applied { .. } | Fact::Warned { .. } => {
             matches!(step, Some(WaveStep::Clearing | WaveStep::Applying)) || *stage == Stage::Terminating
         }
         Fact::RunnerStarted { .. } => step == Some(WaveStep::Applying),

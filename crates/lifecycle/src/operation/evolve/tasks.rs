@@ -89,6 +89,10 @@ pub(super) fn evolve(operation: &mut Operation, fact: &Fact) -> Option<()> {
             Some(())
         }
         Fact::LogsKept { task, reason, logs } => logs_kept(operation, *task, reason, logs),
+        Fact::Warned { task, warnings } => {
+            state(operation, *task)?.warnings.clone_from(warnings);
+            Some(())
+        }
         _ => None,
     }
 }

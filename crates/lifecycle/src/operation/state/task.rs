@@ -84,6 +84,8 @@ pub struct TaskState {
     pub notes: Option<Box<Notes>>,
     /// Who keeps the place of the hook: it is left alone until it has ended.
     pub occupant: Option<Box<Occupant>>,
+    /// What the cluster warned of when it took the manifest.
+    pub warnings: Vec<String>,
 }
 
 /// A hook of another operation that still runs, in the place of one of ours.

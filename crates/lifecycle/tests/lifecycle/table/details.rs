@@ -22,7 +22,7 @@ fn answer(task: TaskId, attempt: u32, answer: Answer) -> Input {
 #[test]
 fn facts_that_matter() {
     let lazy = "Checked CheckFailed CallFailed CallFailed:task PruneSent HookCleared ObjectGone HealthSeen HookReleased \
-        ReasonSeen LogsKept Watching PlaceTaken";
+        ReasonSeen LogsKept Watching PlaceTaken Warned";
     let lazy_unless_hook = "Applied TaskCompleted TaskFailed";
     let among = |names: &str, fact: &Fact| names.split_whitespace().any(|name| name == kind(fact));
     for fact in facts() {
@@ -101,6 +101,7 @@ fn answers_to_an_earlier_attempt_are_stale() {
             generation: 1,
             message: String::new(),
             observed: Observed::Gone { uid: Some("another".into()) },
+            warnings: Vec::new(),
         };
         decide(&state, &answer(RESOURCE, attempt, Answer::Applied(Ok(Box::new(applied)))), at(100))
     };

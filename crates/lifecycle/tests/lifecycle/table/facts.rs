@@ -44,6 +44,7 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::LogsKept { .. } => "LogsKept",
         Fact::Watching { .. } => "Watching",
         Fact::PlaceTaken { .. } => "PlaceTaken",
+        Fact::Warned { .. } => "Warned",
     }
 }
 
@@ -94,6 +95,7 @@ pub fn facts() -> Vec<Fact> {
         Fact::LogsKept { task: LATE_HOOK, reason: message(), logs: Vec::new() },
         Fact::Watching { trouble: Some("connection refused".into()), at: at(30) },
         Fact::PlaceTaken { task: HOOK, by: None },
+        Fact::Warned { task: RESOURCE, warnings: vec![message()] },
     ]
 }
 
@@ -112,15 +114,19 @@ const TABLE: [(&str, [&str; 3]); 19] = [
     ("Wave DryRun", [ANY, WAVE, "Checked CheckFailed"]),
     ("Pruning", [ANY, WAVE, "PruneSent"]),
     ("AwaitingGone", [ANY, WAVE, "ObjectGone"]),
-    ("Clearing", [ANY, WAVE, "HookCleared PlaceTaken Applied"]),
-    ("Applying", [ANY, WAVE, "Applied RunnerStarted"]),
+    ("Clearing", [ANY, WAVE, "HookCleared PlaceTaken Applied Warned"]),
+    ("Applying", [ANY, WAVE, "Applied Warned RunnerStarted"]),
     ("AwaitingHealth", [ANY, WAVE, AT_WORK]),
     ("Settling", [ANY, WAVE, AT_WORK]),
     ("Passed", [ANY, WAVE, AT_WORK]),
     ("AwaitingRetry", [ANY, "RetryStarted", ""]),
     (
         "Terminating",
-        ["CallFailed:task TaskCompleted TaskFailed HookReleased HookStopped Finished Watching", "", ""],
+        [
+            "CallFailed:task TaskCompleted TaskFailed HookReleased HookStopped Finished Watching Warned",
+            "",
+            "",
+        ],
     ),
     ("Finishing", ["CallFailed:task HookDeleted Finished Watching", "", ""]),
     ("Succeeded", ["", "", ""]),
@@ -176,6 +182,7 @@ fn facts_about_unknown_tasks_are_illegal() {
             call_failed(Some(task)),
             Fact::ReasonSeen { task, reason: String::new(), at: at(0) },
             Fact::LogsKept { task, reason: String::new(), logs: Vec::new() },
+            Fact::Warned { task, warnings: Vec::new() },
             Fact::PruneSent { task, gone: true },
             Fact::HookCleared { task, deleting: None },
             Fact::PlaceTaken { task, by: None },

@@ -65,6 +65,7 @@ fn inputs(place: &str) -> Vec<Input> {
         generation: 1,
         message: "applied".into(),
         observed: Observed::Gone { uid: Some("another".into()) },
+        warnings: Vec::new(),
     };
     let stopped = Stopped { phase: OperationPhase::Running, message: String::new(), gone: true };
     let checked = if place.starts_with("Wave DryRun") { CHECKED_LATE } else { RESOURCE };

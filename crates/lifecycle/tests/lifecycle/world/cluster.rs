@@ -195,6 +195,7 @@ impl Cluster {
             generation: object.generation,
             message: format!("{} applied", task.name),
             observed,
+            warnings: Vec::new(),
         }
     }
 

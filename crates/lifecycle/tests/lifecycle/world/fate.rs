@@ -14,6 +14,8 @@ pub enum Reply {
     Busy,
     /// As `Busy`, and the server says when to come again, in milliseconds.
     Later(u64),
+    /// Something behind the cluster does not answer.
+    Stalled,
     /// The cluster does not answer.
     Away,
     No(String),
@@ -28,6 +30,9 @@ impl Reply {
                 retry_after: Some(Duration::from_millis(millis)),
                 ..CallError::transient("too many requests")
             }),
+            Self::Stalled => {
+                Err(CallError { stalled: true, ..CallError::transient("failed calling webhook") })
+            }
             Self::Away => Err(CallError::outage("connection refused")),
             Self::No(message) => Err(CallError::permanent(message)),
         }

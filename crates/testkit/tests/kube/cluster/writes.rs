@@ -91,9 +91,16 @@ pub async fn a_binding_to_another_role_is_made_anew() {
     let first = write(&cluster, &binding(&namespace, "view"), WriteMode::ClientSideApply).await.unwrap();
     let again = write(&cluster, &binding(&namespace, "view"), WriteMode::ClientSideApply).await.unwrap();
     assert_eq!(first.object.uid(), again.object.uid());
-    let other = write(&cluster, &binding(&namespace, "edit"), WriteMode::ClientSideApply).await.unwrap();
-    assert!(other.created && other.object.uid() != first.object.uid());
-    assert_eq!(other.object.text("/roleRef/name"), "edit");
+    for (mode, server_side) in [(WriteMode::ClientSideApply, false), (APPLY, true)] {
+        let role = if server_side { "admin" } else { "edit" };
+        let refused = write(&cluster, &binding(&namespace, role), mode).await.unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::Invalid, "{refused}");
+        let before = read(&cluster, &binding(&namespace, role)).await.unwrap();
+        let anew = WriteMode::Recreate { server_side };
+        let other = write(&cluster, &binding(&namespace, role), anew).await.unwrap();
+        assert!(other.created && other.object.uid() != before.uid());
+        assert_eq!(other.object.text("/roleRef/name"), role);
+    }
 }
 
 pub async fn conflicts_name_the_field_and_its_owner() {
