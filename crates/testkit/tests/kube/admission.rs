@@ -71,7 +71,7 @@ pub async fn a_webhook_echoes_a_secret() {
 /// where it was asked for.
 pub async fn a_webhook_times_out() {
     let control = ControlPlane::shared();
-    let bench = Bench::of(control, "silent").await;
+    let bench = Bench::of(control, "silent").await.patient().await;
     let webhook = Webhook::silent().await;
     webhook.register(&control.caller(User::OBSERVER), &bench.namespace, "b").await;
     let sync = Sync::of(&config("b", 0, "")).with(|request| request.retry = retries(1));

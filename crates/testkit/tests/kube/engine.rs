@@ -41,6 +41,13 @@ impl<'a> Bench<'a> {
         Self::new(control, control.namespace(name).await.unwrap(), User::ENGINE).await
     }
 
+    /// The same with calls that may take as long as those of the command.
+    pub async fn patient(self) -> Self {
+        let kubeconfig = Some(self.control.kubeconfig(User::ENGINE));
+        let options = ConnectOptions { kubeconfig, ..ConnectOptions::default() };
+        Self { cluster: tidegate_kube::connect(&options).await.unwrap(), ..self }
+    }
+
     /// Runs an operation to its end.
     pub async fn run(&self, sync: &Sync) -> (OperationId, OperationView) {
         self.run_with(sync, &mut Vec::new(), async |_, _| {}).await
