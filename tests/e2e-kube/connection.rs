@@ -77,7 +77,8 @@ pub async fn a_server_that_does_not_answer_is_named() {
     let ran = sync(&site, &args).expect_code(1);
     assert!(ran.err.contains(&url), "{}", ran.err);
     // Why nothing happens is said before the time is over.
-    let mut sync = site.start(&[&SYNC[..], &["--kubeconfig", file.to_str().unwrap()]].concat());
+    let args = ["sync", "config.yaml", "--app", &site.namespace, "--kubeconfig", file.to_str().unwrap()];
+    let mut sync = site.start(&args);
     let line = sync.await_line("the cluster has not answered for");
     assert!(seconds_told(&line) <= 15, "{line}");
     sync.signal("KILL");
