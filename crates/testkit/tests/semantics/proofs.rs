@@ -173,7 +173,21 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/executor/outages.rs::an_outage_of_minutes_is_survived",
         "crates/testkit/tests/executor/outages.rs::it_is_said_since_when_and_why",
         "crates/testkit/tests/executor/outages.rs::a_deadline_ends_the_waiting",
+        "crates/testkit/tests/executor/outages.rs::what_keeps_calls_waiting_is_told_before_they_fail",
+        "tests/e2e-kube/connection.rs::a_server_that_stands_still_is_named_and_nothing_waits_afterwards",
         "crates/testkit/tests/kube/rough.rs::the_api_server_dies_and_etcd_stands_still",
+    ]),
+    ("an admission webhook that does not answer", &[
+        "crates/testkit/tests/kube/admission.rs::a_webhook_times_out",
+        "crates/lifecycle/tests/lifecycle/outages.rs::a_call_that_stalls_is_made_three_times",
+    ]),
+    ("a RoleBinding or ClusterRoleBinding with another `roleRef`", &[
+        "crates/testkit/tests/executor/bindings.rs::another_role_makes_it_anew_in_both_ways_to_apply",
+        "crates/testkit/tests/kube/rough.rs::a_binding_gives_another_role",
+    ]),
+    ("warnings of the server", &[
+        "crates/testkit/tests/kube/admission.rs::a_webhook_warns",
+        "crates/kube/src/tests/answers.rs::what_the_server_warns_of_comes_with_the_object",
     ]),
     ("what counts as out of sync", &[
         "crates/planner/src/diff/tests.rs::the_prediction_of_the_server_counts",
