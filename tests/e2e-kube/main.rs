@@ -19,6 +19,7 @@ mod bench;
 #[allow(dead_code, reason = "shared with the tests on the simulated cluster")]
 mod manifests;
 
+mod claims;
 mod connection;
 mod destination;
 mod kill;
@@ -41,6 +42,13 @@ fn main() -> ExitCode {
 
 fn tests() -> Vec<suite::Test> {
     let mut tests = tidegate_testkit::kube_tests![
+        claims::a_second_sync_is_refused_and_says_by_whom,
+        claims::a_second_sync_waits_its_turn,
+        claims::a_second_sync_ends_the_first,
+        claims::a_killed_sync_keeps_its_claim_for_its_resume,
+        claims::a_sync_that_slept_for_too_long_writes_nothing_more,
+        claims::without_the_rights_there_is_a_warning,
+        claims::no_claim_is_taken_where_none_is_wanted,
         connection::without_a_kubeconfig_it_says_what_to_do,
         connection::an_unknown_context_is_answered_with_those_there_are,
         connection::a_server_that_does_not_answer_is_named,

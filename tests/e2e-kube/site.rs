@@ -96,9 +96,9 @@ impl Site {
         self.control.audit_since(self.mark).await.unwrap().within(&self.namespace)
     }
 
-    /// What the command has changed in our namespace.
+    /// What the command has changed in our namespace, its claims apart.
     pub async fn writes(&self) -> Audit {
-        self.audit().await.of(User::ENGINE).writes()
+        self.audit().await.of(User::ENGINE).writes().only(|event| event.kind != "Lease")
     }
 
     /// How often an object was created, by whatever verb.

@@ -211,6 +211,7 @@ fn of_summary(summary: &Summary, why: &LogError, at_work: Option<bool>) -> Inspe
         waves: Vec::new(),
         resources: Vec::new(),
         hook_logs: Vec::new(),
+        claim: None,
         warnings: if compacted { Vec::new() } else { vec![damaged(why.to_string())] },
     };
     let since = summary.finished_at.unwrap_or(summary.started_at);

@@ -13,6 +13,8 @@ pub enum Ended {
     Done,
     /// The operation, or what was planned, is over like this.
     Operation(OperationPhase),
+    /// Another operation has the application's claim; nothing was changed.
+    Refused,
     /// A plan was shown that cannot run.
     InvalidPlan,
     /// A comparison found differences.
@@ -42,6 +44,7 @@ pub fn code(outcome: &Result<Ended, CliError>) -> i32 {
             | Ended::Different,
         ) => 1,
         Ok(Ended::NotCompared) => 2,
+        Ok(Ended::Refused) => 4,
         Ok(Ended::NotFinished | Ended::Operation(OperationPhase::Running | OperationPhase::Terminating)) => 3,
         Err(error) => match kind(error) {
             Kind::Error => 1,

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tidegate_model::{
-    Backoff, Destination, IgnoreDifference, RetryPolicy, SyncOptions, SyncRequest, WaitFor,
+    Backoff, ClaimRequest, Destination, IfTaken, IgnoreDifference, RetryPolicy, SyncOptions, SyncRequest,
+    WaitFor,
 };
 
 use crate::args::{DiffArgs, PlanArgs, SelectionArgs, SourceArgs, SyncArgs, WaitArg};
@@ -17,6 +18,8 @@ use crate::output::Printer;
 
 /// Argo CD's fixed delay between waves.
 const WAVE_DELAY: &str = "ARGOCD_SYNC_WAVE_DELAY";
+/// So much is told of who works here.
+const WORKER_MAX: usize = 200;
 /// The option that makes the destination namespace.
 const CREATE_NAMESPACE: &str = "CreateNamespace=true";
 
@@ -42,6 +45,7 @@ pub fn of_sync(
             WaitArg::Healthy => WaitFor::Healthy,
         },
         wave_delay: wave_delay(env::var(WAVE_DELAY).ok().as_deref(), printer),
+        claim: claim(args, &base.destination),
         ..base
     })
 }
@@ -82,6 +86,20 @@ pub fn of_diff(
     let selection = SelectionArgs { tracking: args.tracking.clone(), ..SelectionArgs::default() };
     let base = base(&application, Place::of(chosen, &args.source), &selection, manifests)?;
     Ok(SyncRequest { ignore_differences: ignored, ..base })
+}
+
+/// Nobody else can work on the simulated cluster of a state directory, and who only tries disturbs nobody.
+fn claim(args: &SyncArgs, destination: &Destination) -> Option<ClaimRequest> {
+    let is_shared = matches!(destination, Destination::Kubernetes { .. });
+    if args.claim.no_claim || args.dry_run || !is_shared {
+        return None;
+    }
+    let if_taken = match (args.claim.queue, args.claim.supersede) {
+        (true, _) => IfTaken::Queue,
+        (false, true) => IfTaken::Supersede,
+        (false, false) => IfTaken::Refuse,
+    };
+    Some(ClaimRequest { namespace: args.claim.claim_namespace.clone(), if_taken })
 }
 
 /// Where the objects go.
@@ -137,6 +155,7 @@ fn base(
         sources: Vec::new(),
         ignore_differences: Vec::new(),
         tracking,
+        claim: None,
     })
 }
 
@@ -148,6 +167,18 @@ pub fn user() -> String {
         .find(|name| !name.is_empty())
         .or_else(|| std::fs::metadata("/proc/self").ok().map(|process| format!("user {}", process.uid())))
         .unwrap_or_else(|| "somebody".to_owned())
+}
+
+/// Who works here, and where: what other operations are told about ours.
+pub fn worker() -> String {
+    let named = env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
+    let host =
+        named.or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok()).unwrap_or_default();
+    let words = match host.trim() {
+        "" => user(),
+        host => format!("{} on {host}", user()),
+    };
+    words.chars().filter(|c| !c.is_control()).take(WORKER_MAX).collect()
 }
 
 /// An application is called like the folder it is kept in.

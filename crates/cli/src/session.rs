@@ -14,6 +14,7 @@ use crate::control::{self, Request, Server};
 use crate::desk::Desk;
 use crate::error::CliError;
 use crate::output::Printer;
+use crate::request;
 use crate::signals::Signals;
 use crate::state_dir::StateDir;
 use crate::store::{self, Log};
@@ -51,7 +52,7 @@ impl Session {
         printer: &Printer,
     ) -> Result<Self, CliError> {
         timeline::mark(state_dir);
-        let mut builder = Engine::builder(Arc::clone(&log)).health(health);
+        let mut builder = Engine::builder(Arc::clone(&log)).health(health).worker(request::worker());
         if clusters.simulated {
             let cluster = open_cluster(state_dir).await?;
             builder = builder.cluster(Destination::Simulated, Arc::new(cluster));

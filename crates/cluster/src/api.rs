@@ -38,6 +38,11 @@ pub trait Cluster: Send + Sync + 'static {
     /// Writes a manifest.
     async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError>;
 
+    /// Writes an object as it is, unless somebody has written it since it was read: creates it where it bears no
+    /// resource version, else replaces that very version. [`ErrorKind::AlreadyExists`](crate::ErrorKind),
+    /// [`ErrorKind::Conflict`](crate::ErrorKind) or [`ErrorKind::NotFound`](crate::ErrorKind) when somebody has.
+    async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError>;
+
     /// Deletes an object. An absent object is [`ErrorKind::NotFound`](crate::ErrorKind), another UID a
     /// [`ErrorKind::Conflict`](crate::ErrorKind).
     async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError>;

@@ -1,4 +1,4 @@
-use std::sync::{PoisonError, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tidegate_model::Timestamp;
@@ -73,6 +73,20 @@ impl Uptime {
         let seconds: f64 = uptime.split_ascii_whitespace().next()?.parse().ok()?;
         Some(Self { boot: boot.trim().to_owned(), since: Duration::try_from_secs_f64(seconds).ok()? })
     }
+}
+
+/// How long this machine has slept since somebody first asked. Clocks that only go forward stand still meanwhile; zero
+/// where the system does not tell.
+pub(crate) fn slept() -> Duration {
+    static BEGAN: OnceLock<Option<(Uptime, Instant)>> = OnceLock::new();
+    let began = BEGAN.get_or_init(|| Some((Uptime::now()?, passed())));
+    let Some(((uptime, since), now)) =
+        began.as_ref().map(|(uptime, since)| (uptime, since)).zip(Uptime::now())
+    else {
+        return Duration::ZERO;
+    };
+    let awake = passed().saturating_duration_since(*since);
+    now.since.saturating_sub(uptime.since).saturating_sub(awake)
 }
 
 /// The clock of the tokio runtime, starting at a given time. In tests it is virtual: it stands still while anything

@@ -21,6 +21,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::effects::Targets;
 use crate::extend::{Event, Extensions, GateQuestion, HealthQuestion, HookRun};
 use crate::ids::{IdSource, Ids, random_ids};
+use crate::limits::Limited;
 use crate::shared::{LogFailure, Shared, blocking};
 
 /// How many finished operations of an application keep all their facts, unless somebody says otherwise.
@@ -135,6 +136,7 @@ pub struct EngineBuilder {
     ids: IdSource,
     extensions: Extensions,
     health: HealthRules,
+    worker: String,
     in_flight: usize,
     name_taken: Option<EngineError>,
 }
@@ -178,6 +180,14 @@ impl EngineBuilder {
     #[must_use]
     pub fn health(mut self, rules: HealthRules) -> Self {
         self.health = rules;
+        self
+    }
+
+    /// Who works here, and where, such as `ann on build-7`: what other operations are told about those of this engine.
+    /// If not said, it is whoever began each of them.
+    #[must_use]
+    pub fn worker(mut self, worker: impl Into<String>) -> Self {
+        self.worker = worker.into();
         self
     }
 
@@ -229,7 +239,9 @@ impl EngineBuilder {
         let extensions = Arc::new(self.extensions);
         let connections = self.clusters.clone();
         let mut clusters = BTreeMap::new();
+        let mut claims: BTreeMap<_, Arc<dyn Cluster>> = BTreeMap::new();
         for (destination, cluster) in self.clusters {
+            claims.insert(destination.clone(), Arc::new(Limited(Arc::clone(&cluster))));
             let arguments = ClusterArguments {
                 cluster,
                 clock: Arc::clone(&self.clock),
@@ -248,6 +260,8 @@ impl EngineBuilder {
             log_actor,
             clusters,
             connections,
+            claims,
+            worker: self.worker,
             clock: self.clock,
             extensions,
             health: self.health,
@@ -277,6 +291,7 @@ impl Engine {
             ids: random_ids(),
             extensions: Extensions::default(),
             health: HealthRules::built_in(),
+            worker: String::new(),
             in_flight: IN_FLIGHT,
             name_taken: None,
         }

@@ -1,7 +1,7 @@
 //! From recorded facts to events for people and programs.
 
-use tidegate_lifecycle::operation::{Fact, Header, State};
-use tidegate_model::{TaskId, Timestamp};
+use tidegate_lifecycle::operation::{ClaimNews, Fact, Header, State};
+use tidegate_model::{IfTaken, TaskId, Timestamp};
 
 use crate::extend::{Event, EventKind};
 
@@ -24,6 +24,7 @@ fn kind(state: &State, fact: &Fact, now: Timestamp) -> Option<(EventKind, Timest
         Fact::AttemptFailed { message, at, .. } => {
             (EventKind::AttemptFailed { message: message.clone() }, *at)
         }
+        Fact::Claim { news, at } => (EventKind::Claim { message: claim(state, news)? }, *at),
         Fact::Paused { by, at, .. } => (EventKind::Paused { by: by.clone(), held: true }, *at),
         Fact::Unpaused { by, at } => (EventKind::Paused { by: by.clone(), held: false }, *at),
         Fact::Finished { phase, message, at } => {
@@ -32,6 +33,25 @@ fn kind(state: &State, fact: &Fact, now: Timestamp) -> Option<(EventKind, Timest
         Fact::DeadlinePassed { message, .. } => (EventKind::AttemptFailed { message: message.clone() }, now),
         _ => return None,
     })
+}
+
+/// What people have to know of a claim. That it is held, or was lost, is told by what follows.
+fn claim(state: &State, news: &ClaimNews) -> Option<String> {
+    let request = state.header().and_then(|header| header.request.claim.as_ref());
+    let waits = request.is_some_and(|request| request.if_taken != IfTaken::Refuse);
+    match news {
+        ClaimNews::Taken { holder, at_work } if waits || *at_work => {
+            Some(format!("waiting for the end of {holder}"))
+        }
+        ClaimNews::Taken { holder, .. } => {
+            Some(format!("the application is claimed by {holder}; looking whether that is still at work"))
+        }
+        ClaimNews::Without { reason } => {
+            Some(format!("going on without a claim on the application: {reason}"))
+        }
+        ClaimNews::EndWanted { by } => Some(format!("asked to end by {by}")),
+        ClaimNews::Held { .. } | ClaimNews::Lost { .. } => None,
+    }
 }
 
 /// One structured line per event.
@@ -46,6 +66,7 @@ pub(crate) fn trace(event: &Event) {
         EventKind::AttemptFailed { message } => {
             tracing::warn!(operation, application, message, "attempt failed")
         }
+        EventKind::Claim { message } => tracing::info!(operation, application, message, "claim"),
         EventKind::Paused { by, held } => {
             tracing::info!(operation, application, by, held, "paused or let go")
         }

@@ -119,6 +119,11 @@ pub enum EventKind {
         /// Why.
         message: String,
     },
+    /// Another operation has the claim on the application, or none can be had, or another one asks this one to end.
+    Claim {
+        /// What it means for this operation.
+        message: String,
+    },
     /// A person holds the operation, or lets it go on.
     Paused {
         /// Who.

@@ -16,6 +16,10 @@ use crate::effects::Mask;
 pub(crate) enum Arrival {
     /// Input for the machine, with the key of the command it answers, if it answers one.
     Input { input: Input, answers: Option<Errand> },
+    /// What became of the claim. The last word: nobody keeps it any more.
+    Claim { input: Input, is_last: bool },
+    /// The claim was given back, as far as that is possible.
+    GivenBack,
     /// What a plan that follows means for the inventory.
     Inventory(Vec<InventoryChange>),
     /// The manifests of a plan that follows.

@@ -14,6 +14,7 @@
 //! ```
 
 mod actors;
+mod claims;
 mod clock;
 mod engine;
 mod events;
@@ -28,6 +29,7 @@ mod watches;
 pub mod effects;
 pub mod extend;
 
+pub use claims::{CLAIM_LASTS, CLAIM_RENEWED_EVERY};
 pub use clock::{Clock, RuntimeClock, SystemClock, Uptime};
 pub use effects::Targets;
 pub use engine::{Engine, EngineBuilder, EngineError, HISTORY, IN_FLIGHT};

@@ -52,6 +52,10 @@ impl Cluster for Limited {
         within(CALL_WITHIN, self.0.apply(request)).await
     }
 
+    async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError> {
+        within(CALL_WITHIN, self.0.put(object, operation)).await
+    }
+
     async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {
         within(CALL_WITHIN, self.0.delete(request)).await
     }

@@ -26,6 +26,10 @@ pub(crate) struct Shared {
     pub clusters: BTreeMap<Destination, ActorRef<ClusterMessage>>,
     /// The same clusters, to be asked how they are while their actors wait for them.
     pub connections: BTreeMap<Destination, Arc<dyn Cluster>>,
+    /// The same, for claims: a renewal does not wait for its turn among the calls.
+    pub claims: BTreeMap<Destination, Arc<dyn Cluster>>,
+    /// Who works here, and where; empty when that is not known.
+    pub worker: String,
     pub clock: Arc<dyn Clock>,
     pub extensions: Arc<Extensions>,
     pub health: HealthRules,

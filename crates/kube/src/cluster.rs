@@ -128,6 +128,10 @@ impl Cluster for KubeCluster {
         self.write_manifest(request).await
     }
 
+    async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError> {
+        self.put_object(object, operation).await
+    }
+
     async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {
         self.delete_object(&request).await
     }

@@ -49,6 +49,16 @@ pub const GATE: &str = "tidegate.dev/gate";
 pub const HOOK_RUNNER: &str = "tidegate.dev/hook-runner";
 /// Name of the registered health judge that replaces the built-in health rule.
 pub const HEALTH_JUDGE: &str = "tidegate.dev/health-judge";
+/// On a claim: the application it is for.
+pub const CLAIM_APPLICATION: &str = "tidegate.dev/application";
+/// On a claim: who works on the operation that holds it, and where.
+pub const CLAIM_HOLDER: &str = "tidegate.dev/holder";
+/// On a claim: the revision of the operation that holds it.
+pub const CLAIM_REVISION: &str = "tidegate.dev/revision";
+/// On a claim: the operation that asks the holder to end.
+pub const CLAIM_END_WANTED_BY: &str = "tidegate.dev/end-wanted-by";
+/// On a claim: who works on that operation.
+pub const CLAIM_END_WANTED_BY_HOLDER: &str = "tidegate.dev/end-wanted-by-holder";
 /// Every annotation of our own starts with this.
 pub const TIDEGATE_PREFIX: &str = "tidegate.dev/";
 

@@ -3,6 +3,7 @@
 //! Types and accessors only; nothing in this crate decides anything, reads a clock, or does I/O.
 //! Every other crate speaks in these words.
 
+mod claim;
 mod discovery;
 mod duration;
 mod health;
@@ -20,6 +21,7 @@ mod tracking;
 pub mod annotations;
 pub mod earlier;
 
+pub use claim::{ClaimHolder, ClaimPlace, ClaimRequest, IfTaken};
 pub use discovery::{Discovery, KindInfo};
 pub use duration::{InvalidDuration, format_duration, parse_duration};
 pub use health::{Evidence, Health, HealthStatus, Observation, Observed};

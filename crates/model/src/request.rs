@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DeletePolicy, ObjectKey, Tracking};
+use crate::{ClaimRequest, DeletePolicy, ObjectKey, Tracking};
 
 /// Everything a person or a program asks of one sync. Recorded as the first fact of the operation, so that a resumed
 /// operation goes on under the options it began with.
@@ -38,6 +38,8 @@ pub struct SyncRequest {
     pub ignore_differences: Vec<IgnoreDifference>,
     /// How the application's objects are told from all others.
     pub tracking: Tracking,
+    /// That it holds the application's claim while it runs; `None` for an operation without one.
+    pub claim: Option<ClaimRequest>,
 }
 
 impl SyncRequest {
@@ -62,6 +64,7 @@ impl SyncRequest {
             sources: Vec::new(),
             ignore_differences: Vec::new(),
             tracking: Tracking::default(),
+            claim: None,
         }
     }
 }

@@ -110,6 +110,10 @@ impl Cluster for CrashCluster {
         around!(self, self.inner.apply(request))
     }
 
+    async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError> {
+        around!(self, self.inner.put(object, operation))
+    }
+
     async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {
         around!(self, self.inner.delete(request))
     }

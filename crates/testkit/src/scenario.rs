@@ -99,6 +99,7 @@ fn request() -> SyncRequest {
         sources: Vec::new(),
         ignore_differences: Vec::new(),
         tracking: Tracking::default(),
+        claim: None,
     }
 }
 

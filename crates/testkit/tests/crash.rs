@@ -5,7 +5,7 @@
 
 use tidegate_cluster::sim::SimConfig;
 use tidegate_executor::effects::cluster_of;
-use tidegate_model::OperationId;
+use tidegate_model::{ClaimRequest, OperationId};
 use tidegate_oplog::{Inventory, OperationLog as _};
 use tidegate_testkit::crash::Points;
 use tidegate_testkit::effort;
@@ -18,6 +18,16 @@ use uuid::Uuid;
 /// Runs a scenario with a process that dies at each of `deaths` in turn; 0 lives on.
 /// What it leaves in the log is found by the next operation.
 fn run(scenario: &Scenario, deaths: &[u64]) -> (Witness, Option<Inventory>, u64, u64) {
+    run_and(scenario, deaths, |_, _| None, &mut Vec::new())
+}
+
+/// The same, with another look at the world at the end.
+fn run_and(
+    scenario: &Scenario,
+    deaths: &[u64],
+    check: impl Fn(&World, OperationId) -> Option<String>,
+    wrong: &mut Vec<String>,
+) -> (Witness, Option<Inventory>, u64, u64) {
     let mut world = World::new(SimConfig::default());
     for sync in &scenario.before {
         world.run(sync);
@@ -37,6 +47,10 @@ fn run(scenario: &Scenario, deaths: &[u64]) -> (Witness, Option<Inventory>, u64,
                 if let Some(known) = &known {
                     inventory_is_complete(&world.cluster, application, known);
                 }
+                wrong.extend(
+                    check(&world, operation)
+                        .map(|why| format!("{} dying at {:?}: {why}", scenario.name, points.passed())),
+                );
                 return (witness(&world.cluster, operation, &view), known, points.passed(), died);
             }
             End::Died => died += 1,
@@ -101,12 +115,80 @@ fn a_crash_at_any_point_changes_nothing() {
         wrong.extend(differences);
     }
     println!("{tried} crash points tried");
+    let least = if effort::is_long() { 3000 } else { 1000 };
+    assert!(only.is_some() || tried > least, "only {tried} crash points were tried");
+    report(tried, &wrong);
+}
+
+fn report(tried: u64, wrong: &[String]) {
     assert!(
         wrong.is_empty(),
         "{} of {tried} differ; the first:\n{}",
         wrong.len(),
         wrong.iter().take(3).cloned().collect::<Vec<_>>().join("\n\n")
     );
-    let least = if effort::is_long() { 3000 } else { 1000 };
-    assert!(only.is_some() || tried > least, "only {tried} crash points were tried");
+}
+
+/// What the audit says of a claim: it was taken before the first write and given back after the last one.
+fn claim_is_wrong(world: &World, operation: OperationId) -> Option<String> {
+    let audit = world.cluster.audit();
+    let own: Vec<_> = audit
+        .iter()
+        .filter(|entry| entry.operation_id == Some(operation) && !entry.dry_run && entry.code < 300)
+        .collect();
+    let taken = own.iter().position(|entry| entry.kind == "Lease");
+    let first = own.iter().position(|entry| entry.kind != "Lease");
+    if first.is_some() && (taken.is_none() || taken > first) {
+        return Some(format!("written before the claim was taken: {own:#?}"));
+    }
+    let leases: Vec<_> =
+        world.cluster.objects().into_iter().filter(|object| object.kind() == "Lease").collect();
+    let [lease] = leases.as_slice() else { return Some(format!("{} claims", leases.len())) };
+    let holder = lease.text("/spec/holderIdentity");
+    // A process that dies after the operation is over leaves a claim that runs out.
+    if !holder.is_empty() && holder != operation.to_string() {
+        return Some(format!("held by {holder:?}"));
+    }
+    (lease.integer("/spec/leaseTransitions") != Some(1)).then(|| format!("taken more than once: {lease:?}"))
+}
+
+/// To give a claim back takes some time, in which controllers go on: only what the operation itself wrote, and what is
+/// not on its way out, is compared.
+fn settled(mut witness: Witness) -> Witness {
+    witness.objects.retain(|_, object| {
+        let text = object.to_string();
+        text.contains("tracking-id") && !text.contains("foregroundDeletion")
+    });
+    witness
+}
+
+/// The same with a claim: it changes nothing about the writes, is taken once, and kept through every crash.
+#[test]
+fn a_crash_at_any_point_keeps_the_claim() {
+    let (mut tried, mut wrong) = (0_u64, Vec::new());
+    for name in ["hooks", "retry", "terminate"] {
+        let mut scenario =
+            scenario::all().into_iter().find(|one| one.name.contains(name)).expect("a scenario of this name");
+        scenario.before.clear();
+        let (without, ..) = run(&scenario, &[]);
+        let without = settled(without);
+        scenario.sync.request.claim = Some(ClaimRequest::default());
+        let (expected, _, points, _) = run(&scenario, &[]);
+        let expected = settled(expected);
+        assert_eq!(difference(&without, &expected), None, "{name}: a claim changes what is written");
+        for point in 1..=points {
+            // The recovery dies as well.
+            let again = (effort::is_long() || point % QUICK == 0).then(|| vec![point, point % 11 + 1]);
+            for deaths in std::iter::once(vec![point]).chain(again) {
+                let (found, _, _, died) = run_and(&scenario, &deaths, claim_is_wrong, &mut wrong);
+                tried += died;
+                if let Some(difference) = difference(&expected, &settled(found)) {
+                    wrong.push(format!("{} dying at {deaths:?}: {difference}", scenario.name));
+                }
+            }
+        }
+    }
+    println!("{tried} crash points tried");
+    assert!(tried > 200, "only {tried} crash points were tried");
+    report(tried, &wrong);
 }

@@ -31,6 +31,7 @@ impl Actor for Herald {
             EventKind::Task { object, phase, .. } => format!("{object}: {phase}"),
             EventKind::AttemptFailed { message } => format!("this went wrong: {message}"),
             EventKind::Finished { phase, message } => format!("{phase}, {message}"),
+            EventKind::Claim { message } => message.clone(),
             EventKind::Moved { .. } | EventKind::Paused { .. } => return Ok(()),
         };
         // An error would end this actor, and harm nobody but its listeners.

@@ -109,6 +109,24 @@ pub enum PlanFormat {
     Svg,
 }
 
+/// How operations of one application are kept apart on a real cluster.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ClaimArgs {
+    /// Wait while another operation of the application runs, begun from whatever state directory, instead of being
+    /// refused
+    #[arg(long, conflicts_with_all = ["supersede", "no_claim"])]
+    pub queue: bool,
+    /// End another operation of the application that runs, and go on when it is over
+    #[arg(long, conflicts_with = "no_claim")]
+    pub supersede: bool,
+    /// The namespace of the Lease that says which operation works on the application [default: that of the objects]
+    #[arg(long, value_name = "NS", value_parser = values::namespace, conflicts_with = "no_claim")]
+    pub claim_namespace: Option<String>,
+    /// Do not care whether another operation of the application runs
+    #[arg(long)]
+    pub no_claim: bool,
+}
+
 /// Runs a sync.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = sync_help_end())]
@@ -122,6 +140,8 @@ pub struct SyncArgs {
     pub cluster: ClusterArgs,
     #[command(flatten)]
     pub selection: SelectionArgs,
+    #[command(flatten)]
+    pub claim: ClaimArgs,
     #[command(flatten)]
     pub scripts: CustomizationArgs,
     /// Try everything on the server and write nothing

@@ -1,6 +1,6 @@
 //! How operations that were waited for are reported.
 
-use tidegate_lifecycle::operation::OperationView;
+use tidegate_lifecycle::operation::{ClaimStanding, OperationView};
 use tidegate_model::{OperationId, OperationPhase};
 
 use crate::args::Format;
@@ -64,8 +64,17 @@ fn worst(waited: &Waited) -> Ended {
     if !waited.left.is_empty() {
         return Ended::NotFinished;
     }
-    let failed = waited.over.iter().map(|view| view.phase).find(|phase| phase.is_unsuccessful());
-    Ended::Operation(failed.unwrap_or(OperationPhase::Succeeded))
+    let (refused, begun): (Vec<_>, Vec<_>) = waited.over.iter().partition(|view| is_refused(view));
+    match begun.iter().map(|view| view.phase).find(|phase| phase.is_unsuccessful()) {
+        Some(failed) => Ended::Operation(failed),
+        None if !refused.is_empty() => Ended::Refused,
+        None => Ended::Operation(OperationPhase::Succeeded),
+    }
+}
+
+/// Another operation has the claim, and nothing was changed.
+fn is_refused(view: &OperationView) -> bool {
+    view.claim.as_ref().is_some_and(|claim| claim.state == ClaimStanding::Refused)
 }
 
 fn talk_about(left: &[Unfinished], state_dir: &StateDir, printer: &Printer) {

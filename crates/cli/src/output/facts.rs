@@ -5,7 +5,7 @@ mod details;
 
 use serde::Serialize;
 use serde_json::Value;
-use tidegate_lifecycle::operation::{DeadlineScope, Fact, Verdict};
+use tidegate_lifecycle::operation::{ClaimNews, DeadlineScope, Fact, Verdict};
 use tidegate_model::{Plan, TaskId, Timestamp};
 
 use super::table::table;
@@ -90,6 +90,7 @@ fn time(fact: &Fact) -> Option<Timestamp> {
         | Fact::CallFailed { at, .. }
         | Fact::ReasonSeen { at, .. }
         | Fact::Watching { at, .. }
+        | Fact::Claim { at, .. }
         | Fact::Finished { at, .. } => Some(*at),
         Fact::Applied { applied, .. } => Some(applied.at),
         Fact::Checked { .. }
@@ -129,6 +130,7 @@ fn words(fact: &Fact, plan: Option<&Plan>) -> String {
         }
         Fact::Watching { trouble: Some(trouble), .. } => format!("changes are not seen: {trouble}"),
         Fact::Watching { trouble: None, .. } => "changes are seen again".to_owned(),
+        Fact::Claim { news, .. } => claim(news),
         Fact::CallFailed { task, message, retry_at, .. } => {
             let what = task.as_ref().map_or_else(|| "planning".to_owned(), name);
             format!("{what}: a call failed and is made again at {retry_at}: {message}")
@@ -149,6 +151,20 @@ fn words(fact: &Fact, plan: Option<&Plan>) -> String {
         Fact::PruneConfirmed { by, .. } => format!("{by} approves its prunes"),
         Fact::Finished { phase, message, .. } => format!("{phase}: {message}"),
         _ => task_words(fact, plan),
+    }
+}
+
+fn claim(news: &ClaimNews) -> String {
+    match news {
+        ClaimNews::Held { place, epoch } => format!("has the claim: {place}, holder {epoch}"),
+        ClaimNews::Taken { holder, at_work: true } => format!("waits for {holder}, which has the claim"),
+        ClaimNews::Taken { holder, at_work: false } => {
+            format!("{holder} has the claim, or had it when it died")
+        }
+        ClaimNews::Without { reason } => format!("goes on without a claim: {reason}"),
+        ClaimNews::Lost { holder: Some(holder) } => format!("lost the claim to {holder}"),
+        ClaimNews::Lost { holder: None } => "lost the claim to an operation that is over".to_owned(),
+        ClaimNews::EndWanted { by } => format!("is superseded by {by}"),
     }
 }
 

@@ -80,6 +80,7 @@ impl<'p> Bars<'p> {
                 format!("failed: {}", one_line(message))
             }
             EventKind::Moved { stage } if stage.ends_with("Held") => return self.failed = None,
+            EventKind::Claim { message } => one_line(message),
             EventKind::Paused { by, held: true } => format!("paused by {}", one_line(by)),
             EventKind::Task { object, phase, message } if phase.is_unsuccessful() => {
                 format!("{} {phase}: {}", one_line(&object.to_string()), one_line(message))

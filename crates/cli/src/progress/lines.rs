@@ -163,6 +163,7 @@ fn words(event: &Event, waves: &[WaveView], waits: Option<String>, took: Duratio
         EventKind::AttemptFailed { message } => {
             Text::new().push(Style::Bad, "failed").push(Style::Plain, format!(": {}", one_line(message)))
         }
+        EventKind::Claim { message } => Text::new().push(Style::Warn, one_line(message)),
         EventKind::Paused { by, held: true } => Text::new().push(Style::Warn, format!("paused by {by}")),
         EventKind::Paused { by, held: false } => Text::plain(format!("{by} lets it go on")),
         EventKind::Finished { phase, message } => Text::new()

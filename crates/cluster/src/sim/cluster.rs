@@ -229,6 +229,13 @@ impl Cluster for SimCluster {
         self.apply_as(FIELD_MANAGER, request).await
     }
 
+    async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError> {
+        match self.write(Write::Put { object, operation }).await? {
+            Written::Applied(applied) => Ok(applied.object),
+            other => unreachable!("an object was put, and the answer is {other:?}"),
+        }
+    }
+
     async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {
         match self.write(Write::Delete { request }).await? {
             Written::Deleted(deleted) => Ok(deleted),

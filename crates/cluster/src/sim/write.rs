@@ -20,6 +20,7 @@ pub(crate) enum Write {
     Apply { manager: String, request: ApplyRequest },
     Delete { request: DeleteRequest },
     RemoveFinalizer { key: ObjectKey, uid: String, finalizer: String, operation: Option<OperationId> },
+    Put { object: Object, operation: Option<OperationId> },
 }
 
 /// The answer to a write.
@@ -96,6 +97,9 @@ impl SimState {
             Write::Apply { manager, request } => {
                 self.execute_apply(manager, request, refusal).map(Written::Applied)
             }
+            Write::Put { object, operation } => {
+                self.execute_put(object, *operation, refusal).map(Written::Applied)
+            }
             Write::Delete { request } => self.execute_delete(request, refusal).map(Written::Deleted),
             Write::RemoveFinalizer { key, uid, finalizer, operation } => {
                 self.execute_patch((key, uid), finalizer, *operation, refusal).map(|()| Written::Done)
@@ -132,6 +136,35 @@ impl SimState {
         };
         let attempt = Attempt { verb, dry_run: request.dry_run, key, operation: request.operation };
         self.audited(attempt, refusal, |state| state.write_manifest(manager, request, way))
+    }
+
+    /// Without a resource version it is a creation, with one a replacement of that version.
+    fn execute_put(
+        &mut self,
+        object: &Object,
+        operation: Option<OperationId>,
+        refusal: Option<CallFault>,
+    ) -> Result<Applied, ClusterError> {
+        let key = self.request_key(object);
+        let is_new = object.resource_version().is_empty();
+        let (verb, way) = if is_new { (Verb::Create, Way::Create) } else { (Verb::Update, Way::Put) };
+        let request = ApplyRequest {
+            object: object.clone(),
+            mode: WriteMode::Replace { recreate: false },
+            validate: false,
+            take_over: None,
+            dry_run: false,
+            operation,
+        };
+        let is_there = is_new || self.find(&key).is_some();
+        let attempt = Attempt { verb, dry_run: false, key: key.clone(), operation };
+        self.audited(attempt, refusal, |state| {
+            if is_there {
+                state.write_manifest(FIELD_MANAGER, &request, way)
+            } else {
+                Err(refuse::not_found(&key))
+            }
+        })
     }
 
     /// Two writes: the old object goes, a new one comes.

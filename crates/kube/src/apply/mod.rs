@@ -129,6 +129,26 @@ impl KubeCluster {
         Ok(Applied { object, created, message, warnings: answer.warnings })
     }
 
+    /// Creates an object, or replaces the very version of it that was read. One request: what somebody else has written
+    /// meanwhile stays.
+    pub(crate) async fn put_object(
+        &self,
+        object: Object,
+        operation: Option<OperationId>,
+    ) -> Result<Object, ClusterError> {
+        let gvk = object.gvk();
+        let resource = self.kinds().find(self.http(), &gvk).await?;
+        let target = Target::one(&gvk, resource, object.namespace(), object.name())?;
+        let manner = Manner { validate: false, dry_run: false, operation };
+        if object.resource_version().is_empty() {
+            return Ok(self.create(&target, &object, manner).await?.object);
+        }
+        let mut path = target.path();
+        manner.query(&mut path);
+        let call = Call::write(Method::PUT, path, JSON, bytes(&object)?, operation);
+        Ok(self.object_call(&target, &call).await?.1)
+    }
+
     /// Creates an object; its name may come from the server.
     async fn create(
         &self,

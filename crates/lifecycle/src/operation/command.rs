@@ -8,6 +8,9 @@ pub enum Command {
     /// Read the cluster and plan. Answer: [`Input::Planned`](super::Input) or
     /// [`Input::PlanFailed`](super::Input).
     Plan,
+    /// Take the claim, or go on holding it until the operation is over. What becomes of it comes as
+    /// [`Input::Claim`](super::Input), again and again.
+    Claim,
     /// A command about one task. Answer: [`Input::Answer`](super::Input) with the same attempt.
     ///
     /// Commands about one task are carried out one after the other: the next one waits for the answer to the one on

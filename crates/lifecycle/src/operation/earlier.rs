@@ -75,6 +75,7 @@ impl From<Header> for state::Header {
             outage: old.outage,
             blind: old.blind,
             attempt: 1,
+            claim: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tidegate_model::{OperationPhase, Plan, Timestamp};
 
+use super::claim::{self, ClaimNews};
 use super::fact::{DeadlineScope, Fact};
 use super::messages;
 use super::rules::is_sound;
@@ -83,6 +84,7 @@ fn accepted(fact: &Fact) -> Option<State> {
         outage: None,
         blind: None,
         attempt: 1,
+        claim: None,
     })))
 }
 
@@ -115,6 +117,16 @@ fn planned(mut header: Box<Header>, fact: &Fact) -> Option<State> {
             Some(State::Accepted(header))
         }
         Fact::TerminateRequested { .. } => Some(State::Accepted(header)),
+        Fact::Claim { news, at } => {
+            claim::evolve(&mut header, news, *at)?;
+            if matches!(news, ClaimNews::Lost { .. }) {
+                // It is taken as if it had never been had.
+                header.claim = None;
+            }
+            header.calls = Calls::default();
+            header.outage = None;
+            Some(State::Accepted(header))
+        }
         Fact::Finished { phase, message, at } => {
             finish(Box::new(fresh(*header, Arc::default(), *at)), *phase, message, *at)
         }
@@ -212,6 +224,12 @@ fn running(operation: &mut Operation, fact: &Fact) -> Option<()> {
             terminate(operation, by, messages::TERMINATED, *at);
             Some(())
         }
+        Fact::Claim { news: ClaimNews::EndWanted { by }, at } => {
+            operation.header.request.claim.as_ref()?;
+            terminate(operation, &by.to_string(), &messages::superseded(by), *at);
+            Some(())
+        }
+        Fact::Claim { news, at } => claim::evolve(&mut operation.header, news, *at),
         Fact::AttemptFailed { message, retriable, at } => {
             if operation.failure.is_some() {
                 return None;
@@ -274,7 +292,7 @@ fn deadline_passed(
     at: Timestamp,
 ) -> Option<()> {
     match scope {
-        DeadlineScope::Operation => terminate(operation, "deadline", message, at),
+        DeadlineScope::Operation => terminate(operation, messages::BY_DEADLINE, message, at),
         DeadlineScope::Wave => {
             let (index, _) = operation.current_wave()?;
             tasks::expire_wave(operation, index, message);

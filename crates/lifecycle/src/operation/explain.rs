@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Action, ObjectKey, OperationPhase, Phase, Task, Timestamp, format_duration};
 
+use super::claim::Claim;
 use super::fact::Verdict;
 use super::messages;
 use super::rules::{awaits_establishment, has_runner};
@@ -156,7 +157,15 @@ fn accepted(header: &Header, now: Timestamp) -> Explanation {
         since: header.started_at,
     };
     let awaited = if calls.failed > 0 { vec![cluster] } else { Vec::new() };
-    let mut explanation = Explanation { awaited, ..blank("planning", now) };
+    let mut explanation = match header.claim.as_deref() {
+        Some(Claim::Taken { holder, since }) => {
+            let why = format!("it has the claim on application {}", header.request.application);
+            let other = Awaited { what: holder.to_string(), why, since: *since };
+            Explanation { awaited: vec![other], ..blank("waiting for the claim", now) }
+        }
+        _ if header.may_begin() => Explanation { awaited, ..blank("planning", now) },
+        _ => Explanation { awaited, ..blank("taking the claim", now) },
+    };
     explanation.set_deadline(header.request.deadline.map(|deadline| header.deadline_from + deadline));
     explanation
 }

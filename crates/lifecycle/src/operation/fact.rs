@@ -9,6 +9,7 @@ use tidegate_model::{
     Digest, Health, LogRecord, OperationId, OperationPhase, Plan, SyncRequest, TaskId, Timestamp,
 };
 
+use super::claim::ClaimNews;
 use super::earlier;
 use super::state::{AppliedRef, HookLog, Occupant, Stage};
 
@@ -274,6 +275,13 @@ pub enum Fact {
         /// The cluster's words.
         warnings: Vec<String>,
     },
+    /// What became of the operation's claim.
+    Claim {
+        /// What.
+        news: ClaimNews,
+        /// When.
+        at: Timestamp,
+    },
 }
 
 /// The answer of a gate.
@@ -376,7 +384,7 @@ impl Fact {
 impl LogRecord for Fact {
     type Earlier = earlier::Fact;
 
-    const HIGHEST_KIND: u16 = 33;
+    const HIGHEST_KIND: u16 = 34;
 
     fn is_earlier(kind: u16) -> bool {
         kind < 3
@@ -415,6 +423,7 @@ impl LogRecord for Fact {
             Self::Watching { .. } => 29,
             Self::PlaceTaken { .. } => 32,
             Self::Warned { .. } => 33,
+            Self::Claim { .. } => 34,
         }
     }
 }

@@ -7,6 +7,7 @@ use tidegate_model::{
     Digest, Observation, Observed, OperationId, OperationPhase, Plan, SyncRequest, TaskId, Timestamp,
 };
 
+use super::claim::ClaimNews;
 use super::fact::Verdict;
 use super::state::HookLog;
 
@@ -31,6 +32,8 @@ pub enum Input {
     },
     /// The answer to [`Command::Plan`](super::Command): the cluster could not be read.
     PlanFailed(CallError),
+    /// What became of the claim, or why it could not be asked for.
+    Claim(Result<ClaimNews, CallError>),
     /// The answer to a command about one task.
     Answer {
         /// Which task.

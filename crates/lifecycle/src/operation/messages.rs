@@ -1,8 +1,9 @@
 //! The exact texts users match on (spec: result model and messages).
 
-use tidegate_model::{Task, Timestamp};
+use tidegate_model::{ClaimHolder, Task, Timestamp};
 
-use super::state::{Operation, Progress, Stage, State, WaveStep};
+use super::claim::Claim;
+use super::state::{Header, Operation, Progress, Stage, State, WaveStep};
 
 pub(crate) const SUCCEEDED_ALL: &str = "successfully synced (all tasks run)";
 pub(crate) const SUCCEEDED_NO_MORE: &str = "successfully synced (no more tasks)";
@@ -14,6 +15,8 @@ pub(crate) const UNSUCCESSFUL: &str = "one or more synchronization tasks complet
 pub(crate) const SYNC_FAIL_FAILED: &str = "one or more SyncFail hooks failed";
 pub(crate) const RUNNING: &str = "one or more tasks are running";
 pub(crate) const TERMINATED: &str = "Operation terminated";
+/// Who ends an operation that is too late.
+pub(crate) const BY_DEADLINE: &str = "deadline";
 pub(crate) const TERMINATION_ERRORS: &str = "Operation termination had errors";
 pub(crate) const TERMINATING: &str = "operation is terminating";
 pub(crate) const TERMINATING_LATE: &str = "operation is terminating due to timeout";
@@ -31,6 +34,28 @@ pub(crate) const PRUNED_DRY_RUN: &str = "pruned (dry run)";
 /// A base message with the reasons behind it.
 pub(crate) fn with_reason(base: &str, reasons: &[&str]) -> String {
     if reasons.is_empty() { base.to_owned() } else { format!("{base}, reason: {}", reasons.join(",")) }
+}
+
+/// Another operation works on the application.
+pub(crate) fn claim_refused(header: &Header, holder: &ClaimHolder) -> String {
+    format!(
+        "application {} is being worked on by another operation: {holder}; wait for it with --queue, or end it with --supersede",
+        header.request.application
+    )
+}
+
+/// Another operation has worked on the application, or still does.
+pub(crate) fn claim_lost(header: &Header, holder: Option<&ClaimHolder>) -> String {
+    let application = &header.request.application;
+    let who = holder.map_or_else(|| "another operation, which is over".to_owned(), ToString::to_string);
+    format!(
+        "the claim on application {application} ran out while nobody worked on this operation, and was taken by {who}; nothing more is written: begin anew"
+    )
+}
+
+/// Another operation has asked for the end.
+pub(crate) fn superseded(by: &ClaimHolder) -> String {
+    format!("{TERMINATED}, superseded by {by}")
 }
 
 /// What is wrong, and why: `1 of 3 replicas ready: api-7f is crash-looping`.
@@ -108,7 +133,11 @@ impl State {
                 let message = header.outage.as_ref().map_or(&header.calls.message, |outage| &outage.message);
                 format!("waiting for the cluster to answer: {message}")
             }
-            Self::Accepted(_) => "planning".to_owned(),
+            Self::Accepted(header) => match header.claim.as_deref() {
+                Some(Claim::Taken { holder, .. }) => format!("waiting for the end of {holder}"),
+                _ if header.may_begin() => "planning".to_owned(),
+                _ => "taking the claim".to_owned(),
+            },
             Self::Running(operation) | Self::Finished(operation) => operation.message(),
         }
     }
@@ -129,9 +158,8 @@ impl Operation {
                 format!("{message}. Retrying attempt #{} at {}.", self.attempt, time_of_day(*until))
             }
             Stage::Terminating => {
-                let wanted =
-                    self.termination.as_ref().is_none_or(|termination| termination.message == TERMINATED);
-                if wanted { TERMINATING } else { TERMINATING_LATE }.to_owned()
+                let late = self.termination.as_ref().is_some_and(|termination| termination.by == BY_DEADLINE);
+                if late { TERMINATING_LATE } else { TERMINATING }.to_owned()
             }
             Stage::Finishing { message, .. } => message.clone(),
         }

@@ -14,6 +14,7 @@
 //! [`pending`](pending()) what the world still owes, `rules` the questions they share, `messages` the texts users match
 //! on, [`view`](view()) and [`explain`](explain()) what people see.
 
+mod claim;
 mod command;
 mod decide;
 mod earlier;
@@ -30,6 +31,7 @@ mod state;
 mod view;
 mod words;
 
+pub use claim::{Claim, ClaimNews};
 pub use command::{Command, TaskCommand};
 pub use decide::{Rejection, decide};
 pub use evolve::{Illegal, evolve};
@@ -43,4 +45,4 @@ pub use state::{
     AppliedRef, Calls, Cursor, Failure, GateAnswer, Header, HookLog, Notes, Occupant, Operation, Outage,
     Outcome, Pause, Progress, SeenHealth, Stage, State, TaskState, Termination, WaveStep, WaveTimes,
 };
-pub use view::{HookLogView, OperationView, WaveView, view};
+pub use view::{ClaimStanding, ClaimView, HookLogView, OperationView, WaveView, view};

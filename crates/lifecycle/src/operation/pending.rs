@@ -66,12 +66,24 @@ impl Owed {
 
     fn accepted(&mut self, header: &Header) {
         if header.paused.is_some() {
+            if header.held_claim().is_some() {
+                self.claim(header);
+            }
             return;
         }
         self.wake(header.request.deadline.map(|deadline| header.deadline_from + deadline));
-        if self.may_call(Some(&header.calls)) && self.reaches() {
+        let (may_call, may_begin) = (self.may_call(Some(&header.calls)), header.may_begin());
+        if header.claims().is_some() && (may_begin || may_call && self.reaches()) {
+            self.commands.push(Command::Claim);
+        }
+        if may_begin && may_call && self.reaches() {
             self.commands.push(Command::Plan);
         }
+    }
+
+    /// What is held is held however the cluster answers, and while the operation is paused.
+    fn claim(&mut self, header: &Header) {
+        self.commands.extend(header.claims().map(|_| Command::Claim));
     }
 
     fn task(&mut self, operation: &Operation, task: TaskId, state: &TaskState, what: TaskCommand) {
@@ -87,9 +99,11 @@ impl Owed {
             // The world goes on while we do not: what is at work is still watched.
             self.observe_running(operation);
             self.commands.retain(|command| matches!(command, Command::Observe { .. }));
+            self.claim(&operation.header);
             self.wake = None;
             return;
         }
+        self.claim(&operation.header);
         // The deadline is of no interest once the operation is ending.
         self.wake(operation.deadline().filter(|_| !operation.is_ending()));
         match &operation.stage {

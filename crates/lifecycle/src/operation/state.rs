@@ -7,6 +7,7 @@ use tidegate_model::{
     Digest, LogRecord, OperationId, OperationPhase, Plan, PlannedWave, SyncRequest, Task, TaskId, Timestamp,
 };
 
+use super::claim::Claim;
 use super::earlier;
 use super::fact::Verdict;
 
@@ -67,6 +68,8 @@ pub struct Header {
     pub blind: Option<Box<Outage>>,
     /// The attempt that its newest plan is for, from 1. A plan that is not valid is made anew by the next attempt.
     pub attempt: u32,
+    /// What is known of its claim.
+    pub claim: Option<Box<Claim>>,
 }
 
 /// Since when, and why, the cluster does not answer.

@@ -1,9 +1,13 @@
 //! An operation as users and programs see it. Field names are a stable interface.
 
 use serde::{Deserialize, Serialize};
-use tidegate_model::{Action, OperationId, OperationPhase, Phase, ResourceResult, Task, Timestamp, Warning};
+use tidegate_model::{
+    Action, ClaimHolder, IfTaken, OperationId, OperationPhase, Phase, ResourceResult, Severity, Task,
+    Timestamp, Warning,
+};
 
-use super::state::{HookLog, Operation, Progress, Stage, State, WaveStep};
+use super::claim::Claim;
+use super::state::{Header, HookLog, Operation, Outcome, Progress, Stage, State, WaveStep};
 
 /// An operation in output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +38,46 @@ pub struct OperationView {
     pub hook_logs: Vec<HookLogView>,
     /// Findings of the plan.
     pub warnings: Vec<Warning>,
+    /// Its claim; `None` for an operation that asks for none.
+    #[serde(default)]
+    pub claim: Option<ClaimView>,
+}
+
+/// The claim of an operation in output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClaimView {
+    /// How it stands.
+    pub state: ClaimStanding,
+    /// The Lease, as `namespace/name`, while the operation has it.
+    pub lease: Option<String>,
+    /// How many holders it has had, while the operation has it.
+    pub epoch: Option<u64>,
+    /// Since when the operation has it, or waits for it.
+    pub since: Option<Timestamp>,
+    /// The other operation that has it.
+    pub holder: Option<ClaimHolder>,
+    /// Why there is none.
+    pub reason: Option<String>,
+}
+
+/// How the claim of an operation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ClaimStanding {
+    /// It is being taken.
+    Wanted,
+    /// Another operation has it, and this one waits.
+    Awaited,
+    /// Another operation has it, and this one did nothing.
+    Refused,
+    /// The operation has it.
+    Held,
+    /// The operation is over, and has given it back.
+    Released,
+    /// None can be had here.
+    Unavailable,
+    /// Another operation has taken it.
+    Lost,
 }
 
 /// What a container of a failed hook wrote last.
@@ -101,7 +145,52 @@ pub fn view(state: &State) -> Option<OperationView> {
         waves: operation.map(waves).unwrap_or_default(),
         resources: operation.map(resources).unwrap_or_default(),
         hook_logs: operation.map(hook_logs).unwrap_or_default(),
-        warnings: operation.map(|operation| operation.plan.warnings.clone()).unwrap_or_default(),
+        warnings: warnings(header, operation),
+        claim: claim(header, operation.and_then(|operation| operation.outcome.as_ref())),
+    })
+}
+
+fn warnings(header: &Header, operation: Option<&Operation>) -> Vec<Warning> {
+    let planned = operation.map(|operation| operation.plan.warnings.clone()).unwrap_or_default();
+    let unclaimed = match header.claim.as_deref() {
+        Some(Claim::Without { reason }) => Some(Warning {
+            severity: Severity::Warning,
+            code: "no-claim".to_owned(),
+            object: None,
+            origin: None,
+            message: format!(
+                "the operation runs without a claim on its application, so another one may run at the same time: {reason}; give the rights for Leases (see docs/real-clusters.md), or switch the claim off with --no-claim"
+            ),
+        }),
+        _ => None,
+    };
+    unclaimed.into_iter().chain(planned).collect()
+}
+
+fn claim(header: &Header, outcome: Option<&Outcome>) -> Option<ClaimView> {
+    let request = header.request.claim.as_ref()?;
+    // One that waits may be ended by a person or a deadline, which is no refusal.
+    let refused = outcome.is_some_and(|outcome| outcome.phase == OperationPhase::Error)
+        && request.if_taken == IfTaken::Refuse;
+    let blank =
+        |state| ClaimView { state, lease: None, epoch: None, since: None, holder: None, reason: None };
+    Some(match header.claim.as_deref() {
+        None => blank(ClaimStanding::Wanted),
+        Some(Claim::Held { place, epoch, since }) => ClaimView {
+            lease: Some(format!("{}/{}", place.namespace, place.name)),
+            epoch: Some(*epoch),
+            since: Some(*since),
+            ..blank(if outcome.is_some() { ClaimStanding::Released } else { ClaimStanding::Held })
+        },
+        Some(Claim::Taken { holder, since }) => ClaimView {
+            since: Some(*since),
+            holder: Some(holder.clone()),
+            ..blank(if refused { ClaimStanding::Refused } else { ClaimStanding::Awaited })
+        },
+        Some(Claim::Without { reason }) => {
+            ClaimView { reason: Some(reason.clone()), ..blank(ClaimStanding::Unavailable) }
+        }
+        Some(Claim::Lost { holder }) => ClaimView { holder: holder.clone(), ..blank(ClaimStanding::Lost) },
     })
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidegate_model::{Observed, Plan};
 
+use super::claim::ClaimNews;
 use super::fact::Verdict;
 use super::input::{Answer, Applied, CallError, Clearing, Input, Stopped};
 
@@ -12,7 +13,10 @@ impl Input {
     pub fn each_text(&mut self, look: &mut dyn FnMut(&mut String)) {
         match self {
             Self::Planned { plan, .. } => planned(Arc::make_mut(plan), look),
-            Self::PlanFailed(CallError { message, .. }) => look(message),
+            Self::PlanFailed(CallError { message, .. }) | Self::Claim(Err(CallError { message, .. })) => {
+                look(message)
+            }
+            Self::Claim(Ok(ClaimNews::Without { reason })) => look(reason),
             Self::Answer { answer, .. } => answered(answer, look),
             Self::Observed { observation, .. } => seen(&mut observation.seen, look),
             Self::Reason { reason, .. } | Self::Abort { reason } | Self::Pause { reason, .. } => look(reason),
@@ -20,6 +24,7 @@ impl Input {
             Self::Gate { verdict: Verdict::Closed { reason, .. }, .. } => look(reason),
             Self::Gate { verdict: Verdict::Open, .. }
             | Self::Request { .. }
+            | Self::Claim(Ok(_))
             | Self::Tick
             | Self::Terminate { .. }
             | Self::Unpause { .. }

@@ -38,6 +38,7 @@ pub fn request() -> SyncRequest {
         sources: Vec::new(),
         ignore_differences: Vec::new(),
         tracking: tidegate_model::Tracking::default(),
+        claim: None,
     }
 }
 

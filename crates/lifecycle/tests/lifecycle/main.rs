@@ -9,6 +9,7 @@
 )]
 
 mod build;
+mod claims;
 mod deadlines;
 mod driver;
 mod ending;

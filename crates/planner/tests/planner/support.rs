@@ -38,6 +38,7 @@ pub fn case(yaml: &str) -> Case {
             sources: Vec::new(),
             ignore_differences: Vec::new(),
             tracking: Tracking::default(),
+            claim: None,
         },
         targets: targets(yaml),
         live: Vec::new(),

@@ -279,6 +279,7 @@ impl<'a> World<'a> {
                     continue;
                 }
                 Command::Plan => Subject::Plan,
+                Command::Claim => unreachable!("no request of a life asks for a claim"),
                 Command::Task { task, .. } => Subject::Task(*task),
                 Command::AskGate { gate, .. } => Subject::Gate(gate.clone()),
             };

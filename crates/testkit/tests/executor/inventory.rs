@@ -44,6 +44,10 @@ impl Cluster for Asked {
         self.inner.apply(request).await
     }
 
+    async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError> {
+        self.inner.put(object, operation).await
+    }
+
     async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {
         self.inner.delete(request).await
     }

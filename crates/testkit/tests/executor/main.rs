@@ -9,6 +9,7 @@
 )]
 
 mod bindings;
+mod claims;
 mod extensions;
 mod inventory;
 mod judges;

@@ -57,7 +57,14 @@ impl Moody {
         config: SimConfig,
         decide: impl Fn(&'static str, &str) -> Fate + Send + std::marker::Sync + 'static,
     ) -> Arc<Self> {
-        let sim = SimCluster::in_memory(config, SimClock::tokio(START));
+        Self::on(SimCluster::in_memory(config, SimClock::tokio(START)), decide)
+    }
+
+    /// Another way to a cluster.
+    pub fn on(
+        sim: SimCluster,
+        decide: impl Fn(&'static str, &str) -> Fate + Send + std::marker::Sync + 'static,
+    ) -> Arc<Self> {
         Arc::new(Self {
             sim,
             decide: Box::new(decide),
@@ -123,6 +130,11 @@ impl Cluster for Moody {
         let (verb, name) =
             (if request.dry_run { "check" } else { "apply" }, request.object.name().to_owned());
         self.around(verb, &name, self.sim.apply(request)).await
+    }
+
+    async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError> {
+        let name = object.name().to_owned();
+        self.around("put", &name, self.sim.put(object, operation)).await
     }
 
     async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {

@@ -17,6 +17,11 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/simulation.rs::no_seed_breaks_a_rule",
         "crates/testkit/tests/golden.rs::a_hook_of_one_name_is_created_once_in_each_of_its_phases",
     ]),
+    ("two operations of one application", &[
+        "crates/testkit/tests/executor/claims.rs::a_second_operation_is_refused_and_writes_nothing",
+        "crates/testkit/tests/crash.rs::a_crash_at_any_point_keeps_the_claim",
+        "tests/e2e-kube/claims.rs::a_second_sync_is_refused_and_says_by_whom",
+    ]),
     ("a retry", &[
         "crates/lifecycle/tests/lifecycle/retries.rs::a_retry_redoes_what_ended_badly_in_the_failed_wave",
         "crates/lifecycle/tests/lifecycle/retries.rs::a_retry_from_the_start_redoes_everything",

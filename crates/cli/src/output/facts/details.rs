@@ -1,7 +1,7 @@
 //! What a fact says, under names that stay: renaming a type inside changes nothing here.
 
 use serde_json::{Value, json};
-use tidegate_lifecycle::operation::{DeadlineScope, Fact, Stage, Verdict, WaveStep};
+use tidegate_lifecycle::operation::{ClaimNews, DeadlineScope, Fact, Stage, Verdict, WaveStep};
 use tidegate_model::{Plan, SyncRequest, TaskId};
 
 use crate::output::plan;
@@ -40,6 +40,7 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::LogsKept { .. } => "logs-kept",
         Fact::Watching { .. } => "watching",
         Fact::Warned { .. } => "warned",
+        Fact::Claim { .. } => "claim",
     }
 }
 
@@ -105,8 +106,22 @@ pub fn details(fact: &Fact, plan: Option<&Plan>) -> Value {
         }
         Fact::Finished { phase, message, .. } => json!({"phase": phase, "message": message}),
         Fact::Watching { trouble, .. } => json!({"trouble": trouble}),
+        Fact::Claim { news, .. } => claim(news),
         _ => task_details(fact),
     }
+}
+
+fn claim(news: &ClaimNews) -> Value {
+    let (what, lease, epoch, holder, reason) = match news {
+        ClaimNews::Held { place, epoch } => ("held", Some(place), Some(epoch), None, None),
+        ClaimNews::Taken { holder, at_work: true } => ("taken", None, None, Some(holder), None),
+        ClaimNews::Taken { holder, at_work: false } => ("perhaps-taken", None, None, Some(holder), None),
+        ClaimNews::Without { reason } => ("unavailable", None, None, None, Some(reason)),
+        ClaimNews::Lost { holder } => ("lost", None, None, holder.as_ref(), None),
+        ClaimNews::EndWanted { by } => ("superseded", None, None, Some(by), None),
+    };
+    let lease = lease.map(|place| format!("{}/{}", place.namespace, place.name));
+    json!({"what": what, "lease": lease, "epoch": epoch, "holder": holder, "reason": reason})
 }
 
 /// As [`details`], for facts about one task.
@@ -273,6 +288,7 @@ mod tests {
             },
             Fact::Watching { trouble: Some(message()), at },
             Fact::Warned { task, warnings: vec![message()] },
+            Fact::Claim { news: ClaimNews::Without { reason: message() }, at },
         ]
     }
 

@@ -35,6 +35,7 @@ impl OperationState {
             match command {
                 Command::WakeAt(at) => wake = wake.into_iter().chain([at]).min(),
                 Command::Observe { task } => drop(watch.insert(task)),
+                Command::Claim => self.keep_claim(),
                 _ if self.stopping => {}
                 Command::Plan => self.plan(),
                 Command::Task { task, attempt, what } => self.task(task, attempt, what),
@@ -82,7 +83,7 @@ impl OperationState {
         match self.cluster() {
             Some(cluster) => {
                 let alive = self.alive.subscribe();
-                drop(cluster.send_message(ClusterMessage::Run { job: call.into_job(), alive }));
+                drop(cluster.send_message(ClusterMessage::Run { job: call.into_job(self.hold()), alive }));
             }
             None => {
                 call.refuse("this engine has no connection to the operation's cluster; start it with one")
@@ -154,7 +155,12 @@ impl OperationState {
     fn run_hook(&self, runner: String, step: jobs::Step, guard: Guard) {
         let extensions = Arc::clone(&self.shared.extensions);
         let (operation, application) = (self.id, step.request.application.clone());
+        let hold = self.hold();
         self.spawn(async move {
+            if let Some(hold) = hold {
+                // Without a claim nothing is begun; once it is lost, this operation is over.
+                while hold.covered().await.is_err() {}
+            }
             let end = match step.manifest().await {
                 Err(error) => HookEnd::Failed(error.message),
                 Ok(manifest) => {
@@ -212,7 +218,7 @@ impl OperationState {
     }
 
     /// Work outside the cluster. Like a call to the cluster it ends with this actor, whatever it is waiting for.
-    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut alive = self.alive.subscribe();
         tokio::spawn(async move {
             tokio::select! {

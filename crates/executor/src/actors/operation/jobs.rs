@@ -12,6 +12,7 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit};
 
 use crate::actors::cluster::Job;
 use crate::actors::log::Log;
+use crate::claims::{Covered, Hold};
 use crate::clock::Clock;
 use crate::effects::{self, LastWords, Mask, Targets};
 use crate::extend::HookEnd;
@@ -150,10 +151,20 @@ pub(crate) enum Call {
     Step { step: Box<Step>, guard: Guard },
 }
 
+/// Writes only while the operation has its claim, if it has to have one.
+fn covered(cluster: Arc<dyn Cluster>, hold: Option<Arc<Hold>>) -> Arc<dyn Cluster> {
+    match hold {
+        Some(hold) => Arc::new(Covered { cluster, hold }),
+        None => cluster,
+    }
+}
+
 impl Call {
-    pub fn into_job(self) -> Job {
+    /// A job for the cluster actor, covered by the operation's claim where there is one.
+    pub fn into_job(self, hold: Option<Arc<Hold>>) -> Job {
         Box::new(move |cluster| {
             Box::pin(async move {
+                let cluster = covered(cluster, hold);
                 match self {
                     Self::Plan { planning, guard } => planning.run(cluster.as_ref(), guard).await,
                     Self::Step { step, guard } => step.run(cluster.as_ref(), guard).await,

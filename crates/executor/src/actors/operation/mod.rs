@@ -3,6 +3,7 @@
 //! Message → input → driver → batch to the log actor → commands. Nothing that matters lives only here: the actor may
 //! end at any instant, and another one goes on from the log.
 
+mod claim;
 mod dispatch;
 mod jobs;
 
@@ -23,6 +24,7 @@ use tokio::task::AbortHandle;
 
 use crate::actors::log::LogMessage;
 use crate::actors::supervisor::SupervisorMessage;
+use crate::claims::Hold;
 use crate::effects::{self, Mask};
 use crate::engine::EngineError;
 use crate::events::{announce, trace};
@@ -30,6 +32,7 @@ use crate::extend::Event;
 use crate::inbox::{AppendFailure, Arrival, Errand, Inbox};
 use crate::shared::Shared;
 
+use self::claim::GivingBack;
 pub(crate) use self::jobs::{Bundle, HandedOver, keep};
 
 /// With so many commands on their way, answers come in crowds: others may run first, so that one look at a wave serves
@@ -109,6 +112,12 @@ pub(crate) struct OperationState {
     lingering: Weak<Bundle>,
     /// The values of its Secrets; read when words come that may hold them.
     mask: Option<Arc<Mask>>,
+    /// What its claim covers.
+    hold: Arc<Hold>,
+    /// Whoever keeps its claim.
+    keeper: Option<AbortHandle>,
+    /// How far its claim was given back.
+    giving_back: GivingBack,
     /// What the next batch changes in the inventory.
     inventory: Vec<InventoryChange>,
     /// Announced when the batch on its way is durable.
@@ -154,6 +163,7 @@ impl Actor for OperationActor {
             }
         };
         inbox.push(Arrival::Input { input: first, answers: None });
+        let hold = Hold::new();
         Ok(OperationState {
             shared,
             supervisor,
@@ -171,6 +181,9 @@ impl Actor for OperationActor {
             bundle: None,
             lingering: Weak::new(),
             mask: None,
+            hold,
+            keeper: None,
+            giving_back: GivingBack::default(),
             inventory: Vec::new(),
             announcements: Vec::new(),
             replies: Replies::default(),
@@ -232,6 +245,15 @@ impl OperationState {
                     let now = self.now();
                     self.driver.offer(&input, now)?;
                 }
+                Arrival::Claim { mut input, is_last } => {
+                    self.mask(&mut input).await;
+                    if is_last {
+                        self.keeper = None;
+                    }
+                    let now = self.now();
+                    self.driver.offer(&input, now)?;
+                }
+                Arrival::GivenBack => self.giving_back = GivingBack::Done,
                 Arrival::Inventory(changes) => self.inventory.extend(changes),
                 Arrival::Bundle(bundle) => self.bundle = Some(bundle),
                 Arrival::Mask(mask) => self.mask = Some(mask),
@@ -328,7 +350,9 @@ impl OperationState {
             return Ok(());
         }
         if over {
-            self.finish();
+            if self.gave_back() {
+                self.finish();
+            }
         } else if self.stopping && self.on_the_way.is_empty() {
             myself.stop(None);
         } else {
@@ -404,6 +428,9 @@ impl OperationState {
     fn leave(&mut self) {
         if let Some((_, alarm)) = self.alarm.take() {
             alarm.abort();
+        }
+        if let Some(keeper) = self.keeper.take() {
+            keeper.abort();
         }
         if let Some(cluster) = self.cluster() {
             let _ = cluster.send_message(crate::actors::cluster::ClusterMessage::Forget(self.id));

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tidegate_model::{OperationPhase, Timestamp};
 
+use super::claim;
 use super::fact::Fact;
 use super::input::{CallError, Input};
 use super::rules::is_sound;
@@ -107,6 +108,12 @@ fn finished(operation: &Operation, input: &Input) -> Result<Vec<Fact>, Rejection
 
 fn accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
     match input {
+        Input::Claim(Ok(news)) => Ok(claim::before_plan(header, news, now)),
+        Input::Claim(Err(error)) => Ok(vec![claim::not_answered(header, error, now)]),
+        // It was made before another operation had the application.
+        Input::Planned { .. } | Input::PlanFailed(_) if !header.may_begin() => {
+            Err(Rejection::Stale { state: "Accepted".to_owned() })
+        }
         Input::Planned { plan, .. } if !is_sound(plan) => Ok(vec![Fact::Finished {
             phase: OperationPhase::Error,
             message: super::messages::UNSOUND_PLAN.to_owned(),
@@ -151,6 +158,9 @@ fn running(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<F
         Input::Observed { task, observation } => {
             observed::decide(operation, *task, observation, now).ok_or_else(stale)
         }
+        Input::Claim(Ok(news)) => Ok(claim::news(operation, news, now)),
+        // Whoever holds it tries again.
+        Input::Claim(Err(_)) => Ok(Vec::new()),
         Input::Reason { task, reason } => observed::reason(operation, *task, reason, now).ok_or_else(stale),
         Input::Watching { trouble, since } => Ok(watching(operation, trouble.as_deref(), (*since).min(now))),
         Input::Gate { wave, gate, verdict } => {

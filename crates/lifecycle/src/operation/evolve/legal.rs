@@ -1,5 +1,6 @@
 //! Which facts can follow in which stage. Arrows, and facts about tasks, are checked further where they take effect.
 
+use crate::operation::claim::ClaimNews;
 use crate::operation::fact::{DeadlineScope, Fact};
 use crate::operation::state::{Stage, WaveStep};
 
@@ -18,7 +19,8 @@ pub(super) fn fits(stage: &Stage, fact: &Fact) -> bool {
             *stage == Stage::DryRun || step == Some(WaveStep::DryRun)
         }
         Fact::CallFailed { .. } => in_wave || ending || *stage == Stage::DryRun,
-        Fact::Watching { .. } => true,
+        Fact::Claim { news: ClaimNews::EndWanted { .. }, .. } => !ending,
+        Fact::Watching { .. } | Fact::Claim { .. } => true,
         Fact::LogsKept { .. } => in_wave || ending,
         Fact::PruneSent { .. } => step == Some(WaveStep::Pruning),
         Fact::HookCleared { .. } | Fact::PlaceTaken { .. } => step == Some(WaveStep::Clearing),

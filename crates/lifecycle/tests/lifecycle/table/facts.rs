@@ -1,6 +1,8 @@
 //! Every state with every fact: it follows, or it is illegal, and nothing panics.
 
-use tidegate_lifecycle::operation::{DeadlineScope, Fact, Stage, State, Verdict, WaveStep, evolve};
+use tidegate_lifecycle::operation::{
+    ClaimNews, DeadlineScope, Fact, Stage, State, Verdict, WaveStep, evolve,
+};
 use tidegate_model::{Health, HealthStatus, LogRecord as _, OperationPhase, TaskId};
 
 use super::states::*;
@@ -45,6 +47,7 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::Watching { .. } => "Watching",
         Fact::PlaceTaken { .. } => "PlaceTaken",
         Fact::Warned { .. } => "Warned",
+        Fact::Claim { .. } => "Claim",
     }
 }
 
@@ -96,6 +99,8 @@ pub fn facts() -> Vec<Fact> {
         Fact::Watching { trouble: Some("connection refused".into()), at: at(30) },
         Fact::PlaceTaken { task: HOOK, by: None },
         Fact::Warned { task: RESOURCE, warnings: vec![message()] },
+        // Illegal in an operation that asked for no claim, as these did; `claims.rs` is about those that do.
+        Fact::Claim { news: ClaimNews::Without { reason: message() }, at: at(30) },
     ]
 }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_lifecycle::operation::{
-    Answer, Applied, CallError, Clearing, Fact, Input, Rejection, State, Stopped, Verdict, decide, evolve,
+    Answer, Applied, CallError, ClaimNews, Clearing, Fact, Input, Rejection, State, Stopped, Verdict, decide,
+    evolve,
 };
 use tidegate_model::{Evidence, Health, HealthStatus, Observation, Observed, OperationPhase, Plan, TaskId};
 
@@ -34,6 +35,7 @@ fn name(input: &Input) -> String {
         Input::Observed { .. } => "Observed".into(),
         Input::Reason { .. } => "Reason".into(),
         Input::Watching { .. } => "Watching".into(),
+        Input::Claim(result) => of("Claim", result.is_ok()),
         Input::Gate { .. } => "Gate".into(),
         Input::Tick => "Tick".into(),
         Input::Terminate { .. } => "Terminate".into(),
@@ -101,6 +103,8 @@ fn inputs(place: &str) -> Vec<Input> {
         about(LATE_HOOK, Answer::LogsRead { reason: String::new(), logs: Vec::new() }),
         Input::Reason { task: RESOURCE, reason: "crash-looping".into() },
         Input::Watching { trouble: Some("connection refused".into()), since: at(30) },
+        Input::Claim(Ok(ClaimNews::Lost { holder: None })),
+        Input::Claim(Err(error())),
         Input::Observed {
             task: if place.starts_with("AwaitingGone") { PRUNE } else { RESOURCE },
             observation,
@@ -132,9 +136,9 @@ fn outcome(result: &Result<Vec<Fact>, Rejection>) -> String {
 }
 
 /// What every running operation answers to people and to time.
-const RUNNING: &str = "Request=AlreadyStarted Watching=Watching Tick=- Abort=Finished Terminate=TerminateRequested Pause=Paused \
+const RUNNING: &str = "Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Tick=- Abort=Finished Terminate=TerminateRequested Pause=Paused \
     Unpause=NotPaused ConfirmPrune=PruneConfirmed";
-const ENDING: &str = "Request=AlreadyStarted Watching=Watching Tick=- Abort=Finished Terminate=AlreadyEnding Pause=AlreadyEnding \
+const ENDING: &str = "Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Tick=- Abort=Finished Terminate=AlreadyEnding Pause=AlreadyEnding \
     Unpause=AlreadyEnding ConfirmPrune=AlreadyEnding";
 const OVER: &str = "Request=AlreadyStarted Terminate=AlreadyFinished Pause=AlreadyFinished \
     Unpause=AlreadyFinished ConfirmPrune=AlreadyFinished";
@@ -148,7 +152,7 @@ const TABLE: [(&str, &str, &str); 19] = [
     (
         "Accepted",
         RUNNING,
-        "Watching=Stale Planned=Planned Planned:err=Finished PlanFailed=CallFailed PlanFailed:err=Finished \
+        "Watching=Stale Claim:err=Finished Planned=Planned Planned:err=Finished PlanFailed=CallFailed PlanFailed:err=Finished \
          Terminate=TerminateRequested+Finished ConfirmPrune=NothingToConfirm",
     ),
     ("Planned", RUNNING, ""),

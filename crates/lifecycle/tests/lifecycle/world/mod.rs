@@ -258,7 +258,7 @@ impl World {
             Command::Task { task, what, .. } => {
                 format!("{} {}", verb(what), label(self.plan.task(*task).unwrap()))
             }
-            Command::Observe { .. } | Command::WakeAt(_) => return,
+            Command::Observe { .. } | Command::WakeAt(_) | Command::Claim => return,
         };
         self.say(line);
     }
@@ -287,7 +287,7 @@ impl World {
                 let answer = self.cluster.carry_out(*task, planned, *attempt, what, self.now);
                 Input::Answer { task: *task, attempt: *attempt, answer }
             }
-            Command::Observe { .. } | Command::WakeAt(_) => Input::Tick,
+            Command::Observe { .. } | Command::WakeAt(_) | Command::Claim => Input::Tick,
         }
     }
 
@@ -350,6 +350,7 @@ fn subject(command: &Command) -> String {
         Command::Task { task, .. } | Command::Observe { task } => task.to_string(),
         Command::AskGate { gate, .. } => format!("gate {gate}"),
         Command::Plan | Command::WakeAt(_) => "plan".into(),
+        Command::Claim => "claim".into(),
     }
 }
 

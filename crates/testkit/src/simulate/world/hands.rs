@@ -46,7 +46,9 @@ impl World<'_> {
                 let answer = self.carry_out(*task, *attempt, what);
                 Input::Answer { task: *task, attempt: *attempt, answer }
             }
-            Command::Observe { .. } | Command::WakeAt(_) => unreachable!("these are not sent to the cluster"),
+            Command::Observe { .. } | Command::WakeAt(_) | Command::Claim => {
+                unreachable!("these are not sent to the cluster")
+            }
         }
     }
 

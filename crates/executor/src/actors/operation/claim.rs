@@ -1,0 +1,97 @@
+//! The claim of the operation: kept while it runs, given back when it is over.
+
+use std::sync::Arc;
+
+use tidegate_model::ClaimPlace;
+
+use super::OperationState;
+use crate::claims::{Claimant, Hold, Keeper, Places, give_back};
+use crate::inbox::Arrival;
+
+/// How far a claim was given back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum GivingBack {
+    #[default]
+    Not,
+    OnTheWay,
+    Done,
+}
+
+impl OperationState {
+    /// What covers the writes of this operation; `None` for one without a claim.
+    pub(super) fn hold(&self) -> Option<Arc<Hold>> {
+        let claims = self.driver.state().header().is_some_and(|header| header.claims().is_some());
+        claims.then(|| Arc::clone(&self.hold))
+    }
+
+    fn claimant(&self) -> Option<(Claimant, Places)> {
+        let header = self.driver.state().header()?;
+        let request = &header.request;
+        let places = Places::of(request, request.claim.as_ref()?);
+        let worker = &self.shared.worker;
+        let who = if worker.is_empty() { &request.initiated_by } else { worker };
+        let us = Claimant {
+            operation: self.id.to_string(),
+            application: request.application.clone(),
+            who: who.clone(),
+            revision: request.revision.clone(),
+        };
+        Some((us, places))
+    }
+
+    /// Sees to it that somebody keeps the claim.
+    pub(super) fn keep_claim(&mut self) {
+        if self.keeper.is_some() {
+            return;
+        }
+        let Some((us, places)) = self.claimant() else { return };
+        let Some(header) = self.driver.state().header() else { return };
+        let Some(cluster) = self.shared.claims.get(&header.request.destination).map(Arc::clone) else {
+            return;
+        };
+        let keeper = Keeper {
+            cluster,
+            clock: Arc::clone(&self.shared.clock),
+            log_failure: Arc::clone(&self.shared.log_failure),
+            inbox: self.inbox.clone(),
+            hold: Arc::clone(&self.hold),
+            operation: self.id,
+            us,
+            places,
+            if_taken: header.request.claim.as_ref().map(|claim| claim.if_taken).unwrap_or_default(),
+            had: header.held_claim().map(|(place, _)| place.clone()),
+        };
+        self.keeper = Some(tokio::spawn(keeper.run()).abort_handle());
+    }
+
+    /// Whether nothing is left of the claim of an operation that is over; otherwise it is on its way.
+    pub(super) fn gave_back(&mut self) -> bool {
+        match self.giving_back {
+            GivingBack::Done => return true,
+            GivingBack::OnTheWay => return false,
+            GivingBack::Not => {}
+        }
+        if let Some(keeper) = self.keeper.take() {
+            keeper.abort();
+        }
+        let Some(cluster) = self.hold().and_then(|_| {
+            let header = self.driver.state().header()?;
+            self.shared.claims.get(&header.request.destination).map(Arc::clone)
+        }) else {
+            return true;
+        };
+        let Some((us, places)) = self.claimant() else { return true };
+        let held = self.driver.state().header().and_then(|header| header.held_claim());
+        let places: Vec<ClaimPlace> = match held {
+            Some((place, _)) => vec![place.clone()],
+            None => std::iter::once(places.home).chain(places.aside).collect(),
+        };
+        self.giving_back = GivingBack::OnTheWay;
+        let (inbox, operation) = (self.inbox.clone(), self.id);
+        self.spawn(async move {
+            give_back(cluster.as_ref(), &us, operation, &places).await;
+            inbox.push(Arrival::GivenBack);
+        });
+        false
+    }
+}

@@ -1,0 +1,170 @@
+//! What a claim covers: writes are kept back until it is certain that the operation still has it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidegate_cluster::{
+    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Listing, LiveQuery,
+    Scope, WatchStream,
+};
+use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::{COVERED_WITHIN, COVERS};
+use crate::clock::slept;
+
+/// How certain it is that the operation has its claim. Shared between whoever renews it and whoever writes.
+pub(crate) struct Hold {
+    standing: watch::Sender<Standing>,
+}
+
+/// A moment by a clock that only goes forward, and how long the machine had slept by then: the clock stands still
+/// meanwhile, and claims do not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    at: Instant,
+    slept: Duration,
+}
+
+impl Moment {
+    pub fn now() -> Self {
+        Self { at: Instant::now(), slept: slept() }
+    }
+
+    fn ago(self) -> Duration {
+        self.at.elapsed().saturating_add(slept().saturating_sub(self.slept))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Standing {
+    /// Not certain yet.
+    Unknown,
+    /// A renewal that began at this moment has succeeded.
+    Renewed(Moment),
+    /// No claim is needed any more.
+    Open,
+}
+
+impl Hold {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { standing: watch::Sender::new(Standing::Unknown) })
+    }
+
+    /// A renewal that began at this moment has succeeded.
+    pub fn renewed(&self, moment: Moment) {
+        self.standing.send_replace(Standing::Renewed(moment));
+    }
+
+    /// Nothing is covered any more.
+    pub fn lost(&self) {
+        self.standing.send_replace(Standing::Unknown);
+    }
+
+    /// The operation goes on without a claim.
+    pub fn open(&self) {
+        self.standing.send_replace(Standing::Open);
+    }
+
+    fn covers(standing: Standing) -> bool {
+        match standing {
+            Standing::Unknown => false,
+            Standing::Renewed(moment) => moment.ago() < COVERS,
+            Standing::Open => true,
+        }
+    }
+
+    /// Returns when a write is covered, or gives up: the cluster does not answer those who renew the claim either.
+    pub async fn covered(&self) -> Result<(), ClusterError> {
+        let mut changes = self.standing.subscribe();
+        let waiting = async {
+            loop {
+                let standing = *changes.borrow_and_update();
+                if Self::covers(standing) || changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(COVERED_WITHIN, waiting).await.map_err(|_| {
+            let words =
+                "the operation's claim on its application could not be renewed, so nothing is written";
+            ClusterError::new(ErrorKind::Timeout, words)
+        })
+    }
+}
+
+/// A cluster that is written to only while the claim is held.
+pub(crate) struct Covered {
+    pub cluster: Arc<dyn Cluster>,
+    pub hold: Arc<Hold>,
+}
+
+#[async_trait]
+impl Cluster for Covered {
+    async fn discover(&self) -> Result<Discovery, ClusterError> {
+        self.cluster.discover().await
+    }
+
+    async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError> {
+        self.cluster.get(gvk, namespace, name).await
+    }
+
+    async fn list(&self, scope: &Scope) -> Result<Listing, ClusterError> {
+        self.cluster.list(scope).await
+    }
+
+    async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
+        self.cluster.live(query).await
+    }
+
+    async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {
+        if !request.dry_run {
+            self.hold.covered().await?;
+        }
+        self.cluster.apply(request).await
+    }
+
+    async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError> {
+        self.hold.covered().await?;
+        self.cluster.put(object, operation).await
+    }
+
+    async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {
+        if !request.dry_run {
+            self.hold.covered().await?;
+        }
+        self.cluster.delete(request).await
+    }
+
+    async fn remove_finalizer(
+        &self,
+        key: &ObjectKey,
+        gvk: &Gvk,
+        uid: &str,
+        finalizer: &str,
+        operation: Option<OperationId>,
+    ) -> Result<(), ClusterError> {
+        self.hold.covered().await?;
+        self.cluster.remove_finalizer(key, gvk, uid, finalizer, operation).await
+    }
+
+    async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError> {
+        self.cluster.watch(scope, resource_version).await
+    }
+
+    async fn pods(&self, owner: &Object) -> Result<Vec<Object>, ClusterError> {
+        self.cluster.pods(owner).await
+    }
+
+    async fn logs(
+        &self,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+        limit_bytes: usize,
+    ) -> Result<String, ClusterError> {
+        self.cluster.logs(namespace, pod, container, limit_bytes).await
+    }
+}

@@ -1,0 +1,354 @@
+//! Takes a claim, renews it, and tells what becomes of it.
+
+use std::sync::Arc;
+
+use tidegate_cluster::{Cluster, ClusterError, ErrorKind};
+use tidegate_lifecycle::operation::{CallError, ClaimNews, Input};
+use tidegate_model::{ClaimHolder, ClaimPlace, IfTaken, Object, OperationId};
+use tokio::time::{Instant, sleep};
+
+use super::hold::{Hold, Moment};
+use super::patience::{Patience, Verdict};
+use super::place::Places;
+use super::record::{Claimant, Lease, Owner, blank, lease_kind};
+use super::{CLAIM_RENEWED_EVERY, GIVE_BACK_WITHIN, LOOK_AGAIN_AFTER, LOOK_EVERY, RENEW_AGAIN_AFTER};
+use crate::clock::Clock;
+use crate::effects::call_error;
+use crate::inbox::{Arrival, Inbox};
+use crate::shared::LogFailure;
+
+/// Holds the claim of one operation, for as long as it is polled.
+pub(crate) struct Keeper {
+    pub cluster: Arc<dyn Cluster>,
+    pub clock: Arc<dyn Clock>,
+    pub log_failure: LogFailure,
+    pub inbox: Inbox,
+    pub hold: Arc<Hold>,
+    pub operation: OperationId,
+    pub us: Claimant,
+    pub places: Places,
+    pub if_taken: IfTaken,
+    /// Where an earlier keeper of this operation had it.
+    pub had: Option<ClaimPlace>,
+}
+
+/// A claim that we hold.
+struct Held {
+    place: ClaimPlace,
+    lease: Lease,
+}
+
+/// What came of an attempt to take a claim.
+enum Attempt {
+    Held(Box<Held>),
+    Taken {
+        holder: ClaimHolder,
+        at_work: bool,
+    },
+    Lost(Option<ClaimHolder>),
+    /// Somebody wrote it at the same moment.
+    Again,
+    /// There is no such namespace.
+    NoNamespace(ClusterError),
+}
+
+/// Watches the claims of others, in both places.
+struct Watching {
+    began: Instant,
+    home: Patience,
+    aside: Patience,
+    /// The holder was asked to end.
+    asked: Option<String>,
+}
+
+/// Tells the operation that nobody keeps its claim any more, however that came about.
+struct Last {
+    inbox: Inbox,
+    news: Option<Result<ClaimNews, CallError>>,
+}
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let lost = || Err(CallError::transient("whoever kept the claim was lost inside the engine"));
+        let input = Input::Claim(self.news.take().unwrap_or_else(lost));
+        self.inbox.push(Arrival::Claim { input, is_last: true });
+    }
+}
+
+impl Keeper {
+    /// Takes the claim and holds it. Ends when there is nothing to hold, and then says so.
+    pub async fn run(self) {
+        let mut last = Last { inbox: self.inbox.clone(), news: None };
+        let news = match self.take().await {
+            Ok(held) => {
+                self.tell(ClaimNews::Held { place: held.place.clone(), epoch: held.lease.epoch() });
+                self.renew(*held).await
+            }
+            Err(news) => news,
+        };
+        match &news {
+            Ok(ClaimNews::Without { .. }) => self.hold.open(),
+            _ => self.hold.lost(),
+        }
+        last.news = Some(news);
+    }
+
+    fn tell(&self, news: ClaimNews) {
+        self.inbox.push(Arrival::Claim { input: Input::Claim(Ok(news)), is_last: false });
+    }
+
+    fn may_call(&self) -> Result<(), ClusterError> {
+        match self.log_failure.get() {
+            Some(reason) => Err(ClusterError::new(ErrorKind::Unavailable, reason.as_str())),
+            None => Ok(()),
+        }
+    }
+
+    async fn read(&self, place: &ClaimPlace) -> Result<Option<Lease>, ClusterError> {
+        self.may_call()?;
+        Ok(self.cluster.get(&lease_kind(), &place.namespace, &place.name).await?.map(Lease))
+    }
+
+    async fn write(&self, object: Object) -> Result<Lease, ClusterError> {
+        self.may_call()?;
+        self.cluster.put(object, Some(self.operation)).await.map(Lease)
+    }
+
+    /// Takes the claim, however long another operation has it.
+    async fn take(&self) -> Result<Box<Held>, Result<ClaimNews, CallError>> {
+        let mut watching = Watching {
+            began: Instant::now(),
+            home: Patience::default(),
+            aside: Patience::default(),
+            asked: None,
+        };
+        loop {
+            let moment = Moment::now();
+            match self.attempt(&mut watching).await {
+                Ok(Attempt::Held(held)) => {
+                    self.hold.renewed(moment);
+                    return Ok(held);
+                }
+                Ok(Attempt::Lost(holder)) => return Err(Ok(ClaimNews::Lost { holder })),
+                Ok(Attempt::Again) => sleep(LOOK_AGAIN_AFTER).await,
+                Ok(Attempt::NoNamespace(error)) => {
+                    return Err(refused(&error, self.had.is_some() || self.places.aside.is_some()));
+                }
+                Ok(Attempt::Taken { holder, at_work }) => {
+                    self.tell(ClaimNews::Taken { holder, at_work });
+                    sleep(LOOK_EVERY).await;
+                }
+                Err(error) if self.had.is_some() && !is_no_right(error.kind) => {
+                    // The operation goes on from where it was, as soon as this succeeds.
+                    tracing::debug!(reason = error.message, "a claim could not be taken back yet");
+                    sleep(RENEW_AGAIN_AFTER).await;
+                }
+                Err(error) => return Err(refused(&error, is_no_right(error.kind))),
+            }
+        }
+    }
+
+    async fn attempt(&self, watching: &mut Watching) -> Result<Attempt, ClusterError> {
+        if let Some(place) = &self.had {
+            return self.contend(place, watching, |watching| &mut watching.home).await;
+        }
+        let Places { home, aside } = &self.places;
+        let at_home = self.contend(home, watching, |watching| &mut watching.home).await?;
+        match (at_home, aside) {
+            (Attempt::Held(held), Some(aside)) => Ok(match self.in_the_way(aside, watching).await? {
+                Some(other) => other,
+                None => Attempt::Held(held),
+            }),
+            (Attempt::NoNamespace(_), Some(aside)) => {
+                let found = self.contend(aside, watching, |watching| &mut watching.aside).await?;
+                let Attempt::Held(held) = found else { return Ok(found) };
+                // Whoever came when the namespace was there has looked aside after it had taken the claim at home. So
+                // one of us sees the other.
+                match self.contend(home, watching, |watching| &mut watching.home).await? {
+                    Attempt::NoNamespace(_) => Ok(Attempt::Held(held)),
+                    found => {
+                        let _ = self.write(held.lease.given_back()).await;
+                        Ok(found)
+                    }
+                }
+            }
+            (found, _) => Ok(found),
+        }
+    }
+
+    /// One look at a claim, and one attempt to take it if nobody else has it.
+    async fn contend(
+        &self,
+        place: &ClaimPlace,
+        watching: &mut Watching,
+        patience: fn(&mut Watching) -> &mut Patience,
+    ) -> Result<Attempt, ClusterError> {
+        let found = self.read(place).await?;
+        let owner = found.as_ref().map_or(Owner::Free, |lease| lease.owner(&self.us, self.had.is_some()));
+        let known = found.as_ref().map_or(0, Lease::epoch);
+        let (now, at) = (self.clock.now(), watching.began.elapsed());
+        let Some(lease) = found.or_else(|| blank(place)) else { return Ok(Attempt::Again) };
+        let wanted = match owner {
+            Owner::Ours => lease.renewed(&self.us, now),
+            Owner::Free => lease.taken(&self.us, known.saturating_add(1), now),
+            Owner::Lost(holder) => return Ok(Attempt::Lost(holder)),
+            Owner::Other(holder) => match patience(watching).look(&lease, at) {
+                Verdict::RunOut => lease.taken(&self.us, known.saturating_add(1), now),
+                verdict => return self.wait_for(holder, verdict, &lease, watching).await,
+            },
+        };
+        match self.write(wanted).await {
+            Ok(lease) => Ok(Attempt::Held(Box::new(Held { place: place.clone(), lease }))),
+            Err(error) if error.kind == ErrorKind::NamespaceMissing => Ok(Attempt::NoNamespace(error)),
+            Err(error) if is_race(error.kind) => Ok(Attempt::Again),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Another operation has it. It is asked to end, once, where that is wished.
+    async fn wait_for(
+        &self,
+        holder: ClaimHolder,
+        verdict: Verdict,
+        lease: &Lease,
+        watching: &mut Watching,
+    ) -> Result<Attempt, ClusterError> {
+        let asks = self.if_taken == IfTaken::Supersede
+            && watching.asked.as_ref() != Some(&holder.operation)
+            && lease.end_wanted_by().is_none_or(|by| by.operation != self.us.operation);
+        if asks {
+            match self.write(lease.with_wish(&self.us)).await {
+                Ok(_) => watching.asked = Some(holder.operation.clone()),
+                Err(error) if is_race(error.kind) => return Ok(Attempt::Again),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Attempt::Taken { holder, at_work: verdict == Verdict::AtWork })
+    }
+
+    /// An operation that found no namespace here, and keeps its claim aside. Who may not look there knows of none.
+    async fn in_the_way(
+        &self,
+        aside: &ClaimPlace,
+        watching: &mut Watching,
+    ) -> Result<Option<Attempt>, ClusterError> {
+        let lease = match self.read(aside).await {
+            Ok(Some(lease)) => lease,
+            Ok(None) => return Ok(None),
+            Err(error) if is_no_right(error.kind) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let Owner::Other(holder) = lease.owner(&self.us, false) else { return Ok(None) };
+        let verdict = watching.aside.look(&lease, watching.began.elapsed());
+        if verdict != Verdict::RunOut {
+            return self.wait_for(holder, verdict, &lease, watching).await.map(Some);
+        }
+        match self.write(lease.taken_away(&self.us)).await {
+            Ok(_) => Ok(None),
+            Err(error) if is_race(error.kind) => Ok(Some(Attempt::Again)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Renews the claim until it is lost, or cannot be held any more.
+    async fn renew(&self, mut held: Held) -> Result<ClaimNews, CallError> {
+        let mut pause = CLAIM_RENEWED_EVERY;
+        let mut heard = None;
+        loop {
+            let wish = held.lease.end_wanted_by();
+            if let Some(by) = wish.filter(|by| heard.as_ref() != Some(&by.operation)) {
+                heard = Some(by.operation.clone());
+                self.tell(ClaimNews::EndWanted { by });
+            }
+            sleep(pause).await;
+            pause = match self.renew_once(&mut held).await {
+                Ok(None) => CLAIM_RENEWED_EVERY,
+                Ok(Some(news)) => return Ok(news),
+                Err(error) if is_no_right(error.kind) || error.kind == ErrorKind::NamespaceMissing => {
+                    return Ok(ClaimNews::Without { reason: error.message });
+                }
+                Err(error) if is_race(error.kind) => LOOK_AGAIN_AFTER,
+                Err(_) => RENEW_AGAIN_AFTER,
+            };
+        }
+    }
+
+    async fn renew_once(&self, held: &mut Held) -> Result<Option<ClaimNews>, ClusterError> {
+        let moment = Moment::now();
+        match self.write(held.lease.renewed(&self.us, self.clock.now())).await {
+            Ok(lease) => {
+                held.lease = lease;
+                self.hold.renewed(moment);
+                return Ok(None);
+            }
+            Err(error) if is_race(error.kind) => {}
+            Err(error) => return Err(error),
+        }
+        let moment = Moment::now();
+        let found = self.read(&held.place).await?;
+        let owner = found.as_ref().map_or(Owner::Free, |lease| lease.owner(&self.us, true));
+        let is_new = found.is_none();
+        let known = found.as_ref().map_or(held.lease.epoch(), Lease::epoch);
+        let Some(lease) = found.or_else(|| blank(&held.place)) else { return Ok(None) };
+        let now = self.clock.now();
+        let wanted = match owner {
+            Owner::Ours => lease.renewed(&self.us, now),
+            // A person has removed it.
+            Owner::Free => lease.taken(&self.us, known.saturating_add(u64::from(is_new)), now),
+            Owner::Other(holder) => return Ok(Some(ClaimNews::Lost { holder: Some(holder) })),
+            Owner::Lost(holder) => return Ok(Some(ClaimNews::Lost { holder })),
+        };
+        held.lease = self.write(wanted).await?;
+        self.hold.renewed(moment);
+        if is_new {
+            self.tell(ClaimNews::Held { place: held.place.clone(), epoch: held.lease.epoch() });
+        }
+        Ok(None)
+    }
+}
+
+/// Gives the claim of an operation that is over back, if it has it. Otherwise it runs out.
+pub(crate) async fn give_back(
+    cluster: &dyn Cluster,
+    us: &Claimant,
+    operation: OperationId,
+    places: &[ClaimPlace],
+) {
+    let giving = async {
+        for place in places {
+            while let Ok(Some(found)) = cluster.get(&lease_kind(), &place.namespace, &place.name).await {
+                let lease = Lease(found);
+                if lease.owner(us, false) != Owner::Ours {
+                    break;
+                }
+                match cluster.put(lease.given_back(), Some(operation)).await {
+                    // Somebody has asked for its end meanwhile.
+                    Err(error) if is_race(error.kind) => {}
+                    Err(error) => {
+                        tracing::warn!(%place, reason = error.message, "a claim could not be given back; it runs out");
+                        break;
+                    }
+                    Ok(_) => break,
+                }
+            }
+        }
+    };
+    if tokio::time::timeout(GIVE_BACK_WITHIN, giving).await.is_err() {
+        tracing::warn!("a claim could not be given back in time; it runs out");
+    }
+}
+
+/// Somebody else has written it since it was read.
+fn is_race(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Conflict | ErrorKind::AlreadyExists | ErrorKind::NotFound)
+}
+
+/// No claim can be had here.
+fn is_no_right(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Forbidden | ErrorKind::UnknownKind | ErrorKind::Unsupported)
+}
+
+/// Why a claim could not be taken: the operation goes on without, or it is tried again, or that is the end.
+fn refused(error: &ClusterError, goes_on: bool) -> Result<ClaimNews, CallError> {
+    if goes_on { Ok(ClaimNews::Without { reason: error.message.clone() }) } else { Err(call_error(error)) }
+}

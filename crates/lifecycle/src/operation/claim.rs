@@ -1,0 +1,189 @@
+//! The claim of an operation: that it alone works on its application.
+//!
+//! The operation takes it before it plans. Whoever holds it hears what becomes of it; who it belongs to is decided by the
+//! Lease in the cluster, guarded there, and not here.
+
+use serde::{Deserialize, Serialize};
+use tidegate_model::{ClaimHolder, ClaimPlace, ClaimRequest, IfTaken, OperationPhase, Timestamp};
+
+use super::decide::call_again;
+use super::fact::Fact;
+use super::input::CallError;
+use super::messages;
+use super::state::{Header, Operation, Stage};
+
+/// What is known of the claim of an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Claim {
+    /// The operation has it.
+    Held {
+        /// Where it is kept.
+        place: ClaimPlace,
+        /// How many holders it has had, this one included.
+        epoch: u64,
+        /// Since when.
+        since: Timestamp,
+    },
+    /// Another operation has it.
+    Taken {
+        /// Which.
+        holder: ClaimHolder,
+        /// Since when this one waits for it.
+        since: Timestamp,
+    },
+    /// None can be had here; the operation goes on without.
+    Without {
+        /// Why.
+        reason: String,
+    },
+    /// Another operation has taken it.
+    Lost {
+        /// Which; `None` when that one is over as well.
+        holder: Option<ClaimHolder>,
+    },
+}
+
+/// What became of a claim. Appended to only, because facts hold it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ClaimNews {
+    /// The operation has it.
+    Held {
+        /// Where it is kept.
+        place: ClaimPlace,
+        /// How many holders it has had, this one included.
+        epoch: u64,
+    },
+    /// Another operation has it.
+    Taken {
+        /// Which.
+        holder: ClaimHolder,
+        /// It is at work: it was seen to renew its claim. Otherwise it may be dead, and its claim run out.
+        at_work: bool,
+    },
+    /// None can be had here.
+    Without {
+        /// Why.
+        reason: String,
+    },
+    /// It ran out while nobody renewed it, and another operation has taken it.
+    Lost {
+        /// Which; `None` when that one is over as well.
+        holder: Option<ClaimHolder>,
+    },
+    /// Another operation asks this one to end.
+    EndWanted {
+        /// Which.
+        by: ClaimHolder,
+    },
+}
+
+impl Header {
+    /// Whether the operation may plan and write, as far as its claim is concerned.
+    pub fn may_begin(&self) -> bool {
+        let settled = matches!(self.claim.as_deref(), Some(Claim::Held { .. } | Claim::Without { .. }));
+        self.request.claim.is_none() || settled
+    }
+
+    /// What is to be held, as long as there is something to hold.
+    pub fn claims(&self) -> Option<&ClaimRequest> {
+        let is_off = matches!(self.claim.as_deref(), Some(Claim::Without { .. } | Claim::Lost { .. }));
+        self.request.claim.as_ref().filter(|_| !is_off)
+    }
+
+    /// Where the claim is kept, and under which number, while the operation has it.
+    pub fn held_claim(&self) -> Option<(&ClaimPlace, u64)> {
+        match self.claim.as_deref() {
+            Some(Claim::Held { place, epoch, .. }) => Some((place, *epoch)),
+            _ => None,
+        }
+    }
+
+    fn holds(&self, other: &ClaimPlace, number: u64) -> bool {
+        self.held_claim().is_some_and(|(place, epoch)| place == other && epoch == number)
+    }
+}
+
+/// News before the operation was planned: it has written nothing.
+pub(super) fn before_plan(header: &Header, news: &ClaimNews, now: Timestamp) -> Vec<Fact> {
+    let fact = Fact::Claim { news: news.clone(), at: now };
+    let Some(request) = &header.request.claim else { return Vec::new() };
+    match news {
+        ClaimNews::Held { place, epoch } if header.holds(place, *epoch) => Vec::new(),
+        ClaimNews::Held { .. } | ClaimNews::Without { .. } => vec![fact],
+        ClaimNews::Taken { holder, at_work: true } if request.if_taken == IfTaken::Refuse => {
+            vec![fact, ended(OperationPhase::Error, messages::claim_refused(header, holder), now)]
+        }
+        ClaimNews::Taken { holder, .. } => match header.claim.as_deref() {
+            Some(Claim::Taken { holder: known, .. }) if known == holder => Vec::new(),
+            _ => vec![fact],
+        },
+        // Nothing was written under it: it is taken anew.
+        ClaimNews::Lost { .. } => vec![fact],
+        ClaimNews::EndWanted { by } => {
+            vec![fact, ended(OperationPhase::Failed, messages::superseded(by), now)]
+        }
+    }
+}
+
+/// The claim could not be asked for.
+pub(super) fn not_answered(header: &Header, error: &CallError, now: Timestamp) -> Fact {
+    match call_again(header, Some(&header.calls), error, true, now) {
+        Some(again) => Fact::CallFailed {
+            task: None,
+            message: error.message.clone(),
+            retry_at: again.retry_at,
+            at: now,
+            outage: again.outage,
+        },
+        None => ended(OperationPhase::Error, format!("failed to take the claim: {}", error.message), now),
+    }
+}
+
+/// News about a planned operation.
+pub(super) fn news(operation: &Operation, news: &ClaimNews, now: Timestamp) -> Vec<Fact> {
+    let fact = Fact::Claim { news: news.clone(), at: now };
+    let header = &operation.header;
+    if header.claims().is_none() {
+        return Vec::new();
+    }
+    match news {
+        ClaimNews::Held { place, epoch } if header.holds(place, *epoch) => Vec::new(),
+        ClaimNews::Held { .. } | ClaimNews::Without { .. } => vec![fact],
+        // Somebody else's work has begun since. What was planned is of the past.
+        ClaimNews::Lost { holder } => {
+            vec![fact, ended(OperationPhase::Error, messages::claim_lost(header, holder.as_ref()), now)]
+        }
+        ClaimNews::EndWanted { .. }
+            if matches!(operation.stage, Stage::Terminating | Stage::Finishing { .. }) =>
+        {
+            Vec::new()
+        }
+        ClaimNews::EndWanted { .. } => vec![fact],
+        // Only an operation that has not begun waits.
+        ClaimNews::Taken { .. } => Vec::new(),
+    }
+}
+
+fn ended(phase: OperationPhase, message: String, at: Timestamp) -> Fact {
+    Fact::Finished { phase, message, at }
+}
+
+/// What a fact makes of what is known of the claim.
+pub(super) fn evolve(header: &mut Header, news: &ClaimNews, at: Timestamp) -> Option<()> {
+    header.request.claim.as_ref()?;
+    let claim = match news {
+        ClaimNews::Held { place, epoch } => Claim::Held { place: place.clone(), epoch: *epoch, since: at },
+        ClaimNews::Taken { holder, .. } => {
+            let since = match header.claim.as_deref() {
+                Some(Claim::Taken { since, .. }) => *since,
+                _ => at,
+            };
+            Claim::Taken { holder: holder.clone(), since }
+        }
+        ClaimNews::Without { reason } => Claim::Without { reason: reason.clone() },
+        ClaimNews::Lost { holder } => Claim::Lost { holder: holder.clone() },
+        ClaimNews::EndWanted { .. } => return Some(()),
+    };
+    header.claim = Some(Box::new(claim));
+    Some(())
+}
