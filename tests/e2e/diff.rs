@@ -225,3 +225,22 @@ fn the_difference_of_an_object_that_is_made_anew_says_that_it_is_an_estimate() {
         assert_eq!(document["objects"][0]["estimate"], estimate, "{options}: {document}");
     }
 }
+
+/// What `sync` would do to the namespace that it keeps in shape, `diff` shows.
+#[test]
+fn the_metadata_of_the_namespace_is_compared() {
+    let bench = Bench::new();
+    bench.write("a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
+    let place = ["a.yaml", "--app", "a", "-n", "shop", "--sim", "--sync-option", "CreateNamespace=true"];
+    let with = |command: &'static str, label: &'static str| {
+        let mut args = vec![command];
+        args.extend(place);
+        args.extend(["--namespace-label", label]);
+        args
+    };
+    bench.run(&with("sync", "team=one")).expect_code(0);
+    bench.run(&with("diff", "team=one")).expect_code(0);
+    let differs = bench.run(&with("diff", "team=two")).expect_code(1);
+    assert!(differs.out.contains("Namespace") && differs.out.contains("two"), "{}", differs.out);
+    bench.run(&["diff", "a.yaml", "--app", "a", "--sim", "--namespace-label", "team=one"]).expect_code(2);
+}

@@ -33,6 +33,23 @@ metadata: {name: second, annotations: {argocd.argoproj.io/sync-wave: '1'}}
 ";
 const WAITING: &str = "return { status = 'Progressing', message = 'waiting for a script' }";
 
+/// Fixtures and templates have no names, and some no metadata.
+#[test]
+fn objects_without_a_name_are_judged() {
+    let bench = Bench::new();
+    let text = "apiVersion: apps/v1\nkind: Deployment\nspec: {paused: true}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {labels: {a: b}}\n";
+    bench.write("fixture.yaml", text);
+    let judged = bench.json(&["health", "-f", "fixture.yaml", "-o", "json"]);
+    assert_eq!(
+        judged[0],
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "status": "Suspended", "message": "Deployment is paused",
+        })
+    );
+    assert_eq!(judged[1]["status"], json!(null));
+    bench.run(&["sync", "fixture.yaml", "--app", "a", "--sim"]).expect_code(2);
+}
+
 #[test]
 fn one_object_gives_one_verdict() {
     let bench = Bench::new();

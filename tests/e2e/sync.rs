@@ -133,6 +133,56 @@ fn what_is_gone_from_the_manifests_is_pruned_when_asked() {
     assert_eq!(bench.writes().iter().filter(|entry| entry["verb"] == "delete").count(), 1);
 }
 
+/// An empty folder is a mistake more often than a wish.
+#[test]
+fn empty_input_removes_everything_only_when_it_is_meant() {
+    let bench = Bench::new();
+    bench.write("app/a.yaml", format!("{CONFIG}---\n{}", CONFIG.replace("name: config", "name: second")));
+    bench.run(&["sync", "app", "--app", "a", "--sim"]).expect_code(0);
+    bench.write("app/a.yaml", "apiVersion: v1\nkind: List\nitems: []\n");
+    let deleted = || bench.writes().iter().filter(|entry| entry["verb"] == "delete").count();
+    let refused = bench.run(&["sync", "app", "--app", "a", "--sim", "--prune"]).expect_code(2);
+    assert!(refused.err.contains("--allow-empty"), "{}", refused.err);
+    std::fs::remove_file(bench.path().join("app/a.yaml")).unwrap();
+    for command in ["sync", "plan", "diff"] {
+        let refused = bench.run(&[command, "app", "--app", "a", "--sim"]).expect_code(2);
+        assert!(refused.err.contains("--allow-empty"), "{command}: {}", refused.err);
+    }
+    bench.run(&["diff", "app", "--app", "a", "--sim", "--allow-empty"]).expect_code(1);
+    bench.run(&["sync", "app", "--app", "a", "--sim", "--allow-empty"]).expect_code(0);
+    assert_eq!(deleted(), 0, "nothing is pruned unasked");
+    let all = bench.run(&["sync", "app", "--app", "a", "--sim", "--allow-empty", "--prune"]).expect_code(0);
+    let named = [
+        "2 objects will be pruned",
+        "to be pruned: ConfigMap default/config",
+        "to be pruned: ConfigMap default/second",
+    ];
+    for words in named {
+        assert!(all.err.contains(words), "{words}: {}", all.err);
+    }
+    assert_eq!(deleted(), 2);
+}
+
+/// Options that Argo CD gives to an operation are given like all others.
+#[test]
+fn options_of_an_operation_are_given_as_sync_options() {
+    let bench = Bench::new();
+    bench.write("fast.yaml", FAST);
+    let sync = ["sync", "fast.yaml", "--app", "a", "--sim"];
+    bench.run(&[&sync[..], &["--sync-option", "SkipHooks=true", "--strict"]].concat()).expect_code(0);
+    assert_eq!(bench.creations("ConfigMap", "config"), 1);
+    for hook in FAST_HOOKS {
+        assert_eq!(bench.creations("Job", hook), 0);
+    }
+    bench
+        .run(&[&sync[..], &["--sync-option", "Force=true", "--sync-option", "Replace=true"]].concat())
+        .expect_code(0);
+    let log = bench.json(&["ops", "log", "a", "-o", "json"]).to_string();
+    assert!(log.contains(r#""force":true"#), "{log}");
+    let client = ["--sync-option", "ServerSideApply=false", "--strict"];
+    bench.run(&[&sync[..], &client].concat()).expect_code(0);
+}
+
 #[test]
 fn a_hook_that_fails_once_is_tried_again() {
     let bench = Bench::new();

@@ -105,7 +105,7 @@ fn from_folder(folder: &Path, problems: &mut Vec<Problem>) -> Vec<Script> {
 
 /// The scripts of the ConfigMaps in a file. Other objects in it are passed over.
 fn from_config_maps(path: &Path, problems: &mut Vec<Problem>) -> Result<Vec<Script>, CliError> {
-    let manifests = input::load(&[path.to_path_buf()])?;
+    let manifests = input::load(&[path.to_path_buf()], input::Wanted::default())?;
     let mut scripts = Vec::new();
     let maps = manifests.targets.iter().map(|target| &target.object);
     for map in maps.filter(|object| object.group().is_empty() && object.kind() == "ConfigMap") {

@@ -10,7 +10,7 @@ use tidegate_model::{
     WaitFor,
 };
 
-use crate::args::{DiffArgs, PlanArgs, SelectionArgs, SourceArgs, SyncArgs, WaitArg};
+use crate::args::{DiffArgs, OptionArgs, PlanArgs, SelectionArgs, SourceArgs, SyncArgs, WaitArg};
 use crate::clusters::{self, Chosen};
 use crate::error::CliError;
 use crate::input::{self, Manifests};
@@ -30,12 +30,13 @@ pub fn of_sync(
     manifests: &Manifests,
     printer: &Printer,
 ) -> Result<SyncRequest, CliError> {
-    check(&args.selection)?;
+    check(&args.selection.options)?;
     let place = Place::of(chosen, &args.source);
     let ignored = input::ignored(&args.selection.ignore)?;
     let base =
         SyncRequest { ignore_differences: ignored, ..base(&args.app, place, &args.selection, manifests)? };
-    let backoff = Backoff { duration: args.retry_backoff, max: args.retry_max, ..Backoff::default() };
+    let (duration, factor, max) = (args.retry_backoff, args.retry_factor, args.retry_max);
+    let backoff = Backoff { duration, factor, max };
     Ok(SyncRequest {
         options: SyncOptions { dry_run: args.dry_run, skip_dry_run: args.no_dry_run, ..base.options },
         retry: RetryPolicy { limit: args.retry, backoff, restart: false },
@@ -56,7 +57,7 @@ pub fn of_plan(
     chosen: Option<&Chosen>,
     manifests: &Manifests,
 ) -> Result<SyncRequest, CliError> {
-    check(&args.selection)?;
+    check(&args.selection.options)?;
     let application = match &args.app {
         Some(name) => name.clone(),
         None => folder_name(&args.source)?,
@@ -79,11 +80,16 @@ pub fn of_diff(
     manifests: &Manifests,
     ignored: Vec<IgnoreDifference>,
 ) -> Result<SyncRequest, CliError> {
+    check(&args.options)?;
     let application = match &args.app {
         Some(name) => name.clone(),
         None => folder_name(&args.source)?,
     };
-    let selection = SelectionArgs { tracking: args.tracking.clone(), ..SelectionArgs::default() };
+    let selection = SelectionArgs {
+        options: args.options.clone(),
+        tracking: args.tracking.clone(),
+        ..SelectionArgs::default()
+    };
     let base = base(&application, Place::of(chosen, &args.source), &selection, manifests)?;
     Ok(SyncRequest { ignore_differences: ignored, ..base })
 }
@@ -115,14 +121,19 @@ impl Place {
 }
 
 /// Metadata of a namespace that nobody makes would be lost without a word.
-fn check(selection: &SelectionArgs) -> Result<(), CliError> {
-    let wanted = !selection.namespace_labels.is_empty() || !selection.namespace_annotations.is_empty();
-    if wanted && !selection.sync_options.iter().any(|option| option == CREATE_NAMESPACE) {
+fn check(options: &OptionArgs) -> Result<(), CliError> {
+    let wanted = !options.namespace_labels.is_empty() || !options.namespace_annotations.is_empty();
+    if wanted && !options.sync_options.iter().any(|option| option == CREATE_NAMESPACE) {
         return Err(CliError::usage(format!(
             "--namespace-label and --namespace-annotation are about the namespace that Tidegate makes; add --sync-option {CREATE_NAMESPACE}"
         )));
     }
     Ok(())
+}
+
+/// Options that Argo CD gives to an operation, and not to an application.
+fn is_of_operation(option: &str) -> bool {
+    ["Force=true", "Force=false", "SkipHooks=true", "SkipHooks=false"].contains(&option)
 }
 
 fn base(
@@ -133,6 +144,8 @@ fn base(
 ) -> Result<SyncRequest, CliError> {
     let tracking = selection.tracking.tracking();
     tracking.check(application).map_err(|error| CliError::usage(error.to_string()))?;
+    let OptionArgs { sync_options, namespace_labels, namespace_annotations } = selection.options.clone();
+    let given = |option: &str| sync_options.iter().any(|given| given == option);
     Ok(SyncRequest {
         application: application.to_owned(),
         namespace: place.namespace,
@@ -140,10 +153,12 @@ fn base(
         revision: manifests.revision.clone(),
         options: SyncOptions {
             prune: selection.prune,
-            flags: selection.sync_options.clone(),
             prune_confirmed: selection.confirm_prune,
-            namespace_labels: selection.namespace_labels.clone(),
-            namespace_annotations: selection.namespace_annotations.clone(),
+            force: given("Force=true"),
+            skip_hooks: given("SkipHooks=true"),
+            flags: sync_options.into_iter().filter(|option| !is_of_operation(option)).collect(),
+            namespace_labels,
+            namespace_annotations,
             ..SyncOptions::default()
         },
         selection: selection.resources.clone(),

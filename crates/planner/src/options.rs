@@ -99,6 +99,12 @@ fn on_either(target: &Object, live: Option<&Object>, option: &str) -> bool {
     annotated(target, option) || live.is_some_and(|live| annotated(live, option))
 }
 
+/// Whether the object is applied on the server: its annotation overrides the application's option, in both directions.
+pub(crate) fn server_side(target: &Object, options: &SyncOptions) -> bool {
+    let refused = annotated(target, "ServerSideApply=false");
+    !refused && (annotated(target, "ServerSideApply=true") || !options.has("ServerSideApply=false"))
+}
+
 /// Whether unknown fields are refused.
 pub(crate) fn validate(target: &Object, options: &SyncOptions) -> bool {
     !options.has("Validate=false") && !annotated(target, "Validate=false")
@@ -124,7 +130,7 @@ pub(crate) fn ignores_health(target: &Object, live: Option<&Object>) -> bool {
 /// The manager whose client-side applied fields become ours before a server-side apply: the one the manifest names,
 /// else kubectl's; and only if it owns any.
 pub(crate) fn take_over(target: &Object, live: &Object, options: &SyncOptions) -> Option<String> {
-    if options.has("ClientSideApplyMigration=false") || annotated(target, "ServerSideApply=false") {
+    if options.has("ClientSideApplyMigration=false") || !server_side(target, options) {
         return None;
     }
     let named = target.annotation(annotations::MIGRATION_MANAGER).filter(|name| !name.is_empty());
@@ -151,12 +157,6 @@ pub(crate) fn review_application(options: &SyncOptions) -> Vec<Remark> {
             None => remarks.push(("unknown-sync-option", unknown(flag, |known| known.application))),
         }
     }
-    if options.has("ServerSideApply=false") {
-        remarks.push((
-            "option-without-effect",
-            "sync option \"ServerSideApply=false\" has no effect on an application: Tidegate always applies on the server; write it in the annotation of the resource that needs it otherwise".to_owned(),
-        ));
-    }
     let metadata = !options.namespace_labels.is_empty() || !options.namespace_annotations.is_empty();
     if metadata && !options.has("CreateNamespace=true") {
         remarks.push((
@@ -170,8 +170,9 @@ pub(crate) fn review_application(options: &SyncOptions) -> Vec<Remark> {
 
 /// What is surprising in the options of a resource.
 pub(crate) fn review_resource(object: &Object, options: &SyncOptions) -> Vec<Remark> {
-    let mut remarks = Vec::new();
-    for word in words(object.annotation(annotations::SYNC_OPTIONS).unwrap_or_default()) {
+    let given = words(object.annotation(annotations::SYNC_OPTIONS).unwrap_or_default());
+    let mut remarks: Vec<Remark> = KNOWN.iter().filter_map(|known| contradiction(known, &given)).collect();
+    for word in given {
         match find(word) {
             Some(known) if !known.resource => remarks.push((
                 "option-without-effect",
@@ -186,6 +187,16 @@ pub(crate) fn review_resource(object: &Object, options: &SyncOptions) -> Vec<Rem
         }
     }
     remarks
+}
+
+/// Two values of one option: which of them holds is nothing to rely on.
+fn contradiction(known: &Known, given: &[&str]) -> Option<Remark> {
+    let mut given = given.iter().filter(|word| value_of(word, known.name).is_some());
+    let (first, other) = (given.next()?, given.next()?);
+    Some((
+        "contradictory-sync-options",
+        format!("sync options {first:?} and {other:?} contradict each other; leave one of them out"),
+    ))
 }
 
 fn is_not_undone(known: &Known, word: &str, options: &SyncOptions) -> bool {
@@ -276,6 +287,20 @@ mod tests {
     }
 
     #[test]
+    fn a_resource_overrides_how_the_application_is_applied() {
+        for (resource, flags, expected) in [
+            ("", &[][..], true),
+            ("", &["ServerSideApply=true"], true),
+            ("", &["ServerSideApply=false"], false),
+            ("ServerSideApply=true", &["ServerSideApply=false"], true),
+            ("ServerSideApply=false", &["ServerSideApply=true"], false),
+            ("ServerSideApply=false,ServerSideApply=true", &[], false),
+        ] {
+            assert_eq!(server_side(&object(resource), &application(flags)), expected, "{resource} {flags:?}");
+        }
+    }
+
+    #[test]
     fn health_is_ignored_where_that_is_said_and_stays_so() {
         let with = |value: &str, writer: &str| {
             let mut object = object("");
@@ -311,6 +336,8 @@ mod tests {
             ("Replace=yes,Foo", &[], &["unknown-sync-option", "unknown-sync-option"]),
             ("CreateNamespace=true", &[], &["option-without-effect"]),
             ("Replace=false", &[], &[]),
+            ("Prune=confirm,Prune=false", &[], &["contradictory-sync-options"]),
+            ("Prune=false, Prune=false", &[], &[]),
             ("Replace=false", &["Replace=true"], &["option-without-effect"]),
         ] {
             assert_eq!(
@@ -323,7 +350,7 @@ mod tests {
             (&["CreateNamespace=true", "PrunePropagationPolicy=orphan", "Prune=confirm"][..], &[][..]),
             (&["Force=true"], &["option-without-effect"]),
             (&[" Replace=true", "PruneLast"], &["unknown-sync-option", "unknown-sync-option"]),
-            (&["ServerSideApply=false"], &["option-without-effect"]),
+            (&["ServerSideApply=false"], &[]),
         ] {
             assert_eq!(codes(review_application(&application(flags))), expected, "{flags:?}");
         }

@@ -93,7 +93,7 @@ impl Drafter<'_> {
         draft.task.options.force = options::force(target, live, options) && !holds_others(key);
         draft.task.options.replace = options::replace(target, live, options);
         draft.task.options.validate = options::validate(target, options);
-        draft.task.options.server_side = !options::annotated(target, "ServerSideApply=false");
+        draft.task.options.server_side = options::server_side(target, options);
         draft.task.options.take_over = live.and_then(|live| options::take_over(target, live, options));
         draft.task.options.ignores_health = options::ignores_health(target, live);
         draft.task.health_judge = wanted.requests.health_judge.clone();

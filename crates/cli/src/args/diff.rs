@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{ClusterArgs, Format, SourceArgs, StateArgs, TrackingArgs, values};
+use super::{ClusterArgs, Format, OptionArgs, SourceArgs, StateArgs, TrackingArgs, values};
 
 /// Differences that do not count.
 #[derive(Clone, Debug, Default, Args)]
@@ -36,6 +36,8 @@ pub struct DiffArgs {
     pub app: Option<String>,
     #[command(flatten)]
     pub cluster: ClusterArgs,
+    #[command(flatten)]
+    pub options: OptionArgs,
     #[command(flatten)]
     pub tracking: TrackingArgs,
     #[command(flatten)]

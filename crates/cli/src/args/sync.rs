@@ -17,6 +17,31 @@ pub struct SourceArgs {
     /// Namespace of objects that name none [default: that of the context, else default]
     #[arg(short, long, value_name = "NS", value_parser = values::namespace)]
     pub namespace: Option<String>,
+    /// Take input without any object for what it is: the application is to have none
+    #[arg(long)]
+    pub allow_empty: bool,
+}
+
+impl SourceArgs {
+    /// What is asked of the input.
+    pub fn wanted(&self) -> crate::input::Wanted {
+        crate::input::Wanted { empty: self.allow_empty, unnamed: false }
+    }
+}
+
+/// What the options of the application are.
+#[derive(Clone, Debug, Default, Args)]
+pub struct OptionArgs {
+    /// A sync option as Argo CD writes it, such as CreateNamespace=true or PruneLast=true; repeat it for more.
+    /// Force=true and SkipHooks=true hold for this operation
+    #[arg(long = "sync-option", value_name = "NAME=VALUE", value_parser = values::sync_option)]
+    pub sync_options: Vec<String>,
+    /// A label of the namespace that CreateNamespace=true makes or keeps; repeat it for more
+    #[arg(long = "namespace-label", value_name = "KEY=VALUE", value_parser = values::pair)]
+    pub namespace_labels: Vec<(String, String)>,
+    /// An annotation of the namespace that CreateNamespace=true makes or keeps; repeat it for more
+    #[arg(long = "namespace-annotation", value_name = "KEY=VALUE", value_parser = values::pair)]
+    pub namespace_annotations: Vec<(String, String)>,
 }
 
 /// What is done with it.
@@ -32,15 +57,8 @@ pub struct SelectionArgs {
     /// run
     #[arg(long = "resource", value_name = "GROUP:KIND:NS/NAME", value_parser = values::selector)]
     pub resources: Vec<ResourceSelector>,
-    /// A sync option as Argo CD writes it, such as CreateNamespace=true or PruneLast=true; repeat it for more
-    #[arg(long = "sync-option", value_name = "NAME=VALUE", value_parser = values::sync_option)]
-    pub sync_options: Vec<String>,
-    /// A label of the namespace that CreateNamespace=true makes or keeps; repeat it for more
-    #[arg(long = "namespace-label", value_name = "KEY=VALUE", value_parser = values::pair)]
-    pub namespace_labels: Vec<(String, String)>,
-    /// An annotation of the namespace that CreateNamespace=true makes or keeps; repeat it for more
-    #[arg(long = "namespace-annotation", value_name = "KEY=VALUE", value_parser = values::pair)]
-    pub namespace_annotations: Vec<(String, String)>,
+    #[command(flatten)]
+    pub options: OptionArgs,
     #[command(flatten)]
     pub tracking: TrackingArgs,
     #[command(flatten)]
@@ -153,9 +171,12 @@ pub struct SyncArgs {
     /// How often to try again after a failure, from the failed wave; negative: without end
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub retry: i64,
-    /// Wait before the first retry; doubled for each further one
+    /// Wait before the first retry
     #[arg(long, value_name = "D", default_value = "5s", value_parser = values::duration)]
     pub retry_backoff: Duration,
+    /// By how much the wait grows for each further retry; 1: it stays
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub retry_factor: u32,
     /// Longest wait before a retry
     #[arg(long, value_name = "D", default_value = "3m", value_parser = values::duration)]
     pub retry_max: Duration,

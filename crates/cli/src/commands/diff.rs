@@ -28,7 +28,7 @@ pub async fn run(args: &DiffArgs, printer: &Printer) -> Result<Ended, CliError> 
 }
 
 async fn compare(args: &DiffArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let manifests = input::load(&args.source.paths)?;
+    let manifests = input::load(&args.source.paths, args.source.wanted())?;
     let ignored = input::ignored(&args.ignore)?;
     let chosen = clusters::choose(&args.cluster, printer).await?;
     let request = request::of_diff(args, &chosen, &manifests, ignored)?;

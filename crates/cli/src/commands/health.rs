@@ -27,13 +27,14 @@ struct Named<'a> {
     kind: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     namespace: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
     name: &'a str,
     #[serde(flatten)]
     verdict: Verdict,
 }
 
 pub fn run(args: &HealthArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let manifests = input::load(&args.files)?;
+    let manifests = input::load(&args.files, input::Wanted { unnamed: true, ..Default::default() })?;
     let rules = customizations::load(&args.scripts, printer)?.unwrap_or_default();
     let now = SystemClock.now();
     let objects = || manifests.targets.iter().map(|target| &target.object);
@@ -96,7 +97,8 @@ fn text(all: &[Named<'_>], width: Option<u16>) -> Text {
             Some("") => "(no status)",
             Some(status) => status,
         };
-        [format!("{} {place}{}", one.kind, one.name), status.to_owned(), one.verdict.message.clone()]
+        let object = format!("{} {place}{}", one.kind, one.name);
+        [object.trim_end().to_owned(), status.to_owned(), one.verdict.message.clone()]
     });
     table(["OBJECT", "STATUS", "MESSAGE"], rows, width)
 }

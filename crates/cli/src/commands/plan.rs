@@ -20,7 +20,7 @@ use crate::store;
 const NO_OPERATION: OperationId = OperationId(uuid::Uuid::nil());
 
 pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let manifests = input::load(&args.source.paths)?;
+    let manifests = input::load(&args.source.paths, args.source.wanted())?;
     let (request, planned, compared_with) = if args.offline {
         let request = request::of_plan(args, None, &manifests)?;
         let planned = offline(&request, manifests.targets);

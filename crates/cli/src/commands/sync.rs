@@ -2,6 +2,7 @@
 
 use tidegate_executor::Targets;
 use tidegate_health::HealthRules;
+use tidegate_model::{Action, Plan};
 
 use super::{finish, plan};
 use crate::args::SyncArgs;
@@ -11,7 +12,7 @@ use crate::drive::{self, Waiting};
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::input;
-use crate::output::Printer;
+use crate::output::{Printer, counted};
 use crate::progress::Progress;
 use crate::request;
 use crate::session::Session;
@@ -19,7 +20,7 @@ use crate::signals::Signals;
 use crate::state_dir::StateDir;
 
 pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let manifests = input::load(&args.source.paths)?;
+    let manifests = input::load(&args.source.paths, args.source.wanted())?;
     let health = customizations::load(&args.scripts, printer)?.unwrap_or_default();
     let state_dir = StateDir::resolve(&args.state)?;
     let chosen = clusters::choose(&args.cluster, printer).await?;
@@ -30,6 +31,10 @@ pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> 
         if !warnings.is_empty() {
             return Err(CliError::Strict { warnings });
         }
+    }
+    if manifests.targets.is_empty() && args.selection.prune {
+        let planned = plan::preview(&request, Vec::new(), &chosen, &state_dir, printer).await?;
+        name_what_goes(&planned.plan, printer);
     }
     let mut signals = Signals::listen()?;
     let session = Session::open(&state_dir, chosen.into(), health.clone(), printer).await?;
@@ -50,6 +55,16 @@ pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> 
     let waited = waited?;
     stopped?;
     finish::report(waited, args.waiting.output, &state_dir, printer)
+}
+
+/// The application is to have no objects: what that removes is named before anything is.
+fn name_what_goes(plan: &Plan, printer: &Printer) {
+    let pruned: Vec<_> = plan.tasks.iter().filter(|task| task.action == Action::Prune).collect();
+    let number = u32::try_from(pruned.len()).unwrap_or(u32::MAX);
+    printer.warn(&format!("the input is empty: {} will be pruned", counted(number, "object", "objects")));
+    for task in pruned {
+        printer.note(&format!("to be pruned: {}", task.key()));
+    }
 }
 
 /// Keeps the health scripts for a resume. An operation of the application that is still open keeps its own; the new one

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 use tidegate_health::ScriptError;
-use tidegate_planner::manifests::{ManifestCause, parse};
+use tidegate_planner::manifests::{ManifestCause, parse, parse_unnamed};
 use tidegate_planner::{Limits, ManifestError, Target};
 
 use crate::error::CliError;
@@ -57,7 +57,7 @@ pub enum Problem {
     },
     /// A folder without manifests.
     #[error(
-        "{}: no manifests in this folder; their names end in .yaml, .yml or .json, and hidden files are skipped",
+        "{}: no manifests in this folder; their names end in .yaml, .yml or .json, and hidden files are skipped (--allow-empty takes it as it is)",
         shown(path)
     )]
     EmptyFolder {
@@ -65,7 +65,9 @@ pub enum Problem {
         path: PathBuf,
     },
     /// Files without objects.
-    #[error("the input holds no objects; give at least one manifest")]
+    #[error(
+        "the input holds no objects; give at least one manifest, or --allow-empty if the application is to have none"
+    )]
     NoObjects,
     /// A link that leads into itself.
     #[error("{}: the link leads back to a folder it is in; remove the link", shown(path))]
@@ -140,19 +142,31 @@ enum Source {
     File(PathBuf),
 }
 
+/// What is asked of the input besides being readable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// It may hold no objects at all.
+    pub empty: bool,
+    /// Its objects need no names, because they are only looked at.
+    pub unnamed: bool,
+}
+
 /// Reads all manifests of the paths.
-pub fn load(paths: &[PathBuf]) -> Result<Manifests, CliError> {
+pub fn load(paths: &[PathBuf], wanted: Wanted) -> Result<Manifests, CliError> {
     let mut problems = Vec::new();
     let sources = find(paths, &mut problems);
+    if wanted.empty {
+        problems.retain(|problem| !matches!(problem, Problem::EmptyFolder { .. }));
+    }
     let limits = Limits::default();
     let mut targets = Vec::new();
     for source in &sources {
-        match read(source, &limits) {
+        match read(source, &limits, wanted) {
             Ok(found) => targets.extend(found),
             Err(found) => problems.extend(found),
         }
     }
-    if problems.is_empty() && targets.is_empty() {
+    if problems.is_empty() && targets.is_empty() && !wanted.empty {
         problems.push(Problem::NoObjects);
     }
     if !problems.is_empty() {
@@ -194,7 +208,7 @@ fn is_named_pipe(path: &Path) -> bool {
     !of_shell && fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
-fn read(source: &Source, limits: &Limits) -> Result<Vec<Target>, Vec<Problem>> {
+fn read(source: &Source, limits: &Limits, wanted: Wanted) -> Result<Vec<Target>, Vec<Problem>> {
     let (name, content) = match source {
         Source::Stdin => (STDIN.to_owned(), read_limited(io::stdin().lock(), limits.bytes)),
         Source::File(path) => (path.to_string_lossy().into_owned(), read_file(path, limits.bytes)),
@@ -207,6 +221,7 @@ fn read(source: &Source, limits: &Limits) -> Result<Vec<Target>, Vec<Problem>> {
     };
     match content.map_err(|error| vec![unreadable(error)])? {
         Content::Whole(bytes) => {
+            let parse = if wanted.unnamed { parse_unnamed } else { parse };
             parse(&name, &bytes, limits).map_err(|errors| errors.into_iter().map(Problem::from).collect())
         }
         Content::TooLarge(bytes) => {

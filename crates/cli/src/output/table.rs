@@ -4,7 +4,7 @@ use comfy_table::{ContentArrangement, Table, TableStyle};
 
 use super::text::{Style, Text, one_line};
 
-/// Narrower terminals are treated as this wide: below it, wrapped cells cannot be read.
+/// In narrower terminals wrapped cells cannot be read: there, a row is a block of lines, one for each of its cells.
 const WIDTH_MIN: u16 = 60;
 
 /// Columns with upper-case heads. Cells are escaped and kept to the terminal's width.
@@ -13,22 +13,93 @@ pub fn table<const N: usize>(
     rows: impl IntoIterator<Item = [String; N]>,
     width: Option<u16>,
 ) -> Text {
+    let rows: Vec<[String; N]> = rows.into_iter().map(|row| row.map(|cell| one_line(&cell))).collect();
+    let whole = lines(Some(heads), &rows, None);
+    let fits = |width: u16| whole.iter().all(|line| line.chars().count() <= usize::from(width));
+    match width {
+        Some(width) if width < WIDTH_MIN && !fits(width) => blocks(heads, rows, width),
+        Some(width) => with_head(lines(Some(heads), &rows, Some(width))),
+        None => with_head(whole),
+    }
+}
+
+fn lines<const N: usize>(heads: Option<[&str; N]>, rows: &[[String; N]], width: Option<u16>) -> Vec<String> {
     let mut table = Table::new();
-    table.load_style(TableStyle::new()).set_header(heads);
+    table.load_style(TableStyle::new());
+    if let Some(heads) = heads {
+        table.set_header(heads);
+    }
     if let Some(width) = width {
-        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width.max(WIDTH_MIN));
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     }
     for row in rows {
-        table.add_row(row.map(|cell| one_line(&cell)));
+        table.add_row(row);
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
+    table.lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
+fn with_head(lines: Vec<String>) -> Text {
     let mut text = Text::new();
-    for (index, line) in table.lines().enumerate() {
+    for (index, line) in lines.into_iter().enumerate() {
         let style = if index == 0 { Style::Dim } else { Style::Plain };
-        text.add(style, line.trim_end());
+        text.add(style, line);
         text.end_line();
     }
     text
+}
+
+/// Each row as lines of its own: `NAME  shop/api`. Empty cells are left out.
+fn blocks<const N: usize>(heads: [&str; N], rows: Vec<[String; N]>, width: u16) -> Text {
+    let mut text = Text::new();
+    for (index, row) in rows.into_iter().enumerate() {
+        if index > 0 {
+            text.end_line();
+        }
+        let cells: Vec<[String; 2]> = heads
+            .iter()
+            .zip(row)
+            .filter(|(_, cell)| !cell.is_empty())
+            .map(|(head, cell)| [(*head).to_owned(), cell])
+            .collect();
+        for line in lines(None, &cells, Some(width)) {
+            text.add(Style::Plain, line);
+            text.end_line();
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_fit_forty_columns() {
+        let row = || {
+            [
+                "Deployment",
+                "shop/a-rather-long-name-of-an-object-that-does-not-fit",
+                "",
+                "waiting for 3 of 14 replicas",
+            ]
+            .map(str::to_owned)
+        };
+        let heads = ["KIND", "NAME", "RESULT", "MESSAGE"];
+        for width in [40, 50, 59, 60, 80, 120] {
+            let text = table(heads, [row(), row()], Some(width)).render(false);
+            assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{width}:\n{text}");
+            let letters: String = text.split_whitespace().collect();
+            assert!(letters.contains("Deployment") && letters.contains("replicas"), "{width}:\n{text}");
+        }
+        let narrow = table(heads, [row()], Some(40)).render(false);
+        assert!(
+            narrow.contains("KIND") && narrow.contains("MESSAGE") && !narrow.contains("RESULT"),
+            "{narrow}"
+        );
+        let short = table(["A", "B"], [["x", "y"].map(str::to_owned)], Some(40)).render(false);
+        assert_eq!(short, "A  B\nx  y\n");
+    }
 }

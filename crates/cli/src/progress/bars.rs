@@ -34,11 +34,14 @@ struct Styles {
 }
 
 impl Styles {
-    fn new(colour: bool) -> Self {
+    fn new(colour: bool, width: Option<u16>) -> Self {
+        let (prefix, length) = layout(width);
         let paint = |colour_name: &str| if colour { format!(".{colour_name}") } else { String::new() };
         let bar = |sign: &str, name: &str| {
-            let template =
-                format!("{sign} {{prefix:26}} {{bar:24{}}} {{pos:>4}}/{{len}}  {{msg}}", paint(name));
+            let template = format!(
+                "{sign} {{prefix:{prefix}!}} {{bar:{length}{}}} {{pos:>4}}/{{len}}  {{wide_msg}}",
+                paint(name)
+            );
             style(&template).progress_chars("━╸─")
         };
         Self {
@@ -50,6 +53,26 @@ impl Styles {
         }
     }
 }
+
+/// Room for the name of a wave, and for its bar: less in a narrow terminal, where a line that breaks would be drawn over
+/// and over.
+fn layout(width: Option<u16>) -> (u16, u16) {
+    match width {
+        Some(width) if width < WIDE => {
+            (16, width.saturating_sub(16 + BESIDES + NOTE_MIN).clamp(BAR_MIN, BAR_MAX))
+        }
+        _ => (26, BAR_MAX),
+    }
+}
+
+/// From this width on there is room for everything.
+const WIDE: u16 = 80;
+/// Columns of the sign, the counts up to 99999, and the spaces.
+const BESIDES: u16 = 17;
+/// Columns that are left for what is going on.
+const NOTE_MIN: u16 = 12;
+const BAR_MIN: u16 = 4;
+const BAR_MAX: u16 = 24;
 
 /// A template that is wrong shows the default bar: worse, but no reason to stop a sync.
 fn style(template: &str) -> ProgressStyle {
@@ -64,7 +87,7 @@ impl<'p> Bars<'p> {
             area,
             waves: Vec::new(),
             lines: Vec::new(),
-            styles: Styles::new(printer.colours_talk()),
+            styles: Styles::new(printer.colours_talk(), printer.width()),
             failed: None,
         }
     }
@@ -170,4 +193,18 @@ fn line(awaited: &Awaited, explanation: &Explanation) -> String {
     let waited = std::time::Duration::from_secs(explanation.at.since(awaited.since).as_secs());
     let why = if awaited.why.is_empty() { String::new() } else { format!(": {}", one_line(&awaited.why)) };
     format!("{} for {}{why}", one_line(&awaited.what), format_duration(waited))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_fit_forty_columns() {
+        for width in 40..200 {
+            let (prefix, bar) = layout(Some(width));
+            assert!(prefix + bar + BESIDES <= width, "{width}: {prefix} and {bar}");
+        }
+        assert_eq!(layout(Some(80)), layout(None));
+    }
 }

@@ -74,12 +74,21 @@ pub struct Target {
     pub origin: Origin,
 }
 
+/// Reads the objects of one file that are only looked at: fixtures and templates need no name.
+pub fn parse_unnamed(file: &str, content: &[u8], limits: &Limits) -> Result<Vec<Target>, Vec<ManifestError>> {
+    read(file, content, limits, false)
+}
+
 /// Reads the objects of one file of YAML or JSON.
 ///
 /// `file` is only used in messages. Documents without content are skipped, `List`s are unrolled. Errors are in the
 /// order of their lines; a file with any error gives no targets.
 pub fn parse(file: &str, content: &[u8], limits: &Limits) -> Result<Vec<Target>, Vec<ManifestError>> {
-    let mut reader = Reader { file, limits, targets: Vec::new(), errors: Vec::new(), nodes: 0 };
+    read(file, content, limits, true)
+}
+
+fn read(file: &str, content: &[u8], limits: &Limits, named: bool) -> Result<Vec<Target>, Vec<ManifestError>> {
+    let mut reader = Reader { file, limits, named, targets: Vec::new(), errors: Vec::new(), nodes: 0 };
     match decode(content, limits) {
         Ok(text) => reader.read(text),
         Err((line, cause)) => reader.fail(line, None, cause),
@@ -118,6 +127,8 @@ fn other_encoding(content: &[u8]) -> Option<&'static str> {
 struct Reader<'f> {
     file: &'f str,
     limits: &'f Limits,
+    /// Whether an object needs a name.
+    named: bool,
     targets: Vec<Target>,
     errors: Vec<ManifestError>,
     /// Values read so far.

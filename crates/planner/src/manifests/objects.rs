@@ -78,7 +78,7 @@ fn describe(content: &Content) -> &'static str {
 
 fn take(reader: &mut Reader<'_>, node: Node, lines_before: u64, document: usize) {
     let label = label(&node);
-    let problems = problems(&node);
+    let problems = problems(&node, reader.named);
     if !problems.is_empty() {
         for (line, cause) in problems {
             reader.fail(lines_before + line, label.clone(), cause);
@@ -121,7 +121,7 @@ fn label(node: &Node) -> Option<String> {
 }
 
 /// Everything that is wrong with one object, with lines.
-fn problems(node: &Node) -> Vec<(u64, ManifestCause)> {
+fn problems(node: &Node, named: bool) -> Vec<(u64, ManifestCause)> {
     let Content::Map(fields) = &node.content else {
         let found = describe(&node.content);
         return vec![(node.line, InvalidObject::NotAMap { found }.into())];
@@ -146,8 +146,9 @@ fn problems(node: &Node) -> Vec<(u64, ManifestCause)> {
     }
     match fields.iter().find(|(name, _)| name == "metadata").map(|(_, metadata)| metadata) {
         Some(metadata) if matches!(metadata.content, Content::Map(_)) => {
-            metadata_problems(&mut problems, node, metadata)
+            metadata_problems(&mut problems, node, metadata, named)
         }
+        None if !named => {}
         None => problems.push((node.line, ManifestCause::MissingName { generated: false })),
         Some(other) => problems.push((other.line, wrong_type("metadata", "a map", &other.content))),
     }
@@ -177,7 +178,7 @@ fn refuse(problems: &mut Vec<(u64, ManifestCause)>, node: &Node, refusals: Vec<n
     }
 }
 
-fn metadata_problems(problems: &mut Vec<(u64, ManifestCause)>, node: &Node, metadata: &Node) {
+fn metadata_problems(problems: &mut Vec<(u64, ManifestCause)>, node: &Node, metadata: &Node, named: bool) {
     let before = problems.len();
     for (name, path) in [
         ("name", "metadata.name"),
@@ -202,7 +203,7 @@ fn metadata_problems(problems: &mut Vec<(u64, ManifestCause)>, node: &Node, meta
     let annotated = |name| metadata.get("annotations").and_then(|all| all.get(name)).is_some();
     let is_hook = annotated(annotations::HOOK) || annotated(annotations::HELM_HOOK);
     let generated = !text("generateName").is_empty();
-    if text("name").is_empty() && !(generated && is_hook) {
+    if named && text("name").is_empty() && !(generated && is_hook) {
         let field = if generated { "generateName" } else { "name" };
         problems.push((metadata.line_of(field), ManifestCause::MissingName { generated }));
     }

@@ -59,7 +59,6 @@ fn findings_of_the_request() {
             "untrackable-application",
             "unknown-sync-option",
             "option-without-effect",
-            "option-without-effect",
             "namespace-metadata-without-create",
         ]
     );

@@ -1,7 +1,8 @@
 //! What is read from files that are fine.
 
 use serde_json::{Value, json};
-use tidegate_planner::{Limits, Target, manifests::parse};
+use tidegate_planner::manifests::{parse, parse_unnamed};
+use tidegate_planner::{Limits, Target};
 
 fn read(file: &str, content: &str) -> Vec<(String, u64, usize)> {
     let targets = parse(file, content.as_bytes(), &Limits::default()).unwrap();
@@ -115,6 +116,15 @@ fn a_file_may_end_without_a_line_break() {
     let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: |\n    text";
     let targets = parse("f", text.as_bytes(), &Limits::default()).unwrap();
     assert_eq!(targets[0].object.text("/data/k"), "text\n");
+}
+
+#[test]
+fn what_is_only_looked_at_needs_no_name() {
+    let text = "apiVersion: v1\nkind: Pod\n---\napiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}\n";
+    let read = parse_unnamed("f", text.as_bytes(), &Limits::default()).unwrap();
+    assert_eq!(read.len(), 2);
+    assert_eq!(parse("f", text.as_bytes(), &Limits::default()).unwrap_err().len(), 2);
+    assert!(parse_unnamed("f", b"kind: Pod\n", &Limits::default()).is_err());
 }
 
 /// Scalars as kubectl reads them.
