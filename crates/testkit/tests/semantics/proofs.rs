@@ -77,6 +77,16 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/src/options.rs::misspelt_options_are_noticed",
         "tests/e2e/plan.rs::findings_are_shown_and_strict_refuses_them",
     ]),
+    ("how manifests are applied", &[
+        "crates/planner/src/options.rs::a_resource_overrides_how_the_application_is_applied",
+        "tests/e2e/sync.rs::options_of_an_operation_are_given_as_sync_options",
+    ]),
+    ("a wave beyond 64 bits", &[
+        "crates/planner/tests/planner/bad_input.rs::table_of_wrong_files",
+    ]),
+    ("two values of one option in an annotation (`Prune=confirm,Prune=false`)", &[
+        "crates/planner/src/options.rs::misspelt_options_are_noticed",
+    ]),
     ("`--dry-run`", &[
         "crates/lifecycle/tests/lifecycle/ending.rs::a_dry_run_writes_nothing_and_has_a_result_for_everything",
         "tests/e2e-kube/sync.rs::a_plan_and_a_dry_run_write_nothing",
