@@ -26,3 +26,4 @@ mod secrets;
 mod state;
 mod sync;
 mod tracking;
+mod trust;

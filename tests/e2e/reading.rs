@@ -148,3 +148,32 @@ fn a_process_that_does_not_answer_is_looked_at_all_the_same() {
     let list = bench.run(&["ops", "list"]).expect_code(0);
     assert!(!list.err.contains("damaged") && !list.err.contains("warning"), "{}", list.err);
 }
+
+/// It has the lock and the socket, and answers nobody.
+#[test]
+fn a_stopped_process_is_read_beside_and_not_written_beside() {
+    let bench = Bench::new();
+    bench.write("stuck.yaml", STUCK);
+    bench.write("config.yaml", CONFIG);
+    let mut sync = bench.start(&["sync", "stuck.yaml", "--app", "a", "--sim"]);
+    sync.await_line("waiting for Deployment default/server");
+    sync.signal("STOP");
+    for args in LOOKS {
+        let ran = bench.run(args).expect_code(0);
+        assert!(ran.out.lines().count() > 0, "{args:?}: {}", ran.err);
+    }
+    let explained = bench.run(&["explain", "a"]).expect_code(0);
+    assert!(explained.out.contains("Deployment default/server"), "{}", explained.out);
+    assert!(explained.err.contains("It does not answer here"), "{}", explained.err);
+    for args in
+        [&["sync", "config.yaml", "--app", "b", "--sim"][..], &["ops", "pause", "a"], &["resume", "a"]]
+    {
+        let ran = bench.run(args).expect_code(4);
+        assert!(ran.err.contains(&format!("pid {}", sync.pid)), "{args:?}: {}", ran.err);
+    }
+    sync.signal("CONT");
+    sync.signal("TERM");
+    sync.finish().expect_code(3);
+    let shown = bench.json(&["ops", "show", "a", "-o", "json"]);
+    assert!(shown["pausedBy"].is_null(), "what was refused does not come true later: {shown}");
+}

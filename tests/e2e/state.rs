@@ -178,6 +178,101 @@ fn operations_that_are_lost_are_listed_with_what_is_wrong() {
     bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
 }
 
+#[test]
+fn resuming_all_names_what_is_damaged_and_not_over() {
+    let bench = Bench::new();
+    bench.write("stuck.yaml", STUCK);
+    bench.run(&["sync", "stuck.yaml", "--app", "a", "--sim", "--timeout", "200ms"]).expect_code(3);
+    let id = bench.newest();
+    // It cannot go on without its manifests.
+    lose_blobs(&bench);
+    for args in [&["resume", "--all", "--sim"][..], &["resume", "--sim"]] {
+        let ran = bench.run(args).expect_code(1);
+        assert!(ran.err.contains(&format!("operation {id} (a) is damaged and cannot go on")), "{}", ran.err);
+        assert!(!ran.err.contains("every operation is over"), "{}", ran.err);
+    }
+    fs::remove_dir_all(bench.state().join("quarantine").join(&id)).unwrap();
+    bench.run(&["resume", "--all", "--sim"]).expect_code(0);
+}
+
+/// The newest summary is what was damaged; an older one, and all facts, are found.
+#[test]
+fn a_salvaged_operation_is_as_paused_as_its_facts_say() {
+    let bench = Bench::new();
+    bench.write("stuck.yaml", STUCK);
+    let mut sync = bench.start(&["sync", "stuck.yaml", "--app", "a", "--sim"]);
+    sync.await_line("waiting for Deployment default/server");
+    sync.signal("KILL");
+    sync.finish();
+    bench.run(&["ops", "pause", "a", "--reason", "lunch"]).expect_code(0);
+    damage_newest(&bench.state(), SUMMARY);
+    let list = bench.run(&["ops", "list"]).expect_code(0);
+    assert!(list.err.contains("was damaged") && list.out.contains("paused"), "{}{}", list.out, list.err);
+    let explained = bench.run(&["explain", "a"]).expect_code(0);
+    assert!(explained.out.contains("paused by tester"), "{}", explained.out);
+    bench.run(&["resume", "a", "--sim"]).expect_code(3);
+    bench.run(&["ops", "unpause", "a"]).expect_code(0);
+    let list = bench.run(&["ops", "list"]).expect_code(0);
+    assert!(!list.out.contains("paused"), "{}", list.out);
+}
+
+const SUMMARY: u8 = 4;
+
+/// Changes a byte in each copy of the newest record of a family.
+fn damage_newest(state: &Path, family: u8) {
+    let path = state.join("log/db");
+    let mut bytes = fs::read(&path).unwrap();
+    let number = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at + 25..at + 33].try_into().unwrap());
+    let of_family =
+        (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"TGLR") && bytes[*at + 5] == family);
+    let records: Vec<usize> = of_family.collect();
+    let newest = records.iter().map(|at| number(&bytes, *at)).max().unwrap();
+    assert!(records.iter().any(|at| number(&bytes, *at) < newest), "there is an older one");
+    for at in records {
+        if number(&bytes, at) == newest {
+            bytes[at + 50] ^= 0xff;
+        }
+    }
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_simulated_cluster_that_is_damaged_is_named_and_can_be_reset() {
+    type Spoil = fn(&Path);
+    let cases: [(&str, &str, Spoil); 2] = [
+        ("damaged", "is damaged in line", |journal| {
+            let mut bytes = fs::read(journal).unwrap();
+            let at = bytes.len() / 2;
+            bytes[at] ^= 1;
+            fs::write(journal, bytes).unwrap();
+        }),
+        ("missing", "is missing", |journal| {
+            let folder = journal.parent().unwrap();
+            fs::write(folder.join("audit"), "").unwrap();
+            fs::remove_file(journal).unwrap();
+        }),
+    ];
+    for (what, words, spoil) in cases {
+        let bench = Bench::new();
+        bench.write("stuck.yaml", STUCK);
+        bench.run(&["sync", "stuck.yaml", "--app", "a", "--sim", "--timeout", "100ms"]).expect_code(3);
+        spoil(&bench.state().join("cluster/journal-0"));
+        for args in [&["sim", "objects"][..], &["sim", "audit"], &["resume", "--all", "--sim"]] {
+            let ran = bench.run(args).expect_code(1);
+            assert!(
+                ran.err.contains(words) && ran.err.contains("`tidegate sim reset"),
+                "{what}: {}",
+                ran.err
+            );
+        }
+        let ran = bench.run(&["sim", "reset"]).expect_code(0);
+        assert!(ran.err.contains("`tidegate ops terminate"), "{what}: {}", ran.err);
+        assert_eq!(bench.run(&["sim", "objects", "-o", "json"]).expect_code(0).out, "[]\n");
+        bench.run(&["ops", "terminate", "a"]).expect_code(0);
+        bench.run(&["sync", "stuck.yaml", "--app", "a", "--sim", "--timeout", "100ms"]).expect_code(3);
+    }
+}
+
 /// Changes a byte in each of the first records.
 fn damage(state: &Path, count: usize) {
     let path = state.join("log/db");

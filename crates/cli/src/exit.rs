@@ -17,6 +17,8 @@ pub enum Ended {
     Refused,
     /// A plan was shown that cannot run.
     InvalidPlan,
+    /// Operations that are not over are damaged; which, was said.
+    Damaged,
     /// A comparison found differences.
     Different,
     /// A comparison could not be made, or not of everything; why was said.
@@ -41,6 +43,7 @@ pub fn code(outcome: &Result<Ended, CliError>) -> i32 {
         Ok(
             Ended::Operation(OperationPhase::Failed | OperationPhase::Error)
             | Ended::InvalidPlan
+            | Ended::Damaged
             | Ended::Different,
         ) => 1,
         Ok(Ended::NotCompared) => 2,

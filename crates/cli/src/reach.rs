@@ -3,7 +3,7 @@
 use tidegate_model::OperationId;
 use tidegate_oplog::{LogError, Summary, is_held};
 
-use crate::control::{self, Listed, Reply, Request};
+use crate::control::{self, Asked, Listed, Reply, Request};
 use crate::desk::Desk;
 use crate::error::CliError;
 use crate::output::Printer;
@@ -26,15 +26,19 @@ pub async fn reach(state_dir: &StateDir, printer: &Printer, request: &Request) -
     if !state_dir.has_log()? {
         return Ok(Reached::Nothing);
     }
-    if let Some(reply) = control::ask(&state_dir.socket(), request).await? {
+    let asked = control::ask(&state_dir.socket(), request).await?;
+    let is_silent = matches!(asked, Asked::Silent);
+    if let Asked::Answered(reply) = asked {
         return Ok(Reached::Process(reply));
     }
     match session::lock(state_dir, printer).await {
         Ok(log) => Ok(Reached::Log(log)),
         // A process began to listen while we tried.
-        Err(CliError::Log(locked @ LogError::Locked { .. })) => {
-            let reply = control::ask(&state_dir.socket(), request).await?;
-            reply.map(Reached::Process).ok_or_else(|| locked.into())
+        Err(CliError::Log(locked @ LogError::Locked { .. })) if !is_silent => {
+            match control::ask(&state_dir.socket(), request).await? {
+                Asked::Answered(reply) => Ok(Reached::Process(reply)),
+                Asked::Nobody | Asked::Silent => Err(locked.into()),
+            }
         }
         Err(error) => Err(error),
     }
@@ -56,7 +60,9 @@ async fn look(state_dir: &StateDir, printer: &Printer, request: &Request) -> Res
     if !state_dir.has_log()? {
         return Ok(Looked::Nothing);
     }
-    if let Some(reply) = control::ask(&state_dir.socket(), request).await? {
+    let asked = control::ask(&state_dir.socket(), request).await?;
+    let is_silent = matches!(asked, Asked::Silent);
+    if let Asked::Answered(reply) = asked {
         return Ok(Looked::Process(reply));
     }
     let why = match session::open_log(state_dir, printer).await {
@@ -64,8 +70,9 @@ async fn look(state_dir: &StateDir, printer: &Printer, request: &Request) -> Res
         result => return result.map(|log| Looked::Desk(Desk::without_engine(log))),
     };
     // A process began to listen while we tried.
-    if matches!(why, LogError::Locked { .. })
-        && let Some(reply) = control::ask(&state_dir.socket(), request).await?
+    if !is_silent
+        && matches!(why, LogError::Locked { .. })
+        && let Asked::Answered(reply) = control::ask(&state_dir.socket(), request).await?
     {
         return Ok(Looked::Process(reply));
     }

@@ -10,7 +10,7 @@ use tidegate_model::{Destination, Object};
 use tidegate_oplog::{LogError, PrivateCopy};
 
 use crate::clusters::Clusters;
-use crate::control::{self, Request, Server};
+use crate::control::{self, Asked, Request, Server};
 use crate::desk::Desk;
 use crate::error::CliError;
 use crate::output::Printer;
@@ -38,7 +38,7 @@ impl Session {
         health: HealthRules,
         printer: &Printer,
     ) -> Result<Self, CliError> {
-        state_dir.create()?;
+        state_dir.create(printer)?;
         let log = lock(state_dir, printer).await?;
         Self::with_log(log, clusters, health, state_dir, printer).await
     }
@@ -110,7 +110,8 @@ pub async fn lock(state_dir: &StateDir, printer: &Printer) -> Result<Log, CliErr
     loop {
         match open_log(state_dir, printer).await {
             Err(locked @ CliError::Log(LogError::Locked { .. })) => {
-                let at_work = control::ask(&state_dir.socket(), &Request::List).await?.is_some();
+                let asked = control::ask(&state_dir.socket(), &Request::List).await?;
+                let at_work = !matches!(asked, Asked::Nobody);
                 if at_work || tokio::time::Instant::now() > give_up {
                     return Err(locked);
                 }

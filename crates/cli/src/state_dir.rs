@@ -15,16 +15,21 @@
 //! ```
 
 use std::env;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::args::StateArgs;
 use crate::error::CliError;
+use crate::output::Printer;
 
 /// Manifests may hold secrets.
 const OWNER_ONLY: u32 = 0o700;
+/// The bits of a mode: all that can be set, those that let others write, and that of a folder which many share.
+const MODE: u32 = 0o7777;
+const OTHERS_WRITE: u32 = 0o022;
+const STICKY: u32 = 0o1000;
 
 /// A state directory, there or not.
 #[derive(Clone, Debug)]
@@ -98,13 +103,41 @@ impl StateDir {
         }
     }
 
-    /// Makes the folder, readable by its owner only.
-    pub fn create(&self) -> Result<(), CliError> {
+    /// Makes the folder, readable by its owner only. In one that is there nobody else may write.
+    pub fn create(&self, printer: &Printer) -> Result<(), CliError> {
         fs::DirBuilder::new()
             .recursive(true)
             .mode(OWNER_ONLY)
             .create(&self.root)
-            .map_err(|source| self.error("make the state directory", source))
+            .map_err(|source| self.error("make the state directory", source))?;
+        self.close_to_others(printer)
+    }
+
+    /// Whoever may write there may put another log, key or socket in the place of ours. A folder that is a state
+    /// directory, or empty, is closed to them; any other is not ours to close.
+    pub fn close_to_others(&self, printer: &Printer) -> Result<(), CliError> {
+        let found = fs::metadata(&self.root).map_err(|source| self.error("look at", source))?;
+        let mode = found.permissions().mode();
+        if mode & OTHERS_WRITE == 0 || !found.is_dir() {
+            return Ok(());
+        }
+        let path = self.root.display();
+        let is_ours = self.has("holder")? || self.has("log")? || is_empty(&self.root);
+        let closed = mode & MODE & !OTHERS_WRITE;
+        if mode & STICKY == 0
+            && is_ours
+            && fs::set_permissions(&self.root, Permissions::from_mode(closed)).is_ok()
+        {
+            printer.warn(&format!(
+                "others could write to the state directory {path} (its mode was {:o}); now only its owner can",
+                mode & MODE
+            ));
+            return Ok(());
+        }
+        Err(CliError::refused(format!(
+            "others may write to {path} (its mode is {:o}), so it cannot be a state directory; name a folder in it, which is then made for you alone, or allow its owner only: chmod go-w",
+            mode & MODE
+        )))
     }
 
     fn error(&self, action: &'static str, source: io::Error) -> CliError {
@@ -119,6 +152,10 @@ impl StateDir {
             _ => String::new(),
         }
     }
+}
+
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// `$XDG_STATE_HOME/tidegate` or `~/.local/state/tidegate`.

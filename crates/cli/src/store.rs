@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_executor::effects::cluster_of;
-use tidegate_executor::{Clock as _, EngineError, SystemClock};
+use tidegate_executor::{Clock as _, EngineError, SystemClock, misstated};
 use tidegate_lifecycle::Driver;
 use tidegate_lifecycle::operation::{Fact, State};
 use tidegate_model::{Destination, OperationId, SyncRequest, Timestamp};
@@ -25,7 +25,11 @@ pub type Log = Arc<dyn OperationLog<Fact, State>>;
 
 /// Opens the log, and says what was found damaged.
 pub fn open(state_dir: &StateDir, printer: &Printer) -> Result<Log, CliError> {
+    state_dir.close_to_others(printer)?;
     let log = open_quietly(state_dir)?;
+    if is_newly_damaged(&log) {
+        misstated(&log)?.into_iter().try_for_each(|append| log.append(vec![append]))?;
+    }
     tell_damage(&log, state_dir, printer);
     timeline::settle(state_dir, &log, printer);
     Ok(log)
@@ -38,6 +42,10 @@ pub fn open_to_read(state_dir: &StateDir, printer: &Printer) -> Result<Log, CliE
     tell_damage(&log, state_dir, printer);
     timeline::settle(state_dir, &log, printer);
     Ok(log)
+}
+
+fn is_newly_damaged(log: &Log) -> bool {
+    log.damage().iter().any(|damage| damage.is_new)
 }
 
 fn tell_damage(log: &Log, state_dir: &StateDir, printer: &Printer) {
@@ -84,6 +92,12 @@ pub fn listed(log: &Log) -> Result<Vec<Listed>, CliError> {
         at_work: None,
     };
     let mut listed: Vec<Listed> = log.summaries()?.into_iter().map(whole).collect();
+    // Where the log may be written to they were put right when it was opened.
+    let restated = if is_newly_damaged(log) { misstated(log)? } else { Vec::new() };
+    for append in restated {
+        let of_it = listed.iter_mut().filter(|listed| listed.operation == append.operation);
+        of_it.for_each(|listed| listed.summary = Some(append.summary.clone()));
+    }
     for Impaired { operation, summary, reason } in log.impaired() {
         listed.retain(|listed| listed.operation != operation);
         listed.push(Listed { operation, summary, damage: Some(reason), at_work: None });
@@ -158,4 +172,11 @@ pub fn open_operations(listed: &[Listed]) -> Vec<Summary> {
 
 fn is_open(listed: &Listed) -> bool {
     listed.damage.is_none() && listed.summary.as_ref().is_some_and(|summary| summary.finished_at.is_none())
+}
+
+/// The operations that are damaged and cannot go on, though they are not known to be over.
+pub fn lost_operations(listed: &[Listed]) -> Vec<&Listed> {
+    let is_over =
+        |listed: &Listed| listed.summary.as_ref().is_some_and(|summary| summary.finished_at.is_some());
+    listed.iter().filter(|listed| listed.damage.is_some() && !is_over(listed)).collect()
 }

@@ -35,4 +35,4 @@ pub use effects::Targets;
 pub use engine::{Engine, EngineBuilder, EngineError, HISTORY, IN_FLIGHT};
 pub use extend::{Event, EventKind, GateQuestion, HealthQuestion, HookEnd, HookRun};
 pub use ids::{IdSource, made_at};
-pub use offline::record;
+pub use offline::{misstated, record};

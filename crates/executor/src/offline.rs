@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use tidegate_lifecycle::operation::{Input, OperationView, Rejection, view};
+use tidegate_lifecycle::operation::{Fact, Input, OperationView, Rejection, State, view};
 use tidegate_lifecycle::{Driver, DriverError};
 use tidegate_model::{OperationId, Timestamp};
-use tidegate_oplog::Append;
+use tidegate_oplog::{Append, LogError, Summary};
 
 use crate::actors::log::Log;
 use crate::actors::operation::summary;
@@ -57,4 +57,28 @@ pub async fn record(
         blocking(&log, move |log| log.append(vec![append])).await?;
     }
     view(driver.state()).ok_or(unknown)
+}
+
+/// The open operations whose summary is not the one of their facts, with what puts it right when it is appended. A repair
+/// after damage may find only an older summary, and then an operation that is paused, or over, is taken for one that is
+/// at work.
+pub fn misstated(log: &Log) -> Result<Vec<Append<Fact, State>>, LogError> {
+    let open = log.summaries()?.into_iter().filter(|kept| kept.finished_at.is_none());
+    Ok(open.filter_map(|kept| restated(log, &kept)).collect())
+}
+
+/// One that cannot be read says so to whoever wants it.
+fn restated(log: &Log, kept: &Summary) -> Option<Append<Fact, State>> {
+    let loaded = log.load(kept.operation).ok()?;
+    let driver = Driver::recover(loaded.snapshot, loaded.facts).ok()?;
+    let summary = summary(driver.state()).filter(|summary| summary != kept)?;
+    Some(Append {
+        operation: kept.operation,
+        first_sequence: driver.sequence().saturating_add(1),
+        facts: Vec::new(),
+        snapshot: None,
+        summary,
+        blobs: Vec::new(),
+        inventory: None,
+    })
 }

@@ -25,7 +25,7 @@ pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<Ended, CliError
     let mut signals = Signals::listen()?;
     let log = match reach::reach(&state_dir, printer, &Request::List).await? {
         Reached::Log(log) => log,
-        Reached::Nothing if args.id.is_none() => return nothing(args, printer),
+        Reached::Nothing if args.id.is_none() => return nothing(args, true, printer),
         Reached::Nothing => {
             let text = args.id.clone().unwrap_or_default();
             return Err(CliError::UnknownOperation { text, state_dir: state_dir.path().to_path_buf() });
@@ -36,26 +36,60 @@ pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<Ended, CliError
             ));
         }
     };
-    let chosen = choose(args, &store::listed(&log)?, &state_dir, printer)?;
+    let listed = store::listed(&log)?;
+    let lost = if args.id.is_none() { tell_lost(&listed, &state_dir, printer) } else { 0 };
+    match go_on_with(args, log, &listed, &state_dir, &mut signals, printer).await {
+        // Nothing that went well makes up for what is lost.
+        Ok(_) if lost > 0 => Ok(Ended::Damaged),
+        ended => ended,
+    }
+}
+
+/// Names what cannot go on; returns how many.
+fn tell_lost(listed: &[Listed], state_dir: &StateDir, printer: &Printer) -> usize {
+    let lost = store::lost_operations(listed);
+    for Listed { operation, summary, damage, .. } in &lost {
+        let application =
+            summary.as_ref().map(|known| format!(" ({})", known.application)).unwrap_or_default();
+        let folder = state_dir.path().join("quarantine").join(operation.to_string());
+        printer.warn(&format!(
+            "operation {operation}{application} is damaged and cannot go on: {}; look what it did to its cluster, begin anew, and remove {} to forget it",
+            damage.as_deref().unwrap_or_default(),
+            folder.display()
+        ));
+    }
+    lost.len()
+}
+
+async fn go_on_with(
+    args: &ResumeArgs,
+    log: store::Log,
+    listed: &[Listed],
+    state_dir: &StateDir,
+    signals: &mut Signals,
+    printer: &Printer,
+) -> Result<Ended, CliError> {
+    let nothing = || nothing(args, store::lost_operations(listed).is_empty(), printer);
+    let chosen = choose(args, listed, state_dir, printer)?;
     if chosen.is_empty() {
-        return nothing(args, printer);
+        return nothing();
     }
     let summaries = chosen.clone();
     let Reconnected { clusters, chosen, unreached } = reconnect(args, &log, chosen, printer).await?;
     if chosen.is_empty() && unreached == 0 {
-        return nothing(args, printer);
+        return nothing();
     }
-    let health = health(args, &state_dir, &summaries, &chosen, printer)?;
-    let session = Session::with_log(log, clusters, health, &state_dir, printer).await?;
+    let health = health(args, state_dir, &summaries, &chosen, printer)?;
+    let session = Session::with_log(log, clusters, health, state_dir, printer).await?;
     let mut progress = Progress::new(printer, chosen.len());
-    let waited = go_on(&session, &chosen, args, &mut signals, &mut progress).await;
-    let stopped = session.close(args.waiting.history, &mut signals).await;
+    let waited = go_on(&session, &chosen, args, signals, &mut progress).await;
+    let stopped = session.close(args.waiting.history, signals).await;
     let waited = waited?;
     stopped?;
     let ended = if args.all {
-        finish::report_all(waited, args.waiting.output, &state_dir, printer)?
+        finish::report_all(waited, args.waiting.output, state_dir, printer)?
     } else {
-        finish::report(waited, args.waiting.output, &state_dir, printer)?
+        finish::report(waited, args.waiting.output, state_dir, printer)?
     };
     Ok(if unreached > 0 { Ended::NotFinished } else { ended })
 }
@@ -142,8 +176,11 @@ async fn go_on(
     drive::wait(waiting, signals, progress).await
 }
 
-fn nothing(args: &ResumeArgs, printer: &Printer) -> Result<Ended, CliError> {
-    printer.note("there is nothing to resume: every operation is over");
+fn nothing(args: &ResumeArgs, is_whole: bool, printer: &Printer) -> Result<Ended, CliError> {
+    printer.note(match is_whole {
+        true => "there is nothing to resume: every operation is over",
+        false => "there is nothing else to resume",
+    });
     if args.all && args.waiting.output != Format::Text {
         printer.value::<[(); 0]>(&[], args.waiting.output)?;
     }

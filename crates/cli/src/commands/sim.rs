@@ -106,11 +106,18 @@ async fn reset(state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> 
         let works_here =
             |summary: &Summary| summary.finished_at.is_none() && summary.destination == simulated;
         if let Some(open) = log.summaries()?.into_iter().find(works_here) {
-            return Err(CliError::refused(format!(
-                "operation {0} is not over and works on this cluster; end it first with `tidegate ops terminate {0}{1}`",
-                open.operation,
-                state_dir.hint()
-            )));
+            let (id, hint) = (open.operation, state_dir.hint());
+            match session::open_cluster(&state_dir).await {
+                Ok(_) => {
+                    return Err(CliError::refused(format!(
+                        "operation {id} is not over and works on this cluster; end it first with `tidegate ops terminate {id}{hint}`"
+                    )));
+                }
+                // Nor could it be ended there.
+                Err(error) => printer.warn(&format!(
+                    "{error}; operation {id}, which works on it and is not over, finds an empty cluster: end it with `tidegate ops terminate {id}{hint}`"
+                )),
+            }
         }
         std::fs::remove_dir_all(&dir).map_err(|source| CliError::Io {
             action: "remove",

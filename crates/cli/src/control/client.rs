@@ -1,11 +1,13 @@
 //! Asking the process at work.
 
+use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
+use tokio::time::Instant;
 
 use super::address::Address;
 use super::{REPLY_BYTES_MAX, Reply, Request};
@@ -13,21 +15,59 @@ use crate::error::CliError;
 
 /// A wish is answered when it is durable, which takes a moment on a busy disk.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// How often it is looked whether whoever was asked has been stopped meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Asks the process at work; `None` when there is none, or it is about to end.
-pub async fn ask(socket: &Path, request: &Request) -> Result<Option<Reply>, CliError> {
-    let Ok(address) = Address::of(socket) else { return Ok(None) };
+/// What became of a request.
+pub enum Asked {
+    /// It was answered.
+    Answered(Reply),
+    /// Nobody is there, or whoever is, is about to end.
+    Nobody,
+    /// A process is there, and does not answer: it was stopped, or hangs.
+    Silent,
+}
+
+/// Asks the process at work.
+pub async fn ask(socket: &Path, request: &Request) -> Result<Asked, CliError> {
+    let Ok(address) = Address::of(socket) else { return Ok(Asked::Nobody) };
     // The file of a process that was killed refuses connections.
-    let Ok(stream) = UnixStream::connect(address.path()).await else { return Ok(None) };
-    match tokio::time::timeout(ANSWER_WITHIN, exchange(stream, request)).await {
-        Ok(Ok(Some(Reply::Leaving) | None)) => Ok(None),
-        Ok(Ok(reply)) => Ok(reply),
-        Ok(Err(error)) => Err(CliError::Control { problem: format!("gave no usable answer: {error}") }),
-        Err(_) => {
-            let problem = format!("did not answer within {} s", ANSWER_WITHIN.as_secs());
-            Err(CliError::Control { problem })
+    let Ok(stream) = UnixStream::connect(address.path()).await else { return Ok(Asked::Nobody) };
+    let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
+    if is_stopped(peer) {
+        return Ok(Asked::Silent);
+    }
+    let is_question = !matches!(request, Request::Wish { .. });
+    let give_up = Instant::now() + ANSWER_WITHIN;
+    let exchange = exchange(stream, request);
+    tokio::pin!(exchange);
+    loop {
+        match tokio::time::timeout(LOOK_EVERY, &mut exchange).await {
+            Ok(Ok(Some(Reply::Leaving) | None)) => return Ok(Asked::Nobody),
+            Ok(Ok(Some(reply))) => return Ok(Asked::Answered(reply)),
+            Ok(Err(error)) => {
+                return Err(CliError::Control { problem: format!("gave no usable answer: {error}") });
+            }
+            Err(_) if is_question && (is_stopped(peer) || Instant::now() >= give_up) => {
+                return Ok(Asked::Silent);
+            }
+            // A wish was heard, and may still come true: that is no refusal.
+            Err(_) if Instant::now() >= give_up => {
+                let problem = format!("did not answer within {} s", ANSWER_WITHIN.as_secs());
+                return Err(CliError::Control { problem });
+            }
+            Err(_) => {}
         }
     }
+}
+
+/// Whether a process has been stopped by a signal, and answers nothing until it is let go on. Not where that cannot be
+/// told.
+fn is_stopped(process: Option<i32>) -> bool {
+    let Some(process) = process.filter(|process| *process > 0) else { return false };
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // Its name, in brackets, may hold anything.
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['T', 't']))
 }
 
 /// `None` when the other side went away without an answer.

@@ -5,7 +5,8 @@
 //!                       ◀──────"done"\n──────
 //! ```
 //!
-//! One request and one reply per connection, each a line of JSON. Only the owner of the state directory can connect.
+//! One request and one reply per connection, each a line of JSON. Only the owner of the state directory can connect,
+//! and root; who it was is asked of the system, and not of them.
 
 mod address;
 mod client;
@@ -16,7 +17,7 @@ use tidegate_lifecycle::operation::{Fact, OperationView};
 use tidegate_model::OperationId;
 use tidegate_oplog::{LogError, Summary};
 
-pub use client::ask;
+pub use client::{Asked, ask};
 pub use server::Server;
 
 use crate::output::schema::ExplanationDocument;
@@ -51,6 +52,16 @@ pub enum Request {
         /// What.
         wish: Wish,
     },
+}
+
+impl Request {
+    /// The same, as the wish of `user`, whatever it says itself.
+    fn asked_by(mut self, user: String) -> Self {
+        if let Self::Wish { by, .. } = &mut self {
+            *by = user;
+        }
+        self
+    }
 }
 
 /// What people may ask of an operation.

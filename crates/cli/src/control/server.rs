@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use super::address::Address;
 use super::{REQUEST_BYTES_MAX, Reply, Request};
 use crate::desk::Desk;
+use crate::request::user;
 
 /// Questions answered at once; others wait.
 const CONNECTIONS_MAX: usize = 32;
@@ -24,10 +25,14 @@ const REQUEST_WITHIN: Duration = Duration::from_secs(5);
 /// How long answers on their way may take when the process ends.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 const OWNER_ONLY: u32 = 0o600;
+const OWNER_ONLY_FOLDER: u32 = 0o700;
+/// May do everything anyway.
+const ROOT: u32 = 0;
 
 /// Listens until it is closed.
 pub struct Server {
     socket: PathBuf,
+    place: Place,
     accepting: JoinHandle<()>,
     leaving: Arc<AtomicBool>,
     /// Each answer on its way holds a receiver.
@@ -38,16 +43,12 @@ impl Server {
     /// Begins to listen. The caller holds the lock of the state directory, so a socket file that is there belongs to
     /// a dead process.
     pub fn listen(socket: PathBuf, desk: Arc<Desk>) -> io::Result<Self> {
-        match fs::remove_file(&socket) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let listener = UnixListener::bind(Address::of(&socket)?.path())?;
-        fs::set_permissions(&socket, fs::Permissions::from_mode(OWNER_ONLY))?;
+        let listener = bind(&socket)?;
+        let place = Place::of(&socket)?;
         let leaving = Arc::new(AtomicBool::new(false));
         let (answering, token) = watch::channel(());
-        let accepting = tokio::spawn(accept(listener, desk, Arc::clone(&leaving), token));
-        Ok(Self { socket, accepting, leaving, answering })
+        let accepting = tokio::spawn(accept(listener, place.owner, desk, Arc::clone(&leaving), token));
+        Ok(Self { socket, place, accepting, leaving, answering })
     }
 
     /// From now on, those who ask are told to ask elsewhere.
@@ -58,15 +59,64 @@ impl Server {
     /// Stops listening, after the answers on their way.
     pub async fn close(self) {
         self.leave();
-        // Nobody finds it any more; and whoever is connected gets the rest of the answer.
-        let _ = fs::remove_file(&self.socket);
+        // Nobody finds it any more; and whoever is connected gets the rest of the answer. Where the directory is another
+        // one now, so is the socket in it.
+        if Place::of(&self.socket).is_ok_and(|place| place == self.place) {
+            let _ = fs::remove_file(&self.socket);
+        }
         self.accepting.abort();
         let _ = tokio::time::timeout(ANSWERS_WITHIN, self.answering.closed()).await;
     }
 }
 
+/// Which file a socket is, and whose.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Place {
+    device: u64,
+    inode: u64,
+    owner: u32,
+}
+
+impl Place {
+    fn of(socket: &Path) -> io::Result<Self> {
+        let found = fs::symlink_metadata(socket)?;
+        Ok(Self { device: found.dev(), inode: found.ino(), owner: found.uid() })
+    }
+}
+
+/// Binds in a folder that nobody else may enter, and puts the socket in its place when only its owner may connect: at no
+/// moment may anybody else.
+fn bind(socket: &Path) -> io::Result<UnixListener> {
+    let folder = socket.with_extension("new");
+    match fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::DirBuilder::new().mode(OWNER_ONLY_FOLDER).create(&folder)?;
+    let inside = folder.join("s");
+    let bound = Address::of(&inside).and_then(|address| UnixListener::bind(address.path()));
+    let placed = bound.and_then(|listener| {
+        fs::set_permissions(&inside, fs::Permissions::from_mode(OWNER_ONLY))?;
+        fs::rename(&inside, socket)?;
+        Ok(listener)
+    });
+    // What is left of it is removed next time.
+    let _ = fs::remove_dir_all(&folder);
+    placed
+}
+
+/// Who asks, by what the system says of the other end of the socket; an error where they may not.
+fn peer(stream: &UnixStream, owner: u32) -> io::Result<String> {
+    match stream.peer_cred()?.uid() {
+        uid if uid == owner => Ok(user()),
+        ROOT => Ok("root".to_owned()),
+        uid => Err(io::Error::other(format!("user {uid} may not ask here"))),
+    }
+}
+
 async fn accept(
     listener: UnixListener,
+    owner: u32,
     desk: Arc<Desk>,
     leaving: Arc<AtomicBool>,
     token: watch::Receiver<()>,
@@ -84,7 +134,7 @@ async fn accept(
         };
         let (desk, leaving, token) = (Arc::clone(&desk), Arc::clone(&leaving), token.clone());
         tokio::spawn(async move {
-            if let Err(error) = serve(stream, &desk, &leaving).await {
+            if let Err(error) = serve(stream, owner, &desk, &leaving).await {
                 tracing::debug!(%error, "somebody asked and went away");
             }
             drop((place, token));
@@ -92,14 +142,15 @@ async fn accept(
     }
 }
 
-async fn serve(stream: UnixStream, desk: &Desk, leaving: &AtomicBool) -> io::Result<()> {
+async fn serve(stream: UnixStream, owner: u32, desk: &Desk, leaving: &AtomicBool) -> io::Result<()> {
+    let peer = peer(&stream, owner)?;
     let (read, mut write) = stream.into_split();
     let mut line = Vec::new();
     let mut reader = BufReader::new(read.take(REQUEST_BYTES_MAX));
     tokio::time::timeout(REQUEST_WITHIN, reader.read_until(b'\n', &mut line)).await??;
     let reply = match serde_json::from_slice::<Request>(&line) {
         _ if leaving.load(Ordering::SeqCst) => Reply::Leaving,
-        Ok(request) => desk.reply(request).await,
+        Ok(request) => desk.reply(request.asked_by(peer)).await,
         Err(error) => Reply::Failed(format!("did not understand ({error}); are both of the same version?")),
     };
     let mut answer = serde_json::to_vec(&reply)?;

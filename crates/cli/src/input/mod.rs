@@ -75,6 +75,15 @@ pub enum Problem {
         /// The link.
         path: PathBuf,
     },
+    /// A link to somewhere else.
+    #[error(
+        "{}: the link leads out of the folder that was given; copy what it leads to, or give that path as well",
+        shown(path)
+    )]
+    Outside {
+        /// The link.
+        path: PathBuf,
+    },
     /// A socket, pipe or device in a folder.
     #[error("{}: not a regular file; move it out of the folder", shown(path))]
     NotRegular {

@@ -13,7 +13,8 @@ const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// Calls `found` with each manifest file below `folder`, sorted by name.
 pub fn files(folder: &Path, problems: &mut Vec<Problem>, found: &mut dyn FnMut(PathBuf)) {
-    let mut walk = Walk { problems, found, entries: 0, inside: Vec::new() };
+    let root = fs::canonicalize(folder).unwrap_or_default();
+    let mut walk = Walk { problems, found, entries: 0, inside: Vec::new(), root };
     walk.folder(folder);
 }
 
@@ -23,6 +24,8 @@ struct Walk<'a> {
     entries: usize,
     /// The folders we are in, without links.
     inside: Vec<PathBuf>,
+    /// Where all of them are, without links.
+    root: PathBuf,
 }
 
 impl Walk<'_> {
@@ -59,6 +62,13 @@ impl Walk<'_> {
         self.inside.pop();
     }
 
+    /// Whether a link leads to somewhere else than below the folder that was given. Whoever may change a folder of
+    /// manifests may not thereby have other files read.
+    fn leaves(&self, path: &Path) -> bool {
+        let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+        is_link && !fs::canonicalize(path).is_ok_and(|real| real.starts_with(&self.root))
+    }
+
     fn too_much(&mut self, folder: &Path, what: String) {
         self.problems.push(Problem::TooMuch { path: folder.to_path_buf(), what });
     }
@@ -69,6 +79,10 @@ impl Walk<'_> {
             .and_then(|extension| extension.to_str())
             .is_some_and(|extension| EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known)));
         match fs::metadata(&path) {
+            // Of the files only manifests are read.
+            Ok(metadata) if (is_manifest || metadata.is_dir()) && self.leaves(&path) => {
+                self.problems.push(Problem::Outside { path });
+            }
             Ok(metadata) if metadata.is_dir() => self.folder(&path),
             _ if !is_manifest => {}
             Ok(metadata) if metadata.is_file() => (self.found)(path),

@@ -101,6 +101,31 @@ fn read_snapshot(dir: &Path) -> Result<Option<(SnapshotFile, u64)>, SimError> {
     Ok(Some((file, length(&bytes))))
 }
 
+/// What the journal of a snapshot says, and how many bytes of it are whole.
+fn read_journal(dir: &Path, snapshot: Option<u64>) -> Result<(Vec<Entry>, u64), SimError> {
+    let path = journal_path(dir, snapshot.unwrap_or(0));
+    if !path.try_exists().map_err(io_error(&path))? {
+        match snapshot {
+            // The journal is made before the snapshot that names it.
+            Some(_) => return Err(SimError::Missing { path }),
+            None if !is_fresh(dir)? => return Err(SimError::Missing { path: dir.join(SNAPSHOT) }),
+            None => {}
+        }
+    }
+    read_lines(&path)
+}
+
+/// Whether nothing was ever kept in a folder.
+fn is_fresh(dir: &Path) -> Result<bool, SimError> {
+    for entry in fs::read_dir(dir).map_err(io_error(dir))? {
+        let name = entry.map_err(io_error(dir))?.file_name();
+        if name == AUDIT || name.to_string_lossy().starts_with("journal-") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 fn check_format(path: &Path, found: u32) -> Result<(), SimError> {
     if found == FORMAT { Ok(()) } else { Err(SimError::Format { path: path.to_owned(), found }) }
 }
@@ -148,7 +173,7 @@ impl Journal {
         };
         let audited = snapshot.as_ref().map_or(0, |state| state.audit.last());
         let path = journal_path(dir, number);
-        let (entries, bytes) = read_lines(&path)?;
+        let (entries, bytes) = read_journal(dir, snapshot.is_some().then_some(number))?;
         let kept = replay(&path, snapshot, entries)?;
         let file = to_append(&path).map_err(io_error(&path))?;
         file.set_len(bytes).map_err(io_error(&path))?;
@@ -271,20 +296,21 @@ const READS_MAX: usize = 100;
 pub fn read_audit(dir: &Path) -> Result<Vec<AuditEntry>, SimError> {
     let mut last = Vec::new();
     for _ in 0..READS_MAX {
-        let (number, mut entries) = match read_snapshot(dir)? {
-            Some((file, _)) => (file.journal, read_filed(dir, file.audit_bytes)?),
-            None => (0, Vec::new()),
+        let (snapshot, mut entries) = match read_snapshot(dir)? {
+            Some((file, _)) => (Some(file.journal), read_filed(dir, file.audit_bytes)?),
+            None => (None, Vec::new()),
         };
-        for entry in read_lines(&journal_path(dir, number))?.0 {
+        let read = read_journal(dir, snapshot);
+        if read_snapshot(dir)?.map(|(file, _)| file.journal) != snapshot {
+            last = entries;
+            continue;
+        }
+        for entry in read?.0 {
             if let Entry::Write { audit, .. } = entry {
                 entries.extend(audit);
             }
         }
-        let now = read_snapshot(dir)?.map_or(0, |(file, _)| file.journal);
-        if now == number {
-            return Ok(entries);
-        }
-        last = entries;
+        return Ok(entries);
     }
     Ok(last)
 }

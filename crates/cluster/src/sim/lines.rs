@@ -21,7 +21,7 @@ pub enum SimError {
         source: io::Error,
     },
     /// A file is not what was written.
-    #[error("{} is damaged in line {line}: {why}; the simulated cluster cannot be restored from it", path.display())]
+    #[error("{} is damaged in line {line}: {why}; the simulated cluster cannot be restored from it; put back a copy, or begin with an empty cluster: `tidegate sim reset`", path.display())]
     Damaged {
         /// Which file.
         path: PathBuf,
@@ -30,8 +30,14 @@ pub enum SimError {
         /// What is wrong with it.
         why: String,
     },
+    /// A file is gone that was there.
+    #[error("{} is missing, and the simulated cluster cannot be restored without it; put it back, or begin with an empty cluster: `tidegate sim reset`", path.display())]
+    Missing {
+        /// Which file.
+        path: PathBuf,
+    },
     /// The files were written by a program with another idea of the simulation.
-    #[error("{} was written in format {found}, this program reads format {FORMAT}; remove the folder to begin with an empty cluster", path.display())]
+    #[error("{} was written in format {found}, this program reads format {FORMAT}; begin with an empty cluster: `tidegate sim reset`", path.display())]
     Format {
         /// Which file.
         path: PathBuf,
