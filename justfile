@@ -68,6 +68,11 @@ simulate-seed SEED:
 crash:
     TIDEGATE_LONG_TESTS=1 cargo test --release --package tidegate-testkit --test crash -- --nocapture
 
+# Damages N state directories at random, in every kind of file.
+damage N="10000":
+    TIDEGATE_DAMAGE_TRIALS={{ N }} cargo test --release --package tidegate-oplog --test log trials -- --nocapture
+    TIDEGATE_DAMAGE_TRIALS={{ N }} cargo test --release --package tidegate-cli --test e2e damage -- --nocapture
+
 # Starts the control plane of the tests, and prints how to point kubectl and tidegate at it.
 control-plane:
     cargo run --package tidegate-testkit --example control-plane

@@ -93,8 +93,8 @@ fn folders_that_hold_nothing_usable_are_named() {
     let bench = Bench::new();
     fs::create_dir(bench.path().join("empty")).unwrap();
     bench.write("text/README.md", "# only words");
-    fs::create_dir(bench.path().join("loop")).unwrap();
-    symlink("..", bench.path().join("loop/back")).unwrap();
+    fs::create_dir_all(bench.path().join("loop/inner")).unwrap();
+    symlink("..", bench.path().join("loop/inner/back")).unwrap();
     bench.write("loop/a.yaml", CONFIG);
     symlink("nowhere", bench.path().join("text/gone.yaml")).unwrap();
     for (path, part) in [

@@ -75,3 +75,16 @@ fn a_mistake_in_the_arguments_is_explained() {
         assert!(!bench.state().exists(), "{args:?}");
     }
 }
+
+#[test]
+fn help_that_cannot_be_written_is_an_error() {
+    let bench = Bench::new();
+    for args in [&["--help"][..], &["--version"], &["sync", "--help"]] {
+        let mut command = bench.command(args);
+        command.stdout(std::fs::File::create("/dev/full").unwrap());
+        let ran = command.output().unwrap();
+        let said = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains("cannot write the result"), "{said}");
+    }
+}

@@ -12,6 +12,7 @@
 mod bad_input;
 mod bench;
 mod clock;
+mod damage;
 mod diff;
 mod exit_codes;
 mod health;

@@ -218,7 +218,13 @@ pub fn recall(state_dir: &StateDir, applications: &[&str]) -> Result<HealthRules
 
 fn read(state_dir: &StateDir, application: &str) -> Result<Vec<Kept>, CliError> {
     let path = place(state_dir, application);
-    let read = match fs::read_to_string(&path) {
+    // Opening a pipe may last for ever.
+    let is_odd = fs::metadata(&path).is_ok_and(|found| !found.is_file());
+    let text = match is_odd {
+        true => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+        false => fs::read_to_string(&path),
+    };
+    let read = match text {
         Ok(text) => serde_json::from_str(&text).map_err(io::Error::other),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error),

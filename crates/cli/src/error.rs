@@ -106,7 +106,7 @@ pub enum CliError {
         message: String,
     },
     /// A file or folder of the state directory.
-    #[error("cannot {action} {}: {source}; check that the path exists and that you may use it", path.display())]
+    #[error("cannot {action} {}: {source}; {}", path.display(), advice(source))]
     Io {
         /// What was tried.
         action: &'static str,
@@ -175,6 +175,20 @@ impl CliError {
     /// Something the state of things does not allow.
     pub fn refused(message: impl Into<String>) -> Self {
         Self::Refused { message: message.into() }
+    }
+}
+
+/// What to do about an error of the system.
+fn advice(error: &io::Error) -> &'static str {
+    /// Too many open files, in this process or in all.
+    const NO_HANDLES: [i32; 2] = [23, 24];
+    match error.kind() {
+        _ if error.raw_os_error().is_some_and(|code| NO_HANDLES.contains(&code)) => {
+            "allow more open files (`ulimit -n`) or end other programs"
+        }
+        io::ErrorKind::FileTooLarge => "raise the limit for the size of files (`ulimit -f`)",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space and start again",
+        _ => "check that the path exists and that you may use it",
     }
 }
 

@@ -30,11 +30,14 @@ mod state_dir;
 mod store;
 mod timeline;
 
+use std::io::ErrorKind;
+
 use clap::Parser as _;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::Cli;
 use crate::error::CliError;
+use crate::exit::Ended;
 use crate::output::Printer;
 
 fn main() {
@@ -48,24 +51,36 @@ fn run() -> i32 {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version go to standard output, mistakes to standard error. A closed pipe is no error.
-            let _ = error.print();
-            return error.exit_code();
+            return match error.print() {
+                Err(source) if !error.use_stderr() && source.kind() != ErrorKind::BrokenPipe => {
+                    end(&Printer::from_environment(), &Err(source.into()))
+                }
+                _ => error.exit_code(),
+            };
         }
     };
     let printer = Printer::from_environment();
     trace(cli.verbose, &printer);
     let outcome = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
-            let outcome = runtime.block_on(commands::run(cli.command, &printer));
+            let outcome = runtime.block_on(async {
+                signals::outlive_size_limits();
+                commands::run(cli.command, &printer).await
+            });
             runtime.shutdown_background();
             outcome
         }
         Err(source) => Err(CliError::Io { action: "start", path: "threads".into(), source }),
     };
-    if let Err(error) = &outcome {
+    end(&printer, &outcome)
+}
+
+/// Says why a command failed; returns its exit code.
+fn end(printer: &Printer, outcome: &Result<Ended, CliError>) -> i32 {
+    if let Err(error) = outcome {
         printer.error(error);
     }
-    exit::code(&outcome)
+    exit::code(outcome)
 }
 
 /// Structured lines on standard error, for those who ask for them.

@@ -94,6 +94,7 @@ pub fn keeps_from_writing(error: &LogError) -> bool {
             | LogError::PermissionDenied { .. }
             | LogError::ReadOnly { .. }
             | LogError::DiskFull { .. }
+            | LogError::SizeLimit { .. }
     )
 }
 

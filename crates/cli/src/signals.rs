@@ -39,3 +39,13 @@ impl Signals {
         }
     }
 }
+
+/// What the system sends when a file may grow no more; the number is the same on all of Linux but MIPS and PA-RISC.
+const SIGXFSZ: i32 = 25;
+
+/// From now on, a file that may grow no more is an error of the write, and not the end of the process.
+pub fn outlive_size_limits() {
+    if let Err(error) = signal(SignalKind::from_raw(SIGXFSZ)) {
+        tracing::warn!(%error, "a limit for the size of files will end this process");
+    }
+}

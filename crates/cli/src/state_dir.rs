@@ -19,6 +19,7 @@ use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::args::StateArgs;
 use crate::error::CliError;
@@ -52,7 +53,10 @@ impl StateDir {
             })?,
             None => custom().ok_or(CliError::NoStateDirectory)?,
         };
-        Ok(Self { root, given })
+        let resolved = Self { root, given };
+        // All of a process are the same one.
+        let _ = HINT.set(resolved.hint());
+        Ok(resolved)
     }
 
     /// The folder itself.
@@ -148,9 +152,42 @@ impl StateDir {
     pub fn hint(&self) -> String {
         let from_environment = env::var_os("TIDEGATE_STATE_DIR").map(PathBuf::from);
         match &self.given {
-            Some(dir) if from_environment.as_ref() != Some(dir) => format!(" --state-dir {}", dir.display()),
+            Some(dir) if from_environment.as_ref() != Some(dir) => format!(" --state-dir {}", quoted(dir)),
             _ => String::new(),
         }
+    }
+}
+
+/// What a suggested command needs to find the state directory of this process again.
+static HINT: OnceLock<String> = OnceLock::new();
+
+/// Commands that have a state directory.
+const WITH_STATE: [&str; 7] = ["diff", "explain", "ops", "plan", "resume", "sim", "sync"];
+
+/// The same text, in which the commands that are suggested (`` `tidegate resume ID` ``) name the state directory.
+pub fn with_hints(text: &str) -> String {
+    let Some(hint) = HINT.get().filter(|hint| !hint.is_empty()) else { return text.to_owned() };
+    let hinted = text.split('`').enumerate().map(|(at, part)| {
+        let mut words = part.split(' ');
+        let is_command = at % 2 == 1 && words.next() == Some("tidegate");
+        let has_state = words.next().is_some_and(|command| WITH_STATE.contains(&command));
+        if is_command && has_state && !part.contains("--state-dir") {
+            format!("{part}{hint}")
+        } else {
+            part.to_owned()
+        }
+    });
+    hinted.collect::<Vec<_>>().join("`")
+}
+
+/// A path as a shell takes it for one word.
+fn quoted(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./-+:,@%=".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
     }
 }
 

@@ -248,6 +248,9 @@ fn checksum(header: &[u8], sealed: &[u8]) -> u32 {
 
 /// Copies a blob's file as it is, for the quarantine; a missing one is left out.
 pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<(), LogError> {
+    if files::check_regular(from).is_err() {
+        return Ok(());
+    }
     match std::fs::copy(from, to) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(LogError::io(from, "copy", error)),
         _ => Ok(()),

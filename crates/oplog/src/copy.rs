@@ -95,6 +95,7 @@ fn read(from: &Path, to: Option<&Path>) -> Result<Contents, LogError> {
 
 /// The digest of a file, which may be copied on the way; `None` when it is gone or is no file.
 fn read_file(from: &Path, to: Option<&Path>) -> Result<Option<[u8; 32]>, LogError> {
+    files::check_regular(from)?;
     let mut file = match File::open(from) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

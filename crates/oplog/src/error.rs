@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use tidegate_model::{Digest, OperationId};
 
+/// Too many open files, in this process or in all: the system's numbers, which have no kind.
+const NO_HANDLES: [i32; 2] = [23, 24];
+
 /// Why the log could not do what was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -38,6 +41,46 @@ pub enum LogError {
         path: PathBuf,
     },
 
+    /// A pipe, a device, a socket or a folder in the place of a file.
+    #[error("{} is not a regular file, and is in the place of one; move it away, or choose another state directory", path.display())]
+    NotAFile {
+        /// What should have been a file.
+        path: PathBuf,
+    },
+
+    /// A file is larger than it can be.
+    #[error("{} has {bytes} bytes, and at most {limit} can be; put back a copy, move it away, or choose another state directory", path.display())]
+    Oversized {
+        /// The file.
+        path: PathBuf,
+        /// How large it is.
+        bytes: u64,
+        /// How large it may be.
+        limit: u64,
+    },
+
+    /// This process, or the system, has as many files open as it may.
+    #[error("cannot {action} {}: too many files are open ({source}); allow more (`ulimit -n`) or end other programs, nothing is damaged", path.display())]
+    TooManyOpen {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was attempted.
+        action: &'static str,
+        /// The system's words.
+        source: io::Error,
+    },
+
+    /// Files of this process may not grow beyond a limit.
+    #[error("cannot {action} {}: the limit of this process for the size of a file is reached ({source}); raise it (`ulimit -f`) and start again, nothing acknowledged is lost", path.display())]
+    SizeLimit {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was attempted.
+        action: &'static str,
+        /// The system's words.
+        source: io::Error,
+    },
+
     /// This user may not read or write there.
     #[error("no permission to {action} {}; change its owner or mode, or run as the user who owns it", path.display())]
     PermissionDenied {
@@ -56,7 +99,7 @@ pub enum LogError {
         action: &'static str,
     },
 
-    /// No space is left, or a quota or size limit is reached.
+    /// No space is left, or a quota is reached.
     #[error("cannot {action} {}: the disk is full ({source}); free some space and start again, nothing acknowledged is lost", path.display())]
     DiskFull {
         /// The file or folder.
@@ -261,11 +304,15 @@ impl LogError {
     /// Sorts an error of the operating system into the variant that tells a person what to do.
     pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
         let path = path.to_path_buf();
+        if source.raw_os_error().is_some_and(|code| NO_HANDLES.contains(&code)) {
+            return Self::TooManyOpen { path, action, source };
+        }
         match source.kind() {
             io::ErrorKind::NotADirectory => Self::NotADirectory { path },
             io::ErrorKind::PermissionDenied => Self::PermissionDenied { path, action },
             io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path, action },
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            io::ErrorKind::FileTooLarge => Self::SizeLimit { path, action, source },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::DiskFull { path, action, source }
             }
             _ => Self::Io { path, action, source },
@@ -282,6 +329,9 @@ mod tests {
         let sort = |kind: io::ErrorKind| LogError::io(Path::new("/state"), "write", kind.into());
         assert!(matches!(sort(io::ErrorKind::StorageFull), LogError::DiskFull { .. }));
         assert!(matches!(sort(io::ErrorKind::QuotaExceeded), LogError::DiskFull { .. }));
+        assert!(matches!(sort(io::ErrorKind::FileTooLarge), LogError::SizeLimit { .. }));
+        let no_handles = LogError::io(Path::new("/state"), "open", io::Error::from_raw_os_error(24));
+        assert!(matches!(no_handles, LogError::TooManyOpen { .. }));
         assert!(matches!(sort(io::ErrorKind::ReadOnlyFilesystem), LogError::ReadOnly { .. }));
         assert!(matches!(sort(io::ErrorKind::PermissionDenied), LogError::PermissionDenied { .. }));
         assert!(matches!(sort(io::ErrorKind::NotADirectory), LogError::NotADirectory { .. }));

@@ -59,8 +59,18 @@ pub(crate) fn write_durably(path: &Path, content: &[u8]) -> Result<(), LogError>
     sync_folder(parent(path))
 }
 
+/// Refuses what is there and is no regular file: opening a pipe, or reading a device, may last for ever.
+pub(crate) fn check_regular(path: &Path) -> Result<(), LogError> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() => Err(LogError::NotAFile { path: path.to_path_buf() }),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(LogError::io(path, "look at", error)),
+        _ => Ok(()),
+    }
+}
+
 /// Reads a file of at most `limit` bytes; `None` when it does not exist.
 pub(crate) fn read(path: &Path, limit: usize) -> Result<Option<Vec<u8>>, LogError> {
+    check_regular(path)?;
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -104,6 +114,7 @@ pub(crate) fn exists(path: &Path) -> Result<bool, LogError> {
 
 /// Opens a file to read and write, made if need be.
 pub(crate) fn open_to_write(path: &Path) -> Result<File, LogError> {
+    check_regular(path)?;
     OpenOptions::new()
         .read(true)
         .write(true)

@@ -81,7 +81,9 @@ pub(crate) fn take(directory: &Path, holder: &Holder) -> Result<Lock, LogError> 
 /// Whether a process has the lock now; `None` where that cannot be told. Who may not take the lock can ask as well:
 /// reading the file is enough.
 pub fn is_held(directory: &Path) -> Option<bool> {
-    let file = File::open(directory.join(HOLDER)).ok()?;
+    let path = directory.join(HOLDER);
+    files::check_regular(&path).ok()?;
+    let file = File::open(path).ok()?;
     match file.try_lock_shared() {
         Ok(()) => {
             // Not left to the closing of the file, for the same reason as above.

@@ -27,8 +27,8 @@ const NOTE_BYTES: usize = 29;
 /// The file is written anew when it has grown by this much: about 75,000 notes.
 const GROWTH_MAX_BYTES: usize = 2 << 20;
 
-/// A million operations and the growth fit into it many times.
-pub(crate) const FILE_MAX_BYTES: usize = 256 << 20;
+/// A million operations and the growth fit into it.
+pub(crate) const FILE_MAX_BYTES: usize = 32 << 20;
 
 /// The open witness file.
 #[derive(Debug)]
@@ -54,11 +54,13 @@ pub(crate) struct Testimony {
     pub(crate) seen: BTreeMap<OperationId, Seen>,
     /// The file is there but does not begin like a witness: whether facts were lost cannot be told.
     pub(crate) unreadable: bool,
+    /// Notes that are not what was written. A last one that is cut short, or was never filled, is what a crash leaves.
+    pub(crate) damaged: usize,
     /// The length of the file, when it is notes to its end.
     whole: Option<usize>,
 }
 
-/// Reads what an earlier process noted. Its last note may be torn; what follows a torn note is not read.
+/// Reads what an earlier process noted. Its last note may be torn.
 pub(crate) fn read(path: &Path) -> Result<Testimony, LogError> {
     let mut testimony = Testimony::default();
     let content = match files::read(path, FILE_MAX_BYTES) {
@@ -75,9 +77,15 @@ pub(crate) fn read(path: &Path) -> Result<Testimony, LogError> {
         return Ok(testimony);
     };
     let mut read = 0_usize;
-    for (operation, seen) in notes.chunks(NOTE_BYTES).map_while(parse) {
-        testimony.seen.insert(operation, seen);
-        read = read.saturating_add(NOTE_BYTES);
+    for note in notes.chunks(NOTE_BYTES) {
+        match parse(note) {
+            Some((operation, seen)) => {
+                testimony.seen.insert(operation, seen);
+                read = read.saturating_add(NOTE_BYTES);
+            }
+            None if note.len() < NOTE_BYTES || note.iter().all(|byte| *byte == 0) => {}
+            None => testimony.damaged = testimony.damaged.saturating_add(1),
+        }
     }
     testimony.whole = (read == notes.len()).then_some(content.len());
     Ok(testimony)
@@ -197,6 +205,15 @@ mod tests {
             std::fs::read(&path).unwrap().len(),
             8 + NOTE_BYTES,
             "nothing is written behind a torn note"
+        );
+        let mut garbled = content.clone();
+        garbled[8 + 20] ^= 1;
+        std::fs::write(&path, &garbled).unwrap();
+        let testimony = read(&path).unwrap();
+        assert_eq!(
+            (testimony.damaged, testimony.seen),
+            (1, whole),
+            "what stands behind a damaged note counts"
         );
         std::fs::write(&path, b"something else").unwrap();
         assert!(read(&path).unwrap().unreadable);

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::text::{Style, Text};
 use crate::args::Format;
 use crate::error::CliError;
+use crate::state_dir::with_hints;
 
 /// Standard error for those who cannot live with its end. Nobody listening is fine.
 pub struct Talk;
@@ -105,12 +106,18 @@ impl Printer {
 
     /// Something that needs a look.
     pub fn warn(&self, message: &str) {
-        self.talk(&Text::new().push(Style::Warn, "warning").push(Style::Plain, format!(": {message}")));
+        self.talk(
+            &Text::new()
+                .push(Style::Warn, "warning")
+                .push(Style::Plain, format!(": {}", with_hints(message))),
+        );
     }
 
     /// Something that may help.
     pub fn note(&self, message: &str) {
-        self.talk(&Text::new().push(Style::Accent, "note").push(Style::Plain, format!(": {message}")));
+        self.talk(
+            &Text::new().push(Style::Accent, "note").push(Style::Plain, format!(": {}", with_hints(message))),
+        );
     }
 
     /// Why the command failed.
@@ -125,7 +132,9 @@ impl Printer {
 
     fn problem(&self, problem: &impl ToString) {
         self.talk(
-            &Text::new().push(Style::Bad, "error").push(Style::Plain, format!(": {}", problem.to_string())),
+            &Text::new()
+                .push(Style::Bad, "error")
+                .push(Style::Plain, format!(": {}", with_hints(&problem.to_string()))),
         );
     }
 }

@@ -19,7 +19,7 @@ use tidegate_model::Timestamp;
 
 use super::audit::AuditEntry;
 use super::faults::CallFault;
-use super::lines::{FORMAT, SimError, frame, io_error, length, parse_lines, read_lines, unframe};
+use super::lines::{FORMAT, SimError, frame, io_error, length, parse_lines, read_file, read_lines, unframe};
 use super::snapshot::Snapshot;
 use super::write::Write;
 use super::{SimConfig, SimState};
@@ -92,10 +92,7 @@ fn to_append(path: &Path) -> io::Result<File> {
 
 fn read_snapshot(dir: &Path) -> Result<Option<(SnapshotFile, u64)>, SimError> {
     let path = dir.join(SNAPSHOT);
-    let bytes = match fs::read(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        read => read.map_err(io_error(&path))?,
-    };
+    let Some(bytes) = read_file(&path)? else { return Ok(None) };
     let file: SnapshotFile = unframe(&path, 1, bytes.strip_suffix(b"\n").unwrap_or(&bytes))?;
     check_format(&path, file.format)?;
     Ok(Some((file, length(&bytes))))
@@ -282,7 +279,7 @@ fn remove_others(dir: &Path, number: u64) {
 /// The audit of earlier journals.
 fn read_filed(dir: &Path, bytes: u64) -> Result<Vec<AuditEntry>, SimError> {
     let path = dir.join(AUDIT);
-    let all = fs::read(&path).map_err(io_error(&path))?;
+    let all = read_file(&path)?.ok_or_else(|| SimError::Missing { path: path.clone() })?;
     let counted = usize::try_from(bytes).ok().and_then(|bytes| all.get(..bytes));
     let short = || SimError::Damaged { path: path.clone(), line: 1, why: "it is too short".to_owned() };
     parse_lines(&path, counted.ok_or_else(short)?)

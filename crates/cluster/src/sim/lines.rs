@@ -46,6 +46,28 @@ pub enum SimError {
     },
 }
 
+/// A snapshot of 100,000 objects fits into it; what is larger is not read into memory.
+const FILE_MAX_BYTES: u64 = 1 << 30;
+
+/// Reads a whole file; `None` when there is none.
+pub(crate) fn read_file(path: &Path) -> Result<Option<Vec<u8>>, SimError> {
+    let found = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => found.map_err(io_error(path))?,
+    };
+    let damaged = |why: &str| SimError::Damaged { path: path.to_owned(), line: 1, why: why.to_owned() };
+    if !found.is_file() {
+        return Err(damaged("it is not a regular file"));
+    }
+    if found.len() > FILE_MAX_BYTES {
+        return Err(damaged("it is larger than any that was written"));
+    }
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some).map_err(io_error(path)),
+    }
+}
+
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> SimError {
     let path = path.to_owned();
     move |source| SimError::Io { path, source }
@@ -79,10 +101,7 @@ pub(crate) fn length(bytes: &[u8]) -> u64 {
 
 /// The complete lines of a file, and how many bytes they are.
 pub(crate) fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<(Vec<T>, u64), SimError> {
-    let bytes = match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        read => read.map_err(io_error(path))?,
-    };
+    let bytes = read_file(path)?.unwrap_or_default();
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let whole = bytes.get(..whole).unwrap_or_default();
     Ok((parse_lines(path, whole)?, length(whole)))

@@ -34,6 +34,31 @@ const SEGMENT_HEADER_BYTES: u64 = 20;
 /// Rows are removed this many at a time, so that no batch is larger than a few segments.
 const REMOVALS_MAX: usize = 4096;
 
+/// A log of a million operations is smaller; what is larger is not read through, and not copied.
+const DATABASE_MAX_BYTES: u64 = 4 << 30;
+
+/// Refuses the files of a database that cannot be one, before anything of them is read.
+pub(crate) fn check_files(folder: &Path) -> Result<(), LogError> {
+    for path in files::list(folder)? {
+        let found = match std::fs::metadata(&path) {
+            // sled's threads tidy up.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            found => found.map_err(|error| LogError::io(&path, "look at", error))?,
+        };
+        // It keeps large values in a folder of this name.
+        if found.is_dir() && files::name(&path) == "blobs" {
+            continue;
+        }
+        if !found.is_file() {
+            return Err(LogError::NotAFile { path });
+        }
+        if found.len() > DATABASE_MAX_BYTES {
+            return Err(LogError::Oversized { path, bytes: found.len(), limit: DATABASE_MAX_BYTES });
+        }
+    }
+    Ok(())
+}
+
 /// Why a database did not open.
 #[derive(Debug)]
 pub(crate) enum OpenError {

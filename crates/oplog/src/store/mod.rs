@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! <dir>/log/          sled: one tree, see `keys`; everything about one group is one atomic batch
-//! <dir>/blobs/        large records and manifests, named by their digest
+//! <dir>/blobs/        large records and manifests, named by a keyed digest
 //! <dir>/witness       how far each operation got, independent of sled
 //! <dir>/quarantine/   what was found damaged, with reasons
 //! <dir>/key           what blobs are sealed with, and key-id: which key that is

@@ -227,10 +227,17 @@ fn gather_damage(
             set_aside.entry(operation).or_insert_with(|| Broken::new(entry.reason.clone()));
         }
     }
-    if testimony.unreadable {
-        let reason =
+    let witness = match (testimony.unreadable, testimony.damaged) {
+        (true, _) => Some(
             "the witness file was damaged and was begun anew: whether facts were lost cannot be told"
-                .to_owned();
+                .to_owned(),
+        ),
+        (false, 0) => None,
+        (false, damaged) => Some(format!(
+            "{damaged} notes in the witness file were damaged, and it was begun anew: whether facts of their operations were lost cannot be told"
+        )),
+    };
+    if let Some(reason) = witness {
         tracing::warn!(reason, "the log is damaged");
         damage.push(Damage { operation: None, reason, quarantine: None, is_new: true });
     }

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use tidegate_model::LogRecord;
 
 use super::SledLog;
+use super::database::check_files;
 use super::open::WITNESS;
 use crate::blobs::BlobStore;
 use crate::copy::{self, Contents};
@@ -81,7 +82,9 @@ fn take_copy(directory: &Path) -> Result<(TempDir, Contents), LogError> {
     if let Some(witness) = files::read(&from, witness::FILE_MAX_BYTES)? {
         std::fs::write(&to, witness).map_err(|error| LogError::io(&to, "write", error))?;
     }
-    let contents = copy::copy(&source(directory)?, &copy.path().join("log"))?;
+    let source = source(directory)?;
+    check_files(&source)?;
+    let contents = copy::copy(&source, &copy.path().join("log"))?;
     Ok((copy, contents))
 }
 

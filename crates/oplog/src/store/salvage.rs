@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_model::OperationId;
 
-use super::database::{Database, OpenError};
+use super::database::{Database, OpenError, check_files};
 use super::head::Head;
 use super::{keys, record};
 use crate::frame::{self, Address, Family, Framed};
@@ -68,12 +68,13 @@ impl Folders {
     /// opening only.
     pub(crate) fn copy(&mut self) -> Result<(), LogError> {
         self.forget_copy()?;
+        check_files(&self.log)?;
         let copied = copy_files(&self.log, &self.rescue)
             .and_then(|()| copy_files(&self.log.join("blobs"), &self.rescue.join("blobs")));
         match copied {
             Ok(()) => self.copied = true,
             // The log itself may still work; without a copy a damaged one is searched as sled leaves it.
-            Err(error @ LogError::DiskFull { .. }) => {
+            Err(error @ (LogError::DiskFull { .. } | LogError::SizeLimit { .. })) => {
                 tracing::warn!(%error, "opening the log without a copy");
                 self.forget_copy()?;
             }
@@ -153,10 +154,17 @@ fn copy_files(from: &Path, to: &Path) -> Result<(), LogError> {
     fs::create_dir(to).map_err(|error| LogError::io(to, "create", error))?;
     for path in files::list(from)? {
         if path.is_file() {
-            let target = to.join(files::name(&path));
-            fs::copy(&path, &target).map_err(|error| LogError::io(&target, "write", error))?;
+            copy_file(&path, &to.join(files::name(&path)))?;
         }
     }
+    Ok(())
+}
+
+/// Says which of the two files is the one that cannot be used.
+fn copy_file(from: &Path, to: &Path) -> Result<(), LogError> {
+    let mut source = File::open(from).map_err(|error| LogError::io(from, "read", error))?;
+    let mut copy = File::create(to).map_err(|error| LogError::io(to, "write", error))?;
+    std::io::copy(&mut source, &mut copy).map_err(|error| LogError::io(to, "write", error))?;
     Ok(())
 }
 

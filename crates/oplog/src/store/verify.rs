@@ -283,14 +283,9 @@ fn check_record<R: LogRecord>(
 
 /// Whether an error says something about this process and its rights, and nothing about what it wanted to read.
 fn is_of_the_system(error: &LogError) -> bool {
-    /// Too many open files, in this process or in all.
-    const NO_HANDLES: [i32; 2] = [23, 24];
     match error {
-        LogError::PermissionDenied { .. } => true,
-        LogError::Io { source, .. } => {
-            source.kind() == io::ErrorKind::OutOfMemory
-                || source.raw_os_error().is_some_and(|code| NO_HANDLES.contains(&code))
-        }
+        LogError::PermissionDenied { .. } | LogError::TooManyOpen { .. } => true,
+        LogError::Io { source, .. } => source.kind() == io::ErrorKind::OutOfMemory,
         _ => false,
     }
 }

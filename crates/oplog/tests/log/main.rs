@@ -22,3 +22,4 @@ mod property;
 mod reading;
 mod records;
 mod sealed;
+mod trials;

@@ -115,8 +115,7 @@ fn every_acknowledged_group_was_synced_to_the_disk_before() {
     assert_eq!(synced_blobs, 20 / LARGE_EVERY, "one blob each, since the operations' large facts are alike");
 }
 
-/// A file size limit stands in for a full disk where no small disk can be mounted: the same calls fail, and all the
-/// same is to be done about it.
+/// A file size limit also stands in for a full disk where no small disk can be mounted: the same calls fail.
 #[test]
 fn a_file_that_cannot_grow_poisons_the_log_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -127,7 +126,7 @@ fn a_file_that_cannot_grow_poisons_the_log_and_loses_nothing() {
     let acknowledged =
         said.iter().filter_map(|line| line.strip_prefix("ack ")?.parse().ok()).next_back().unwrap_or(0);
     assert!(acknowledged > 10, "{said:?}");
-    let failed = said.iter().position(|line| line.starts_with("failed DiskFull")).expect("a typed error");
+    let failed = said.iter().position(|line| line.starts_with("failed SizeLimit")).expect("a typed error");
     assert_eq!(said[failed + 1], "then Poisoned");
     assert!(!said.iter().any(|line| line.contains("panicked")), "{said:?}");
     check(&directory, acknowledged, 5_000);
