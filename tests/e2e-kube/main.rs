@@ -75,6 +75,8 @@ fn tests() -> Vec<suite::Test> {
         sync::a_second_sync_writes_nothing_it_need_not,
         sync::what_is_no_longer_wanted_is_pruned,
         sync::what_is_no_longer_wanted_is_looked_for_where_it_was_put,
+        sync::another_team_with_an_application_of_the_same_name_loses_nothing,
+        sync::a_first_sync_lists_no_kinds_but_its_own,
         sync::the_namespace_is_made_with_its_metadata,
         sync::a_traced_sync_ends_though_nobody_reads_standard_error,
         volume::thousands_of_objects_fit_into_little_memory,

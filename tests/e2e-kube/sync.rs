@@ -177,3 +177,41 @@ pub async fn a_traced_sync_ends_though_nobody_reads_standard_error() {
     command.stderr(writer);
     Running::start_unheard(command).finish().expect_code(0);
 }
+
+/// Two teams, each with a state directory and a namespace of its own, have called their applications alike.
+pub async fn another_team_with_an_application_of_the_same_name_loses_nothing() {
+    let (a, b) = (Site::new("team-a").await, Site::new("team-b").await);
+    let app = a.namespace.clone();
+    let config = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
+    a.write("ta.yaml", config("conf-a"));
+    b.write("tb.yaml", config("conf-b"));
+    a.run(&["sync", "ta.yaml", "--app", &app, "-n", &a.namespace]).expect_code(0);
+    let of_b = ["tb.yaml", "--app", &app, "-n", &b.namespace, "--prune"];
+    let found = format!("ConfigMap {}/conf-a", a.namespace);
+    let plan = b.run(&[&["plan"][..], &of_b].concat()).expect_code(0);
+    assert!(plan.out.contains("found elsewhere") && plan.out.contains(&found), "{plan:?}");
+    let ran = b.run(&[&["sync"][..], &of_b].concat()).expect_code(0);
+    assert!(ran.out.contains(&found), "{ran:?}");
+    assert!(a.object("/api/v1", "configmaps", "conf-a").await.is_some());
+    let deletions = async || a.audit().await.of(User::ENGINE).only(|event| event.verb == "delete").0.len();
+    assert_eq!(deletions().await, 0);
+    b.run(&[&["sync", "--adopt"][..], &of_b].concat()).expect_code(0);
+    assert_eq!(deletions().await, 1);
+    assert!(a.object("/api/v1", "configmaps", "conf-a").await.is_none());
+}
+
+/// Without `--prune` an empty state directory is no reason to list every kind of the cluster.
+pub async fn a_first_sync_lists_no_kinds_but_its_own() {
+    let site = Site::new("cheap").await;
+    site.write("config.yaml", CONFIG);
+    // A user of its own, for others work on the same control plane.
+    let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+    let user = site.control.limited_user(&[(None, all)]).await.unwrap();
+    let mark = site.control.mark();
+    let place = ["--app", &site.namespace, "-n", &site.namespace, "--context", user.name()];
+    site.run(&[&["sync", "config.yaml"][..], &place].concat()).expect_code(0);
+    let asked = site.control.audit_since(mark).await.unwrap().of(&user);
+    let lists: BTreeSet<String> =
+        asked.0.iter().filter(|event| event.verb == "list").map(|event| event.kind.clone()).collect();
+    assert_eq!(lists, BTreeSet::from(["ConfigMap".to_owned()]));
+}

@@ -129,3 +129,101 @@ fn installations_do_not_prune_each_others_objects() {
     assert!(pruned.to_string().contains(r#""Pruned""#), "{pruned}");
     assert_eq!(marks(&bench).len(), 1);
 }
+
+/// The state directory as somebody else's would be: nothing in it but the cluster that both share.
+fn forget(bench: &Bench) {
+    for entry in std::fs::read_dir(bench.state()).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            _ if path.ends_with("cluster") => {}
+            true => std::fs::remove_dir_all(path).unwrap(),
+            false => std::fs::remove_file(path).unwrap(),
+        }
+    }
+}
+
+fn team(name: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Namespace\nmetadata: {{name: team-{name}}}\n---\n{}",
+        config(&format!("conf-{name}"))
+    )
+}
+
+#[test]
+fn another_team_with_an_application_of_the_same_name_loses_nothing() {
+    let bench = Bench::new();
+    bench.write("ta.yaml", team("a"));
+    bench.write("tb.yaml", team("b"));
+    bench.run(&["sync", "ta.yaml", "--app", "web", "-n", "team-a", "--sim"]).expect_code(0);
+    forget(&bench);
+    let of_b = ["tb.yaml", "--app", "web", "-n", "team-b", "--sim"];
+    let names = |bench: &Bench| marks(bench).into_iter().map(|(name, ..)| name).collect::<Vec<_>>();
+    // The plan, the comparison and the sync say the same.
+    let planned = bench.json(&[&["plan", "--prune", "-o", "json"][..], &of_b].concat());
+    let tasks: Vec<&Value> = planned["waves"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|wave| wave["tasks"].as_array().unwrap())
+        .collect();
+    let elsewhere: Vec<&Value> = tasks.into_iter().filter(|task| task["foundElsewhere"] == true).collect();
+    assert_eq!(elsewhere.len(), 2, "{planned}");
+    assert!(elsewhere.iter().all(|task| task["action"] == "prune-skipped"), "{planned}");
+    assert_eq!(planned["warnings"][0]["code"], "found-elsewhere");
+    let compared = bench.run(&[&["diff", "-o", "json"][..], &of_b].concat()).expect_code(1);
+    let compared: Value = serde_json::from_str(&compared.out).unwrap();
+    assert_eq!(compared["warnings"][0]["code"], "found-elsewhere");
+    let extra = compared["objects"].as_array().unwrap().iter().filter(|object| object["status"] == "extra");
+    assert!(
+        extra.clone().count() == 2 && extra.clone().all(|object| object["ignored"] == true),
+        "{compared}"
+    );
+    let ran = bench.run(&[&["sync", "--prune"][..], &of_b].concat()).expect_code(0);
+    assert!(ran.out.contains("ConfigMap team-a/conf-a") && ran.out.contains("--adopt"), "{ran:?}");
+    assert_eq!(names(&bench), ["conf-a", "conf-b"]);
+    bench.run(&[&["diff"][..], &of_b].concat()).expect_code(0);
+    let deletions = bench.writes().into_iter().filter(|write| write["verb"] == "delete").count();
+    assert_eq!(deletions, 0);
+    // Taken in on purpose.
+    bench.run(&[&["sync", "--prune", "--adopt"][..], &of_b].concat()).expect_code(0);
+    assert_eq!(names(&bench), ["conf-b"]);
+    bench.run(&[&["plan", "--prune", "--strict"][..], &of_b].concat()).expect_code(0);
+}
+
+#[test]
+fn the_id_of_an_installation_makes_what_is_found_elsewhere_its_own() {
+    let bench = Bench::new();
+    bench.write("ta.yaml", team("a"));
+    bench.write("tb.yaml", team("b"));
+    for (file, namespace, id) in [("ta.yaml", "team-a", "blue"), ("tb.yaml", "team-b", "green")] {
+        let place = ["--app", "web", "-n", namespace, "--sim", "--installation-id", id];
+        if bench.state().exists() {
+            forget(&bench);
+        }
+        bench.run(&[&["sync", file, "--prune", "--strict"][..], &place].concat()).expect_code(0);
+    }
+    assert_eq!(marks(&bench).len(), 2);
+    forget(&bench);
+    bench.write("tc.yaml", team("c"));
+    let place = ["--app", "web", "-n", "team-c", "--sim", "--installation-id", "blue"];
+    bench.run(&[&["sync", "tc.yaml", "--prune", "--strict"][..], &place].concat()).expect_code(0);
+    let names: Vec<String> = marks(&bench).into_iter().map(|(name, ..)| name).collect();
+    assert_eq!(names, ["conf-b", "conf-c"]);
+}
+
+#[test]
+fn adopting_is_recorded_with_the_operation() {
+    let bench = Bench::new();
+    bench.write("ta.yaml", team("a"));
+    bench.run(&["sync", "ta.yaml", "--app", "web", "-n", "team-a", "--sim"]).expect_code(0);
+    forget(&bench);
+    bench.write("tb.yaml", team("b"));
+    let args = ["sync", "tb.yaml", "--app", "web", "-n", "team-b", "--sim", "--adopt"];
+    bench.run(&args).expect_code(0);
+    let log = bench.json(&["ops", "log", &bench.newest(), "-o", "json"]);
+    let accepted = log.as_array().unwrap().iter().find(|fact| fact["kind"] == "accepted").unwrap();
+    assert_eq!(accepted["details"]["adopt"], true, "{accepted}");
+    // What was adopted once is the application's.
+    bench.run(&["sync", "tb.yaml", "--app", "web", "-n", "team-b", "--sim", "--prune"]).expect_code(0);
+    assert_eq!(marks(&bench).len(), 1);
+}

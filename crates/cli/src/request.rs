@@ -153,6 +153,7 @@ fn base(
         revision: manifests.revision.clone(),
         options: SyncOptions {
             prune: selection.prune,
+            adopt: selection.adopt,
             prune_confirmed: selection.confirm_prune,
             force: given("Force=true"),
             skip_hooks: given("SkipHooks=true"),

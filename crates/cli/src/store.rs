@@ -7,9 +7,7 @@ use tidegate_executor::{Clock as _, EngineError, SystemClock, misstated};
 use tidegate_lifecycle::Driver;
 use tidegate_lifecycle::operation::{Fact, State};
 use tidegate_model::{Destination, OperationId, SyncRequest, Timestamp};
-use tidegate_oplog::{
-    Damage, Holder, Impaired, Inventory, LogKey, OpenOptions, OperationLog, SledLog, Summary,
-};
+use tidegate_oplog::{Damage, Holder, Impaired, Known, LogKey, OpenOptions, OperationLog, SledLog, Summary};
 
 use crate::control::Listed;
 use crate::error::CliError;
@@ -138,11 +136,11 @@ pub fn find(listed: &[Listed], text: &str, state_dir: &StateDir) -> Result<Liste
     }
 }
 
-/// Where a sync of this application would look for what it prunes: the inventory in the log, if there is one. It is read
+/// What a sync of this application would know of its objects: the inventory in the log, if there is one. It is read
 /// from a copy unless the log is open already, so that looking neither waits for a process at work nor stops one.
-pub fn inventory(state_dir: &StateDir, open: Option<&Log>, request: &SyncRequest) -> Option<Inventory> {
+pub fn inventory(state_dir: &StateDir, open: Option<&Log>, request: &SyncRequest) -> Option<Known> {
     let cluster = cluster_of(&request.destination)?;
-    let read = || -> Result<Option<Inventory>, CliError> {
+    let read = || -> Result<Option<Known>, CliError> {
         let log: Log = match open {
             Some(log) => Arc::clone(log),
             None if state_dir.has_log()? => Arc::new(SledLog::open_to_read(state_dir.path(), given_key()?)?),

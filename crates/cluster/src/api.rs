@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
-    Discovery, Gvk, Object, ObjectKey, OperationId, Search, Timestamp, Tracking, format_duration,
+    Discovery, GroupKind, Gvk, Object, ObjectKey, OperationId, Search, Timestamp, Tracking, format_duration,
 };
 
 use crate::ClusterError;
@@ -180,15 +180,38 @@ pub struct LiveQuery {
     pub tracking: Tracking,
     /// Objects of these names, tracked or not; with the kinds to ask for.
     pub named: BTreeSet<(Gvk, String, String)>,
-    /// Where the application's earlier syncs put objects: besides `named`, the only places where it can own any.
-    /// `None` when that is not known: the cluster is searched, as far as [`LiveQuery::search`] says.
-    pub inventory: Option<BTreeSet<(Gvk, String, String)>>,
+    /// Where the application's earlier syncs put objects.
+    pub inventory: BTreeSet<(Gvk, String, String)>,
+    /// Where else it may own some.
+    pub reach: Reach,
+}
+
+/// How far a plan looks for objects of its application, besides those it names and those of the inventory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// No further.
+    Places,
+    /// Among all objects of the kinds that are named, or in the inventory.
+    Kinds,
+    /// In the whole cluster, as far as [`LiveQuery::search`] says.
+    #[default]
+    Everything,
 }
 
 impl LiveQuery {
     /// Which objects a search looks at, given those of the named objects that are there.
     pub fn search<'o>(&self, named: impl Iterator<Item = &'o Object>) -> Search {
         self.tracking.search(&self.application, named)
+    }
+
+    /// The kinds that are searched; `None` for all there are.
+    pub fn searched_kinds(&self) -> Option<BTreeSet<GroupKind>> {
+        let kinds = || self.named.iter().chain(&self.inventory).map(|(gvk, _, _)| gvk.group_kind());
+        match self.reach {
+            Reach::Places => Some(BTreeSet::new()),
+            Reach::Kinds => Some(kinds().collect()),
+            Reach::Everything => None,
+        }
     }
 
     /// Whether an object is the application's, and not owned by another object.

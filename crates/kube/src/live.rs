@@ -1,10 +1,10 @@
 //! What a plan needs to know of the cluster, in as few requests as may be: objects known by name are asked for one by
-//! one or by namespace, and only an application whose places are not known is searched for.
+//! one or by namespace, and only an application whose places are not known is searched for, no further than it matters.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use tidegate_cluster::{ClusterError, Detail, ErrorKind, LiveQuery};
+use tidegate_cluster::{ClusterError, Detail, ErrorKind, LiveQuery, Reach};
 use tidegate_model::{Gvk, Object, ObjectKey, Search};
 
 use crate::KubeCluster;
@@ -46,20 +46,16 @@ impl KubeCluster {
             }
         }
         let mut found = Vec::new();
-        let searched;
-        let inventory = match &query.inventory {
-            Some(inventory) => inventory,
-            None => {
-                if query.tracking.method.labels() {
-                    // They tell whether the label finds all there is.
-                    found = self.fetch_all(std::mem::take(&mut places)).await?;
-                }
-                let search = query.search(found.iter());
-                searched = self.search(&catalog, query, &search).await?;
-                &searched
+        let mut searched = BTreeSet::new();
+        if query.reach != Reach::Places {
+            if query.tracking.method.labels() {
+                // They tell whether the label finds all there is.
+                found = self.fetch_all(std::mem::take(&mut places)).await?;
             }
-        };
-        for (gvk, namespace, name) in inventory {
+            let search = query.search(found.iter());
+            searched = self.search(&catalog, query, &search).await?;
+        }
+        for (gvk, namespace, name) in query.inventory.union(&searched) {
             let Some(place) = self.place(&catalog, gvk, namespace, name).await? else { continue };
             if !named.contains(&place.key) {
                 places.entry((place.gvk, place.key.namespace)).or_default().insert(place.key.name);
@@ -166,14 +162,16 @@ impl KubeCluster {
         }
     }
 
-    /// Looks through the whole cluster for what belongs to the application. Only metadata is read, and where a label
-    /// tells, only that of the objects with the label.
+    /// Looks through the cluster for what belongs to the application, as far as the query reaches. Only metadata is read,
+    /// and where a label tells, only that of the objects with the label.
     async fn search(
         &self,
         catalog: &Catalog,
         query: &LiveQuery,
         search: &Search,
     ) -> Result<BTreeSet<(Gvk, String, String)>, ClusterError> {
+        let wanted = query.searched_kinds();
+        let is_wanted = |gvk: &Gvk| wanted.as_ref().is_none_or(|kinds| kinds.contains(&gvk.group_kind()));
         let mut kinds: Vec<_> = catalog
             .preferred()
             .filter(|(gvk, resource)| {
@@ -181,6 +179,7 @@ impl KubeCluster {
                 resource.listable && group != METRICS && !NOT_SEARCHED.contains(&(group, gvk.kind.as_str()))
             })
             .map(|(gvk, _)| gvk)
+            .filter(is_wanted)
             .collect();
         kinds.sort_by_key(|gvk| gvk.group == OLD_GROUP);
         let namespaces: BTreeSet<&str> = query

@@ -64,7 +64,6 @@ struct SyncOptions {
 }
 
 impl From<SyncOptions> for crate::SyncOptions {
-    #[expect(clippy::needless_update, reason = "what the type has gained since has its default")]
     fn from(old: SyncOptions) -> Self {
         Self {
             prune: old.prune,

@@ -145,6 +145,9 @@ pub struct TaskOptions {
     pub awaits_kind: bool,
     /// Of a prune: the object was on its way out already when the plan was made.
     pub already_deleting: bool,
+    /// It bears the application's mark, but nothing proves that it is the application's: it was found where the operation
+    /// does not deploy, and no earlier operation of this log put it there.
+    pub found_elsewhere: bool,
 }
 
 impl Default for TaskOptions {
@@ -161,6 +164,7 @@ impl Default for TaskOptions {
             replace: false,
             awaits_kind: false,
             already_deleting: false,
+            found_elsewhere: false,
         }
     }
 }

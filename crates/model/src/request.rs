@@ -198,6 +198,9 @@ pub struct SyncOptions {
     pub namespace_annotations: Vec<(String, String)>,
     /// A person has already approved prunes that need confirmation.
     pub prune_confirmed: bool,
+    /// Objects that bear the application's mark where nothing proves that they are its own are taken in, and pruned like
+    /// any other.
+    pub adopt: bool,
 }
 
 impl SyncOptions {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, LogRecord, OperationId, OperationPhase, Timestamp};
 
-use crate::{Inventory, InventoryUpdate, LogError};
+use crate::{InventoryUpdate, Known, LogError};
 
 /// A log of operations: facts `F` in gapless order per operation, and now and then a snapshot `S` of the fold over
 /// them.
@@ -30,8 +30,8 @@ pub trait OperationLog<F: LogRecord, S: LogRecord>: Send + Sync + 'static {
     fn summaries(&self) -> Result<Vec<Summary>, LogError>;
 
     /// Where the operations of an application put objects in a cluster; `None` when that is not known. It may name
-    /// more places than there are, never fewer.
-    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Inventory>, LogError>;
+    /// more places than there are, never fewer than this log's operations wrote to.
+    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Known>, LogError>;
 
     /// Keeps some content outside the log, under a digest; durable when it returns.
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError>;

@@ -53,7 +53,7 @@ pub use api::{Append, Compacted, Damage, Impaired, Loaded, LogStats, OperationLo
 pub use copy::PrivateCopy;
 pub use error::LogError;
 pub use holder::{Holder, is_held};
-pub use inventory::{Inventory, InventoryChange, InventoryUpdate};
+pub use inventory::{Inventory, InventoryChange, InventoryUpdate, Known};
 pub use key::{Fingerprint, LogKey};
 pub use memory::{Fault, MemoryLog};
 pub use store::{OpenOptions, SledLog};

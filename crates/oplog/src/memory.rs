@@ -20,7 +20,7 @@ use tidegate_model::{Digest, LogRecord, OperationId};
 
 use crate::retention::{beyond_history, oldest_first};
 use crate::{
-    Append, Compacted, Damage, Inventory, InventoryUpdate, Loaded, LogError, LogStats, OperationLog, Summary,
+    Append, Compacted, Damage, InventoryUpdate, Known, Loaded, LogError, LogStats, OperationLog, Summary,
     frame, rules,
 };
 
@@ -58,7 +58,7 @@ struct Shared {
     operations: BTreeMap<OperationId, Kept>,
     blobs: BTreeMap<Digest, Blob>,
     /// By cluster and application.
-    inventories: BTreeMap<(String, String), Inventory>,
+    inventories: BTreeMap<(String, String), Known>,
     set_aside: BTreeMap<OperationId, String>,
     damage: Vec<Damage>,
     /// The process that holds the storage now.
@@ -314,7 +314,7 @@ impl<F: LogRecord, S: LogRecord> OperationLog<F, S> for MemoryLog<F, S> {
         Ok(summaries)
     }
 
-    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Inventory>, LogError> {
+    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Known>, LogError> {
         let of = (cluster.to_owned(), application.to_owned());
         Ok(self.lock().inventories.get(&of).cloned())
     }

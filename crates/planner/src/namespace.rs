@@ -1,11 +1,16 @@
-//! Does the destination namespace have to be made or kept in shape by this operation?
+//! Which namespaces does an operation deploy to, and does the destination namespace have to be made or kept in shape?
+
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{Action, Gvk, Object, ObjectKey, Phase, SyncRequest, annotations};
 
 use crate::draft::Draft;
 use crate::findings::Subject;
+use crate::kinds::Kinds;
+use crate::manifests::Target;
 use crate::pairing::{Live, live_ref};
+use crate::targets::scope;
 
 /// The key of a namespace.
 pub(crate) fn key(name: &str) -> ObjectKey {
@@ -15,6 +20,26 @@ pub(crate) fn key(name: &str) -> ObjectKey {
 /// Whether the request asks for the destination namespace to be there.
 pub(crate) fn is_requested(request: &SyncRequest) -> bool {
     request.options.has("CreateNamespace=true") && !request.namespace.is_empty()
+}
+
+/// The namespaces that an operation deploys to: those that are or hold objects of its manifests, selected or not, and the
+/// destination where it is made, or where the manifests name no other.
+pub(crate) fn deployed_to<'t>(
+    request: &'t SyncRequest,
+    targets: &'t [Target],
+    kinds: &Kinds<'_>,
+) -> BTreeSet<String> {
+    let place = |target: &'t Target| match &target.object {
+        namespace if namespace.group().is_empty() && namespace.kind() == "Namespace" => namespace.name(),
+        object => scope(object, kinds, &request.namespace).namespace,
+    };
+    let named: HashSet<&str> = targets.iter().map(place).collect();
+    let mut namespaces: BTreeSet<String> = named.into_iter().map(str::to_owned).collect();
+    if namespaces.iter().all(String::is_empty) || is_requested(request) {
+        namespaces.insert(request.namespace.clone());
+    }
+    namespaces.remove("");
+    namespaces
 }
 
 /// The task that makes the destination namespace, or brings its metadata into shape.

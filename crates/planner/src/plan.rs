@@ -16,6 +16,7 @@ use crate::kinds::Kinds;
 use crate::manifests::Target;
 use crate::naming::Names;
 use crate::pairing::Live;
+use crate::prune::Domain;
 use crate::resources::Drafter;
 use crate::targets::{Sorter, is_selected, scope};
 use crate::{availability, namespace, options, order, prune};
@@ -33,6 +34,8 @@ pub struct PlanInput<'a> {
     pub targets: Vec<Target>,
     /// The objects in the cluster: those that the application tracks, and those of [`named_objects`].
     pub live: &'a [Object],
+    /// The objects that earlier operations of the application put into the cluster, as far as that is recorded.
+    pub known: &'a BTreeSet<ObjectKey>,
     /// The kinds the cluster serves.
     pub discovery: &'a Discovery,
     /// There is no cluster: nothing is live, and unknown kinds are no errors.
@@ -48,6 +51,8 @@ pub struct Planned {
     pub manifests: Vec<Object>,
     /// Wanted objects without a task of their own, and why. Sorted by their place in the input.
     pub left_out: Vec<LeftOut>,
+    /// Live objects that bear the application's mark, and of which nothing proves that they are its own.
+    pub elsewhere: BTreeSet<ObjectKey>,
 }
 
 /// A wanted object that takes no part in the sync.
@@ -93,6 +98,8 @@ pub fn plan(input: PlanInput<'_>) -> Planned {
         );
     }
     let kinds = Kinds::new(input.discovery, input.targets.iter().map(|target| &target.object));
+    let namespaces = namespace::deployed_to(request, &input.targets, &kinds);
+    let domain = Domain { request, known: input.known, namespaces: &namespaces };
     let mut live = if input.offline { Live::default() } else { Live::new(input.live) };
     let names = Names::new(request, &input.targets, &kinds, input.started_at);
     let mut sorter = Sorter { request, kinds: &kinds, findings: &mut findings, left_out: &mut left_out };
@@ -114,7 +121,7 @@ pub fn plan(input: PlanInput<'_>) -> Planned {
     let hooks = drafts.iter().filter(|draft| draft.task.is_hook());
     hooks.for_each(|hook| live.keep(&hook.task.key(), Some(true)));
     add_namespace(request, &live, &mut drafts, &mut findings);
-    add_prunes(request, &live, &mut drafts, &mut findings);
+    let elsewhere = add_prunes(domain, &live, &mut drafts, &mut findings);
     review_selection(request, &drafts, &mut findings);
     availability::mark(&mut drafts, &kinds, input.offline, &mut findings);
     let drafts = order::arrange(drafts, &request.namespace);
@@ -122,7 +129,7 @@ pub fn plan(input: PlanInput<'_>) -> Planned {
     let (mut plan, manifests) = assemble(drafts, &findings.errors_by_place());
     plan.warnings = findings.into_warnings();
     plan.restart_on_retry = restart_on_retry;
-    Planned { plan, manifests, left_out }
+    Planned { plan, manifests, left_out, elsewhere }
 }
 
 fn review_request(request: &SyncRequest, findings: &mut Findings) {
@@ -158,8 +165,17 @@ fn add_namespace(request: &SyncRequest, live: &Live<'_>, drafts: &mut Vec<Draft>
     }
 }
 
-fn add_prunes(request: &SyncRequest, live: &Live<'_>, drafts: &mut Vec<Draft>, findings: &mut Findings) {
+/// Adds the prunes, and gives the objects that are found elsewhere, selected or not.
+fn add_prunes(
+    domain: Domain<'_>,
+    live: &Live<'_>,
+    drafts: &mut Vec<Draft>,
+    findings: &mut Findings,
+) -> BTreeSet<ObjectKey> {
+    let request = domain.request;
     let mut extraneous = live.extraneous(request);
+    let elsewhere = extraneous.iter().filter(|object| !domain.holds(object)).map(|object| object.key());
+    let elsewhere = elsewhere.collect();
     extraneous.retain(|object| is_selected(request, &object.key()));
     if namespace::is_requested(request) {
         let key = namespace::key(&request.namespace);
@@ -177,8 +193,10 @@ fn add_prunes(request: &SyncRequest, live: &Live<'_>, drafts: &mut Vec<Draft>, f
         .filter(|object| options::prune_last(object, &request.options))
         .map(|object| object.key())
         .collect();
-    drafts.extend(prune::drafts(request, &extraneous));
+    drafts.extend(prune::drafts(domain, &extraneous));
     prune::reverse_waves(drafts, |draft| last.contains(&draft.task.key()));
+    prune::review(request, drafts, findings);
+    elsewhere
 }
 
 fn review_selection(request: &SyncRequest, drafts: &[Draft], findings: &mut Findings) {

@@ -1,30 +1,63 @@
 //! What happens to objects that are no longer in the manifests, and in which wave?
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_model::{Action, Object, Phase, SyncRequest};
+use tidegate_model::{Action, Object, ObjectKey, Phase, SyncRequest};
 
 use crate::draft::Draft;
-use crate::findings::Subject;
+use crate::findings::{Findings, Subject};
 use crate::hooks::{self, Role};
 use crate::options::{self, PruneOption};
 use crate::pairing::live_ref;
 use crate::waves::wave;
 
+/// How many objects a finding names.
+const NAMED_MAX: usize = 5;
+
+/// What an application may call its own without a doubt. A name and a mark are no proof: another installation, another
+/// state directory or Argo CD may have an application of the same name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Domain<'p> {
+    pub request: &'p SyncRequest,
+    /// What earlier operations of this log put into the cluster.
+    pub known: &'p BTreeSet<ObjectKey>,
+    /// The namespaces that this operation deploys to.
+    pub namespaces: &'p BTreeSet<String>,
+}
+
+impl Domain<'_> {
+    /// Whether an object with the application's mark is its own: it bears the id of the installation, an earlier operation
+    /// put it there, or it is in a namespace that this one deploys to.
+    pub fn holds(&self, live: &Object) -> bool {
+        !self.request.tracking.installation.is_empty()
+            || self.namespaces.contains(live.namespace())
+            || self.known.contains(&live.key())
+    }
+}
+
 /// The prune tasks of the extraneous objects, in the waves of their own annotations.
 ///
 /// Hooks of earlier operations and objects marked `Skip` are never pruned.
-pub(crate) fn drafts(request: &SyncRequest, extraneous: &[&Object]) -> Vec<Draft> {
+pub(crate) fn drafts(domain: Domain<'_>, extraneous: &[&Object]) -> Vec<Draft> {
     let prunable = extraneous.iter().filter(|live| hooks::role(live) == Role::Resource);
-    prunable.map(|live| draft(request, live)).collect()
+    prunable.map(|live| draft(domain, live)).collect()
 }
 
-fn draft(request: &SyncRequest, live: &Object) -> Draft {
+fn draft(domain: Domain<'_>, live: &Object) -> Draft {
     let key = live.key();
     let mut draft = Draft::new(Phase::Sync, wave(live).wave, live.gvk(), &key);
-    let (action, confirm, reason) = decide(request, live);
+    let found_elsewhere = !domain.holds(live);
+    let (action, confirm, reason) = if found_elsewhere && !domain.request.options.adopt {
+        (Action::PruneSkipped, false, "ignored (found elsewhere, requires adopting)")
+    } else {
+        decide(domain.request, live)
+    };
     draft.task.action = action;
-    draft.task.reason = reason.to_owned();
+    draft.task.reason = match found_elsewhere && domain.request.options.adopt {
+        true => format!("{reason}; found elsewhere and adopted"),
+        false => reason.to_owned(),
+    };
+    draft.task.options.found_elsewhere = found_elsewhere;
     draft.task.options.confirm_prune = confirm;
     draft.task.options.already_deleting = live.is_deleting();
     draft.task.live = Some(live_ref(live));
@@ -46,6 +79,29 @@ fn decide(request: &SyncRequest, live: &Object) -> (Action, bool, &'static str) 
     } else {
         (Action::Prune, false, "no longer in the manifests")
     }
+}
+
+/// Says what bears the application's mark and is left alone, since it may be another's.
+pub(crate) fn review(request: &SyncRequest, drafts: &[Draft], findings: &mut Findings) {
+    let elsewhere = drafts.iter().filter(|draft| draft.task.options.found_elsewhere);
+    let names: Vec<String> = elsewhere.map(|draft| draft.task.key().to_string()).collect();
+    if names.is_empty() || request.options.adopt {
+        return;
+    }
+    let count = names.len();
+    let mut named: Vec<&str> = names.iter().map(String::as_str).take(NAMED_MAX).collect();
+    let more = count.saturating_sub(named.len());
+    let rest = format!("{more} more");
+    if more > 0 {
+        named.push(&rest);
+    }
+    let whose = if count == 1 { "it is left alone, since it" } else { "they are left alone, since they" };
+    let message = format!(
+        "found elsewhere, in places that this operation does not deploy to: {}; {whose} may belong to another application {:?}; --adopt takes in what is this one's, another name or --installation-id keeps them apart",
+        named.join(", "),
+        request.application,
+    );
+    findings.warn("found-elsewhere", &Subject { place: usize::MAX, ..Subject::default() }, message);
 }
 
 /// Reverses the waves of the prune tasks: what was created first is deleted last. Then `PruneLast` moves tasks behind

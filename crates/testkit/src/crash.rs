@@ -10,9 +10,7 @@ use tidegate_cluster::{
 };
 use tidegate_lifecycle::operation::{Fact, State};
 use tidegate_model::{Digest, Discovery, Gvk, Object, ObjectKey, OperationId};
-use tidegate_oplog::{
-    Append, Compacted, Damage, Inventory, Loaded, LogError, MemoryLog, OperationLog, Summary,
-};
+use tidegate_oplog::{Append, Compacted, Damage, Known, Loaded, LogError, MemoryLog, OperationLog, Summary};
 use tokio::sync::Notify;
 
 /// Counts the points of one process, and kills it at the chosen one.
@@ -182,7 +180,7 @@ impl OperationLog<Fact, State> for CrashLog {
         self.inner.summaries()
     }
 
-    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Inventory>, LogError> {
+    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Known>, LogError> {
         self.inner.inventory(cluster, application)
     }
 

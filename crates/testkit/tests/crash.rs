@@ -6,7 +6,7 @@
 use tidegate_cluster::sim::SimConfig;
 use tidegate_executor::effects::cluster_of;
 use tidegate_model::{ClaimRequest, OperationId};
-use tidegate_oplog::{Inventory, OperationLog as _};
+use tidegate_oplog::{Known, OperationLog as _};
 use tidegate_testkit::crash::Points;
 use tidegate_testkit::effort;
 use tidegate_testkit::process::{End, World};
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 /// Runs a scenario with a process that dies at each of `deaths` in turn; 0 lives on.
 /// What it leaves in the log is found by the next operation.
-fn run(scenario: &Scenario, deaths: &[u64]) -> (Witness, Option<Inventory>, u64, u64) {
+fn run(scenario: &Scenario, deaths: &[u64]) -> (Witness, Option<Known>, u64, u64) {
     run_and(scenario, deaths, |_, _| None, &mut Vec::new())
 }
 
@@ -27,7 +27,7 @@ fn run_and(
     deaths: &[u64],
     check: impl Fn(&World, OperationId) -> Option<String>,
     wrong: &mut Vec<String>,
-) -> (Witness, Option<Inventory>, u64, u64) {
+) -> (Witness, Option<Known>, u64, u64) {
     let mut world = World::new(SimConfig::default());
     for sync in &scenario.before {
         world.run(sync);

@@ -50,6 +50,10 @@ pub struct SelectionArgs {
     /// Delete objects of the application that are no longer in the manifests
     #[arg(long)]
     pub prune: bool,
+    /// Take in objects that bear the application's mark where this operation does not deploy, as its own; with --prune
+    /// they are deleted unless the manifests have them
+    #[arg(long)]
+    pub adopt: bool,
     /// Approve the pruning of objects that carry Prune=confirm
     #[arg(long)]
     pub confirm_prune: bool,

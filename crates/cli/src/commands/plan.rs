@@ -1,5 +1,7 @@
 //! `tidegate plan`: what a sync would do.
 
+use std::collections::BTreeSet;
+
 use tidegate_executor::{Clock as _, SystemClock, Targets, effects};
 use tidegate_model::{Discovery, OperationId, SyncRequest};
 use tidegate_planner::{PlanInput, Planned, Target};
@@ -49,6 +51,7 @@ fn offline(request: &SyncRequest, targets: Vec<Target>) -> Planned {
         started_at: SystemClock.now(),
         targets,
         live: &[],
+        known: &BTreeSet::new(),
         discovery: &Discovery::built_in(),
         offline: true,
     }))

@@ -74,11 +74,12 @@ impl SimState {
         }
         let named = keys.iter().filter_map(|key| Some(self.find(key)?.object.as_ref()));
         // A real cluster would look at no other places, so this one does not either.
-        let places = query.inventory.as_ref().map(|places| self.keys_of(places));
+        let places = self.keys_of(&query.inventory);
+        let kinds = query.searched_kinds();
         let search = query.search(named);
-        let is_looked_at = |key: &ObjectKey, object: &Object| match &places {
-            Some(places) => places.contains(key),
-            None => search.meets(object),
+        let is_looked_at = |key: &ObjectKey, object: &Object| {
+            let is_searched = kinds.as_ref().is_none_or(|kinds| kinds.contains(&key.group_kind()));
+            places.contains(key) || (is_searched && search.meets(object))
         };
         let is_root = |key: &&ObjectKey| {
             self.find(key).is_some_and(|stored| {

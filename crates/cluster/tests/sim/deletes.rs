@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 use tidegate_cluster::Propagation::{Background, Foreground, Orphan};
 use tidegate_cluster::sim::{STUCK, Verb};
 use tidegate_cluster::{Deleted, ErrorKind, LiveQuery};
-use tidegate_model::Tracking;
 use tidegate_model::annotations::TRACKING_ID;
 
 use super::{World, assert_refused, config_map, deletion, gvk, key, manifest, ms, object, with, workload};
@@ -156,11 +155,10 @@ fn live_finds_what_is_tracked_and_what_is_named() {
     world.apply(&owned);
     let named = |kind: &str, name: &str| (gvk(kind), "default".to_owned(), name.to_owned());
     let query = LiveQuery {
-        inventory: None,
-        tracking: Tracking::default(),
         application: "shop".to_owned(),
         named: [named("ConfigMap", "named"), named("ConfigMap", "absent"), named("Widget", "unserved")]
             .into(),
+        ..LiveQuery::default()
     };
     let live = world.state.live(world.now, &query).unwrap();
     assert_eq!(live.iter().map(tidegate_model::Object::name).collect::<Vec<_>>(), ["mine", "named"]);

@@ -8,7 +8,7 @@ use tidegate_cluster::{Cluster, ClusterError};
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::CallError;
 use tidegate_model::{Action, Object, ObjectKey, OperationId, SyncRequest, Task, TaskId, Timestamp, Warning};
-use tidegate_oplog::Inventory;
+use tidegate_oplog::Known;
 use tidegate_planner::{Comparer, Difference, Planned, is_ignored_when_extraneous, server_side_diff};
 
 use super::planning::{Drawn, Targets, draw};
@@ -162,7 +162,7 @@ pub struct ObjectDifference {
     pub task: Task,
     /// How it stands.
     pub status: ObjectStatus,
-    /// It asks not to count (`IgnoreExtraneous`).
+    /// It asks not to count (`IgnoreExtraneous`), or it was found elsewhere and may be another's.
     pub ignored: bool,
     /// What differs; values of Secrets are masked.
     pub difference: Difference,
@@ -173,14 +173,14 @@ pub struct ObjectDifference {
 }
 
 /// Compares an application with the cluster, in the order in which it would be synced, and gives the plan's findings.
-/// What is no longer wanted is looked for at the places of the inventory, or everywhere when there is none. Hooks are not
+/// What is no longer wanted is looked for as by a sync that prunes. Hooks are not
 /// compared. Writes nothing, and shows no value of a Secret among the manifests.
 pub async fn diff(
     cluster: &dyn Cluster,
     request: &SyncRequest,
     targets: Targets,
     started_at: Timestamp,
-    known: Option<&Inventory>,
+    known: Option<&Known>,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), CallError> {
     let mask = targets.mask();
     match differences(cluster, request, targets, started_at, known).await {
@@ -202,11 +202,12 @@ async fn differences(
     request: &SyncRequest,
     targets: Targets,
     started_at: Timestamp,
-    known: Option<&Inventory>,
+    known: Option<&Known>,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), CallError> {
     let mut request = request.clone();
-    // So that the plan says what is in sync; and nothing of it is carried out.
+    // So that the plan says what is in sync and finds all that is no longer wanted; and nothing of it is carried out.
     request.options.flags.push("ApplyOutOfSyncOnly=true".to_owned());
+    request.options.prune = true;
     let asked = (NO_OPERATION, &request);
     let Drawn { planned, live, .. } = draw(cluster, asked, targets, started_at, known).await?;
     let compared = compare(cluster, asked, &planned, &live, is_in_doubt).await;
@@ -232,7 +233,7 @@ fn judge(
     let (mut ignored, mut refused, mut estimate) = (false, None, false);
     let (status, difference) = match (manifest, live, outcome) {
         (_, Some(live), None) if task.action.is_prune() => {
-            ignored = is_ignored_when_extraneous(live);
+            ignored = task.options.found_elsewhere || is_ignored_when_extraneous(live);
             (ObjectStatus::Extra, Difference::of_one(Some(live), None))
         }
         (_, Some(_), Some(Ok(difference))) => {

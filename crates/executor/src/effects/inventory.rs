@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use tidegate_cluster::{Cluster, LiveQuery};
+use tidegate_cluster::{Cluster, LiveQuery, Reach};
 use tidegate_lifecycle::operation::{Fact, Operation, Progress, State};
 use tidegate_model::{
-    Action, Destination, Discovery, Gvk, Object, ObjectKey, Plan, ResultCode, SyncRequest, Task, annotations,
+    Action, Destination, Discovery, Gvk, Object, ObjectKey, ResultCode, SyncOptions, SyncRequest, Task,
+    annotations,
 };
-use tidegate_oplog::{Inventory, InventoryChange, InventoryUpdate};
+use tidegate_oplog::{Inventory, InventoryChange, InventoryUpdate, Known};
+use tidegate_planner::Planned;
 
 /// The group whose kinds later came to other groups: an object put there is found under another name.
 const MOVED_GROUP: &str = "extensions";
@@ -28,9 +30,19 @@ pub fn cluster_of(destination: &Destination) -> Option<String> {
     }
 }
 
-/// The places of an inventory as they can be asked for now; `None` when only a search tells.
-pub(super) fn served(inventory: &Inventory, discovery: &Discovery) -> Option<Inventory> {
-    let mut served = Inventory::new();
+/// The places of an inventory as they can be asked for now.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Places {
+    pub served: Inventory,
+    /// The objects at these places, under every name they may have now.
+    pub keys: BTreeSet<ObjectKey>,
+    /// Some objects have another name now, so that only a search finds them.
+    pub moved: bool,
+}
+
+/// Finds the places of an inventory.
+pub(super) fn served(inventory: &Inventory, discovery: &Discovery) -> Places {
+    let mut places = Places::default();
     for (gvk, namespace, name) in inventory {
         match discovery.get(&gvk.group_kind()) {
             Some(kind) => {
@@ -39,21 +51,38 @@ pub(super) fn served(inventory: &Inventory, discovery: &Discovery) -> Option<Inv
                 let gvk = Gvk::new(&gvk.group, version, &gvk.kind);
                 // When its definition came with it, nobody knew yet whether it lives in a namespace.
                 let namespace = if kind.namespaced { namespace.clone() } else { String::new() };
-                served.insert((gvk, namespace, name.clone()));
+                places.keys.insert(ObjectKey::new(&gvk.group, &gvk.kind, &namespace, name));
+                places.served.insert((gvk, namespace, name.clone()));
             }
-            None if gvk.group == MOVED_GROUP => return None,
+            None if gvk.group == MOVED_GROUP => {
+                places.moved = true;
+                let groups = discovery.kinds.keys().filter(|kind| kind.kind == gvk.kind);
+                let keys = groups.map(|kind| ObjectKey::new(&kind.group, &kind.kind, namespace, name));
+                places.keys.extend(keys);
+            }
             // Its definition is gone, or comes back with what is there; it stays in the inventory.
             None => {}
         }
     }
-    Some(served)
+    places
+}
+
+/// How far a plan looks. Where the inventory lacks nothing, no further. Else all of the cluster, if something may be pruned;
+/// and without that, nothing or a little: what would only be shown is not worth more.
+pub(super) fn reach(request: &SyncRequest, known: Option<&Known>, places: &Places) -> Reach {
+    let SyncOptions { prune, adopt, .. } = request.options;
+    match known {
+        Some(known) if !adopt && !places.moved && (known.searched || !prune) => Reach::Places,
+        _ if prune || adopt => Reach::Everything,
+        _ => Reach::Kinds,
+    }
 }
 
 /// Places of the inventory where nothing is any more: the deletion was on its way when its operation ended, or somebody
 /// else deleted it. `live` may be a little old, so each is looked at; what cannot be looked at stays in the inventory.
 pub(super) async fn gone(cluster: &dyn Cluster, query: &LiveQuery, live: &[Object]) -> Inventory {
     let there: BTreeSet<ObjectKey> = live.iter().map(Object::key).collect();
-    let absent = query.inventory.iter().flatten().filter(|place| {
+    let absent = query.inventory.iter().filter(|place| {
         let (gvk, namespace, name) = place;
         let key = ObjectKey::new(&gvk.group, &gvk.kind, namespace, name);
         !there.contains(&key) && !query.named.contains(place)
@@ -68,24 +97,39 @@ pub(super) async fn gone(cluster: &dyn Cluster, query: &LiveQuery, live: &[Objec
     gone
 }
 
-/// What a plan changes: it adds what it writes and, where the cluster was searched, all that was found; `gone` goes.
+/// What a plan changes: it adds what it writes, and what a search has found that is the application's own; `gone` goes. A
+/// plan that is not carried out is no proof of anything.
 pub(super) fn begun(
-    plan: &Plan,
-    known: Option<&Inventory>,
-    searched: Option<&[Object]>,
+    planned: &Planned,
+    request: &SyncRequest,
+    known: Option<&Known>,
+    (reach, live): (Reach, &[Object]),
     gone: &Inventory,
 ) -> Vec<InventoryChange> {
-    let tasks: Inventory = plan.tasks.iter().filter(|task| !task.is_hook()).map(place).collect();
-    if let (Some(known), None) = (known, searched) {
-        let (gone, new) = (gone - &tasks, &tasks - known);
-        let forget = (!gone.is_empty()).then_some(InventoryChange::Forget(gone));
-        let extend = (!new.is_empty()).then_some(InventoryChange::Extend(new));
-        return forget.into_iter().chain(extend).collect();
+    let Planned { plan, elsewhere, .. } = planned;
+    if request.options.dry_run || !plan.errors().is_empty() {
+        return Vec::new();
     }
-    let ours = |object: &&Object| object.annotation(annotations::OPERATION_ID).is_none();
-    let found = searched.into_iter().flatten().filter(ours);
+    let is_own = |key: &ObjectKey| request.options.adopt || !elsewhere.contains(key);
+    let tasks = plan.tasks.iter().filter(|task| !task.is_hook() && is_own(&task.key())).map(place);
+    let found = live
+        .iter()
+        .filter(|_| reach != Reach::Places)
+        .filter(|object| object.annotation(annotations::OPERATION_ID).is_none() && is_own(&object.key()));
     let found = found.map(|object| (object.gvk(), object.namespace().to_owned(), object.name().to_owned()));
-    vec![InventoryChange::Begin(found.chain(tasks).collect())]
+    let places: Inventory = found.chain(tasks).collect();
+    let before = known.map_or_else(Inventory::new, |known| known.places.clone());
+    let forgotten = gone - &places;
+    let forget = (!forgotten.is_empty()).then_some(InventoryChange::Forget(forgotten));
+    // As long as something is found elsewhere, every plan that could prune it finds it again, and says so.
+    let is_whole = reach == Reach::Everything && (request.options.adopt || elsewhere.is_empty());
+    let grow = if is_whole {
+        Some(InventoryChange::Begin(places))
+    } else {
+        let new = &places - &before;
+        (!new.is_empty()).then_some(InventoryChange::Extend(new))
+    };
+    forget.into_iter().chain(grow).collect()
 }
 
 /// What a batch of facts changes, together with what a plan said.
@@ -149,11 +193,13 @@ mod tests {
             at("example.com", "v1beta1", "Gadget"),
             at("gone.example.com", "v1", "Thing"),
         ]);
-        let asked = served(&known, &discovery).unwrap();
+        let asked = served(&known, &discovery);
         let expected = [at("example.com", "v1", "Widget"), at("example.com", "v2", "Gadget")];
-        assert_eq!(asked, Inventory::from(expected));
-        // Its objects are in another group now: only a search finds them.
-        assert_eq!(served(&Inventory::from([at("extensions", "v1beta1", "Ingress")]), &discovery), None);
+        assert_eq!((asked.served, asked.moved), (Inventory::from(expected), false));
+        // Its objects are in another group now: only a search finds them, and they are still known.
+        let moved = served(&Inventory::from([at("extensions", "v1beta1", "Widget")]), &discovery);
+        let key = ObjectKey::new("example.com", "Widget", "shop", "a");
+        assert_eq!(moved, Places { served: Inventory::new(), keys: [key].into(), moved: true });
     }
 
     #[test]

@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 use tidegate_cluster::{Cluster, LiveQuery};
 use tidegate_lifecycle::operation::CallError;
 use tidegate_model::{Object, OperationId, SyncRequest, Timestamp, Warning};
-use tidegate_oplog::{Inventory, InventoryChange};
+use tidegate_oplog::{InventoryChange, Known};
 use tidegate_planner::{PlanInput, Planned, Target, named_objects};
 
-use super::{Mask, call_error, comparing, inventory};
+use super::inventory::{self, Places};
+use super::{Mask, call_error, comparing};
 
 /// The manifests of an operation, kept with it from the beginning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -44,7 +45,7 @@ pub struct Prepared {
     pub inventory: Vec<InventoryChange>,
 }
 
-/// Reads the cluster, at the places of the inventory or everywhere when there is none, and plans. For a plan that is only
+/// Reads the cluster, at the places of the inventory and as far as it does not suffice, and plans. For a plan that is only
 /// shown: no value of a Secret among the manifests is in its words.
 pub async fn plan(
     cluster: &dyn Cluster,
@@ -52,7 +53,7 @@ pub async fn plan(
     request: &SyncRequest,
     targets: Targets,
     started_at: Timestamp,
-    known: Option<&Inventory>,
+    known: Option<&Known>,
 ) -> Result<Planned, CallError> {
     let mask = targets.mask();
     let prepared = prepare(cluster, operation, request, targets, started_at, known).await;
@@ -65,14 +66,14 @@ pub async fn plan(
     }
 }
 
-/// Reads the cluster, at the places of the inventory or everywhere when there is none, and plans.
+/// Reads the cluster, at the places of the inventory and as far as it does not suffice, and plans.
 pub async fn prepare(
     cluster: &dyn Cluster,
     operation: OperationId,
     request: &SyncRequest,
     targets: Targets,
     started_at: Timestamp,
-    known: Option<&Inventory>,
+    known: Option<&Known>,
 ) -> Result<Prepared, CallError> {
     let asked = (operation, request);
     let Drawn { mut planned, live, query } = draw(cluster, asked, targets, started_at, known).await?;
@@ -81,8 +82,7 @@ pub async fn prepare(
         let compared = comparing::compare(cluster, asked, &planned, &live, comparing::is_in_doubt).await;
         comparing::take_in(&mut planned, compared, !request.options.dry_run);
     }
-    let searched = query.inventory.is_none().then_some(live.as_slice());
-    let inventory = inventory::begun(&planned.plan, known, searched, &gone);
+    let inventory = inventory::begun(&planned, request, known, (query.reach, &live), &gone);
     Ok(Prepared { planned, inventory })
 }
 
@@ -101,13 +101,14 @@ pub(super) async fn draw(
     (operation, request): (OperationId, &SyncRequest),
     targets: Targets,
     started_at: Timestamp,
-    known: Option<&Inventory>,
+    known: Option<&Known>,
 ) -> Result<Drawn, CallError> {
     let discovery = cluster.discover().await.map_err(|error| call_error(&error))?;
     let named = named_objects(request, &targets.targets, &discovery, started_at);
-    let places = known.and_then(|known| inventory::served(known, &discovery));
+    let places = known.map_or_else(Places::default, |known| inventory::served(&known.places, &discovery));
+    let reach = inventory::reach(request, known, &places);
     let (application, tracking) = (request.application.clone(), request.tracking.clone());
-    let query = LiveQuery { application, tracking, named, inventory: places };
+    let query = LiveQuery { application, tracking, named, inventory: places.served, reach };
     let live = cluster.live(&query).await.map_err(|error| call_error(&error))?;
     let mut planned = tidegate_planner::plan(PlanInput {
         operation,
@@ -115,6 +116,7 @@ pub(super) async fn draw(
         started_at,
         targets: targets.targets,
         live: &live,
+        known: &places.keys,
         discovery: &discovery,
         offline: false,
     });

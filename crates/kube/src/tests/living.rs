@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tidegate_cluster::{Cluster as _, ErrorKind, LiveQuery};
+use tidegate_cluster::{Cluster as _, ErrorKind, LiveQuery, Reach};
 use tidegate_model::annotations::TRACKING_ID;
 use tidegate_model::{Tracking, TrackingMethod};
 
@@ -51,7 +51,7 @@ async fn few_names_are_read_one_by_one_and_many_by_one_list() {
         let query = LiveQuery {
             application: "app".to_owned(),
             named: places(&named),
-            inventory: Some(BTreeSet::new()),
+            reach: Reach::Places,
             ..LiveQuery::default()
         };
         let found = cluster.live(&query).await.unwrap();
@@ -70,8 +70,8 @@ async fn whoever_may_not_list_reads_one_by_one() {
     });
     let named: Vec<String> = (0..12).map(|number| format!("a{number:02}")).chain(["x".to_owned()]).collect();
     let named: Vec<&str> = named.iter().map(String::as_str).collect();
-    let (application, inventory) = ("app".to_owned(), Some(BTreeSet::new()));
-    let query = LiveQuery { application, named: places(&named), inventory, ..LiveQuery::default() };
+    let (application, reach) = ("app".to_owned(), Reach::Places);
+    let query = LiveQuery { application, named: places(&named), reach, ..LiveQuery::default() };
     assert_eq!(cluster.live(&query).await.unwrap().len(), 12);
     assert_eq!(calls(&log).len(), 14);
 }
@@ -99,7 +99,8 @@ async fn an_inventory_is_believed_only_where_the_cluster_agrees() {
     let query = LiveQuery {
         application: "app".to_owned(),
         named,
-        inventory: Some(inventory),
+        inventory,
+        reach: Reach::Places,
         ..LiveQuery::default()
     };
     let found = cluster.live(&query).await.unwrap();
@@ -126,6 +127,31 @@ async fn without_an_inventory_every_kind_is_searched_by_its_metadata() {
     let asked = log.lock().unwrap();
     let lists: Vec<&Asked> = asked.iter().filter(|asked| asked.path.contains('?')).collect();
     assert_eq!(lists.len(), 5);
+    assert!(lists.iter().all(|list| list.accept.contains("as=PartialObjectMetadataList")));
+}
+
+/// What would only be shown is not worth a list of every kind.
+#[tokio::test]
+async fn a_narrow_search_lists_the_kinds_that_are_named_or_known() {
+    let (cluster, log) = cluster(|asked| match asked.path.as_str() {
+        "/api/v1/configmaps?limit=500" => Some(list(&[tracked("a", "app"), tracked("b", "other")])),
+        "/api/v1/secrets?limit=500" => Some(list(&[])),
+        _ => get_one(asked),
+    });
+    let secret = (Gvk::new("", "v1", "Secret"), "shop".to_owned(), String::new());
+    let query = LiveQuery {
+        application: "app".to_owned(),
+        named: places(&["d"]),
+        inventory: BTreeSet::from([secret]),
+        reach: Reach::Kinds,
+        ..LiveQuery::default()
+    };
+    assert_eq!(names(&cluster.live(&query).await.unwrap()), ["a", "d"]);
+    let asked = log.lock().unwrap();
+    let lists: Vec<&Asked> = asked.iter().filter(|asked| asked.path.contains('?')).collect();
+    let mut paths: Vec<&str> = lists.iter().map(|list| list.path.as_str()).collect();
+    paths.sort_unstable();
+    assert_eq!(paths, ["/api/v1/configmaps?limit=500", "/api/v1/secrets?limit=500"]);
     assert!(lists.iter().all(|list| list.accept.contains("as=PartialObjectMetadataList")));
 }
 
@@ -177,8 +203,7 @@ async fn an_overloaded_server_is_given_time_and_then_told_of() {
         }
         get_one(asked)
     });
-    let query =
-        |name| LiveQuery { named: places(&[name]), inventory: Some(BTreeSet::new()), ..LiveQuery::default() };
+    let query = |name| LiveQuery { named: places(&[name]), reach: Reach::Places, ..LiveQuery::default() };
     assert_eq!(cluster.live(&query("a")).await.unwrap().len(), 1);
     assert_eq!(calls(&log).len(), 4);
     let refused = cluster.live(&query("busy")).await.unwrap_err();

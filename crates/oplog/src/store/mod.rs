@@ -45,7 +45,7 @@ use crate::blobs::BlobStore;
 use crate::holder::Holder;
 use crate::witness::{Seen, Witness};
 use crate::{
-    Append, Compacted, Damage, Impaired, Inventory, Loaded, LogError, LogKey, LogStats, OperationLog, Summary,
+    Append, Compacted, Damage, Impaired, Known, Loaded, LogError, LogKey, LogStats, OperationLog, Summary,
 };
 
 /// How a log is opened.
@@ -201,7 +201,7 @@ impl<F: LogRecord, S: LogRecord> OperationLog<F, S> for SledLog<F, S> {
         self.all_summaries()
     }
 
-    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Inventory>, LogError> {
+    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Known>, LogError> {
         self.inventory_of(cluster, application)
     }
 

@@ -10,9 +10,11 @@ use super::{SledLog, keys};
 use crate::blobs::BlobStore;
 use crate::frame::{self, Address, Family, FrameError};
 use crate::inventory::{self, Kept};
-use crate::{Inventory, InventoryUpdate, LogError};
+use crate::{InventoryUpdate, Known, LogError};
 
-const KIND: u16 = 1;
+/// Earlier programs wrote kind 1, with all that a search of the cluster had found. What of it is another's cannot be told,
+/// so such an inventory is as good as none.
+const KIND: u16 = 2;
 
 /// The inventories a group changes, as they are after the appends so far.
 #[derive(Default)]
@@ -21,30 +23,29 @@ pub(super) struct Changed {
 }
 
 impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
-    pub(super) fn inventory_of(
-        &self,
-        cluster: &str,
-        application: &str,
-    ) -> Result<Option<Inventory>, LogError> {
+    pub(super) fn inventory_of(&self, cluster: &str, application: &str) -> Result<Option<Known>, LogError> {
         let _state = self.lock();
         let (_, kept) = self.read_inventory(inventory::id(cluster, application))?;
-        Ok(kept.filter(|kept| is_of(kept, cluster, application)).map(|kept| kept.places))
+        Ok(kept.filter(|kept| is_of(kept, cluster, application)).map(|kept| kept.known))
     }
 
     /// An inventory and its revision. One that is damaged is as good as none: the cluster is then searched.
     fn read_inventory(&self, id: OperationId) -> Result<(u64, Option<Kept>), LogError> {
         let Some(row) = self.database.get(&keys::of(keys::INVENTORY, id))? else { return Ok((0, None)) };
-        let read = || -> Result<(u64, Kept), record::ReadError> {
+        let read = || -> Result<(u64, Option<Kept>), record::ReadError> {
             let framed = open(id, &row)?;
             let number = framed.address.number;
+            if framed.kind < KIND {
+                return Ok((number, None));
+            }
             let kept = match record::held(&framed)? {
                 Held::Inline(content) => frame::decode(content)?,
                 Held::Blob(digest) => frame::decode(&self.blobs.get(digest)?)?,
             };
-            Ok((number, kept))
+            Ok((number, Some(kept)))
         };
         match read() {
-            Ok((number, kept)) => Ok((number, Some(kept))),
+            Ok(found) => Ok(found),
             Err(record::ReadError::Log(error))
                 if !matches!(error, LogError::BlobMissing { .. } | LogError::BlobDamaged { .. }) =>
             {
@@ -76,9 +77,9 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         };
         for change in changes {
             let before = kept.as_ref().filter(|kept| is_of(kept, cluster, application));
-            if let Some(places) = change.apply(before.map(|kept| &kept.places)) {
+            if let Some(known) = change.apply(before.map(|kept| &kept.known)) {
                 let (cluster, application) = (cluster.clone(), application.to_owned());
-                *kept = Some(Kept { cluster, application, places });
+                *kept = Some(Kept { cluster, application, known });
                 *dirty = true;
             }
         }
@@ -137,6 +138,7 @@ pub(super) fn check(
 ) -> Result<Option<String>, LogError> {
     let Some(row) = database.get(&keys::of(keys::INVENTORY, id))? else { return Ok(None) };
     let checked = open(id, &row).and_then(|framed| match record::held(&framed)? {
+        Held::Inline(_) if framed.kind < KIND => Ok(()),
         Held::Inline(content) => frame::decode::<Kept>(content).map(drop),
         Held::Blob(digest) => blobs.check(digest).map_err(|error| FrameError::Content(error.to_string())),
     });

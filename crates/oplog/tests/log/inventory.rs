@@ -3,7 +3,7 @@
 use std::fs;
 
 use tidegate_model::Gvk;
-use tidegate_oplog::{Append, Inventory, InventoryChange, InventoryUpdate, OperationLog};
+use tidegate_oplog::{Append, Inventory, InventoryChange, InventoryUpdate, Known, OperationLog};
 
 use crate::kit::{self, Disk, Kept, Memory, append, finished, operation, passed, summary};
 
@@ -14,8 +14,13 @@ fn places(numbers: std::ops::Range<u32>) -> Inventory {
     numbers.map(place).collect()
 }
 
-fn of(log: &impl OperationLog<kit::Fact, kit::State>, application: &str) -> Option<Inventory> {
+fn of(log: &impl OperationLog<kit::Fact, kit::State>, application: &str) -> Option<Known> {
     log.inventory(CLUSTER, application).unwrap()
+}
+
+/// What is known after the whole cluster was searched, or without a search.
+fn known(numbers: std::ops::Range<u32>, searched: bool) -> Option<Known> {
+    Some(Known { places: places(numbers), searched })
 }
 
 fn change(number: u128, first: u64, change: InventoryChange) -> Append<kit::Fact, kit::State> {
@@ -27,8 +32,8 @@ fn grows_and_shrinks(mut kept: impl Kept) {
     let log = kept.open();
     assert_eq!(of(log, "shop"), None);
     log.append(vec![change(1, 1, InventoryChange::Extend(places(0..1)))]).unwrap();
-    assert_eq!(of(log, "shop"), None, "what is not known cannot be added to");
-    log.append(vec![change(1, 2, InventoryChange::Begin(places(0..3)))]).unwrap();
+    assert_eq!(of(log, "shop"), known(0..1, false), "nobody has searched");
+    log.append(vec![change(1, 2, InventoryChange::Begin(places(1..3)))]).unwrap();
     // Several in one group, and of two applications.
     let other = Append { summary: summary(2, "bank"), ..change(2, 1, InventoryChange::Begin(places(7..9))) };
     let group = vec![
@@ -38,12 +43,12 @@ fn grows_and_shrinks(mut kept: impl Kept) {
     ];
     log.append(group).unwrap();
     let log = kept.reopen();
-    assert_eq!(of(log, "shop"), Some(places(1..5)));
-    assert_eq!(of(log, "bank"), Some(places(7..9)));
+    assert_eq!(of(log, "shop"), known(1..5, true));
+    assert_eq!(of(log, "bank"), known(7..9, true));
     assert_eq!(log.inventory("elsewhere", "shop").unwrap(), None);
     // As large as it may be, it is a blob.
     log.append(vec![change(1, 5, InventoryChange::Extend(places(5..5_000)))]).unwrap();
-    assert_eq!(of(kept.reopen(), "shop"), Some(places(1..5_000)));
+    assert_eq!(of(kept.reopen(), "shop"), known(1..5_000, true));
 }
 
 fn outlives_its_operations(mut kept: impl Kept) {
@@ -53,7 +58,7 @@ fn outlives_its_operations(mut kept: impl Kept) {
     log.compact(0).unwrap();
     let log = kept.reopen();
     log.compact(0).unwrap();
-    assert_eq!(of(log, "shop"), Some(places(0..2_000)));
+    assert_eq!(of(log, "shop"), known(0..2_000, true));
 }
 
 #[test]
@@ -101,7 +106,7 @@ fn a_damaged_one_is_dropped_and_reported_and_the_operations_go_on() {
         assert_eq!(of(log, "shop"), None, "byte {byte}");
         assert_eq!(log.facts(operation(1)).unwrap(), passed(1..=1), "byte {byte}");
         log.append(vec![change(1, 2, InventoryChange::Begin(places(1..2)))]).unwrap();
-        assert_eq!(of(disk.reopen(), "shop"), Some(places(1..2)), "byte {byte}");
+        assert_eq!(of(disk.reopen(), "shop"), known(1..2, true), "byte {byte}");
     }
 }
 
@@ -128,4 +133,20 @@ fn a_salvaged_database_has_none() {
     let log = disk.open();
     assert_eq!(log.facts(operation(1)).unwrap().len(), 2);
     assert_eq!(of(log, "shop"), None);
+}
+
+/// It may name what belongs to somebody else, as earlier programs took in all that a search had found.
+#[test]
+fn one_of_an_earlier_program_is_as_good_as_none() {
+    let mut disk = Disk::fresh();
+    disk.open().append(vec![change(1, 1, InventoryChange::Begin(places(0..3)))]).unwrap();
+    disk.tamper(|db| {
+        let (key, value) = db.scan_prefix(b"v").next().unwrap().unwrap();
+        db.insert(key, kit::of_kind(1, &value)).unwrap();
+    });
+    let log = disk.open();
+    assert_eq!(log.damage(), []);
+    assert_eq!(of(log, "shop"), None);
+    log.append(vec![change(1, 2, InventoryChange::Extend(places(1..2)))]).unwrap();
+    assert_eq!(of(disk.reopen(), "shop"), known(1..2, false));
 }

@@ -211,3 +211,15 @@ pub fn reasons(damage: &[Damage], number: u128) -> Vec<&str> {
     let of = Some(operation(number));
     damage.iter().filter(|damage| damage.operation == of).map(|damage| damage.reason.as_str()).collect()
 }
+
+/// A row as a program of an earlier kind framed it, without the last byte of its content.
+pub fn of_kind(kind: u16, row: &[u8]) -> Vec<u8> {
+    let (header, content) = row.split_at(41);
+    let (mut bytes, content) = (header[..37].to_vec(), &content[..content.len() - 1]);
+    bytes[6..8].copy_from_slice(&kind.to_le_bytes());
+    bytes[33..37].copy_from_slice(&u32::try_from(content.len()).unwrap().to_le_bytes());
+    let checksum = crc32fast::hash(&[&bytes, content].concat());
+    bytes.extend_from_slice(&checksum.to_le_bytes());
+    bytes.extend_from_slice(content);
+    bytes
+}

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{case, object, objects, targets};
+use crate::support::{case, codes, object, objects, targets};
 
 #[test]
 fn prune_decisions() {
@@ -69,7 +69,76 @@ fn only_objects_of_the_application_are_pruned() {
     live[4].object.metadata_mut().insert("ownerReferences".to_owned(), json!([{"uid": "x"}]));
     let mut case = case("");
     case.live = live.into_iter().map(|target| target.object).collect();
+    let case = case.known();
     assert_eq!(case.tasks(), ["Sync 0: prune ConfigMap shop/ours", "Sync 0: prune ClusterRole reader"]);
+}
+
+/// The same name does not make two applications one: only what is certainly ours is pruned.
+#[test]
+fn what_may_be_anothers_is_listed_and_left_alone() {
+    const ROLE: &str = "rbac.authorization.k8s.io/v1 ClusterRole reader";
+    const NAMESPACE: &str = "v1 Namespace team-a";
+    let skipped = "prune-skipped: ignored (found elsewhere, requires adopting)";
+    let plain = "prune: no longer in the manifests";
+    for (what, manifests, namespace, expected) in [
+        ("elsewhere", "v1 ConfigMap x", "team-a/", skipped),
+        ("here", "v1 ConfigMap x", "shop/", plain),
+        ("the destination, where the manifests name another", "v1 ConfigMap team-a/x", "shop/", skipped),
+        ("where a manifest says", "v1 ConfigMap team-a/x", "team-a/", plain),
+        ("a namespace of the manifests", "v1 Namespace team-a", "team-a/", plain),
+        ("the destination, where nothing is wanted", "", "shop/", plain),
+    ] {
+        let manifests = if manifests.is_empty() { String::new() } else { object(manifests, "") };
+        let live = object(&format!("v1 ConfigMap {namespace}a"), "tracked");
+        let planned = case(&manifests).live(&live).plan();
+        let task = planned.plan.tasks.iter().find(|task| task.name == "a").unwrap();
+        assert_eq!(format!("{}: {}", task.action.as_str(), task.reason), expected, "{what}");
+        let is_elsewhere = expected == skipped;
+        assert_eq!(task.options.found_elsewhere, is_elsewhere, "{what}");
+        assert_eq!(planned.elsewhere.len(), usize::from(is_elsewhere), "{what}");
+        assert_eq!(codes(&planned).contains(&"found-elsewhere".to_owned()), is_elsewhere, "{what}");
+    }
+    // What is in no namespace is nobody's by its name.
+    let live = objects(&[(ROLE, "tracked"), (NAMESPACE, "tracked"), ("v1 ConfigMap team-a/a", "tracked")]);
+    let left = case(&object("v1 ConfigMap x", "")).live(&live);
+    let planned = left.plan();
+    assert!(planned.plan.tasks.iter().all(|task| task.action.as_str() != "prune"), "{:?}", left.tasks());
+    let [warning] = planned.plan.warnings.as_slice() else { panic!("{:?}", planned.plan.warnings) };
+    for word in
+        ["ClusterRole reader", "Namespace team-a", "ConfigMap team-a/a", "--adopt", "--installation-id"]
+    {
+        assert!(warning.message.contains(word), "{word}: {}", warning.message);
+    }
+}
+
+#[test]
+fn what_is_known_adopted_or_of_our_installation_is_pruned_anywhere() {
+    let live = objects(&[
+        ("rbac.authorization.k8s.io/v1 ClusterRole reader", "tracked"),
+        ("v1 ConfigMap team-a/a", "tracked"),
+    ]);
+    let pruned = ["Sync 0: prune ConfigMap team-a/a", "Sync 0: prune ClusterRole reader"];
+    let wanted = object("v1 ConfigMap x", "");
+    let without_x =
+        |tasks: Vec<String>| tasks.into_iter().filter(|task| !task.ends_with("/x")).collect::<Vec<_>>();
+    let known = case(&wanted).live(&live).known();
+    assert_eq!(without_x(known.tasks()), pruned);
+    assert_eq!(known.codes(), Vec::<String>::new());
+    let adopted = case(&wanted).live(&live).options(|options| options.adopt = true);
+    assert_eq!(without_x(adopted.tasks()), pruned);
+    assert_eq!(adopted.codes(), Vec::<String>::new());
+    assert!(adopted.plan().plan.tasks.iter().all(|task| task.name == "x" || task.reason.contains("adopted")));
+    let kept = adopted.options(|options| options.prune = false).plan();
+    assert!(kept.plan.tasks.iter().all(|task| task.action.as_str() != "prune"));
+    let id = "tracked; argocd.argoproj.io/installation-id=blue";
+    let of_ours = objects(&[
+        ("rbac.authorization.k8s.io/v1 ClusterRole reader", id),
+        ("v1 ConfigMap team-a/a", id),
+        ("v1 ConfigMap team-a/b", "tracked"),
+    ]);
+    let mut installed = case(&wanted).live(&of_ours);
+    installed.request.tracking.installation = "blue".to_owned();
+    assert_eq!(without_x(installed.tasks()), pruned);
 }
 
 #[test]
@@ -122,7 +191,7 @@ fn skipped_objects_are_neither_applied_nor_pruned() {
 #[test]
 fn a_namespace_that_is_asked_for_is_not_pruned() {
     let live = object("v1 Namespace shop", "tracked");
-    assert_eq!(case("").live(&live).tasks(), ["Sync 0: prune Namespace shop"]);
+    assert_eq!(case("").live(&live).known().tasks(), ["Sync 0: prune Namespace shop"]);
     let kept = case("").live(&live).flags(&["CreateNamespace=true"]);
     assert!(kept.tasks().is_empty());
     assert_eq!(kept.codes(), ["namespace-not-pruned"]);

@@ -1,11 +1,12 @@
 //! Builds plans from short texts and shows them as short texts.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::json;
 use tidegate_model::{
-    Destination, Discovery, Object, OperationId, RetryPolicy, Severity, SyncOptions, SyncRequest, Timestamp,
-    Tracking, TrackingMethod, WaitFor,
+    Destination, Discovery, Object, ObjectKey, OperationId, RetryPolicy, Severity, SyncOptions, SyncRequest,
+    Timestamp, Tracking, TrackingMethod, WaitFor,
 };
 use tidegate_planner::{Limits, PlanInput, Planned, Target, manifests, plan};
 
@@ -17,6 +18,8 @@ pub struct Case {
     pub request: SyncRequest,
     pub targets: Vec<Target>,
     pub live: Vec<Object>,
+    /// What earlier operations put into the cluster.
+    pub known: BTreeSet<ObjectKey>,
     pub discovery: Discovery,
     pub offline: bool,
 }
@@ -42,6 +45,7 @@ pub fn case(yaml: &str) -> Case {
         },
         targets: targets(yaml),
         live: Vec::new(),
+        known: BTreeSet::new(),
         discovery: Discovery::built_in(),
         offline: false,
     }
@@ -54,6 +58,12 @@ pub fn targets(yaml: &str) -> Vec<Target> {
 impl Case {
     pub fn live(mut self, yaml: &str) -> Self {
         self.live = targets(yaml).into_iter().map(|target| target.object).collect();
+        self
+    }
+
+    /// Earlier operations put all that is live there.
+    pub fn known(mut self) -> Self {
+        self.known = self.live.iter().map(Object::key).collect();
         self
     }
 
@@ -84,6 +94,7 @@ impl Case {
             started_at: STARTED_AT,
             targets: self.targets.clone(),
             live: &self.live,
+            known: &self.known,
             discovery: &self.discovery,
             offline: self.offline,
         })

@@ -36,6 +36,7 @@ pub fn measure() -> Vec<Line> {
     let discovery = runtime.block_on(cluster.discover()).unwrap();
     let live = runtime.block_on(cluster.live(&LiveQuery::default())).unwrap();
     let request = request("bench");
+    let known = std::collections::BTreeSet::new();
     let time = |live: &[Object]| {
         let runs = (0..RUNS).map(|_| {
             let input = PlanInput {
@@ -44,6 +45,7 @@ pub fn measure() -> Vec<Line> {
                 started_at: Timestamp::from_millis(0),
                 targets: targets.targets.clone(),
                 live,
+                known: &known,
                 discovery: &discovery,
                 offline: false,
             };

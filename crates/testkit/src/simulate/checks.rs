@@ -6,7 +6,7 @@ use tidegate_cluster::sim::{AuditEntry, SimCluster, Verb};
 use tidegate_lifecycle::operation::Fact;
 use tidegate_lifecycle::operation::{Command, Operation, Progress, State, evolve, pending, view};
 use tidegate_model::{Action, OperationId, OperationPhase, Phase, Timestamp, annotations};
-use tidegate_oplog::Inventory;
+use tidegate_oplog::Known;
 
 /// The fold over what is durable.
 pub fn fold(facts: &[Fact]) -> State {
@@ -163,10 +163,10 @@ pub fn ending(cluster: &SimCluster, state: &State) {
     }
 }
 
-/// Whatever the application has in the cluster, the inventory knows the place.
-pub fn inventory(cluster: &SimCluster, application: &str, known: &Inventory) {
+/// Whatever the application has in the cluster, the inventory knows the place: one log has put it all there.
+pub fn inventory(cluster: &SimCluster, application: &str, known: &Known) {
     let known: BTreeSet<_> =
-        known.iter().map(|(gvk, namespace, name)| (&gvk.kind, namespace, name)).collect();
+        known.places.iter().map(|(gvk, namespace, name)| (&gvk.kind, namespace, name)).collect();
     for object in cluster.objects() {
         let ours = object
             .annotation(annotations::TRACKING_ID)

@@ -12,7 +12,7 @@ use tidegate_executor::effects;
 use tidegate_lifecycle::operation::{Command, Fact, Input, State};
 use tidegate_lifecycle::{Batch, Driver};
 use tidegate_model::{OperationId, OperationPhase, TaskId, Timestamp};
-use tidegate_oplog::{Append, Inventory, InventoryChange, MemoryLog, OperationLog as _, Summary};
+use tidegate_oplog::{Append, InventoryChange, Known, MemoryLog, OperationLog as _, Summary};
 use uuid::Uuid;
 
 use super::checks;
@@ -170,7 +170,7 @@ impl<'a> World<'a> {
         self.after(wait, happening);
     }
 
-    fn known_places(&self) -> Option<Inventory> {
+    fn known_places(&self) -> Option<Known> {
         self.log.inventory("simulated", "shop").unwrap()
     }
 

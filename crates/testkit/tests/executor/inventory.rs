@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tidegate_cluster::{
-    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, Listing, LiveQuery, Scope,
+    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, Listing, LiveQuery, Reach, Scope,
     WatchStream,
 };
 use tidegate_executor::Engine;
@@ -18,13 +18,13 @@ use crate::support::{Log, Moody, config, end, hook, submit};
 /// A cluster that remembers where it was asked to look.
 struct Asked {
     inner: Arc<Moody>,
-    places: Mutex<Vec<Option<Inventory>>>,
+    places: Mutex<Vec<(Reach, Inventory)>>,
 }
 
 #[async_trait]
 impl Cluster for Asked {
     async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
-        self.places.lock().unwrap().push(query.inventory.clone());
+        self.places.lock().unwrap().push((query.reach, query.inventory.clone()));
         self.inner.live(query).await
     }
 
@@ -114,13 +114,14 @@ impl Bench {
 
     fn names(&self) -> Vec<String> {
         let known = self.log.inventory("simulated", "shop").unwrap().unwrap_or_default();
-        known.into_iter().map(|(_, _, name)| name).collect()
+        let configs = known.places.into_iter().filter(|(gvk, _, _)| gvk.kind == "ConfigMap");
+        configs.map(|(_, _, name)| name).collect()
     }
 
-    /// Where the newest plan was asked to look; `None` is everywhere.
-    fn asked(&self) -> Option<Vec<String>> {
-        let asked = self.cluster.places.lock().unwrap().last().cloned().unwrap();
-        asked.map(|places| places.into_iter().map(|(_, _, name)| name).collect())
+    /// How far the newest plan looked, and at which places in any case.
+    fn asked(&self) -> (Reach, Vec<String>) {
+        let (reach, places) = self.cluster.places.lock().unwrap().last().cloned().unwrap();
+        (reach, places.into_iter().map(|(_, _, name)| name).collect())
     }
 
     fn there(&self) -> Vec<String> {
@@ -143,19 +144,21 @@ fn configs(names: &[&str]) -> Sync {
 async fn after_one_search_the_inventory_tells_what_to_prune() {
     let bench = Bench::new();
     assert_eq!(bench.sync(&configs(&["a", "b", "c"])).await, OperationPhase::Succeeded);
-    assert_eq!(bench.asked(), None, "nothing is known at first: everything is searched");
+    assert_eq!(bench.asked(), (Reach::Kinds, vec![]), "nothing is known at first, and nothing may be pruned");
     assert_eq!(bench.names(), ["a", "b", "c"]);
     // Without --prune what is not wanted stays, and stays known.
     bench.sync(&configs(&["a"])).await;
-    assert_eq!(bench.asked().unwrap(), ["a", "b", "c"]);
+    let known = ["a", "b", "c"].map(str::to_owned).to_vec();
+    assert_eq!(bench.asked(), (Reach::Places, known.clone()));
     assert_eq!(bench.names(), ["a", "b", "c"]);
     let prune = configs(&["a"]).with(|request| request.options.prune = true);
     bench.sync(&prune).await;
+    assert_eq!(bench.asked(), (Reach::Everything, known), "the first to prune searches");
     assert_eq!(bench.there(), ["a"]);
     bench.sync(&prune).await;
     assert_eq!(bench.names(), ["a"], "what is gone is forgotten");
     bench.sync(&prune).await;
-    assert_eq!(bench.asked().unwrap(), ["a"]);
+    assert_eq!(bench.asked(), (Reach::Places, vec!["a".to_owned()]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,7 +201,7 @@ async fn objects_of_another_machine_are_found_by_the_first_search_and_stay_known
     let moved = Bench { cluster: Arc::clone(&bench.cluster), log: Log::new() };
     let one = configs(&["a"]).with(|request| request.selection.push(":ConfigMap:a".parse().unwrap()));
     moved.sync(&one).await;
-    assert_eq!(moved.asked(), None);
+    assert_eq!(moved.asked().0, Reach::Kinds);
     assert_eq!(moved.names(), ["a", "b"], "found, though not selected");
     moved.sync(&configs(&["a"]).with(|request| request.options.prune = true)).await;
     assert_eq!(moved.there(), ["a"]);
@@ -215,7 +218,91 @@ async fn a_cluster_nobody_can_name_is_searched_each_time() {
         uid: String::new(),
     };
     for _ in 0..2 {
-        bench.sync_on(&configs(&["a"]), nameless.clone()).await;
-        assert_eq!(bench.asked(), None);
+        let prune = configs(&["a"]).with(|request| request.options.prune = true);
+        bench.sync_on(&prune, nameless.clone()).await;
+        assert_eq!(bench.asked(), (Reach::Everything, vec![]));
     }
+}
+
+/// The sync of one ConfigMap into a namespace of its own.
+fn team(namespace: &str, name: &str) -> Sync {
+    configs(&[name]).with(|request| {
+        request.namespace = namespace.to_owned();
+        request.options.flags.push("CreateNamespace=true".to_owned());
+    })
+}
+
+fn pruning(sync: &Sync) -> Sync {
+    sync.clone().with(|request| request.options.prune = true)
+}
+
+/// Two teams have an application of the same name, each with a state directory of its own.
+#[tokio::test(start_paused = true)]
+async fn an_application_of_the_same_name_elsewhere_is_left_alone_until_it_is_adopted() {
+    let first = Bench::new();
+    let second = Bench { cluster: Arc::clone(&first.cluster), log: Log::new() };
+    first.sync(&team("team-a", "conf-a")).await;
+    let of_second = pruning(&team("team-b", "conf-b"));
+    for _ in 0..2 {
+        assert_eq!(second.sync(&of_second).await, OperationPhase::Succeeded);
+        assert_eq!(second.there(), ["conf-a", "conf-b"]);
+        assert_eq!(second.asked().0, Reach::Everything, "it is found and named each time");
+        assert_eq!(second.names(), ["conf-b"]);
+    }
+    // Whatever was left in the namespace itself is ours.
+    second.sync(&pruning(&team("team-b", "conf-c"))).await;
+    assert_eq!(second.there(), ["conf-a", "conf-c"]);
+    // A dry run adopts nothing.
+    let adopting = team("team-b", "conf-c").with(|request| request.options.adopt = true);
+    second.sync(&pruning(&adopting).with(|request| request.options.dry_run = true)).await;
+    second.sync(&pruning(&team("team-b", "conf-c"))).await;
+    assert_eq!(second.there(), ["conf-a", "conf-c"]);
+    // Once is enough: it is in the inventory afterwards, and pruned like everything in it.
+    second.sync(&adopting).await;
+    assert_eq!((second.there().len(), second.names()), (2, vec!["conf-a".to_owned(), "conf-c".to_owned()]));
+    second.sync(&pruning(&team("team-b", "conf-c"))).await;
+    assert_eq!(second.asked().0, Reach::Places);
+    assert_eq!(second.there(), ["conf-c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_adopted_is_pruned_and_stays_known_when_the_operation_fails() {
+    let first = Bench::new();
+    let second = Bench { cluster: Arc::clone(&first.cluster), log: Log::new() };
+    first.sync(&team("team-a", "conf-a")).await;
+    let failing = format!(
+        "{}{}",
+        config("conf-b", 0, &[]),
+        hook("check", "PreSync", &[("sim.tidegate.dev/outcome", "fail")])
+    );
+    let failing = Sync::of(&failing).with(|request| {
+        request.namespace = "team-b".to_owned();
+        request.options.flags.push("CreateNamespace=true".to_owned());
+        request.options.prune = true;
+        request.options.adopt = true;
+    });
+    assert_eq!(second.sync(&failing).await, OperationPhase::Failed);
+    assert_eq!(
+        (second.there(), second.names()),
+        (vec!["conf-a".to_owned()], vec!["conf-a".to_owned(), "conf-b".to_owned()])
+    );
+    second.sync(&pruning(&team("team-b", "conf-b"))).await;
+    assert_eq!(second.there(), ["conf-b"]);
+}
+
+/// What this log put somewhere is ours, whatever namespace the manifests name now.
+#[tokio::test(start_paused = true)]
+async fn an_application_that_moves_takes_what_it_had_with_it() {
+    let bench = Bench::new();
+    bench.sync(&team("team-a", "conf")).await;
+    bench.sync(&pruning(&team("team-b", "conf"))).await;
+    assert_eq!(bench.there(), ["conf"]);
+    assert_eq!(
+        bench.cluster.inner.sim.objects().iter().filter(|object| object.namespace() == "team-a").count(),
+        0
+    );
+    // Without the log it could be anybody's.
+    let lost = Bench { cluster: Arc::clone(&bench.cluster), log: Log::new() };
+    lost.sync(&pruning(&team("team-c", "conf"))).await;
+    assert_eq!(lost.there(), ["conf", "conf"]);
 }

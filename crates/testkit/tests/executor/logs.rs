@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_executor::{Engine, EngineError, GateQuestion};
 use tidegate_lifecycle::operation::{Fact, State, Verdict};
 use tidegate_model::{Destination, Digest, OperationId, OperationPhase};
-use tidegate_oplog::{Append, Compacted, Damage, Fault, Inventory, Loaded, LogError, OperationLog, Summary};
+use tidegate_oplog::{Append, Compacted, Damage, Fault, Known, Loaded, LogError, OperationLog, Summary};
 use tidegate_testkit::scenario::Sync;
 
 use crate::support::{Log, Moody, actor, builder, config, end, server, submit, until, within};
@@ -45,7 +45,7 @@ where
         self.0.summaries()
     }
 
-    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Inventory>, LogError> {
+    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Known>, LogError> {
         self.0.inventory(cluster, application)
     }
 

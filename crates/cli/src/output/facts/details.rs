@@ -182,6 +182,7 @@ fn accepted(request: &SyncRequest) -> Value {
         "sources": request.sources,
         "selection": selection,
         "prune": options.prune,
+        "adopt": options.adopt,
         "dryRun": options.dry_run,
         "force": options.force,
         "skipHooks": options.skip_hooks,

@@ -18,6 +18,7 @@ struct WaveDocument<'a> {
 }
 
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct TaskDocument<'a> {
     group: &'a str,
     version: &'a str,
@@ -27,6 +28,7 @@ struct TaskDocument<'a> {
     action: &'static str,
     hook: Option<HookDocument<'a>>,
     reason: &'a str,
+    found_elsewhere: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -57,6 +59,7 @@ fn task(task: &Task) -> TaskDocument<'_> {
         action: task.action.as_str(),
         hook: task.hook.as_ref().map(hook),
         reason: &task.reason,
+        found_elsewhere: task.options.found_elsewhere,
     }
 }
 

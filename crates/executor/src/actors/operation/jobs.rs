@@ -7,7 +7,7 @@ use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Answer, CallError, Input, TaskCommand};
 use tidegate_model::{Digest, Object, OperationId, Plan, SyncRequest, TaskId, Timestamp};
-use tidegate_oplog::{Inventory, InventoryChange};
+use tidegate_oplog::{InventoryChange, Known};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit};
 
 use crate::actors::cluster::Job;
@@ -245,7 +245,7 @@ impl Planning {
         Ok(Outcome { plan: planned.plan, bundle, inventory })
     }
 
-    async fn inventory(&self) -> Result<Option<Inventory>, CallError> {
+    async fn inventory(&self) -> Result<Option<Known>, CallError> {
         let Some(cluster) = effects::cluster_of(&self.request.destination) else { return Ok(None) };
         let application = self.request.application.clone();
         blocking(&self.log, move |log| log.inventory(&cluster, &application))

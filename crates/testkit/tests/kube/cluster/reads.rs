@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use tidegate_cluster::{Detail, ErrorKind, LiveQuery, Scope, WatchEvent};
+use tidegate_cluster::{Detail, ErrorKind, LiveQuery, Reach, Scope, WatchEvent};
 use tidegate_model::annotations::TRACKING_ID;
 use tidegate_model::{GroupKind, Tracking, TrackingMethod};
 
@@ -62,7 +62,8 @@ pub async fn lists_of_many_pages_and_what_a_plan_is_told() {
     let query = |named: &BTreeSet<_>, inventory: Option<&BTreeSet<_>>| LiveQuery {
         application: namespace.clone(),
         named: named.clone(),
-        inventory: inventory.cloned(),
+        inventory: inventory.cloned().unwrap_or_default(),
+        reach: if inventory.is_some() { Reach::Places } else { Reach::Everything },
         ..LiveQuery::default()
     };
     let nothing = BTreeSet::new();
@@ -137,7 +138,9 @@ pub async fn what_controllers_label_is_not_the_applications() {
     for inventory in [None, Some(BTreeSet::from(made))] {
         let known = inventory.is_some();
         let (application, tracking) = (namespace.clone(), tracking.clone());
-        let query = LiveQuery { application, tracking, inventory, ..LiveQuery::default() };
+        let reach = if known { Reach::Places } else { Reach::Everything };
+        let inventory = inventory.unwrap_or_default();
+        let query = LiveQuery { application, tracking, inventory, reach, ..LiveQuery::default() };
         let found = cluster.live(&query).await.unwrap();
         let found: Vec<String> = found.iter().map(|object| object.key().to_string()).collect();
         let ours = ["PersistentVolumeClaim", "Service", "StatefulSet"].iter().zip(["own", "db", "db"]);

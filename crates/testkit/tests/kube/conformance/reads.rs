@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use serde_json::json;
-use tidegate_cluster::{Detail, LiveQuery, Propagation, WatchEvent};
+use tidegate_cluster::{Detail, LiveQuery, Propagation, Reach, WatchEvent};
 use tidegate_model::{Object, Tracking, TrackingMethod, annotations};
 use tokio::time::timeout;
 
@@ -76,6 +76,10 @@ pub async fn living(stage: &mut Stage) {
     stage.apply(&tracked(stage, "ours", &application)).await;
     stage.apply(&tracked(stage, "theirs", "another")).await;
     stage.apply(&stage.config("free", json!({}))).await;
+    // Of a kind that is not named.
+    let id = format!("{application}:/Secret:{}/other", stage.namespace);
+    let other = json!({"metadata": {"annotations": {annotations::TRACKING_ID: id}}});
+    stage.apply(&stage.manifest("Secret", "other", other)).await;
     let place =
         |stage: &Stage, kind: &str, name: &str| (stage.gvk(kind), stage.namespace.clone(), name.to_owned());
     let named: BTreeSet<_> = [
@@ -86,14 +90,18 @@ pub async fn living(stage: &mut Stage) {
     .into();
     let inventory: BTreeSet<_> =
         [place(stage, "ConfigMap", "ours"), place(stage, "ConfigMap", "theirs")].into();
-    for inventory in [None, Some(inventory)] {
-        let known = inventory.is_some();
+    for (inventory, reach) in [
+        (BTreeSet::new(), Reach::Everything),
+        (BTreeSet::new(), Reach::Kinds),
+        (inventory, Reach::Places),
+        ([place(stage, "Secret", "none")].into(), Reach::Kinds),
+    ] {
         let application = application.clone();
-        let query = LiveQuery { application, named: named.clone(), inventory, ..LiveQuery::default() };
+        let query = LiveQuery { application, named: named.clone(), inventory, reach, ..LiveQuery::default() };
         let mut names: Vec<String> =
             stage.cluster.live(&query).await.unwrap().iter().map(|object| object.key().to_string()).collect();
         names.sort();
-        stage.note(format!("live, inventory {known}: {names:?}"));
+        stage.note(format!("live, reaching {reach:?}: {names:?}"));
     }
 }
 
@@ -147,7 +155,9 @@ pub async fn tracking(stage: &mut Stage) {
                 (places(&["by-label"]), Some(places(&["by-id", "by-helm"]))),
             ] {
                 let (application, tracking) = (application.clone(), tracking.clone());
-                queries.push(LiveQuery { application, tracking, named, inventory });
+                let reach = if inventory.is_some() { Reach::Places } else { Reach::Everything };
+                let inventory = inventory.unwrap_or_default();
+                queries.push(LiveQuery { application, tracking, named, inventory, reach });
             }
         }
     }
@@ -156,10 +166,9 @@ pub async fn tracking(stage: &mut Stage) {
         let mut names: Vec<&str> = found.iter().map(Object::name).collect();
         names.sort_unstable();
         let (named, known) =
-            (query.named.iter().map(|(_, _, name)| name).collect::<Vec<_>>(), query.inventory);
+            (query.named.iter().map(|(_, _, name)| name).collect::<Vec<_>>(), query.inventory.len());
         let Tracking { method, label, installation } = query.tracking;
-        let known = known.map(|known| known.len());
-        let line = format!("{method:?} {label} {installation:?}, {named:?} of {known:?}: {names:?}");
+        let line = format!("{method:?} {label} {installation:?}, {named:?} and {known} places: {names:?}");
         stage.note(line);
     }
 }
