@@ -39,4 +39,4 @@ pub use request::{
 pub use result::{OperationPhase, ResourceResult, ResultCode};
 pub use shapes::{Seen, Tree, WrongType, wrong_types};
 pub use time::{InvalidTimestamp, Timestamp};
-pub use tracking::{InvalidTracking, Search, Tracking, TrackingMethod};
+pub use tracking::{InvalidTracking, Search, Tracking, TrackingMethod, claimed_by};

@@ -252,6 +252,11 @@ impl<'o> TrackingId<'o> {
     }
 }
 
+/// The application that the tracking id of a manifest names, whatever object it was written for.
+pub fn claimed_by(manifest: &Object) -> Option<&str> {
+    manifest.annotation(TRACKING_ID).and_then(TrackingId::parse).map(|id| id.application)
+}
+
 /// The tracking id of an object of an application.
 fn tracking_id(application: &str, object: &Object, destination: &str) -> String {
     let namespace = if object.namespace().is_empty() { destination } else { object.namespace() };

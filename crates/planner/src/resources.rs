@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_model::{Action, DeletePolicy, Hook, Object, ObjectKey, Phase, SyncRequest, annotations};
+use tidegate_model::{
+    Action, DeletePolicy, Hook, Object, ObjectKey, Phase, SyncRequest, annotations, claimed_by,
+};
 
 use crate::diff::Comparer;
 use crate::draft::Draft;
@@ -44,9 +46,7 @@ impl Drafter<'_> {
 
     fn draft_resource(&mut self, wanted: Desired) -> Draft {
         let live = self.live.find(&wanted.key, wanted.namespaced);
-        if let Some(live) = live {
-            self.check_shared(&wanted, live);
-        }
+        self.check_shared(&wanted, live);
         let mut draft = self.begin(&wanted, Phase::Sync, &wanted.key, live);
         let (mut manifest, subject) = wanted.into_parts();
         draft.subject = subject;
@@ -110,15 +110,21 @@ impl Drafter<'_> {
         }
     }
 
-    /// Two applications that want the same object would undo each other's work.
-    fn check_shared(&mut self, wanted: &Desired, live: &Object) {
-        let application = &self.request.application;
-        let other = self.request.tracking.owner(live).filter(|other| other != application);
-        let Some(other) = other else { return };
-        let message = format!(
+    /// Two applications that want the same object would undo each other's work. The object in the cluster tells that there
+    /// are two, and so does a manifest that was exported from the other.
+    fn check_shared(&mut self, wanted: &Desired, live: Option<&Object>) {
+        let SyncRequest { application, tracking, .. } = self.request;
+        let owner = live.and_then(|live| tracking.owner(live)).filter(|other| other != application);
+        let claimed = claimed_by(&wanted.object).filter(|other| other != application);
+        let Some(other) = owner.or(claimed) else { return };
+        let mut message = format!(
             "{}/{} is part of applications {application} and {other}",
             wanted.key.kind, wanted.key.name
         );
+        if owner.is_none() {
+            message.push_str(": its manifest carries the tracking id of the latter; remove the annotation ");
+            message.push_str(annotations::TRACKING_ID);
+        }
         if self.request.options.has("FailOnSharedResource=true") {
             self.findings.error(
                 "shared-resource",
@@ -137,6 +143,7 @@ impl Drafter<'_> {
         phases: &[Phase],
         hooks: &mut BTreeMap<(ObjectKey, Phase), Draft>,
     ) {
+        self.check_shared(wanted, None);
         let mut remarks = Vec::new();
         let delete_policies = hooks::delete_policies(&wanted.object, &mut remarks);
         for (code, message) in remarks {

@@ -216,6 +216,33 @@ fn shared_resources() {
     );
 }
 
+/// Exported with its annotations, or copied from the other application's manifests.
+#[test]
+fn a_manifest_with_the_tracking_id_of_another_application_is_told() {
+    let exported =
+        |what: &str, more: &str| object(what, &format!("tracking-id=other:/ConfigMap:shop/a{more}"));
+    for (yaml, live, expected) in [
+        (exported("v1 ConfigMap shop/a", ""), String::new(), true),
+        (exported("v1 ConfigMap shop/a", ""), object("v1 ConfigMap shop/a", "tracked"), true),
+        // A copy for another object of it is a copy all the same.
+        (exported("v1 ConfigMap shop/b", ""), String::new(), true),
+        (exported("v1 Pod shop/a", "; hook=PreSync"), String::new(), true),
+        (object("v1 ConfigMap shop/a", "tracking-id=app:/ConfigMap:shop/other"), String::new(), false),
+        (object("v1 ConfigMap shop/a", "tracking-id=no id at all"), String::new(), false),
+    ] {
+        let warned = case(&yaml).live(&live);
+        assert_eq!(warned.codes().contains(&"shared-resource".to_owned()), expected, "{yaml}");
+        assert!(warned.plan().plan.errors().is_empty());
+        let failed = case(&yaml).live(&live).flags(&["FailOnSharedResource=true"]);
+        assert_eq!(failed.codes().contains(&"!shared-resource".to_owned()), expected, "{yaml}");
+    }
+    let planned = case(&exported("v1 ConfigMap shop/a", "")).plan();
+    let message = &planned.plan.warnings[0].message;
+    assert!(message.starts_with("ConfigMap/a is part of applications app and other: "), "{message}");
+    let id = planned.manifests[0].annotation("argocd.argoproj.io/tracking-id");
+    assert_eq!(id, Some("app:/ConfigMap:shop/a"), "what is applied is ours");
+}
+
 #[test]
 fn offline_nothing_is_live() {
     let mut case = case(&object("v1 ConfigMap a", ""))
