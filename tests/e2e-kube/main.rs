@@ -65,6 +65,7 @@ fn tests() -> Vec<suite::Test> {
         kill::killed_at_random_moments,
         rights::the_documented_roles_are_enough,
         rights::what_is_forbidden_is_named,
+        rights::missing_rights_are_reported_together,
         rivals::a_hook_that_another_operation_runs_is_left_alone,
         secrets::a_canary_is_seen_nowhere,
         shop::the_shop_is_deployed_in_order,

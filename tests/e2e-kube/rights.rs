@@ -48,13 +48,13 @@ pub async fn what_is_forbidden_is_named() {
     let user = site.control.limited_user(&[(Some(&seen), look)]).await.unwrap();
     grant(&site, user.name());
     site.write("config.yaml", CONFIG);
-    // Where nothing may be read there is no plan; where nothing may be written the dry run finds out.
+    // Where nothing may be read there is no plan; where nothing may be written the plan cannot run.
     for (namespace, verb, phase) in [(&unseen, "get", "Error"), (&seen, "patch", "Failed")] {
         let app = namespace;
         let args =
             ["sync", "config.yaml", "--app", app, "-n", namespace, "--context", user.name(), "-o", "json"];
         let ran = site.run(&args).expect_code(1);
-        for word in ["configmaps", verb, namespace, user.name(), "forbidden"] {
+        for word in ["configmaps", verb, namespace, "forbidden"] {
             assert!(ran.out.contains(word), "{word}: {ran:?}");
         }
         // It is on record, and nothing is half done.
@@ -77,4 +77,37 @@ pub async fn what_is_forbidden_is_named() {
     ];
     let ran = site.run(&args).expect_code(1);
     assert!(ran.err.contains("impersonate"), "{ran:?}");
+}
+
+/// All that is missing is named at once, before the first write.
+pub async fn missing_rights_are_reported_together() {
+    let site = Site::new("together").await;
+    let namespace = site.namespace.clone();
+    let look = json!([
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
+    ]);
+    let user = site.control.limited_user(&[(Some(&namespace), look)]).await.unwrap();
+    site.write("all.yaml", FAST);
+    let place = ["--app", &namespace, "-n", &namespace, "--context", user.name()];
+    let ran = site.run(&[&["sync", "all.yaml"][..], &place].concat()).expect_code(1);
+    let said = format!("{}{}", ran.out, ran.err);
+    for words in [
+        format!("patch configmaps in namespace {namespace}"),
+        format!("create, patch deployments.apps in namespace {namespace}"),
+    ] {
+        assert!(said.contains(&words), "{words}: {ran:?}");
+    }
+    let reviews = "selfsubject";
+    let tried = site
+        .audit()
+        .await
+        .of(&user)
+        .only(|event| event.is_write() && !event.kind.to_lowercase().contains(reviews));
+    assert_eq!(tried.summaries(), Vec::<String>::new(), "nothing was even tried");
+    // A plan that is only looked at needs no such rights.
+    site.run(&[&["plan", "all.yaml"][..], &place].concat()).expect_code(0);
+    // Without a trial some may come with the operation, so it begins.
+    let ran = site.run(&[&["sync", "all.yaml", "--no-dry-run"][..], &place].concat()).expect_code(1);
+    assert!(format!("{}{}", ran.out, ran.err).contains("rights are missing"), "{ran:?}");
 }

@@ -272,3 +272,22 @@ fn a_traced_sync_ends_though_nobody_reads_standard_error() {
     let ran = Running::start_unheard(command).finish().expect_code(0);
     assert!(ran.out.contains("\"Succeeded\""), "{}", ran.out);
 }
+
+#[test]
+fn a_namespace_is_not_pruned_from_under_what_goes_into_it() {
+    let bench = Bench::new();
+    let config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: team}\n";
+    bench.write(
+        "app.yaml",
+        format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: team}}\n---\n{config}"),
+    );
+    let args = ["app.yaml", "--app", "web", "-n", "team", "--sim", "--prune"];
+    bench.run(&[&["sync"][..], &args].concat()).expect_code(0);
+    bench.write("app.yaml", config);
+    let plan = bench.run(&[&["plan"][..], &args].concat()).expect_code(1);
+    assert!(plan.out.contains("namespace-pruned"), "{plan:?}");
+    let before = bench.writes().len();
+    let ran = bench.run(&[&["sync"][..], &args].concat()).expect_code(1);
+    assert!(format!("{}{}", ran.out, ran.err).contains("ConfigMap team/a"), "{ran:?}");
+    assert_eq!(bench.writes().len(), before, "nothing was written");
+}

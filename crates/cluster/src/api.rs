@@ -35,6 +35,13 @@ pub trait Cluster: Send + Sync + 'static {
     /// Everything a plan needs to know of the cluster: the objects the application owns, and those it names.
     async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError>;
 
+    /// Which of these rights the caller lacks, as far as the cluster can say at once. What it does not say comes out when a
+    /// call is refused, so a cluster that knows no rights names none.
+    async fn missing_rights(&self, rights: &BTreeSet<Right>) -> Result<BTreeSet<MissingRight>, ClusterError> {
+        let _ = rights;
+        Ok(BTreeSet::new())
+    }
+
     /// Writes a manifest.
     async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError>;
 
@@ -169,6 +176,28 @@ pub struct Listing {
     pub objects: Vec<Object>,
     /// Where a watch goes on from.
     pub resource_version: String,
+}
+
+/// Something to be allowed to do with all objects of a kind in one place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Right {
+    /// `get`, `create`, `patch` …
+    pub verb: &'static str,
+    /// The kind.
+    pub gvk: Gvk,
+    /// The namespace; empty for cluster-scoped objects.
+    pub namespace: String,
+}
+
+/// A right that somebody lacks, in the words of roles.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MissingRight {
+    /// The namespace; empty for cluster-scoped objects.
+    pub namespace: String,
+    /// `configmaps`, `deployments.apps`.
+    pub resource: String,
+    /// `get`, `create`, `patch` …
+    pub verb: &'static str,
 }
 
 /// Which live objects a plan needs.

@@ -6,6 +6,7 @@ mod error;
 pub mod sim;
 
 pub use api::{
-    Applied, ApplyRequest, Cluster, DeleteRequest, Deleted, Detail, Listing, LiveQuery, Propagation, Reach, Scope, Strain, WatchEvent, WatchStream, WriteMode,
+    Applied, ApplyRequest, Cluster, DeleteRequest, Deleted, Detail, Listing, LiveQuery, MissingRight,
+    Propagation, Reach, Right, Scope, Strain, WatchEvent, WatchStream, WriteMode,
 };
 pub use error::{ClusterError, ErrorKind};

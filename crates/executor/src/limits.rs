@@ -1,13 +1,14 @@
 //! A time limit on every call to a cluster, whatever its implementation does about that itself: a call that never
 //! comes back would keep its place among the calls on their way for ever.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tidegate_cluster::{
     Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Listing, LiveQuery,
-    Scope, Strain, WatchStream,
+    MissingRight, Right, Scope, Strain, WatchStream,
 };
 use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
 
@@ -46,6 +47,10 @@ impl Cluster for Limited {
 
     async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
         within(READ_WITHIN, self.0.live(query)).await
+    }
+
+    async fn missing_rights(&self, rights: &BTreeSet<Right>) -> Result<BTreeSet<MissingRight>, ClusterError> {
+        within(CALL_WITHIN, self.0.missing_rights(rights)).await
     }
 
     async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {

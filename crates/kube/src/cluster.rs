@@ -1,11 +1,12 @@
 //! The trait, call by call.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use tidegate_cluster::{
     Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Listing, LiveQuery,
-    Scope, Strain, WatchStream,
+    MissingRight, Right, Scope, Strain, WatchStream,
 };
 use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
 
@@ -122,6 +123,10 @@ impl Cluster for KubeCluster {
 
     async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
         self.find_live(query).await
+    }
+
+    async fn missing_rights(&self, rights: &BTreeSet<Right>) -> Result<BTreeSet<MissingRight>, ClusterError> {
+        self.review_rights(rights).await
     }
 
     async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {

@@ -27,6 +27,7 @@ mod paths;
 mod pods;
 mod proxy;
 mod read;
+mod rights;
 mod selector;
 mod server;
 mod strain;

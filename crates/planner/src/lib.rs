@@ -51,4 +51,4 @@ pub use diff::{
     Change, Comparer, Difference, IgnoreError, JqError, is_ignored_when_extraneous, server_side_diff,
 };
 pub use manifests::{Limits, ManifestError, Origin, Target};
-pub use plan::{LeftOut, PlanInput, Planned, named_objects, plan};
+pub use plan::{LeftOut, PlanInput, Planned, named_objects, namespaces, plan};

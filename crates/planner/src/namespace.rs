@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use tidegate_model::{Action, Gvk, Object, ObjectKey, Phase, SyncRequest, annotations};
 
 use crate::draft::Draft;
-use crate::findings::Subject;
+use crate::findings::{Findings, Subject};
 use crate::kinds::Kinds;
 use crate::manifests::Target;
 use crate::pairing::{Live, live_ref};
@@ -63,6 +63,32 @@ pub(crate) fn draft(request: &SyncRequest, live: &Live<'_>) -> Option<Draft> {
 /// Whether the request has metadata for the namespace.
 pub(crate) fn has_metadata(request: &SyncRequest) -> bool {
     !request.options.namespace_labels.is_empty() || !request.options.namespace_annotations.is_empty()
+}
+
+/// What goes into a namespace that is deleted goes with it, whatever the operation says: it cannot succeed.
+pub(crate) fn review(drafts: &[Draft], terminating: &BTreeSet<String>, findings: &mut Findings) {
+    let goes_in =
+        |name: &str| drafts.iter().filter(|d| d.manifest.is_some()).find(|d| d.task.namespace == name);
+    let pruned =
+        |draft: &&Draft| draft.task.action == Action::Prune && draft.task.key() == key(&draft.task.name);
+    for draft in drafts.iter().filter(pruned) {
+        if let Some(inside) = goes_in(&draft.task.name) {
+            let message = format!(
+                "it is to be pruned, and objects of this operation are in it, such as {}; keep it among the manifests, or move them to another namespace",
+                inside.task.key()
+            );
+            findings.error("namespace-pruned", &draft.subject, message);
+        }
+    }
+    for name in terminating {
+        if let Some(inside) = goes_in(name) {
+            let message = format!(
+                "it is being deleted, and objects of this operation go into it, such as {}; sync again when it is gone, or choose another namespace",
+                inside.task.key()
+            );
+            findings.error("namespace-terminating", &Subject::requested(key(name)), message);
+        }
+    }
 }
 
 /// The namespace as it should be. It carries no tracking id, so it is never pruned.

@@ -36,6 +36,8 @@ pub struct PlanInput<'a> {
     pub live: &'a [Object],
     /// The objects that earlier operations of the application put into the cluster, as far as that is recorded.
     pub known: &'a BTreeSet<ObjectKey>,
+    /// The namespaces that are being deleted, among those that the operation deploys to.
+    pub terminating: &'a BTreeSet<String>,
     /// The kinds the cluster serves.
     pub discovery: &'a Discovery,
     /// There is no cluster: nothing is live, and unknown kinds are no errors.
@@ -122,6 +124,7 @@ pub fn plan(input: PlanInput<'_>) -> Planned {
     hooks.for_each(|hook| live.keep(&hook.task.key(), Some(true)));
     add_namespace(request, &live, &mut drafts, &mut findings);
     let elsewhere = add_prunes(domain, &live, &mut drafts, &mut findings);
+    namespace::review(&drafts, input.terminating, &mut findings);
     review_selection(request, &drafts, &mut findings);
     availability::mark(&mut drafts, &kinds, input.offline, &mut findings);
     let drafts = order::arrange(drafts, &request.namespace);
@@ -291,6 +294,12 @@ pub fn named_objects(
         }
     }
     named.into_iter().collect()
+}
+
+/// The namespaces that objects of an operation go into.
+pub fn namespaces(request: &SyncRequest, targets: &[Target], discovery: &Discovery) -> BTreeSet<String> {
+    let kinds = Kinds::new(discovery, targets.iter().map(|target| &target.object));
+    namespace::deployed_to(request, targets, &kinds)
 }
 
 /// The kind under which the cluster serves an object: its own version, else the preferred one.

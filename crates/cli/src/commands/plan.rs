@@ -52,6 +52,7 @@ fn offline(request: &SyncRequest, targets: Vec<Target>) -> Planned {
         targets,
         live: &[],
         known: &BTreeSet::new(),
+        terminating: &BTreeSet::new(),
         discovery: &Discovery::built_in(),
         offline: true,
     }))

@@ -103,6 +103,7 @@ impl<'q> Question<'q> {
             task: self.task,
             manifest: Some(self.manifest),
             again: false,
+            is_last_in_namespace: false,
             now: Timestamp::from_millis(0),
             health,
         }

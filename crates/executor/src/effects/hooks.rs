@@ -1,6 +1,6 @@
 //! The life of a hook object: make room, create, release, delete, stop.
 
-use tidegate_cluster::{Cluster, ErrorKind};
+use tidegate_cluster::{Cluster, ClusterError, ErrorKind};
 use tidegate_health::HealthError;
 use tidegate_lifecycle::operation::{Applied, CallError, Clearing, Stopped, hook_phase};
 use tidegate_model::{DeletePolicy, Health, Object, OperationPhase, SyncRequest, annotations};
@@ -11,11 +11,15 @@ use crate::judging;
 
 /// The object in the task's place.
 pub(super) async fn find(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Option<Object>, CallError> {
+    look(cluster, errand).await.map_err(|error| call_error(&error))
+}
+
+/// The same, for who makes something of a refusal.
+pub(super) async fn look(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Option<Object>, ClusterError> {
     let task = errand.task;
     match cluster.get(&task.gvk, &task.namespace, &task.name).await {
-        Ok(found) => Ok(found),
         Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::UnknownKind) => Ok(None),
-        Err(error) => Err(call_error(&error)),
+        answer => answer,
     }
 }
 
@@ -74,7 +78,12 @@ fn has_ended_once(found: &Object) -> bool {
 
 /// Makes room for a hook.
 pub(super) async fn clear(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Clearing, CallError> {
-    let Some(found) = find(cluster, errand).await? else { return Ok(Clearing::Clear) };
+    let found = match look(cluster, errand).await {
+        // The plan saw nothing to make room for, so what may not be read is in nobody's way.
+        Err(error) if error.kind == ErrorKind::Forbidden && errand.task.live.is_none() => None,
+        found => found.map_err(|error| call_error(&error))?,
+    };
+    let Some(found) = found else { return Ok(Clearing::Clear) };
     if is_ours(errand, &found) && !found.is_deleting() {
         return Ok(Clearing::Adopted(Box::new(adopted(errand, &found).await)));
     }

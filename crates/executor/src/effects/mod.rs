@@ -11,14 +11,16 @@ mod hooks;
 mod inventory;
 mod logs;
 mod mask;
+mod namespaces;
 mod planning;
 mod resources;
+mod rights;
 mod trial;
 
 use tidegate_cluster::{Cluster, ClusterError, ErrorKind, Propagation};
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Answer, Applied, CallError, TaskCommand};
-use tidegate_model::{Object, OperationId, SyncRequest, Task, Timestamp, format_duration};
+use tidegate_model::{Object, OperationId, Plan, SyncRequest, Task, TaskId, Timestamp, format_duration};
 
 use crate::judging;
 
@@ -28,6 +30,7 @@ pub use inventory::{cluster_of, update as update_inventory};
 pub(crate) use logs::{LastWords, READ_WITHIN, read as read_logs};
 pub use mask::{MASK, Mask};
 pub use planning::{Prepared, Targets, plan, prepare};
+pub use rights::review as review_rights;
 
 /// Everything an effect may look at besides the cluster.
 pub struct Errand<'a> {
@@ -43,10 +46,21 @@ pub struct Errand<'a> {
     pub manifest: Option<&'a Object>,
     /// The command may have been carried out before: look first.
     pub again: bool,
+    /// No later resource of the plan is written into the task's namespace ([`is_last_in_namespace`]).
+    pub is_last_in_namespace: bool,
     /// The time, for observations.
     pub now: Timestamp,
     /// How what is seen is judged.
     pub health: &'a HealthRules,
+}
+
+/// Whether a task is the last resource that its plan writes into its namespace. Hooks do not count: the server refuses
+/// them where they have no future, and they are watched.
+pub fn is_last_in_namespace(plan: &Plan, id: TaskId) -> bool {
+    let Some(task) = plan.task(id) else { return false };
+    let mut later = plan.tasks.iter().skip(id.index().saturating_add(1));
+    let is_resource = |task: &Task| task.action.writes() && !task.is_hook();
+    is_resource(task) && !later.any(|other| other.namespace == task.namespace && is_resource(other))
 }
 
 /// Carries out a command about one task, except [`TaskCommand::RunHook`], which is for a runner and not for a cluster.

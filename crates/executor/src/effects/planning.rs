@@ -8,7 +8,7 @@ use tidegate_oplog::{InventoryChange, Known};
 use tidegate_planner::{PlanInput, Planned, Target, named_objects};
 
 use super::inventory::{self, Places};
-use super::{Mask, call_error, comparing};
+use super::{Mask, call_error, comparing, namespaces, rights};
 
 /// The manifests of an operation, kept with it from the beginning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -109,7 +109,12 @@ pub(super) async fn draw(
     let reach = inventory::reach(request, known, &places);
     let (application, tracking) = (request.application.clone(), request.tracking.clone());
     let query = LiveQuery { application, tracking, named, inventory: places.served, reach };
-    let live = cluster.live(&query).await.map_err(|error| call_error(&error))?;
+    let namespaces = tidegate_planner::namespaces(request, &targets.targets, &discovery);
+    let live = match cluster.live(&query).await {
+        Ok(live) => live,
+        Err(error) => return Err(rights::beside(cluster, &query, &error).await),
+    };
+    let terminating = namespaces::terminating(cluster, namespaces).await;
     let mut planned = tidegate_planner::plan(PlanInput {
         operation,
         request,
@@ -117,6 +122,7 @@ pub(super) async fn draw(
         targets: targets.targets,
         live: &live,
         known: &places.keys,
+        terminating: &terminating,
         discovery: &discovery,
         offline: false,
     });

@@ -6,7 +6,7 @@ use tidegate_cluster::{
 use tidegate_lifecycle::operation::{Applied, CallError};
 use tidegate_model::{Action, Object, SyncRequest, Task};
 
-use super::{Errand, bindings, call_error, definitions, hooks, propagation, trial, written};
+use super::{Errand, bindings, call_error, definitions, hooks, namespaces, propagation, trial, written};
 
 fn mode(errand: &Errand<'_>) -> WriteMode {
     let Task { action, options, .. } = errand.task;
@@ -131,6 +131,7 @@ pub(super) async fn apply(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<
     }
     match write(cluster, errand, object, false).await {
         Ok(done) => {
+            namespaces::still_there(cluster, errand).await?;
             let applied = written(errand, &done.object, done.message).await;
             Ok(Applied { warnings: done.warnings, ..applied })
         }
@@ -186,16 +187,18 @@ pub(super) async fn delete(
     }
 }
 
-/// `Some(true)`: gone; `Some(false)`: on its way out; `None`: still there.
+/// `Some(true)`: gone; `Some(false)`: on its way out; `None`: still there, or not to be seen: the deletion will tell.
 async fn deletion_state(
     cluster: &dyn Cluster,
     errand: &Errand<'_>,
     uid: &str,
 ) -> Result<Option<bool>, CallError> {
-    Ok(match hooks::find(cluster, errand).await? {
-        None => Some(true),
-        Some(object) if object.uid() != uid => Some(true),
-        Some(object) if object.is_deleting() => Some(false),
-        Some(_) => None,
-    })
+    match hooks::look(cluster, errand).await {
+        Ok(None) => Ok(Some(true)),
+        Ok(Some(object)) if object.uid() != uid => Ok(Some(true)),
+        Ok(Some(object)) if object.is_deleting() => Ok(Some(false)),
+        Ok(Some(_)) => Ok(None),
+        Err(error) if error.kind == ErrorKind::Forbidden => Ok(None),
+        Err(error) => Err(call_error(&error)),
+    }
 }

@@ -4,6 +4,7 @@ mod answers;
 mod connection;
 mod kinds;
 mod living;
+mod rights;
 mod watches;
 
 use std::convert::Infallible;

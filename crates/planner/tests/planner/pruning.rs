@@ -141,6 +141,26 @@ fn what_is_known_adopted_or_of_our_installation_is_pruned_anywhere() {
     assert_eq!(without_x(installed.tasks()), pruned);
 }
 
+/// A namespace takes everything in it along.
+#[test]
+fn a_namespace_does_not_go_while_objects_go_into_it() {
+    let live = objects(&[("v1 Namespace old", "tracked"), ("v1 Namespace empty", "tracked")]);
+    for (manifests, prune, expected) in [
+        (object("v1 ConfigMap old/a", ""), true, &["!namespace-pruned"][..]),
+        (object("v1 Pod old/a", "hook=PostSync"), true, &["!namespace-pruned"]),
+        (object("v1 ConfigMap old/a", ""), false, &[]),
+        (object("v1 ConfigMap shop/a", ""), true, &[]),
+        (objects(&[("v1 ConfigMap old/a", ""), ("v1 Namespace old", "")]), true, &[]),
+    ] {
+        let case = case(&manifests).live(&live).known().options(|options| options.prune = prune);
+        assert_eq!(case.codes(), expected, "{manifests}");
+    }
+    let mut case = case(&object("v1 ConfigMap a", ""));
+    case.terminating = ["shop".to_owned(), "other".to_owned()].into();
+    assert_eq!(case.codes(), ["!namespace-terminating"]);
+    assert!(case.plan().plan.errors()[0].contains("ConfigMap shop/a"));
+}
+
 #[test]
 fn one_object_under_two_groups_is_not_deleted() {
     let yaml = object("networking.k8s.io/v1 Ingress web", "");

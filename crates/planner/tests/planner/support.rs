@@ -20,6 +20,7 @@ pub struct Case {
     pub live: Vec<Object>,
     /// What earlier operations put into the cluster.
     pub known: BTreeSet<ObjectKey>,
+    pub terminating: BTreeSet<String>,
     pub discovery: Discovery,
     pub offline: bool,
 }
@@ -46,6 +47,7 @@ pub fn case(yaml: &str) -> Case {
         targets: targets(yaml),
         live: Vec::new(),
         known: BTreeSet::new(),
+        terminating: BTreeSet::new(),
         discovery: Discovery::built_in(),
         offline: false,
     }
@@ -95,6 +97,7 @@ impl Case {
             targets: self.targets.clone(),
             live: &self.live,
             known: &self.known,
+            terminating: &self.terminating,
             discovery: &self.discovery,
             offline: self.offline,
         })

@@ -36,7 +36,7 @@ pub fn measure() -> Vec<Line> {
     let discovery = runtime.block_on(cluster.discover()).unwrap();
     let live = runtime.block_on(cluster.live(&LiveQuery::default())).unwrap();
     let request = request("bench");
-    let known = std::collections::BTreeSet::new();
+    let (known, none) = Default::default();
     let time = |live: &[Object]| {
         let runs = (0..RUNS).map(|_| {
             let input = PlanInput {
@@ -46,6 +46,7 @@ pub fn measure() -> Vec<Line> {
                 targets: targets.targets.clone(),
                 live,
                 known: &known,
+                terminating: &none,
                 discovery: &discovery,
                 offline: false,
             };

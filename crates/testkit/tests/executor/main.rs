@@ -15,6 +15,7 @@ mod inventory;
 mod judges;
 mod logs;
 mod many;
+mod namespaces;
 mod outages;
 mod planned;
 mod pruning;

@@ -1,5 +1,6 @@
 //! An engine around parts that can be made to fail.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use async_trait::async_trait;
 use tidegate_cluster::sim::{AuditEntry, Clock as SimClock, SimCluster, SimConfig};
 use tidegate_cluster::{
     Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Listing, LiveQuery,
-    Scope, Strain, WatchStream,
+    MissingRight, Right, Scope, Strain, WatchStream,
 };
 use tidegate_executor::extend::ractor::{Actor, ActorProcessingErr, ActorRef, Message};
 use tidegate_executor::{Clock, Engine, EngineBuilder, RuntimeClock};
@@ -38,6 +39,7 @@ type Decide = Box<dyn Fn(&'static str, &str) -> Fate + Send + std::marker::Sync>
 pub struct Moody {
     pub sim: SimCluster,
     decide: Decide,
+    lacking: &'static [&'static str],
     now: AtomicUsize,
     pub most: AtomicUsize,
     /// What it says of the calls on their way.
@@ -68,10 +70,17 @@ impl Moody {
         Arc::new(Self {
             sim,
             decide: Box::new(decide),
+            lacking: &[],
             now: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
             strain: Mutex::default(),
         })
+    }
+
+    /// A cluster that says of some verbs that the right to them is missing, and lets them pass all the same.
+    pub fn lacking(lacking: &'static [&'static str]) -> Arc<Self> {
+        let calm = Arc::into_inner(Self::calm()).unwrap();
+        Arc::new(Self { lacking, ..calm })
     }
 
     /// A cluster that answers everything.
@@ -124,6 +133,16 @@ impl Cluster for Moody {
 
     async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
         self.around("live", "", self.sim.live(query)).await
+    }
+
+    async fn missing_rights(&self, rights: &BTreeSet<Right>) -> Result<BTreeSet<MissingRight>, ClusterError> {
+        let missing = rights.iter().filter(|right| self.lacking.contains(&right.verb));
+        let named = missing.map(|Right { verb, gvk, namespace }| MissingRight {
+            namespace: namespace.clone(),
+            resource: gvk.kind.clone(),
+            verb,
+        });
+        Ok(named.collect())
     }
 
     async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {

@@ -57,6 +57,11 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/model/src/tracking/tests.rs::who_owns_what",
         "crates/planner/tests/planner/pruning.rs::only_objects_of_the_application_are_pruned",
     ]),
+    ("an object of another installation's, team's or state directory's application of the same name", &[
+        "crates/planner/tests/planner/pruning.rs::what_may_be_anothers_is_listed_and_left_alone",
+        "tests/e2e/tracking.rs::another_team_with_an_application_of_the_same_name_loses_nothing",
+        "tests/e2e-kube/sync.rs::another_team_with_an_application_of_the_same_name_loses_nothing",
+    ]),
     ("an object that the application's other tracking method marked", &[
         "crates/planner/tests/planner/tracking.rs::a_changed_method_loses_nothing_and_prunes_nothing_else",
         "tests/e2e/tracking.rs::the_method_may_change_and_nothing_is_lost_or_touched",
@@ -139,6 +144,15 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ]),
     ("the destination namespace", &[
         "crates/planner/tests/planner/pruning.rs::a_namespace_that_is_asked_for_is_not_pruned",
+    ]),
+    ("a namespace that is to be pruned, or is being deleted, while objects go into it", &[
+        "crates/planner/tests/planner/pruning.rs::a_namespace_does_not_go_while_objects_go_into_it",
+        "crates/testkit/tests/executor/namespaces.rs::nothing_is_written_into_a_namespace_that_is_going",
+        "crates/testkit/tests/executor/namespaces.rs::a_namespace_that_begins_to_go_while_objects_go_into_it_fails_the_operation",
+        "tests/e2e/sync.rs::a_namespace_is_not_pruned_from_under_what_goes_into_it",
+    ]),
+    ("`FailOnSharedResource` and the tracking id in a manifest", &[
+        "crates/planner/tests/planner/live.rs::a_manifest_with_the_tracking_id_of_another_application_is_told",
     ]),
     ("a namespace declared as a hook", &[
         "crates/planner/tests/planner/live.rs::the_namespace_is_made_when_asked_for",
@@ -306,6 +320,41 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ]),
     ("A changed `--tracking-label` is a", &[
         "crates/planner/tests/planner/tracking.rs::another_label_is_a_new_mark",
+    ]),
+    ("A mark holds the name", &[
+        "crates/planner/tests/planner/pruning.rs::what_may_be_anothers_is_listed_and_left_alone",
+    ]),
+    ("is at a place where", &[
+        "crates/planner/tests/planner/pruning.rs::what_is_known_adopted_or_of_our_installation_is_pruned_anywhere",
+        "crates/testkit/tests/executor/inventory.rs::an_application_that_moves_takes_what_it_had_with_it",
+    ]),
+    ("is in a namespace that", &[
+        "crates/planner/tests/planner/pruning.rs::what_may_be_anothers_is_listed_and_left_alone",
+    ]),
+    ("bears our installation id (`--installation-id`).", &[
+        "crates/planner/tests/planner/pruning.rs::what_is_known_adopted_or_of_our_installation_is_pruned_anywhere",
+        "tests/e2e/tracking.rs::the_id_of_an_installation_makes_what_is_found_elsewhere_its_own",
+    ]),
+    ("Everything else under the application's", &[
+        "crates/testkit/tests/executor/inventory.rs::an_application_of_the_same_name_elsewhere_is_left_alone_until_it_is_adopted",
+        "crates/testkit/tests/executor/inventory.rs::what_was_adopted_is_pruned_and_stays_known_when_the_operation_fails",
+        "tests/e2e/tracking.rs::another_team_with_an_application_of_the_same_name_loses_nothing",
+        "tests/e2e/tracking.rs::adopting_is_recorded_with_the_operation",
+    ]),
+    ("knows the application, and has searched the cluster once", &[
+        "crates/testkit/tests/executor/inventory.rs::after_one_search_the_inventory_tells_what_to_prune",
+    ]),
+    ("knows the application from syncs without `--prune`", &[
+        "crates/testkit/tests/executor/inventory.rs::after_one_search_the_inventory_tells_what_to_prune",
+    ]),
+    ("does not know the application", &[
+        "tests/e2e-kube/sync.rs::a_first_sync_lists_no_kinds_but_its_own",
+        "crates/kube/src/tests/living.rs::a_narrow_search_lists_the_kinds_that_are_named_or_known",
+    ]),
+    ("`--adopt` always looks through the", &[
+        "crates/testkit/tests/executor/inventory.rs::an_application_of_the_same_name_elsewhere_is_left_alone_until_it_is_adopted",
+        "crates/kube/src/tests/living.rs::without_an_inventory_every_kind_is_searched_by_its_metadata",
+        "crates/kube/src/tests/living.rs::a_label_is_searched_for_and_not_everything",
     ]),
     ("The health of an application", &[
         "crates/health/tests/rules/general.rs::an_application_is_as_well_as_the_worst_of_what_counts",

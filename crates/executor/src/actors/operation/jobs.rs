@@ -240,6 +240,7 @@ impl Planning {
         )
         .await?;
         effects::warn_of_missing_extensions(&mut planned.plan, &self.known);
+        effects::review_rights(cluster, &self.request, &mut planned.plan).await;
         let digest = keep(&self.log, &planned.manifests).await?;
         let bundle = Bundle::kept(self.log, digest, planned.manifests);
         Ok(Outcome { plan: planned.plan, bundle, inventory })
@@ -304,6 +305,7 @@ impl Step {
             task,
             manifest,
             again: self.again,
+            is_last_in_namespace: effects::is_last_in_namespace(&self.plan, self.task),
             now: self.clock.now(),
             health: &self.health,
         };

@@ -85,6 +85,7 @@ impl World<'_> {
             task,
             manifest: task.manifest.and_then(|manifest| manifests.get(manifest.index())),
             again: self.recovered || state.calls.is_some(),
+            is_last_in_namespace: true,
             now,
             health: &HealthRules::built_in(),
         };

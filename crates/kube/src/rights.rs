@@ -1,0 +1,135 @@
+//! Which rights somebody lacks, as the server itself says: by the rules that hold in a namespace, all in one request, and
+//! where these do not settle it by a question for each right.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tidegate_cluster::{ClusterError, ErrorKind, MissingRight, Right};
+
+use crate::KubeCluster;
+use crate::answer::About;
+use crate::discovery::Resource;
+use crate::server::{Call, JSON};
+
+const GROUP: &str = "authorization.k8s.io/v1";
+/// Rights that are asked for one by one. Who lacks more learns of the rest when these are mended.
+const QUESTIONS_MAX: usize = 64;
+/// Questions under way at once.
+const AT_ONCE: usize = 8;
+
+/// What a review answers.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Review {
+    status: ReviewStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ReviewStatus {
+    allowed: bool,
+    evaluation_error: String,
+    resource_rules: Vec<Rule>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Rule {
+    verbs: Vec<String>,
+    api_groups: Vec<String>,
+    resources: Vec<String>,
+    resource_names: Vec<String>,
+}
+
+/// A right, and how its kind is called in rules.
+struct Asked {
+    right: Right,
+    resource: Arc<Resource>,
+}
+
+impl Asked {
+    /// Whether a rule is about the right, for all objects or for some.
+    fn is_in(&self, rule: &Rule) -> bool {
+        let holds = |all: &[String], one: &str| all.iter().any(|given| given == "*" || given == one);
+        holds(&rule.verbs, self.right.verb)
+            && holds(&rule.api_groups, &self.right.gvk.group)
+            && holds(&rule.resources, &self.resource.plural)
+    }
+
+    fn missing(&self) -> MissingRight {
+        let (Right { verb, gvk, namespace }, plural) = (&self.right, &self.resource.plural);
+        let resource = if gvk.group.is_empty() { plural.clone() } else { format!("{plural}.{}", gvk.group) };
+        MissingRight { namespace: namespace.clone(), resource, verb }
+    }
+}
+
+impl KubeCluster {
+    pub(crate) async fn review_rights(
+        &self,
+        rights: &BTreeSet<Right>,
+    ) -> Result<BTreeSet<MissingRight>, ClusterError> {
+        let catalog = self.kinds().known(self.http()).await?;
+        let asked = rights.iter().filter_map(|right| {
+            let resource = catalog.get(&right.gvk)?;
+            Some(Asked { right: right.clone(), resource })
+        });
+        let mut by_namespace: BTreeMap<String, Vec<Asked>> = BTreeMap::new();
+        for asked in asked {
+            by_namespace.entry(asked.right.namespace.clone()).or_default().push(asked);
+        }
+        let mut open = Vec::new();
+        for (namespace, mut asked) in by_namespace {
+            if !namespace.is_empty() {
+                let rules = self.rules(&namespace).await?;
+                // A rule for objects of certain names may be about ours; a refusal will tell.
+                asked.retain(|asked| !rules.iter().any(|rule| asked.is_in(rule)));
+            }
+            open.extend(asked);
+        }
+        // What no rule gives may come from somebody else than rules: only a direct question is a proof.
+        let questions = stream::iter(open.into_iter().take(QUESTIONS_MAX))
+            .map(|asked| async move { Ok(self.is_refused(&asked).await?.then(|| asked.missing())) })
+            .buffer_unordered(AT_ONCE);
+        questions.try_filter_map(|missing| std::future::ready(Ok(missing))).try_collect().await
+    }
+
+    /// The rules that hold in a namespace, as far as the server tells.
+    async fn rules(&self, namespace: &str) -> Result<Vec<Rule>, ClusterError> {
+        let status = self.review("SelfSubjectRulesReview", json!({"namespace": namespace})).await?;
+        Ok(status.map(|status| status.resource_rules).unwrap_or_default())
+    }
+
+    async fn is_refused(&self, asked: &Asked) -> Result<bool, ClusterError> {
+        let Right { verb, gvk, namespace } = &asked.right;
+        // No namespace means the objects of the cluster scope.
+        let attributes = json!({
+            "namespace": namespace,
+            "verb": verb,
+            "group": gvk.group,
+            "version": gvk.version,
+            "resource": asked.resource.plural,
+        });
+        let status =
+            self.review("SelfSubjectAccessReview", json!({"resourceAttributes": attributes})).await?;
+        Ok(status.is_some_and(|status| !status.allowed && status.evaluation_error.is_empty()))
+    }
+
+    /// One question; `None` where the server does not take it.
+    async fn review(&self, kind: &str, spec: Value) -> Result<Option<ReviewStatus>, ClusterError> {
+        let path = format!("/apis/{GROUP}/{}s", kind.to_lowercase());
+        let body = json!({"apiVersion": GROUP, "kind": kind, "spec": spec}).to_string().into_bytes();
+        let call = Call::write(Method::POST, path, JSON, body, None);
+        match self.http().call_patiently(&call).await?.decode::<Review>(About::default()) {
+            Ok(review) => Ok(Some(review.status)),
+            Err(error) if error.kind.is_outage() && error.kind != ErrorKind::Unauthorized => Err(error),
+            Err(error) => {
+                tracing::debug!(kind, why = %error.kind, "the server does not say which rights there are");
+                Ok(None)
+            }
+        }
+    }
+}

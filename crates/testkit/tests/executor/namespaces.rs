@@ -1,0 +1,107 @@
+//! What goes into a namespace that goes is lost, and what may not be seen is not in the way.
+
+use std::sync::{Arc, OnceLock};
+
+use futures_util::FutureExt as _;
+use tidegate_cluster::sim::{SimCluster, SimConfig};
+use tidegate_cluster::{Cluster as _, DeleteRequest, ErrorKind, Propagation};
+use tidegate_model::{Gvk, OperationPhase};
+use tidegate_testkit::scenario::Sync;
+
+use crate::support::{Fate, Log, Moody, builder, config, end, hook, submit};
+
+/// Somebody deletes the namespace.
+fn delete_namespace(sim: &SimCluster) {
+    let gvk = Gvk::new("", "v1", "Namespace");
+    let namespace = sim.get(&gvk, "", "team").now_or_never().unwrap().unwrap().unwrap();
+    let request = DeleteRequest {
+        gvk,
+        namespace: String::new(),
+        name: "team".to_owned(),
+        uid: namespace.uid().to_owned(),
+        propagation: Propagation::Background,
+        dry_run: false,
+        operation: None,
+    };
+    sim.delete(request).now_or_never().unwrap().unwrap();
+}
+
+fn team() -> Sync {
+    Sync::of(&config("a", 0, &[])).with(|request| {
+        request.namespace = "team".to_owned();
+        request.options.flags.push("CreateNamespace=true".to_owned());
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_begins_to_go_while_objects_go_into_it_fails_the_operation() {
+    let armed: Arc<OnceLock<SimCluster>> = Arc::default();
+    let trigger = Arc::clone(&armed);
+    let cluster = Moody::new(SimConfig::default(), move |verb, name| {
+        if let (Some(sim), "apply", "a") = (trigger.get(), verb, name) {
+            delete_namespace(sim);
+        }
+        Fate::Answer
+    });
+    let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+    let first = submit(&engine, &team()).await;
+    assert_eq!(end(&engine, first).await.phase, OperationPhase::Succeeded);
+    armed.set(cluster.sim.clone()).ok().unwrap();
+    // The server goes on changing what is in such a namespace.
+    let second = submit(&engine, &team()).await;
+    let view = end(&engine, second).await;
+    assert_eq!(view.phase, OperationPhase::Failed);
+    assert!(view.message.contains("namespace team is being deleted"), "{}", view.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_into_a_namespace_that_is_going() {
+    let cluster = Moody::calm();
+    let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+    let first = submit(&engine, &team()).await;
+    end(&engine, first).await;
+    delete_namespace(&cluster.sim);
+    let second = submit(&engine, &team()).await;
+    let view = end(&engine, second).await;
+    assert_eq!(view.phase, OperationPhase::Failed);
+    let codes: Vec<&str> = view.warnings.iter().map(|warning| warning.code.as_str()).collect();
+    assert_eq!(codes, ["namespace-terminating"]);
+    let of_second = cluster.sim.audit().into_iter().filter(|entry| entry.operation_id == Some(second));
+    assert_eq!(of_second.count(), 0);
+}
+
+/// Whoever may create a hook may not be allowed to read it; when there is none, that is in nobody's way.
+#[tokio::test(start_paused = true)]
+async fn where_nothing_is_to_be_deleted_nothing_needs_to_be_read() {
+    let cluster = Moody::new(SimConfig::default(), |verb, name| match (verb, name) {
+        ("get", "check") => Fate::Refuse(ErrorKind::Forbidden),
+        _ => Fate::Answer,
+    });
+    let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+    let id = submit(&engine, &Sync::of(&hook("check", "PreSync", &[]))).await;
+    let view = end(&engine, id).await;
+    assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
+    assert_eq!(cluster.created("check"), 1);
+}
+
+/// Everything that is missing is named before anything is tried.
+#[tokio::test(start_paused = true)]
+async fn missing_rights_keep_an_operation_from_writing() {
+    let cluster = Moody::lacking(&["patch"]);
+    let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+    let sync = Sync::of(&format!("{}{}", config("a", 0, &[]), hook("check", "PreSync", &[])));
+    let id = submit(&engine, &sync).await;
+    let view = end(&engine, id).await;
+    assert_eq!(view.phase, OperationPhase::Failed);
+    assert!(
+        view.message.contains("patch ConfigMap in namespace default; patch Job in namespace default"),
+        "{}",
+        view.message
+    );
+    assert_eq!(cluster.sim.audit().len(), 0, "nothing was tried");
+    // Without a trial some may come with the operation.
+    let id = submit(&engine, &sync.with(|request| request.options.skip_dry_run = true)).await;
+    let view = end(&engine, id).await;
+    assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
+    assert_eq!(view.warnings[0].code, "missing-rights");
+}
