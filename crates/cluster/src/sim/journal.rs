@@ -114,7 +114,11 @@ fn read_journal(dir: &Path, snapshot: Option<u64>) -> Result<(Vec<Entry>, u64), 
 
 /// Whether nothing was ever kept in a folder.
 fn is_fresh(dir: &Path) -> Result<bool, SimError> {
-    for entry in fs::read_dir(dir).map_err(io_error(dir))? {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        entries => entries.map_err(io_error(dir))?,
+    };
+    for entry in entries {
         let name = entry.map_err(io_error(dir))?.file_name();
         if name == AUDIT || name.to_string_lossy().starts_with("journal-") {
             return Ok(false);
