@@ -87,7 +87,7 @@ pub async fn a_server_that_does_not_answer_is_named() {
 
 /// The seconds in `… not answered for 7 s: …`.
 fn seconds_told(line: &str) -> u64 {
-    let (_, rest) = line.split_once(" for ").unwrap();
+    let (_, rest) = line.split_once(" answered for ").unwrap();
     rest.split_whitespace().next().unwrap().parse().unwrap()
 }
 

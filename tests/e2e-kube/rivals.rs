@@ -1,4 +1,4 @@
-//! Two state directories, one application: what one runs is left alone by the other.
+//! Two state directories, one application, and no claim that keeps them apart: what one runs is left alone by the other.
 
 use crate::manifests::SLOW;
 use crate::site::Site;
@@ -8,7 +8,7 @@ pub async fn a_hook_that_another_operation_runs_is_left_alone() {
     site.write("slow.yaml", SLOW.replace("2s", "1h"));
     site.write("quick.yaml", SLOW.replace("2s", "100ms"));
     let app = format!("{}-app", site.namespace);
-    let args = |file: &'static str| ["sync", file, "--app", &app, "-n", &site.namespace];
+    let args = |file: &'static str| ["sync", file, "--app", &app, "-n", &site.namespace, "--no-claim"];
     let mut first = site.start(&args("slow.yaml"));
     first.await_line("waiting for hook Job");
     let id = site.newest();

@@ -123,7 +123,8 @@ pub async fn what_is_no_longer_wanted_is_looked_for_where_it_was_put() {
     let to =
         ["--app", &site.namespace, "-n", &site.namespace, "--as", &robot, "--as-group", "system:masters"];
     site.write("many.yaml", config_maps(3, "b"));
-    site.run(&[&["sync", "many.yaml"][..], &to].concat()).expect_code(0);
+    // Only a sync that prunes looks for all there is of the application, and knows it from then on.
+    site.run(&[&["sync", "many.yaml", "--prune"][..], &to].concat()).expect_code(0);
     site.write("many.yaml", config_maps(2, "b"));
     let diff = async |more: &[&str]| {
         let mark = site.control.mark();

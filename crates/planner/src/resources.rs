@@ -209,6 +209,11 @@ impl Drafter<'_> {
                 Action::Create,
                 format!("{phase} hook; the object of an earlier operation is deleted first"),
             );
+        } else if live.is_deleting() {
+            return (
+                Action::Create,
+                format!("{phase} hook; the object of an earlier operation is on its way out"),
+            );
         } else {
             self.findings.warn(
                 "hook-object-kept",

@@ -110,6 +110,12 @@ fn an_earlier_object_is_deleted_first_or_kept() {
     let replaced =
         one_hook("hook=PreSync; hook-delete-policy=HookFailed; sync-options=Replace=true").live(&live);
     assert_eq!(replaced.tasks(), ["PreSync 0: replace Job shop/migrate"]);
+    // What is on its way out is no object to be kept, and nothing can be applied to it.
+    let going =
+        live.replace("\"metadata\":{", "\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\",");
+    let gone_by_then = one_hook("hook=PreSync; hook-delete-policy=HookFailed").live(&going);
+    assert_eq!(gone_by_then.tasks(), ["PreSync 0: create Job shop/migrate"]);
+    assert_eq!(gone_by_then.codes(), [""; 0]);
 }
 
 #[test]
