@@ -177,13 +177,17 @@ pub(super) fn end(path: &Path) -> Mark {
     Mark(std::fs::metadata(path).map_or(0, |file| file.len()))
 }
 
-/// Whole lines from a place on.
+/// Whole lines from a place on. A line that was only half written when the place was marked belongs to what was before.
 pub(super) fn read(path: &Path, from: Mark) -> Result<Vec<AuditEvent>, KubeError> {
     let failed = |why| KubeError::File { path: path.to_owned(), why };
     let mut file = File::open(path).map_err(failed)?;
-    file.seek(SeekFrom::Start(from.0)).map_err(failed)?;
+    file.seek(SeekFrom::Start(from.0.saturating_sub(1))).map_err(failed)?;
     let mut content = Vec::new();
     file.read_to_end(&mut content).map_err(failed)?;
+    if from.0 > 0 {
+        let begun = content.iter().position(|byte| *byte == b'\n').map_or(content.len(), |at| at + 1);
+        content.drain(..begun);
+    }
     let whole = content.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let mut events = Vec::new();
     for (number, line) in content[..whole].split(|byte| *byte == b'\n').enumerate() {
