@@ -1,0 +1,557 @@
+//! A tree with data to text, with the words of Go's `text/template` for what goes wrong.
+
+use std::rc::Rc;
+
+use crate::funcs::{Call, Function, Ty};
+use crate::node::{Branch, Command, Node, Number, Operand, Pipe, What};
+use crate::parse::Trees;
+use crate::quote::quoted;
+use crate::value::{Elem, Val};
+use crate::{ExecError, Limits, MissingKey, format};
+
+/// What one rendering needs to know.
+pub(crate) struct Setting<'t> {
+    pub(crate) name: &'t str,
+    pub(crate) text: &'t str,
+    pub(crate) trees: &'t Trees,
+    pub(crate) missing_key: MissingKey,
+    pub(crate) limits: Limits,
+    pub(crate) now: Option<i64>,
+    pub(crate) function: &'t dyn Fn(&str) -> Option<Function>,
+}
+
+/// Renders the template called like the whole text.
+pub(crate) fn execute(setting: &Setting<'_>, data: Val) -> Result<String, ExecError> {
+    let mut run = Run {
+        setting,
+        tree: setting.name.to_owned(),
+        place: None,
+        variables: vec![("$".to_owned(), Got::plain(data.clone()))],
+        text: String::new(),
+        steps: setting.limits.steps,
+        depth: 0,
+    };
+    let Some(nodes) = setting.trees.get(setting.name) else {
+        let message = format!(
+            "template: {0}: {1} is an incomplete or empty template",
+            setting.name,
+            quoted(setting.name)
+        );
+        return Err(ExecError { message });
+    };
+    run.walk(&Got::plain(data), nodes)?;
+    Ok(run.text)
+}
+
+/// A value, and whether Go would hold it as `interface {}`, which shows in errors.
+#[derive(Clone, Debug)]
+struct Got {
+    value: Val,
+    is_interface: bool,
+}
+
+impl Got {
+    fn plain(value: Val) -> Self {
+        Self { value, is_interface: false }
+    }
+
+    fn of(value: Val, elem: Elem) -> Self {
+        Self { value, is_interface: elem == Elem::Any }
+    }
+
+    /// Go holds a null as an interface without a value; outside of one there is nothing.
+    fn dug(self) -> Self {
+        match self.value {
+            Val::Nil => Self::plain(Val::Absent),
+            value => Self::plain(value),
+        }
+    }
+
+    fn type_name(&self) -> &'static str {
+        if self.is_interface { "interface {}" } else { self.value.type_name() }
+    }
+}
+
+/// How a list of nodes ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    On,
+    Break,
+    Continue,
+}
+
+struct Run<'s, 't> {
+    setting: &'s Setting<'t>,
+    /// The template at work.
+    tree: String,
+    /// Where in the text, and the node there.
+    place: Option<(usize, String)>,
+    variables: Vec<(String, Got)>,
+    text: String,
+    steps: usize,
+    depth: usize,
+}
+
+type Ran<T> = Result<T, ExecError>;
+
+impl Run<'_, '_> {
+    fn fail<T>(&self, message: impl AsRef<str>) -> Ran<T> {
+        let message = message.as_ref();
+        let own = self.setting.name;
+        let Some((at, context)) = &self.place else {
+            return Err(ExecError { message: format!("template: {own}: {message}") });
+        };
+        let before = self.setting.text.get(..*at).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        let column = before.rfind('\n').map_or(*at, |end| at - end - 1);
+        let tree = quoted(&self.tree);
+        Err(ExecError {
+            message: format!("template: {own}:{line}:{column}: executing {tree} at <{context}>: {message}"),
+        })
+    }
+
+    fn at(&mut self, place: usize, node: &impl std::fmt::Display) {
+        self.place = Some((place, node.to_string()));
+    }
+
+    fn step(&mut self) -> Ran<()> {
+        match self.steps.checked_sub(1) {
+            Some(left) => {
+                self.steps = left;
+                Ok(())
+            }
+            None => self.fail(format!("it takes more than {} steps", self.setting.limits.steps)),
+        }
+    }
+
+    fn write(&mut self, text: &str) -> Ran<()> {
+        if self.text.len().saturating_add(text.len()) > self.setting.limits.output_bytes {
+            return self.fail(format!("it writes more than {} bytes", self.setting.limits.output_bytes));
+        }
+        self.text.push_str(text);
+        Ok(())
+    }
+
+    fn walk(&mut self, dot: &Got, nodes: &[Node]) -> Ran<Flow> {
+        for node in nodes {
+            self.step()?;
+            let flow = match node {
+                Node::Text(text) => {
+                    self.write(text)?;
+                    Flow::On
+                }
+                Node::Action(pipe) => {
+                    self.action(dot, pipe)?;
+                    Flow::On
+                }
+                Node::If(branch) => self.branch(dot, branch, false)?,
+                Node::With(branch) => self.branch(dot, branch, true)?,
+                Node::Range(branch) => {
+                    self.range(dot, branch)?;
+                    Flow::On
+                }
+                Node::Template { at, name, pipe } => {
+                    self.template(dot, *at, name, pipe.as_ref())?;
+                    Flow::On
+                }
+                Node::Break => Flow::Break,
+                Node::Continue => Flow::Continue,
+            };
+            if flow != Flow::On {
+                return Ok(flow);
+            }
+        }
+        Ok(Flow::On)
+    }
+
+    fn action(&mut self, dot: &Got, pipe: &Pipe) -> Ran<()> {
+        let got = self.pipe(dot, pipe)?;
+        if !pipe.variables.is_empty() {
+            return Ok(());
+        }
+        match got.value {
+            Val::Absent | Val::Nil => self.write("<no value>"),
+            value => self.write(&format::plain(&value)),
+        }
+    }
+
+    fn branch(&mut self, dot: &Got, branch: &Branch, sets_dot: bool) -> Ran<Flow> {
+        let known = self.variables.len();
+        let got = self.pipe(dot, &branch.pipe)?;
+        let flow = if got.value.is_true() {
+            self.walk(if sets_dot { &got } else { dot }, &branch.list)?
+        } else {
+            match &branch.otherwise {
+                Some(list) => self.walk(dot, list)?,
+                None => Flow::On,
+            }
+        };
+        self.variables.truncate(known);
+        Ok(flow)
+    }
+
+    fn range(&mut self, dot: &Got, branch: &Branch) -> Ran<()> {
+        let known = self.variables.len();
+        let got = self.pipe(dot, &branch.pipe)?;
+        let items: Vec<(Val, Got)> = match got.value {
+            Val::List(list) => {
+                let items = list.items.iter().enumerate();
+                items.map(|(index, item)| (Val::count(index), Got::of(item.clone(), list.elem))).collect()
+            }
+            Val::Map(map) => {
+                let items = map.entries().into_iter();
+                items.map(|(key, item)| (Val::str(key), Got::of(item, map.elem))).collect()
+            }
+            Val::Int(count) | Val::Int64(count) => return self.count(dot, branch, count, known),
+            Val::Absent | Val::Nil => Vec::new(),
+            other => return self.fail(format!("range can't iterate over {}", format::plain(&other))),
+        };
+        if items.is_empty() {
+            self.variables.truncate(known);
+            return self.otherwise(dot, branch);
+        }
+        for (key, item) in items {
+            if self.turn(branch, key, item)? == Flow::Break {
+                break;
+            }
+        }
+        self.variables.truncate(known);
+        Ok(())
+    }
+
+    /// A range over a number counts up to it.
+    fn count(&mut self, dot: &Got, branch: &Branch, count: i64, known: usize) -> Ran<()> {
+        if branch.pipe.variables.len() > 1 {
+            return self.fail(format!("can't use {count} to iterate over more than one variable"));
+        }
+        if count <= 0 {
+            self.variables.truncate(known);
+            return self.otherwise(dot, branch);
+        }
+        for number in 0..count {
+            if self.turn(branch, Val::Int(number), Got::plain(Val::Int(number)))? == Flow::Break {
+                break;
+            }
+        }
+        self.variables.truncate(known);
+        Ok(())
+    }
+
+    fn otherwise(&mut self, dot: &Got, branch: &Branch) -> Ran<()> {
+        if let Some(list) = &branch.otherwise {
+            let known = self.variables.len();
+            self.walk(dot, list)?;
+            self.variables.truncate(known);
+        }
+        Ok(())
+    }
+
+    /// One turn of a loop.
+    fn turn(&mut self, branch: &Branch, key: Val, item: Got) -> Ran<Flow> {
+        self.step()?;
+        let known = self.variables.len();
+        let set = |run: &mut Self, name: &str, got: Got| -> Ran<()> {
+            if branch.pipe.assigns {
+                return run.assign(name, got);
+            }
+            if let Some((_, value)) = run.variables.iter_mut().rev().find(|(known, _)| known == name) {
+                *value = got;
+            }
+            Ok(())
+        };
+        match branch.pipe.variables.as_slice() {
+            [] => {}
+            [value] => set(self, value, item.clone())?,
+            [index, value, ..] => {
+                set(self, index, Got::plain(key))?;
+                set(self, value, item.clone())?;
+            }
+        }
+        let flow = self.walk(&item, &branch.list)?;
+        self.variables.truncate(known);
+        Ok(flow)
+    }
+
+    fn template(&mut self, dot: &Got, at: usize, name: &str, pipe: Option<&Pipe>) -> Ran<()> {
+        let written = match pipe {
+            Some(pipe) => format!("{{{{template {} {pipe}}}}}", quoted(name)),
+            None => format!("{{{{template {}}}}}", quoted(name)),
+        };
+        self.at(at, &written);
+        let Some(nodes) = self.setting.trees.get(name) else {
+            return self.fail(format!("template {} not defined", quoted(name)));
+        };
+        if self.depth >= self.setting.limits.depth {
+            return self.fail(format!("exceeded maximum template depth ({})", self.setting.limits.depth));
+        }
+        let inner = match pipe {
+            Some(pipe) => self.pipe(dot, pipe)?,
+            None => Got::plain(Val::Absent),
+        };
+        let variables = std::mem::replace(&mut self.variables, vec![("$".to_owned(), inner.clone())]);
+        let tree = std::mem::replace(&mut self.tree, name.to_owned());
+        self.depth += 1;
+        self.walk(&inner, nodes)?;
+        self.depth -= 1;
+        self.tree = tree;
+        self.variables = variables;
+        Ok(())
+    }
+
+    fn assign(&mut self, name: &str, got: Got) -> Ran<()> {
+        match self.variables.iter_mut().rev().find(|(known, _)| known == name) {
+            Some((_, value)) => {
+                *value = got;
+                Ok(())
+            }
+            None => self.fail(format!("undefined variable: {name}")),
+        }
+    }
+
+    fn pipe(&mut self, dot: &Got, pipe: &Pipe) -> Ran<Got> {
+        self.at(pipe.at, pipe);
+        let mut value = None;
+        for command in &pipe.commands {
+            value = Some(self.command(dot, command, value)?.dug());
+        }
+        let value = value.unwrap_or_else(|| Got::plain(Val::Absent));
+        for variable in &pipe.variables {
+            if pipe.assigns {
+                self.assign(variable, value.clone())?;
+            } else {
+                self.variables.push((variable.clone(), value.clone()));
+            }
+        }
+        Ok(value)
+    }
+
+    fn command(&mut self, dot: &Got, command: &Rc<Command>, last: Option<Got>) -> Ran<Got> {
+        self.step()?;
+        let Some((first, arguments)) = command.operands.split_first() else {
+            return self.fail("empty command");
+        };
+        match &first.what {
+            What::Identifier(name) => {
+                return self.call(dot, name, first, command.at, command.as_ref(), arguments, last);
+            }
+            What::Field(fields) => {
+                self.at(first.at, first);
+                return self.fields(dot.clone(), fields, !arguments.is_empty() || last.is_some());
+            }
+            What::Variable(_) | What::Chain(..) => {
+                self.at(first.at, first);
+                return self.operand(dot, first, !arguments.is_empty() || last.is_some());
+            }
+            _ => {}
+        }
+        self.at(first.at, first);
+        if !arguments.is_empty() || last.is_some() {
+            return self.fail(format!("can't give argument to non-function {first}"));
+        }
+        match &first.what {
+            What::Nil => self.fail("nil is not a command"),
+            _ => self.operand(dot, first, false),
+        }
+    }
+
+    /// The value of an operand that is not a function with arguments.
+    fn operand(&mut self, dot: &Got, operand: &Operand, has_arguments: bool) -> Ran<Got> {
+        self.at(operand.at, operand);
+        match &operand.what {
+            What::Dot => Ok(dot.clone()),
+            What::Nil => Ok(Got::plain(Val::Nil)),
+            What::Bool(value) => Ok(Got::plain(Val::Bool(*value))),
+            What::Number(number) => self.constant(number),
+            What::Text(text, _) => Ok(Got::plain(Val::Str(text.clone()))),
+            What::Field(fields) => self.fields(dot.clone(), fields, has_arguments),
+            What::Variable(names) => {
+                let (name, fields) =
+                    names.split_first().map_or(("", names.as_slice()), |(name, rest)| (name, rest));
+                let found = self.variables.iter().rev().find(|(known, _)| known == name);
+                let Some(value) = found.map(|(_, value)| value.clone()) else {
+                    return self.fail(format!("undefined variable: {name}"));
+                };
+                if fields.is_empty() && has_arguments {
+                    return self.fail(format!("can't give argument to non-function {operand}"));
+                }
+                self.fields(value, fields, has_arguments)
+            }
+            What::Chain(inner, fields) => {
+                if matches!(inner.what, What::Nil) {
+                    return self.fail(format!("indirection through explicit nil in {operand}"));
+                }
+                let value = self.operand(dot, inner, false)?;
+                self.fields(value, fields, has_arguments)
+            }
+            What::Pipe(pipe) => self.pipe(dot, pipe),
+            What::Identifier(name) => self.call(dot, name, operand, operand.at, operand, &[], None),
+        }
+    }
+
+    fn constant(&mut self, number: &Number) -> Ran<Got> {
+        if number.is_float() {
+            return Ok(Got::plain(Val::Float(number.float.unwrap_or_default())));
+        }
+        match (number.int, number.uint) {
+            (Some(int), _) => Ok(Got::plain(Val::Int(int))),
+            (None, Some(_)) => self.fail(format!("{} overflows int", number.text)),
+            _ => Ok(Got::plain(Val::Float(number.float.unwrap_or_default()))),
+        }
+    }
+
+    fn fields(&mut self, start: Got, fields: &[String], has_arguments: bool) -> Ran<Got> {
+        let mut got = start;
+        for (number, field) in fields.iter().enumerate() {
+            let is_last = number + 1 == fields.len();
+            got = self.field(got, field, is_last && has_arguments)?;
+        }
+        Ok(got)
+    }
+
+    fn field(&mut self, receiver: Got, field: &str, has_arguments: bool) -> Ran<Got> {
+        match &receiver.value {
+            Val::Absent => match self.setting.missing_key {
+                MissingKey::Error => self.fail(format!("nil data; no entry for key {}", quoted(field))),
+                _ => Ok(Got::plain(Val::Absent)),
+            },
+            Val::Nil => self.fail(format!("nil pointer evaluating {}.{field}", receiver.type_name())),
+            Val::Map(map) => {
+                if has_arguments {
+                    return self.fail(format!("{field} is not a method but has arguments"));
+                }
+                match (map.get(field), self.setting.missing_key) {
+                    (Some(value), _) => Ok(Got::of(value, map.elem)),
+                    (None, MissingKey::Default) => Ok(Got::plain(Val::Absent)),
+                    (None, MissingKey::Zero) if map.elem == Elem::Str => Ok(Got::plain(Val::str(""))),
+                    (None, MissingKey::Zero) => Ok(Got::of(Val::Nil, Elem::Any)),
+                    (None, MissingKey::Error) => {
+                        self.fail(format!("map has no entry for key {}", quoted(field)))
+                    }
+                }
+            }
+            Val::Version(version) => match field {
+                "Major" => Ok(Got::plain(Val::Int64(i64::try_from(version.major).unwrap_or(i64::MAX)))),
+                "Minor" => Ok(Got::plain(Val::Int64(i64::try_from(version.minor).unwrap_or(i64::MAX)))),
+                "Patch" => Ok(Got::plain(Val::Int64(i64::try_from(version.patch).unwrap_or(i64::MAX)))),
+                "Prerelease" => Ok(Got::plain(Val::str(version.prerelease.as_str()))),
+                "Metadata" => Ok(Got::plain(Val::str(version.metadata.as_str()))),
+                "Original" => Ok(Got::plain(Val::str(version.original.as_str()))),
+                "String" => Ok(Got::plain(Val::str(version.to_string()))),
+                _ => self.fail(format!("can't evaluate field {field} in type {}", receiver.type_name())),
+            },
+            _ => self.fail(format!("can't evaluate field {field} in type {}", receiver.type_name())),
+        }
+    }
+
+    /// Calls a function; `place` and `written` are what an error of it quotes.
+    #[expect(clippy::too_many_arguments, reason = "a call, and the place of it")]
+    fn call(
+        &mut self,
+        dot: &Got,
+        name: &str,
+        node: &Operand,
+        place: usize,
+        written: &impl std::fmt::Display,
+        arguments: &[Operand],
+        last: Option<Got>,
+    ) -> Ran<Got> {
+        self.at(node.at, node);
+        let Some(function) = (self.setting.function)(name) else {
+            return self.fail(format!("{} is not a defined function", quoted(name)));
+        };
+        let count = arguments.len() + usize::from(last.is_some());
+        if let Some(message) = function.wrong_count(name, count, arguments.len()) {
+            return self.fail(message);
+        }
+        if matches!(name, "and" | "or") {
+            return self.choose(dot, name == "or", arguments, last);
+        }
+        let mut values = Vec::with_capacity(count);
+        for (index, argument) in arguments.iter().enumerate() {
+            values.push(self.argument(dot, function.parameter(index), argument)?);
+        }
+        if let Some(last) = last {
+            values.push(self.checked(last, function.parameter(arguments.len()))?);
+        }
+        if name == "call" {
+            let (written_first, value) = (arguments.first(), values.first());
+            if let (Some(first), Some(value)) = (written_first, value.filter(|value| !value.is_null())) {
+                self.at(place, written);
+                return self
+                    .fail(format!("error calling call: non-function {first} of type {}", value.type_name()));
+            }
+        }
+        let call = Call { now: self.setting.now, room: self.setting.limits.output_bytes };
+        match function.run(&call, &values) {
+            Ok(value) => Ok(Got { is_interface: function.gives_interface(&value), value }),
+            Err(message) => {
+                self.at(place, written);
+                self.fail(format!("error calling {name}: {message}"))
+            }
+        }
+    }
+
+    /// `and` and `or` look at no more arguments than they need.
+    fn choose(&mut self, dot: &Got, until: bool, arguments: &[Operand], last: Option<Got>) -> Ran<Got> {
+        let mut got = Got::plain(Val::Absent);
+        for argument in arguments {
+            got = Got::plain(self.argument(dot, Ty::Raw, argument)?);
+            if got.value.is_true() == until {
+                return Ok(got);
+            }
+        }
+        Ok(last.unwrap_or(got))
+    }
+
+    fn argument(&mut self, dot: &Got, ty: Ty, argument: &Operand) -> Ran<Val> {
+        self.at(argument.at, argument);
+        let expected = |run: &Self, word: &str| run.fail(format!("expected {word}; found {argument}"));
+        match &argument.what {
+            What::Nil if ty.takes_nil() => Ok(Val::Nil),
+            What::Nil => self.fail(format!("cannot assign nil to {}", ty.name())),
+            What::Bool(_) | What::Number(_) | What::Text(..) => match (ty, &argument.what) {
+                (Ty::Any | Ty::Raw, _) => Ok(self.operand(dot, argument, false)?.value),
+                (Ty::Bool, What::Bool(value)) => Ok(Val::Bool(*value)),
+                (Ty::Bool, _) => expected(self, "bool"),
+                (Ty::Str, What::Text(text, _)) => Ok(Val::Str(text.clone())),
+                (Ty::Str, _) => expected(self, "string"),
+                (Ty::Int, What::Number(Number { int: Some(int), .. })) => Ok(Val::Int(*int)),
+                (Ty::Int, _) => expected(self, "integer"),
+                (Ty::Float, What::Number(Number { float: Some(float), .. })) => Ok(Val::Float(*float)),
+                (Ty::Float, _) => expected(self, "float"),
+                _ => self.fail(format!("can't handle {argument} for arg of type {}", ty.name())),
+            },
+            _ => {
+                let got = self.operand(dot, argument, false)?;
+                self.checked(got, ty)
+            }
+        }
+    }
+
+    /// Whether a value can be an argument of a type.
+    fn checked(&mut self, got: Got, ty: Ty) -> Ran<Val> {
+        let fits = match (&got.value, ty) {
+            (_, Ty::Any | Ty::Raw)
+            | (Val::Bool(_), Ty::Bool)
+            | (Val::Str(_), Ty::Str)
+            | (Val::Int(_), Ty::Int)
+            | (Val::Float(_), Ty::Float)
+            | (Val::Time(_), Ty::Time) => true,
+            (Val::Map(map), Ty::Map) => map.elem == Elem::Any,
+            _ => false,
+        };
+        match &got.value {
+            _ if fits => Ok(got.value),
+            Val::Absent if ty.takes_nil() => Ok(Val::Absent),
+            Val::Absent => self.fail(format!("invalid value; expected {}", ty.name())),
+            Val::Nil => {
+                let found = if got.is_interface { "interface {}" } else { "<nil>" };
+                self.fail(format!("wrong type for value; expected {}; got {found}", ty.name()))
+            }
+            value => {
+                let found = value.type_name();
+                self.fail(format!("wrong type for value; expected {}; got {found}", ty.name()))
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The functions every Go template has, and those of sprig about values as such.
+
+use super::{Builtin, Call, Given, Ty, at, f, from, str_at, text_of, v};
+use crate::compare;
+use crate::format;
+use crate::quote::quoted;
+use crate::value::{List, Val};
+use std::rc::Rc;
+
+const ANY: &[Ty] = &[Ty::Any];
+const RAW: &[Ty] = &[Ty::Raw];
+const RAW2: &[Ty] = &[Ty::Raw, Ty::Raw];
+
+pub(super) const GO: &[Builtin] = &[
+    // The engine itself looks at the arguments of these two one by one.
+    v("and", RAW2, |_, values| Ok(at(values, 0).clone())),
+    v("or", RAW2, |_, values| Ok(at(values, 0).clone())),
+    f("not", RAW, |_, values| Ok(Val::Bool(!at(values, 0).is_true()))),
+    f("len", RAW, |_, values| len(at(values, 0))),
+    v("index", RAW2, index),
+    v("slice", RAW2, slice),
+    v("print", ANY, |_, values| Ok(Val::str(format::print(values)))),
+    v("println", ANY, |_, values| Ok(Val::str(format::println(values)))),
+    v("printf", &[Ty::Str, Ty::Any], |_, values| {
+        Ok(Val::str(format::printf(str_at(values, 0), from(values, 1))))
+    }),
+    v("html", ANY, |_, values| Ok(Val::str(html(&joined(values))))),
+    v("js", ANY, |_, values| Ok(Val::str(js(&joined(values))))),
+    v("urlquery", ANY, |_, values| Ok(Val::str(super::urls::query_escaped(&joined(values))))),
+    // No value of a template is a function; what is said of other values, the engine says.
+    v("call", RAW2, |_, _| Err("call of nil".to_owned())),
+    v("eq", RAW2, |_, values| compare::eq(values).map(Val::Bool)),
+    f("ne", RAW2, |_, values| compare::eq(values).map(|equal| Val::Bool(!equal))),
+    f("lt", RAW2, |_, values| compare::lt(values).map(Val::Bool)),
+    f("le", RAW2, |_, values| compare::le(values).map(Val::Bool)),
+    f("gt", RAW2, |_, values| compare::gt(values).map(Val::Bool)),
+    f("ge", RAW2, |_, values| compare::ge(values).map(Val::Bool)),
+];
+
+pub(super) const SPRIG: &[Builtin] = &[
+    f("hello", &[], |_, _| Ok(Val::str("Hello!"))),
+    v("default", &[Ty::Any, Ty::Any], |_, values| {
+        let given = at(values, 1);
+        Ok(if is_empty(given) { at(values, 0).clone() } else { given.clone() })
+    }),
+    f("empty", ANY, |_, values| Ok(Val::Bool(is_empty(at(values, 0))))),
+    v("coalesce", ANY, |_, values| {
+        Ok(values.iter().find(|value| !is_empty(value)).cloned().unwrap_or(Val::Nil))
+    }),
+    v("all", ANY, |_, values| Ok(Val::Bool(!values.iter().any(is_empty)))),
+    v("any", ANY, |_, values| Ok(Val::Bool(!values.iter().all(is_empty)))),
+    f("ternary", &[Ty::Any, Ty::Any, Ty::Bool], |_, values| {
+        let index = if at(values, 2).is_true() { 0 } else { 1 };
+        Ok(at(values, index).clone())
+    }),
+    f("deepCopy", ANY, |_, values| Ok(at(values, 0).deep_copy())),
+    f("mustDeepCopy", ANY, |_, values| Ok(at(values, 0).deep_copy())),
+    f("typeOf", ANY, |_, values| Ok(Val::str(at(values, 0).type_name()))),
+    f("typeIs", &[Ty::Str, Ty::Any], |_, values| {
+        Ok(Val::Bool(str_at(values, 0) == at(values, 1).type_name()))
+    }),
+    f("typeIsLike", &[Ty::Str, Ty::Any], |_, values| {
+        let (wanted, found) = (str_at(values, 0), at(values, 1).type_name());
+        Ok(Val::Bool(wanted == found || found.strip_prefix('*') == Some(wanted)))
+    }),
+    f("kindOf", ANY, |_, values| Ok(Val::str(at(values, 0).kind_name()))),
+    f("kindIs", &[Ty::Str, Ty::Any], |_, values| {
+        Ok(Val::Bool(str_at(values, 0) == at(values, 1).kind_name()))
+    }),
+    f("deepEqual", &[Ty::Any, Ty::Any], |_, values| Ok(Val::Bool(at(values, 0).is_same(at(values, 1))))),
+    f("fail", &[Ty::Str], |_, values| Err(str_at(values, 0).to_owned())),
+    f("toString", ANY, |_, values| Ok(Val::str(text_of(at(values, 0))))),
+    f("toStrings", ANY, |_, values| Ok(Val::strings(super::texts_of(at(values, 0))))),
+    f("semver", &[Ty::Str], |_, values| {
+        crate::semver::Version::parse(str_at(values, 0)).map(|version| Val::Version(Rc::new(version)))
+    }),
+    f("semverCompare", &[Ty::Str, Ty::Str], |_, values| {
+        crate::semver::check(str_at(values, 0), str_at(values, 1)).map(Val::Bool)
+    }),
+];
+
+/// What `default` takes for not given.
+pub(super) fn is_empty(value: &Val) -> bool {
+    match value {
+        Val::Time(_) | Val::Version(_) => false,
+        other => !other.is_true(),
+    }
+}
+
+const NO_TYPE: &str = "reflect: call of reflect.Value.Type on zero Value";
+
+fn len(value: &Val) -> Given {
+    match value {
+        Val::Str(text) => Ok(Val::count(text.len())),
+        Val::List(list) => Ok(Val::count(list.items.len())),
+        Val::Map(map) => Ok(Val::count(map.len())),
+        Val::Absent => Err(NO_TYPE.to_owned()),
+        Val::Nil => Err("len of nil pointer".to_owned()),
+        other => Err(format!("len of type {}", other.type_name())),
+    }
+}
+
+/// An index into something of a length.
+fn position(value: &Val, length: usize) -> Result<usize, String> {
+    let index = match value {
+        Val::Int(index) | Val::Int64(index) => *index,
+        Val::Absent | Val::Nil => return Err("cannot index slice/array with nil".to_owned()),
+        other => return Err(format!("cannot index slice/array with type {}", other.type_name())),
+    };
+    usize::try_from(index)
+        .ok()
+        .filter(|index| *index <= length)
+        .ok_or_else(|| format!("index out of range: {index}"))
+}
+
+fn index(_: &Call, values: &[Val]) -> Given {
+    let mut item = at(values, 0).clone();
+    if item.is_null() {
+        return Err("index of untyped nil".to_owned());
+    }
+    for key in from(values, 1) {
+        item = match &item {
+            Val::List(list) => {
+                let index = position(key, list.items.len())?;
+                list.items.get(index).cloned().ok_or_else(|| format!("index out of range: {index}"))?
+            }
+            Val::Str(text) => {
+                let index = position(key, text.len())?;
+                let byte =
+                    text.as_bytes().get(index).ok_or_else(|| format!("index out of range: {index}"))?;
+                Val::Int(i64::from(*byte))
+            }
+            Val::Map(map) => match key {
+                Val::Str(key) => map.get(key).unwrap_or(match map.elem {
+                    crate::value::Elem::Str => Val::str(""),
+                    _ => Val::Nil,
+                }),
+                Val::Absent | Val::Nil => return Err("value is nil; should be of type string".to_owned()),
+                other => return Err(format!("value has type {}; should be string", other.type_name())),
+            },
+            Val::Nil | Val::Absent => return Err("index of nil pointer".to_owned()),
+            other => return Err(format!("can't index item of type {}", other.type_name())),
+        };
+    }
+    Ok(item)
+}
+
+fn slice(_: &Call, values: &[Val]) -> Given {
+    let item = at(values, 0);
+    let indexes = from(values, 1);
+    if item.is_null() {
+        return Err("slice of untyped nil".to_owned());
+    }
+    if indexes.len() > 3 {
+        return Err(format!("too many slice indexes: {}", indexes.len()));
+    }
+    let length = match item {
+        Val::Str(_) if indexes.len() == 3 => return Err("cannot 3-index slice a string".to_owned()),
+        Val::Str(text) => text.len(),
+        Val::List(list) => list.items.len(),
+        other => return Err(format!("can't slice item of type {}", other.type_name())),
+    };
+    let mut bounds = [0, length, length];
+    for (bound, index) in bounds.iter_mut().zip(indexes) {
+        *bound = position(index, length)?;
+    }
+    let [start, end, most] = bounds;
+    if start > end {
+        return Err(format!("invalid slice index: {start} > {end}"));
+    }
+    if end > most {
+        return Err(format!("invalid slice index: {end} > {most}"));
+    }
+    Ok(match item {
+        Val::List(list) => Val::List(List {
+            elem: list.elem,
+            items: Rc::new(list.items.get(start..end).unwrap_or_default().to_vec()),
+        }),
+        other => {
+            let text = text_of(other);
+            let bytes = text.as_bytes().get(start..end).unwrap_or_default();
+            Val::str(String::from_utf8_lossy(bytes).as_ref())
+        }
+    })
+}
+
+fn joined(values: &[Val]) -> String {
+    match values {
+        [Val::Str(text)] => text.to_string(),
+        _ => {
+            let shown = |value: &Val| if value.is_null() { Val::str("<no value>") } else { value.clone() };
+            format::print(&values.iter().map(shown).collect::<Vec<_>>())
+        }
+    }
+}
+
+fn html(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '"' => escaped.push_str("&#34;"),
+            '\'' => escaped.push_str("&#39;"),
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '\0' => escaped.push('\u{fffd}'),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+fn js(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\\' => escaped.push_str("\\\\"),
+            '\'' => escaped.push_str("\\'"),
+            '"' => escaped.push_str("\\\""),
+            '<' | '>' | '&' | '=' => escaped.push_str(&format!("\\u{:04X}", u32::from(character))),
+            other if other < ' ' => escaped.push_str(&format!("\\u{:04X}", u32::from(other))),
+            other => {
+                let shown = quoted(&other.to_string());
+                let is_printable = shown.chars().count() == 3;
+                if is_printable {
+                    escaped.push(other);
+                } else {
+                    escaped.push_str(&format!("\\u{:04X}", u32::from(other)));
+                }
+            }
+        }
+    }
+    escaped
+}

@@ -1,0 +1,211 @@
+//! JSON, base64, base32 and digests.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use sha2::Digest as _;
+
+use super::{Builtin, Given, Ty, at, f, str_at, text_of};
+use crate::value::Val;
+
+const ANY: &[Ty] = &[Ty::Any];
+const STR: &[Ty] = &[Ty::Str];
+
+pub(super) const SPRIG: &[Builtin] = &[
+    f("toJson", ANY, |_, values| Ok(Val::str(json(at(values, 0), None, true).unwrap_or_default()))),
+    f("mustToJson", ANY, |_, values| json(at(values, 0), None, true).map(Val::str)),
+    f("toRawJson", ANY, |_, values| Ok(Val::str(json(at(values, 0), None, false).unwrap_or_default()))),
+    f("mustToRawJson", ANY, |_, values| json(at(values, 0), None, false).map(Val::str)),
+    f("toPrettyJson", ANY, |_, values| Ok(Val::str(json(at(values, 0), Some(0), true).unwrap_or_default()))),
+    f("mustToPrettyJson", ANY, |_, values| json(at(values, 0), Some(0), true).map(Val::str)),
+    f("fromJson", STR, |_, values| Ok(from_json(str_at(values, 0)).unwrap_or(Val::Nil))),
+    f("mustFromJson", STR, |_, values| from_json(str_at(values, 0))),
+    f("b64enc", STR, |_, values| Ok(Val::str(STANDARD.encode(str_at(values, 0))))),
+    f("b64dec", STR, |_, values| Ok(Val::str(base64_decoded(str_at(values, 0))))),
+    f("b32enc", STR, |_, values| Ok(Val::str(base32(str_at(values, 0).as_bytes())))),
+    f("b32dec", STR, |_, values| Ok(Val::str(base32_decoded(str_at(values, 0))))),
+    f("sha1sum", STR, |_, values| Ok(Val::str(hex(&sha1::Sha1::digest(str_at(values, 0)))))),
+    f("sha256sum", STR, |_, values| Ok(Val::str(hex(&sha2::Sha256::digest(str_at(values, 0)))))),
+    f("sha512sum", STR, |_, values| Ok(Val::str(hex(&sha2::Sha512::digest(str_at(values, 0)))))),
+    f("adler32sum", STR, |_, values| Ok(Val::str(adler32(str_at(values, 0).as_bytes()).to_string()))),
+];
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn adler32(bytes: &[u8]) -> u32 {
+    const MODULUS: u32 = 65_521;
+    let (low, high) = bytes.iter().fold((1, 0), |(low, high), byte| {
+        let low = (low + u32::from(*byte)) % MODULUS;
+        (low, (high + low) % MODULUS)
+    });
+    high << 16 | low
+}
+
+fn from_json(text: &str) -> Given {
+    serde_json::from_str::<Value>(text).map(|value| Val::from_json(&value)).map_err(|error| error.to_string())
+}
+
+/// A value as JSON in Go's way: sorted keys, and signs of HTML escaped unless the text is to be raw.
+fn json(value: &Val, level: Option<usize>, escape: bool) -> Result<String, String> {
+    let mut text = String::new();
+    push_json(&mut text, value, level, escape, 0)?;
+    Ok(text)
+}
+
+fn push_json(
+    text: &mut String,
+    value: &Val,
+    level: Option<usize>,
+    escape: bool,
+    depth: usize,
+) -> Result<(), String> {
+    if depth > crate::MAX_DEPTH {
+        return Err("json: unsupported value: encountered a cycle".to_owned());
+    }
+    let inner = level.map(|level| level + 1);
+    match value {
+        Val::Absent | Val::Nil => text.push_str("null"),
+        Val::Float(number) => text.push_str(&json_float(*number)?),
+        Val::Bool(_) | Val::Int(_) | Val::Int64(_) => text.push_str(&text_of(value)),
+        Val::Str(_) | Val::Time(_) | Val::Version(_) => {
+            let words = match value {
+                Val::Time(time) => time.rfc3339(),
+                other => text_of(other),
+            };
+            push_text(text, &words, escape);
+        }
+        Val::List(list) => {
+            text.push('[');
+            for (number, item) in list.items.iter().enumerate() {
+                separate(text, number, inner);
+                push_json(text, item, inner, escape, depth + 1)?;
+            }
+            close(text, list.items.is_empty(), level, ']');
+        }
+        Val::Map(map) => {
+            text.push('{');
+            let entries = map.entries();
+            for (number, (key, item)) in entries.iter().enumerate() {
+                separate(text, number, inner);
+                push_text(text, key, escape);
+                text.push_str(if level.is_some() { ": " } else { ":" });
+                push_json(text, item, inner, escape, depth + 1)?;
+            }
+            close(text, entries.is_empty(), level, '}');
+        }
+    }
+    Ok(())
+}
+
+fn separate(text: &mut String, number: usize, level: Option<usize>) {
+    if number > 0 {
+        text.push(',');
+    }
+    line(text, level);
+}
+
+fn close(text: &mut String, is_empty: bool, level: Option<usize>, end: char) {
+    if !is_empty {
+        line(text, level);
+    }
+    text.push(end);
+}
+
+fn line(text: &mut String, level: Option<usize>) {
+    if let Some(level) = level {
+        text.push('\n');
+        text.push_str(&"  ".repeat(level));
+    }
+}
+
+fn push_text(text: &mut String, words: &str, escape: bool) {
+    text.push('"');
+    for character in words.chars() {
+        match character {
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\t' => text.push_str("\\t"),
+            '\x08' => text.push_str("\\b"),
+            '\x0c' => text.push_str("\\f"),
+            '<' | '>' | '&' if escape => text.push_str(&format!("\\u{:04x}", u32::from(character))),
+            '\u{2028}' | '\u{2029}' => text.push_str(&format!("\\u{:04x}", u32::from(character))),
+            control if control < ' ' => text.push_str(&format!("\\u{:04x}", u32::from(control))),
+            other => text.push(other),
+        }
+    }
+    text.push('"');
+}
+
+/// As JavaScript writes a number.
+fn json_float(number: f64) -> Result<String, String> {
+    if !number.is_finite() {
+        return Err(format!("json: unsupported value: {}", crate::format::float(number)));
+    }
+    let size = number.abs();
+    if size != 0.0 && !(1e-6..1e21).contains(&size) {
+        let text = format!("{number:e}");
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let sign = if exponent.starts_with('-') { "" } else { "+" };
+        return Ok(format!("{digits}e{sign}{exponent}"));
+    }
+    Ok(format!("{number}"))
+}
+
+/// What was encoded, or Go's words about what is no base64: sprig gives an error as the text.
+fn base64_decoded(text: &str) -> String {
+    let clean: String = text.chars().filter(|character| !matches!(character, '\r' | '\n')).collect();
+    match STANDARD.decode(&clean) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(
+            base64::DecodeError::InvalidByte(at, _)
+            | base64::DecodeError::InvalidLastSymbol { offset: at, .. },
+        ) => {
+            format!("illegal base64 data at input byte {at}")
+        }
+        Err(_) => format!("illegal base64 data at input byte {}", clean.len() / 4 * 4),
+    }
+}
+
+const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+fn base32(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for part in bytes.chunks(5) {
+        let bits =
+            part.iter().fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte)) << (8 * (5 - part.len()));
+        let digits = (part.len() * 8).div_ceil(5);
+        for digit in 0..8 {
+            let index = usize::try_from(bits >> (35 - 5 * digit) & 31).unwrap_or_default();
+            let letter = BASE32.get(index).copied().map_or('=', char::from);
+            text.push(if digit < digits { letter } else { '=' });
+        }
+    }
+    text
+}
+
+fn base32_decoded(text: &str) -> String {
+    let clean: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
+    let data = clean.iter().position(|byte| *byte == b'=').unwrap_or(clean.len());
+    let (digits, padding) = clean.split_at(data);
+    let bad = |at: usize| format!("illegal base32 data at input byte {at}");
+    if let Some(at) = digits.iter().position(|byte| !BASE32.contains(byte)) {
+        return bad(at);
+    }
+    if !clean.len().is_multiple_of(8) || padding.len() >= 8 || padding.iter().any(|byte| *byte != b'=') {
+        return bad(data);
+    }
+    let mut bytes = Vec::new();
+    for part in digits.chunks(8) {
+        let value = |byte: &u8| BASE32.iter().position(|known| known == byte).unwrap_or_default();
+        let bits =
+            part.iter().fold(0_u64, |bits, byte| bits << 5 | u64::try_from(value(byte)).unwrap_or_default());
+        let bits = bits << (5 * (8 - part.len()));
+        let whole = part.len() * 5 / 8;
+        bytes.extend(bits.to_be_bytes().into_iter().skip(3).take(whole));
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,141 @@
+//! Maps. Their keys are sorted wherever Go would give them in any order.
+
+use std::collections::BTreeMap;
+
+use super::core::is_empty;
+use super::{Builtin, Given, Ty, at, f, from, str_at, text_of, v};
+use crate::value::{Map, Val};
+
+const MAP: Ty = Ty::Map;
+
+pub(super) const SPRIG: &[Builtin] = &[
+    v("dict", &[Ty::Any], |_, values| {
+        let entries = values.chunks(2).map(|pair| {
+            let value = pair.get(1).cloned().unwrap_or_else(|| Val::str(""));
+            (text_of(at(pair, 0)), value)
+        });
+        Ok(Val::map(entries.collect()))
+    }),
+    f("get", &[MAP, Ty::Str], |_, values| {
+        Ok(map_at(values, 0).and_then(|map| map.get(str_at(values, 1))).unwrap_or_else(|| Val::str("")))
+    }),
+    f("set", &[MAP, Ty::Str, Ty::Any], |_, values| {
+        let map = map_at(values, 0).ok_or("assignment to entry in nil map")?;
+        map.items.borrow_mut().insert(str_at(values, 1).to_owned(), at(values, 2).clone());
+        Ok(at(values, 0).clone())
+    }),
+    f("unset", &[MAP, Ty::Str], |_, values| {
+        if let Some(map) = map_at(values, 0) {
+            map.items.borrow_mut().remove(str_at(values, 1));
+        }
+        Ok(at(values, 0).clone())
+    }),
+    f("hasKey", &[MAP, Ty::Str], |_, values| {
+        Ok(Val::Bool(map_at(values, 0).is_some_and(|map| map.get(str_at(values, 1)).is_some())))
+    }),
+    v("pluck", &[Ty::Str, MAP], |_, values| {
+        let maps = (1..values.len()).filter_map(|index| map_at(values, index));
+        Ok(Val::list(maps.filter_map(|map| map.get(str_at(values, 0))).collect()))
+    }),
+    v("keys", &[MAP], |_, values| {
+        let maps = (0..values.len()).filter_map(|index| map_at(values, index));
+        Ok(Val::strings(maps.flat_map(|map| map.entries().into_iter().map(|(key, _)| key))))
+    }),
+    f("values", &[MAP], |_, values| {
+        let entries = map_at(values, 0).map(Map::entries).unwrap_or_default();
+        Ok(Val::list(entries.into_iter().map(|(_, value)| value).collect()))
+    }),
+    v("pick", &[MAP, Ty::Str], |_, values| Ok(chosen(values, true))),
+    v("omit", &[MAP, Ty::Str], |_, values| Ok(chosen(values, false))),
+    v("merge", &[MAP, MAP], |_, values| merge(values, false)),
+    v("mustMerge", &[MAP, MAP], |_, values| merge(values, false)),
+    v("mergeOverwrite", &[MAP, MAP], |_, values| merge(values, true)),
+    v("mustMergeOverwrite", &[MAP, MAP], |_, values| merge(values, true)),
+    v("dig", &[Ty::Any], |_, values| dig(values)),
+];
+
+fn map_at(values: &[Val], index: usize) -> Option<&Map> {
+    match at(values, index) {
+        Val::Map(map) => Some(map),
+        _ => None,
+    }
+}
+
+fn chosen(values: &[Val], keep: bool) -> Val {
+    let named = from(values, 1);
+    let is_named = |key: &str| named.iter().any(|name| matches!(name, Val::Str(name) if **name == *key));
+    let entries = map_at(values, 0).map(Map::entries).unwrap_or_default();
+    Val::map(entries.into_iter().filter(|(key, _)| is_named(key) == keep).collect())
+}
+
+fn merge(values: &[Val], overwrite: bool) -> Given {
+    let target = map_at(values, 0).ok_or("assignment to entry in nil map")?;
+    for source in (1..values.len()).filter_map(|index| map_at(values, index)) {
+        merge_into(target, source, overwrite, 0);
+    }
+    Ok(at(values, 0).clone())
+}
+
+/// What is empty in the target is filled; with `overwrite` the source wins, except that a map never takes the place of
+/// anything but an empty value. Nulls of the source do not count.
+fn merge_into(target: &Map, source: &Map, overwrite: bool, depth: usize) {
+    if depth > crate::MAX_DEPTH {
+        return;
+    }
+    for (key, new) in source.entries() {
+        let old = target.get(&key);
+        let takes_its_place = match (&old, &new) {
+            (_, Val::Absent | Val::Nil) => false,
+            (None, _) => true,
+            (Some(Val::Map(old)), Val::Map(new)) => {
+                if !std::rc::Rc::ptr_eq(&old.items, &new.items) {
+                    merge_into(old, new, overwrite, depth + 1);
+                }
+                false
+            }
+            (Some(old), Val::Map(_)) => is_empty(old),
+            (Some(old), _) => overwrite || is_empty(old),
+        };
+        if takes_its_place {
+            target.items.borrow_mut().insert(key, new);
+        }
+    }
+}
+
+/// `dig "a" "b" default map`.
+fn dig(values: &[Val]) -> Given {
+    let [keys @ .., without, map] = values else {
+        return Err("dig needs at least three arguments".to_owned());
+    };
+    if keys.is_empty() {
+        return Err("dig needs at least three arguments".to_owned());
+    }
+    let mut found = map.clone();
+    for key in keys {
+        let Val::Map(map) = &found else {
+            return Err(format!(
+                "interface conversion: interface {{}} is {}, not map[string]interface {{}}",
+                conversion(&found)
+            ));
+        };
+        let Val::Str(key) = key else {
+            return Err(format!("interface conversion: interface {{}} is {}, not string", conversion(key)));
+        };
+        match map.get(key) {
+            Some(value) => found = value,
+            None => return Ok(without.clone()),
+        }
+    }
+    Ok(found)
+}
+
+fn conversion(value: &Val) -> &'static str {
+    if value.is_null() { "nil" } else { value.type_name() }
+}
+
+/// A map of texts by the number of each, as `split` gives it: `_0`, `_1` …
+pub(super) fn numbered(texts: impl IntoIterator<Item = String>) -> Val {
+    let entries: BTreeMap<String, Val> =
+        texts.into_iter().enumerate().map(|(number, text)| (format!("_{number}"), Val::str(text))).collect();
+    Val::string_map(entries)
+}

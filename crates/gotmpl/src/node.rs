@@ -1,0 +1,228 @@
+//! A template as a tree. Printed, a node looks as Go prints it, because errors quote it.
+
+use std::fmt;
+use std::rc::Rc;
+
+/// A part that writes something.
+#[derive(Clone, Debug)]
+pub(crate) enum Node {
+    Text(String),
+    Action(Pipe),
+    If(Box<Branch>),
+    With(Box<Branch>),
+    Range(Box<Branch>),
+    Template { at: usize, name: String, pipe: Option<Pipe> },
+    Break,
+    Continue,
+}
+
+/// A condition or loop with its two lists.
+#[derive(Clone, Debug)]
+pub(crate) struct Branch {
+    pub(crate) pipe: Pipe,
+    pub(crate) list: Vec<Node>,
+    pub(crate) otherwise: Option<Vec<Node>>,
+}
+
+/// Commands, each of which gets the value of the one before it.
+#[derive(Clone, Debug)]
+pub(crate) struct Pipe {
+    pub(crate) at: usize,
+    /// The variables are set and not declared.
+    pub(crate) assigns: bool,
+    pub(crate) variables: Vec<String>,
+    pub(crate) commands: Vec<Rc<Command>>,
+}
+
+/// A function with its arguments, or one operand.
+#[derive(Clone, Debug)]
+pub(crate) struct Command {
+    pub(crate) at: usize,
+    /// At least one.
+    pub(crate) operands: Vec<Operand>,
+}
+
+/// What can stand in a command.
+#[derive(Clone, Debug)]
+pub(crate) struct Operand {
+    pub(crate) at: usize,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    Dot,
+    Nil,
+    Bool(bool),
+    Number(Number),
+    /// The text, and how it was written.
+    Text(Rc<str>, String),
+    Identifier(String),
+    /// Fields of dot, from the outermost.
+    Field(Vec<String>),
+    /// A variable with its `$`, then fields.
+    Variable(Vec<String>),
+    /// Fields of something else.
+    Chain(Box<Operand>, Vec<String>),
+    Pipe(Box<Pipe>),
+}
+
+/// A number as it was written, and what it can be.
+#[derive(Clone, Debug)]
+pub(crate) struct Number {
+    pub(crate) text: String,
+    pub(crate) int: Option<i64>,
+    pub(crate) uint: Option<u64>,
+    pub(crate) float: Option<f64>,
+    pub(crate) is_char: bool,
+}
+
+impl fmt::Display for Pipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.variables.is_empty() {
+            write!(f, "{} {} ", self.variables.join(", "), if self.assigns { "=" } else { ":=" })?;
+        }
+        for (number, command) in self.commands.iter().enumerate() {
+            if number > 0 {
+                f.write_str(" | ")?;
+            }
+            write!(f, "{command}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, operand) in self.operands.iter().enumerate() {
+            if number > 0 {
+                f.write_str(" ")?;
+            }
+            match &operand.what {
+                What::Pipe(pipe) => write!(f, "({pipe})")?,
+                _ => write!(f, "{operand}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.what {
+            What::Dot => f.write_str("."),
+            What::Nil => f.write_str("nil"),
+            What::Bool(value) => write!(f, "{value}"),
+            What::Number(number) => f.write_str(&number.text),
+            What::Text(_, written) => f.write_str(written),
+            What::Identifier(name) => f.write_str(name),
+            What::Field(fields) => fields.iter().try_for_each(|field| write!(f, ".{field}")),
+            What::Variable(names) => f.write_str(&names.join(".")),
+            What::Chain(inner, fields) => {
+                match &inner.what {
+                    What::Pipe(pipe) => write!(f, "({pipe})")?,
+                    _ => write!(f, "{inner}")?,
+                }
+                fields.iter().try_for_each(|field| write!(f, ".{field}"))
+            }
+            What::Pipe(pipe) => write!(f, "{pipe}"),
+        }
+    }
+}
+
+impl Number {
+    /// What a number can be; `None` when it is none.
+    pub(crate) fn of(text: &str) -> Result<Self, String> {
+        let mut number = Self { text: text.to_owned(), int: None, uint: None, float: None, is_char: false };
+        if text.starts_with('\'') {
+            let value = crate::quote::unquoted(text).filter(|value| value.chars().count() == 1);
+            let character = value.and_then(|value| value.chars().next());
+            let code = character.ok_or_else(|| format!("malformed character constant: {text}"))?;
+            number.int = Some(i64::from(u32::from(code)));
+            number.uint = Some(u64::from(u32::from(code)));
+            number.float = Some(f64::from(u32::from(code)));
+            number.is_char = true;
+            return Ok(number);
+        }
+        number.uint = parse_unsigned(text);
+        number.int = parse_signed(text);
+        if number.int == Some(0) {
+            number.uint = Some(0);
+        }
+        if let Some(int) = number.int {
+            #[expect(
+                clippy::cast_precision_loss,
+                clippy::as_conversions,
+                reason = "as Go converts a constant"
+            )]
+            let float = int as f64;
+            number.float = Some(float);
+        } else if number.uint.is_none() {
+            let float = parse_float(text);
+            if float.is_some() && !text.contains(['.', 'e', 'E', 'p', 'P']) {
+                return Err(format!("integer overflow: {}", crate::quote::quoted(text)));
+            }
+            number.float = float;
+            number.int = float.filter(|value| value.fract() == 0.0 && value.abs() < 9e18).map(|value| {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::as_conversions,
+                    reason = "a whole number in range"
+                )]
+                let int = value as i64;
+                int
+            });
+            number.uint = number.int.and_then(|int| u64::try_from(int).ok());
+        }
+        if number.int.is_none() && number.uint.is_none() && number.float.is_none() {
+            return Err(format!("illegal number syntax: {}", crate::quote::quoted(text)));
+        }
+        Ok(number)
+    }
+
+    /// Whether it is written as a fraction.
+    pub(crate) fn is_float(&self) -> bool {
+        let lower = self.text.to_ascii_lowercase();
+        let is_hex = lower.trim_start_matches(['+', '-']).starts_with("0x") && !lower.contains('p');
+        self.float.is_some() && !is_hex && !self.is_char && lower.contains(['.', 'e', 'p'])
+    }
+}
+
+fn parse_signed(text: &str) -> Option<i64> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let value = i128::from(parse_unsigned(digits)?);
+    i64::try_from(if negative { -value } else { value }).ok()
+}
+
+/// A whole number without a sign, in any base Go knows, with underscores where Go allows them.
+pub(crate) fn parse_unsigned(text: &str) -> Option<u64> {
+    let lower = text.to_ascii_lowercase();
+    let (radix, digits) = match lower.get(..2) {
+        Some("0x") => (16, lower.get(2..)?),
+        Some("0o") => (8, lower.get(2..)?),
+        Some("0b") => (2, lower.get(2..)?),
+        _ if lower.len() > 1 && lower.starts_with('0') => (8, lower.get(1..)?),
+        _ => (10, lower.as_str()),
+    };
+    let has_base = digits.len() < lower.len();
+    if digits.contains("__") || digits.ends_with('_') || (digits.starts_with('_') && !has_base) {
+        return None;
+    }
+    let digits = digits.replace('_', "");
+    if digits.is_empty() || digits.starts_with(['+', '-']) {
+        return None;
+    }
+    u64::from_str_radix(&digits, radix).ok()
+}
+
+fn parse_float(text: &str) -> Option<f64> {
+    let plain = text.replace('_', "");
+    let unsigned = plain.trim_start_matches(['+', '-']);
+    if unsigned.is_empty() || !unsigned.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
+        return None;
+    }
+    plain.parse().ok().filter(|value: &f64| value.is_finite())
+}

@@ -1,0 +1,226 @@
+//! Values as a template sees them: what JSON has, and what Go tells apart besides.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use serde_json::Value;
+
+use crate::semver::Version;
+use crate::time::Time;
+
+/// What a template computes with.
+#[derive(Clone, Debug)]
+pub(crate) enum Val {
+    /// Nothing at all: a key that is not there.
+    Absent,
+    /// A value that is there and null.
+    Nil,
+    Bool(bool),
+    Int(i64),
+    Int64(i64),
+    Float(f64),
+    Str(Rc<str>),
+    List(List),
+    Map(Map),
+    Time(Time),
+    Version(Rc<Version>),
+}
+
+/// What the elements of a list or map are declared as. Go shows it in the names of types and in errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Elem {
+    Any,
+    Str,
+    Int,
+    List,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct List {
+    pub(crate) elem: Elem,
+    pub(crate) items: Rc<Vec<Val>>,
+}
+
+/// A map that is shared, because `set` and `unset` change it for everybody who has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Map {
+    pub(crate) elem: Elem,
+    pub(crate) items: Rc<RefCell<BTreeMap<String, Val>>>,
+}
+
+impl Map {
+    pub(crate) fn get(&self, key: &str) -> Option<Val> {
+        self.items.borrow().get(key).cloned()
+    }
+
+    /// The entries as they are now.
+    pub(crate) fn entries(&self) -> Vec<(String, Val)> {
+        self.items.borrow().iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.items.borrow().len()
+    }
+}
+
+impl Val {
+    pub(crate) fn str(text: impl Into<Rc<str>>) -> Self {
+        Self::Str(text.into())
+    }
+
+    pub(crate) fn list(items: Vec<Self>) -> Self {
+        Self::List(List { elem: Elem::Any, items: Rc::new(items) })
+    }
+
+    pub(crate) fn strings<T: Into<Rc<str>>>(items: impl IntoIterator<Item = T>) -> Self {
+        let items = items.into_iter().map(Self::str).collect();
+        Self::List(List { elem: Elem::Str, items: Rc::new(items) })
+    }
+
+    pub(crate) fn ints(items: impl IntoIterator<Item = i64>) -> Self {
+        let items = items.into_iter().map(Self::Int).collect();
+        Self::List(List { elem: Elem::Int, items: Rc::new(items) })
+    }
+
+    pub(crate) fn map(items: BTreeMap<String, Self>) -> Self {
+        Self::Map(Map { elem: Elem::Any, items: Rc::new(RefCell::new(items)) })
+    }
+
+    pub(crate) fn string_map(items: BTreeMap<String, Self>) -> Self {
+        Self::Map(Map { elem: Elem::Str, items: Rc::new(RefCell::new(items)) })
+    }
+
+    pub(crate) fn count(count: usize) -> Self {
+        Self::Int(i64::try_from(count).unwrap_or(i64::MAX))
+    }
+
+    /// From JSON; every number is a float, as Go decodes them.
+    pub(crate) fn from_json(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::Nil,
+            Value::Bool(value) => Self::Bool(*value),
+            Value::Number(number) => Self::Float(number.as_f64().unwrap_or(f64::NAN)),
+            Value::String(text) => Self::str(text.as_str()),
+            Value::Array(items) => Self::list(items.iter().map(Self::from_json).collect()),
+            Value::Object(fields) => {
+                Self::map(fields.iter().map(|(key, value)| (key.clone(), Self::from_json(value))).collect())
+            }
+        }
+    }
+
+    /// To JSON, as far as it goes: a number that JSON cannot say is `None`.
+    pub(crate) fn to_json(&self) -> Option<Value> {
+        Some(match self {
+            Self::Absent | Self::Nil => Value::Null,
+            Self::Bool(value) => Value::Bool(*value),
+            Self::Int(value) | Self::Int64(value) => Value::from(*value),
+            Self::Float(value) => Value::Number(serde_json::Number::from_f64(*value)?),
+            Self::Str(text) => Value::String(text.to_string()),
+            Self::List(list) => Value::Array(list.items.iter().map(Self::to_json).collect::<Option<_>>()?),
+            Self::Map(map) => Value::Object(
+                map.entries()
+                    .into_iter()
+                    .map(|(key, value)| Some((key, value.to_json()?)))
+                    .collect::<Option<_>>()?,
+            ),
+            Self::Time(time) => Value::String(time.rfc3339()),
+            Self::Version(version) => Value::String(version.to_string()),
+        })
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(self, Self::Absent | Self::Nil)
+    }
+
+    /// Whether an `if` takes it for true.
+    pub(crate) fn is_true(&self) -> bool {
+        match self {
+            Self::Absent | Self::Nil => false,
+            Self::Bool(value) => *value,
+            Self::Int(value) | Self::Int64(value) => *value != 0,
+            Self::Float(value) => *value != 0.0,
+            Self::Str(text) => !text.is_empty(),
+            Self::List(list) => !list.items.is_empty(),
+            Self::Map(map) => map.len() > 0,
+            Self::Time(_) | Self::Version(_) => true,
+        }
+    }
+
+    /// The name of its type in Go.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Self::Absent | Self::Nil => "<nil>",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::Int64(_) => "int64",
+            Self::Float(_) => "float64",
+            Self::Str(_) => "string",
+            Self::List(list) => match list.elem {
+                Elem::Any => "[]interface {}",
+                Elem::Str => "[]string",
+                Elem::Int => "[]int",
+                Elem::List => "[][]interface {}",
+            },
+            Self::Map(map) if map.elem == Elem::Str => "map[string]string",
+            Self::Map(_) => "map[string]interface {}",
+            Self::Time(_) => "time.Time",
+            Self::Version(_) => "*semver.Version",
+        }
+    }
+
+    /// The kind of its type in Go.
+    pub(crate) fn kind_name(&self) -> &'static str {
+        match self {
+            Self::Absent | Self::Nil => "invalid",
+            Self::List(_) => "slice",
+            Self::Map(_) => "map",
+            Self::Time(_) => "struct",
+            Self::Version(_) => "ptr",
+            _ => self.type_name(),
+        }
+    }
+
+    /// Whether both are the same in type and content, as `reflect.DeepEqual` sees it.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Absent | Self::Nil, Self::Absent | Self::Nil) => true,
+            (Self::Bool(left), Self::Bool(right)) => left == right,
+            (Self::Int(left), Self::Int(right)) | (Self::Int64(left), Self::Int64(right)) => left == right,
+            (Self::Float(left), Self::Float(right)) => left == right,
+            (Self::Str(left), Self::Str(right)) => left == right,
+            (Self::List(left), Self::List(right)) => {
+                left.elem == right.elem
+                    && left.items.len() == right.items.len()
+                    && left.items.iter().zip(right.items.iter()).all(|(left, right)| left.is_same(right))
+            }
+            (Self::Map(left), Self::Map(right)) => {
+                let (left_items, right_items) = (left.entries(), right.entries());
+                left.elem == right.elem
+                    && left_items.len() == right_items.len()
+                    && left_items
+                        .iter()
+                        .zip(&right_items)
+                        .all(|(left, right)| left.0 == right.0 && left.1.is_same(&right.1))
+            }
+            (Self::Time(left), Self::Time(right)) => left == right,
+            (Self::Version(left), Self::Version(right)) => left == right,
+            _ => false,
+        }
+    }
+
+    /// A copy that shares nothing.
+    pub(crate) fn deep_copy(&self) -> Self {
+        match self {
+            Self::List(list) => Self::List(List {
+                elem: list.elem,
+                items: Rc::new(list.items.iter().map(Self::deep_copy).collect()),
+            }),
+            Self::Map(map) => {
+                let items = map.entries().into_iter().map(|(key, value)| (key, value.deep_copy())).collect();
+                Self::Map(Map { elem: map.elem, items: Rc::new(RefCell::new(items)) })
+            }
+            other => other.clone(),
+        }
+    }
+}
