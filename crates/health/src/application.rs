@@ -21,7 +21,7 @@ fn counts(object: &Object, status: HealthStatus) -> bool {
 }
 
 /// Hooks, and what is skipped.
-fn is_hook(object: &Object) -> bool {
+pub(crate) fn is_hook(object: &Object) -> bool {
     object.annotation(HOOK).is_some()
         || object.annotation(HELM_HOOK).is_some_and(|hook| hook != "crd-install")
 }

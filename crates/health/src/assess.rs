@@ -1,9 +1,7 @@
-use tidegate_model::annotations::HOOK_FINALIZER;
-use tidegate_model::{Gvk, Health, HealthStatus, Object};
+use tidegate_model::{Gvk, Health, HealthStatus, Object, Observation, Timestamp};
 
-use crate::text::shorten;
-use crate::verdict::{Verdict, progressing};
-use crate::{HealthError, argo, autoscaling, batch, extensions, network, pod, policy, storage, workloads};
+use crate::verdict::Verdict;
+use crate::{HealthError, argo, autoscaling, batch, extensions, layers, network, pod, policy, storage, workloads};
 
 /// Longest message of a verdict. Messages are recorded as facts and shown on one screen; a container's last words
 /// may be longer.
@@ -11,27 +9,20 @@ pub const MESSAGE_BYTES_MAX: usize = 4_096;
 
 pub(crate) type Rule = fn(&Object) -> Verdict;
 
-/// Judges an object by the built-in rules: [`HealthRules::assess`](crate::HealthRules::assess) without scripts.
+/// Judges an object by the rules that come with us: [`HealthRules::assess`](crate::HealthRules::assess) without scripts.
 pub fn assess(object: &Object) -> Option<Result<Health, HealthError>> {
-    judge(object, |object| rule(object.group(), object.kind()).map(|rule| rule(object)))
+    layers::judge(object, |_| None, true).verdict
 }
 
-/// Judges an object by the given rules, if it is to be judged at all.
-pub(crate) fn judge(
-    object: &Object,
-    rules: impl FnOnce(&Object) -> Option<Verdict>,
-) -> Option<Result<Health, HealthError>> {
-    let verdict = if object.is_deleting() && !object.has_finalizer(HOOK_FINALIZER) {
-        progressing("Pending deletion")
-    } else {
-        rules(object)?
-    };
-    Some(verdict.map(|health| Health { message: shorten(health.message, MESSAGE_BYTES_MAX), ..health }))
+/// What the operation's state machine is told of an object seen at a moment, by the rules that come with us:
+/// [`HealthRules::observe`](crate::HealthRules::observe) without scripts.
+pub fn observe(object: &Object, at: Timestamp) -> Observation {
+    layers::present(object, at, layers::judge(object, |_| None, true))
 }
 
-/// Whether a kind has a built-in rule.
+/// Whether a kind has a built-in rule, or may be judged by the general convention.
 pub fn has_rule(gvk: &Gvk) -> bool {
-    rule(&gvk.group, &gvk.kind).is_some()
+    layers::layer(&gvk.group, &gvk.kind, true).is_some()
 }
 
 /// The worst of several statuses; `Healthy` when there are none.
@@ -41,7 +32,8 @@ pub fn worst(statuses: impl IntoIterator<Item = HealthStatus>) -> HealthStatus {
     statuses.into_iter().max().unwrap_or(HealthStatus::Healthy)
 }
 
-/// The table of kinds. A kind that is not here has no health rule.
+/// The kinds whose rule is a function, because they count or compare in ways of their own. Custom resources have their
+/// rules as data.
 pub(crate) fn rule(group: &str, kind: &str) -> Option<Rule> {
     let rule: Rule = match (group, kind) {
         ("apps", "Deployment") => workloads::deployment,

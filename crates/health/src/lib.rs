@@ -1,5 +1,8 @@
-//! Is this object well? One rule per kind: an object in, a verdict out. A rule is a pure function of ours, or a script in
-//! Lua that a user brings ([`HealthRules`]).
+//! Is this object well? One rule per kind: an object in, a verdict out. The first of three layers judges:
+//!
+//! 1. the user's rules ([`HealthRules`]);
+//! 2. built-in rules: functions for Kubernetes' own kinds, and a table of data for custom resources (`builtin/`);
+//! 3. the general convention for the status of custom resources (`convention.rs`).
 //!
 //! ```text
 //!   Object ──► assess   ──► no rule │ verdict (status, message) │ could not be judged
@@ -15,19 +18,23 @@
 //! - Nothing here reads a clock, does I/O or panics on any content of an object; a field of the wrong type is a
 //!   [`HealthError`] that names the field.
 //!
-//! Where to look: one file per family of kinds; [`assess`] has the table of kinds; `lua/` runs scripts.
+//! Where to look: one file per family of Kubernetes' kinds, which `assess.rs` lists; `builtin/rows/` has one line for each
+//! custom resource; `lua/` runs scripts.
 
 mod application;
 mod argo;
 mod assess;
 mod autoscaling;
 mod batch;
+mod builtin;
+mod convention;
 mod error;
 mod extensions;
 mod fields;
+mod generation;
+mod layers;
 mod lua;
 mod network;
-mod observe;
 mod pod;
 mod pods;
 mod policy;
@@ -39,9 +46,10 @@ mod verdict;
 mod workloads;
 
 pub use application::of_application;
-pub use assess::{MESSAGE_BYTES_MAX, assess, has_rule, worst};
+pub use assess::{MESSAGE_BYTES_MAX, assess, has_rule, observe, worst};
+pub use builtin::{BuiltInKind, built_in_kinds};
 pub use error::HealthError;
-pub use observe::{evidence, observe};
+pub use layers::{Layer, evidence};
 pub use pods::{pods_reason, runs_pods, workload_reason};
 pub use rules::HealthRules;
 pub use script::{SCRIPT_BYTES_MAX, SCRIPT_FILE, SCRIPT_KEY_PREFIX, Script, ScriptError};

@@ -158,7 +158,7 @@ impl Script {
 }
 
 /// Whether a text is what a pattern means: `*` any text, `?` any byte.
-fn matches(pattern: &[u8], text: &[u8]) -> bool {
+pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut item) = (0, 0);
     // Where to go back to: the newest star, and how much of the text it has taken.
     let mut star: Option<(usize, usize)> = None;

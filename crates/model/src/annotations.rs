@@ -49,6 +49,9 @@ pub const GATE: &str = "tidegate.dev/gate";
 pub const HOOK_RUNNER: &str = "tidegate.dev/hook-runner";
 /// Name of the registered health judge that replaces the built-in health rule.
 pub const HEALTH_JUDGE: &str = "tidegate.dev/health-judge";
+/// `off`: the general convention for the status of custom resources does not judge the object; `required`: it does, and
+/// an object without a status is waited for.
+pub const HEALTH_CONVENTION: &str = "tidegate.dev/health-convention";
 /// On a claim: the application it is for.
 pub const CLAIM_APPLICATION: &str = "tidegate.dev/application";
 /// On a claim: who works on the operation that holds it, and where.
