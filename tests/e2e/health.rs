@@ -220,3 +220,66 @@ fn operations_with_different_scripts_are_resumed_one_after_the_other() {
     bench.run(&["resume", "b", "--sim", "--timeout", "1s"]).expect_code(3);
     bench.run(&["ops", "terminate", "a"]).expect_code(0);
 }
+
+#[test]
+fn expressions_judge_as_scripts_do() {
+    let bench = Bench::new();
+    bench.write("widget.yaml", WIDGET);
+    bench.write(
+        "rules/example.org/Widget/health.yaml",
+        "current: status.phase == 'Ready'\nfailed: status.phase == 'Failed'\n",
+    );
+    bench.write(
+        "map.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  tidegate.health.example.org_Widget: |\n    current: status.phase == 'Ready'\n",
+    );
+    bench.write(
+        "flux.yaml",
+        "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: k}\nspec:\n  healthCheckExprs:\n  \
+         - {apiVersion: example.org/v1, kind: Widget, current: \"status.phase == 'Ready'\"}\n",
+    );
+    for rules in ["rules", "map.yaml", "flux.yaml"] {
+        let found = bench.json(&["health", "-f", "widget.yaml", "--customizations", rules, "-o", "json"]);
+        assert_eq!(
+            found,
+            json!({"status": "Healthy", "message": "The expression current is true"}),
+            "{rules}"
+        );
+    }
+    bench.write("rules/example.org/Gadget/health.yaml", "current: status.phase ==");
+    let ran = bench.run(&["health", "-f", "widget.yaml", "--customizations", "rules"]).expect_code(0);
+    assert!(
+        ran.err.contains("rules/example.org/Gadget/health.yaml: current: a value is expected"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn the_plan_says_who_judges_and_the_convention_can_be_switched_off() {
+    let bench = Bench::new();
+    let certificate = "apiVersion: cert-manager.io/v1\nkind: Certificate\nmetadata: {name: c}\n";
+    let config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n";
+    let gadget = "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: g}\n";
+    bench.write("app.yaml", [certificate, config, gadget, WIDGET].join("---\n"));
+    bench.write("rules/example.org/Widget/health.yaml", "current: 'true'\n");
+    let plan = ["plan", "app.yaml", "--app", "a", "--offline", "--customizations", "rules", "-o", "json"];
+    let judges = |args: &[&str]| {
+        let found = bench.json(args);
+        let tasks =
+            found["waves"].as_array().unwrap().iter().flat_map(|wave| wave["tasks"].as_array().unwrap());
+        let mut named: Vec<_> = tasks.map(|task| format!("{} {}", task["kind"], task["health"])).collect();
+        named.sort_unstable();
+        named.join("; ").replace('"', "")
+    };
+    assert_eq!(judges(&plan), "Certificate built-in; ConfigMap null; Gadget convention; Widget user");
+    let off: Vec<_> = plan.into_iter().chain(["--health-convention=off"]).collect();
+    assert_eq!(judges(&off), "Certificate built-in; ConfigMap null; Gadget null; Widget user");
+    let tree = bench.run(&plan[..7]).expect_code(0).out;
+    assert!(tree.contains("health by convention") && tree.contains("health by user"), "{tree}");
+    bench
+        .write("ready.yaml", format!("{gadget}status: {{conditions: [{{type: Ready, status: 'False'}}]}}\n"));
+    let health = ["health", "-f", "ready.yaml", "-o", "json", "--health-convention", "off"];
+    assert_eq!(bench.json(&health[..5])["status"], "Progressing");
+    assert_eq!(bench.json(&health)["status"], json!(null));
+}

@@ -25,8 +25,18 @@ fn the_shop_as_json() {
     };
     assert_eq!(keys(&plan), ["warnings", "waves"]);
     assert_eq!(keys(&waves[0]), ["phase", "tasks", "wave"]);
-    let task =
-        ["action", "foundElsewhere", "group", "hook", "kind", "name", "namespace", "reason", "version"];
+    let task = [
+        "action",
+        "foundElsewhere",
+        "group",
+        "health",
+        "hook",
+        "kind",
+        "name",
+        "namespace",
+        "reason",
+        "version",
+    ];
     assert_eq!(keys(&waves[0]["tasks"][0]), task);
     let ran = bench.run(&["plan", &example("shop"), "--sim", "-o", "json"]);
     insta::assert_snapshot!(redact(&ran.out, &bench));

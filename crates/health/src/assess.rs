@@ -1,23 +1,29 @@
 use tidegate_model::{Gvk, Health, HealthStatus, Object, Observation, Timestamp};
 
 use crate::verdict::Verdict;
-use crate::{HealthError, argo, autoscaling, batch, extensions, layers, network, pod, policy, storage, workloads};
+use crate::{
+    HealthError, HealthRules, argo, autoscaling, batch, extensions, layers, network, pod, policy, storage,
+    workloads,
+};
 
 /// Longest message of a verdict. Messages are recorded as facts and shown on one screen; a container's last words
 /// may be longer.
 pub const MESSAGE_BYTES_MAX: usize = 4_096;
 
+/// Only scripts ask for the time.
+const NO_TIME: Timestamp = Timestamp::from_millis(0);
+
 pub(crate) type Rule = fn(&Object) -> Verdict;
 
 /// Judges an object by the rules that come with us: [`HealthRules::assess`](crate::HealthRules::assess) without scripts.
 pub fn assess(object: &Object) -> Option<Result<Health, HealthError>> {
-    layers::judge(object, |_| None, true).verdict
+    HealthRules::built_in().assess(object, NO_TIME)
 }
 
 /// What the operation's state machine is told of an object seen at a moment, by the rules that come with us:
 /// [`HealthRules::observe`](crate::HealthRules::observe) without scripts.
 pub fn observe(object: &Object, at: Timestamp) -> Observation {
-    layers::present(object, at, layers::judge(object, |_| None, true))
+    HealthRules::built_in().observe(object, at)
 }
 
 /// Whether a kind has a built-in rule, or may be judged by the general convention.

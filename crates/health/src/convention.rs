@@ -66,7 +66,10 @@ pub(crate) fn is_for(group: &str, kind: &str) -> bool {
 
 /// What the status of an object says by the convention.
 pub(crate) fn judge(object: &Object) -> Judged {
-    let health = |status, message: String, generation| Judged { health: Some(Health::new(status, message)), generation };
+    let health = |status, message: String, generation| Judged {
+        health: Some(Health::new(status, message)),
+        generation,
+    };
     if is_silent(object) && wish(object) == Wish::Required {
         return health(HealthStatus::Progressing, "Waiting for the status to be reported".to_owned(), None);
     }
@@ -77,7 +80,8 @@ pub(crate) fn judge(object: &Object) -> Judged {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
     let find = |kind: &str| {
         let mut all = conditions.into_iter().flatten();
-        all.find(|condition| text(condition, "type") == kind).map(|condition| (condition, text(condition, "status")))
+        all.find(|condition| text(condition, "type") == kind)
+            .map(|condition| (condition, text(condition, "status")))
     };
     for (kind, status) in [
         ("Stalled", HealthStatus::Degraded),
@@ -91,12 +95,16 @@ pub(crate) fn judge(object: &Object) -> Judged {
     for kind in ["Ready", "Available"] {
         match find(kind) {
             Some((condition, "True")) => return from(condition, HealthStatus::Healthy, object),
-            Some((condition, "False" | "Unknown")) => return from(condition, HealthStatus::Progressing, object),
+            Some((condition, "False" | "Unknown")) => {
+                return from(condition, HealthStatus::Progressing, object);
+            }
             _ => {}
         }
     }
     match observed {
-        Some(seen) => health(HealthStatus::Healthy, format!("The controller has seen generation {seen}"), observed),
+        Some(seen) => {
+            health(HealthStatus::Healthy, format!("The controller has seen generation {seen}"), observed)
+        }
         None => Judged { health: None, generation: None },
     }
 }
@@ -104,7 +112,8 @@ pub(crate) fn judge(object: &Object) -> Judged {
 fn from(condition: &Value, status: HealthStatus, object: &Object) -> Judged {
     let seen = condition.get("observedGeneration").and_then(Value::as_i64);
     // What speaks about the whole status goes before what speaks about one condition.
-    let is_old = generation::observed(object).is_none() && seen.is_some_and(|seen| seen < object.generation());
+    let is_old =
+        generation::observed(object).is_none() && seen.is_some_and(|seen| seen < object.generation());
     if is_old {
         let waiting = Health::new(HealthStatus::Progressing, generation::waiting(object.generation()));
         return Judged { health: Some(waiting), generation: seen };

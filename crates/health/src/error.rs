@@ -43,6 +43,20 @@ pub enum HealthError {
         /// What is wrong with it.
         fault: String,
     },
+    /// The expressions for a kind or object cannot be used.
+    #[error("the health expressions for this object cannot be read: {fault}")]
+    ExpressionFault {
+        /// What is wrong with them.
+        fault: String,
+    },
+    /// A health expression gave no boolean.
+    #[error("health expression {expression} failed: {reason}")]
+    Expression {
+        /// Which one, and where it was read.
+        expression: String,
+        /// What went wrong.
+        reason: String,
+    },
     /// A health script failed.
     #[error("health script failed: {reason}")]
     Script {

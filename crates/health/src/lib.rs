@@ -19,7 +19,7 @@
 //!   [`HealthError`] that names the field.
 //!
 //! Where to look: one file per family of Kubernetes' kinds, which `assess.rs` lists; `builtin/rows/` has one line for each
-//! custom resource; `lua/` runs scripts.
+//! custom resource; `lua/` runs scripts, `cel/` expressions.
 
 mod application;
 mod argo;
@@ -27,6 +27,7 @@ mod assess;
 mod autoscaling;
 mod batch;
 mod builtin;
+mod cel;
 mod convention;
 mod error;
 mod extensions;
@@ -48,8 +49,9 @@ mod workloads;
 pub use application::of_application;
 pub use assess::{MESSAGE_BYTES_MAX, assess, has_rule, observe, worst};
 pub use builtin::{BuiltInKind, built_in_kinds};
+pub use cel::{EXPRESSIONS_FILE, EXPRESSIONS_KEY_PREFIX, Expressions};
 pub use error::HealthError;
 pub use layers::{Layer, evidence};
 pub use pods::{pods_reason, runs_pods, workload_reason};
-pub use rules::HealthRules;
+pub use rules::{HealthRules, UserRule};
 pub use script::{SCRIPT_BYTES_MAX, SCRIPT_FILE, SCRIPT_KEY_PREFIX, Script, ScriptError};

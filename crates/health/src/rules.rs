@@ -3,50 +3,102 @@ use std::sync::Arc;
 
 use tidegate_model::{Gvk, Health, Object, Observation, Timestamp};
 
+use crate::cel::Expressions;
 use crate::layers::{self, Layer};
-use crate::script::{Script, ScriptError};
+use crate::script::{Script, ScriptError, matches};
 use crate::verdict::Verdict;
 use crate::{HealthError, lua};
 
 /// The rules of an engine: those of the user, what is built in, then the general convention for the status of custom
 /// resources. Cheap to clone; may be shared between threads.
 ///
-/// A kind gets the script written for exactly this kind, else the first whose pattern means it, in the order of the
-/// patterns; else the rule of the next layer.
+/// An object gets the expressions in its annotations, else the rule written for exactly its kind, else the first whose
+/// pattern means it, in the order of the patterns; else the rule of the next layer.
 #[derive(Clone, Debug, Default)]
 pub struct HealthRules {
-    scripts: Arc<Scripts>,
+    own: Arc<Own>,
     without_convention: bool,
 }
 
 #[derive(Debug, Default)]
-struct Scripts {
+struct Own {
     /// By what they are for.
-    exact: BTreeMap<String, Script>,
-    patterns: BTreeMap<String, Script>,
+    exact: BTreeMap<String, UserRule>,
+    patterns: BTreeMap<String, UserRule>,
+}
+
+/// A rule of the user.
+#[derive(Clone, Debug, PartialEq)]
+pub enum UserRule {
+    /// In Lua.
+    Script(Script),
+    /// In CEL.
+    Expressions(Expressions),
+}
+
+impl UserRule {
+    /// What it is for: `group/Kind`, `Kind`, or a pattern of these.
+    pub fn target(&self) -> &str {
+        match self {
+            Self::Script(script) => script.target(),
+            Self::Expressions(expressions) => expressions.target(),
+        }
+    }
+
+    /// Where it was read.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Script(script) => script.name(),
+            Self::Expressions(expressions) => expressions.name(),
+        }
+    }
+
+    /// What keeps it from being used.
+    pub fn fault(&self) -> Option<String> {
+        match self {
+            Self::Script(script) => script.fault().map(ToString::to_string),
+            Self::Expressions(expressions) => expressions.fault(),
+        }
+    }
+
+    fn judge(&self, object: &Object, now: Timestamp) -> Verdict {
+        match self {
+            Self::Script(script) => match script.fault() {
+                Some(fault) => Err(HealthError::ScriptFault { fault: fault.to_string() }),
+                None => lua::run(script.name(), script.text(), object, now),
+            },
+            Self::Expressions(expressions) => expressions.judge(object),
+        }
+    }
 }
 
 impl HealthRules {
-    /// No scripts.
+    /// No rules of the user.
     pub fn built_in() -> Self {
         Self::default()
     }
 
-    /// Scripts in front of the built-in rules. Two scripts for the same kind or pattern are an error.
+    /// Scripts in front of the built-in rules. Two for the same kind or pattern are an error.
     pub fn with_scripts(scripts: impl IntoIterator<Item = Script>) -> Result<Self, ScriptError> {
-        let mut all = Scripts::default();
-        for script in scripts {
-            let map = if script.is_pattern() { &mut all.patterns } else { &mut all.exact };
-            if let Some(first) = map.get(script.target()) {
+        Self::with_rules(scripts.into_iter().map(UserRule::Script))
+    }
+
+    /// Rules of the user in front of the built-in ones. Two for the same kind or pattern are an error.
+    pub fn with_rules(rules: impl IntoIterator<Item = UserRule>) -> Result<Self, ScriptError> {
+        let mut own = Own::default();
+        for rule in rules {
+            let is_pattern = rule.target().contains(['*', '?']);
+            let map = if is_pattern { &mut own.patterns } else { &mut own.exact };
+            if let Some(first) = map.get(rule.target()) {
                 return Err(ScriptError::Twice {
-                    target: script.target().to_owned(),
+                    target: rule.target().to_owned(),
                     first: first.name().to_owned(),
-                    second: script.name().to_owned(),
+                    second: rule.name().to_owned(),
                 });
             }
-            map.insert(script.target().to_owned(), script);
+            map.insert(rule.target().to_owned(), rule);
         }
-        Ok(Self { scripts: Arc::new(all), ..Self::default() })
+        Ok(Self { own: Arc::new(own), ..Self::default() })
     }
 
     /// The same rules, without the general convention or with it.
@@ -60,35 +112,47 @@ impl HealthRules {
         !self.without_convention
     }
 
-    /// The scripts, those for one kind first.
-    pub fn scripts(&self) -> impl Iterator<Item = &Script> {
-        self.scripts.exact.values().chain(self.scripts.patterns.values())
+    /// The rules of the user, those for one kind first.
+    pub fn user_rules(&self) -> impl Iterator<Item = &UserRule> {
+        self.own.exact.values().chain(self.own.patterns.values())
     }
 
-    /// What keeps scripts from being used. Each costs its own kind and no other.
-    pub fn faults(&self) -> impl Iterator<Item = &ScriptError> {
-        self.scripts().filter_map(Script::fault)
+    /// What keeps rules of the user from being used. Each costs its own kind and no other.
+    pub fn faults(&self) -> impl Iterator<Item = String> {
+        self.user_rules().filter_map(UserRule::fault)
+    }
+
+    fn user_rule(&self, group: &str, kind: &str) -> Option<&UserRule> {
+        if self.own.exact.is_empty() && self.own.patterns.is_empty() {
+            return None;
+        }
+        let key = if group.is_empty() { kind.to_owned() } else { format!("{group}/{kind}") };
+        let means = |rule: &&UserRule| matches(rule.target().as_bytes(), key.as_bytes());
+        self.own.exact.get(&key).or_else(|| self.own.patterns.values().find(means))
     }
 
     /// The script for a kind.
     pub fn script(&self, group: &str, kind: &str) -> Option<&Script> {
-        if self.scripts.exact.is_empty() && self.scripts.patterns.is_empty() {
-            return None;
+        match self.user_rule(group, kind)? {
+            UserRule::Script(script) => Some(script),
+            UserRule::Expressions(_) => None,
         }
-        let key = if group.is_empty() { kind.to_owned() } else { format!("{group}/{kind}") };
-        let by_pattern = || self.scripts.patterns.values().find(|script| script.is_for(&key));
-        self.scripts.exact.get(&key).or_else(by_pattern)
     }
 
     /// Whether a kind may have health. One that has none is never waited for.
     pub fn has_rule(&self, gvk: &Gvk) -> bool {
-        self.script(&gvk.group, &gvk.kind).is_some()
+        self.user_rule(&gvk.group, &gvk.kind).is_some()
             || layers::layer(&gvk.group, &gvk.kind, self.has_convention()).is_some()
+    }
+
+    /// Whether an object brings expressions of its own. To judge it by them takes all of it.
+    pub fn is_annotated(object: &Object) -> bool {
+        Expressions::are_in(object)
     }
 
     /// Which layer judges an object; none does where nothing is waited for.
     pub fn layer(&self, object: &Object) -> Option<Layer> {
-        if self.script(object.group(), object.kind()).is_some() {
+        if self.user_rule(object.group(), object.kind()).is_some() || Expressions::are_in(object) {
             return Some(Layer::User);
         }
         let convention = layers::may_follow_convention(object, self.has_convention());
@@ -113,10 +177,9 @@ impl HealthRules {
     }
 
     fn by_user(&self, object: &Object, now: Timestamp) -> Option<Verdict> {
-        let script = self.script(object.group(), object.kind())?;
-        Some(match script.fault() {
-            Some(fault) => Err(HealthError::ScriptFault { fault: fault.to_string() }),
-            None => lua::run(script.name(), script.text(), object, now),
-        })
+        if let Some(expressions) = Expressions::of(object) {
+            return Some(expressions.judge(object));
+        }
+        Some(self.user_rule(object.group(), object.kind())?.judge(object, now))
     }
 }

@@ -52,8 +52,8 @@ pub enum ScriptError {
         /// Lua's words, with file and line.
         reason: String,
     },
-    /// More than one script for a kind.
-    #[error("{second}: there is a health script for {target} already, in {first}; remove one of the two")]
+    /// More than one rule for a kind.
+    #[error("{second}: there is a health rule for {target} already, in {first}; remove one of the two")]
     Twice {
         /// The kind, or the pattern.
         target: String,
@@ -91,38 +91,31 @@ impl Script {
         Self { target, name, text, fault }
     }
 
-    /// A script from a folder, [loaded](Script::load). `path` leads from the folder to the script, with `/` between its parts:
-    /// `<group>/<Kind>/health.lua` or `<Kind>/health.lua`, where `_` is any text.
+    /// A script from a folder, [loaded](Script::load). `path` leads from the folder to the script, with `/` between its
+    /// parts: `<group>/<Kind>/health.lua` or `<Kind>/health.lua`, where `_` is any text.
     pub fn from_path(
         path: &str,
         name: impl Into<String>,
         text: impl Into<String>,
     ) -> Result<Self, ScriptError> {
         let name = name.into();
-        let parts: Vec<_> = path.split('/').collect();
-        match parts.as_slice() {
-            [kind, SCRIPT_FILE] if !kind.is_empty() => Ok(Self::load(kind.replace('_', "*"), name, text)),
-            [group, kind, SCRIPT_FILE] if !group.is_empty() && !kind.is_empty() => {
-                Ok(Self::load(format!("{group}/{kind}").replace('_', "*"), name, text))
-            }
-            _ => Err(ScriptError::Path { name }),
+        match target_of_path(path, SCRIPT_FILE) {
+            Some(target) => Ok(Self::load(target, name, text)),
+            None => Err(ScriptError::Path { name }),
         }
     }
 
-    /// A script from a ConfigMap, [loaded](Script::load), by what follows [`SCRIPT_KEY_PREFIX`] in its key: `<group>_<Kind>` or `<Kind>`.
+    /// A script from a ConfigMap, [loaded](Script::load), by what follows [`SCRIPT_KEY_PREFIX`] in its key:
+    /// `<group>_<Kind>` or `<Kind>`.
     pub fn from_key(
         key: &str,
         name: impl Into<String>,
         text: impl Into<String>,
     ) -> Result<Self, ScriptError> {
         let name = name.into();
-        let parts: Vec<_> = key.split('_').collect();
-        match parts.as_slice() {
-            [kind] if !kind.is_empty() => Ok(Self::load(*kind, name, text)),
-            [group, kind] if !group.is_empty() && !kind.is_empty() => {
-                Ok(Self::load(format!("{group}/{kind}"), name, text))
-            }
-            _ => Err(ScriptError::Key { name }),
+        match target_of_key(key) {
+            Some(target) => Ok(Self::load(target, name, text)),
+            None => Err(ScriptError::Key { name }),
         }
     }
 
@@ -145,15 +138,27 @@ impl Script {
     pub fn fault(&self) -> Option<&ScriptError> {
         self.fault.as_ref()
     }
+}
 
-    /// Whether it is for more than one kind.
-    pub(crate) fn is_pattern(&self) -> bool {
-        self.target.contains(['*', '?'])
+/// The kind, or pattern of kinds, that the place of a file in a folder means.
+pub(crate) fn target_of_path(path: &str, file: &str) -> Option<String> {
+    let parts: Vec<_> = path.split('/').collect();
+    match parts.as_slice() {
+        [kind, last] if *last == file && !kind.is_empty() => Some(kind.replace('_', "*")),
+        [group, kind, last] if *last == file && !group.is_empty() && !kind.is_empty() => {
+            Some(format!("{group}/{kind}").replace('_', "*"))
+        }
+        _ => None,
     }
+}
 
-    /// Whether its pattern means a kind.
-    pub(crate) fn is_for(&self, key: &str) -> bool {
-        matches(self.target.as_bytes(), key.as_bytes())
+/// The kind that the key of a ConfigMap means, by what follows its prefix.
+pub(crate) fn target_of_key(key: &str) -> Option<String> {
+    let parts: Vec<_> = key.split('_').collect();
+    match parts.as_slice() {
+        [kind] if !kind.is_empty() => Some((*kind).to_owned()),
+        [group, kind] if !group.is_empty() && !kind.is_empty() => Some(format!("{group}/{kind}")),
+        _ => None,
     }
 }
 

@@ -52,6 +52,12 @@ pub const HEALTH_JUDGE: &str = "tidegate.dev/health-judge";
 /// `off`: the general convention for the status of custom resources does not judge the object; `required`: it does, and
 /// an object without a status is waited for.
 pub const HEALTH_CONVENTION: &str = "tidegate.dev/health-convention";
+/// An expression (CEL) that is true while the object does well. It judges this object before all other rules.
+pub const HEALTH_CURRENT: &str = "tidegate.dev/health-current";
+/// An expression that is true while the object is on its way.
+pub const HEALTH_IN_PROGRESS: &str = "tidegate.dev/health-in-progress";
+/// An expression that is true once the object has failed.
+pub const HEALTH_FAILED: &str = "tidegate.dev/health-failed";
 /// On a claim: the application it is for.
 pub const CLAIM_APPLICATION: &str = "tidegate.dev/application";
 /// On a claim: who works on the operation that holds it, and where.

@@ -2,17 +2,30 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::Format;
 
-/// Scripts that judge health in front of the built-in rules.
+/// Rules that judge health in front of the built-in ones and after them.
 #[derive(Clone, Debug, Default, Args)]
 pub struct CustomizationArgs {
-    /// Health scripts in Lua as Argo CD has them: a folder with GROUP/KIND/health.lua (_ is any text), or a file
-    /// with a ConfigMap whose keys are resource.customizations.health.GROUP_KIND
+    /// Health rules: a folder with GROUP/KIND/health.lua (Lua, as for Argo CD) or health.yaml (CEL, as for Flux), where
+    /// _ is any text; or a file with a ConfigMap whose keys are resource.customizations.health.GROUP_KIND or
+    /// tidegate.health.GROUP_KIND
     #[arg(long, value_name = "PATH", env = "TIDEGATE_CUSTOMIZATIONS", hide_env_values = true)]
     pub customizations: Option<PathBuf>,
+    /// Whether custom resources without a rule are judged by the general convention for their status [default: on]
+    #[arg(long, value_enum, value_name = "SWITCH")]
+    pub health_convention: Option<Switch>,
+}
+
+/// Something that is there or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    // Yes.
+    On,
+    // No.
+    Off,
 }
 
 /// Judges objects in files.

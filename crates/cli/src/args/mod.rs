@@ -15,7 +15,7 @@ use clap_complete::Shell;
 
 pub use cluster::{ClusterArgs, ConnectionArgs};
 pub use diff::{DiffArgs, IgnoreArgs};
-pub use health::{CustomizationArgs, HealthArgs};
+pub use health::{CustomizationArgs, HealthArgs, Switch};
 pub use ops::{ExplainArgs, OneArgs, OpsArgs, OpsCommand, ResumeArgs, SimArgs, SimCommand};
 pub use sync::{OptionArgs, PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg, WaitingArgs};
 pub use tracking::TrackingArgs;

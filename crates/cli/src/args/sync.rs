@@ -108,6 +108,8 @@ pub struct PlanArgs {
     pub offline: bool,
     #[command(flatten)]
     pub selection: SelectionArgs,
+    #[command(flatten)]
+    pub scripts: CustomizationArgs,
     /// How the plan is printed
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: PlanFormat,

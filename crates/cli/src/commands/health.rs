@@ -35,7 +35,7 @@ struct Named<'a> {
 
 pub fn run(args: &HealthArgs, printer: &Printer) -> Result<Ended, CliError> {
     let manifests = input::load(&args.files, input::Wanted { unnamed: true, ..Default::default() })?;
-    let rules = customizations::load(&args.scripts, printer)?.unwrap_or_default();
+    let rules = customizations::given(&args.scripts, printer)?;
     let now = SystemClock.now();
     let objects = || manifests.targets.iter().map(|target| &target.object);
     let verdicts: Vec<_> = objects().map(|object| rules.assess(object, now)).collect();

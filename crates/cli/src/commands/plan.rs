@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use tidegate_executor::{Clock as _, SystemClock, Targets, effects};
-use tidegate_model::{Discovery, OperationId, SyncRequest};
+use tidegate_health::HealthRules;
+use tidegate_model::{Discovery, Object, OperationId, SyncRequest, Task};
 use tidegate_planner::{PlanInput, Planned, Target};
 
 use crate::args::PlanArgs;
 use crate::clusters::{self, Chosen};
+use crate::customizations;
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::input;
@@ -23,6 +25,7 @@ const NO_OPERATION: OperationId = OperationId(uuid::Uuid::nil());
 
 pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<Ended, CliError> {
     let manifests = input::load(&args.source.paths, args.source.wanted())?;
+    let rules = customizations::given(&args.scripts, printer)?;
     let (request, planned, compared_with) = if args.offline {
         let request = request::of_plan(args, None, &manifests)?;
         let planned = offline(&request, manifests.targets);
@@ -34,14 +37,26 @@ pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<Ended, CliError> 
         let planned = preview(&request, manifests.targets, &chosen, &state_dir, printer).await?;
         (request, planned, format!("the {}", chosen.destination()))
     };
+    let judges: Vec<_> =
+        planned.plan.tasks.iter().map(|task| judge(task, &planned.manifests, &rules)).collect();
     let Planned { plan, left_out, .. } = &planned;
-    let report =
-        PlanReport { application: &request.application, compared_with: &compared_with, plan, left_out };
+    let (application, compared_with) = (request.application.as_str(), compared_with.as_str());
+    let report = PlanReport { application, compared_with, plan, left_out, judges: &judges };
     plan::print(&report, args.output, printer)?;
     if args.selection.strict && !plan.warnings.is_empty() {
         return Err(CliError::Strict { warnings: plan.warnings.clone() });
     }
     Ok(if plan.errors().is_empty() { Ended::Done } else { Ended::InvalidPlan })
+}
+
+/// Who judges the health of the object of a task: a registered judge, or a layer of the rules.
+fn judge(task: &Task, manifests: &[Object], rules: &HealthRules) -> Option<&'static str> {
+    let manifest = manifests.get(task.manifest?.index())?;
+    if task.health_judge.is_some() {
+        Some("judge")
+    } else {
+        rules.layer(manifest).map(|layer| layer.as_str())
+    }
 }
 
 fn offline(request: &SyncRequest, targets: Vec<Target>) -> Planned {

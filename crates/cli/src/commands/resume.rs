@@ -107,15 +107,19 @@ fn health(
         .filter(|summary| chosen.contains(&summary.operation))
         .map(|summary| summary.application.as_str())
         .collect();
-    match customizations::load(&args.scripts, printer)? {
-        None => customizations::recall(state_dir, &applications),
-        Some(rules) => {
-            for application in applications {
-                customizations::remember(state_dir, application, &rules)?;
-            }
-            Ok(rules)
+    let named = customizations::load(&args.scripts, printer)?;
+    let is_changed = named.is_some() || args.scripts.health_convention.is_some();
+    let rules = match named {
+        Some(rules) => rules,
+        None => customizations::recall(state_dir, &applications)?,
+    };
+    let rules = customizations::switched(rules, &args.scripts);
+    if is_changed {
+        for application in applications {
+            customizations::remember(state_dir, application, &rules)?;
         }
     }
+    Ok(rules)
 }
 
 /// The clusters of the operations that go on.

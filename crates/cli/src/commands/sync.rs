@@ -21,7 +21,7 @@ use crate::state_dir::StateDir;
 
 pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> {
     let manifests = input::load(&args.source.paths, args.source.wanted())?;
-    let health = customizations::load(&args.scripts, printer)?.unwrap_or_default();
+    let health = customizations::given(&args.scripts, printer)?;
     let state_dir = StateDir::resolve(&args.state)?;
     let chosen = clusters::choose(&args.cluster, printer).await?;
     let request = request::of_sync(args, &chosen, &manifests, printer)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
-use tidegate_cluster::{Cluster, ClusterError, ErrorKind, Scope, WatchEvent};
+use tidegate_cluster::{Cluster, ClusterError, Detail, ErrorKind, Scope, WatchEvent};
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::Input;
 use tidegate_model::{Gvk, Object, Observation, Observed, Timestamp};
@@ -53,6 +53,16 @@ impl Context {
         let observation = Observation { at, seen };
         let input = Input::Observed { task: subscriber.task, observation };
         subscriber.inbox.push(Arrival::Input { input, answers: None });
+    }
+
+    /// An object as the watch has it. Expressions in its annotations may ask for more than its metadata.
+    async fn listed(&self, scope: &Scope, board: &Board, object: &Object) {
+        let place = place_of(object);
+        if scope.detail == Detail::Metadata && HealthRules::is_annotated(object) && board.has(&place) {
+            self.look(&scope.gvk, &place, board).await;
+        } else {
+            self.present(board, object).await;
+        }
     }
 
     /// Tells everyone who asked about this object that it is there.
@@ -191,7 +201,7 @@ async fn list_and_watch(
     let listing = listing?;
     let mut listed = HashSet::new();
     for object in &listing.objects {
-        context.present(board, object).await;
+        context.listed(scope, board, object).await;
         listed.insert(place_of(object));
     }
     // A list may be old, so absence from it proves nothing; but nobody else would tell of a deletion between two
@@ -208,7 +218,7 @@ async fn list_and_watch(
     while let Some(change) = changes.next().await {
         failing.began = context.clock.now();
         match change? {
-            WatchEvent::Applied(object) => context.present(board, &object).await,
+            WatchEvent::Applied(object) => context.listed(scope, board, &object).await,
             WatchEvent::Deleted(object) => {
                 Context::gone(context.clock.now(), board, &place_of(&object), Some(object.uid().to_owned()));
             }

@@ -30,10 +30,14 @@ pub(crate) fn judge(row: &Row, object: &Object) -> Judged {
     if observed.as_ref().is_some_and(behind) {
         return waiting(observed);
     }
-    let place = Place { object: object.as_value(), status: object.pointer("/status").unwrap_or(&Value::Null) };
+    let place =
+        Place { object: object.as_value(), status: object.pointer("/status").unwrap_or(&Value::Null) };
     let found = row.clauses.iter().find_map(|clause| Some((clause, place.holds_all(&clause.tests)?)));
     let Some((clause, grounds)) = found else {
-        return Judged { health: Some(Health::new(HealthStatus::Progressing, NOT_REPORTED)), generation: None };
+        return Judged {
+            health: Some(Health::new(HealthStatus::Progressing, NOT_REPORTED)),
+            generation: None,
+        };
     };
     // What speaks about the whole status goes before what speaks about one condition.
     if observed.is_none() && grounds.generation.as_ref().is_some_and(behind) {
@@ -95,7 +99,8 @@ impl<'a> Place<'a> {
                 let means = |condition: &&'a Value| {
                     (kind == "*" || text(condition, "type") == kind)
                         && statuses.iter().any(|status| text(condition, "status") == status)
-                        && (reasons.is_empty() || reasons.iter().any(|reason| text(condition, "reason") == reason))
+                        && (reasons.is_empty()
+                            || reasons.iter().any(|reason| text(condition, "reason") == reason))
                 };
                 self.conditions().find(means).map(grounds_of)
             }
@@ -104,7 +109,7 @@ impl<'a> Place<'a> {
             }
             Test::Field { path, values } => {
                 let found = shown(self.find(path)?)?;
-                values.iter().any(|value| *value == found).then(|| said(path, &found))
+                values.contains(&found).then(|| said(path, &found))
             }
             Test::IsSet(path) => {
                 let value = self.find(path).filter(|value| is_set(value))?;
@@ -166,7 +171,8 @@ fn text<'a>(condition: &'a Value, field: &str) -> &'a str {
 }
 
 fn grounds_of(condition: &Value) -> Grounds<'_> {
-    let (kind, status, reason) = (text(condition, "type"), text(condition, "status"), text(condition, "reason"));
+    let (kind, status, reason) =
+        (text(condition, "type"), text(condition, "status"), text(condition, "reason"));
     let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     Grounds {
         message: text(condition, "message"),

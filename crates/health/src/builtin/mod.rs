@@ -99,7 +99,10 @@ mod tests {
             ("https://a\na.b/C now | Healthy", "line 2: \"now\" is neither gen nor once"),
             ("https://a\na.b/C | Fine", "line 2: \"Fine\" is no status"),
             ("https://a\na.b/C | Healthy Ready=Yes", "line 2: \"Yes\" is no status of a condition"),
-            ("https://a\na.b/C | Healthy phase", "line 2: \"phase\" is no field; write .field for status.field, or spec.field"),
+            (
+                "https://a\na.b/C | Healthy phase",
+                "line 2: \"phase\" is no field; write .field for status.field, or spec.field",
+            ),
             ("https://a\na.b/C | Healthy \"open", "line 2: the words have no end"),
         ] {
             assert_eq!(row::parse(text).unwrap_err().to_string(), reason);

@@ -192,16 +192,17 @@ fn test(text: &str) -> Result<Test, String> {
     let list = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
     match text.split_once('=') {
         None => Ok(Test::IsSet(path(text)?)),
-        Some((left, values)) if is_field(left) => {
-            Ok(Test::Field { path: path(left)?, values: list(values) })
-        }
+        Some((left, values)) if is_field(left) => Ok(Test::Field { path: path(left)?, values: list(values) }),
         Some((kind, values)) => {
             let (statuses, reasons) = match values.split_once(':') {
                 Some((statuses, reasons)) => (statuses, list(reasons)),
                 None => (values, Vec::new()),
             };
             let statuses = list(statuses);
-            match statuses.iter().find(|one| !matches!(one.as_str(), "True" | "False" | "Unknown" | "Degraded")) {
+            match statuses
+                .iter()
+                .find(|one| !matches!(one.as_str(), "True" | "False" | "Unknown" | "Degraded"))
+            {
                 Some(other) => Err(format!("{other:?} is no status of a condition")),
                 None => Ok(Test::Condition { kind: kind.to_owned(), statuses, reasons }),
             }
@@ -211,7 +212,9 @@ fn test(text: &str) -> Result<Test, String> {
 
 /// Types of conditions may have dots as well.
 fn is_field(text: &str) -> bool {
-    ["", "spec", "metadata"].iter().any(|section| text.strip_prefix(section).is_some_and(|rest| rest.starts_with('.')))
+    ["", "spec", "metadata"]
+        .iter()
+        .any(|section| text.strip_prefix(section).is_some_and(|rest| rest.starts_with('.')))
 }
 
 fn path(text: &str) -> Result<Path, String> {

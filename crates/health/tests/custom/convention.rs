@@ -29,7 +29,10 @@ fn the_convention_in_its_order() {
         ("Reconciling=True \"rolling\"; Ready=True", "Progressing rolling"),
         ("Reconciling=False; Stalled=False; Ready=True", "Healthy Ready is True"),
         (".observedGeneration=1; Ready=True", "Progressing Waiting for the controller to see generation 2"),
-        (".observedGeneration=\"1\"; Ready=True", "Progressing Waiting for the controller to see generation 2"),
+        (
+            ".observedGeneration=\"1\"; Ready=True",
+            "Progressing Waiting for the controller to see generation 2",
+        ),
         (".observedGeneration=1; Stalled=True", "Progressing Waiting for the controller to see generation 2"),
         (".observedGeneration=2; Ready=True@1", "Healthy Ready is True"),
         ("Ready=True@1", "Progressing Waiting for the controller to see generation 2"),
@@ -130,6 +133,8 @@ fn a_status_may_be_required() {
     let mut required = widget("metadata.creationTimestamp=2026-11-21T08:30:00Z");
     required.set_annotation(HEALTH_CONVENTION, "required");
     assert_eq!(verdict(&required), "Progressing Waiting for the status to be reported");
-    required.fields_mut().insert("status".to_owned(), json!({"conditions": [{"type": "Ready", "status": "True"}]}));
+    required
+        .fields_mut()
+        .insert("status".to_owned(), json!({"conditions": [{"type": "Ready", "status": "True"}]}));
     assert_eq!(verdict(&required), "Healthy Ready is True");
 }

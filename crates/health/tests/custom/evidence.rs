@@ -11,13 +11,23 @@ fn the_table_says_which_kinds_report_the_generation() {
     for (group, kind, items, expected) in [
         // Always there: none yet is an old status.
         ("kustomize.toolkit.fluxcd.io", "Kustomization", "Ready=True", ObservedGeneration(0)),
-        ("kustomize.toolkit.fluxcd.io", "Kustomization", ".observedGeneration=2; Ready=True", ObservedGeneration(2)),
+        (
+            "kustomize.toolkit.fluxcd.io",
+            "Kustomization",
+            ".observedGeneration=2; Ready=True",
+            ObservedGeneration(2),
+        ),
         // In the condition the verdict rests on.
         ("cert-manager.io", "Certificate", "Ready=True@2", ObservedGeneration(2)),
         ("cert-manager.io", "Certificate", "Ready=True@1", ObservedGeneration(1)),
         ("cert-manager.io", "Certificate", "Ready=True", None),
         ("cert-manager.io", "Certificate", "metadata.generation=1; Ready=True", Identity),
-        ("gateway.networking.k8s.io", "HTTPRoute", r#".parents=[{"conditions":[{"type":"Accepted","status":"True","observedGeneration":2}]}]"#, ObservedGeneration(2)),
+        (
+            "gateway.networking.k8s.io",
+            "HTTPRoute",
+            r#".parents=[{"conditions":[{"type":"Accepted","status":"True","observedGeneration":2}]}]"#,
+            ObservedGeneration(2),
+        ),
         // Done once.
         ("tekton.dev", "PipelineRun", "Succeeded=True", Identity),
         ("velero.io", "Backup", ".phase=Completed", Identity),

@@ -10,7 +10,7 @@
 //! Each kind is also looked at without a status: it is waited for, unless the line of the kind ends in `!` and says what
 //! is expected.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
 
 mod convention;
 mod evidence;
@@ -66,9 +66,10 @@ fn condition(all: &mut Value, kind: &str, text: &str) {
         None => (head.trim(), None),
     };
     let (status, reason) = head.split_once(':').unwrap_or((head, ""));
-    let mut condition = json!({"type": kind, "status": status, "reason": reason, "message": message.trim_end_matches('"')});
+    let mut condition =
+        json!({"type": kind, "status": status, "reason": reason, "message": message.trim_end_matches('"')});
     if let Some(generation) = generation {
-        condition["observedGeneration"] = generation.into();
+        set(&mut condition, "observedGeneration", generation.into());
     }
     if all.pointer("/status/conditions").is_none() {
         set(all, "status.conditions", json!([]));
@@ -118,7 +119,8 @@ fn statuses_mean_what_their_projects_say() {
 
 #[test]
 fn more_than_a_hundred_groups_are_judged_and_each_rule_cites_its_source() {
-    let groups: BTreeSet<_> = built_in_kinds().filter_map(|known| known.kind.split_once('/')).map(|(group, _)| group).collect();
+    let groups: BTreeSet<_> =
+        built_in_kinds().filter_map(|known| known.kind.split_once('/')).map(|(group, _)| group).collect();
     assert!(groups.len() > 100, "only {}", groups.len());
     for known in built_in_kinds() {
         assert!(known.source.starts_with("https://") && known.source.len() > 20, "{known:?}");

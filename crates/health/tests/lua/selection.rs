@@ -88,7 +88,7 @@ fn scripts_that_cannot_be_used() {
     ]);
     assert_eq!(
         twice.unwrap_err().to_string(),
-        "two: there is a health script for Pod already, in one; remove one of the two"
+        "two: there is a health rule for Pod already, in one; remove one of the two"
     );
     let long = Script::new("Pod", "long", " ".repeat(SCRIPT_BYTES_MAX + 1)).unwrap_err().to_string();
     assert!(long.starts_with("long: the script has 262145 bytes"), "{long}");
@@ -101,7 +101,7 @@ fn scripts_that_cannot_be_used() {
 fn a_script_that_does_not_load_costs_its_own_kind_and_no_other() {
     let broken = Script::from_path("example.org/Widget/health.lua", "bad.lua", "if obj then").unwrap();
     let rules = HealthRules::with_scripts([broken, from_path("_/_/health.lua")]).unwrap();
-    let faults: Vec<_> = rules.faults().map(ToString::to_string).collect();
+    let faults: Vec<_> = rules.faults().collect();
     assert_eq!(faults, ["bad.lua:1: 'end' expected near <eof>; mend the script"]);
     let verdict = rules.assess(&widget(serde_json::json!({})), NOW).unwrap();
     let unknown = Health::from(verdict.unwrap_err());

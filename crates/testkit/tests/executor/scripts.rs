@@ -49,3 +49,21 @@ async fn a_script_that_never_ends_holds_its_wave_and_nothing_else() {
     engine.terminate(id, "test").await.unwrap();
     assert_eq!(end(&engine, id).await.phase, OperationPhase::Failed);
 }
+
+#[tokio::test(start_paused = true)]
+async fn expressions_in_an_annotation_see_the_whole_object() {
+    let (cluster, log) = (Moody::calm(), Log::new());
+    let engine = builder(&cluster, &log).start().await.unwrap();
+    let judged = |expression| {
+        let first = config("first", 0, &[("tidegate.dev/health-current", expression)]);
+        Sync::of(&format!("{first}{}", config("second", 1, &[])))
+    };
+    // Without the body, of which metadata is not enough, this is never true.
+    let id = submit(&engine, &judged("metadata.uid != '' && has(self.data)")).await;
+    let view = end(&engine, id).await;
+    assert_eq!((view.phase, cluster.created("second")), (OperationPhase::Succeeded, 1), "{}", view.message);
+    let id = submit(&engine, &judged("has(data.never)")).await;
+    until(&engine, id, |_, why| why.contains("Waiting until the expression current is true")).await;
+    engine.terminate(id, "test").await.unwrap();
+    assert_eq!(end(&engine, id).await.phase, OperationPhase::Failed);
+}

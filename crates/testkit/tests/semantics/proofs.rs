@@ -356,6 +356,31 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/kube/src/tests/living.rs::without_an_inventory_every_kind_is_searched_by_its_metadata",
         "crates/kube/src/tests/living.rs::a_label_is_searched_for_and_not_everything",
     ]),
+    ("The first of these that", &[
+        "crates/health/tests/custom/convention.rs::the_layer_of_an_object",
+        "tests/e2e/health.rs::expressions_judge_as_scripts_do",
+    ]),
+    ("1. **Rules of yours**: the", &[
+        "crates/health/tests/cel.rs::annotations_judge_their_object_before_all_other_rules",
+        "crates/health/tests/custom/main.rs::statuses_mean_what_their_projects_say",
+        "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_are_judged_and_each_rule_cites_its_source",
+        "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
+        "crates/health/tests/custom/convention.rs::the_convention_can_be_switched_off",
+    ]),
+    ("The plan says which layer", &[
+        "tests/e2e/health.rs::the_plan_says_who_judges_and_the_convention_can_be_switched_off",
+    ]),
+    ("**A status that comes late.**", &[
+        "crates/health/tests/custom/convention.rs::an_object_without_a_status_is_given_a_moment",
+        "crates/health/tests/custom/convention.rs::a_status_may_be_required",
+        "crates/lifecycle/tests/lifecycle/waiting.rs::weak_evidence_settles_two_seconds_after_the_write",
+    ]),
+    ("**Evidence.** A verdict counts when", &[
+        "crates/health/tests/custom/evidence.rs::the_table_says_which_kinds_report_the_generation",
+    ]),
+    ("**Degraded** ends a wave, so", &[
+        "crates/health/tests/custom/main.rs::statuses_mean_what_their_projects_say",
+    ]),
     ("The health of an application", &[
         "crates/health/tests/rules/general.rs::an_application_is_as_well_as_the_worst_of_what_counts",
         "tests/e2e/health.rs::several_objects_give_a_list_with_names",

@@ -74,7 +74,7 @@ pub fn task(fact: &Fact) -> Option<TaskId> {
 pub fn details(fact: &Fact, plan: Option<&Plan>) -> Value {
     match fact {
         Fact::Accepted { request, .. } => accepted(request),
-        Fact::Planned { plan, .. } => json!(plan::document::of(plan)),
+        Fact::Planned { plan, .. } => json!(plan::document::of(plan, &[])),
         Fact::Moved { to, .. } => moved(to, plan),
         Fact::GateAnswered { gate, verdict, .. } => match verdict {
             Verdict::Open => {

@@ -29,6 +29,9 @@ struct TaskDocument<'a> {
     hook: Option<HookDocument<'a>>,
     reason: &'a str,
     found_elsewhere: bool,
+    /// Left out where nobody has asked, as in the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    health: Option<Option<&'static str>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -40,16 +43,19 @@ struct HookDocument<'a> {
 }
 
 /// The document of a plan.
-pub fn of(plan: &Plan) -> PlanDocument<'_> {
+///
+/// `judges` are those of the tasks' objects, in the order of the tasks.
+pub fn of<'a>(plan: &'a Plan, judges: &[Option<&'static str>]) -> PlanDocument<'a> {
+    let mut judges = judges.iter().copied();
     let waves = plan.waves.iter().map(|wave| WaveDocument {
         phase: wave.phase,
         wave: wave.wave,
-        tasks: plan.tasks_of(wave).iter().map(task).collect(),
+        tasks: plan.tasks_of(wave).iter().map(|one| task(one, judges.next())).collect(),
     });
     PlanDocument { waves: waves.collect(), warnings: &plan.warnings }
 }
 
-fn task(task: &Task) -> TaskDocument<'_> {
+fn task<'a>(task: &'a Task, health: Option<Option<&'static str>>) -> TaskDocument<'a> {
     TaskDocument {
         group: &task.gvk.group,
         version: &task.gvk.version,
@@ -60,6 +66,7 @@ fn task(task: &Task) -> TaskDocument<'_> {
         hook: task.hook.as_ref().map(hook),
         reason: &task.reason,
         found_elsewhere: task.options.found_elsewhere,
+        health,
     }
 }
 

@@ -23,6 +23,8 @@ pub struct PlanReport<'a> {
     pub plan: &'a Plan,
     /// Objects that take no part.
     pub left_out: &'a [LeftOut],
+    /// Who judges the health of each task's object, in the order of the tasks.
+    pub judges: &'a [Option<&'static str>],
 }
 
 impl<'a> PlanReport<'a> {
@@ -43,8 +45,8 @@ impl<'a> PlanReport<'a> {
 pub fn print(report: &PlanReport<'_>, format: PlanFormat, printer: &Printer) -> Result<(), CliError> {
     match format {
         PlanFormat::Tree => printer.out(&tree::text(report)),
-        PlanFormat::Json => printer.value(&document::of(report.plan), Format::Json),
-        PlanFormat::Yaml => printer.value(&document::of(report.plan), Format::Yaml),
+        PlanFormat::Json => printer.value(&document::of(report.plan, report.judges), Format::Json),
+        PlanFormat::Yaml => printer.value(&document::of(report.plan, report.judges), Format::Yaml),
         PlanFormat::Mermaid => printer.raw(&mermaid::diagram(report)),
         PlanFormat::Svg => printer.raw(&svg::picture(report)),
     }

@@ -17,6 +17,7 @@ pub fn text(report: &PlanReport<'_>) -> Text {
     text.end_line();
     let widths = Widths::of(&report.plan.tasks);
     let mut phase = None;
+    let mut judges = report.judges.iter().copied();
     let mut waves = report.waves().peekable();
     while let Some((wave, tasks)) = waves.next() {
         if phase.replace(wave.phase) != Some(wave.phase) {
@@ -26,7 +27,7 @@ pub fn text(report: &PlanReport<'_>) -> Text {
             text.end_line();
         }
         let is_last = waves.peek().is_none_or(|(next, _)| next.phase != wave.phase);
-        add_wave(&mut text, wave, tasks, is_last, &widths);
+        add_wave(&mut text, wave, tasks, is_last, &widths, &mut judges);
     }
     add_left_out(&mut text, report);
     add_warnings(&mut text, &report.plan.warnings);
@@ -59,7 +60,14 @@ fn title(task: &Task) -> String {
     format!("{} {}", task.gvk.kind, object_name(task))
 }
 
-fn add_wave(text: &mut Text, wave: &PlannedWave, tasks: &[Task], is_last: bool, widths: &Widths) {
+fn add_wave(
+    text: &mut Text,
+    wave: &PlannedWave,
+    tasks: &[Task],
+    is_last: bool,
+    widths: &Widths,
+    judges: &mut dyn Iterator<Item = Option<&'static str>>,
+) {
     let (branch, trunk) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
     text.add(Style::Dim, branch);
     text.add(Style::Bold, format!("wave {}", wave.wave));
@@ -84,6 +92,10 @@ fn add_wave(text: &mut Text, wave: &PlannedWave, tasks: &[Task], is_last: bool, 
                 note.push_str(&format!("; run by {runner}"));
             }
             text.add(Style::Dim, note);
+        }
+        // A built-in rule is what one expects.
+        if let Some(judge @ ("user" | "convention" | "judge")) = judges.next().flatten() {
+            text.add(Style::Dim, format!("  health by {judge}"));
         }
         text.end_line();
     }

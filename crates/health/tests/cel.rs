@@ -1,0 +1,250 @@
+//! Rules of the user as expressions: what they say, and that nothing written there hurts.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tidegate_health::{Expressions, HealthRules, Layer, Script, UserRule};
+use tidegate_model::annotations::{HEALTH_CURRENT, HEALTH_FAILED};
+use tidegate_model::{Object, Timestamp};
+
+const NOW: Timestamp = Timestamp::from_millis(1_795_253_400_000);
+
+fn widget(fields: Value) -> Object {
+    let mut all = fields.as_object().cloned().unwrap_or_default();
+    all.insert("apiVersion".to_owned(), "example.org/v1".into());
+    all.insert("kind".to_owned(), "Widget".into());
+    let mut object = Object::try_from(Value::Object(all)).unwrap();
+    object.set_name("x");
+    object
+}
+
+fn judged(source: Value, object: &Object) -> String {
+    let rule = UserRule::Expressions(Expressions::load("example.org/Widget", "rules.yaml", source));
+    let rules = HealthRules::with_rules([rule]).unwrap();
+    match rules.assess(object, NOW) {
+        None => "None".to_owned(),
+        Some(Ok(health)) => format!("{:?} {}", health.status, health.message),
+        Some(Err(error)) => format!("error {error}"),
+    }
+}
+
+/// What `current` alone makes of an object.
+fn holds(expression: &str) -> String {
+    let object = widget(json!({
+        "metadata": {"generation": 2, "labels": {"app.kubernetes.io/name": "x"}},
+        "spec": {"replicas": 3, "ratio": 0.5, "name": "Web", "tags": ["a", "b"]},
+        "status": {"phase": "Ready", "readyReplicas": 3, "conditions": [
+            {"type": "Ready", "status": "True", "observedGeneration": 2}, {"type": "Synced", "status": "False"}]},
+    }));
+    match judged(json!({"current": expression}), &object) {
+        said if said.starts_with("Healthy") => "true".to_owned(),
+        said if said.starts_with("Progressing") => "false".to_owned(),
+        said => said,
+    }
+}
+
+/// By the definition of the language: https://github.com/google/cel-spec/blob/master/doc/langdef.md
+#[test]
+fn expressions_mean_what_the_language_says() {
+    for expression in [
+        "true",
+        "status.phase == 'Ready'",
+        "status['phase'] == \"Ready\"",
+        "self.status.phase == kind.replace('Widget', 'Ready')",
+        "metadata.labels['app.kubernetes.io/name'] == 'x'",
+        "status.readyReplicas >= spec.replicas && status.phase != 'Failed'",
+        "status.conditions.filter(e, e.type == 'Ready').all(e, e.status == 'True' && e.observedGeneration == metadata.generation)",
+        "status.conditions.exists(c, c.type == 'Synced' && c.status == 'False')",
+        "status.conditions.exists_one(c, c.status == 'True')",
+        "status.conditions.map(c, c.type) == ['Ready', 'Synced']",
+        "status.conditions.map(c, c.status == 'True', c.type) == ['Ready']",
+        "spec.tags.all(t, size(t) == 1) && spec.tags.size() == 2",
+        "'a' in spec.tags && !('c' in spec.tags) && 'phase' in status",
+        "has(status.phase) && !has(status.error)",
+        "!has(status.error) || status.error == ''",
+        // Either side may decide, whatever the other is.
+        "status.error == 'x' || true",
+        "!(status.error == 'x' && false)",
+        "status.conditions.exists(c, c.observedGeneration == 2)",
+        "status.?error.orValue('none') == 'none'",
+        "status.?conditions.orValue([]).exists(c, c.type == 'Ready')",
+        "status.?a.?b.c.orValue(7) == 7 && !status.?error.hasValue() && status.?phase.value() == 'Ready'",
+        "status.conditions[0].type == 'Ready' && spec.tags[?5].orValue('z') == 'z'",
+        "1 + 2 * 3 == 7 && (1 + 2) * 3 == 9 && 7 / 2 == 3 && -7 / 2 == -3 && 7 % 3 == 1 && 2 - 3 == -1",
+        "1 < 2 && 2 <= 2 && 3 > 2 && 1.5 >= 1 && 1 == 1.0 && 0x10 == 16 && 3u == 3 && 1e3 == 1000",
+        "spec.ratio * 2.0 == 1.0 && 'a' < 'b' && 'a' + 'b' == 'ab' && [1] + [2] == [1, 2]",
+        "true ? status.phase == 'Ready' : status.error",
+        "spec.name.startsWith('W') && spec.name.endsWith('b') && spec.name.contains('e') && spec.name.matches('^W.b$')",
+        "spec.name.lowerAscii() == 'web' && ' a '.trim() == 'a' && 'a,b'.split(',') == ['a', 'b'] && ['a', 'b'].join('-') == 'a-b'",
+        "int('7') == 7 && string(7) == '7' && double('0.5') == 0.5 && bool('true') && dyn(1) == 1",
+        "{'a': 1}.a == 1 && {'a': 1} == {'a': 1} && null == null && 'x\\n\\u0041' == \"x\\nA\" && r'\\d' == '\\\\d'",
+        "'''a 'b' c''' == \"a 'b' c\" // with a note",
+        "optional.of(1).orValue(2) == 1 && optional.none().orValue(2) == 2",
+    ] {
+        assert_eq!(holds(expression), "true", "{expression}");
+    }
+    for expression in
+        ["false", "status.error == 'x'", "nothing.at.all", "spec.tags[9] == 'a'", "status.phase.size() > 9"]
+    {
+        assert_eq!(holds(expression), "false", "{expression}");
+    }
+}
+
+#[test]
+fn what_is_no_boolean_or_fails_is_an_error() {
+    for (expression, expected) in [
+        ("status.phase", "it gives a text, not a boolean"),
+        ("1 / 0 == 1", "division by zero"),
+        ("9223372036854775807 + 1 == 0", "a number is too large"),
+        ("'a' < 1", "a text does not compare with a number"),
+        ("status.phase.wrong == 1", "wrong is a field of a text"),
+        ("frob(1)", "there is no function frob of (a number)"),
+        ("'a'.matches('(')", "\"(\" is no regular expression"),
+    ] {
+        let said = holds(expression);
+        assert!(
+            said.starts_with("error health expression current of rules.yaml failed: ")
+                && said.contains(expected),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn the_order_is_in_progress_failed_current_and_an_old_status_says_nothing() {
+    let source = json!({
+        "current": "status.phase == 'Ready'", "failed": "status.phase in ['Ready', 'Failed'] && has(status.error)",
+        "inProgress": "has(status.busy) && status.busy",
+    });
+    for (status, expected) in [
+        (json!({"phase": "Ready"}), "Healthy The expression current is true"),
+        (json!({"phase": "Ready", "error": "x"}), "Degraded The expression failed is true"),
+        (
+            json!({"phase": "Ready", "error": "x", "busy": true}),
+            "Progressing The expression inProgress is true",
+        ),
+        (
+            json!({"phase": "Failed", "error": "x", "conditions": [{"type": "Ready", "message": "no disk"}]}),
+            "Degraded no disk",
+        ),
+        (json!({"phase": "New"}), "Progressing Waiting until the expression current is true"),
+        (
+            json!({"phase": "Ready", "observedGeneration": 1}),
+            "Progressing Waiting for the controller to see generation 2",
+        ),
+        (json!(null), "Progressing Waiting until the expression current is true"),
+    ] {
+        let object = widget(json!({"metadata": {"generation": 2}, "status": status}));
+        assert_eq!(judged(source.clone(), &object), expected, "{status}");
+    }
+}
+
+#[test]
+fn annotations_judge_their_object_before_all_other_rules() {
+    let script =
+        Script::new("example.org/Widget", "w.lua", "return { status = 'Healthy', message = 'lua' }").unwrap();
+    let rules = HealthRules::with_scripts([script]).unwrap();
+    let mut object = widget(json!({"status": {"phase": "Failed"}}));
+    assert_eq!(rules.assess(&object, NOW).unwrap().unwrap().message, "lua");
+    object.set_annotation(HEALTH_CURRENT, "status.phase == 'Ready'");
+    object.set_annotation(HEALTH_FAILED, "status.phase == 'Failed'");
+    assert_eq!(rules.assess(&object, NOW).unwrap().unwrap().message, "The expression failed is true");
+    assert_eq!(rules.layer(&object), Some(Layer::User));
+    object.remove_annotation(HEALTH_CURRENT);
+    let error = rules.assess(&object, NOW).unwrap().unwrap_err().to_string();
+    assert!(error.ends_with("annotation: the expression current is missing; mend the expression"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_read_is_said_and_costs_its_kind_only() {
+    for (source, reason) in [
+        (json!({}), "the expression current is missing"),
+        (json!([1]), "the expression current is missing"),
+        (json!({"current": 1}), "current is not a text"),
+        (json!({"current": ""}), "current: a value is expected at the end, character 1"),
+        (json!({"current": "a ="}), "current: '=' is not understood at character 3"),
+        (json!({"current": "a &&"}), "current: a value is expected at the end, character 5"),
+        (json!({"current": "(a"}), "current: \")\" is expected at the end, character 3"),
+        (json!({"current": "a b"}), "current: the expression does not end at character 3"),
+        (json!({"current": "'a"}), "current: a text without an end at character 1"),
+        (json!({"current": "a.1"}), "current: a name is expected at character 3"),
+        (
+            json!({"current": "99999999999999999999"}),
+            "current: a number that is too large or not understood at character 1",
+        ),
+        (json!({"current": "true", "failed": "["}), "failed: a value is expected at the end, character 2"),
+    ] {
+        let rule = Expressions::load("example.org/Widget", "rules.yaml", source.clone());
+        assert_eq!(rule.fault().unwrap(), format!("rules.yaml: {reason}; mend the expression"), "{source}");
+        let said = judged(source, &widget(json!({})));
+        assert!(
+            said.starts_with("error the health expressions for this object cannot be read: rules.yaml"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn nothing_goes_on_for_ever_or_overruns_the_stack() {
+    let many = vec![0; 400];
+    let object = widget(json!({"spec": {"many": many}}));
+    let stopped = "spec.many.all(a, spec.many.all(b, spec.many.all(c, a + b + c >= 0)))";
+    let said = judged(json!({"current": stopped}), &object);
+    assert!(said.ends_with("it was stopped after 200000 steps"), "{said}");
+    for hostile in [
+        "(".repeat(10_000),
+        "!".repeat(10_000),
+        "[".repeat(1_900),
+        "-".repeat(1_900) + "1",
+        "1".to_owned() + &"+1".repeat(900),
+        "a".to_owned() + &".a".repeat(900),
+        "a?".repeat(600),
+        "1 ".repeat(3_000),
+        "x".repeat(20_000),
+    ] {
+        let said = judged(json!({"current": hostile}), &object);
+        assert!(said.starts_with("error ") || said.starts_with("Progressing"), "{said}");
+    }
+}
+
+proptest! {
+    /// Whatever is written in a rule, loading and judging by it end, the same every time.
+    #[test]
+    fn any_rule_can_be_loaded(text in "[a-c0-2'\"\\[\\](){}.,?:!&|=<>+*/% -]{0,60}", other in any::<String>()) {
+        let object = widget(json!({"a": {"b": [1, "c", null]}, "status": {"b": true}}));
+        for source in [json!({"current": text}), json!({"current": "true", "failed": other}), json!(other)] {
+            prop_assert_eq!(judged(source.clone(), &object), judged(source, &object));
+        }
+    }
+
+    /// Expressions made of parts that fit.
+    #[test]
+    fn any_expression_that_fits_gives_an_answer(
+        parts in prop::collection::vec(prop::sample::select(vec![
+            "a.b", "status.b", "1", "'c'", "true", "[1, 2]", "has(a.b)", "a.b.exists(x, x == 1)", "size(a.b)", "a.?z.orValue(3)",
+        ]), 1..12),
+        signs in prop::collection::vec(prop::sample::select(vec!["&&", "||", "==", "!=", "+", "-", "<", "in", "? a :"]), 12),
+    ) {
+        let mut text = String::new();
+        for (part, sign) in parts.iter().zip(&signs) {
+            text = if text.is_empty() { (*part).to_owned() } else { format!("({text}) {sign} {part}") };
+        }
+        let object = widget(json!({"a": {"b": [1, "c", null]}, "status": {"b": true}}));
+        let said = judged(json!({"current": text}), &object);
+        prop_assert!(!said.contains("cannot be read"), "{}: {}", text, said);
+    }
+
+    /// Any script and any place of one in a folder or a ConfigMap loads, or says why it does not.
+    #[test]
+    fn any_script_and_any_place_can_be_loaded(place in "[a-zA-Z_/.]{0,30}", text in "[a-z =(){}'\"\\n0-9.:]{0,80}", any in any::<String>()) {
+        let lua = format!("{place}/health.lua");
+        for loaded in [Script::from_path(&lua, &lua, &text), Script::from_key(&place, &place, &any), Script::from_path(&any, "x", &text)] {
+            let Ok(script) = loaded else { continue };
+            let fault = script.fault().map(ToString::to_string);
+            let rules = HealthRules::with_scripts([script]).unwrap();
+            prop_assert_eq!(rules.faults().next(), fault);
+            let _ = rules.assess(&widget(json!({})), NOW);
+        }
+    }
+}
