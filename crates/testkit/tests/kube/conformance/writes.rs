@@ -37,6 +37,12 @@ pub async fn create_update_repeat(stage: &mut Stage) {
     stage.apply(&stage.manifest("Service", "web", service)).await;
     stage.show("Service", "web", &["/spec/type", "/spec/ports", "/spec/sessionAffinity"]).await;
     stage.apply(&deployment(stage, "api", json!({"replicas": 0}))).await;
+    // The controller writes as well, so a repeated write is compared when it has said its last word.
+    let is_settled = |found: Option<&tidegate_model::Object>| {
+        let conditions = found.and_then(|found| found.pointer("/status/conditions")?.as_array());
+        conditions.into_iter().flatten().any(|condition| condition["reason"] == "NewReplicaSetAvailable")
+    };
+    stage.until("Deployment", "api", "is rolled out", is_settled).await;
     stage.apply(&deployment(stage, "api", json!({"replicas": 0}))).await;
     stage
         .show("Deployment", "api", &["/metadata/generation", "/spec/strategy", "/spec/revisionHistoryLimit"])
