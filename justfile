@@ -49,6 +49,7 @@ doc:
 
 # Runs the benchmarks.
 bench *ARGS:
+    cargo build --release
     cargo bench --package tidegate-testkit --bench engine -- {{ ARGS }}
 
 # Measures syncs of a real control plane against kubectl and a bare loop of requests.

@@ -255,6 +255,34 @@ fn expressions_judge_as_scripts_do() {
     );
 }
 
+/// A kind that says that it is not ready, which only the convention would wait for.
+#[test]
+fn an_operation_goes_on_without_the_convention_if_it_began_without() {
+    let hook = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: slow\n  annotations: {argocd.argoproj.io/hook: PreSync, \
+                sim.tidegate.dev/ready-after: 4s}\nspec: {backoffLimit: 0, template: {spec: {restartPolicy: Never, \
+                containers: [{name: main, image: busybox}]}}}\n";
+    let definition = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: \
+                      gadgets.example.com}\nspec: {group: example.com, scope: Namespaced, names: {kind: Gadget, plural: \
+                      gadgets}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, \
+                      x-kubernetes-preserve-unknown-fields: true}}}]}\n";
+    let gadget = "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: g}\nstatus: {conditions: [{type: Ready, \
+                  status: 'False'}]}\n";
+    let after = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: after, annotations: {argocd.argoproj.io/sync-wave: \
+                 '1'}}\n";
+    for off in [true, false] {
+        let bench = Bench::new();
+        bench.write("app.yaml", [hook, definition, gadget, after].join("---\n"));
+        let mut begin = vec!["sync", "app.yaml", "--app", "a", "--sim", "--timeout", "1s"];
+        begin.extend(off.then_some("--health-convention=off"));
+        bench.run(&begin).expect_code(3);
+        assert_eq!(bench.creations("Gadget", "g"), 0);
+        // The next process is not told.
+        let (code, created) = if off { (0, 1) } else { (3, 0) };
+        bench.run(&["resume", "a", "--sim", "--timeout", if off { "10m" } else { "15s" }]).expect_code(code);
+        assert_eq!(bench.creations("ConfigMap", "after"), created, "off: {off}");
+    }
+}
+
 #[test]
 fn the_plan_says_who_judges_and_the_convention_can_be_switched_off() {
     let bench = Bench::new();

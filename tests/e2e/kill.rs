@@ -1,7 +1,8 @@
 //! Processes that end before their operation does.
 
 use crate::bench::{Bench, example};
-use crate::manifests::{FAST, SLOW};
+use crate::manifests::{FAST, SLOW, STUCK};
+use crate::tracking::forget;
 
 #[test]
 fn a_killed_sync_is_resumed_and_each_hook_runs_once() {
@@ -22,6 +23,63 @@ fn a_killed_sync_is_resumed_and_each_hook_runs_once() {
     }
     let again = bench.run(&["resume", "--all", "--sim"]).expect_code(0);
     assert!(again.err.contains("nothing to resume"), "{}", again.err);
+}
+
+/// What was told about a wait is on the disk by then, however short the process lives after that.
+#[test]
+fn the_reason_of_a_wait_survives_a_kill_right_after_it_was_told() {
+    for _ in 0..3 {
+        let bench = Bench::new();
+        bench.write("stuck.yaml", STUCK.replace("never-ready", "crashloop"));
+        let mut sync = bench.start(&["sync", "stuck.yaml", "--app", "stuck", "--sim"]);
+        sync.await_line("waiting for Deployment default/server");
+        let why = || {
+            let explained = bench.json(&["explain", "stuck", "-o", "json"]);
+            (
+                explained["atWork"].clone(),
+                explained["awaited"][0]["why"].as_str().unwrap_or_default().to_owned(),
+            )
+        };
+        let (at_work, told) =
+            std::iter::repeat_with(why).take(5000).find(|(_, why)| why.contains("crash")).unwrap();
+        sync.signal("KILL");
+        sync.finish();
+        assert_eq!(at_work, true, "the process at work told it");
+        let (at_work, found) = why();
+        assert_eq!(at_work, false);
+        assert!(found.contains("crash"), "it told {told:?}, and left {found:?}");
+    }
+}
+
+/// A sync that adopts is killed before it prunes, or after that: what it adopted is pruned once, or belongs to it.
+#[test]
+fn a_killed_adoption_is_resumed() {
+    let config = |name: &str| format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
+    for (phase, prunes) in [("PreSync", true), ("PostSync", true), ("PreSync", false)] {
+        let bench = Bench::new();
+        bench.write("theirs.yaml", config("theirs"));
+        let make = ["-n", "team-a", "--sync-option", "CreateNamespace=true"];
+        bench.run(&[&["sync", "theirs.yaml", "--app", "web", "--sim"][..], &make].concat()).expect_code(0);
+        // Another team, with a state directory of its own on the same cluster.
+        forget(&bench);
+        bench.write("ours.yaml", format!("{}{}", SLOW.replace("PreSync", phase), config("ours")));
+        let of_ours = ["ours.yaml", "--app", "web", "--sim", "-n", "team-b"];
+        let adopting = ["sync", "--adopt", "--sync-option", "CreateNamespace=true"];
+        let prune: &[&str] = if prunes { &["--prune"] } else { &[] };
+        let mut sync = bench.start(&[&adopting[..], &of_ours, prune].concat());
+        sync.await_line("waiting for hook Job team-b/slow");
+        sync.signal("KILL");
+        sync.finish();
+        bench.run(&["resume", "--all", "--sim"]).expect_code(0);
+        let deletions = || {
+            let writes = bench.writes();
+            writes.iter().filter(|write| write["verb"] == "delete" && write["name"] == "theirs").count()
+        };
+        assert_eq!(deletions(), usize::from(prunes), "{phase}");
+        // It is in the inventory: nobody has to adopt it again.
+        bench.run(&[&["sync", "--prune"][..], &of_ours].concat()).expect_code(0);
+        assert_eq!(deletions(), 1, "{phase}");
+    }
 }
 
 #[test]

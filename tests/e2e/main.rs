@@ -20,6 +20,7 @@ mod help;
 mod kill;
 mod live;
 mod manifests;
+mod newer;
 mod plan;
 mod random_kill;
 mod reading;

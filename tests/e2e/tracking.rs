@@ -131,7 +131,7 @@ fn installations_do_not_prune_each_others_objects() {
 }
 
 /// The state directory as somebody else's would be: nothing in it but the cluster that both share.
-fn forget(bench: &Bench) {
+pub fn forget(bench: &Bench) {
     for entry in std::fs::read_dir(bench.state()).unwrap() {
         let path = entry.unwrap().path();
         match path.is_dir() {

@@ -100,6 +100,33 @@ fn a_folder_of_others_is_no_state_directory() {
     }
 }
 
+/// Health rules are programs: those of a folder come from this folder.
+#[test]
+fn links_that_leave_the_folder_of_health_rules_are_refused() {
+    let bench = Bench::new();
+    bench.write("app.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
+    bench.write("elsewhere/health.lua", "return {status = 'Healthy', message = 'secret'}");
+    bench.write("rules/example.com/Gadget/health.lua", "return {status = 'Healthy', message = ''}");
+    let plan = ["plan", "app.yaml", "--sim", "--customizations", "rules"];
+    std::fs::create_dir_all(bench.path().join("rules/example.com/Copy")).unwrap();
+    symlink("../Gadget/health.lua", bench.path().join("rules/example.com/Copy/health.lua")).unwrap();
+    bench.run(&plan).expect_code(0);
+    for (to, place) in [
+        ("../../../elsewhere/health.lua", "rules/example.com/Widget/health.lua"),
+        ("../../elsewhere", "rules/example.com/Thing"),
+    ] {
+        let path = bench.path().join(place);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        symlink(to, &path).unwrap();
+        let refused = bench.run(&plan).expect_code(2);
+        assert!(
+            refused.err.contains(place) && refused.err.contains("leads out of the folder"),
+            "{refused:?}"
+        );
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
 #[test]
 fn links_that_leave_the_folder_are_refused() {
     let bench = Bench::new();

@@ -91,6 +91,7 @@ fn expressions(text: &str) -> serde_json::Value {
 /// The rules of a folder. Other files, such as tests and actions, are not ours.
 fn from_folder(folder: &Path, problems: &mut Vec<Problem>) -> Vec<UserRule> {
     let mut scripts = Vec::new();
+    let root = fs::canonicalize(folder).unwrap_or_default();
     let mut open = vec![(folder.to_path_buf(), String::new(), 0)];
     while let Some((folder, prefix, depth)) = open.pop() {
         let unreadable = |source| Problem::Unreadable { path: folder.clone(), what: "folder", source };
@@ -105,11 +106,14 @@ fn from_folder(folder: &Path, problems: &mut Vec<Problem>) -> Vec<UserRule> {
         for entry in entries {
             let (path, name) = (entry.path(), entry.file_name());
             let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
-            if path.is_dir() {
+            let is_rule = name == SCRIPT_FILE || name == EXPRESSIONS_FILE;
+            if (is_rule || path.is_dir()) && input::leads_out(&root, &path) {
+                problems.push(Problem::Outside { path });
+            } else if path.is_dir() {
                 if depth < DEPTH_MAX {
                     open.push((path.clone(), format!("{prefix}{name}/"), depth + 1));
                 }
-            } else if name == SCRIPT_FILE || name == EXPRESSIONS_FILE {
+            } else if is_rule {
                 let (shown, place) = (path.display().to_string(), format!("{prefix}{name}"));
                 match fs::read_to_string(&path) {
                     Ok(text) if name == SCRIPT_FILE => {

@@ -4,11 +4,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tidegate_executor::{Clock as _, Engine, EngineError, SystemClock, record};
-use tidegate_lifecycle::Driver;
-use tidegate_lifecycle::operation::{Explanation, Input, OperationView, explain, view};
+use tidegate_executor::{Clock as _, Engine, EngineError, Summary, SystemClock, record};
+use tidegate_lifecycle::operation::{Driver, Explanation, Fact, Input, OperationView, explain, view};
 use tidegate_model::{OperationId, Severity, Warning, format_duration};
-use tidegate_oplog::{LogError, Summary};
+use tidegate_oplog::{History, LogError, Lookup, TypedLog as _};
 
 use crate::control::{Inspected, Listed, Reply, Request, Wish};
 use crate::error::CliError;
@@ -47,14 +46,21 @@ impl Desk {
     /// The answer to a request.
     pub async fn answer(&self, request: Request) -> Result<Reply, CliError> {
         match request {
-            Request::List => self.list().await.map(Reply::Operations),
+            Request::List { app, open } => {
+                let lookup = Lookup { application: app, open: open.then_some(true), ..Lookup::all() };
+                self.list(move |log| store::listed(log, &lookup)).await.map(Reply::Operations)
+            }
+            Request::Find { text } => {
+                self.list(move |log| store::candidates(log, &text)).await.map(Reply::Operations)
+            }
             Request::Inspect { operation } => {
                 self.inspect(operation).await.map(|inspected| Reply::Operation(Box::new(inspected)))
             }
             Request::Facts { operation } => {
                 let read = move |log: &Log| {
                     let damage = damage_of(log, operation);
-                    Ok(Reply::Facts { facts: log.facts(operation)?, damage })
+                    let History { first_sequence: first, facts, .. } = log.facts_as(operation)?;
+                    Ok(Reply::Facts { facts, first, damage })
                 };
                 self.blocking(read).await
             }
@@ -81,13 +87,17 @@ impl Desk {
         })
     }
 
-    async fn list(&self) -> Result<Vec<Listed>, CliError> {
+    async fn list(
+        &self,
+        read: impl FnOnce(&Log) -> Result<Vec<Listed>, CliError> + Send + 'static,
+    ) -> Result<Vec<Listed>, CliError> {
         // In this order: one that begins in between is listed next time, one that ends is over.
         let at_work = self.at_work().await?;
-        let mut listed = self.blocking(store::listed).await?;
+        let mut listed = self.blocking(read).await?;
         for one in &mut listed {
             let is_over = one.summary.as_ref().is_some_and(|summary| summary.finished_at.is_some());
-            one.at_work = is_at_work(at_work.as_ref(), one.operation, is_over);
+            let at_work = is_at_work(at_work.as_ref(), one.operation, is_over);
+            one.at_work = at_work.filter(|_| one.unknown_kind.is_none());
         }
         Ok(listed)
     }
@@ -107,8 +117,7 @@ impl Desk {
                 Ok(Inspected { operation: view, explanation })
             }
             Err(CliError::Log(why) | CliError::Engine(EngineError::Log(why))) if costs_details(&why) => {
-                let listed = self.blocking(store::listed).await?;
-                let found = listed.into_iter().find(|listed| listed.operation == operation);
+                let found = self.blocking(move |log| store::known(log, operation)).await?;
                 let summary = found.ok_or(EngineError::Unknown { operation })?.known()?;
                 let at_work = is_at_work(at_work.as_ref(), operation, summary.finished_at.is_some());
                 Ok(of_summary(&summary, &why, at_work))
@@ -125,9 +134,10 @@ impl Desk {
                 result => return Ok(result.map(|()| Reply::Done)?),
             }
         }
-        let summaries = self.blocking(|log| Ok(log.summaries()?)).await?;
-        if let Some(over) = finished(&summaries, operation) {
-            return Err(EngineError::AlreadyFinished { operation, message: over.message.clone() }.into());
+        let entry = self.blocking(move |log| Ok(log.entry_as::<Fact>(operation)?)).await?;
+        if let Some(over) = entry.filter(|entry| !entry.summary.is_open()) {
+            let message = over.summary.details.message;
+            return Err(EngineError::AlreadyFinished { operation, message }.into());
         }
         let ends = wish == Wish::Terminate;
         record(&self.log, operation, input(by, wish), SystemClock.now()).await?;
@@ -146,10 +156,6 @@ fn is_at_work(
     is_over: bool,
 ) -> Option<bool> {
     if is_over { Some(false) } else { at_work.map(|at_work| at_work.contains(&operation)) }
-}
-
-fn finished(summaries: &[Summary], operation: OperationId) -> Option<&Summary> {
-    summaries.iter().find(|summary| summary.operation == operation && summary.finished_at.is_some())
 }
 
 async fn tell(engine: &Engine, operation: OperationId, by: &str, wish: &Wish) -> Result<(), EngineError> {
@@ -186,7 +192,7 @@ fn costs_details(error: &LogError) -> bool {
 fn damage_of(log: &Log, operation: OperationId) -> Option<String> {
     log.impaired()
         .into_iter()
-        .find(|impaired| impaired.operation == operation)
+        .find(|impaired| impaired.stream == operation.into())
         .map(|impaired| impaired.reason)
 }
 
@@ -238,7 +244,7 @@ fn of_summary(summary: &Summary, why: &LogError, at_work: Option<bool>) -> Inspe
 
 /// How an operation stands according to the log.
 fn read(log: &Log, operation: OperationId) -> Result<(OperationView, Explanation), CliError> {
-    match log.load(operation) {
+    match log.load_as(operation) {
         Ok(loaded) => {
             let driver = Driver::recover(loaded.snapshot, loaded.facts)?;
             let view = view(driver.state()).ok_or(EngineError::Unknown { operation })?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tidegate_executor::EngineError;
 use tidegate_kube::ConnectError;
-use tidegate_lifecycle::operation::Illegal;
+use tidegate_lifecycle::Illegal;
 use tidegate_model::{Destination, OperationId, Warning};
 use tidegate_oplog::LogError;
 

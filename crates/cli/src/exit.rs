@@ -81,7 +81,7 @@ fn kind(error: &CliError) -> Kind {
         | CliError::UnknownOperation { .. }
         | CliError::AmbiguousOperation { .. }
         | CliError::Engine(EngineError::Unknown { .. })
-        | CliError::Log(LogError::UnknownOperation { .. }) => Kind::BadInput,
+        | CliError::Log(LogError::UnknownStream { .. }) => Kind::BadInput,
         CliError::Paused { .. } | CliError::Impatient | CliError::Engine(EngineError::ShuttingDown) => {
             Kind::NotFinished
         }

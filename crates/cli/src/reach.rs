@@ -1,7 +1,8 @@
 //! Reaching operations wherever they are: through the process at work, or in the log when there is none.
 
+use tidegate_executor::Summary;
 use tidegate_model::OperationId;
-use tidegate_oplog::{LogError, Summary, is_held};
+use tidegate_oplog::{LogError, is_held};
 
 use crate::control::{self, Asked, Listed, Reply, Request};
 use crate::desk::Desk;
@@ -116,9 +117,14 @@ pub fn accept(reply: Reply) -> Result<Reply, CliError> {
     }
 }
 
-/// All operations, oldest first.
-pub async fn list(state_dir: &StateDir, printer: &Printer) -> Result<Vec<Listed>, CliError> {
-    operations(ask(state_dir, printer, Request::List).await?)
+/// Operations, oldest first: all, or those of an application.
+pub async fn list(
+    state_dir: &StateDir,
+    printer: &Printer,
+    app: Option<&str>,
+) -> Result<Vec<Listed>, CliError> {
+    let request = Request::List { app: app.map(str::to_owned), open: false };
+    operations(ask(state_dir, printer, request).await?)
 }
 
 fn operations(reply: Reply) -> Result<Vec<Listed>, CliError> {
@@ -135,12 +141,13 @@ pub async fn ask_about(
     text: &str,
     question: impl FnOnce(OperationId) -> Request,
 ) -> Result<Reply, CliError> {
-    let (summaries, desk) = match look(state_dir, printer, &Request::List).await? {
+    let find = Request::Find { text: text.to_owned() };
+    let (candidates, desk) = match look(state_dir, printer, &find).await? {
         Looked::Process(reply) => (operations(accept(reply)?)?, None),
-        Looked::Desk(desk) => (operations(desk.answer(Request::List).await?)?, Some(desk)),
+        Looked::Desk(desk) => (operations(desk.answer(find).await?)?, Some(desk)),
         Looked::Nothing => (Vec::new(), None),
     };
-    let request = question(store::find(&summaries, text, state_dir)?.operation);
+    let request = question(store::find(candidates, text, state_dir)?.operation);
     match desk {
         Some(desk) => desk.answer(request).await,
         None => ask(state_dir, printer, request).await,
@@ -149,7 +156,8 @@ pub async fn ask_about(
 
 /// The operation a person means.
 pub async fn find(state_dir: &StateDir, printer: &Printer, text: &str) -> Result<Summary, CliError> {
-    Ok(store::find(&list(state_dir, printer).await?, text, state_dir)?.known()?)
+    let candidates = operations(ask(state_dir, printer, Request::Find { text: text.to_owned() }).await?)?;
+    Ok(store::find(candidates, text, state_dir)?.known()?)
 }
 
 /// An answer to another question.

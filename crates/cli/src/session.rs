@@ -7,7 +7,7 @@ use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
 use tidegate_executor::{Clock as _, Engine, EngineError, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_model::{Destination, Object};
-use tidegate_oplog::{LogError, PrivateCopy};
+use tidegate_oplog::{LogError, PrivateCopy, Retention};
 
 use crate::clusters::Clusters;
 use crate::control::{self, Asked, Request, Server};
@@ -75,9 +75,9 @@ impl Session {
         Ok(Self { engine, server })
     }
 
-    /// Stops in order, resumable, and tidies the log: `history` finished operations of each application keep their facts.
+    /// Stops in order, resumable, and tidies the log: `keep` says what stays.
     /// A signal meanwhile ends the process at once.
-    pub async fn close(self, history: usize, signals: &mut Signals) -> Result<(), CliError> {
+    pub async fn close(self, keep: Retention, signals: &mut Signals) -> Result<(), CliError> {
         let stopping = async {
             if let Some(server) = &self.server {
                 server.leave();
@@ -86,7 +86,7 @@ impl Session {
             if let Some(server) = self.server {
                 server.close().await;
             }
-            match self.engine.compact(history).await {
+            match self.engine.compact(keep).await {
                 // What was recorded last is found by nobody.
                 Err(EngineError::Log(moved @ LogError::Moved { .. })) => Err(moved.into()),
                 // What is not tidied now is tidied next time.
@@ -110,7 +110,7 @@ pub async fn lock(state_dir: &StateDir, printer: &Printer) -> Result<Log, CliErr
     loop {
         match open_log(state_dir, printer).await {
             Err(locked @ CliError::Log(LogError::Locked { .. })) => {
-                let asked = control::ask(&state_dir.socket(), &Request::List).await?;
+                let asked = control::ask(&state_dir.socket(), &Request::open()).await?;
                 let at_work = !matches!(asked, Asked::Nobody);
                 if at_work || tokio::time::Instant::now() > give_up {
                     return Err(locked);

@@ -20,6 +20,7 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 use tidegate_executor::{Clock as _, SystemClock, Uptime};
 use tidegate_model::{Timestamp, format_duration};
+use tidegate_oplog::Lookup;
 
 use crate::output::Printer;
 use crate::state_dir::StateDir;
@@ -52,7 +53,7 @@ enum Judgement {
 /// Sets the clock of this process by what earlier ones have left, and says so when it is not that of the wall.
 pub fn settle(state_dir: &StateDir, log: &Log, printer: &Printer) {
     let Some(mark) = read(&state_dir.clock()) else { return };
-    let is_open = match store::listed(log) {
+    let is_open = match store::listed(log, &Lookup::open()) {
         Ok(listed) => !store::open_operations(&listed).is_empty(),
         // Whoever asks for operations next is told.
         Err(_) => return,

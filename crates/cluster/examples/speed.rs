@@ -27,6 +27,7 @@ fn request(number: usize, objects: usize) -> ApplyRequest {
         validate: true,
         dry_run: false,
         take_over: None,
+        resource_version: String::new(),
         operation: None,
     }
 }
@@ -67,6 +68,7 @@ fn deployments() {
             validate: true,
             dry_run: false,
             take_over: None,
+            resource_version: String::new(),
             operation: None,
         };
         state.apply(now, request).unwrap();

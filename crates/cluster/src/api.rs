@@ -1,3 +1,4 @@
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 
 use std::time::Duration;
@@ -6,7 +7,8 @@ use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
-    Discovery, GroupKind, Gvk, Object, ObjectKey, OperationId, Search, Timestamp, Tracking, format_duration,
+    Discovery, GroupKind, Gvk, LiveObject, Object, ObjectKey, OperationId, Search, Timestamp, Tracking,
+    format_duration,
 };
 
 use crate::ClusterError;
@@ -21,6 +23,8 @@ use crate::ClusterError;
 /// 3. Of an object that comes from a list or from a write, which fields a manager owns (`fieldsV1`) may be JSON text
 ///    instead of a map.
 /// 4. A call may be dropped at any await point. The write may then have happened or not.
+///
+/// What stands in front of a cluster is a [`Layer`](crate::Layer). No method has a body here, or one would be forgotten.
 #[async_trait]
 pub trait Cluster: Send + Sync + 'static {
     /// The kinds the cluster serves now.
@@ -33,14 +37,11 @@ pub trait Cluster: Send + Sync + 'static {
     async fn list(&self, scope: &Scope) -> Result<Listing, ClusterError>;
 
     /// Everything a plan needs to know of the cluster: the objects the application owns, and those it names.
-    async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError>;
+    async fn live(&self, query: &LiveQuery) -> Result<Vec<LiveObject>, ClusterError>;
 
     /// Which of these rights the caller lacks, as far as the cluster can say at once. What it does not say comes out when a
     /// call is refused, so a cluster that knows no rights names none.
-    async fn missing_rights(&self, rights: &BTreeSet<Right>) -> Result<BTreeSet<MissingRight>, ClusterError> {
-        let _ = rights;
-        Ok(BTreeSet::new())
-    }
+    async fn missing_rights(&self, rights: &BTreeSet<Right>) -> Result<BTreeSet<MissingRight>, ClusterError>;
 
     /// Writes a manifest.
     async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError>;
@@ -50,8 +51,8 @@ pub trait Cluster: Send + Sync + 'static {
     /// [`ErrorKind::Conflict`](crate::ErrorKind) or [`ErrorKind::NotFound`](crate::ErrorKind) when somebody has.
     async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError>;
 
-    /// Deletes an object. An absent object is [`ErrorKind::NotFound`](crate::ErrorKind), another UID a
-    /// [`ErrorKind::Conflict`](crate::ErrorKind).
+    /// Deletes an object. An absent object is [`ErrorKind::NotFound`](crate::ErrorKind), another UID or version than that
+    /// which was asked for a [`ErrorKind::Conflict`](crate::ErrorKind).
     async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError>;
 
     /// Removes one finalizer, guarded by the resource version; re-reads on conflict. An absent object or finalizer,
@@ -83,9 +84,7 @@ pub trait Cluster: Send + Sync + 'static {
     ) -> Result<String, ClusterError>;
 
     /// What keeps calls that are under way waiting now, as far as the implementation knows.
-    fn strain(&self) -> Option<Strain> {
-        None
-    }
+    fn strain(&self) -> Option<Strain>;
 }
 
 /// Why calls that are under way have no answer yet.
@@ -229,7 +228,7 @@ pub enum Reach {
 
 impl LiveQuery {
     /// Which objects a search looks at, given those of the named objects that are there.
-    pub fn search<'o>(&self, named: impl Iterator<Item = &'o Object>) -> Search {
+    pub fn search(&self, named: impl Iterator<Item: Borrow<Object>>) -> Search {
         self.tracking.search(&self.application, named)
     }
 
@@ -259,6 +258,11 @@ pub enum WriteMode {
     },
     /// Client-side three-way apply with the last-applied annotation.
     ClientSideApply,
+    /// Create it: [`ErrorKind::AlreadyExists`](crate::ErrorKind) where something is there, which stays as it is.
+    Create {
+        /// With the last-applied annotation, for a client-side apply later.
+        client_side: bool,
+    },
     /// Replace as a whole, or create when absent. `recreate` deletes what is there and creates it again, as
     /// `kubectl replace --force` does; it is a conflict while finalizers keep the old object.
     Replace {
@@ -288,6 +292,10 @@ pub struct ApplyRequest {
     /// no longer in the manifest go away.
     #[serde(default)]
     pub take_over: Option<String>,
+    /// Only this version of the object: a [`ErrorKind::Conflict`](crate::ErrorKind) when somebody has written it since.
+    /// Empty for any. A creation has none.
+    #[serde(default)]
+    pub resource_version: String,
     /// On whose behalf, for the cluster's audit.
     pub operation: Option<OperationId>,
 }
@@ -328,6 +336,9 @@ pub struct DeleteRequest {
     pub name: String,
     /// Only the object with this UID.
     pub uid: String,
+    /// Only this version of it; empty for any.
+    #[serde(default)]
+    pub resource_version: String,
     /// What happens to what it owns.
     pub propagation: Propagation,
     /// Judge it without writing.

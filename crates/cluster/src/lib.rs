@@ -2,6 +2,7 @@
 
 mod api;
 mod error;
+mod layer;
 
 pub mod sim;
 
@@ -10,3 +11,4 @@ pub use api::{
     Propagation, Reach, Right, Scope, Strain, WatchEvent, WatchStream, WriteMode,
 };
 pub use error::{ClusterError, ErrorKind};
+pub use layer::{Call, Effect, Layer, Verb};

@@ -7,10 +7,10 @@ use std::time::Duration;
 use ractor::{Actor, ActorRef, RpcReplyPort};
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
-use tidegate_lifecycle::operation::{Explanation, Fact, Input, OperationView, explain, view};
-use tidegate_lifecycle::{Driver, operation::Illegal};
+use tidegate_lifecycle::Illegal;
+use tidegate_lifecycle::operation::{Driver, Explanation, Fact, Input, OperationView, explain, view};
 use tidegate_model::{Destination, OperationId, SyncRequest};
-use tidegate_oplog::{Compacted, LogError, Summary};
+use tidegate_oplog::{Compacted, LogError, Lookup, Retention, TypedLog as _};
 use tokio::sync::{Semaphore, broadcast, oneshot};
 
 use crate::actors::cluster::{ClusterActor, ClusterArguments};
@@ -22,10 +22,10 @@ use crate::effects::Targets;
 use crate::extend::{Event, Extensions, GateQuestion, HealthQuestion, HookRun};
 use crate::ids::{IdSource, Ids, random_ids};
 use crate::limits::Limited;
+use crate::offline::operations;
 use crate::shared::{LogFailure, Shared, blocking};
+use crate::summary::Summary;
 
-/// How many finished operations of an application keep all their facts, unless somebody says otherwise.
-pub const HISTORY: usize = 10;
 /// How many calls to one cluster may be on their way at once, unless the builder says otherwise.
 pub const IN_FLIGHT: usize = 32;
 /// Events a slow listener may be behind before it loses the oldest.
@@ -309,6 +309,36 @@ impl Engine {
     /// Begins an operation. When this returns, it is on its way to the log; [`Engine::wait`] tells how it ended.
     pub async fn submit(&self, request: SyncRequest, targets: Targets) -> Result<OperationId, EngineError> {
         let operation = self.ids.next(&self.shared.log, self.shared.clock.now()).await?;
+        self.begin(operation, request, targets).await?;
+        Ok(operation)
+    }
+
+    /// Sees to it that an operation with this id exists, and is at work unless it is over. May be asked for any number of
+    /// times; what is asked first counts. For whoever records the id before anything else.
+    pub async fn ensure(
+        &self,
+        operation: OperationId,
+        request: SyncRequest,
+        targets: Targets,
+    ) -> Result<(), EngineError> {
+        match self.resume(operation).await {
+            Err(EngineError::Unknown { .. }) => match self.begin(operation, request, targets).await {
+                // It was asked for twice at once.
+                Err(EngineError::Busy { open, .. }) if open == operation => Ok(()),
+                Err(EngineError::AlreadyFinished { .. }) => Ok(()),
+                begun => begun,
+            },
+            Err(EngineError::AlreadyFinished { .. }) => Ok(()),
+            resumed => resumed,
+        }
+    }
+
+    async fn begin(
+        &self,
+        operation: OperationId,
+        request: SyncRequest,
+        targets: Targets,
+    ) -> Result<(), EngineError> {
         let digest = keep(&self.shared.log, &targets)
             .await
             .map_err(|error| EngineError::Manifests { reason: error.message })?;
@@ -318,8 +348,7 @@ impl Engine {
         let submit = |reply| {
             SupervisorMessage::Submit(Submit { operation, request, targets: digest, handed_over, reply })
         };
-        self.ask(submit).await?;
-        Ok(operation)
+        self.ask(submit).await
     }
 
     /// Goes on with an operation that is not over. One that is at work already goes on undisturbed.
@@ -385,7 +414,7 @@ impl Engine {
 
     /// How an operation stands according to the log.
     async fn read(&self, operation: OperationId) -> Result<(OperationView, Explanation), EngineError> {
-        let loaded = blocking(&self.shared.log, move |log| log.load(operation)).await?;
+        let loaded = blocking(&self.shared.log, move |log| log.load_as(operation)).await?;
         let driver = Driver::recover(loaded.snapshot, loaded.facts)?;
         let view = view(driver.state()).ok_or(EngineError::Unknown { operation })?;
         Ok((view, explain(driver.state(), self.shared.clock.now())))
@@ -393,18 +422,23 @@ impl Engine {
 
     /// Summaries of all operations, oldest first.
     pub async fn list(&self) -> Result<Vec<Summary>, EngineError> {
-        Ok(blocking(&self.shared.log, |log| log.summaries()).await?)
+        self.find(Lookup::all()).await
     }
 
-    /// All facts of an operation.
+    /// Summaries of the operations that are all that is asked for, oldest first.
+    pub async fn find(&self, lookup: Lookup) -> Result<Vec<Summary>, EngineError> {
+        Ok(blocking(&self.shared.log, move |log| operations(log, lookup)).await?)
+    }
+
+    /// All facts of an operation that are kept.
     pub async fn facts(&self, operation: OperationId) -> Result<Vec<Fact>, EngineError> {
-        Ok(blocking(&self.shared.log, move |log| log.facts(operation)).await?)
+        Ok(blocking(&self.shared.log, move |log| log.facts_as(operation)).await?.facts)
     }
 
-    /// Reduces finished operations beyond the newest `history` of each application to their summaries, and removes
-    /// what nothing refers to any more. Safe while operations are at work.
-    pub async fn compact(&self, history: usize) -> Result<Compacted, EngineError> {
-        Ok(blocking(&self.shared.log, move |log| log.compact(history)).await?)
+    /// Makes the log smaller, by what is to be kept. Safe while operations are at work.
+    pub async fn compact(&self, keep: Retention) -> Result<Compacted, EngineError> {
+        let now = self.shared.clock.now();
+        Ok(blocking(&self.shared.log, move |log| log.compact(&keep, now)).await?)
     }
 
     /// Events from now on. A listener that is too slow loses the oldest.

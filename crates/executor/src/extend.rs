@@ -19,15 +19,13 @@ use std::time::Duration;
 /// The actor library, in the version the engine uses.
 pub use ractor;
 use ractor::{ActorRef, RpcReplyPort};
-use tidegate_lifecycle::operation::Verdict;
+use tidegate_lifecycle::operation::{ASK_AGAIN_AFTER, Verdict};
 use tidegate_model::{
     Health, HealthStatus, Object, ObjectKey, OperationId, OperationPhase, Phase, Timestamp,
 };
 
 /// How long a gate or a health judge may take to answer.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// When a gate that gave no usable answer is asked again.
-pub(crate) const ASK_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// May this wave begin?
 #[derive(Debug)]

@@ -51,7 +51,7 @@ impl Ids {
         let mut newest = self.newest.lock().await;
         let before = match *newest {
             Some(before) => before,
-            None => blocking(log, newest_in).await?,
+            None => blocking(log, |log| Ok(newest_in(log))).await?,
         };
         let at = now.max(before + STEP);
         *newest = Some(at);
@@ -59,8 +59,8 @@ impl Ids {
     }
 }
 
-fn newest_in(log: &Log) -> Result<Timestamp, LogError> {
-    let whole = log.summaries()?.into_iter().map(|summary| summary.operation);
-    let impaired = log.impaired().into_iter().map(|impaired| impaired.operation);
-    Ok(whole.chain(impaired).filter_map(made_at).max().unwrap_or_default())
+fn newest_in(log: &Log) -> Timestamp {
+    let impaired = log.impaired().into_iter().map(|impaired| impaired.stream);
+    let all = log.ids().into_iter().chain(impaired).map(OperationId::from);
+    all.filter_map(made_at).max().unwrap_or_default()
 }

@@ -6,18 +6,19 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_lifecycle::operation::Input;
+use tidegate_lifecycle::operation::{Input, SyncOperation};
 use tidegate_oplog::InventoryChange;
 
 use crate::actors::operation::Bundle;
 use crate::effects::Mask;
 
 /// One thing that arrived.
-pub(crate) enum Arrival {
-    /// Input for the machine, with the key of the command it answers, if it answers one.
-    Input { input: Input, answers: Option<Errand> },
-    /// What became of the claim. The last word: nobody keeps it any more.
-    Claim { input: Input, is_last: bool },
+pub(crate) type Arrival = tidegate_lifecycle::Arrival<SyncOperation, Note>;
+
+/// Something for whoever carries out the operation's commands.
+pub(crate) enum Note {
+    /// Nobody keeps the claim any more.
+    Unclaimed,
     /// The claim was given back, as far as that is possible.
     GivenBack,
     /// What a plan that follows means for the inventory.
@@ -26,10 +27,10 @@ pub(crate) enum Arrival {
     Bundle(Arc<Bundle>),
     /// What must not show in words that follow.
     Mask(Arc<Mask>),
-    /// The timer that was set.
-    Alarm,
-    /// The batch on its way was written, or not.
-    Persisted(Result<(), AppendFailure>),
+    /// It has lasted long enough to watch the namespaces it writes into.
+    NamespacesDue,
+    /// The batch on its way was not written.
+    NotWritten(AppendFailure),
 }
 
 /// Why a batch was not written.
@@ -41,24 +42,10 @@ pub(crate) struct AppendFailure {
     pub reason: String,
 }
 
-/// What a command on its way is about; one command per subject at a time.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Errand {
-    /// Planning.
-    Plan,
-    /// A task.
-    Task(tidegate_model::TaskId),
-    /// A hook at work by a runner, in this attempt. It may never end, and must then not stand in the way of ending the
-    /// hook or of the next attempt.
-    Run(tidegate_model::TaskId, u32),
-    /// A gate.
-    Gate(String),
-}
-
 /// The sending and the receiving side.
 #[derive(Clone)]
 pub(crate) struct Inbox {
-    arrivals: Arc<Mutex<Vec<Arrival>>>,
+    arrivals: Arc<Mutex<tidegate_lifecycle::Inbox<SyncOperation, Note>>>,
     wake: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -68,25 +55,41 @@ impl Inbox {
         Self { arrivals: Arc::default(), wake: Arc::new(wake) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arrival>> {
-        // A panic while pushing leaves the list as it was.
+    fn lock(&self) -> MutexGuard<'_, tidegate_lifecycle::Inbox<SyncOperation, Note>> {
+        // A panic while pushing leaves at worst an old sight.
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts something in.
     pub fn push(&self, arrival: Arrival) {
+        self.push_together([arrival]);
+    }
+
+    /// Puts several things in that are taken out together.
+    pub fn push_together(&self, together: impl IntoIterator<Item = Arrival>) {
         let was_empty = {
             let mut arrivals = self.lock();
-            arrivals.push(arrival);
-            arrivals.len() == 1
+            let was_empty = arrivals.is_empty();
+            together.into_iter().for_each(|arrival| arrivals.push(arrival));
+            was_empty
         };
         if was_empty {
             (self.wake)();
         }
     }
 
+    /// Puts in something that happened.
+    pub fn tell(&self, input: Input) {
+        self.push(Arrival::Input(input));
+    }
+
+    /// Puts in something for the hands.
+    pub fn note(&self, note: Note) {
+        self.push(Arrival::Note(note));
+    }
+
     /// Takes everything out.
     pub fn take(&self) -> Vec<Arrival> {
-        std::mem::take(&mut *self.lock())
+        self.lock().take()
     }
 }

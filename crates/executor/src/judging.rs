@@ -23,20 +23,7 @@ fn failed() -> Health {
 /// What the machine is told of an object.
 pub(crate) async fn observe(rules: &HealthRules, object: &Object, now: Timestamp) -> Observed {
     let seen = with_time(rules, object, move |rules, object| rules.observe(object, now).seen).await;
-    seen.unwrap_or_else(|| match HealthRules::built_in().observe(object, now).seen {
-        Observed::Present { uid, resource_version, generation, deleting, evidence, .. } => {
-            Observed::Present {
-                uid,
-                resource_version,
-                generation,
-                deleting,
-                health: Some(failed()),
-                unjudged: true,
-                evidence,
-            }
-        }
-        gone => gone,
-    })
+    seen.unwrap_or_else(|| HealthRules::built_in().observe(object, now).seen.judged(failed(), true))
 }
 
 /// The verdict on an object.

@@ -3,7 +3,7 @@
 //! ```no_run
 //! # use std::sync::Arc;
 //! # use tidegate_executor::{Engine, EngineError, Targets};
-//! # async fn example(log: Arc<dyn tidegate_oplog::OperationLog<tidegate_lifecycle::operation::Fact, tidegate_lifecycle::operation::State>>,
+//! # async fn example(log: tidegate_oplog::Log,
 //! #   cluster: Arc<dyn tidegate_cluster::Cluster>, request: tidegate_model::SyncRequest, targets: Targets) -> Result<(), EngineError> {
 //! let engine = Engine::builder(log).cluster(request.destination.clone(), cluster).start().await?;
 //! let operation = engine.submit(request, targets).await?;
@@ -24,6 +24,7 @@ mod judging;
 mod limits;
 mod offline;
 mod shared;
+mod summary;
 mod watches;
 
 pub mod effects;
@@ -32,7 +33,8 @@ pub mod extend;
 pub use claims::{CLAIM_LASTS, CLAIM_RENEWED_EVERY};
 pub use clock::{Clock, RuntimeClock, SystemClock, Uptime};
 pub use effects::Targets;
-pub use engine::{Engine, EngineBuilder, EngineError, HISTORY, IN_FLIGHT};
+pub use engine::{Engine, EngineBuilder, EngineError, IN_FLIGHT};
 pub use extend::{Event, EventKind, GateQuestion, HealthQuestion, HookEnd, HookRun};
 pub use ids::{IdSource, made_at};
-pub use offline::{misstated, record};
+pub use offline::{Misstated, misstated, operations, record};
+pub use summary::{Summary, codecs};

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use tidegate_lifecycle::operation::{Fact, Input, OperationView, Rejection, State, view};
-use tidegate_lifecycle::{Driver, DriverError};
+use tidegate_lifecycle::DriverError;
+use tidegate_lifecycle::operation::{Driver, Fact, Input, OperationView, Rejection, view};
 use tidegate_model::{OperationId, Timestamp};
-use tidegate_oplog::{Append, LogError, Summary};
+use tidegate_oplog::{AppendOf, LogError, Lookup, TypedLog as _};
 
 use crate::actors::log::Log;
-use crate::actors::operation::summary;
 use crate::engine::EngineError;
 use crate::shared::blocking;
+use crate::summary::{Summary, summary};
 
 /// Records a person's wish for an operation that is not at work, without doing anything about it. Returns how the
 /// operation then stands, when the wish is durable.
@@ -24,7 +24,7 @@ pub async fn record(
     wish: Input,
     now: Timestamp,
 ) -> Result<OperationView, EngineError> {
-    let loaded = blocking(log, move |log| log.load(operation)).await?;
+    let loaded = blocking(log, move |log| log.load_as(operation)).await?;
     let mut driver = Driver::recover(loaded.snapshot, loaded.facts)?;
     if driver.state().is_finished() {
         let message = driver.state().message();
@@ -43,42 +43,41 @@ pub async fn record(
     let unknown = EngineError::Unknown { operation };
     let Some(summary) = summary(driver.state()) else { return Err(unknown) };
     if let Some(batch) = driver.take_batch(now, true) {
-        let append = Append {
-            operation,
-            first_sequence: batch.first_sequence,
-            facts: batch.facts,
-            snapshot: batch.snapshot,
-            summary,
-            // A wish brings no manifests.
-            blobs: Vec::new(),
-            inventory: None,
-        };
+        // A wish brings no manifests.
+        let append = AppendOf::new(operation, batch.first_sequence, batch.facts, summary.into());
+        let append = AppendOf { snapshot: batch.snapshot, ..append };
         let log = Arc::clone(log);
-        blocking(&log, move |log| log.append(vec![append])).await?;
+        blocking(&log, move |log| log.append_all(vec![append])).await?;
     }
     view(driver.state()).ok_or(unknown)
 }
 
-/// The open operations whose summary is not the one of their facts, with what puts it right when it is appended. A repair
-/// after damage may find only an older summary, and then an operation that is paused, or over, is taken for one that is
+/// The open operations whose summary is not the one of their facts. A repair after damage may find only an older summary, and then an operation that is paused, or over, is taken for one that is
 /// at work.
-pub fn misstated(log: &Log) -> Result<Vec<Append<Fact, State>>, LogError> {
-    let open = log.summaries()?.into_iter().filter(|kept| kept.finished_at.is_none());
-    Ok(open.filter_map(|kept| restated(log, &kept)).collect())
+pub fn misstated(log: &Log) -> Result<Vec<Misstated>, LogError> {
+    Ok(operations(log, Lookup::open())?.into_iter().filter_map(|kept| restated(log, &kept)).collect())
+}
+
+/// An operation whose summary is not the one of its facts.
+#[derive(Clone, Debug)]
+pub struct Misstated {
+    /// Its right summary.
+    pub summary: Summary,
+    /// What puts it right when it is appended.
+    pub append: AppendOf<Fact>,
 }
 
 /// One that cannot be read says so to whoever wants it.
-fn restated(log: &Log, kept: &Summary) -> Option<Append<Fact, State>> {
-    let loaded = log.load(kept.operation).ok()?;
+fn restated(log: &Log, kept: &Summary) -> Option<Misstated> {
+    let loaded = log.load_as(kept.operation).ok()?;
     let driver = Driver::recover(loaded.snapshot, loaded.facts).ok()?;
     let summary = summary(driver.state()).filter(|summary| summary != kept)?;
-    Some(Append {
-        operation: kept.operation,
-        first_sequence: driver.sequence().saturating_add(1),
-        facts: Vec::new(),
-        snapshot: None,
-        summary,
-        blobs: Vec::new(),
-        inventory: None,
-    })
+    let next = driver.sequence().saturating_add(1);
+    let append = AppendOf::new(kept.operation, next, Vec::new(), summary.clone().into());
+    Some(Misstated { summary, append })
+}
+
+/// The operations that are all that is asked for, oldest first.
+pub fn operations(log: &Log, lookup: Lookup) -> Result<Vec<Summary>, LogError> {
+    Ok(log.find_as::<Fact>(lookup)?.into_iter().map(Summary::from).collect())
 }

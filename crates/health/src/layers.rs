@@ -6,6 +6,7 @@ use tidegate_model::{Evidence, Health, Object, Observation, Observed, Timestamp}
 use crate::assess::{MESSAGE_BYTES_MAX, rule};
 use crate::builtin::{self, Proof};
 use crate::convention::{self, Wish};
+use crate::leaving::kept_by;
 use crate::text::shorten;
 use crate::verdict::{Verdict, progressing};
 use crate::{HealthError, generation};
@@ -150,6 +151,7 @@ pub(crate) fn present(object: &Object, at: Timestamp, finding: Finding) -> Obser
         resource_version: object.resource_version().to_owned(),
         generation: object.generation(),
         deleting: object.is_deleting(),
+        kept_by: kept_by(object),
         health: finding.verdict.map(|verdict| verdict.unwrap_or_else(Health::from)).or(silent),
         unjudged,
         evidence,

@@ -8,7 +8,7 @@ use tidegate_cluster::{
     Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Listing, LiveQuery,
     MissingRight, Right, Scope, Strain, WatchStream,
 };
-use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
+use tidegate_model::{Discovery, Gvk, LiveObject, Object, ObjectKey, OperationId};
 
 use crate::answer::{About, Answer};
 use crate::discovery::Kinds;
@@ -121,7 +121,7 @@ impl Cluster for KubeCluster {
         self.list_scope(scope).await
     }
 
-    async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
+    async fn live(&self, query: &LiveQuery) -> Result<Vec<LiveObject>, ClusterError> {
         self.find_live(query).await
     }
 

@@ -1,7 +1,7 @@
 //! Deletions, and the removal of finalizers.
 
 use http::{Method, StatusCode};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tidegate_cluster::{ClusterError, DeleteRequest, Deleted, ErrorKind, Propagation};
 use tidegate_model::{Gvk, Object, ObjectKey, OperationId};
 
@@ -27,8 +27,12 @@ impl KubeCluster {
             },
         });
         if let Value::Object(options) = &mut options {
-            if !request.uid.is_empty() {
-                options.insert("preconditions".to_owned(), json!({ "uid": request.uid }));
+            let named = [("uid", &request.uid), ("resourceVersion", &request.resource_version)];
+            let named = named.into_iter().filter(|(_, value)| !value.is_empty());
+            let preconditions: Map<String, Value> =
+                named.map(|(field, value)| (field.to_owned(), value.as_str().into())).collect();
+            if !preconditions.is_empty() {
+                options.insert("preconditions".to_owned(), preconditions.into());
             }
             if request.dry_run {
                 options.insert("dryRun".to_owned(), json!(["All"]));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tidegate_cluster::{ClusterError, Detail, ErrorKind, LiveQuery, Reach};
-use tidegate_model::{Gvk, Object, ObjectKey, Search};
+use tidegate_model::{Gvk, LiveObject, Object, ObjectKey, Search};
 
 use crate::KubeCluster;
 use crate::discovery::Catalog;
@@ -35,7 +35,7 @@ const OLD_GROUP: &str = "extensions";
 type Places = BTreeMap<(Gvk, String), BTreeSet<String>>;
 
 impl KubeCluster {
-    pub(crate) async fn find_live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
+    pub(crate) async fn find_live(&self, query: &LiveQuery) -> Result<Vec<LiveObject>, ClusterError> {
         let catalog = self.kinds().known(self.http()).await?;
         let mut named = HashSet::new();
         let mut places = Places::new();
@@ -45,14 +45,19 @@ impl KubeCluster {
                 places.entry((place.gvk, place.key.namespace)).or_default().insert(place.key.name);
             }
         }
+        // Thousands come, a page at a time; none is held as more than its text.
+        let take = |object: Object| {
+            let is_chosen = named.contains(&object.key()) || query.is_root(&object);
+            is_chosen.then(|| LiveObject::pack(object))
+        };
         let mut found = Vec::new();
         let mut searched = BTreeSet::new();
         if query.reach != Reach::Places {
             if query.tracking.method.labels() {
                 // They tell whether the label finds all there is.
-                found = self.fetch_all(std::mem::take(&mut places)).await?;
+                found = self.fetch_all(std::mem::take(&mut places), &take).await?;
             }
-            let search = query.search(found.iter());
+            let search = query.search(found.iter().map(LiveObject::unpack));
             searched = self.search(&catalog, query, &search).await?;
         }
         for (gvk, namespace, name) in query.inventory.union(&searched) {
@@ -61,13 +66,17 @@ impl KubeCluster {
                 places.entry((place.gvk, place.key.namespace)).or_default().insert(place.key.name);
             }
         }
-        found.extend(self.fetch_all(places).await?);
-        Ok(chosen(found, &named, query))
+        found.extend(self.fetch_all(places, &take).await?);
+        Ok(chosen(found, &named))
     }
 
-    async fn fetch_all(&self, places: Places) -> Result<Vec<Object>, ClusterError> {
+    async fn fetch_all(
+        &self,
+        places: Places,
+        take: &(impl Fn(Object) -> Option<LiveObject> + Sync),
+    ) -> Result<Vec<LiveObject>, ClusterError> {
         let groups = stream::iter(places)
-            .map(|((gvk, namespace), names)| async move { self.fetch(&gvk, &namespace, names).await })
+            .map(|((gvk, namespace), names)| async move { self.fetch(&gvk, &namespace, names, take).await })
             .buffer_unordered(AT_ONCE);
         groups.try_concat().await
     }
@@ -105,10 +114,11 @@ impl KubeCluster {
         gvk: &Gvk,
         namespace: &str,
         mut names: BTreeSet<String>,
-    ) -> Result<Vec<Object>, ClusterError> {
+        take: &(impl Fn(Object) -> Option<LiveObject> + Sync),
+    ) -> Result<Vec<LiveObject>, ClusterError> {
         let mut found = Vec::new();
         if names.len() > NAMES_MAX {
-            match self.fetch_pages(gvk, namespace, &mut names, &mut found).await {
+            match self.fetch_pages(gvk, namespace, &mut names, |object| found.extend(take(object))).await {
                 Ok(()) => {}
                 // Whoever may not list may still read what has a name.
                 Err(error) if matches!(error.kind, ErrorKind::Forbidden | ErrorKind::Unsupported) => {}
@@ -125,7 +135,7 @@ impl KubeCluster {
         let mut reads = reads.buffer_unordered(AT_ONCE);
         while let Some(read) = reads.next().await {
             match read {
-                Ok(object) => found.extend(object),
+                Ok(object) => found.extend(object.and_then(take)),
                 Err(error) if absent(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -140,7 +150,7 @@ impl KubeCluster {
         gvk: &Gvk,
         namespace: &str,
         names: &mut BTreeSet<String>,
-        found: &mut Vec<Object>,
+        mut found: impl FnMut(Object) + Send,
     ) -> Result<(), ClusterError> {
         let resource = self.kinds().find(self.http(), gvk).await?;
         let target = Target::all(gvk, resource, Some(namespace));
@@ -151,7 +161,7 @@ impl KubeCluster {
                 Err(error) if error.kind == ErrorKind::Gone => return Ok(()),
                 other => other?,
             };
-            found.extend(page.objects.into_iter().filter(|object| names.remove(object.name())));
+            page.objects.into_iter().filter(|object| names.remove(object.name())).for_each(&mut found);
             next = page.next;
             if next.is_empty() {
                 names.clear();
@@ -274,22 +284,17 @@ fn absent(error: &ClusterError) -> bool {
 
 /// What was asked for, in the order of keys. An object that two groups show is taken once, under the name it was
 /// asked for.
-fn chosen(found: Vec<Object>, named: &HashSet<ObjectKey>, query: &LiveQuery) -> Vec<Object> {
-    let mut objects: BTreeMap<ObjectKey, Object> = BTreeMap::new();
-    for object in found {
-        let key = object.key();
-        if named.contains(&key) || query.is_root(&object) {
-            objects.insert(key, object);
-        }
-    }
-    let claimed: HashSet<String> = objects
+fn chosen(found: Vec<LiveObject>, named: &HashSet<ObjectKey>) -> Vec<LiveObject> {
+    let mut objects = found;
+    // Of two answers the later one counts.
+    objects.reverse();
+    objects.sort_by(|one, other| one.key().cmp(other.key()));
+    objects.dedup_by(|one, other| one.key() == other.key());
+    let mut seen: HashSet<String> = objects
         .iter()
-        .filter(|(key, _)| named.contains(*key))
-        .map(|(_, object)| object.uid().to_owned())
+        .filter(|object| named.contains(object.key()))
+        .map(|object| object.uid().to_owned())
         .collect();
-    let mut seen = HashSet::new();
-    objects.retain(|key, object| {
-        named.contains(key) || (!claimed.contains(object.uid()) && seen.insert(object.uid().to_owned()))
-    });
-    objects.into_values().collect()
+    objects.retain(|object| named.contains(object.key()) || seen.insert(object.uid().to_owned()));
+    objects
 }

@@ -1,17 +1,25 @@
 //! The state machines of Tidegate, without clock, I/O, async or randomness.
 //!
-//! An operation has a state, facts, and pure functions between them:
+//! A [`Machine`] has a state, facts, and pure functions between them:
 //!
-//! * [`decide`](operation::decide): an input and the state → facts, or a refusal
-//! * [`follow`](operation::follow): the state and the time → facts that follow by themselves
-//! * [`evolve`](operation::evolve): the state and a fact → the next state
-//! * [`pending`](operation::pending): the state → the commands the world still owes
+//! * [`decide`](Machine::decide): an input and the state → facts, or a refusal
+//! * [`follow`](Machine::follow): the state and the time → facts that follow by themselves
+//! * [`evolve`](Machine::evolve): the state and a fact → the next state
+//! * [`pending`](Machine::pending): the state → the commands the world still owes
 //!
-//! [`Driver`] is the loop around them. It has three users: the actors, recovery, and the simulator; its contract is
-//! written there in numbered steps.
+//! [`Driver`] is the loop around them; its contract is written there in numbered steps. [`Shell`] is all the bookkeeping
+//! around a driver at work: what is on its way, what is kept up, who waits; [`Hands`] do what is to be done in the world.
+//! The actors, the simulation and the tests differ in their hands alone. The one machine so far is
+//! [`operation::SyncOperation`].
 
 pub mod operation;
 
 mod driver;
+mod machine;
+mod shell;
 
-pub use driver::{Batch, Driver, DriverError, FACTS_MAX, LAZY_WAIT, SNAPSHOT_EVERY, TOLD_WAIT};
+pub use driver::{
+    Batch, BatchOf, Driver, DriverError, ErrorOf, FACTS_MAX, LAZY_WAIT, SNAPSHOT_EVERY, TOLD_WAIT,
+};
+pub use machine::{Changed, Illegal, Machine, Owed, Urgency};
+pub use shell::{Arrival, FailureOf, Hands, Inbox, Outbox, RING_AGAIN, Shell, ShellError, Turn};

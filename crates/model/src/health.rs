@@ -68,6 +68,8 @@ pub enum Observed {
         generation: i64,
         /// Whether `metadata.deletionTimestamp` is set.
         deleting: bool,
+        /// What keeps an object that is being deleted, in words that follow "waits for"; empty where nobody knows.
+        kept_by: String,
         /// Health, `None` when the kind has no health rule.
         health: Option<Health>,
         /// The rule for the kind failed; the health is then Unknown, and its message says why.
@@ -80,4 +82,15 @@ pub enum Observed {
         /// `metadata.uid` of the object that was deleted.
         uid: Option<String>,
     },
+}
+
+impl Observed {
+    /// The same with another verdict. `is_failure`: the rule failed, and the verdict says why.
+    #[must_use]
+    pub fn judged(mut self, verdict: Health, is_failure: bool) -> Self {
+        if let Self::Present { health, unjudged, .. } = &mut self {
+            (*health, *unjudged) = (Some(verdict), is_failure);
+        }
+        self
+    }
 }

@@ -10,11 +10,13 @@ mod health;
 mod ids;
 mod kinds;
 mod object;
+mod packed;
 mod plan;
 mod record;
 mod request;
 mod result;
 mod shapes;
+mod stream;
 mod time;
 mod tracking;
 
@@ -27,16 +29,18 @@ pub use duration::{InvalidDuration, format_duration, parse_duration};
 pub use health::{Evidence, Health, HealthStatus, Observation, Observed};
 pub use ids::{Digest, GroupKind, Gvk, InvalidDigest, ObjectKey, OperationId, TaskId};
 pub use object::{InvalidObject, Object, describe};
+pub use packed::{LiveObject, PackedObject};
 pub use plan::{
     Action, DeletePolicy, Hook, LiveRef, ManifestId, Phase, Plan, PlannedWave, Severity, Task, TaskOptions,
     Warning,
 };
-pub use record::LogRecord;
+pub use record::{LogRecord, Records};
 pub use request::{
     Backoff, Destination, IgnoreDifference, Impersonation, ResourceSelector, RetryPolicy, SyncOptions,
     SyncRequest, WaitFor,
 };
 pub use result::{OperationPhase, ResourceResult, ResultCode};
 pub use shapes::{Seen, Tree, WrongType, wrong_types};
+pub use stream::{StreamId, StreamKind};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use tracking::{InvalidTracking, Search, Tracking, TrackingMethod, claimed_by};

@@ -1,6 +1,8 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::StreamKind;
+
 /// Something the operation log can keep.
 ///
 /// `kind` numbers are part of the format on disk: they are given once and never reused or renumbered. A kind whose
@@ -17,4 +19,16 @@ pub trait LogRecord: Serialize + DeserializeOwned + Clone + Send + Sync + 'stati
 
     /// Which kind of record this is, from 1.
     fn kind(&self) -> u16;
+}
+
+/// The records of one machine, by its facts: what a stream of its kind is made of.
+pub trait Records: LogRecord {
+    /// The kind of its streams.
+    const KIND: StreamKind;
+
+    /// The fold over the facts, as it is kept now and then.
+    type Snapshot: LogRecord;
+
+    /// What a list of streams says of one besides what it says of all kinds: kept longer than the facts.
+    type Details: LogRecord;
 }

@@ -7,6 +7,8 @@
 //! An application may change its method. What the other method left behind still counts, as far as the mark is surely
 //! ours: an annotation that names the very object, or a label that Tidegate wrote.
 
+use std::borrow::Borrow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Object;
@@ -199,12 +201,12 @@ impl Tracking {
     ///
     /// Where one of them still bears only the annotation, the application comes from that method, and so may what it
     /// left behind.
-    pub fn search<'o>(&self, application: &str, mut named: impl Iterator<Item = &'o Object>) -> Search {
+    pub fn search(&self, application: &str, mut named: impl Iterator<Item: Borrow<Object>>) -> Search {
         let Ok(Some(value)) = self.label_value(application) else { return Search::Everything };
         let is_labelled = |live: &Object| live.label(&self.label) == Some(value.as_str());
         let moves =
             |live: &Object| self.is_owner(application, live) && !is_labelled(live) && !is_definition(live);
-        if named.any(moves) {
+        if named.any(|live| moves(live.borrow())) {
             return Search::Everything;
         }
         Search::Labelled { key: self.label.clone(), value }

@@ -1,155 +1,84 @@
 //! What the executor needs of a log, whatever keeps it.
 
-use std::path::PathBuf;
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use tidegate_model::{Digest, LogRecord, OperationId, OperationPhase, Timestamp};
+use tidegate_model::{Digest, StreamId, Timestamp};
 
-use crate::{InventoryUpdate, Known, LogError};
+use crate::{
+    Compacted, Damage, History, Impaired, InventoryUpdate, Known, LogError, Lookup, RawAppend, RawEntry,
+    RawLoaded, Record, Retention,
+};
 
-/// A log of operations: facts `F` in gapless order per operation, and now and then a snapshot `S` of the fold over
-/// them.
+/// A log of streams: facts in gapless order per stream, and now and then a snapshot of the fold over them. Whose facts
+/// they are it does not know; [`crate::TypedLog`] reads and writes them as what they are.
 ///
 /// All calls block; the executor makes them on a thread of their own. One process holds a log at a time.
-pub trait OperationLog<F: LogRecord, S: LogRecord>: Send + Sync + 'static {
-    /// Appends facts of any number of operations as one group. When it returns `Ok`, all of them are on the disk and
+pub trait OperationLog: Send + Sync + 'static {
+    /// Appends records of any number of streams as one group. When it returns `Ok`, all of them are on the disk and
     /// will be read again after a crash or power loss.
     ///
-    /// A group the log refuses (a gap, a record too large, an operation it does not take facts for) leaves no trace,
-    /// and the log goes on. When writing itself fails, the log refuses all further appends until it is opened again
-    /// ([`LogError::Poisoned`]); then the group is found wholly there or wholly absent, never in part.
-    fn append(&self, group: Vec<Append<F, S>>) -> Result<(), LogError>;
+    /// A group the log refuses (a gap, a record too large, an epoch that is over, a stream it does not take facts for)
+    /// leaves no trace, and the log goes on. When writing itself fails, the log refuses all further appends until it is
+    /// opened again ([`LogError::Poisoned`]); then the group is found wholly there or wholly absent, never in part.
+    fn append(&self, group: Vec<RawAppend>) -> Result<(), LogError>;
 
-    /// The newest snapshot of an operation and the facts after it, checked for gaps and damage.
-    fn load(&self, operation: OperationId) -> Result<Loaded<F, S>, LogError>;
+    /// The newest snapshot of a stream and the facts after it, checked for gaps and damage.
+    fn load(&self, stream: StreamId) -> Result<RawLoaded, LogError>;
 
-    /// All facts of an operation from the first, for `ops log`; fails with [`LogError::Compacted`] when they are gone.
-    fn facts(&self, operation: OperationId) -> Result<Vec<F>, LogError>;
+    /// All facts of a stream that are kept, for `ops log`; fails with [`LogError::Compacted`] when none are.
+    fn facts(&self, stream: StreamId) -> Result<History<Record>, LogError>;
 
-    /// Summaries of all operations, oldest first.
-    fn summaries(&self) -> Result<Vec<Summary>, LogError>;
+    /// One stream's line; `None` when there is no such stream, or it was set aside.
+    fn entry(&self, stream: StreamId) -> Result<Option<RawEntry>, LogError>;
 
-    /// Where the operations of an application put objects in a cluster; `None` when that is not known. It may name
-    /// more places than there are, never fewer than this log's operations wrote to.
-    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Known>, LogError>;
+    /// The streams that are all that is asked for, by id, which is oldest first.
+    fn find(&self, lookup: &Lookup) -> Result<Vec<RawEntry>, LogError>;
 
-    /// Keeps some content outside the log, under a digest; durable when it returns.
-    fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError>;
+    /// The ids of all streams, oldest first.
+    fn ids(&self) -> Vec<StreamId>;
 
-    /// Reads back what [`OperationLog::put_blob`] kept, checked against its digest.
-    fn blob(&self, digest: Digest) -> Result<Vec<u8>, LogError>;
-
-    /// Reduces finished operations beyond the newest `history` of each application to their summaries, and removes blobs
-    /// no operation refers to. All others keep every fact.
-    fn compact(&self, history: usize) -> Result<Compacted, LogError>;
+    /// Makes the log smaller, by what is to be kept: finished streams beyond the history of their line are reduced to
+    /// their summaries, and in the end forgotten; the oldest facts of long open ones go, where a snapshot covers them; and
+    /// so do blobs no stream refers to. Streams of a kind that is not known here stay as they are.
+    fn compact(&self, keep: &Retention, now: Timestamp) -> Result<Compacted, LogError>;
 
     /// What was found damaged when the log was opened, and what became of it.
     fn damage(&self) -> Vec<Damage>;
 
-    /// Operations of which not everything can be read any more, oldest first. A log that cannot be damaged has none.
+    /// Streams of which not everything can be read any more, or by this program; oldest first. A log that cannot be
+    /// damaged has none.
     fn impaired(&self) -> Vec<Impaired> {
         Vec::new()
     }
 }
 
-/// Facts of one operation to append.
-#[derive(Clone, Debug)]
-pub struct Append<F, S> {
-    /// Which operation.
-    pub operation: OperationId,
-    /// Sequence number of the first fact: one more than the last one kept; the first fact of all has 1.
-    pub first_sequence: u64,
-    /// The facts.
-    pub facts: Vec<F>,
-    /// The state after the last of these facts, when a snapshot is due.
-    pub snapshot: Option<S>,
-    /// The operation's new summary.
-    pub summary: Summary,
-    /// Blobs the operation refers to from now on, for [`OperationLog::compact`].
-    pub blobs: Vec<Digest>,
-    /// What changes in the inventory of the summary's application; with the facts or not at all.
-    pub inventory: Option<InventoryUpdate>,
+/// Content kept beside the streams, which mention it by its digest.
+pub trait Blobs: Send + Sync + 'static {
+    /// Keeps some content; durable when it returns. Until a stream refers to it, a compaction by this process leaves it
+    /// alone.
+    fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError>;
+
+    /// Reads back what [`Blobs::put_blob`] kept, checked against its digest.
+    fn blob(&self, digest: Digest) -> Result<Vec<u8>, LogError>;
 }
 
-/// One line about an operation, kept longer than its facts. Also the index by application and by state.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Summary {
-    /// The operation.
-    pub operation: OperationId,
-    /// Its application.
-    pub application: String,
-    /// Where it works, in words.
-    pub destination: String,
-    /// Where it stands.
-    pub phase: OperationPhase,
-    /// Whether a person holds it.
-    pub paused: bool,
-    /// Its message.
-    pub message: String,
-    /// When it began.
-    pub started_at: Timestamp,
-    /// When it ended; `None` while it is open.
-    pub finished_at: Option<Timestamp>,
-    /// Waves passed, and waves in all.
-    pub waves: (u32, u32),
+/// Where the operations of applications put objects.
+///
+/// An inventory grows no later than the append that brings an [`InventoryUpdate`] is durable, and shrinks no earlier: a
+/// store that keeps it elsewhere may have one half of an update without the facts, and never the other.
+pub trait Inventories: Send + Sync + 'static {
+    /// Where the operations of an application put objects in a cluster; `None` when that is not known. It may name
+    /// more places than there are, never fewer than this log's operations wrote to.
+    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Known>, LogError>;
+
+    /// Changes an inventory on its own; durable when it returns.
+    fn change_inventory(&self, update: &InventoryUpdate) -> Result<(), LogError>;
 }
 
-/// An operation as read from the log.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Loaded<F, S> {
-    /// The newest snapshot and the sequence number of the last fact it covers.
-    pub snapshot: Option<(u64, S)>,
-    /// The facts after the snapshot, in order.
-    pub facts: Vec<F>,
-    /// Sequence number of the last fact.
-    pub last_sequence: u64,
-}
+/// A log with all it needs beside it, in one place or in several.
+pub trait Store: OperationLog + Blobs + Inventories {}
 
-/// What a compaction did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Compacted {
-    /// Operations reduced to a summary.
-    pub operations: usize,
-    /// Facts removed.
-    pub facts: usize,
-    /// Blobs removed.
-    pub blobs: usize,
-}
+impl<T: OperationLog + Blobs + Inventories> Store for T {}
 
-/// Something found damaged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
-    /// Which operation it concerns, when it is known.
-    pub operation: Option<OperationId>,
-    /// What is wrong, and what was done: `quarantined`, `tail cut` …
-    pub reason: String,
-    /// Where the damaged bytes were copied.
-    pub quarantine: Option<PathBuf>,
-    /// It was found when the log was opened this time, and not by an earlier process.
-    pub is_new: bool,
-}
-
-/// An operation of which not everything can be read any more, and what is still known of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Impaired {
-    /// Which.
-    pub operation: OperationId,
-    /// Its summary, also where it was set aside and is not among [`OperationLog::summaries`]; `None` when even that is
-    /// lost.
-    pub summary: Option<Summary>,
-    /// What is wrong.
-    pub reason: String,
-}
-
-/// How much a log has written since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LogStats {
-    /// Groups appended.
-    pub groups: u64,
-    /// Facts appended.
-    pub facts: u64,
-    /// Flushes of the log to the disk: one per group, and those of compactions.
-    pub flushes: u64,
-    /// Blob files written, each with a sync of its own.
-    pub blobs: u64,
-}
+/// A log that several share.
+pub type Log = Arc<dyn Store>;

@@ -3,7 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tidegate_model::{Digest, OperationId};
+use tidegate_model::{Digest, StreamId, StreamKind};
+
+use crate::{Epoch, StreamName};
 
 /// Too many open files, in this process or in all: the system's numbers, which have no kind.
 const NO_HANDLES: [i32; 2] = [23, 24];
@@ -132,22 +134,22 @@ pub enum LogError {
         reason: String,
     },
 
-    /// An operation's records are damaged and it was set aside.
+    /// A stream's records are damaged and it was set aside.
     #[error(
-        "operation {operation} is damaged: {reason}; what could be kept of it is in the state directory's quarantine folder"
+        "{stream} is damaged: {reason}; what could be kept of it is in the state directory's quarantine folder"
     )]
     Damaged {
-        /// The operation.
-        operation: OperationId,
+        /// The stream.
+        stream: StreamName,
         /// What is wrong with it.
         reason: String,
     },
 
-    /// No such operation was ever logged here.
-    #[error("operation {operation} is not in this log; `ops list` shows those that are")]
-    UnknownOperation {
-        /// The operation.
-        operation: OperationId,
+    /// No such stream was ever logged here.
+    #[error("{stream} is not in this log; `ops list` shows those that are")]
+    UnknownStream {
+        /// The stream.
+        stream: StreamName,
     },
 
     /// The key is not the one that was used here.
@@ -219,6 +221,19 @@ pub enum LogError {
         reason: String,
     },
 
+    /// The log is of a later layout.
+    #[error(
+        "the log in {} was written by a newer program (its layout is {found}, and this one knows up to {known}); use that program or a later one, or choose another state directory; nothing was changed", path.display()
+    )]
+    NewerLayout {
+        /// The state directory.
+        path: PathBuf,
+        /// The layout found.
+        found: u32,
+        /// The highest layout this program knows.
+        known: u32,
+    },
+
     /// A record of a kind that this program does not know.
     #[error(
         "record kind {kind} was written by a newer program (this one knows up to {highest}); use that program's version or later"
@@ -251,34 +266,60 @@ pub enum LogError {
     },
 
     /// Facts were offered out of order; nothing was written.
-    #[error(
-        "operation {operation}: the next fact is number {expected}, but number {found} was offered; load it again"
-    )]
+    #[error("{stream}: the next fact is number {expected}, but number {found} was offered; load it again")]
     Gap {
-        /// The operation.
-        operation: OperationId,
+        /// The stream.
+        stream: StreamName,
         /// The sequence number the log expects next.
         expected: u64,
         /// The one it was given.
         found: u64,
     },
 
-    /// A summary was offered under another operation's id; nothing was written.
-    #[error("the summary of operation {summary} was offered for operation {operation}")]
-    WrongSummary {
-        /// Whose facts were offered.
-        operation: OperationId,
-        /// Whose summary came with them.
-        summary: OperationId,
+    /// Facts were offered by a process whose time with the stream is over; nothing was written.
+    #[error(
+        "{stream} was taken over by {by} with epoch {epoch}, and this process, with epoch {offered}, may not write to it any more; leave it to that process"
+    )]
+    Fenced {
+        /// The stream.
+        stream: StreamName,
+        /// The epoch of whoever writes to it now.
+        epoch: Epoch,
+        /// Who that is.
+        by: String,
+        /// The epoch that was offered.
+        offered: Epoch,
     },
 
-    /// The facts asked for are gone: the operation is over and was compacted.
+    /// A stream is not what it was asked, or offered, as; nothing was written.
+    #[error("{stream} is {found}, and not {wanted}; name one that is")]
+    OtherKind {
+        /// The stream.
+        stream: StreamId,
+        /// What it was taken for.
+        wanted: StreamKind,
+        /// What it is.
+        found: StreamKind,
+    },
+
+    /// This program cannot write records of a kind of stream.
     #[error(
-        "the facts of operation {operation} were compacted; only its summary is kept: the newest ten finished operations of an application keep everything"
+        "this program does not know what a {kind} is (kind {} of stream {stream}), and writes nothing to it; use the program that began it, or a later one", kind.number()
+    )]
+    UnknownKind {
+        /// The stream.
+        stream: StreamId,
+        /// What it is.
+        kind: StreamKind,
+    },
+
+    /// The facts asked for are gone: what they are about is over, and was compacted.
+    #[error(
+        "the facts of {stream} were compacted; only its summary is kept: the newest ten finished operations of an application keep everything"
     )]
     Compacted {
-        /// The operation.
-        operation: OperationId,
+        /// The stream.
+        stream: StreamName,
     },
 
     /// Content that should be beside the log is not there.
@@ -301,6 +342,20 @@ pub enum LogError {
 }
 
 impl LogError {
+    /// The same, saying what the stream is that it is about.
+    pub(crate) fn about(mut self, name: &StreamName) -> Self {
+        if let Self::Damaged { stream, .. }
+        | Self::UnknownStream { stream }
+        | Self::Gap { stream, .. }
+        | Self::Fenced { stream, .. }
+        | Self::Compacted { stream } = &mut self
+            && stream.id == name.id
+        {
+            stream.kind.clone_from(&name.kind);
+        }
+        self
+    }
+
     /// Sorts an error of the operating system into the variant that tells a person what to do.
     pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
         let path = path.to_path_buf();

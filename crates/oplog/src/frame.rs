@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! offset  0     4        5       6     8      9          25      33      37     41
-//!         magic version  family  kind  flags  operation  number  length  crc32  payload …
+//!         magic version  family  kind  flags  stream  number  length  crc32  payload …
 //!         4     1        1       2 LE  1      16         8 LE    4 LE    4 LE   `length` bytes
 //! ```
 //!
@@ -15,7 +15,7 @@ use bincode::config::{Configuration, Limit, LittleEndian, Varint};
 use bincode::serde::{decode_from_slice, encode_to_vec};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidegate_model::{LogRecord, OperationId};
+use tidegate_model::{LogRecord, StreamId};
 use uuid::Uuid;
 
 use crate::LogError;
@@ -84,7 +84,7 @@ impl Family {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) family: Family,
-    pub(crate) operation: OperationId,
+    pub(crate) stream: StreamId,
     pub(crate) number: u64,
 }
 
@@ -103,7 +103,7 @@ pub(crate) enum FrameError {
     Length { stated: usize, found: usize },
     #[error("family {0} is not known here: written by a newer program")]
     NewerFamily(u8),
-    #[error("it belongs elsewhere: it is {} {} of operation {}", found.family.name(), found.number, found.operation)]
+    #[error("it belongs elsewhere: it is {} {} of stream {}", found.family.name(), found.number, found.stream)]
     Misplaced { found: Address },
     #[error("flags {0:#04x} are not known here: written by a newer program")]
     UnknownFlags(u8),
@@ -178,7 +178,7 @@ pub(crate) fn seal(address: Address, kind: u16, external: bool, payload: &[u8]) 
     bytes.push(address.family.code());
     bytes.extend_from_slice(&kind.to_le_bytes());
     bytes.push(if external { EXTERNAL } else { 0 });
-    bytes.extend_from_slice(address.operation.0.as_bytes());
+    bytes.extend_from_slice(address.stream.0.as_bytes());
     bytes.extend_from_slice(&address.number.to_le_bytes());
     bytes.extend_from_slice(&length.to_le_bytes());
     let checksum = checksum(&bytes, payload);
@@ -187,10 +187,10 @@ pub(crate) fn seal(address: Address, kind: u16, external: bool, payload: &[u8]) 
     Ok(bytes)
 }
 
-/// Checks a record that should be of an operation's family, and bear a number if one is given.
+/// Checks a record that should be of a stream's family, and bear a number if one is given.
 pub(crate) fn open(
     family: Family,
-    operation: OperationId,
+    stream: StreamId,
     number: Option<u64>,
     bytes: &[u8],
 ) -> Result<Framed<'_>, FrameError> {
@@ -202,9 +202,7 @@ pub(crate) fn open(
         });
     }
     let found = framed.address;
-    if found.family != family
-        || found.operation != operation
-        || number.is_some_and(|number| number != found.number)
+    if found.family != family || found.stream != stream || number.is_some_and(|number| number != found.number)
     {
         return Err(FrameError::Misplaced { found });
     }
@@ -218,7 +216,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<(Framed<'_>, &[u8]), FrameError> {
     let (&[version, family], rest) = rest.split_first_chunk::<2>().ok_or_else(short)?;
     let (kind, rest) = rest.split_first_chunk::<2>().ok_or_else(short)?;
     let (&[flags], rest) = rest.split_first_chunk::<1>().ok_or_else(short)?;
-    let (operation, rest) = rest.split_first_chunk::<16>().ok_or_else(short)?;
+    let (stream, rest) = rest.split_first_chunk::<16>().ok_or_else(short)?;
     let (number, rest) = rest.split_first_chunk::<8>().ok_or_else(short)?;
     let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
     let (stored, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
@@ -241,8 +239,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<(Framed<'_>, &[u8]), FrameError> {
     if flags & !EXTERNAL != 0 {
         return Err(FrameError::UnknownFlags(flags));
     }
-    let operation = OperationId(Uuid::from_bytes(*operation));
-    let address = Address { family, operation, number: u64::from_le_bytes(*number) };
+    let stream = StreamId(Uuid::from_bytes(*stream));
+    let address = Address { family, stream, number: u64::from_le_bytes(*number) };
     let framed =
         Framed { address, kind: u16::from_le_bytes(*kind), external: flags & EXTERNAL != 0, payload };
     Ok((framed, rest))
@@ -302,10 +300,10 @@ mod tests {
         }
     }
 
-    const OPERATION: OperationId = OperationId(Uuid::from_u128(0x0102_0304));
+    const OPERATION: StreamId = StreamId(Uuid::from_u128(0x0102_0304));
 
     fn sealed(record: &New) -> Vec<u8> {
-        let address = Address { family: Family::Fact, operation: OPERATION, number: 7 };
+        let address = Address { family: Family::Fact, stream: OPERATION, number: 7 };
         seal(address, record.kind(), false, &encode("fact", record).unwrap()).unwrap()
     }
 
@@ -316,8 +314,8 @@ mod tests {
     #[test]
     fn the_bytes_of_a_record_are_pinned() {
         let hex: String = sealed(&New::Two("hi".into())).iter().map(|byte| format!("{byte:02x}")).collect();
-        let operation = "00000000000000000000000001020304";
-        let expected = format!("54474c52 01 01 0200 00 {operation} 0700000000000000 04000000 CRC 01026869");
+        let stream = "00000000000000000000000001020304";
+        let expected = format!("54474c52 01 01 0200 00 {stream} 0700000000000000 04000000 CRC 01026869");
         assert_eq!(hex, expected.replace(' ', "").replace("CRC", "87bab977"));
     }
 
@@ -336,7 +334,7 @@ mod tests {
         let mut long = good.clone();
         long.push(0);
         assert!(matches!(fact(&long), Err(FrameError::Length { .. })));
-        let other = OperationId(Uuid::from_u128(5));
+        let other = StreamId(Uuid::from_u128(5));
         for misplaced in [
             open(Family::Head, OPERATION, None, &good),
             open(Family::Fact, other, Some(7), &good),

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use tidegate_model::{Gvk, OperationId};
+use tidegate_model::{Gvk, StreamId};
 use uuid::Uuid;
 
 /// Places of objects: kind, namespace (empty for cluster-scoped ones) and name.
@@ -25,9 +25,11 @@ pub struct Known {
     pub searched: bool,
 }
 
-/// What an operation changes in the inventory of its application.
+/// What changes in the inventory of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InventoryUpdate {
+    /// The application.
+    pub application: String,
     /// The cluster, by a name that means this one always.
     pub cluster: String,
     /// The changes, in order.
@@ -85,13 +87,13 @@ pub(crate) struct Kept {
 }
 
 /// What an inventory is filed under.
-pub(crate) fn id(cluster: &str, application: &str) -> OperationId {
+pub(crate) fn id(cluster: &str, application: &str) -> StreamId {
     let mut hasher = Sha256::new();
     hasher.update(cluster.len().to_le_bytes());
     hasher.update(cluster);
     hasher.update(application);
     let [bytes @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _]: [u8; 32] = hasher.finalize().into();
-    OperationId(Uuid::from_bytes(bytes))
+    StreamId(Uuid::from_bytes(bytes))
 }
 
 #[cfg(test)]

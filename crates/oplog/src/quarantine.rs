@@ -1,11 +1,11 @@
 //! What was found damaged, kept for a person to look at; it also is the memory of what was reported.
 //!
 //! ```text
-//! quarantine/<operation id>/1/reason.txt     what was wrong, and what was done
+//! quarantine/<stream id>/1/reason.txt     what was wrong, and what was done
 //!                            /rows.bin       its rows: length 4 LE, key, length 4 LE, value, …
 //!                            /blobs/…        files of the blobs it refers to
 //! quarantine/database/1/reason.txt, log/     a whole database that had to be replaced
-//! quarantine/rows/1/reason.txt, rows.bin     rows of no operation
+//! quarantine/rows/1/reason.txt, rows.bin     rows of no stream
 //! ```
 //!
 //! `reason.txt` is written last: a folder without it is of a process that was killed, and what it was copied from is
@@ -13,14 +13,14 @@
 
 use std::path::{Path, PathBuf};
 
-use tidegate_model::OperationId;
+use tidegate_model::StreamId;
 
 use crate::{Damage, LogError, blobs, files};
 
 const REASON: &str = "reason.txt";
 const ROWS: &str = "rows.bin";
 
-/// All rows of the largest operation fit into it; its large records are blobs.
+/// All rows of the largest stream fit into it; its large records are blobs.
 const MAX_ROWS_BYTES: usize = 256 << 20;
 
 /// A reason is a line; more is cut when it is read.
@@ -29,7 +29,7 @@ const MAX_REASON_BYTES: usize = 64 << 10;
 /// What an entry is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    Operation(OperationId),
+    Stream(StreamId),
     Database,
     Rows,
 }
@@ -68,7 +68,7 @@ impl Quarantine {
     /// Begins an entry in a folder of its own.
     pub(crate) fn begin(&self, subject: Subject) -> Result<Entry, LogError> {
         let of_subject = self.folder.join(match subject {
-            Subject::Operation(operation) => operation.to_string(),
+            Subject::Stream(stream) => stream.to_string(),
             Subject::Database => "database".to_owned(),
             Subject::Rows => "rows".to_owned(),
         });
@@ -79,10 +79,10 @@ impl Quarantine {
         Ok(Entry { folder })
     }
 
-    /// Whether anything was ever set aside of an operation.
-    pub(crate) fn knows(&self, operation: OperationId) -> Result<bool, LogError> {
+    /// Whether anything was ever set aside of a stream.
+    pub(crate) fn knows(&self, stream: StreamId) -> Result<bool, LogError> {
         for folder in self.folders() {
-            for entry in files::list(&folder.join(operation.to_string()))? {
+            for entry in files::list(&folder.join(stream.to_string()))? {
                 if files::exists(&entry.join(REASON))? {
                     return Ok(true);
                 }
@@ -91,10 +91,10 @@ impl Quarantine {
         Ok(false)
     }
 
-    /// The rows that were set aside of an operation, oldest entry first. An entry whose rows cannot be read has none.
-    pub(crate) fn rows_of(&self, operation: OperationId) -> Result<Vec<KeptRow>, LogError> {
+    /// The rows that were set aside of a stream, oldest entry first. An entry whose rows cannot be read has none.
+    pub(crate) fn rows_of(&self, stream: StreamId) -> Result<Vec<KeptRow>, LogError> {
         let mut rows = Vec::new();
-        for entry in self.list()?.into_iter().filter(|entry| entry.operation == Some(operation)) {
+        for entry in self.list()?.into_iter().filter(|entry| entry.stream == Some(stream)) {
             let Some(path) = entry.quarantine.map(|entry| entry.join(ROWS)) else { continue };
             match files::read(&path, MAX_ROWS_BYTES) {
                 Ok(content) => rows.extend(parse_rows(&content.unwrap_or_default())),
@@ -109,12 +109,12 @@ impl Quarantine {
         let mut damage = Vec::new();
         for folder in self.folders() {
             for of_subject in files::list(folder)? {
-                let operation = files::name(&of_subject).parse().ok();
+                let stream = files::name(&of_subject).parse().ok();
                 let mut entries = files::list(&of_subject).unwrap_or_default();
                 entries.sort_by_key(|entry| files::name(entry).parse::<u64>().unwrap_or(u64::MAX));
                 for entry in entries {
                     if let Some(reason) = read_reason(&entry)? {
-                        damage.push(Damage { operation, reason, quarantine: Some(entry), is_new: false });
+                        damage.push(Damage { stream, reason, quarantine: Some(entry), is_new: false });
                     }
                 }
             }

@@ -1,51 +1,76 @@
 //! What every store asks of an append before it writes anything, and the limits on what it takes.
 
-use tidegate_model::LogRecord;
+use tidegate_model::StreamKind;
 
-use crate::{Append, LogError};
+use crate::{Epoch, LogError, RawAppend, StreamName};
 
-/// Longest application name. Kubernetes names end at 253 bytes; a namespace and a few separators fit in twice that.
-pub(crate) const MAX_APPLICATION_BYTES: usize = 1024;
+/// Longest name of an application or a set. Kubernetes names end at 253 bytes; a namespace and a few separators fit in
+/// twice that.
+pub(crate) const MAX_NAME_BYTES: usize = 1024;
 
-/// Longest text of a summary. It is rewritten with every group, and a person reads it.
+/// Largest details of a summary. They are rewritten with every group, and a person reads them.
 pub(crate) const MAX_SUMMARY_BYTES: usize = 256 << 10;
 
 /// Largest blob. The planner refuses inputs of 100 MB, so a bundle of manifests stays below this.
 pub(crate) const MAX_BLOB_BYTES: usize = 128 << 20;
 
-/// Checks what needs no look at the storage but the last sequence number.
-pub(crate) fn check_append<F: LogRecord, S: LogRecord>(
-    last: u64,
-    append: &Append<F, S>,
-) -> Result<(), LogError> {
-    let operation = append.operation;
-    let expected = last.saturating_add(1);
-    if append.first_sequence != expected {
-        return Err(LogError::Gap { operation, expected, found: append.first_sequence });
-    }
-    if append.summary.operation != operation {
-        return Err(LogError::WrongSummary { operation, summary: append.summary.operation });
-    }
-    let bytes = append.summary.application.len();
-    if bytes > MAX_APPLICATION_BYTES {
-        return Err(LogError::TooLarge { what: "application name", bytes, limit: MAX_APPLICATION_BYTES });
-    }
-    let bytes =
-        bytes.saturating_add(append.summary.message.len()).saturating_add(append.summary.destination.len());
-    if bytes > MAX_SUMMARY_BYTES {
-        return Err(LogError::TooLarge { what: "summary", bytes, limit: MAX_SUMMARY_BYTES });
-    }
-    for kind in append.facts.iter().map(LogRecord::kind) {
-        check_kind("fact", kind, F::HIGHEST_KIND)?;
-    }
-    append.snapshot.iter().try_for_each(|snapshot| check_kind("snapshot", snapshot.kind(), S::HIGHEST_KIND))
+/// How a stream stands, as far as the next append to it depends on that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) kind: StreamKind,
+    /// Sequence number of its last fact.
+    pub(crate) last: u64,
+    pub(crate) epoch: Epoch,
+    /// Who has begun the epoch; empty in the first, which nobody took from anybody.
+    pub(crate) taken_by: String,
 }
 
-/// A record that could not be read back is not written.
-fn check_kind(what: &'static str, kind: u16, highest: u16) -> Result<(), LogError> {
-    if kind == 0 || kind > highest {
-        let reason = format!("its kind {kind} is not between 1 and its type's highest, {highest}");
-        return Err(LogError::Encoding { what, reason });
+impl Standing {
+    /// Of a stream that begins.
+    pub(crate) fn new(kind: StreamKind) -> Self {
+        Self { kind, last: 0, epoch: Epoch::FIRST, taken_by: String::new() }
+    }
+
+    /// Refuses an append that does not follow on it.
+    pub(crate) fn check(&self, append: &RawAppend) -> Result<(), LogError> {
+        if append.kind != self.kind {
+            let (wanted, found) = (append.kind.clone(), self.kind.clone());
+            return Err(LogError::OtherKind { stream: append.stream, wanted, found });
+        }
+        let stream = || StreamName::of(append.kind.clone(), append.stream);
+        if append.epoch < self.epoch {
+            let (epoch, by) = (self.epoch, self.taken_by.clone());
+            return Err(LogError::Fenced { stream: stream(), epoch, by, offered: append.epoch });
+        }
+        let expected = self.last.saturating_add(1);
+        if append.first_sequence != expected {
+            return Err(LogError::Gap { stream: stream(), expected, found: append.first_sequence });
+        }
+        Ok(())
+    }
+
+    /// How it stands after an append by `writer`.
+    pub(crate) fn after(&mut self, append: &RawAppend, writer: &str) {
+        self.last = self.last.saturating_add(u64::try_from(append.facts.len()).unwrap_or(u64::MAX));
+        if append.epoch > self.epoch {
+            self.epoch = append.epoch;
+            writer.clone_into(&mut self.taken_by);
+        }
+    }
+}
+
+/// Checks the size of what an append says about its stream.
+pub(crate) fn check_size(append: &RawAppend) -> Result<(), LogError> {
+    let summary = &append.summary;
+    for (what, name) in [("application name", &summary.application), ("set name", &summary.set)] {
+        let bytes = name.as_ref().map_or(0, String::len);
+        if bytes > MAX_NAME_BYTES {
+            return Err(LogError::TooLarge { what, bytes, limit: MAX_NAME_BYTES });
+        }
+    }
+    let bytes = summary.details.content.len();
+    if bytes > MAX_SUMMARY_BYTES {
+        return Err(LogError::TooLarge { what: "summary", bytes, limit: MAX_SUMMARY_BYTES });
     }
     Ok(())
 }

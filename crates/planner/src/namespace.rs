@@ -54,7 +54,7 @@ pub(crate) fn draft(request: &SyncRequest, live: &Live<'_>) -> Option<Draft> {
     let mut draft = Draft::new(Phase::PreSync, 0, Gvk::new("", "v1", "Namespace"), &key);
     draft.task.action = if existing.is_some() { Action::Apply } else { Action::Create };
     draft.task.reason = "automatic namespace".to_owned();
-    draft.task.live = existing.map(live_ref);
+    draft.task.live = existing.as_deref().map(live_ref);
     draft.manifest = manifest(request);
     draft.subject = Subject::requested(key);
     Some(draft)
@@ -65,7 +65,8 @@ pub(crate) fn has_metadata(request: &SyncRequest) -> bool {
     !request.options.namespace_labels.is_empty() || !request.options.namespace_annotations.is_empty()
 }
 
-/// What goes into a namespace that is deleted goes with it, whatever the operation says: it cannot succeed.
+/// What goes into a namespace that is deleted goes with it. The plan warns; that the operation fails is for its machine
+/// to see to.
 pub(crate) fn review(drafts: &[Draft], terminating: &BTreeSet<String>, findings: &mut Findings) {
     let goes_in =
         |name: &str| drafts.iter().filter(|d| d.manifest.is_some()).find(|d| d.task.namespace == name);
@@ -74,19 +75,19 @@ pub(crate) fn review(drafts: &[Draft], terminating: &BTreeSet<String>, findings:
     for draft in drafts.iter().filter(pruned) {
         if let Some(inside) = goes_in(&draft.task.name) {
             let message = format!(
-                "it is to be pruned, and objects of this operation are in it, such as {}; keep it among the manifests, or move them to another namespace",
+                "it is to be pruned, and objects of this operation go into it, such as {}; the operation will fail before it writes anything: keep the namespace among the manifests, or move them to another one",
                 inside.task.key()
             );
-            findings.error("namespace-pruned", &draft.subject, message);
+            findings.warn("namespace-pruned", &draft.subject, message);
         }
     }
     for name in terminating {
         if let Some(inside) = goes_in(name) {
             let message = format!(
-                "it is being deleted, and objects of this operation go into it, such as {}; sync again when it is gone, or choose another namespace",
+                "it is being deleted, and objects of this operation go into it, such as {}; the operation will fail: sync again when it is gone, or choose another namespace",
                 inside.task.key()
             );
-            findings.error("namespace-terminating", &Subject::requested(key(name)), message);
+            findings.warn("namespace-terminating", &Subject::requested(key(name)), message);
         }
     }
 }

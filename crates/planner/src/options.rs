@@ -127,21 +127,24 @@ pub(crate) fn ignores_health(target: &Object, live: Option<&Object>) -> bool {
     said == Some("true")
 }
 
-/// The manager whose client-side applied fields become ours before a server-side apply: the one the manifest names,
-/// else kubectl's; and only if it owns any.
+/// The manager whose fields become ours before a server-side apply, so that those which are dropped go away, if it wrote
+/// any by updates: the one the manifest names, else kubectl; else ourselves, who created or replaced the object.
 pub(crate) fn take_over(target: &Object, live: &Object, options: &SyncOptions) -> Option<String> {
-    if options.has("ClientSideApplyMigration=false") || !server_side(target, options) {
+    if !server_side(target, options) {
         return None;
     }
     let named = target.annotation(annotations::MIGRATION_MANAGER).filter(|name| !name.is_empty());
-    let manager = named.unwrap_or(annotations::KUBECTL_MANAGER);
+    let migrates = !options.has("ClientSideApplyMigration=false");
+    let other = migrates.then(|| named.unwrap_or(annotations::KUBECTL_MANAGER));
     let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array);
-    let owns = |entry: &Value| {
+    let owns = |manager: &str, entry: &Value| {
         let is = |field: &str, value: &str| entry.get(field).and_then(Value::as_str) == Some(value);
         let main = entry.get("subresource").and_then(Value::as_str).is_none_or(str::is_empty);
         is("manager", manager) && is("operation", "Update") && main
     };
-    entries.into_iter().flatten().any(owns).then(|| manager.to_owned())
+    let mut managers = other.into_iter().chain([annotations::FIELD_MANAGER]);
+    let found = managers.find(|manager| entries.into_iter().flatten().any(|entry| owns(manager, entry)));
+    found.map(str::to_owned)
 }
 
 /// What is surprising in the options of the application.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use tidegate_model::{
-    Discovery, Gvk, KindInfo, ManifestId, Object, ObjectKey, OperationId, Plan, PlannedWave, SyncRequest,
-    Timestamp,
+    Discovery, Gvk, KindInfo, LiveObject, ManifestId, Object, ObjectKey, OperationId, Plan, PlannedWave,
+    SyncRequest, Timestamp,
 };
 
 use crate::diff::Comparer;
@@ -33,7 +33,7 @@ pub struct PlanInput<'a> {
     /// The wanted objects, in the order of the input. They become the manifests of the plan.
     pub targets: Vec<Target>,
     /// The objects in the cluster: those that the application tracks, and those of [`named_objects`].
-    pub live: &'a [Object],
+    pub live: &'a [LiveObject],
     /// The objects that earlier operations of the application put into the cluster, as far as that is recorded.
     pub known: &'a BTreeSet<ObjectKey>,
     /// The namespaces that are being deleted, among those that the operation deploys to.

@@ -1,6 +1,7 @@
 //! What happens to objects that are no longer in the manifests, and in which wave?
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use tidegate_model::{Action, Object, ObjectKey, Phase, SyncRequest};
 
@@ -38,7 +39,7 @@ impl Domain<'_> {
 /// The prune tasks of the extraneous objects, in the waves of their own annotations.
 ///
 /// Hooks of earlier operations and objects marked `Skip` are never pruned.
-pub(crate) fn drafts(domain: Domain<'_>, extraneous: &[&Object]) -> Vec<Draft> {
+pub(crate) fn drafts(domain: Domain<'_>, extraneous: &[Arc<Object>]) -> Vec<Draft> {
     let prunable = extraneous.iter().filter(|live| hooks::role(live) == Role::Resource);
     prunable.map(|live| draft(domain, live)).collect()
 }

@@ -27,13 +27,17 @@ pub(crate) struct Requests {
 /// Annotations that only the engine writes.
 pub(crate) const RESERVED: [&str; 3] =
     [annotations::OPERATION_ID, annotations::HOOK_ATTEMPT, annotations::HOOK_PHASE];
-const KNOWN: [&str; 6] = [
+const KNOWN: [&str; 10] = [
     annotations::WAVE_TIMEOUT,
     annotations::TIMEOUT,
     annotations::RETRY,
     annotations::GATE,
     annotations::HOOK_RUNNER,
     annotations::HEALTH_JUDGE,
+    annotations::HEALTH_CONVENTION,
+    annotations::HEALTH_CURRENT,
+    annotations::HEALTH_IN_PROGRESS,
+    annotations::HEALTH_FAILED,
 ];
 
 /// Reads the annotations of an object, and notes what is surprising in them.
@@ -185,13 +189,22 @@ mod tests {
             (annotations::RETRY, "Restart", false, "invalid-retry"),
             (annotations::OPERATION_ID, "x", true, "reserved-annotation"),
             ("tidegate.dev/wave-timout", "5m", false, "unknown-annotation"),
+            ("tidegate.dev/health-conventions", "off", false, "unknown-annotation"),
+            ("tidegate.dev/health-inprogress", "true", false, "unknown-annotation"),
         ] {
             let (requests, codes) = read(&[(annotation, value)], is_hook);
             assert_eq!(codes, [code], "{annotation}={value}");
             assert_eq!(requests, Requests::default(), "{annotation}={value}");
         }
-        assert!(
-            read(&[("sim.tidegate.dev/outcome", "fail"), (annotations::RETRY, "resume")], false).1.is_empty()
-        );
+        for (annotation, value) in [
+            ("sim.tidegate.dev/outcome", "fail"),
+            (annotations::RETRY, "resume"),
+            (annotations::HEALTH_CONVENTION, "off"),
+            (annotations::HEALTH_CURRENT, "true"),
+            (annotations::HEALTH_IN_PROGRESS, "false"),
+            (annotations::HEALTH_FAILED, "false"),
+        ] {
+            assert!(read(&[(annotation, value)], false).1.is_empty(), "{annotation}");
+        }
     }
 }

@@ -46,6 +46,7 @@ impl Drafter<'_> {
 
     fn draft_resource(&mut self, wanted: Desired) -> Draft {
         let live = self.live.find(&wanted.key, wanted.namespaced);
+        let live = live.as_deref();
         self.check_shared(&wanted, live);
         let mut draft = self.begin(&wanted, Phase::Sync, &wanted.key, live);
         let (mut manifest, subject) = wanted.into_parts();
@@ -174,6 +175,7 @@ impl Drafter<'_> {
         let key = manifest.key();
         self.check_name(wanted, &key);
         let live = self.live.find(&key, wanted.namespaced).filter(|_| hook.runner.is_none());
+        let live = live.as_deref();
         let mut draft = self.begin(wanted, phase, &key, live);
         (draft.task.action, draft.task.reason) = self.hook_action(wanted, phase, hook, live);
         draft.task.hook = Some(hook.clone());

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use async_trait::async_trait;
-use tidegate_cluster::{
-    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, Listing, LiveQuery, Scope,
-    WatchStream,
+use tidegate_cluster::{Call, Cluster, ClusterError, Layer};
+use tidegate_model::{Digest, StreamId, Timestamp};
+use tidegate_oplog::{
+    Blobs, Compacted, Damage, History, Inventories, InventoryUpdate, Known, LogError, Lookup, MemoryLog,
+    OperationLog, RawAppend, RawEntry, RawLoaded, Record, Retention,
 };
-use tidegate_lifecycle::operation::{Fact, State};
-use tidegate_model::{Digest, Discovery, Gvk, Object, ObjectKey, OperationId};
-use tidegate_oplog::{Append, Compacted, Damage, Known, Loaded, LogError, MemoryLog, OperationLog, Summary};
 use tokio::sync::Notify;
+
+/// The process has died.
+#[derive(Debug)]
+pub struct Died;
 
 /// Counts the points of one process, and kills it at the chosen one.
 #[derive(Debug, Default)]
@@ -61,6 +63,11 @@ impl Points {
         point == self.dies_at
     }
 
+    /// A point that the process passes, or dies at.
+    pub fn survive(&self) -> Result<(), Died> {
+        if self.hit() { Err(Died) } else { Ok(()) }
+    }
+
     /// A dead process does nothing ever again.
     async fn pass(&self) {
         if self.hit() {
@@ -77,72 +84,20 @@ pub struct CrashCluster {
     pub points: Arc<Points>,
 }
 
-macro_rules! around {
-    ($self:ident, $call:expr) => {{
-        $self.points.pass().await;
-        let answer = $call.await;
-        $self.points.pass().await;
+impl Layer for CrashCluster {
+    fn inner(&self) -> &dyn Cluster {
+        self.inner.as_ref()
+    }
+
+    async fn around<T: Send>(
+        &self,
+        _: Call,
+        answer: impl Future<Output = Result<T, ClusterError>> + Send,
+    ) -> Result<T, ClusterError> {
+        self.points.pass().await;
+        let answer = answer.await;
+        self.points.pass().await;
         answer
-    }};
-}
-
-#[async_trait]
-impl Cluster for CrashCluster {
-    async fn discover(&self) -> Result<Discovery, ClusterError> {
-        around!(self, self.inner.discover())
-    }
-
-    async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError> {
-        around!(self, self.inner.get(gvk, namespace, name))
-    }
-
-    async fn list(&self, scope: &Scope) -> Result<Listing, ClusterError> {
-        around!(self, self.inner.list(scope))
-    }
-
-    async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
-        around!(self, self.inner.live(query))
-    }
-
-    async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {
-        around!(self, self.inner.apply(request))
-    }
-
-    async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError> {
-        around!(self, self.inner.put(object, operation))
-    }
-
-    async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {
-        around!(self, self.inner.delete(request))
-    }
-
-    async fn remove_finalizer(
-        &self,
-        key: &ObjectKey,
-        gvk: &Gvk,
-        uid: &str,
-        finalizer: &str,
-        operation: Option<OperationId>,
-    ) -> Result<(), ClusterError> {
-        around!(self, self.inner.remove_finalizer(key, gvk, uid, finalizer, operation))
-    }
-
-    async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError> {
-        around!(self, self.inner.watch(scope, resource_version))
-    }
-
-    async fn pods(&self, owner: &Object) -> Result<Vec<Object>, ClusterError> {
-        around!(self, self.inner.pods(owner))
-    }
-
-    async fn logs(
-        &self,
-        namespace: &str,
-        pod: &str,
-        container: &str,
-        limit_bytes: usize,
-    ) -> Result<String, ClusterError> {
-        around!(self, self.inner.logs(namespace, pod, container, limit_bytes))
     }
 }
 
@@ -150,7 +105,7 @@ impl Cluster for CrashCluster {
 #[derive(Clone)]
 pub struct CrashLog {
     /// The storage, shared by all processes.
-    pub inner: MemoryLog<Fact, State>,
+    pub inner: MemoryLog,
     /// The process.
     pub points: Arc<Points>,
 }
@@ -161,29 +116,43 @@ impl CrashLog {
     }
 }
 
-impl OperationLog<Fact, State> for CrashLog {
-    fn append(&self, group: Vec<Append<Fact, State>>) -> Result<(), LogError> {
+impl OperationLog for CrashLog {
+    fn append(&self, group: Vec<RawAppend>) -> Result<(), LogError> {
         self.pass()?;
         self.inner.append(group)?;
         self.pass()
     }
 
-    fn load(&self, operation: OperationId) -> Result<Loaded<Fact, State>, LogError> {
-        self.inner.load(operation)
+    fn load(&self, stream: StreamId) -> Result<RawLoaded, LogError> {
+        self.inner.load(stream)
     }
 
-    fn facts(&self, operation: OperationId) -> Result<Vec<Fact>, LogError> {
-        self.inner.facts(operation)
+    fn facts(&self, stream: StreamId) -> Result<History<Record>, LogError> {
+        self.inner.facts(stream)
     }
 
-    fn summaries(&self) -> Result<Vec<Summary>, LogError> {
-        self.inner.summaries()
+    fn entry(&self, stream: StreamId) -> Result<Option<RawEntry>, LogError> {
+        self.inner.entry(stream)
     }
 
-    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Known>, LogError> {
-        self.inner.inventory(cluster, application)
+    fn find(&self, lookup: &Lookup) -> Result<Vec<RawEntry>, LogError> {
+        self.inner.find(lookup)
     }
 
+    fn ids(&self) -> Vec<StreamId> {
+        self.inner.ids()
+    }
+
+    fn compact(&self, keep: &Retention, now: Timestamp) -> Result<Compacted, LogError> {
+        self.inner.compact(keep, now)
+    }
+
+    fn damage(&self) -> Vec<Damage> {
+        self.inner.damage()
+    }
+}
+
+impl Blobs for CrashLog {
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError> {
         self.pass()?;
         let digest = self.inner.put_blob(content)?;
@@ -194,12 +163,14 @@ impl OperationLog<Fact, State> for CrashLog {
     fn blob(&self, digest: Digest) -> Result<Vec<u8>, LogError> {
         self.inner.blob(digest)
     }
+}
 
-    fn compact(&self, history: usize) -> Result<Compacted, LogError> {
-        self.inner.compact(history)
+impl Inventories for CrashLog {
+    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Known>, LogError> {
+        self.inner.inventory(cluster, application)
     }
 
-    fn damage(&self) -> Vec<Damage> {
-        self.inner.damage()
+    fn change_inventory(&self, update: &InventoryUpdate) -> Result<(), LogError> {
+        self.inner.change_inventory(update)
     }
 }

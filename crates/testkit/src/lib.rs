@@ -7,10 +7,13 @@
     reason = "test code: a broken assumption must stop the test at once"
 )]
 
+pub mod chain;
 pub mod crash;
 pub mod effort;
 pub mod kube;
+pub mod meanwhile;
 pub mod process;
+pub mod recorded;
 pub mod scenario;
 pub mod simulate;
 pub mod witness;

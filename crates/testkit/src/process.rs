@@ -6,12 +6,13 @@ use std::time::Duration;
 use tidegate_cluster::Cluster;
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
 use tidegate_executor::{Clock, Engine, EngineError, RuntimeClock};
-use tidegate_lifecycle::operation::{Fact, OperationView, State};
+use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{Destination, OperationId, Timestamp};
-use tidegate_oplog::{MemoryLog, OperationLog as _};
+use tidegate_oplog::MemoryLog;
 use uuid::Uuid;
 
 use crate::crash::{CrashCluster, CrashLog, Points};
+use crate::recorded::Recorded as _;
 use crate::scenario::{Act, Sync, What};
 
 /// When the tests begin: 2026-01-01T00:00:00Z.
@@ -49,7 +50,7 @@ impl Clock for WorldClock {
 /// What outlives a process: the log's storage, the cluster, the time, and what people remember.
 pub struct World {
     /// The log.
-    pub log: MemoryLog<Fact, State>,
+    pub log: MemoryLog,
     /// The cluster.
     pub cluster: Arc<SimCluster>,
     clock: Arc<WorldClock>,
@@ -111,17 +112,33 @@ impl World {
     /// One process: begins the operation, or goes on with it, until it is over or the process dies. Acts that were
     /// carried out are taken from the script.
     pub fn process(&self, sync: &Sync, script: &mut Vec<Act>, points: &Arc<Points>) -> End {
+        match self.live(points, async |engine| self.drive(engine, sync, script).await) {
+            Some(view) => End::Finished(Box::new(view)),
+            None => End::Died,
+        }
+    }
+
+    /// One process: an engine in this world, and what is done with it, until that is done; `None` when it dies.
+    pub fn live<T>(
+        &self,
+        points: &Arc<Points>,
+        work: impl AsyncFnOnce(Engine) -> Result<T, EngineError>,
+    ) -> Option<T> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let work = async {
+            let engine = self.engine(points).await?;
+            work(engine).await
+        };
         let end = runtime.block_on(async {
             self.clock.start();
             let end = tokio::select! {
                 biased;
-                () = points.death() => End::Died,
-                end = tokio::time::timeout(PATIENCE, self.drive(sync, script, points)) => match end {
-                    Ok(Ok(view)) => End::Finished(Box::new(view)),
+                () = points.death() => None,
+                end = tokio::time::timeout(PATIENCE, work) => match end {
+                    Ok(Ok(end)) => Some(end),
                     // The last words of a dying process.
-                    _ if points.is_dead() => End::Died,
+                    _ if points.is_dead() => None,
                     Ok(Err(error)) => panic!("{error}"),
                     Err(_) => panic!("the operation waits for ever"),
                 },
@@ -133,22 +150,26 @@ impl World {
         end
     }
 
-    async fn drive(
-        &self,
-        sync: &Sync,
-        script: &mut Vec<Act>,
-        points: &Arc<Points>,
-    ) -> Result<OperationView, EngineError> {
+    async fn engine(&self, points: &Arc<Points>) -> Result<Engine, EngineError> {
         let inner = Arc::clone(&self.cluster) as Arc<dyn Cluster>;
         let cluster = Arc::new(CrashCluster { inner, points: Arc::clone(points) });
         let log = CrashLog { inner: self.log.clone(), points: Arc::clone(points) };
         let id = OperationId(Uuid::from_u128(self.submitted));
-        let engine = Engine::builder(Arc::new(log))
+        Engine::builder(Arc::new(log))
             .cluster(Destination::Simulated, cluster)
             .clock(Arc::clone(&self.clock) as Arc<dyn Clock>)
             .ids(Arc::new(move |_| id))
             .start()
-            .await?;
+            .await
+    }
+
+    async fn drive(
+        &self,
+        engine: Engine,
+        sync: &Sync,
+        script: &mut Vec<Act>,
+    ) -> Result<OperationView, EngineError> {
+        let id = OperationId(Uuid::from_u128(self.submitted));
         let mut events = engine.events();
         let known = self.log.summaries()?.into_iter().find(|summary| summary.operation == id);
         match known {

@@ -3,14 +3,18 @@
 //! every hook created exactly once, nothing deleted twice, and the operation ends the same.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
+use std::sync::Arc;
 use tidegate_cluster::sim::SimConfig;
+
+use tidegate_executor::EngineError;
 use tidegate_executor::effects::cluster_of;
-use tidegate_model::{ClaimRequest, OperationId};
-use tidegate_oplog::{Known, OperationLog as _};
+use tidegate_model::{ClaimRequest, OperationId, OperationPhase};
+use tidegate_oplog::{Inventories as _, Known};
+use tidegate_testkit::chain;
 use tidegate_testkit::crash::Points;
 use tidegate_testkit::effort;
 use tidegate_testkit::process::{End, World};
-use tidegate_testkit::scenario::{self, Scenario};
+use tidegate_testkit::scenario::{self, Scenario, Sync};
 use tidegate_testkit::simulate::inventory_is_complete;
 use tidegate_testkit::witness::{Witness, witness};
 use uuid::Uuid;
@@ -190,5 +194,65 @@ fn a_crash_at_any_point_keeps_the_claim() {
     }
     println!("{tried} crash points tried");
     assert!(tried > 200, "only {tried} crash points were tried");
+    report(tried, &wrong);
+}
+
+/// A chain of operations, driven by the same shell as they are: what each of them wrote, and what the chain has recorded.
+fn run_chain(syncs: &[(OperationId, Sync)], deaths: &[u64]) -> (Vec<Witness>, Vec<chain::Fact>, u64, u64) {
+    let world = World::new(SimConfig::default());
+    let kept = chain::Kept::default();
+    let mut deaths = deaths.iter().copied();
+    let mut died = 0;
+    loop {
+        let points = Points::dying_at(deaths.next().unwrap_or(0));
+        let end = world.live(&points, async |engine| {
+            let (syncs, kept, points) = (syncs.to_vec(), Arc::clone(&kept), Arc::clone(&points));
+            let chain = chain::drive(engine.clone(), syncs.clone(), kept, points).await;
+            chain.map_err(|_| EngineError::Stopped)?;
+            let mut views = Vec::new();
+            for (id, _) in syncs {
+                views.extend(engine.inspect(id).await.ok().map(|(view, _)| view));
+            }
+            Ok(views)
+        });
+        if let Some(views) = end {
+            let witnesses = views.iter().map(|view| witness(&world.cluster, view.id, view)).collect();
+            let facts = kept.lock().unwrap().clone();
+            return (witnesses, facts, points.passed(), died);
+        }
+        died += 1;
+    }
+}
+
+#[test]
+fn a_crash_at_any_point_of_a_chain_changes_nothing() {
+    let all = scenario::all();
+    let plain = |one: &&Scenario| one.before.is_empty() && one.script.is_empty();
+    let named =
+        |name: &str| all.iter().filter(plain).find(|one| one.name.contains(name)).unwrap().sync.clone();
+    let fails = all.iter().filter(plain).find(|one| one.ends == OperationPhase::Failed).unwrap().sync.clone();
+    // What would come after the one that fails never begins.
+    let children = [named("hooks"), fails, named("waves")];
+    let syncs: Vec<(OperationId, Sync)> =
+        (1..).map(|number| OperationId(Uuid::from_u128(number))).zip(children).collect();
+    let (expected, facts, points, _) = run_chain(&syncs, &[]);
+    assert!(matches!(facts.last(), Some(chain::Fact::Finished(false))), "{facts:?}");
+    let (mut tried, mut wrong) = (0, Vec::new());
+    for point in 1..=points {
+        // The recovery dies as well.
+        let again = (effort::is_long() || point % QUICK == 0).then(|| vec![point, point % 13 + 1]);
+        for deaths in std::iter::once(vec![point]).chain(again) {
+            let (found, recorded, _, died) = run_chain(&syncs, &deaths);
+            tried += died;
+            if recorded != facts || found.len() != expected.len() {
+                wrong.push(format!("dying at {deaths:?}: {recorded:?} instead of {facts:?}"));
+            }
+            for (expected, found) in expected.iter().zip(&found) {
+                wrong.extend(difference(expected, found).map(|why| format!("dying at {deaths:?}: {why}")));
+            }
+        }
+    }
+    println!("{tried} crash points of {points} tried, {} operations", expected.len());
+    assert!(tried > 100, "only {tried} crash points were tried");
     report(tried, &wrong);
 }

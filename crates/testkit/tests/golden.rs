@@ -3,9 +3,10 @@
 
 use tidegate_cluster::sim::SimConfig;
 use tidegate_model::{OperationId, OperationPhase};
-use tidegate_oplog::{Append, MemoryLog, OperationLog as _};
+use tidegate_oplog::{AppendOf, MemoryLog};
 use tidegate_testkit::crash::Points;
 use tidegate_testkit::process::{End, World};
+use tidegate_testkit::recorded::Recorded as _;
 use tidegate_testkit::scenario;
 
 #[test]
@@ -63,16 +64,7 @@ fn a_finished_operation_that_the_log_takes_for_open_is_put_right_on_resume() {
     let writes = world.cluster.audit().len();
     (summary.finished_at, summary.phase) = (None, OperationPhase::Running);
     world.log = MemoryLog::default();
-    let append = Append {
-        operation,
-        first_sequence: 1,
-        facts: facts.clone(),
-        snapshot: None,
-        summary,
-        blobs: Vec::new(),
-        inventory: None,
-    };
-    world.log.append(vec![append]).unwrap();
+    world.log.append(vec![AppendOf::new(operation, 1, facts.clone(), summary.into())]).unwrap();
     assert_eq!(world.finish(&scenario.sync, &mut Vec::new()).message, view.message);
     let summary = world.log.summaries().unwrap().remove(0);
     assert_eq!((summary.phase, summary.finished_at), (view.phase, view.finished_at));

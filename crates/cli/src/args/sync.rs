@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use tidegate_model::ResourceSelector;
+use tidegate_oplog::Retention;
 
 use super::{ClusterArgs, CustomizationArgs, Format, IgnoreArgs, StateArgs, TrackingArgs, values};
 
@@ -78,12 +79,37 @@ pub struct WaitingArgs {
     /// How long this command waits, such as 90s or 5m; then it exits with 3 and the operation can be resumed
     #[arg(long, value_name = "D", value_parser = values::duration)]
     pub timeout: Option<Duration>,
-    /// How many finished operations of each application keep all their facts; of older ones a summary is left
-    #[arg(long, value_name = "N", default_value_t = tidegate_executor::HISTORY)]
-    pub history: usize,
+    #[command(flatten)]
+    pub keep: KeepArgs,
     /// How the result is printed
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: Format,
+}
+
+/// What the log keeps of operations that are over.
+#[derive(Clone, Debug, Args)]
+pub struct KeepArgs {
+    /// How many finished operations of each application keep all their facts; of older ones a summary is left
+    #[arg(long, value_name = "N", default_value_t = Retention::default().history)]
+    pub history: usize,
+    /// How many of them are listed at all; older ones are forgotten
+    #[arg(long, value_name = "N", default_value_t = Retention::default().summaries)]
+    pub summaries: usize,
+    /// How long a summary without facts is kept, such as 720h [default: 90 days]
+    #[arg(long, value_name = "D", value_parser = values::duration)]
+    pub summaries_for: Option<Duration>,
+}
+
+impl KeepArgs {
+    pub fn retention(&self) -> Retention {
+        let usual = Retention::default();
+        Retention {
+            history: self.history,
+            summaries: self.summaries,
+            age: self.summaries_for.unwrap_or(usual.age),
+            ..usual
+        }
+    }
 }
 
 /// Shows what a sync would do.

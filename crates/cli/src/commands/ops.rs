@@ -1,13 +1,14 @@
 //! `tidegate ops`: listing, showing and steering operations.
 
-use tidegate_executor::{Clock as _, SystemClock};
+use tidegate_executor::{Clock as _, Summary, SystemClock};
 use tidegate_health::HealthRules;
-use tidegate_oplog::Summary;
+
+use tidegate_oplog::Retention;
 
 use super::finish;
 use crate::args::{ConnectionArgs, Format, OneArgs, OpsCommand, StateArgs};
 use crate::clusters::{Clusters, Purpose};
-use crate::control::{Inspected, Listed, Reply, Request, Wish};
+use crate::control::{Inspected, Reply, Request, Wish};
 use crate::customizations;
 use crate::desk::Desk;
 use crate::drive::{self, Waiting};
@@ -42,12 +43,8 @@ async fn list(
     printer: &Printer,
 ) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(state)?;
-    let listed = reach::list(&state_dir, printer).await?;
-    // One whose application is lost may be of this one.
-    let is_meant = |listed: &&Listed| {
-        app.is_none_or(|app| listed.summary.as_ref().is_none_or(|known| known.application == app))
-    };
-    let documents: Vec<SummaryDocument> = listed.iter().filter(is_meant).map(SummaryDocument::from).collect();
+    let listed = reach::list(&state_dir, printer, app).await?;
+    let documents: Vec<SummaryDocument> = listed.iter().map(SummaryDocument::from).collect();
     match output {
         Format::Text if documents.is_empty() => {
             printer.note(&format!("no operations in {}", state_dir.path().display()));
@@ -102,13 +99,16 @@ async fn log(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(&one.state)?;
     let question = |operation| Request::Facts { operation };
     match reach::ask_about(&state_dir, printer, &one.id, question).await? {
-        Reply::Facts { facts: recorded, damage } => {
+        Reply::Facts { facts: recorded, first, damage } => {
             if let Some(damage) = damage {
                 printer.warn(&format!("the operation is damaged: {damage}"));
             }
+            if first > 1 {
+                printer.note(&format!("the {} oldest facts were compacted", first - 1));
+            }
             match one.output {
-                Format::Text => printer.out(&facts::text(&recorded, printer.width()))?,
-                format => printer.value(&facts::documents(&recorded), format)?,
+                Format::Text => printer.out(&facts::text(first, &recorded, printer.width()))?,
+                format => printer.value(&facts::documents(first, &recorded), format)?,
             }
         }
         other => return Err(reach::unexpected(&other)),
@@ -207,7 +207,7 @@ async fn run_to_end(
         }
         Err(error) => Err(error.into()),
     };
-    let stopped = session.close(tidegate_executor::HISTORY, signals).await;
+    let stopped = session.close(Retention::default(), signals).await;
     let waited = waited?;
     stopped?;
     // The command was to end it, and that is done, however the operation ended.

@@ -1,8 +1,9 @@
 //! `tidegate resume`: going on with operations that are not over.
 
+use tidegate_executor::Summary;
 use tidegate_health::HealthRules;
 use tidegate_model::{Destination, OperationId};
-use tidegate_oplog::Summary;
+use tidegate_oplog::Lookup;
 
 use super::finish;
 use crate::args::{Format, ResumeArgs};
@@ -23,7 +24,7 @@ use crate::store;
 pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(&args.state)?;
     let mut signals = Signals::listen()?;
-    let log = match reach::reach(&state_dir, printer, &Request::List).await? {
+    let log = match reach::reach(&state_dir, printer, &Request::open()).await? {
         Reached::Log(log) => log,
         Reached::Nothing if args.id.is_none() => return nothing(args, true, printer),
         Reached::Nothing => {
@@ -36,7 +37,7 @@ pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<Ended, CliError
             ));
         }
     };
-    let listed = store::listed(&log)?;
+    let listed = store::listed(&log, &Lookup::open())?;
     let lost = if args.id.is_none() { tell_lost(&listed, &state_dir, printer) } else { 0 };
     match go_on_with(args, log, &listed, &state_dir, &mut signals, printer).await {
         // Nothing that went well makes up for what is lost.
@@ -70,7 +71,7 @@ async fn go_on_with(
     printer: &Printer,
 ) -> Result<Ended, CliError> {
     let nothing = || nothing(args, store::lost_operations(listed).is_empty(), printer);
-    let chosen = choose(args, listed, state_dir, printer)?;
+    let chosen = choose(args, &log, listed, state_dir, printer)?;
     if chosen.is_empty() {
         return nothing();
     }
@@ -83,7 +84,7 @@ async fn go_on_with(
     let session = Session::with_log(log, clusters, health, state_dir, printer).await?;
     let mut progress = Progress::new(printer, chosen.len());
     let waited = go_on(&session, &chosen, args, signals, &mut progress).await;
-    let stopped = session.close(args.waiting.history, signals).await;
+    let stopped = session.close(args.waiting.keep.retention(), signals).await;
     let waited = waited?;
     stopped?;
     let ended = if args.all {
@@ -194,13 +195,14 @@ fn nothing(args: &ResumeArgs, is_whole: bool, printer: &Printer) -> Result<Ended
 /// The operations meant.
 fn choose(
     args: &ResumeArgs,
+    log: &store::Log,
     listed: &[Listed],
     state_dir: &StateDir,
     printer: &Printer,
 ) -> Result<Vec<Summary>, CliError> {
     let hint = state_dir.hint();
     if let Some(text) = &args.id {
-        let summary = store::find(listed, text, state_dir)?.known()?;
+        let summary = store::find(store::candidates(log, text)?, text, state_dir)?.known()?;
         let id = summary.operation;
         if summary.finished_at.is_some() {
             return Err(CliError::refused(format!("operation {id} is over: {}", summary.message)));

@@ -1,13 +1,14 @@
 //! `tidegate sim`: a look into the simulated cluster.
 
 use tidegate_cluster::sim::{AuditEntry, read_audit};
+use tidegate_executor::{Summary, operations};
 use tidegate_model::{Destination, Object};
-use tidegate_oplog::Summary;
+use tidegate_oplog::Lookup;
 
 use crate::args::{Format, SimCommand, StateArgs};
 use crate::error::CliError;
 use crate::exit::Ended;
-use crate::output::{Printer, Text, table};
+use crate::output::{Printer, Text, counted, table};
 use crate::reach;
 use crate::session;
 use crate::state_dir::StateDir;
@@ -27,6 +28,9 @@ fn audit(output: Format, state: &StateArgs, printer: &Printer) -> Result<Ended, 
         true => read_audit(&state_dir.cluster()).map_err(CliError::simulated)?,
         false => Vec::new(),
     };
+    if let Some(gone) = left_out(&entries) {
+        printer.note(&gone);
+    }
     match output {
         Format::Text if entries.is_empty() => {
             printer.note(&format!(
@@ -38,6 +42,14 @@ fn audit(output: Format, state: &StateArgs, printer: &Printer) -> Result<Ended, 
         format => printer.value(&entries, format)?,
     }
     Ok(Ended::Done)
+}
+
+/// What is no longer in an audit.
+fn left_out(entries: &[AuditEntry]) -> Option<String> {
+    // They are counted without gaps.
+    let gone = entries.first()?.sequence.checked_sub(1).filter(|gone| *gone > 0)?;
+    let writes = counted(u32::try_from(gone).unwrap_or(u32::MAX), "write", "writes");
+    Some(format!("the audit keeps the newest writes only: the first {writes} of this cluster are not listed"))
 }
 
 fn audit_table(entries: &[AuditEntry], width: Option<u16>) -> Text {
@@ -103,9 +115,8 @@ async fn reset(state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> 
         let dir = state_dir.cluster();
         let log = session::lock(&state_dir, printer).await?;
         let simulated = Destination::Simulated.to_string();
-        let works_here =
-            |summary: &Summary| summary.finished_at.is_none() && summary.destination == simulated;
-        if let Some(open) = log.summaries()?.into_iter().find(works_here) {
+        let works_here = |summary: &Summary| summary.destination == simulated;
+        if let Some(open) = operations(&log, Lookup::open())?.into_iter().find(works_here) {
             let (id, hint) = (open.operation, state_dir.hint());
             match session::open_cluster(&state_dir).await {
                 Ok(_) => {
@@ -127,4 +138,30 @@ async fn reset(state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> 
     }
     printer.note("the simulated cluster is empty now");
     Ok(Ended::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_cluster::sim::Verb;
+
+    use super::*;
+
+    #[test]
+    fn what_the_audit_no_longer_has_is_said() {
+        let entry = |sequence| AuditEntry {
+            sequence,
+            verb: Verb::Apply,
+            dry_run: false,
+            group: String::new(),
+            kind: "ConfigMap".to_owned(),
+            namespace: "default".to_owned(),
+            name: "a".to_owned(),
+            operation_id: None,
+            code: 200,
+        };
+        assert_eq!(left_out(&[]), None);
+        assert_eq!(left_out(&[entry(1), entry(2)]), None);
+        let gone = left_out(&[entry(70_001), entry(70_002)]).unwrap();
+        assert!(gone.contains("the first 70000 writes"), "{gone}");
+    }
 }

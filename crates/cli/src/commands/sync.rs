@@ -3,6 +3,7 @@
 use tidegate_executor::Targets;
 use tidegate_health::HealthRules;
 use tidegate_model::{Action, Plan};
+use tidegate_oplog::Lookup;
 
 use super::{finish, plan};
 use crate::args::SyncArgs;
@@ -51,7 +52,7 @@ pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> 
         }
         Err(error) => Err(error.into()),
     };
-    let stopped = session.close(args.waiting.history, &mut signals).await;
+    let stopped = session.close(args.waiting.keep.retention(), &mut signals).await;
     let waited = waited?;
     stopped?;
     finish::report(waited, args.waiting.output, &state_dir, printer)
@@ -75,7 +76,6 @@ async fn remember(
     application: &str,
     health: &HealthRules,
 ) -> Result<(), CliError> {
-    let all = session.engine.list().await?;
-    let is_open = all.iter().any(|one| one.application == application && one.finished_at.is_none());
-    if is_open { Ok(()) } else { customizations::remember(state_dir, application, health) }
+    let open = session.engine.find(Lookup::of_application(application).and_open()).await?;
+    if open.is_empty() { customizations::remember(state_dir, application, health) } else { Ok(()) }
 }

@@ -13,9 +13,10 @@ mod client;
 mod server;
 
 use serde::{Deserialize, Serialize};
+use tidegate_executor::Summary;
 use tidegate_lifecycle::operation::{Fact, OperationView};
-use tidegate_model::OperationId;
-use tidegate_oplog::{LogError, Summary};
+use tidegate_model::{OperationId, StreamKind};
+use tidegate_oplog::{LogError, StreamName};
 
 pub use client::{Asked, ask};
 pub use server::Server;
@@ -31,8 +32,20 @@ const REPLY_BYTES_MAX: u64 = 1 << 30;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Request {
-    /// Summaries of all operations.
-    List,
+    /// Summaries of operations: of all, of one application, of those that are not over.
+    List {
+        /// Only of this application.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        app: Option<String>,
+        /// Only those that are not over.
+        #[serde(default)]
+        open: bool,
+    },
+    /// Summaries of the operations a person may mean.
+    Find {
+        /// An id, the beginning of one, or the name of an application.
+        text: String,
+    },
     /// How an operation stands.
     Inspect {
         /// Which.
@@ -55,6 +68,11 @@ pub enum Request {
 }
 
 impl Request {
+    /// What there is to do, and so whether anybody is there.
+    pub fn open() -> Self {
+        Self::List { app: None, open: true }
+    }
+
     /// The same, as the wish of `user`, whatever it says itself.
     fn asked_by(mut self, user: String) -> Self {
         if let Self::Wish { by, .. } = &mut self {
@@ -85,7 +103,7 @@ pub enum Wish {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
-    /// To [`Request::List`].
+    /// To [`Request::List`] and [`Request::Find`].
     Operations(Vec<Listed>),
     /// To [`Request::Inspect`].
     Operation(Box<Inspected>),
@@ -93,6 +111,9 @@ pub enum Reply {
     Facts {
         /// In order.
         facts: Vec<Fact>,
+        /// Number of the first; more than 1 where older ones were compacted.
+        #[serde(default = "first_of_all")]
+        first: u64,
         /// What is damaged of the operation.
         damage: Option<String>,
     },
@@ -108,6 +129,10 @@ pub enum Reply {
     Leaving,
 }
 
+fn first_of_all() -> u64 {
+    1
+}
+
 /// An operation as a list knows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Listed {
@@ -117,15 +142,27 @@ pub struct Listed {
     pub summary: Option<Summary>,
     /// What is damaged of it.
     pub damage: Option<String>,
+    /// What it is, where this program does not know such things and keeps it as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown_kind: Option<String>,
     /// Whether a process works on it; `None` where that cannot be told.
     pub at_work: Option<bool>,
 }
 
 impl Listed {
+    /// An operation that is whole.
+    pub fn whole(summary: Summary) -> Self {
+        let operation = summary.operation;
+        Self { operation, summary: Some(summary), damage: None, unknown_kind: None, at_work: None }
+    }
+
     /// Its summary; where that is lost, what is damaged.
     pub fn known(self) -> Result<Summary, LogError> {
         let Self { operation, summary, damage, .. } = self;
-        summary.ok_or_else(|| LogError::Damaged { operation, reason: damage.unwrap_or_default() })
+        summary.ok_or_else(|| {
+            let stream = StreamName::of(StreamKind::OPERATION, operation);
+            LogError::Damaged { stream, reason: damage.unwrap_or_default() }
+        })
     }
 }
 

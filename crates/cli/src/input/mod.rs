@@ -17,6 +17,7 @@ use crate::error::CliError;
 use crate::output::escape;
 
 pub use ignore::ignored;
+pub use walk::leads_out;
 
 /// Hexadecimal digits of the manifests' digest that make a revision.
 const REVISION_DIGITS: usize = 12;

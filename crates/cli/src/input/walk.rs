@@ -18,6 +18,12 @@ pub fn files(folder: &Path, problems: &mut Vec<Problem>, found: &mut dyn FnMut(P
     walk.folder(folder);
 }
 
+/// Whether a path is a link that leads to somewhere else than below the root, which is without links.
+pub fn leads_out(root: &Path, path: &Path) -> bool {
+    let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+    is_link && !fs::canonicalize(path).is_ok_and(|real| real.starts_with(root))
+}
+
 struct Walk<'a> {
     problems: &'a mut Vec<Problem>,
     found: &'a mut dyn FnMut(PathBuf),
@@ -65,8 +71,7 @@ impl Walk<'_> {
     /// Whether a link leads to somewhere else than below the folder that was given. Whoever may change a folder of
     /// manifests may not thereby have other files read.
     fn leaves(&self, path: &Path) -> bool {
-        let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
-        is_link && !fs::canonicalize(path).is_ok_and(|real| real.starts_with(&self.root))
+        leads_out(&self.root, path)
     }
 
     fn too_much(&mut self, folder: &Path, what: String) {

@@ -32,10 +32,10 @@ struct ObjectDocument<'a> {
     name: &'a str,
 }
 
-/// The facts as documents.
-pub fn documents(facts: &[Fact]) -> Vec<FactDocument<'_>> {
+/// The facts as documents; the first of them has a number.
+pub fn documents(first: u64, facts: &[Fact]) -> Vec<FactDocument<'_>> {
     let mut plan = None;
-    (1..)
+    (first..)
         .zip(facts)
         .map(|(sequence, fact)| {
             if let Fact::Planned { plan: made, .. } = fact {
@@ -61,8 +61,8 @@ pub fn documents(facts: &[Fact]) -> Vec<FactDocument<'_>> {
 }
 
 /// The facts as a table.
-pub fn text(facts: &[Fact], width: Option<u16>) -> Text {
-    let rows = documents(facts).into_iter().map(|document| {
+pub fn text(first: u64, facts: &[Fact], width: Option<u16>) -> Text {
+    let rows = documents(first, facts).into_iter().map(|document| {
         let at = document.at.map(|at| at.to_string()).unwrap_or_default();
         [document.sequence.to_string(), at, document.text]
     });
@@ -91,6 +91,7 @@ fn time(fact: &Fact) -> Option<Timestamp> {
         | Fact::ReasonSeen { at, .. }
         | Fact::Watching { at, .. }
         | Fact::Claim { at, .. }
+        | Fact::NamespaceTerminating { at, .. }
         | Fact::Finished { at, .. } => Some(*at),
         Fact::Applied { applied, .. } => Some(applied.at),
         Fact::Checked { .. }
@@ -98,6 +99,7 @@ fn time(fact: &Fact) -> Option<Timestamp> {
         | Fact::LogsKept { .. }
         | Fact::Warned { .. }
         | Fact::PruneSent { .. }
+        | Fact::DeletionBegun { .. }
         | Fact::HookCleared { .. }
         | Fact::PlaceTaken { .. }
         | Fact::ObjectGone { .. }
@@ -131,6 +133,9 @@ fn words(fact: &Fact, plan: Option<&Plan>) -> String {
         Fact::Watching { trouble: Some(trouble), .. } => format!("changes are not seen: {trouble}"),
         Fact::Watching { trouble: None, .. } => "changes are seen again".to_owned(),
         Fact::Claim { news, .. } => claim(news),
+        Fact::NamespaceTerminating { namespace, .. } => {
+            format!("namespace {namespace} is being deleted, so the wave ends")
+        }
         Fact::CallFailed { task, message, retry_at, .. } => {
             let what = task.as_ref().map_or_else(|| "planning".to_owned(), name);
             format!("{what}: a call failed and is made again at {retry_at}: {message}")
@@ -175,7 +180,9 @@ fn task_words(fact: &Fact, plan: Option<&Plan>) -> String {
         Fact::Checked { task, message } => said(&name(task), "would be accepted", message),
         Fact::CheckFailed { task, message } => said(&name(task), "would be refused", message),
         Fact::PruneSent { task, gone: true } => format!("{}: deleted", name(task)),
-        Fact::PruneSent { task, gone: false } => format!("{}: deletion has begun", name(task)),
+        Fact::PruneSent { task, gone: false } | Fact::DeletionBegun { task } => {
+            format!("{}: its deletion has begun", name(task))
+        }
         Fact::PlaceTaken { task, by: Some(by) } => {
             format!("{}: operation {} still runs it, so it is left alone", name(task), by.operation)
         }
@@ -203,7 +210,10 @@ fn task_words(fact: &Fact, plan: Option<&Plan>) -> String {
             let how = if *clean { "stopped" } else { "could not be stopped" };
             said(&name(task), &format!("{how}, {phase}"), message)
         }
-        Fact::ReasonSeen { task, reason, .. } => said(&name(task), "its pods", reason),
+        Fact::ReasonSeen { task, reason, .. } if reason.is_empty() => {
+            format!("{}: nothing more is known", name(task))
+        }
+        Fact::ReasonSeen { task, reason, .. } => format!("{}: {reason}", name(task)),
         Fact::Warned { task, warnings } => said(&name(task), "the cluster warns", &warnings.join("; ")),
         Fact::LogsKept { task, reason, logs } => {
             let bytes: usize = logs.iter().map(|log| log.text.len()).sum();

@@ -76,16 +76,19 @@ fn message(resource: &ResourceResult) -> String {
     format!("{} ({})", resource.message, resource.reason)
 }
 
-/// A hook succeeds or fails; a resource is synced, and only worth another word when it then went wrong.
+/// A hook succeeds or fails; a resource is synced, and only worth another word when it then went wrong. What was told to
+/// go and is not gone has no result yet.
 fn outcome(resource: &ResourceResult) -> String {
     let status = resource.status.map(|status| status.to_string());
     match (resource.hook_type, resource.hook_phase) {
         (Some(_), Some(phase)) => format!("hook {phase}"),
         (None, Some(phase)) if phase.is_unsuccessful() => match status {
             Some(status) if status != "SyncFailed" => format!("{status}, {phase}"),
-            _ => "SyncFailed".to_owned(),
+            Some(status) => status,
+            None => phase.to_string(),
         },
-        _ => status.unwrap_or_default(),
+        (None, Some(phase)) => status.unwrap_or_else(|| phase.to_string()),
+        (_, None) => status.unwrap_or_default(),
     }
 }
 
@@ -236,6 +239,7 @@ pub fn list(operations: &[SummaryDocument], now: Timestamp, width: Option<u16>) 
             phase,
             paused.then(|| "paused".to_owned()),
             operation.damage.is_some().then(|| "damaged".to_owned()),
+            operation.unknown_kind.clone(),
             operation.is_left_alone().then(|| "left alone".to_owned()),
         ];
         [
@@ -244,7 +248,7 @@ pub fn list(operations: &[SummaryDocument], now: Timestamp, width: Option<u16>) 
             words.into_iter().flatten().collect::<Vec<_>>().join(", "),
             format!("{} of {}", operation.waves_passed, operation.waves),
             format!("{} ago", format_duration(seconds(now, operation.started_at))),
-            operation.damage.as_ref().or(operation.message.as_ref()).cloned().unwrap_or_default(),
+            operation.message(),
         ]
     });
     table(["ID", "APP", "PHASE", "WAVES", "STARTED", "MESSAGE"], rows, width)

@@ -56,6 +56,8 @@ pub struct SummaryDocument {
     pub waves: u32,
     /// What is damaged of it.
     pub damage: Option<String>,
+    /// What it is, where it is no operation but something that a newer program began.
+    pub unknown_kind: Option<String>,
     /// Whether a process works on it; `None` where that cannot be told.
     pub at_work: Option<bool>,
 }
@@ -99,6 +101,14 @@ impl ExplanationDocument {
 }
 
 impl SummaryDocument {
+    /// What a person is told of it.
+    pub fn message(&self) -> String {
+        match &self.unknown_kind {
+            Some(kind) => format!("this program does not know what a {kind} is; it is kept as it is"),
+            None => self.damage.as_ref().or(self.message.as_ref()).cloned().unwrap_or_default(),
+        }
+    }
+
     /// Whether it waits for somebody to go on with it.
     pub fn is_left_alone(&self) -> bool {
         self.at_work == Some(false) && self.phase.is_some_and(|phase| !phase.is_completed())
@@ -121,6 +131,7 @@ impl From<&Listed> for SummaryDocument {
             waves_passed,
             waves,
             damage: listed.damage.clone(),
+            unknown_kind: listed.unknown_kind.clone(),
             at_work: listed.at_work,
         }
     }

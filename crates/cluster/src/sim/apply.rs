@@ -9,7 +9,7 @@ use super::admission::{Prepared, counts_generations};
 use super::behaviour::{Behaviour, PREFIX};
 use super::compose::{Way, compose};
 use super::json::{digest, field, has_owner, is_deleting, text};
-use super::ownership::Writer;
+use super::ownership::{Operation, Owners, Writer};
 use super::{SimState, defaults, immutable, refuse, validate};
 use crate::{Applied, ApplyRequest, ClusterError};
 
@@ -44,6 +44,18 @@ impl SimState {
         result
     }
 
+    /// What another manager wrote to an object by updates becomes the writer's. The next version of the object, if
+    /// anything changes.
+    pub(crate) fn hand_over(&mut self, from: &str, manager: &str, key: &ObjectKey) -> Option<Object> {
+        let mut object = (*self.find(key)?.object).clone();
+        let (api_version, now) = (text(&object, &["apiVersion"]).to_owned(), self.timestamp());
+        let writer = Writer { manager, operation: Operation::Apply, api_version: &api_version, now: &now };
+        let mut owners = Owners::take(&mut object);
+        let changes = owners.adopt(writer, from);
+        owners.put(&mut object);
+        changes.then_some(object)
+    }
+
     /// What the write would make of the object, after every check.
     fn draft(
         &mut self,
@@ -54,8 +66,8 @@ impl SimState {
         prepared: Prepared,
     ) -> Result<Draft, ClusterError> {
         let existing = self.find(key).map(|stored| stored.object.clone());
-        let existing = existing.filter(|_| !(way == Way::Create && request.dry_run));
-        check_preconditions(&prepared, existing.as_deref(), way)?;
+        check_preconditions(request, &prepared, existing.as_deref(), way)?;
+        let existing = existing.filter(|_| way != Way::Anew);
         if existing.is_none() {
             self.check_namespace(key)?;
         }
@@ -66,7 +78,7 @@ impl SimState {
         let api_version = text(&prepared.manifest, &["apiVersion"]).to_owned();
         let now = self.timestamp();
         let writer = Writer { manager, operation: way.operation(), api_version: &api_version, now: &now };
-        let mut object = compose(way, prepared, existing.as_deref(), writer, request.take_over.as_deref())?;
+        let mut object = compose(way, prepared, existing.as_deref(), writer)?;
         defaults::fill_in(key, &mut object, || cluster_ip(key));
         validate::check(key, &object)?;
         match existing {
@@ -137,22 +149,30 @@ impl SimState {
     }
 }
 
-fn check_preconditions(prepared: &Prepared, existing: Option<&Object>, way: Way) -> Result<(), ClusterError> {
+fn check_preconditions(
+    request: &ApplyRequest,
+    prepared: &Prepared,
+    existing: Option<&Object>,
+    way: Way,
+) -> Result<(), ClusterError> {
     let key = &prepared.key;
     let Some(existing) = existing else { return Ok(()) };
     if way == Way::Create {
-        return Err(refuse::already_exists(key));
+        let refusal = if is_deleting(existing) { refuse::still_exists } else { refuse::already_exists };
+        return Err(refusal(key));
     }
     let (wanted, found) = (prepared.expected_uid.as_str(), existing.uid());
     if !wanted.is_empty() && wanted != found {
         let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}");
         return Err(refuse::conflict(key, &why));
     }
-    let wanted = prepared.expected_revision.as_str();
-    if way == Way::Put && !wanted.is_empty() && wanted != existing.resource_version() {
-        let why =
-            "the object has been modified; please apply your changes to the latest version and try again";
-        return Err(refuse::conflict(key, why));
+    let of_manifest = prepared.expected_revision.as_str();
+    let wanted = match way {
+        Way::Put if request.resource_version.is_empty() => of_manifest,
+        _ => request.resource_version.as_str(),
+    };
+    if !wanted.is_empty() && wanted != existing.resource_version() {
+        return Err(refuse::modified(key));
     }
     Ok(())
 }

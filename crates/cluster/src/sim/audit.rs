@@ -53,6 +53,7 @@ impl AuditEntry {
 }
 
 /// The parts of an audit entry that are known before the outcome.
+#[derive(Clone)]
 pub(crate) struct Attempt {
     pub(crate) verb: Verb,
     pub(crate) dry_run: bool,
@@ -77,6 +78,11 @@ impl Audit {
     pub(crate) fn since(&self, sequence: u64) -> &[AuditEntry] {
         let start = usize::try_from(sequence.saturating_sub(self.before)).unwrap_or(usize::MAX);
         self.entries.get(start..).unwrap_or_default()
+    }
+
+    /// Forgets the entries so far; they still count.
+    pub(crate) fn forget(&mut self) {
+        *self = Self::after(self.last());
     }
 
     pub(crate) fn record(&mut self, attempt: Attempt, code: u16) {

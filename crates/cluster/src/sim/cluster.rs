@@ -1,6 +1,6 @@
 //! The simulated cluster as the engine sees it: calls take time, watchers are woken, writes are kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,17 +8,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use tidegate_model::annotations::FIELD_MANAGER;
-use tidegate_model::{Discovery, GroupKind, Gvk, Object, ObjectKey, OperationId, Timestamp};
+use tidegate_model::{Discovery, GroupKind, Gvk, LiveObject, Object, ObjectKey, OperationId, Timestamp};
 use tokio::sync::watch;
 
 use super::faults::CallFault;
 use super::journal::Journal;
+use super::ownership::spelled_out;
 use super::stream;
 use super::write::{Write, Written};
 use super::{AuditEntry, Clock, SimConfig, SimError, SimState};
 use crate::{
     Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, Detail, ErrorKind, Listing,
-    LiveQuery, Scope, WatchEvent, WatchStream,
+    LiveQuery, MissingRight, Right, Scope, Strain, WatchEvent, WatchStream,
 };
 
 /// A simulated Kubernetes behind the [`Cluster`] trait.
@@ -116,7 +117,7 @@ impl Inner {
     /// nothing is answered any more: as a cluster that lost its disk.
     fn keep(&mut self, write: &Write, fault: Option<CallFault>, audited: u64) -> Result<(), ClusterError> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
-        journal.keep(&self.state, write, fault, audited).map_err(|error| {
+        journal.keep(&mut self.state, write, fault, audited).map_err(|error| {
             self.broken = Some(format!("the simulated cluster cannot keep its state: {error}"));
             self.refuse_if_broken()
                 .err()
@@ -152,8 +153,8 @@ impl SimCluster {
         Self { shared: Arc::new(Shared { inner, clock, latency, schedule: watch::Sender::new(0) }) }
     }
 
-    /// Every write received since the cluster was made or opened, in order. [`read_audit`](super::read_audit) knows
-    /// of earlier ones too.
+    /// Every write received since the cluster was made, in order. Of a cluster that is kept in a folder only the newest:
+    /// [`read_audit`](super::read_audit) knows of earlier ones too.
     pub fn audit(&self) -> Vec<AuditEntry> {
         self.shared.lock().state.audit().to_vec()
     }
@@ -162,7 +163,7 @@ impl SimCluster {
     pub fn objects(&self) -> Vec<Object> {
         self.shared.act(|inner, now| {
             inner.state.advance(now);
-            inner.state.objects().cloned().collect()
+            inner.state.objects().cloned().map(spelled_out).collect()
         })
     }
 
@@ -221,8 +222,13 @@ impl Cluster for SimCluster {
         Ok(listing)
     }
 
-    async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
+    async fn live(&self, query: &LiveQuery) -> Result<Vec<LiveObject>, ClusterError> {
         self.call(|inner, now| inner.state.live(now, query)).await
+    }
+
+    /// Everybody may do everything here.
+    async fn missing_rights(&self, _: &BTreeSet<Right>) -> Result<BTreeSet<MissingRight>, ClusterError> {
+        Ok(BTreeSet::new())
     }
 
     async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {
@@ -277,6 +283,11 @@ impl Cluster for SimCluster {
         limit_bytes: usize,
     ) -> Result<String, ClusterError> {
         self.call(|inner, now| inner.state.logs(now, namespace, pod, limit_bytes)).await
+    }
+
+    /// A call takes as long as it takes here, and none is kept back.
+    fn strain(&self) -> Option<Strain> {
+        None
     }
 }
 

@@ -22,10 +22,18 @@ pub(crate) enum Way {
     Put,
     /// Creation only.
     Create,
+    /// A trial of the creation that follows a deletion: what is there does not count.
+    Anew,
 }
 
 /// Where client-side apply keeps the manifest it applied last.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Keeps a manifest in itself, for the next client-side apply.
+pub(crate) fn note(manifest: &mut Object) {
+    let text = format!("{}\n", manifest.as_value());
+    manifest.set_annotation(LAST_APPLIED, text);
+}
 
 impl Way {
     pub(crate) fn operation(self) -> Operation {
@@ -42,7 +50,7 @@ impl Way {
         let done = match self {
             Self::Apply { .. } => "serverside-applied",
             _ if created => "created",
-            Self::Put | Self::Create => "replaced",
+            Self::Put | Self::Create | Self::Anew => "replaced",
             Self::Patch if changed => "configured",
             Self::Patch => "unchanged",
         };
@@ -60,12 +68,11 @@ pub(crate) fn compose(
     prepared: Prepared,
     existing: Option<&Object>,
     writer: Writer<'_>,
-    take_over: Option<&str>,
 ) -> Result<Object, ClusterError> {
     match way {
-        Way::Apply { force } => apply(prepared, existing, writer, force, take_over),
+        Way::Apply { force } => apply(prepared, existing, writer, force),
         Way::Patch => patch(&prepared, existing, writer),
-        Way::Put | Way::Create => put(prepared, existing, writer),
+        Way::Put | Way::Create | Way::Anew => put(prepared, existing, writer),
     }
 }
 
@@ -99,7 +106,6 @@ fn apply(
     existing: Option<&Object>,
     writer: Writer<'_>,
     force: bool,
-    take_over: Option<&str>,
 ) -> Result<Object, ClusterError> {
     let Prepared { key, schema, manifest, .. } = prepared;
     let mine = owned_fields(&key, schema, &manifest)?;
@@ -110,18 +116,13 @@ fn apply(
     };
     let mut object = existing.clone();
     let mut owners = Owners::take(&mut object);
-    if let Some(manager) = take_over {
-        owners.adopt(writer, manager);
-    }
     let disputes = owners.conflicts(schema, writer, &mine, manifest.as_value(), existing.as_value());
     if !disputes.is_empty() && !force {
         return Err(ClusterError::new(ErrorKind::Conflict, explain(&disputes)));
     }
     owners.take_over(&disputes);
-    // Whoever changes from client-side to server-side apply goes on owning what it owned.
-    let old = owners.own(writer).or_else(|| owners.own(Writer { operation: Operation::Update, ..writer }));
     merge_manifest(schema, &mut object, &manifest);
-    if let Some(old) = old {
+    if let Some(old) = owners.own(writer) {
         remove_dropped(schema, object.fields_mut(), old, &mine, &owners.others(writer));
     }
     record(&mut object, schema, owners, writer, mine);
@@ -131,7 +132,7 @@ fn apply(
 fn patch(prepared: &Prepared, existing: Option<&Object>, writer: Writer<'_>) -> Result<Object, ClusterError> {
     let Prepared { key, schema, .. } = prepared;
     let mut manifest = prepared.manifest.clone();
-    manifest.set_annotation(LAST_APPLIED, format!("{}\n", prepared.manifest.as_value()));
+    note(&mut manifest);
     let mine = owned_fields(key, *schema, &manifest)?;
     let mut object = existing.cloned().unwrap_or_else(|| manifest.clone());
     let mut owners = Owners::default();

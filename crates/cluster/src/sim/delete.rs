@@ -30,6 +30,10 @@ impl SimState {
             let wanted = &request.uid;
             return Err(refuse::another_uid(&key, wanted, found));
         }
+        let found = stored.object.resource_version();
+        if !request.resource_version.is_empty() && request.resource_version != found {
+            return Err(refuse::another_version(&key, &request.resource_version, found));
+        }
         if is_namespace(&key) && PERMANENT.contains(&key.name.as_str()) {
             return Err(refuse::forbidden(&key, "this namespace may not be deleted"));
         }

@@ -151,18 +151,6 @@ pub(crate) fn unite(fields: &mut Fields, other: Fields) {
     }
 }
 
-/// Takes everything out of `fields` that is in `other` as well.
-pub(crate) fn subtract(fields: &mut Fields, other: &Fields) {
-    fields.retain(|name, inner| {
-        let (Some(inner), Some(other)) = (inner.as_object_mut(), below(other, name)) else { return true };
-        if inner.is_empty() || other.is_empty() {
-            return false;
-        }
-        subtract(inner, other);
-        !inner.is_empty()
-    });
-}
-
 /// Takes everything out of `fields` that the value no longer has.
 pub(crate) fn keep_present(schema: Schema, fields: &mut Fields, value: &Value, parent: &str) {
     fields.retain(|name, inner| {

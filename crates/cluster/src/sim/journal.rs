@@ -1,9 +1,9 @@
 //! How a simulated cluster outlives its process: a journal of the writes it received, and now and then a snapshot.
 //!
-//! The folder holds `snapshot`, which names its journal by number, that journal, `journal-<number>`, and `audit`, the
-//! audit of everything before it. Every line of each is a CRC-32 in hexadecimal, a space, and JSON. A write is in the journal (by `write(2)`) before anybody is
-//! told of it, so a killed process loses nothing it told; it is not synced to the disk, as a rehearsal need not
-//! survive a power cut.
+//! The folder holds `snapshot`, which names its journal by number, that journal, `journal-<number>`, and the audit of
+//! what came before it (`filed.rs`). Every line of each is a CRC-32 in hexadecimal, a space, and JSON. A write is in the
+//! journal (by `write(2)`) before anybody is told of it, so a killed process loses nothing it told; it is not synced to the
+//! disk, as a rehearsal need not survive a power cut.
 //!
 //! The files hold what a cluster holds, Secrets included, so only their owner may read them.
 //!
@@ -14,13 +14,15 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
 
 use super::audit::AuditEntry;
 use super::faults::CallFault;
-use super::lines::{FORMAT, SimError, frame, io_error, length, parse_lines, read_file, read_lines, unframe};
-use super::snapshot::Snapshot;
+use super::filed::{self, FILED_BYTES, Filed};
+use super::lines::{FORMAT, SimError, each_line, frame, io_error, length, read_file, unframe, write_line};
+use super::snapshot::{Snapshot, SnapshotRef};
 use super::write::Write;
 use super::{SimConfig, SimState};
 
@@ -28,7 +30,6 @@ use super::{SimConfig, SimState};
 /// of milliseconds, and a snapshot is written only after as many bytes of journal.
 const JOURNAL_BYTES: u64 = 256 * 1024;
 const SNAPSHOT: &str = "snapshot";
-const AUDIT: &str = "audit";
 
 /// One line of a journal.
 #[derive(Debug, Deserialize)]
@@ -51,21 +52,31 @@ enum EntryRef<'a> {
     Write { now: Timestamp, write: &'a Write, fault: Option<CallFault>, audit: &'a [AuditEntry] },
 }
 
+/// What a line of a journal adds to the audit.
 #[derive(Deserialize)]
-struct SnapshotFile {
+#[serde(rename_all = "camelCase")]
+enum Told {
+    Begin(IgnoredAny),
+    Configure(IgnoredAny),
+    Write { audit: Vec<AuditEntry> },
+}
+
+#[derive(Deserialize)]
+struct SnapshotFile<State> {
     format: u32,
     journal: u64,
-    /// How much of the file `audit` counts. What follows was written by a process killed before its snapshot was made.
-    audit_bytes: u64,
-    state: Snapshot,
+    #[serde(flatten)]
+    filed: Filed,
+    state: State,
 }
 
 #[derive(Serialize)]
-struct SnapshotRef<'a> {
+struct SnapshotFileRef<'a> {
     format: u32,
     journal: u64,
-    audit_bytes: u64,
-    state: &'a Snapshot,
+    #[serde(flatten)]
+    filed: Filed,
+    state: SnapshotRef<'a>,
 }
 
 /// An open journal.
@@ -76,8 +87,8 @@ pub(crate) struct Journal {
     file: File,
     bytes: u64,
     snapshot_bytes: u64,
-    audit_bytes: u64,
-    /// Sequence of the newest entry in the file `audit`.
+    filed: Filed,
+    /// Sequence of the newest entry that is filed.
     audited: u64,
 }
 
@@ -90,16 +101,22 @@ fn to_append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
-fn read_snapshot(dir: &Path) -> Result<Option<(SnapshotFile, u64)>, SimError> {
+fn read_snapshot<State: DeserializeOwned>(
+    dir: &Path,
+) -> Result<Option<(SnapshotFile<State>, u64)>, SimError> {
     let path = dir.join(SNAPSHOT);
     let Some(bytes) = read_file(&path)? else { return Ok(None) };
-    let file: SnapshotFile = unframe(&path, 1, bytes.strip_suffix(b"\n").unwrap_or(&bytes))?;
+    let file: SnapshotFile<State> = unframe(&path, 1, bytes.strip_suffix(b"\n").unwrap_or(&bytes))?;
     check_format(&path, file.format)?;
     Ok(Some((file, length(&bytes))))
 }
 
-/// What the journal of a snapshot says, and how many bytes of it are whole.
-fn read_journal(dir: &Path, snapshot: Option<u64>) -> Result<(Vec<Entry>, u64), SimError> {
+/// Goes through what the journal of a snapshot says. Returns how many bytes of it are whole.
+fn read_journal<T: DeserializeOwned>(
+    dir: &Path,
+    snapshot: Option<u64>,
+    take: impl FnMut(usize, T) -> Result<(), SimError>,
+) -> Result<u64, SimError> {
     let path = journal_path(dir, snapshot.unwrap_or(0));
     if !path.try_exists().map_err(io_error(&path))? {
         match snapshot {
@@ -109,7 +126,7 @@ fn read_journal(dir: &Path, snapshot: Option<u64>) -> Result<(Vec<Entry>, u64), 
             None => {}
         }
     }
-    read_lines(&path)
+    each_line(&path, u64::MAX, take)
 }
 
 /// Whether nothing was ever kept in a folder.
@@ -120,27 +137,35 @@ fn is_fresh(dir: &Path) -> Result<bool, SimError> {
     };
     for entry in entries {
         let name = entry.map_err(io_error(dir))?.file_name();
-        if name == AUDIT || name.to_string_lossy().starts_with("journal-") {
+        let name = name.to_string_lossy();
+        if filed::is_one(&name) || is_journal(&name) {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
+fn is_journal(name: &str) -> bool {
+    name.starts_with("journal-")
+}
+
 fn check_format(path: &Path, found: u32) -> Result<(), SimError> {
     if found == FORMAT { Ok(()) } else { Err(SimError::Format { path: path.to_owned(), found }) }
 }
 
-/// Does again what a journal says. A journal without a snapshot begins with its own beginning.
-fn replay(path: &Path, state: Option<SimState>, entries: Vec<Entry>) -> Result<Option<SimState>, SimError> {
-    let mut state = state;
-    for (at, entry) in entries.into_iter().enumerate() {
-        let damaged =
-            |why: &str| SimError::Damaged { path: path.to_owned(), line: at + 1, why: why.to_owned() };
-        match (entry, &mut state) {
+/// A cluster that does again what a journal says. A journal without a snapshot begins with its own beginning.
+struct Replay<'a> {
+    path: &'a Path,
+    state: Option<SimState>,
+}
+
+impl Replay<'_> {
+    fn take(&mut self, line: usize, entry: Entry) -> Result<(), SimError> {
+        let damaged = |why: &str| SimError::Damaged { path: self.path.to_owned(), line, why: why.to_owned() };
+        match (entry, &mut self.state) {
             (Entry::Begin { format, now, config }, None) => {
-                check_format(path, format)?;
-                state = Some(SimState::new(config, now));
+                check_format(self.path, format)?;
+                self.state = Some(SimState::new(config, now));
             }
             (Entry::Configure { now, config }, Some(state)) => {
                 state.advance(now);
@@ -158,29 +183,28 @@ fn replay(path: &Path, state: Option<SimState>, entries: Vec<Entry>) -> Result<O
             (Entry::Begin { .. }, Some(_)) => return Err(damaged("a second beginning")),
             (_, None) => return Err(damaged("there is no beginning")),
         }
+        Ok(())
     }
-    Ok(state)
 }
 
 impl Journal {
     /// Opens the cluster kept in a folder, or begins one.
     pub(crate) fn open(dir: &Path, config: SimConfig, now: Timestamp) -> Result<(Self, SimState), SimError> {
         fs::create_dir_all(dir).map_err(io_error(dir))?;
-        let (number, snapshot, snapshot_bytes, audit_bytes) = match read_snapshot(dir)? {
-            Some((file, bytes)) => {
-                (file.journal, Some(SimState::restore(file.state)), bytes, file.audit_bytes)
-            }
-            None => (0, None, 0, 0),
+        let (number, snapshot, snapshot_bytes, filed) = match read_snapshot::<Snapshot>(dir)? {
+            Some((file, bytes)) => (file.journal, Some(SimState::restore(file.state)), bytes, file.filed),
+            None => (0, None, 0, Filed::default()),
         };
         let audited = snapshot.as_ref().map_or(0, |state| state.audit.last());
         let path = journal_path(dir, number);
-        let (entries, bytes) = read_journal(dir, snapshot.is_some().then_some(number))?;
-        let kept = replay(&path, snapshot, entries)?;
+        let of_snapshot = snapshot.is_some().then_some(number);
+        let mut replay = Replay { path: &path, state: snapshot };
+        let bytes = read_journal(dir, of_snapshot, |line, entry| replay.take(line, entry))?;
+        let kept = replay.state;
         let file = to_append(&path).map_err(io_error(&path))?;
         file.set_len(bytes).map_err(io_error(&path))?;
-        remove_others(dir, number);
-        let mut journal =
-            Self { dir: dir.to_owned(), number, file, bytes, snapshot_bytes, audit_bytes, audited };
+        remove_others(dir, number, filed);
+        let mut journal = Self { dir: dir.to_owned(), number, file, bytes, snapshot_bytes, filed, audited };
         let state = match kept {
             None => {
                 journal
@@ -211,7 +235,7 @@ impl Journal {
     /// Keeps a write that was just done. It may be told to others only after this.
     pub(crate) fn keep(
         &mut self,
-        state: &SimState,
+        state: &mut SimState,
         write: &Write,
         fault: Option<CallFault>,
         audited: u64,
@@ -220,6 +244,8 @@ impl Journal {
         self.append(&EntryRef::Write { now: state.now, write, fault, audit })?;
         if self.bytes > JOURNAL_BYTES.max(self.snapshot_bytes) {
             self.rotate(state)?;
+            // It is filed now.
+            state.audit.forget();
         }
         Ok(())
     }
@@ -232,61 +258,41 @@ impl Journal {
     }
 
     /// Begins a new journal after a snapshot. The rename is the moment at which the new pair counts.
-    pub(crate) fn rotate(&mut self, state: &SimState) -> io::Result<()> {
+    fn rotate(&mut self, state: &SimState) -> io::Result<()> {
+        self.rotate_within(FILED_BYTES, state)
+    }
+
+    /// The same, with a limit of its own for the audit.
+    pub(crate) fn rotate_within(&mut self, filed_bytes: u64, state: &SimState) -> io::Result<()> {
         let number = self.number + 1;
         let file = to_append(&journal_path(&self.dir, number))?;
         file.set_len(0)?;
-        let audit_bytes = self.file_audit(state)?;
-        let line =
-            frame(&SnapshotRef { format: FORMAT, journal: number, audit_bytes, state: &state.snapshot() })?;
+        let audit = state.audit.since(self.audited);
+        let filed = self.filed.with(&self.dir, number, audit, filed_bytes)?;
         let temporary = self.dir.join("snapshot.new");
-        let mut snapshot = to_append(&temporary)?;
-        snapshot.set_len(0)?;
-        snapshot.write_all(&line)?;
+        let snapshot =
+            OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&temporary)?;
+        let state_of = SnapshotFileRef { format: FORMAT, journal: number, filed, state: state.snapshot() };
+        let snapshot_bytes = write_line(&snapshot, &state_of)?;
         fs::rename(&temporary, self.dir.join(SNAPSHOT))?;
-        let old = journal_path(&self.dir, self.number);
         (self.number, self.file, self.bytes) = (number, file, 0);
-        (self.audit_bytes, self.audited) = (audit_bytes, state.audit.last());
-        self.snapshot_bytes = length(&line);
-        // A journal left behind is removed at the next opening.
-        let _ = fs::remove_file(old);
+        (self.filed, self.audited, self.snapshot_bytes) = (filed, state.audit.last(), snapshot_bytes);
+        remove_others(&self.dir, number, filed);
         Ok(())
     }
 }
 
-impl Journal {
-    /// Puts the audit of this journal behind that of the earlier ones. Returns how long it is then.
-    fn file_audit(&self, state: &SimState) -> io::Result<u64> {
-        let mut lines = Vec::new();
-        for entry in state.audit.since(self.audited) {
-            lines.extend(frame(entry)?);
-        }
-        let mut file = to_append(&self.dir.join(AUDIT))?;
-        file.set_len(self.audit_bytes)?;
-        file.write_all(&lines)?;
-        Ok(self.audit_bytes + length(&lines))
-    }
-}
-
-/// Removes journals that no snapshot names any more.
-fn remove_others(dir: &Path, number: u64) {
-    let current = journal_path(dir, number);
+/// Removes what no snapshot names any more.
+fn remove_others(dir: &Path, number: u64, filed: Filed) {
+    let named = [journal_path(dir, number), filed.path(dir)];
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let is_journal = entry.file_name().to_string_lossy().starts_with("journal-");
-        if is_journal && entry.path() != current {
-            // It only takes up room.
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if (is_journal(&name) || filed::is_one(&name)) && !named.contains(&entry.path()) {
+            // It only takes up room, and is removed at the next opening.
             let _ = fs::remove_file(entry.path());
         }
     }
-}
-
-/// The audit of earlier journals.
-fn read_filed(dir: &Path, bytes: u64) -> Result<Vec<AuditEntry>, SimError> {
-    let path = dir.join(AUDIT);
-    let all = read_file(&path)?.ok_or_else(|| SimError::Missing { path: path.clone() })?;
-    let counted = usize::try_from(bytes).ok().and_then(|bytes| all.get(..bytes));
-    let short = || SimError::Damaged { path: path.clone(), line: 1, why: "it is too short".to_owned() };
-    parse_lines(&path, counted.ok_or_else(short)?)
 }
 
 /// How often a reader starts again because a snapshot replaced the journal under it.
@@ -294,24 +300,30 @@ const READS_MAX: usize = 100;
 
 /// The audit of the cluster kept in a folder, in order. Needs no lock: it may be read while another process writes.
 /// A folder without a cluster has an empty audit.
+///
+/// The oldest entries of a long audit are gone; the sequence of the first one tells how many.
 pub fn read_audit(dir: &Path) -> Result<Vec<AuditEntry>, SimError> {
-    let mut last = Vec::new();
+    let mut read = Ok(Vec::new());
     for _ in 0..READS_MAX {
-        let (snapshot, mut entries) = match read_snapshot(dir)? {
-            Some((file, _)) => (Some(file.journal), read_filed(dir, file.audit_bytes)?),
-            None => (None, Vec::new()),
-        };
-        let read = read_journal(dir, snapshot);
-        if read_snapshot(dir)?.map(|(file, _)| file.journal) != snapshot {
-            last = entries;
-            continue;
+        let snapshot = read_snapshot::<IgnoredAny>(dir)?.map(|(file, _)| (file.journal, file.filed));
+        read = read_audit_of(dir, snapshot);
+        if read_snapshot::<IgnoredAny>(dir)?.map(|(file, _)| file.journal)
+            == snapshot.map(|(number, _)| number)
+        {
+            break;
         }
-        for entry in read?.0 {
-            if let Entry::Write { audit, .. } = entry {
-                entries.extend(audit);
-            }
-        }
-        return Ok(entries);
     }
-    Ok(last)
+    read
+}
+
+fn read_audit_of(dir: &Path, snapshot: Option<(u64, Filed)>) -> Result<Vec<AuditEntry>, SimError> {
+    let mut entries = snapshot.map_or(Ok(Vec::new()), |(_, filed)| filed.read(dir))?;
+    read_journal(dir, snapshot.map(|(number, _)| number), |_, told| {
+        match told {
+            Told::Begin(IgnoredAny) | Told::Configure(IgnoredAny) => {}
+            Told::Write { audit } => entries.extend(audit),
+        }
+        Ok(())
+    })?;
+    Ok(entries)
 }

@@ -1,7 +1,7 @@
 //! The lines that files of a kept cluster are made of, and what can be wrong with them.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Seek as _, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -49,8 +49,8 @@ pub enum SimError {
 /// A snapshot of 100,000 objects fits into it; what is larger is not read into memory.
 const FILE_MAX_BYTES: u64 = 1 << 30;
 
-/// Reads a whole file; `None` when there is none.
-pub(crate) fn read_file(path: &Path) -> Result<Option<Vec<u8>>, SimError> {
+/// Opens a file to read it; `None` when there is none.
+fn open_file(path: &Path) -> Result<Option<File>, SimError> {
     let found = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         found => found.map_err(io_error(path))?,
@@ -62,10 +62,18 @@ pub(crate) fn read_file(path: &Path) -> Result<Option<Vec<u8>>, SimError> {
     if found.len() > FILE_MAX_BYTES {
         return Err(damaged("it is larger than any that was written"));
     }
-    match fs::read(path) {
+    match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        read => read.map(Some).map_err(io_error(path)),
+        opened => opened.map(Some).map_err(io_error(path)),
     }
+}
+
+/// Reads a whole file; `None` when there is none.
+pub(crate) fn read_file(path: &Path) -> Result<Option<Vec<u8>>, SimError> {
+    let Some(mut file) = open_file(path)? else { return Ok(None) };
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(io_error(path))?;
+    Ok(Some(bytes))
 }
 
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> SimError {
@@ -99,17 +107,56 @@ pub(crate) fn length(bytes: &[u8]) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
-/// The complete lines of a file, and how many bytes they are.
-pub(crate) fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<(Vec<T>, u64), SimError> {
-    let bytes = read_file(path)?.unwrap_or_default();
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let whole = bytes.get(..whole).unwrap_or_default();
-    Ok((parse_lines(path, whole)?, length(whole)))
+/// Writes a line that is too long to be held as text; returns its length. The file must be empty.
+pub(crate) fn write_line(mut file: &File, value: &impl Serialize) -> io::Result<u64> {
+    file.write_all(b"00000000 ")?;
+    let mut line = BufWriter::new(Summed { to: file, sum: crc32fast::Hasher::new(), bytes: 0 });
+    serde_json::to_writer(&mut line, value)?;
+    let Summed { sum, bytes, .. } = line.into_inner()?;
+    file.write_all(b"\n")?;
+    // The checksum is put in front when the rest is known.
+    file.rewind()?;
+    file.write_all(format!("{:08x}", sum.finalize()).as_bytes())?;
+    Ok(bytes + 10)
 }
 
-pub(crate) fn parse_lines<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<Vec<T>, SimError> {
-    let lines = bytes.split_inclusive(|byte| *byte == b'\n');
-    let entries =
-        lines.enumerate().map(|(at, line)| unframe(path, at + 1, line.strip_suffix(b"\n").unwrap_or(line)));
-    entries.collect()
+/// A writer that knows the checksum of what went through it.
+struct Summed<'a> {
+    to: &'a File,
+    sum: crc32fast::Hasher,
+    bytes: u64,
+}
+
+impl Write for Summed<'_> {
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        self.to.write_all(part)?;
+        self.sum.update(part);
+        self.bytes += length(part);
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// Reads the complete lines among the first bytes of a file, one after the other, so that a long file takes no memory.
+/// Each comes with its number. Returns how many bytes they are.
+pub(crate) fn each_line<T: DeserializeOwned>(
+    path: &Path,
+    bytes: u64,
+    mut take: impl FnMut(usize, T) -> Result<(), SimError>,
+) -> Result<u64, SimError> {
+    let Some(file) = open_file(path)? else { return Ok(0) };
+    let mut reader = BufReader::new(file.take(bytes));
+    let (mut line, mut number, mut whole) = (Vec::new(), 1, 0);
+    loop {
+        line.clear();
+        reader.read_until(b'\n', &mut line).map_err(io_error(path))?;
+        // What has no end is a torn tail.
+        let Some(body) = line.strip_suffix(b"\n") else { return Ok(whole) };
+        take(number, unframe(path, number, body)?)?;
+        number += 1;
+        whole += length(&line);
+    }
 }

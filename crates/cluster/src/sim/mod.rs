@@ -37,6 +37,7 @@ mod defaults;
 mod delete;
 mod faults;
 mod fields;
+mod filed;
 mod history;
 mod immutable;
 mod index;

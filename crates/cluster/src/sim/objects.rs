@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use tidegate_model::{GroupKind, Object, ObjectKey, Timestamp};
+
+use super::ownership;
 
 /// An object and what the simulation knows of it beyond its fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +21,14 @@ pub(crate) struct Stored {
     pub(crate) fails: bool,
     /// A pod that is ending is kept until then.
     pub(crate) held_until: Option<Timestamp>,
+}
+
+impl Stored {
+    /// The same, with its object as the cluster holds it.
+    pub(crate) fn shortened(mut self) -> Self {
+        self.object = Arc::new(ownership::shortened(Arc::unwrap_or_clone(self.object)));
+        self
+    }
 }
 
 type ByName = BTreeMap<String, Stored>;
@@ -62,6 +72,13 @@ impl Objects {
     pub(crate) fn of_kind(&self, kind: &GroupKind) -> impl Iterator<Item = &Stored> + use<'_> {
         let found = self.0.get(&kind.group).and_then(|kinds| kinds.get(&kind.kind));
         found.into_iter().flat_map(BTreeMap::values).flat_map(BTreeMap::values)
+    }
+}
+
+/// As a list.
+impl Serialize for Objects {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
     }
 }
 

@@ -1,10 +1,16 @@
 //! Who owns which fields of an object: `metadata.managedFields`.
+//!
+//! In the objects of the cluster each share is JSON text: as a map it would be most of what a small object takes in memory,
+//! and only a write asks for it.
 
 use serde_json::{Value, json};
 use tidegate_model::Object;
 
-use super::fields::{Fields, describe, disputed, drop_path, keep_present, subtract, unite};
+use super::fields::{Fields, describe, disputed, drop_path, keep_present, unite};
 use super::schema::Schema;
+
+const MANAGED: &str = "managedFields";
+const FIELDS: &str = "fieldsV1";
 
 /// How a manager writes: `Apply` is server-side apply, `Update` everything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +28,7 @@ impl Operation {
     }
 }
 
-/// All shares of an object, as they are recorded: one entry for each manager and way of writing.
+/// All shares of an object, spelled out: one entry for each manager and way of writing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Owners(Vec<Value>);
 
@@ -40,11 +46,44 @@ fn text<'a>(share: &'a Value, field: &str) -> &'a str {
 }
 
 fn fields(share: &Value) -> Option<&Fields> {
-    share.get("fieldsV1").and_then(Value::as_object)
+    share.get(FIELDS).and_then(Value::as_object)
 }
 
 fn fields_mut(share: &mut Value) -> Option<&mut Fields> {
-    share.get_mut("fieldsV1").and_then(Value::as_object_mut)
+    share.get_mut(FIELDS).and_then(Value::as_object_mut)
+}
+
+/// The fields of a share as JSON text.
+fn shorten(share: &mut Value) {
+    if let Some(fields) = share.get_mut(FIELDS).filter(|fields| fields.is_object()) {
+        *fields = fields.to_string().into();
+    }
+}
+
+/// The fields of a share as a map.
+fn spell_out(share: &mut Value) {
+    let Some(fields) = share.get_mut(FIELDS) else { return };
+    if let Some(map) = fields.as_str().and_then(|text| serde_json::from_str(text).ok()) {
+        *fields = map;
+    }
+}
+
+fn each_share(object: &mut Object, change: fn(&mut Value)) {
+    if let Some(Value::Array(shares)) = object.metadata_mut().get_mut(MANAGED) {
+        shares.iter_mut().for_each(change);
+    }
+}
+
+/// The object as a user sees it.
+pub(crate) fn spelled_out(mut object: Object) -> Object {
+    each_share(&mut object, spell_out);
+    object
+}
+
+/// The object as the cluster holds it.
+pub(crate) fn shortened(mut object: Object) -> Object {
+    each_share(&mut object, shorten);
+    object
 }
 
 impl Writer<'_> {
@@ -64,25 +103,29 @@ impl Writer<'_> {
         })
     }
 
-    /// Whether a share is somebody else's. The same manager by another way of writing is not somebody else.
+    /// Whether a share is somebody else's; the same manager by another way of writing is somebody else.
     fn differs(&self, share: &Value) -> bool {
-        text(share, "manager") != self.manager
+        !self.owns(share)
     }
 }
 
 impl Owners {
     /// Takes the shares out of an object.
     pub(crate) fn take(object: &mut Object) -> Self {
-        match object.metadata_mut().remove("managedFields") {
-            Some(Value::Array(shares)) => Self(shares),
+        match object.metadata_mut().remove(MANAGED) {
+            Some(Value::Array(mut shares)) => {
+                shares.iter_mut().for_each(spell_out);
+                Self(shares)
+            }
             _ => Self::default(),
         }
     }
 
     /// Records the shares in an object.
-    pub(crate) fn put(self, object: &mut Object) {
+    pub(crate) fn put(mut self, object: &mut Object) {
         if !self.0.is_empty() {
-            object.metadata_mut().insert("managedFields".to_owned(), self.0.into());
+            self.0.iter_mut().for_each(shorten);
+            object.metadata_mut().insert(MANAGED.to_owned(), self.0.into());
         }
     }
 
@@ -118,33 +161,30 @@ impl Owners {
     /// Takes disputed fields away from their owners.
     pub(crate) fn take_over(&mut self, disputes: &[Dispute]) {
         for dispute in disputes {
-            let shares = self.0.iter_mut().filter(|share| text(share, "manager") == dispute.manager);
+            let shares = self.0.iter_mut().filter(|share| dispute.is_with(share));
             for fields in shares.filter_map(fields_mut) {
                 dispute.paths.iter().for_each(|path| drop_path(fields, path));
             }
         }
     }
 
-    /// What a manager wrote by other ways than server-side apply becomes the writer's.
-    pub(crate) fn adopt(&mut self, writer: Writer<'_>, manager: &str) {
+    /// What a manager wrote by other ways than server-side apply becomes the writer's. Whether there was anything.
+    pub(crate) fn adopt(&mut self, writer: Writer<'_>, manager: &str) -> bool {
         let theirs = Writer { manager, operation: Operation::Update, ..writer };
-        let Some(position) = self.0.iter().position(|share| theirs.owns(share)) else { return };
+        let Some(position) = self.0.iter().position(|share| theirs.owns(share)) else { return false };
         let mut share = self.0.remove(position);
-        let Some(taken) = fields_mut(&mut share).map(std::mem::take) else { return };
+        let Some(taken) = fields_mut(&mut share).map(std::mem::take) else { return false };
         match self.0.iter_mut().find(|share| writer.owns(share)).and_then(fields_mut) {
             Some(mine) => unite(mine, taken),
             None => self.0.push(writer.share(taken)),
         }
+        true
     }
 
     /// Records what the writer owns from now on. What is gone from the object belongs to nobody.
     pub(crate) fn record(&mut self, schema: Schema, writer: Writer<'_>, mine: Fields, object: &Value) {
-        for share in self.0.iter_mut().filter(|share| !writer.owns(share)) {
-            let ours = !writer.differs(share);
+        for share in self.0.iter_mut().filter(|share| writer.differs(share)) {
             let Some(fields) = fields_mut(share) else { continue };
-            if ours {
-                subtract(fields, &mine);
-            }
             keep_present(schema, fields, object, "");
         }
         self.0.retain(|share| writer.owns(share) || fields(share).is_some_and(|fields| !fields.is_empty()));
@@ -169,6 +209,13 @@ pub(crate) struct Dispute {
     /// Named for those who do not apply: what they wrote may have been another version.
     api_version: Option<String>,
     paths: Vec<Vec<String>>,
+}
+
+impl Dispute {
+    fn is_with(&self, share: &Value) -> bool {
+        let updates = text(share, "operation") == Operation::Update.word();
+        text(share, "manager") == self.manager && updates == self.api_version.is_some()
+    }
 }
 
 /// The conflict in the words of kubectl.

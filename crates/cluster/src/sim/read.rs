@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate_model::{Discovery, GroupKind, Gvk, Object, ObjectKey, Timestamp, annotations};
+use tidegate_model::{Discovery, GroupKind, Gvk, LiveObject, Object, ObjectKey, Timestamp, annotations};
 
 use super::behaviour::LOGS;
 use super::json::{field, text};
+use super::ownership::spelled_out;
 use super::{SimState, refuse};
 use crate::{ClusterError, ErrorKind, Listing, LiveQuery};
 
@@ -35,7 +36,7 @@ impl SimState {
     ) -> Result<Option<Object>, ClusterError> {
         self.begin_read(now)?;
         let key = self.key_of(gvk, namespace, name)?;
-        Ok(self.find(&key).map(|stored| in_version(&stored.object, gvk)))
+        Ok(self.find(&key).map(|stored| spelled_out(in_version(&stored.object, gvk))))
     }
 
     /// All objects of a kind, in all namespaces. With faults it may be a little older than the newest write.
@@ -60,7 +61,7 @@ impl SimState {
     }
 
     /// The objects an application owns, and those it names. Names of kinds that are not served are passed over.
-    pub fn live(&mut self, now: Timestamp, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
+    pub fn live(&mut self, now: Timestamp, query: &LiveQuery) -> Result<Vec<LiveObject>, ClusterError> {
         self.begin_read(now)?;
         let mut keys = BTreeSet::new();
         let mut versions = BTreeMap::new();
@@ -91,7 +92,10 @@ impl SimState {
         keys.extend(roots);
         let found = keys.iter().filter_map(|key| {
             let object = &self.find(key)?.object;
-            Some(versions.get(key).map_or_else(|| (**object).clone(), |gvk| in_version(object, gvk)))
+            let as_it_is = versions.get(key).is_none_or(|gvk| is_in_version(object, gvk));
+            let asked_for = |gvk: &&Gvk| Arc::new(in_version(object, gvk));
+            let other = versions.get(key).filter(|_| !as_it_is).map(asked_for);
+            Some(LiveObject::share(other.unwrap_or_else(|| Arc::clone(object))))
         });
         Ok(found.collect())
     }
@@ -179,11 +183,14 @@ impl SimState {
 /// The object in the version that was asked for. Served versions of a kind have the same fields here.
 pub(crate) fn in_version(object: &Object, gvk: &Gvk) -> Object {
     let mut object = object.clone();
-    let version = gvk.api_version();
-    if text(&object, &["apiVersion"]) != version {
-        object.fields_mut().insert("apiVersion".to_owned(), version.into());
+    if !is_in_version(&object, gvk) {
+        object.fields_mut().insert("apiVersion".to_owned(), gvk.api_version().into());
     }
     object
+}
+
+fn is_in_version(object: &Object, gvk: &Gvk) -> bool {
+    text(object, &["apiVersion"]) == gvk.api_version()
 }
 
 /// A resource version as a number; empty and `0` mean "any".

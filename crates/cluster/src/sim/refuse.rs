@@ -68,17 +68,41 @@ pub(crate) fn already_exists(key: &ObjectKey) -> ClusterError {
     ClusterError::new(ErrorKind::AlreadyExists, words)
 }
 
+/// The same for one that is on its way out.
+pub(crate) fn still_exists(key: &ObjectKey) -> ClusterError {
+    let error = already_exists(key);
+    ClusterError::new(error.kind, format!("object is being deleted: {}", error.message))
+}
+
 pub(crate) fn conflict(key: &ObjectKey, why: &str) -> ClusterError {
     let resource = resource(&key.group, &key.kind);
     let words = format!("Operation cannot be fulfilled on {resource} {:?}: {why}", key.name);
     ClusterError::new(ErrorKind::Conflict, words)
 }
 
-/// A deletion of an object that is another one by now. The server names the kind here, not the resource.
+/// A write of a version that is not the newest.
+pub(crate) fn modified(key: &ObjectKey) -> ClusterError {
+    let why = "the object has been modified; please apply your changes to the latest version and try again";
+    conflict(key, why)
+}
+
+/// A deletion of an object that is another one by now.
 pub(crate) fn another_uid(key: &ObjectKey, wanted: &str, found: &str) -> ClusterError {
+    let might = "have been deleted and then recreated";
+    precondition(key, ("UID", might), wanted, found)
+}
+
+/// A deletion of a version that is not the newest.
+pub(crate) fn another_version(key: &ObjectKey, wanted: &str, found: &str) -> ClusterError {
+    precondition(key, ("ResourceVersion", "have been modified"), wanted, found)
+}
+
+/// Of deletions the server names the kind, not the resource.
+fn precondition(key: &ObjectKey, (field, might): (&str, &str), wanted: &str, found: &str) -> ClusterError {
     let kind = if key.group.is_empty() { key.kind.clone() } else { format!("{}.{}", key.kind, key.group) };
     let words = format!(
-        "Operation cannot be fulfilled on {kind} {:?}: the UID in the precondition ({wanted}) does not match the UID in record ({found}). The object might have been deleted and then recreated",
+        "Operation cannot be fulfilled on {kind} {:?}: the {field} in the precondition ({wanted}) does not match the \
+         {field} in record ({found}). The object might {might}",
         key.name
     );
     ClusterError::new(ErrorKind::Conflict, words)

@@ -16,7 +16,7 @@ use super::timers::{StoredTimers, Timers};
 use super::{SimConfig, SimState};
 
 /// Everything that makes two clusters the same cluster.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Snapshot {
     config: SimConfig,
@@ -30,17 +30,31 @@ pub(crate) struct Snapshot {
     audited: u64,
 }
 
+/// The same, borrowed for writing.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SnapshotRef<'a> {
+    config: &'a SimConfig,
+    now: Timestamp,
+    revision: u64,
+    rng: Rng,
+    objects: &'a Objects,
+    timers: StoredTimers,
+    creations: &'a BTreeMap<String, u32>,
+    audited: u64,
+}
+
 impl SimState {
     /// The state as it is kept on disk.
-    pub(crate) fn snapshot(&self) -> Snapshot {
-        Snapshot {
-            config: self.config.clone(),
+    pub(crate) fn snapshot(&self) -> SnapshotRef<'_> {
+        SnapshotRef {
+            config: &self.config,
             now: self.now,
             revision: self.revision,
             rng: self.rng,
-            objects: self.objects.iter().cloned().collect(),
+            objects: &self.objects,
             timers: self.timers.store(),
-            creations: self.creations.clone(),
+            creations: &self.creations,
             audited: self.audit.last(),
         }
     }
@@ -50,6 +64,8 @@ impl SimState {
         let Snapshot { config, now, revision, rng, objects, timers, creations, audited } = snapshot;
         let mut index = Index::default();
         let mut kinds = Kinds::default();
+        // Earlier programs held who owns what as maps.
+        let objects: Vec<Stored> = objects.into_iter().map(Stored::shortened).collect();
         for stored in &objects {
             index.add(&stored.key, &stored.object);
             if is_definition(&stored.key) {

@@ -1,13 +1,15 @@
 //! The way in for every write from outside: time passes, faults strike, the write is done or refused, and the audit
 //! says so.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use tidegate_model::annotations::FIELD_MANAGER;
 use tidegate_model::{Object, ObjectKey, OperationId, Timestamp};
 
 use super::SimState;
 use super::audit::{Attempt, Verb, code_of};
-use super::compose::Way;
+use super::compose::{Way, note};
 use super::faults::CallFault;
 use super::json::{gvk_of, key_of, text};
 use super::refuse;
@@ -122,6 +124,7 @@ impl SimState {
         let (verb, way) = match request.mode {
             WriteMode::Apply { force } => (Verb::Apply, Way::Apply { force }),
             WriteMode::ClientSideApply => (if exists { Verb::Patch } else { Verb::Create }, Way::Patch),
+            WriteMode::Create { .. } => (Verb::Create, Way::Create),
             WriteMode::Replace { recreate: true } if exists => {
                 return self.recreate(manager, request, key, refusal, Way::Create);
             }
@@ -135,7 +138,44 @@ impl SimState {
             WriteMode::Replace { .. } => (if exists { Verb::Update } else { Verb::Create }, Way::Put),
         };
         let attempt = Attempt { verb, dry_run: request.dry_run, key, operation: request.operation };
-        self.audited(attempt, refusal, |state| state.write_manifest(manager, request, way))
+        let (mut request, mut refusal) = (Cow::Borrowed(request), refusal);
+        if request.mode == (WriteMode::Create { client_side: true }) {
+            note(&mut request.to_mut().object);
+        }
+        if let Way::Apply { .. } = way
+            && let Some(newer) = self.take_over(manager, &request, &attempt, refusal)?
+        {
+            refusal = None;
+            if !request.resource_version.is_empty() {
+                request.to_mut().resource_version = newer;
+            }
+        }
+        self.audited(attempt, refusal, |state| state.write_manifest(manager, &request, way))
+    }
+
+    /// Before a server-side apply the client takes over what another manager wrote, by a write of its own. Its version of
+    /// the object, if there was anything.
+    fn take_over(
+        &mut self,
+        manager: &str,
+        request: &ApplyRequest,
+        attempt: &Attempt,
+        refusal: Option<CallFault>,
+    ) -> Result<Option<String>, ClusterError> {
+        let key = &attempt.key;
+        let Some(from) = request.take_over.as_deref().filter(|_| !request.dry_run) else { return Ok(None) };
+        let wanted = request.resource_version.as_str();
+        let found = self.find(key).map_or(wanted, |stored| stored.object.resource_version());
+        if !wanted.is_empty() && wanted != found {
+            return Err(refuse::modified(key));
+        }
+        let Some(object) = self.hand_over(from, manager, key) else { return Ok(None) };
+        let attempt = Attempt { verb: Verb::Patch, ..attempt.clone() };
+        self.audited(attempt, refusal, |state| {
+            state.update(key, object, true);
+            Ok(())
+        })?;
+        Ok(self.find(key).map(|stored| stored.object.resource_version().to_owned()))
     }
 
     /// Without a resource version it is a creation, with one a replacement of that version.
@@ -153,6 +193,7 @@ impl SimState {
             mode: WriteMode::Replace { recreate: false },
             validate: false,
             take_over: None,
+            resource_version: String::new(),
             dry_run: false,
             operation,
         };
@@ -181,6 +222,7 @@ impl SimState {
             namespace: key.namespace.clone(),
             name: key.name.clone(),
             uid: String::new(),
+            resource_version: request.resource_version.clone(),
             propagation: Propagation::Background,
             dry_run: request.dry_run,
             operation: request.operation,
@@ -190,7 +232,7 @@ impl SimState {
         self.end_now(&key, request.dry_run);
         if request.dry_run {
             // A client can only ask for a trial of the deletion: the old object is in the way of another.
-            return self.write_manifest(manager, request, Way::Create);
+            return self.write_manifest(manager, request, Way::Anew);
         }
         let verb = if matches!(way, Way::Apply { .. }) { Verb::Apply } else { Verb::Create };
         let attempt = Attempt { verb, dry_run: request.dry_run, key, operation: request.operation };
@@ -270,6 +312,7 @@ impl SimState {
             mode: WriteMode::Replace { recreate: false },
             validate: false,
             take_over: None,
+            resource_version: String::new(),
             dry_run: false,
             operation: None,
         };

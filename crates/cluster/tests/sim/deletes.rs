@@ -161,7 +161,7 @@ fn live_finds_what_is_tracked_and_what_is_named() {
         ..LiveQuery::default()
     };
     let live = world.state.live(world.now, &query).unwrap();
-    assert_eq!(live.iter().map(tidegate_model::Object::name).collect::<Vec<_>>(), ["mine", "named"]);
+    assert_eq!(live.iter().map(|live| live.key().name.as_str()).collect::<Vec<_>>(), ["mine", "named"]);
     // An object that is given to another application is no longer found.
     world.apply(&tracked("mine", "other"));
     let query = LiveQuery { application: "shop".to_owned(), ..LiveQuery::default() };

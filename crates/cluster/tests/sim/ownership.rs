@@ -135,12 +135,32 @@ fn finalizers_of_others_stay() {
     assert_eq!(after.finalizers().collect::<Vec<_>>(), ["b.example.com/y"]);
 }
 
+/// A manager that changes its way of writing is somebody else, until it takes over what it wrote before.
 #[test]
-fn changing_the_way_of_writing_keeps_the_fields_ours() {
-    for first in [REPLACE, WriteMode::ClientSideApply] {
+fn a_manager_takes_over_from_itself() {
+    for first in [REPLACE, WriteMode::Create { client_side: false }, WriteMode::ClientSideApply] {
         let mut world = World::new();
-        world.write(&super::config_map("web", json!({"a": "1", "b": "1"})), first).unwrap();
-        let after = world.apply(&super::config_map("web", json!({"a": "2"})));
+        let now = world.now;
+        let created =
+            world.write(&super::config_map("web", json!({"a": "1", "b": "1"})), first).unwrap().object;
+        let next = super::config_map("web", json!({"a": "2"}));
+        let refused = world.write(&next, SSA).unwrap_err();
+        assert_eq!(
+            refused.message, "Apply failed with 1 conflict: conflict with \"tidegate\" using v1: .data.a",
+            "{first:?}"
+        );
+        let after = world.write(&next, FORCE).unwrap().object;
+        assert_eq!(after.pointer("/data"), Some(&json!({"a": "2", "b": "1"})), "{first:?}");
+        let mut taking = request(&next, FORCE);
+        taking.take_over = Some("tidegate".into());
+        taking.resource_version = created.resource_version().to_owned();
+        assert_eq!(
+            world.state.apply(now, taking.clone()).unwrap_err().kind,
+            ErrorKind::Conflict,
+            "{first:?}"
+        );
+        taking.resource_version = after.resource_version().to_owned();
+        let after = world.state.apply(now, taking).unwrap().object;
         assert_eq!(after.pointer("/data"), Some(&json!({"a": "2"})), "{first:?}");
         assert_eq!(managers(&after), [("tidegate".to_owned(), "Apply".to_owned())]);
     }
@@ -165,7 +185,11 @@ fn ownership_is_written_as_kubernetes_writes_it() {
             }}},
         },
     }]);
-    assert_eq!(job.pointer("/metadata/managedFields"), Some(&expected));
+    let read = world.state.get(world.now, &job.gvk(), "default", "m").unwrap().unwrap();
+    assert_eq!(read.pointer("/metadata/managedFields"), Some(&expected));
+    // The answer to a write says the same in short.
+    let short = job.text("/metadata/managedFields/0/fieldsV1");
+    assert_eq!(serde_json::from_str::<Value>(short).unwrap(), expected[0]["fieldsV1"]);
 }
 
 /// Fields that kubectl wrote and the manifest no longer has go away, and nobody else's.

@@ -90,6 +90,15 @@ pub(crate) fn with(object: &Object, path: &str, value: Value) -> Object {
     self::object(whole)
 }
 
+/// An object as lists and the answers to writes have it: which fields a manager owns is JSON text.
+pub(crate) fn in_short(mut object: Object) -> Object {
+    let shares = object.metadata_mut().get_mut("managedFields").and_then(Value::as_array_mut);
+    for share in shares.into_iter().flatten() {
+        share["fieldsV1"] = share["fieldsV1"].to_string().into();
+    }
+    object
+}
+
 pub(crate) fn request(object: &Object, mode: WriteMode) -> ApplyRequest {
     ApplyRequest {
         object: object.clone(),
@@ -97,6 +106,7 @@ pub(crate) fn request(object: &Object, mode: WriteMode) -> ApplyRequest {
         validate: true,
         dry_run: false,
         take_over: None,
+        resource_version: String::new(),
         operation: None,
     }
 }
@@ -189,6 +199,7 @@ pub(crate) fn deletion(kind: &str, name: &str, propagation: Propagation) -> Dele
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         uid: String::new(),
+        resource_version: String::new(),
         propagation,
         dry_run: false,
         operation: None,

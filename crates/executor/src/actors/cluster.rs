@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
-use tidegate_model::{OperationId, TaskId};
+use tidegate_model::OperationId;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::extend::Extensions;
 use crate::limits::Limited;
 use crate::shared::LogFailure;
-use crate::watches::{Subscription, Watches};
+use crate::watches::{Subscription, Watched, Watches};
 
 /// Work with the cluster; it reports its end by itself.
 pub(crate) type Job = Box<dyn FnOnce(Arc<dyn Cluster>) -> BoxFuture<'static, ()> + Send>;
@@ -26,7 +26,7 @@ pub(crate) enum ClusterMessage {
     /// Report what is seen of an object, beginning now.
     Watch(Subscription),
     /// No more of that.
-    Unwatch(OperationId, TaskId),
+    Unwatch(OperationId, Watched),
     /// No more of anything for this operation.
     Forget(OperationId),
 }
@@ -79,7 +79,7 @@ impl Actor for ClusterActor {
         match message {
             ClusterMessage::Run { job, alive } => state.run(job, alive),
             ClusterMessage::Watch(subscription) => state.watches.subscribe(subscription),
-            ClusterMessage::Unwatch(operation, task) => state.watches.unsubscribe(operation, task),
+            ClusterMessage::Unwatch(operation, what) => state.watches.unsubscribe(operation, &what),
             ClusterMessage::Forget(operation) => state.watches.forget(operation),
         }
         Ok(())

@@ -7,11 +7,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tidegate_lifecycle::operation::{Fact, State};
-use tidegate_oplog::{Append, LogError, OperationLog};
+use tidegate_oplog::{LogError, RawAppend};
 use tokio::sync::oneshot;
 
-use crate::inbox::{AppendFailure, Arrival, Inbox};
+use crate::inbox::{AppendFailure, Arrival, Inbox, Note};
 use crate::shared::LogFailure;
 
 /// Largest number of batches in one group, so that one flush stays short.
@@ -22,12 +21,15 @@ const GROUP_MAX: usize = 1024;
 const SINGLY: usize = 256;
 
 /// The log every actor shares.
-pub(crate) type Log = Arc<dyn OperationLog<Fact, State>>;
+pub(crate) type Log = tidegate_oplog::Log;
+
+/// Records that become bytes where blocking work is done: a snapshot may be large. Whose they are the log does not know.
+pub(crate) type Encode = Box<dyn FnOnce() -> Result<RawAppend, LogError> + Send>;
 
 /// A message to the log actor.
 pub(crate) enum LogMessage {
     /// Make this durable and say so.
-    Append(Box<Append<Fact, State>>, Inbox),
+    Append(Encode, Inbox),
     /// Say so when everything that came before is written, or refused.
     Settle(oneshot::Sender<()>),
     /// The group on its way was written, or not.
@@ -38,7 +40,7 @@ pub(crate) struct LogActor;
 
 /// Something that waits for its turn.
 enum Waiting {
-    Batch(Box<Append<Fact, State>>, Inbox),
+    Batch(Encode, Inbox),
     Settle(oneshot::Sender<()>),
 }
 
@@ -79,7 +81,7 @@ impl Actor for LogActor {
         state: &mut LogState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            LogMessage::Append(append, inbox) => state.waiting.push_back(Waiting::Batch(append, inbox)),
+            LogMessage::Append(encode, inbox) => state.waiting.push_back(Waiting::Batch(encode, inbox)),
             LogMessage::Settle(reply) => state.waiting.push_back(Waiting::Settle(reply)),
             LogMessage::Written(result) => {
                 state.singly = match &result {
@@ -88,7 +90,10 @@ impl Actor for LogActor {
                 };
                 for told in state.writing.drain(..) {
                     match told {
-                        Told::Inbox(inbox) => inbox.push(Arrival::Persisted(result.clone())),
+                        Told::Inbox(inbox) => inbox.push(match &result {
+                            Ok(()) => Arrival::Persisted,
+                            Err(failure) => Arrival::Note(Note::NotWritten(failure.clone())),
+                        }),
                         Told::Settled(reply) => drop(reply.send(())),
                     }
                 }
@@ -110,8 +115,8 @@ fn write(myself: &ActorRef<LogMessage>, state: &mut LogState) {
         && let Some(next) = state.waiting.pop_front()
     {
         match next {
-            Waiting::Batch(append, inbox) => {
-                group.push(*append);
+            Waiting::Batch(encode, inbox) => {
+                group.push(encode);
                 state.writing.push(Told::Inbox(inbox));
             }
             // Nothing is on its way before it.
@@ -131,11 +136,13 @@ fn write(myself: &ActorRef<LogMessage>, state: &mut LogState) {
 }
 
 /// Appends, unless it was impossible before.
-fn append(log: &Log, group: Vec<Append<Fact, State>>, failure: &LogFailure) -> Result<(), AppendFailure> {
+fn append(log: &Log, group: Vec<Encode>, failure: &LogFailure) -> Result<(), AppendFailure> {
     if let Some(reason) = failure.get() {
         return Err(AppendFailure { is_final: true, reason: reason.clone() });
     }
-    let append = std::panic::AssertUnwindSafe(|| log.append(group));
+    let append = std::panic::AssertUnwindSafe(|| {
+        log.append(group.into_iter().map(|encode| encode()).collect::<Result<_, _>>()?)
+    });
     let reason = match std::panic::catch_unwind(append) {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(error)) if is_refusal(&error) => {
@@ -152,11 +159,14 @@ fn is_refusal(error: &LogError) -> bool {
     matches!(
         error,
         LogError::Damaged { .. }
-            | LogError::UnknownOperation { .. }
+            | LogError::UnknownStream { .. }
+            | LogError::UnknownKind { .. }
+            | LogError::OtherKind { .. }
+            | LogError::NewerRecord { .. }
             | LogError::TooLarge { .. }
             | LogError::Encoding { .. }
             | LogError::Gap { .. }
-            | LogError::WrongSummary { .. }
+            | LogError::Fenced { .. }
             | LogError::Compacted { .. }
             | LogError::BlobMissing { .. }
             | LogError::BlobDamaged { .. }

@@ -3,12 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use tidegate_cluster::{
-    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Listing, LiveQuery,
-    Scope, WatchStream,
-};
-use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
+use tidegate_cluster::{Call, Cluster, ClusterError, Effect, ErrorKind, Layer};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -101,70 +96,19 @@ pub(crate) struct Covered {
     pub hold: Arc<Hold>,
 }
 
-#[async_trait]
-impl Cluster for Covered {
-    async fn discover(&self) -> Result<Discovery, ClusterError> {
-        self.cluster.discover().await
+impl Layer for Covered {
+    fn inner(&self) -> &dyn Cluster {
+        self.cluster.as_ref()
     }
 
-    async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError> {
-        self.cluster.get(gvk, namespace, name).await
-    }
-
-    async fn list(&self, scope: &Scope) -> Result<Listing, ClusterError> {
-        self.cluster.list(scope).await
-    }
-
-    async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
-        self.cluster.live(query).await
-    }
-
-    async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {
-        if !request.dry_run {
+    async fn around<T: Send>(
+        &self,
+        call: Call,
+        answer: impl Future<Output = Result<T, ClusterError>> + Send,
+    ) -> Result<T, ClusterError> {
+        if call.effect == Effect::Write {
             self.hold.covered().await?;
         }
-        self.cluster.apply(request).await
-    }
-
-    async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError> {
-        self.hold.covered().await?;
-        self.cluster.put(object, operation).await
-    }
-
-    async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {
-        if !request.dry_run {
-            self.hold.covered().await?;
-        }
-        self.cluster.delete(request).await
-    }
-
-    async fn remove_finalizer(
-        &self,
-        key: &ObjectKey,
-        gvk: &Gvk,
-        uid: &str,
-        finalizer: &str,
-        operation: Option<OperationId>,
-    ) -> Result<(), ClusterError> {
-        self.hold.covered().await?;
-        self.cluster.remove_finalizer(key, gvk, uid, finalizer, operation).await
-    }
-
-    async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError> {
-        self.cluster.watch(scope, resource_version).await
-    }
-
-    async fn pods(&self, owner: &Object) -> Result<Vec<Object>, ClusterError> {
-        self.cluster.pods(owner).await
-    }
-
-    async fn logs(
-        &self,
-        namespace: &str,
-        pod: &str,
-        container: &str,
-        limit_bytes: usize,
-    ) -> Result<String, ClusterError> {
-        self.cluster.logs(namespace, pod, container, limit_bytes).await
+        answer.await
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_cluster::{Cluster, ClusterError, ErrorKind};
-use tidegate_lifecycle::operation::{CallError, ClaimNews, Input};
+use tidegate_lifecycle::operation::{CallError, ClaimNews, Input, Subject};
 use tidegate_model::{ClaimHolder, ClaimPlace, IfTaken, Object, OperationId};
 use tokio::time::{Instant, sleep};
 
@@ -14,7 +14,7 @@ use super::record::{Claimant, Lease, Owner, blank, lease_kind};
 use super::{CLAIM_RENEWED_EVERY, GIVE_BACK_WITHIN, LOOK_AGAIN_AFTER, LOOK_EVERY, RENEW_AGAIN_AFTER};
 use crate::clock::Clock;
 use crate::effects::call_error;
-use crate::inbox::{Arrival, Inbox};
+use crate::inbox::{Arrival, Inbox, Note};
 use crate::shared::LogFailure;
 
 /// Holds the claim of one operation, for as long as it is polled.
@@ -71,7 +71,11 @@ impl Drop for Last {
     fn drop(&mut self) {
         let lost = || Err(CallError::transient("whoever kept the claim was lost inside the engine"));
         let input = Input::Claim(self.news.take().unwrap_or_else(lost));
-        self.inbox.push(Arrival::Claim { input, is_last: true });
+        self.inbox.push_together([
+            Arrival::Input(input),
+            Arrival::Note(Note::Unclaimed),
+            Arrival::Ended(Subject::Claim),
+        ]);
     }
 }
 
@@ -94,7 +98,7 @@ impl Keeper {
     }
 
     fn tell(&self, news: ClaimNews) {
-        self.inbox.push(Arrival::Claim { input: Input::Claim(Ok(news)), is_last: false });
+        self.inbox.tell(Input::Claim(Ok(news)));
     }
 
     fn may_call(&self) -> Result<(), ClusterError> {

@@ -1,13 +1,16 @@
 //! Asking the server what it would change.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures_util::stream::FuturesOrdered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tidegate_cluster::{Cluster, ClusterError};
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::CallError;
-use tidegate_model::{Action, Object, ObjectKey, OperationId, SyncRequest, Task, TaskId, Timestamp, Warning};
+use tidegate_model::{
+    Action, LiveObject, Object, ObjectKey, OperationId, SyncRequest, Task, TaskId, Timestamp, Warning,
+};
 use tidegate_oplog::Known;
 use tidegate_planner::{Comparer, Difference, Planned, is_ignored_when_extraneous, server_side_diff};
 
@@ -45,40 +48,43 @@ pub(super) async fn compare(
     cluster: &dyn Cluster,
     (operation, request): (OperationId, &SyncRequest),
     planned: &Planned,
-    live: &[Object],
+    live: &[LiveObject],
     ask: impl Fn(&Task, Option<bool>) -> bool,
 ) -> Vec<Compared> {
-    let by_key: BTreeMap<ObjectKey, &Object> = live.iter().map(|object| (object.key(), object)).collect();
-    let questions: Vec<Question<'_>> = planned
-        .plan
-        .enumerate()
-        .filter_map(|(id, task)| {
-            let manifest = planned.manifests.get(task.manifest?.index())?;
-            let live = by_key.get(&task.key()).copied()?;
-            let judged_now = task.live.is_some() && !task.is_hook() && !task.options.dry_run_at_wave;
-            let asked = judged_now && ask(task, server_side_diff(manifest, live));
-            asked.then_some(Question { id, task, manifest, live })
-        })
-        .collect();
+    let by_key = by_key(live);
+    let mut waiting = planned.plan.enumerate().filter_map(|(id, task)| {
+        let manifest = planned.manifests.get(task.manifest?.index())?;
+        let live = by_key.get(&task.key())?;
+        let judged_now = task.live.is_some() && !task.is_hook() && !task.options.dry_run_at_wave;
+        let live = judged_now.then(|| live.unpack())?;
+        let asked = ask(task, server_side_diff(manifest, &live));
+        asked.then_some(Question { id, task, manifest, live })
+    });
     // A dry run observes nothing, so any rules will do.
     let health = HealthRules::built_in();
-    let mut waiting = questions.iter();
+    let (comparer, _) = Comparer::new(&request.ignore_differences, &request.tracking);
+    let (comparer, health) = (&comparer, &health);
     let mut under_way = FuturesOrdered::new();
-    let mut answers = Vec::with_capacity(questions.len());
+    let mut answers = Vec::new();
     loop {
+        // Judged at once: of the objects themselves only those of the questions under way are held.
         under_way.extend(waiting.by_ref().take(AT_ONCE.saturating_sub(under_way.len())).map(|question| {
-            let errand = question.errand(operation, request, &health);
-            async move { resources::predict(cluster, &errand, question.manifest).await }.boxed()
+            let asking = async move {
+                let errand = question.errand(operation, request, health);
+                let answer = resources::predict(cluster, &errand, question.manifest).await;
+                let outcome = answer.map(|predicted| question.judge(comparer, &predicted));
+                Compared { task: question.id, outcome }
+            };
+            asking.boxed()
         }));
         let Some(answer) = under_way.next().await else { break };
         answers.push(answer);
     }
-    let (comparer, _) = Comparer::new(&request.ignore_differences, &request.tracking);
-    let judge = |(question, answer): (&Question<'_>, Result<Object, ClusterError>)| Compared {
-        task: question.id,
-        outcome: answer.map(|predicted| question.judge(&comparer, &predicted)),
-    };
-    questions.iter().zip(answers).map(judge).collect()
+    answers
+}
+
+fn by_key(live: &[LiveObject]) -> BTreeMap<&ObjectKey, &LiveObject> {
+    live.iter().map(|object| (object.key(), object)).collect()
 }
 
 /// One object to ask the server about.
@@ -86,7 +92,7 @@ struct Question<'q> {
     id: TaskId,
     task: &'q Task,
     manifest: &'q Object,
-    live: &'q Object,
+    live: Arc<Object>,
 }
 
 impl<'q> Question<'q> {
@@ -101,9 +107,9 @@ impl<'q> Question<'q> {
             request,
             attempt: 1,
             task: self.task,
-            manifest: Some(self.manifest),
+            // It is at hand unpacked.
+            manifest: None,
             again: false,
-            is_last_in_namespace: false,
             now: Timestamp::from_millis(0),
             health,
         }
@@ -113,7 +119,7 @@ impl<'q> Question<'q> {
         // Only a server-side apply tells whose a field is.
         let filtered = self.task.options.server_side && self.task.action != Action::Replace;
         let taken = self.task.options.take_over.as_deref().filter(|_| filtered);
-        comparer.predicted(self.manifest, self.live, predicted, (filtered, taken))
+        comparer.predicted(self.manifest, &self.live, predicted, (filtered, taken))
     }
 }
 
@@ -214,12 +220,13 @@ async fn differences(
     let compared = compare(cluster, asked, &planned, &live, is_in_doubt).await;
     let mut outcomes: BTreeMap<TaskId, Result<Difference, ClusterError>> =
         compared.into_iter().map(|compared| (compared.task, compared.outcome)).collect();
-    let by_key: BTreeMap<ObjectKey, &Object> = live.iter().map(|object| (object.key(), object)).collect();
+    let by_key = by_key(&live);
     let (comparer, _) = Comparer::new(&request.ignore_differences, &request.tracking);
     let mut objects = Vec::new();
     for (id, task) in planned.plan.enumerate().filter(|(_, task)| !task.is_hook()) {
         let manifest = task.manifest.and_then(|manifest| planned.manifests.get(manifest.index()));
-        let pair = (manifest, by_key.get(&task.key()).copied());
+        let live = by_key.get(&task.key()).map(|live| live.unpack());
+        let pair = (manifest, live.as_deref());
         objects.push(judge(&comparer, task, pair, outcomes.remove(&id)));
     }
     Ok((objects, planned.plan.warnings))

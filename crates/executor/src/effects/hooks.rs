@@ -1,12 +1,11 @@
 //! The life of a hook object: make room, create, release, delete, stop.
 
-use tidegate_cluster::{Cluster, ClusterError, ErrorKind};
+use tidegate_cluster::{ApplyRequest, Cluster, ClusterError, ErrorKind, WriteMode};
 use tidegate_health::HealthError;
-use tidegate_lifecycle::operation::{Applied, CallError, Clearing, Stopped, hook_phase};
-use tidegate_model::{DeletePolicy, Health, Object, OperationPhase, SyncRequest, annotations};
+use tidegate_lifecycle::operation::{Answer, Applied, CallError, Clearing, Stopped, hook_phase};
+use tidegate_model::{DeletePolicy, Health, Object, OperationPhase, SyncRequest, TaskOptions, annotations};
 
-use super::resources::delete as delete_object;
-use super::{Errand, call_error, written};
+use super::{Errand, call_error, resources, written};
 use crate::judging;
 
 /// The object in the task's place.
@@ -24,7 +23,7 @@ pub(super) async fn look(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<O
 }
 
 /// Marks a hook as created by this operation, in this phase and attempt.
-pub(super) fn mark(errand: &Errand<'_>, object: &mut Object) {
+fn mark(errand: &Errand<'_>, object: &mut Object) {
     object.set_annotation(annotations::OPERATION_ID, errand.operation.to_string());
     object.set_annotation(annotations::HOOK_ATTEMPT, errand.attempt.to_string());
     object.set_annotation(annotations::HOOK_PHASE, errand.task.phase.to_string());
@@ -32,7 +31,7 @@ pub(super) fn mark(errand: &Errand<'_>, object: &mut Object) {
 
 /// Whether the hook was created by this operation, in this phase and attempt. Since it was not recorded, a crash lies
 /// between.
-pub(super) fn is_ours(errand: &Errand<'_>, object: &Object) -> bool {
+fn is_ours(errand: &Errand<'_>, object: &Object) -> bool {
     let phase = errand.task.phase.to_string();
     is_of_operation(errand, object)
         && object.annotation(annotations::HOOK_ATTEMPT) == Some(errand.attempt.to_string().as_str())
@@ -76,27 +75,42 @@ fn has_ended_once(found: &Object) -> bool {
     !found.has_finalizer(annotations::HOOK_FINALIZER) && !matches!(found.kind(), "Job" | "Pod")
 }
 
+/// What is to be done about the object in a hook's place.
+enum Place {
+    /// The hook's policy keeps it, and nobody runs it: the hook is applied to it.
+    Kept,
+    /// This, before the hook can be created.
+    Not(Clearing),
+}
+
 /// Makes room for a hook.
 pub(super) async fn clear(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Clearing, CallError> {
-    let found = match look(cluster, errand).await {
-        // The plan saw nothing to make room for, so what may not be read is in nobody's way.
-        Err(error) if error.kind == ErrorKind::Forbidden && errand.task.live.is_none() => None,
-        found => found.map_err(|error| call_error(&error))?,
-    };
-    let Some(found) = found else { return Ok(Clearing::Clear) };
-    if is_ours(errand, &found) && !found.is_deleting() {
-        return Ok(Clearing::Adopted(Box::new(adopted(errand, &found).await)));
+    let Some(found) = look_if_allowed(cluster, errand).await? else { return Ok(Clearing::Clear) };
+    match make_room(cluster, errand, &found).await? {
+        Place::Kept => Ok(Clearing::Clear),
+        Place::Not(clearing) => Ok(clearing),
     }
-    if let Some(operation) = at_work_for(errand, &found).await {
+}
+
+/// The object in the task's place. The plan saw nothing there where it has no live object, so what may not be read then
+/// is in nobody's way.
+async fn look_if_allowed(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Option<Object>, CallError> {
+    match look(cluster, errand).await {
+        Err(error) if error.kind == ErrorKind::Forbidden && errand.task.live.is_none() => Ok(None),
+        found => found.map_err(|error| call_error(&error)),
+    }
+}
+
+/// Decides about the object in a hook's place, and deletes it where it has to go.
+async fn make_room(cluster: &dyn Cluster, errand: &Errand<'_>, found: &Object) -> Result<Place, CallError> {
+    if is_ours(errand, found) && !found.is_deleting() {
+        return Ok(Place::Not(Clearing::Adopted(Box::new(adopted(errand, found).await))));
+    }
+    if let Some(operation) = at_work_for(errand, found).await {
         let (uid, resource_version) = (found.uid().to_owned(), found.resource_version().to_owned());
-        return Ok(Clearing::Taken { operation, uid, resource_version });
+        return Ok(Place::Not(Clearing::Taken { operation, uid, resource_version }));
     }
-    let policy = errand.task.hook.as_ref().is_some_and(|hook| hook.deletes(DeletePolicy::BeforeHookCreation));
-    // What this operation created for another phase or attempt says nothing about this one, whatever its policy.
-    if !(policy || is_of_operation(errand, &found) || found.is_deleting()) {
-        return Ok(Clearing::Clear);
-    }
-    if !is_hook_of_application(errand, &found) {
+    if !is_hook_of_application(errand, found) {
         return Err(CallError::permanent(format!(
             "{} is in the cluster, belongs to no application and has the name of a hook of {}; rename the hook or \
              remove the object",
@@ -104,7 +118,64 @@ pub(super) async fn clear(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<
             errand.request.application
         )));
     }
-    remove(cluster, errand, &found).await
+    // What this operation created for another phase or attempt says nothing about this one, whatever its policy.
+    if keeps_older(errand) && !is_of_operation(errand, found) && !found.is_deleting() {
+        return Ok(Place::Kept);
+    }
+    remove(cluster, errand, found).await.map(Place::Not)
+}
+
+/// Whether the hook's policy keeps the object of an earlier operation.
+fn keeps_older(errand: &Errand<'_>) -> bool {
+    !errand.task.hook.as_ref().is_some_and(|hook| hook.deletes(DeletePolicy::BeforeHookCreation))
+}
+
+/// Begins a hook: creates its object. The place was cleared, but whatever stands there by now is not written over:
+/// the answer says what has to be done about it first.
+pub(super) async fn create(cluster: &dyn Cluster, errand: &Errand<'_>) -> Answer {
+    let mut object = match resources::manifest(errand) {
+        Ok(object) => object,
+        Err(error) => return Answer::Applied(Err(error)),
+    };
+    mark(errand, &mut object);
+    let is_clear = !(errand.again || keeps_older(errand));
+    let found = if is_clear { Ok(None) } else { look_if_allowed(cluster, errand).await };
+    match found {
+        Ok(Some(found)) => return begin_at(cluster, errand, object, &found).await,
+        Ok(None) => {}
+        Err(error) => return Answer::Applied(Err(error)),
+    }
+    let TaskOptions { server_side, replace, .. } = errand.task.options;
+    let mode = WriteMode::Create { client_side: !(server_side || replace) };
+    let request = ApplyRequest { mode, take_over: None, ..resources::request(errand, object.clone(), false) };
+    match cluster.apply(request).await {
+        Err(error) if error.kind == ErrorKind::AlreadyExists => match look(cluster, errand).await {
+            Ok(Some(found)) => begin_at(cluster, errand, object, &found).await,
+            // It has just gone again.
+            Ok(None) => Answer::Applied(Err(CallError::transient(error.message))),
+            Err(unseen) => {
+                let failure = call_error(&unseen);
+                let message = format!("{}, and cannot be read: {}", error.message, failure.message);
+                Answer::Applied(Err(CallError { message, ..failure }))
+            }
+        },
+        answer => Answer::Applied(resources::applied(cluster, errand, answer).await.map(Box::new)),
+    }
+}
+
+/// Begins a hook where an object stands in its place: with that very object if the policy keeps it, or not yet.
+async fn begin_at(cluster: &dyn Cluster, errand: &Errand<'_>, object: Object, found: &Object) -> Answer {
+    match make_room(cluster, errand, found).await {
+        Ok(Place::Kept) => {
+            let resource_version = found.resource_version().to_owned();
+            let request = ApplyRequest { resource_version, ..resources::request(errand, object, false) };
+            let answer = resources::write(cluster, errand, request).await;
+            Answer::Applied(resources::applied(cluster, errand, answer).await.map(Box::new))
+        }
+        Ok(Place::Not(Clearing::Adopted(applied))) => Answer::Applied(Ok(applied)),
+        Ok(Place::Not(clearing)) => Answer::Cleared(Ok(clearing)),
+        Err(error) => Answer::Cleared(Err(error)),
+    }
 }
 
 /// Takes the finalizer off an older hook and deletes it.
@@ -113,7 +184,8 @@ async fn remove(cluster: &dyn Cluster, errand: &Errand<'_>, found: &Object) -> R
     if found.has_finalizer(annotations::HOOK_FINALIZER) {
         release(cluster, errand, &uid).await?;
     }
-    let gone = delete_object(cluster, errand, &uid, found.is_deleting()).await?;
+    let known = (!found.is_deleting()).then_some("");
+    let gone = resources::delete(cluster, errand, &uid, known).await?;
     Ok(if gone { Clearing::Clear } else { Clearing::Deleting { uid } })
 }
 

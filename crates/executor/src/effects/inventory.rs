@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tidegate_cluster::{Cluster, LiveQuery, Reach};
 use tidegate_lifecycle::operation::{Fact, Operation, Progress, State};
 use tidegate_model::{
-    Action, Destination, Discovery, Gvk, Object, ObjectKey, ResultCode, SyncOptions, SyncRequest, Task,
+    Action, Destination, Discovery, Gvk, LiveObject, ObjectKey, ResultCode, SyncOptions, SyncRequest, Task,
     annotations,
 };
 use tidegate_oplog::{Inventory, InventoryChange, InventoryUpdate, Known};
@@ -80,8 +80,8 @@ pub(super) fn reach(request: &SyncRequest, known: Option<&Known>, places: &Place
 
 /// Places of the inventory where nothing is any more: the deletion was on its way when its operation ended, or somebody
 /// else deleted it. `live` may be a little old, so each is looked at; what cannot be looked at stays in the inventory.
-pub(super) async fn gone(cluster: &dyn Cluster, query: &LiveQuery, live: &[Object]) -> Inventory {
-    let there: BTreeSet<ObjectKey> = live.iter().map(Object::key).collect();
+pub(super) async fn gone(cluster: &dyn Cluster, query: &LiveQuery, live: &[LiveObject]) -> Inventory {
+    let there: BTreeSet<&ObjectKey> = live.iter().map(LiveObject::key).collect();
     let absent = query.inventory.iter().filter(|place| {
         let (gvk, namespace, name) = place;
         let key = ObjectKey::new(&gvk.group, &gvk.kind, namespace, name);
@@ -103,7 +103,7 @@ pub(super) fn begun(
     planned: &Planned,
     request: &SyncRequest,
     known: Option<&Known>,
-    (reach, live): (Reach, &[Object]),
+    (reach, live): (Reach, &[LiveObject]),
     gone: &Inventory,
 ) -> Vec<InventoryChange> {
     let Planned { plan, elsewhere, .. } = planned;
@@ -112,13 +112,12 @@ pub(super) fn begun(
     }
     let is_own = |key: &ObjectKey| request.options.adopt || !elsewhere.contains(key);
     let tasks = plan.tasks.iter().filter(|task| !task.is_hook() && is_own(&task.key())).map(place);
-    let found = live
-        .iter()
-        .filter(|_| reach != Reach::Places)
-        .filter(|object| object.annotation(annotations::OPERATION_ID).is_none() && is_own(&object.key()));
-    let found = found.map(|object| (object.gvk(), object.namespace().to_owned(), object.name().to_owned()));
+    let found = live.iter().filter(|live| reach != Reach::Places && is_own(live.key())).filter_map(|live| {
+        let object = live.unpack();
+        let is_hook = object.annotation(annotations::OPERATION_ID).is_some();
+        (!is_hook).then(|| (object.gvk(), object.namespace().to_owned(), object.name().to_owned()))
+    });
     let places: Inventory = found.chain(tasks).collect();
-    let before = known.map_or_else(Inventory::new, |known| known.places.clone());
     let forgotten = gone - &places;
     let forget = (!forgotten.is_empty()).then_some(InventoryChange::Forget(forgotten));
     // As long as something is found elsewhere, every plan that could prune it finds it again, and says so.
@@ -126,7 +125,7 @@ pub(super) fn begun(
     let grow = if is_whole {
         Some(InventoryChange::Begin(places))
     } else {
-        let new = &places - &before;
+        let new = known.map_or_else(|| places.clone(), |known| &places - &known.places);
         (!new.is_empty()).then_some(InventoryChange::Extend(new))
     };
     forget.into_iter().chain(grow).collect()
@@ -138,11 +137,13 @@ pub fn update(
     facts: &[Fact],
     planned: impl IntoIterator<Item = InventoryChange>,
 ) -> Option<InventoryUpdate> {
-    let cluster = cluster_of(&state.header()?.request.destination)?;
+    let request = &state.header()?.request;
+    let cluster = cluster_of(&request.destination)?;
     let is_over = facts.iter().any(|fact| matches!(fact, Fact::Finished { .. }));
     let emptied = is_over.then(|| emptied(state)).flatten();
     let changes: Vec<InventoryChange> = planned.into_iter().chain(emptied).collect();
-    (!changes.is_empty()).then_some(InventoryUpdate { cluster, changes })
+    let application = request.application.clone();
+    (!changes.is_empty()).then_some(InventoryUpdate { application, cluster, changes })
 }
 
 /// What an operation that is over has emptied: what it saw deleted, and did not write.

@@ -20,7 +20,7 @@ mod trial;
 use tidegate_cluster::{Cluster, ClusterError, ErrorKind, Propagation};
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Answer, Applied, CallError, TaskCommand};
-use tidegate_model::{Object, OperationId, Plan, SyncRequest, Task, TaskId, Timestamp, format_duration};
+use tidegate_model::{Object, OperationId, PackedObject, SyncRequest, Task, Timestamp, format_duration};
 
 use crate::judging;
 
@@ -29,6 +29,8 @@ pub use extensions::{ExtensionNames, warn_of_missing_extensions};
 pub use inventory::{cluster_of, update as update_inventory};
 pub(crate) use logs::{LastWords, READ_WITHIN, read as read_logs};
 pub use mask::{MASK, Mask};
+pub(crate) use namespaces::kind as namespace_kind;
+pub use namespaces::terminating as terminating_namespaces;
 pub use planning::{Prepared, Targets, plan, prepare};
 pub use rights::review as review_rights;
 
@@ -43,24 +45,13 @@ pub struct Errand<'a> {
     /// The task.
     pub task: &'a Task,
     /// Its manifest, for commands that write one.
-    pub manifest: Option<&'a Object>,
+    pub manifest: Option<&'a PackedObject>,
     /// The command may have been carried out before: look first.
     pub again: bool,
-    /// No later resource of the plan is written into the task's namespace ([`is_last_in_namespace`]).
-    pub is_last_in_namespace: bool,
     /// The time, for observations.
     pub now: Timestamp,
     /// How what is seen is judged.
     pub health: &'a HealthRules,
-}
-
-/// Whether a task is the last resource that its plan writes into its namespace. Hooks do not count: the server refuses
-/// them where they have no future, and they are watched.
-pub fn is_last_in_namespace(plan: &Plan, id: TaskId) -> bool {
-    let Some(task) = plan.task(id) else { return false };
-    let mut later = plan.tasks.iter().skip(id.index().saturating_add(1));
-    let is_resource = |task: &Task| task.action.writes() && !task.is_hook();
-    is_resource(task) && !later.any(|other| other.namespace == task.namespace && is_resource(other))
 }
 
 /// Carries out a command about one task, except [`TaskCommand::RunHook`], which is for a runner and not for a cluster.
@@ -69,6 +60,7 @@ pub async fn carry_out(cluster: &dyn Cluster, errand: &Errand<'_>, command: &Tas
         TaskCommand::Check => Answer::Checked(resources::check(cluster, errand).await),
         TaskCommand::Prune { uid } => Answer::Pruned(resources::prune(cluster, errand, uid).await),
         TaskCommand::ClearHook => Answer::Cleared(hooks::clear(cluster, errand).await),
+        TaskCommand::Apply if errand.task.is_hook() => hooks::create(cluster, errand).await,
         TaskCommand::Apply => Answer::Applied(resources::apply(cluster, errand).await.map(Box::new)),
         TaskCommand::ReleaseHook { uid } => Answer::Released(hooks::release(cluster, errand, uid).await),
         TaskCommand::DeleteHook { uid } => Answer::Deleted(hooks::delete(cluster, errand, uid).await),
@@ -81,21 +73,6 @@ pub async fn carry_out(cluster: &dyn Cluster, errand: &Errand<'_>, command: &Tas
         TaskCommand::RunHook { runner } => {
             Answer::Ran { success: false, message: format!("hook runner {runner} is not a cluster") }
         }
-    }
-}
-
-/// The answer of a command that could not even be tried, so that the machine tries again.
-pub fn failed(command: &TaskCommand, error: CallError) -> Answer {
-    match command {
-        TaskCommand::Check => Answer::Checked(Err(error)),
-        TaskCommand::Prune { .. } => Answer::Pruned(Err(error)),
-        TaskCommand::ClearHook => Answer::Cleared(Err(error)),
-        TaskCommand::Apply => Answer::Applied(Err(error)),
-        TaskCommand::ReleaseHook { .. } => Answer::Released(Err(error)),
-        TaskCommand::DeleteHook { .. } => Answer::Deleted(Err(error)),
-        TaskCommand::StopHook => Answer::Stopped(Err(error)),
-        TaskCommand::ReadLogs => Answer::LogsRead { reason: String::new(), logs: Vec::new() },
-        TaskCommand::RunHook { .. } => Answer::Ran { success: false, message: error.message },
     }
 }
 

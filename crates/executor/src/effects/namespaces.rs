@@ -3,40 +3,25 @@
 use std::collections::BTreeSet;
 
 use tidegate_cluster::Cluster;
-use tidegate_lifecycle::operation::CallError;
-use tidegate_model::Gvk;
+use tidegate_model::{Gvk, Object};
 
-use super::Errand;
-
-/// How many namespaces one plan looks at; few operations deploy to more.
+/// How many namespaces one operation looks at; few deploy to more.
 const LOOKS_MAX: usize = 64;
 
-/// Which of these namespaces are being deleted, as far as that can be seen. One
-/// call at a time: a plan has one place among the calls under way.
-pub(super) async fn terminating(cluster: &dyn Cluster, namespaces: BTreeSet<String>) -> BTreeSet<String> {
+/// Namespaces are of this kind.
+pub(crate) fn kind() -> Gvk {
+    Gvk::new("", "v1", "Namespace")
+}
+
+/// Which of these namespaces are being deleted, as far as that can be seen: whoever may not see one is not told. One call
+/// at a time: whoever asks has one place among the calls under way.
+pub async fn terminating(cluster: &dyn Cluster, names: impl IntoIterator<Item = &str>) -> BTreeSet<String> {
     let mut terminating = BTreeSet::new();
-    for name in namespaces.into_iter().filter(|name| !name.is_empty()).take(LOOKS_MAX) {
-        if is_terminating(cluster, &name).await {
-            terminating.insert(name);
+    for name in names.into_iter().filter(|name| !name.is_empty()).take(LOOKS_MAX) {
+        let found = cluster.get(&kind(), "", name).await.ok().flatten();
+        if found.as_ref().is_some_and(Object::is_deleting) {
+            terminating.insert(name.to_owned());
         }
     }
     terminating
-}
-
-/// Whether a namespace is being deleted. Whoever may not see it is not told.
-async fn is_terminating(cluster: &dyn Cluster, name: &str) -> bool {
-    let found = cluster.get(&Gvk::new("", "v1", "Namespace"), "", name).await;
-    found.is_ok_and(|found| found.is_some_and(|namespace| namespace.is_deleting()))
-}
-
-/// After the last object of a namespace was written: fails when the namespace has begun to go meanwhile, and everything
-/// that was put there with it. Servers go on changing what is in such a namespace.
-pub(super) async fn still_there(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<(), CallError> {
-    let name = &errand.task.namespace;
-    if errand.is_last_in_namespace && !name.is_empty() && is_terminating(cluster, name).await {
-        return Err(CallError::permanent(format!(
-            "namespace {name} is being deleted, and with it all that this operation put there; sync again when it is gone"
-        )));
-    }
-    Ok(())
 }

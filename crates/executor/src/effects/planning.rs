@@ -1,9 +1,11 @@
 //! Reading the cluster and planning.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use tidegate_cluster::{Cluster, LiveQuery};
 use tidegate_lifecycle::operation::CallError;
-use tidegate_model::{Object, OperationId, SyncRequest, Timestamp, Warning};
+use tidegate_model::{LiveObject, OperationId, SyncRequest, Timestamp, Warning};
 use tidegate_oplog::{InventoryChange, Known};
 use tidegate_planner::{PlanInput, Planned, Target, named_objects};
 
@@ -43,6 +45,8 @@ pub struct Prepared {
     pub planned: Planned,
     /// To be kept with the plan, or before it.
     pub inventory: Vec<InventoryChange>,
+    /// Namespaces of the manifests that are being deleted.
+    pub terminating: BTreeSet<String>,
 }
 
 /// Reads the cluster, at the places of the inventory and as far as it does not suffice, and plans. For a plan that is only
@@ -76,23 +80,26 @@ pub async fn prepare(
     known: Option<&Known>,
 ) -> Result<Prepared, CallError> {
     let asked = (operation, request);
-    let Drawn { mut planned, live, query } = draw(cluster, asked, targets, started_at, known).await?;
+    let Drawn { mut planned, live, query, terminating } =
+        draw(cluster, asked, targets, started_at, known).await?;
     let gone = inventory::gone(cluster, &query, &live).await;
     if request.options.has("ApplyOutOfSyncOnly=true") {
         let compared = comparing::compare(cluster, asked, &planned, &live, comparing::is_in_doubt).await;
         comparing::take_in(&mut planned, compared, !request.options.dry_run);
     }
     let inventory = inventory::begun(&planned, request, known, (query.reach, &live), &gone);
-    Ok(Prepared { planned, inventory })
+    Ok(Prepared { planned, inventory, terminating })
 }
 
 /// The plan as the manifests and the live objects alone give it.
 pub(super) struct Drawn {
     pub planned: Planned,
     /// The live objects it was made with.
-    pub live: Vec<Object>,
+    pub live: Vec<LiveObject>,
     /// How they were asked for.
     pub query: LiveQuery,
+    /// Namespaces of the manifests that are being deleted.
+    pub terminating: BTreeSet<String>,
 }
 
 /// Reads the cluster and plans, without asking what the server would change.
@@ -114,7 +121,7 @@ pub(super) async fn draw(
         Ok(live) => live,
         Err(error) => return Err(rights::beside(cluster, &query, &error).await),
     };
-    let terminating = namespaces::terminating(cluster, namespaces).await;
+    let terminating = namespaces::terminating(cluster, namespaces.iter().map(String::as_str)).await;
     let mut planned = tidegate_planner::plan(PlanInput {
         operation,
         request,
@@ -127,5 +134,5 @@ pub(super) async fn draw(
         offline: false,
     });
     planned.plan.warnings.splice(0..0, targets.warnings);
-    Ok(Drawn { planned, live, query })
+    Ok(Drawn { planned, live, query, terminating })
 }

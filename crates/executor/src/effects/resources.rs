@@ -1,12 +1,14 @@
 //! Dry runs, applies and prunes.
 
+use std::sync::Arc;
+
 use tidegate_cluster::{
     Applied as Written, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, WriteMode,
 };
 use tidegate_lifecycle::operation::{Applied, CallError};
 use tidegate_model::{Action, Object, SyncRequest, Task};
 
-use super::{Errand, bindings, call_error, definitions, hooks, namespaces, propagation, trial, written};
+use super::{Errand, bindings, call_error, definitions, hooks, propagation, trial, written};
 
 fn mode(errand: &Errand<'_>) -> WriteMode {
     let Task { action, options, .. } = errand.task;
@@ -21,7 +23,7 @@ fn mode(errand: &Errand<'_>) -> WriteMode {
     if options.server_side { WriteMode::Apply { force: true } } else { WriteMode::ClientSideApply }
 }
 
-fn request(errand: &Errand<'_>, object: Object, dry_run: bool) -> ApplyRequest {
+pub(super) fn request(errand: &Errand<'_>, object: Object, dry_run: bool) -> ApplyRequest {
     let (mode, options) = (mode(errand), &errand.task.options);
     // A dry run must not move ownership; it then only shows a little too much as staying.
     let takes_over = matches!(mode, WriteMode::Apply { .. }) && !dry_run;
@@ -31,12 +33,13 @@ fn request(errand: &Errand<'_>, object: Object, dry_run: bool) -> ApplyRequest {
         validate: options.validate,
         dry_run,
         take_over: options.take_over.clone().filter(|_| takes_over),
+        resource_version: String::new(),
         operation: Some(errand.operation),
     }
 }
 
-fn manifest(errand: &Errand<'_>) -> Result<Object, CallError> {
-    errand.manifest.cloned().ok_or_else(|| {
+pub(super) fn manifest(errand: &Errand<'_>) -> Result<Object, CallError> {
+    errand.manifest.map(|packed| Arc::unwrap_or_clone(packed.unpack())).ok_or_else(|| {
         CallError::permanent(format!(
             "the manifest of {} is not in the operation's bundle",
             errand.task.key()
@@ -53,7 +56,7 @@ pub(super) async fn check(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<
         // hook's policy keeps is written over, and judged as it is.
         trial::anew(cluster, request(errand, object, true)).await
     } else {
-        write(cluster, errand, object, true).await
+        write(cluster, errand, request(errand, object, true)).await
     };
     match answer {
         Ok(applied) => Ok(applied.message),
@@ -74,19 +77,18 @@ pub(super) async fn predict(
     errand: &Errand<'_>,
     manifest: &Object,
 ) -> Result<Object, ClusterError> {
-    write(cluster, errand, manifest.clone(), true).await.map(|applied| applied.object)
+    let request = request(errand, manifest.clone(), true);
+    write(cluster, errand, request).await.map(|applied| applied.object)
 }
 
 /// Writes a manifest. An object that cannot be changed into it is deleted and made anew where `Force` says so, and where
 /// it is a binding that is to give another role: what it gives cannot be changed, and `kubectl auth reconcile` does the
 /// same.
-async fn write(
+pub(super) async fn write(
     cluster: &dyn Cluster,
     errand: &Errand<'_>,
-    object: Object,
-    dry_run: bool,
+    request: ApplyRequest,
 ) -> Result<Written, ClusterError> {
-    let request = request(errand, object, dry_run);
     let forced = errand.task.options.force;
     let may_recreate = is_change(errand) && (forced || bindings::is_binding(&request.object));
     if !may_recreate {
@@ -98,8 +100,10 @@ async fn write(
                 return Err(refused);
             }
             // Nothing is deleted for a manifest that is refused in any case.
-            let trial = trial::anew(cluster, ApplyRequest { dry_run: true, ..request.clone() }).await?;
+            let beside = ApplyRequest { dry_run: true, resource_version: String::new(), ..request.clone() };
+            let trial = trial::anew(cluster, beside).await?;
             let mode = WriteMode::Recreate { server_side: errand.task.options.server_side };
+            let dry_run = request.dry_run;
             let done = cluster.apply(ApplyRequest { mode, ..request }).await?;
             // What stands in the way of a creation hides what the server would make of it.
             Ok(if dry_run { Written { object: trial.object, ..done } } else { done })
@@ -114,24 +118,32 @@ fn is_change(errand: &Errand<'_>) -> bool {
     *action == Action::Apply && live.is_some()
 }
 
-/// Applies a manifest. A hook carries our mark, and one that carries it already is taken over.
+/// Applies the manifest of a resource.
 pub(super) async fn apply(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Applied, CallError> {
-    let mut object = manifest(errand)?;
+    let object = manifest(errand)?;
     let Task { action, options, .. } = errand.task;
+    let SyncRequest { application, tracking, .. } = errand.request;
     let is_creation = *action == Action::Create && options.replace;
+    // An object that was not there when the plan was made is there because this operation made it.
     if errand.again
-        && (errand.task.is_hook() || is_creation)
+        && is_creation
         && let Some(found) = hooks::find(cluster, errand).await?
-        && is_made_by_us(errand, &found)
+        && tracking.is_owner(application, &found)
     {
         return Ok(hooks::adopted(errand, &found).await);
     }
-    if errand.task.is_hook() {
-        hooks::mark(errand, &mut object);
-    }
-    match write(cluster, errand, object, false).await {
+    let answer = write(cluster, errand, request(errand, object, false)).await;
+    applied(cluster, errand, answer).await
+}
+
+/// What the answer to a write means.
+pub(super) async fn applied(
+    cluster: &dyn Cluster,
+    errand: &Errand<'_>,
+    answer: Result<Written, ClusterError>,
+) -> Result<Applied, CallError> {
+    match answer {
         Ok(done) => {
-            namespaces::still_there(cluster, errand).await?;
             let applied = written(errand, &done.object, done.message).await;
             Ok(Applied { warnings: done.warnings, ..applied })
         }
@@ -145,60 +157,76 @@ pub(super) async fn apply(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<
     }
 }
 
-/// Whether an object that was not there when the plan was made is there because this operation made it.
-fn is_made_by_us(errand: &Errand<'_>, found: &Object) -> bool {
-    let SyncRequest { application, tracking, .. } = errand.request;
-    if errand.task.is_hook() { hooks::is_ours(errand, found) } else { tracking.is_owner(application, found) }
-}
-
 /// Deletes the object with this UID. `Ok(true)`: it is gone, or another object has its name.
 pub(super) async fn prune(cluster: &dyn Cluster, errand: &Errand<'_>, uid: &str) -> Result<bool, CallError> {
-    delete(cluster, errand, uid, errand.again || errand.task.options.already_deleting).await
+    let Task { live, options, .. } = errand.task;
+    // Who has not written to it since the plan was made has not begun to delete it either.
+    let planned = live.as_ref().map(|live| live.resource_version.as_str());
+    let known = planned.filter(|_| !(errand.again || options.already_deleting));
+    delete(cluster, errand, uid, known).await
 }
 
-/// Deletes the object with this UID unless its deletion has begun already.
+/// How often a deletion is bound to a version of its object. Whoever writes to it all the time does not keep it.
+const VERSIONS_MAX: usize = 3;
+
+/// What is left of an object.
+enum Standing {
+    /// It is gone, or another object has its name.
+    Gone,
+    /// Its deletion has begun.
+    Leaving,
+    /// Nobody has deleted it yet, as of this version; empty where it may not be seen.
+    There(String),
+}
+
+/// Deletes the object with this UID unless its deletion has begun already. `known`: a version of it of which that is
+/// certain, empty for any; without one it is looked at first.
 pub(super) async fn delete(
     cluster: &dyn Cluster,
     errand: &Errand<'_>,
     uid: &str,
-    look_first: bool,
+    known: Option<&str>,
 ) -> Result<bool, CallError> {
-    if look_first && let Some(settled) = deletion_state(cluster, errand, uid).await? {
-        return Ok(settled);
-    }
-    let request = DeleteRequest {
-        gvk: errand.task.gvk.clone(),
-        namespace: errand.task.namespace.clone(),
-        name: errand.task.name.clone(),
-        uid: uid.to_owned(),
-        propagation: propagation(errand.request),
-        dry_run: false,
-        operation: Some(errand.operation),
+    let mut standing = match known {
+        Some(version) => Standing::There(version.to_owned()),
+        None => look_at(cluster, errand, uid).await?,
     };
-    match cluster.delete(request).await {
-        Ok(Deleted::Gone) => Ok(true),
-        Ok(Deleted::Deleting) => Ok(false),
-        Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::UnknownKind) => Ok(true),
-        Err(error) if error.kind == ErrorKind::Conflict => {
-            // Another UID means done; anything else is a race that passes.
-            deletion_state(cluster, errand, uid).await?.ok_or_else(|| call_error(&error))
+    for tries in 1.. {
+        let version = match standing {
+            Standing::Gone => break,
+            Standing::Leaving => return Ok(false),
+            Standing::There(version) => version,
+        };
+        let resource_version = if tries > VERSIONS_MAX { String::new() } else { version };
+        let request = DeleteRequest {
+            gvk: errand.task.gvk.clone(),
+            namespace: errand.task.namespace.clone(),
+            name: errand.task.name.clone(),
+            uid: uid.to_owned(),
+            resource_version,
+            propagation: propagation(errand.request),
+            dry_run: false,
+            operation: Some(errand.operation),
+        };
+        match cluster.delete(request).await {
+            Ok(deleted) => return Ok(deleted == Deleted::Gone),
+            Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::UnknownKind) => break,
+            // It was written since, which may have been a deletion; or it is another object.
+            Err(error) if error.kind == ErrorKind::Conflict && tries <= VERSIONS_MAX => {
+                standing = look_at(cluster, errand, uid).await?;
+            }
+            Err(error) => return Err(call_error(&error)),
         }
-        Err(error) => Err(call_error(&error)),
     }
+    Ok(true)
 }
 
-/// `Some(true)`: gone; `Some(false)`: on its way out; `None`: still there, or not to be seen: the deletion will tell.
-async fn deletion_state(
-    cluster: &dyn Cluster,
-    errand: &Errand<'_>,
-    uid: &str,
-) -> Result<Option<bool>, CallError> {
+async fn look_at(cluster: &dyn Cluster, errand: &Errand<'_>, uid: &str) -> Result<Standing, CallError> {
     match hooks::look(cluster, errand).await {
-        Ok(None) => Ok(Some(true)),
-        Ok(Some(object)) if object.uid() != uid => Ok(Some(true)),
-        Ok(Some(object)) if object.is_deleting() => Ok(Some(false)),
-        Ok(Some(_)) => Ok(None),
-        Err(error) if error.kind == ErrorKind::Forbidden => Ok(None),
+        Ok(Some(object)) if object.uid() == uid && object.is_deleting() => Ok(Standing::Leaving),
+        Ok(Some(object)) if object.uid() == uid => Ok(Standing::There(object.resource_version().to_owned())),
+        Ok(_) => Ok(Standing::Gone),
+        Err(error) if error.kind == ErrorKind::Forbidden => Ok(Standing::There(String::new())),
         Err(error) => Err(call_error(&error)),
     }
 }

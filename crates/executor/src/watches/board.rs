@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidegate_lifecycle::operation::Input;
-use tidegate_model::{HealthStatus, Object, Observed, OperationId, TaskId, Timestamp};
+use tidegate_model::{HealthStatus, Object, Observation, Observed, OperationId, Timestamp};
 use tokio::sync::{Notify, watch};
 
-use crate::inbox::{Arrival, Inbox};
+use super::Watched;
+use crate::inbox::Inbox;
 
 /// How long an object must not have been well before its pods are looked at: most become well meanwhile.
 const UNWELL_FOR: Duration = Duration::from_secs(2);
@@ -28,10 +29,43 @@ pub(super) type Sight = (Arc<Object>, Observed);
 #[derive(Clone)]
 pub(super) struct Subscriber {
     pub operation: OperationId,
-    pub task: TaskId,
+    pub what: Watched,
     pub inbox: Inbox,
     /// Objects go to a health judge first; only the newest counts.
     pub judged: Option<watch::Sender<Option<Sight>>>,
+}
+
+impl Subscriber {
+    /// What was seen of the object.
+    pub fn tell(&self, observation: Observation) {
+        match &self.what {
+            Watched::Task(task) => self.inbox.tell(Input::Observed { task: *task, observation }),
+            Watched::Namespace(name) => {
+                if matches!(observation.seen, Observed::Present { deleting: true, .. }) {
+                    self.inbox.tell(Input::NamespaceTerminating { name: name.clone() });
+                }
+            }
+        }
+    }
+
+    /// Why the object is not well.
+    pub fn tell_reason(&self, reason: &str) {
+        if let Watched::Task(task) = self.what {
+            self.inbox.tell(Input::Reason { task, reason: reason.to_owned() });
+        }
+    }
+
+    /// Changes are not seen, or are seen again. Whoever may not watch namespaces need not hear of it: they are looked at.
+    fn tell_trouble(&self, trouble: Option<String>, since: Timestamp) {
+        if self.awaits() {
+            self.inbox.tell(Input::Watching { trouble, since });
+        }
+    }
+
+    /// Whether the operation waits for the object.
+    fn awaits(&self) -> bool {
+        matches!(self.what, Watched::Task(_))
+    }
 }
 
 /// What keeps changes from being seen.
@@ -114,12 +148,10 @@ impl Board {
         let mut places = self.lock();
         let entry = places.entry(place.clone()).or_default();
         if let Some(unwell) = entry.unwell.as_ref().filter(|unwell| !unwell.reason.is_empty()) {
-            let input = Input::Reason { task: subscriber.task, reason: unwell.reason.clone() };
-            subscriber.inbox.push(Arrival::Input { input, answers: None });
+            subscriber.tell_reason(&unwell.reason);
         }
         if let Some(Trouble { message, since }) = self.lock_trouble().told().cloned() {
-            let input = Input::Watching { trouble: Some(message), since };
-            subscriber.inbox.push(Arrival::Input { input, answers: None });
+            subscriber.tell_trouble(Some(message), since);
         }
         entry.subscribers.push(subscriber);
         entry.last.clone()
@@ -158,12 +190,11 @@ impl Board {
             Some(Trouble { message, since }) => (Some(message.clone()), *since),
             None => (None, now),
         };
-        let subscribers = places.values().flat_map(|entry| &entry.subscribers);
+        let subscribers = places.values().flat_map(|entry| &entry.subscribers).filter(|one| one.awaits());
         let told: HashMap<OperationId, &Subscriber> =
             subscribers.map(|subscriber| (subscriber.operation, subscriber)).collect();
         for subscriber in told.values() {
-            let input = Input::Watching { trouble: trouble.clone(), since };
-            subscriber.inbox.push(Arrival::Input { input, answers: None });
+            subscriber.tell_trouble(trouble.clone(), since);
         }
     }
 
@@ -204,15 +235,20 @@ impl Board {
     }
 
     /// Removes a subscriber; returns whether nobody is left.
-    pub fn remove(&self, place: &Place, operation: OperationId, task: TaskId) -> bool {
+    pub fn remove(&self, place: &Place, operation: OperationId, what: &Watched) -> bool {
         let mut places = self.lock();
         if let Some(entry) = places.get_mut(place) {
-            entry.subscribers.retain(|one| one.operation != operation || one.task != task);
+            entry.subscribers.retain(|one| one.operation != operation || one.what != *what);
             if entry.subscribers.is_empty() {
                 places.remove(place);
             }
         }
         places.is_empty()
+    }
+
+    /// Whether any operation waits for one of the objects.
+    pub fn is_awaited(&self) -> bool {
+        self.lock().values().flat_map(|entry| &entry.subscribers).any(Subscriber::awaits)
     }
 
     /// Whether anybody asks about this object.

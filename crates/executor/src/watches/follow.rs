@@ -8,7 +8,6 @@ use std::time::Duration;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tidegate_cluster::{Cluster, ClusterError, Detail, ErrorKind, Scope, WatchEvent};
 use tidegate_health::HealthRules;
-use tidegate_lifecycle::operation::Input;
 use tidegate_model::{Gvk, Object, Observation, Observed, Timestamp};
 use tokio::sync::{Semaphore, watch};
 
@@ -16,7 +15,6 @@ use super::board::{Board, Place, Seeing, Sight, Subscriber, Trouble};
 use super::reasons::look_for_reasons;
 use crate::clock::Clock;
 use crate::extend::Extensions;
-use crate::inbox::Arrival;
 use crate::judging;
 
 /// How long a lost change may stay unnoticed.
@@ -50,9 +48,7 @@ impl Context {
     }
 
     fn send_as_of(at: Timestamp, subscriber: &Subscriber, seen: Observed) {
-        let observation = Observation { at, seen };
-        let input = Input::Observed { task: subscriber.task, observation };
-        subscriber.inbox.push(Arrival::Input { input, answers: None });
+        subscriber.tell(Observation { at, seen });
     }
 
     /// An object as the watch has it. Expressions in its annotations may ask for more than its metadata.
@@ -179,7 +175,9 @@ async fn watch_again_and_again(context: &Context, scope: &Scope, board: &Board) 
                 if context.clock.now().since(since) >= TOLD_AFTER {
                     board.failing(Seeing::Watch, Trouble { message: error.to_string(), since });
                 }
-                tokio::time::sleep(failing.wait).await;
+                // What nobody waits for may be seen late, above all by those who may not watch it at all.
+                let wait = if board.is_awaited() { failing.wait } else { LOOK_AGAIN };
+                tokio::time::sleep(wait).await;
                 failing.wait = failing.wait.saturating_mul(2).min(RETRY_MAX);
                 // The list may fail for long; what is awaited must still be seen.
                 context.look_at(&scope.gvk, board, board.places(&HashSet::new())).await;
@@ -242,11 +240,8 @@ pub(super) async fn judge(
         if sights.has_changed().unwrap_or(true) && sights.borrow().is_none() {
             continue;
         }
-        if let Observed::Present { uid, resource_version, generation, deleting, evidence, .. } = observed {
-            let (health, unjudged) = (Some(verdict), false);
-            let seen =
-                Observed::Present { uid, resource_version, generation, deleting, health, unjudged, evidence };
-            context.send(&subscriber, seen);
+        if let Observed::Present { .. } = observed {
+            context.send(&subscriber, observed.judged(verdict, false));
         }
     }
 }

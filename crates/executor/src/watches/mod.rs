@@ -31,10 +31,19 @@ use crate::clock::Clock;
 use crate::extend::Extensions;
 use crate::inbox::Inbox;
 
+/// What an object is to the operation that asks about it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Watched {
+    /// That of a task.
+    Task(TaskId),
+    /// A namespace that it writes into. Only that it goes is told.
+    Namespace(String),
+}
+
 /// Who wants to know about which object.
 pub(crate) struct Subscription {
     pub operation: OperationId,
-    pub task: TaskId,
+    pub what: Watched,
     pub gvk: Gvk,
     pub namespace: String,
     pub name: String,
@@ -48,7 +57,7 @@ pub(crate) struct Watches {
     context: Arc<Context>,
     scopes: HashMap<Scope, ScopeWatch>,
     /// Where each subscription is, so that ending one does not search for it.
-    index: HashMap<OperationId, BTreeMap<TaskId, (Scope, Place)>>,
+    index: HashMap<OperationId, BTreeMap<Watched, (Scope, Place)>>,
 }
 
 struct ScopeWatch {
@@ -71,14 +80,16 @@ impl Watches {
 
     /// Begins to report an object; the first report says what is there now.
     pub fn subscribe(&mut self, subscription: Subscription) {
-        let Subscription { operation, task, gvk, namespace, name, judge: judge_name, inbox } = subscription;
-        self.unsubscribe(operation, task);
+        let Subscription { operation, what, gvk, namespace, name, judge: judge_name, inbox } = subscription;
+        self.unsubscribe(operation, &what);
         let context = Arc::clone(&self.context);
         let judged = judge_name.is_some() || context.health.has_rule(&gvk);
+        let is_task = matches!(what, Watched::Task(_));
+        let whole = judged || is_task && tidegate_health::tells_what_keeps_it(&gvk);
         let scope = Scope {
             gvk,
             namespace: Some(namespace.clone()).filter(|namespace| !namespace.is_empty()),
-            detail: if judged { Detail::Full } else { Detail::Metadata },
+            detail: if whole { Detail::Full } else { Detail::Metadata },
         };
         let watch = self.scopes.entry(scope.clone()).or_insert_with_key(|scope| {
             let board = Arc::new(Board::default());
@@ -88,14 +99,14 @@ impl Watches {
         });
         while watch.tasks.try_join_next().is_some() {}
         let place = (namespace, name);
-        let mut subscriber = Subscriber { operation, task, inbox, judged: None };
+        let mut subscriber = Subscriber { operation, what: what.clone(), inbox, judged: None };
         if let Some(name) = judge_name {
             let (sender, sights) = tokio::sync::watch::channel(None);
             watch.tasks.spawn(judge(Arc::clone(&context), name, subscriber.clone(), sights));
             subscriber.judged = Some(sender);
         }
         let known = watch.board.add(&place, subscriber.clone());
-        self.index.entry(operation).or_default().insert(task, (scope.clone(), place.clone()));
+        self.index.entry(operation).or_default().insert(what, (scope.clone(), place.clone()));
         match known {
             Some(seen) if subscriber.judged.is_none() => context.send(&subscriber, seen),
             _ => {
@@ -105,28 +116,28 @@ impl Watches {
         }
     }
 
-    /// Ends the reports of one task.
-    pub fn unsubscribe(&mut self, operation: OperationId, task: TaskId) {
-        let Some(tasks) = self.index.get_mut(&operation) else { return };
-        let found = tasks.remove(&task);
-        if tasks.is_empty() {
+    /// Ends the reports of one object.
+    pub fn unsubscribe(&mut self, operation: OperationId, what: &Watched) {
+        let Some(watched) = self.index.get_mut(&operation) else { return };
+        let found = watched.remove(what);
+        if watched.is_empty() {
             self.index.remove(&operation);
         }
         if let Some((scope, place)) = found {
-            self.remove(operation, task, &scope, &place);
+            self.remove(operation, what, &scope, &place);
         }
     }
 
     /// Ends the reports of an operation.
     pub fn forget(&mut self, operation: OperationId) {
-        for (task, (scope, place)) in self.index.remove(&operation).unwrap_or_default() {
-            self.remove(operation, task, &scope, &place);
+        for (what, (scope, place)) in self.index.remove(&operation).unwrap_or_default() {
+            self.remove(operation, &what, &scope, &place);
         }
     }
 
     /// What nobody asks about is no longer watched.
-    fn remove(&mut self, operation: OperationId, task: TaskId, scope: &Scope, place: &Place) {
-        if self.scopes.get(scope).is_some_and(|watch| watch.board.remove(place, operation, task)) {
+    fn remove(&mut self, operation: OperationId, what: &Watched, scope: &Scope, place: &Place) {
+        if self.scopes.get(scope).is_some_and(|watch| watch.board.remove(place, operation, what)) {
             self.scopes.remove(scope);
         }
     }

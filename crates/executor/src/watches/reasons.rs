@@ -1,11 +1,9 @@
 //! Why awaited workloads are not well: their pods are looked at while they are not, rarely, and for people only.
 
-use tidegate_lifecycle::operation::Input;
 use tidegate_model::Gvk;
 
 use super::board::{Board, Place};
 use super::follow::Context;
-use crate::inbox::Arrival;
 
 /// Workloads of one scope whose pods are looked at in one round; the others wait for the next.
 const WORKLOADS_PER_ROUND: usize = 8;
@@ -51,7 +49,6 @@ async fn look(context: &Context, gvk: &Gvk, place: &Place, board: &Board) {
     };
     let reason = tidegate_health::workload_reason(&owner, &pods).unwrap_or_default();
     for subscriber in board.reason(place, &reason) {
-        let input = Input::Reason { task: subscriber.task, reason: reason.clone() };
-        subscriber.inbox.push(Arrival::Input { input, answers: None });
+        subscriber.tell_reason(&reason);
     }
 }

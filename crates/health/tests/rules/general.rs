@@ -126,6 +126,7 @@ fn an_observation_carries_identity_and_verdict() {
         resource_version: "41".to_owned(),
         generation: 2,
         deleting: true,
+        kept_by: String::new(),
         health: Some(Health::new(HealthStatus::Progressing, "Pending deletion")),
         unjudged: false,
         evidence: Evidence::ObservedGeneration(0),

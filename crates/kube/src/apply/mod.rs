@@ -11,6 +11,7 @@ use tidegate_cluster::{Applied, ApplyRequest, ClusterError, ErrorKind, WriteMode
 use tidegate_model::annotations::FIELD_MANAGER;
 use tidegate_model::{Gvk, Object, ObjectKey, OperationId};
 
+use self::client_side::note;
 use crate::KubeCluster;
 use crate::paths::Target;
 use crate::server::{Call, JSON};
@@ -54,10 +55,17 @@ impl Manner {
 
 impl KubeCluster {
     pub(crate) async fn write_manifest(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {
-        let ApplyRequest { mut object, mode, validate, dry_run, take_over, operation } = request;
+        let ApplyRequest { mut object, mode, validate, dry_run, take_over, resource_version, operation } =
+            request;
         let manner = Manner { validate, dry_run, operation };
         let gvk = object.gvk();
-        let expected = object.resource_version().to_owned();
+        let only = match mode {
+            // A manifest that names a version wants to replace that one.
+            WriteMode::Replace { recreate: false } if resource_version.is_empty() => {
+                object.resource_version().to_owned()
+            }
+            _ => resource_version,
+        };
         let resource = self.kinds().find(self.http(), &gvk).await?;
         clean(&mut object, resource.namespaced, resource.status_apart);
         let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
@@ -67,24 +75,7 @@ impl KubeCluster {
             Target::one(&gvk, resource, &namespace, &name)?
         };
         let take_over = take_over.filter(|_| !dry_run);
-        let writing = async {
-            match mode {
-                WriteMode::Apply { force } => {
-                    if let Some(manager) = take_over {
-                        self.take_over(&target, &manager, manner).await?;
-                    }
-                    self.server_side(&target, &object, force, manner).await
-                }
-                WriteMode::ClientSideApply => self.client_side(&target, object, manner).await,
-                WriteMode::Replace { recreate } => {
-                    self.replace(&target, object, &expected, recreate, manner).await
-                }
-                WriteMode::Recreate { server_side } => {
-                    self.apply_anew(&target, object, server_side, manner).await
-                }
-            }
-        };
-        let applied = match writing.await {
+        let applied = match self.write_by(mode, &target, object, only, take_over, manner).await {
             Err(error) if error.kind == ErrorKind::Timeout => return Err(self.stalled(&target, error).await),
             other => other?,
         };
@@ -92,6 +83,38 @@ impl KubeCluster {
             self.await_definition(&applied.object).await;
         }
         Ok(applied)
+    }
+
+    /// `only`: the version of the object that is meant, empty for any.
+    async fn write_by(
+        &self,
+        mode: WriteMode,
+        target: &Target<'_>,
+        mut object: Object,
+        mut only: String,
+        take_over: Option<String>,
+        manner: Manner,
+    ) -> Result<Applied, ClusterError> {
+        match mode {
+            WriteMode::Apply { force } => {
+                if let Some(manager) = take_over {
+                    only = self.take_over(target, &manager, only, manner).await?;
+                }
+                only_version(&mut object, &only);
+                self.server_side(target, &object, force, manner).await
+            }
+            WriteMode::ClientSideApply => self.client_side(target, object, &only, manner).await,
+            WriteMode::Create { client_side } => {
+                if client_side {
+                    note(target, &mut object)?;
+                }
+                self.create(target, &object, manner).await
+            }
+            WriteMode::Replace { recreate } => self.replace(target, object, &only, recreate, manner).await,
+            WriteMode::Recreate { server_side } => {
+                self.apply_anew(target, object, server_side, &only, manner).await
+            }
+        }
     }
 
     /// A write that got no answer, while a read of the same place gets one: it is not the cluster that is away, but
@@ -185,6 +208,22 @@ fn clean(object: &mut Object, namespaced: bool, status_apart: bool) {
     if named {
         metadata.remove("generateName");
     }
+}
+
+/// Says in what is sent which version it is meant for; the server checks that. Empty for any.
+fn only_version(object: &mut Object, version: &str) {
+    if !version.is_empty() {
+        object.metadata_mut().insert("resourceVersion".to_owned(), version.into());
+    }
+}
+
+/// Whether what was read is the version that a write is meant for; empty for any.
+fn check_version(target: &Target<'_>, live: &Object, version: &str) -> Result<(), ClusterError> {
+    if version.is_empty() || version == live.resource_version() {
+        return Ok(());
+    }
+    let words = format!("{} has been modified since it was looked at", target.key());
+    Err(ClusterError::new(ErrorKind::Conflict, words))
 }
 
 fn is_definition(gvk: &Gvk) -> bool {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tidegate_cluster::{Applied, ClusterError, DeleteRequest, ErrorKind, Propagation};
 use tidegate_model::Object;
 
-use super::{Manner, bytes, is_definition, said};
+use super::{Manner, bytes, check_version, is_definition, only_version, said};
 use crate::KubeCluster;
 use crate::paths::Target;
 use crate::server::{Call, JSON};
@@ -23,23 +23,23 @@ const ALLOCATED: [(&str, &str); 4] = [
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 impl KubeCluster {
-    /// `expected`: the resource version that the manifest wants to replace, empty for the newest.
+    /// `only`: the resource version that is to be replaced, empty for the newest.
     pub(super) async fn replace(
         &self,
         target: &Target<'_>,
         mut object: Object,
-        expected: &str,
+        only: &str,
         recreate: bool,
         manner: Manner,
     ) -> Result<Applied, ClusterError> {
         let live = if target.name.is_empty() { None } else { self.read(target).await? };
         let Some(live) = live else { return self.create(target, &object, manner).await };
         if recreate {
+            check_version(target, &live, only)?;
             return self.recreate(target, &object, &live, manner).await;
         }
         keep_allocated(&mut object, &live);
-        let version = if expected.is_empty() { live.resource_version() } else { expected };
-        object.metadata_mut().insert("resourceVersion".to_owned(), version.into());
+        only_version(&mut object, if only.is_empty() { live.resource_version() } else { only });
         let mut path = target.path();
         manner.query(&mut path);
         let call = Call::write(Method::PUT, path, JSON, bytes(&object)?, manner.operation);
@@ -70,9 +70,11 @@ impl KubeCluster {
         target: &Target<'_>,
         object: Object,
         server_side: bool,
+        only: &str,
         manner: Manner,
     ) -> Result<Applied, ClusterError> {
         if let Some(live) = self.read(target).await? {
+            check_version(target, &live, only)?;
             self.remove(target, &live, manner).await?;
             if manner.dry_run {
                 return Ok(tried(target, &object, manner));
@@ -81,7 +83,7 @@ impl KubeCluster {
         if server_side {
             self.server_side(target, &object, true, manner).await
         } else {
-            self.client_side(target, object, manner).await
+            self.client_side(target, object, "", manner).await
         }
     }
 
@@ -92,6 +94,7 @@ impl KubeCluster {
             namespace: target.namespace.to_owned(),
             name: target.name.to_owned(),
             uid: live.uid().to_owned(),
+            resource_version: String::new(),
             propagation: Propagation::Background,
             dry_run: manner.dry_run,
             operation: manner.operation,

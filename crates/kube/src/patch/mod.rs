@@ -28,7 +28,7 @@ mod tests;
 pub(crate) use annotation::{LAST_APPLIED, last_applied};
 pub(crate) use take_over::take_over;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tidegate_model::{Gvk, describe};
 
 type Fields = Map<String, Value>;
@@ -46,6 +46,17 @@ pub(crate) struct Patch {
     pub(crate) content_type: &'static str,
     /// What to send.
     pub(crate) body: Value,
+}
+
+impl Patch {
+    /// Makes it good for this version of the object alone.
+    pub(crate) fn only_version(&mut self, version: &str) {
+        let metadata =
+            self.body.as_object_mut().map(|body| body.entry("metadata").or_insert_with(|| json!({})));
+        if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
+            metadata.insert("resourceVersion".to_owned(), version.into());
+        }
+    }
 }
 
 /// Why client-side apply cannot be done.

@@ -262,6 +262,7 @@ async fn writes_name_the_operation_and_say_how() {
         namespace: "shop".to_owned(),
         name: "a".to_owned(),
         uid: "u".to_owned(),
+        resource_version: String::new(),
         propagation: Propagation::Orphan,
         dry_run: true,
         operation: request.operation,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tidegate_cluster::{Cluster as _, ErrorKind, LiveQuery, Reach};
 use tidegate_model::annotations::TRACKING_ID;
-use tidegate_model::{Tracking, TrackingMethod};
+use tidegate_model::{LiveObject, Tracking, TrackingMethod};
 
 use super::*;
 
@@ -28,8 +28,8 @@ fn list(items: &[Value]) -> Reply {
     Reply::Json(200, json!({"metadata": {"resourceVersion": "70"}, "items": items}))
 }
 
-fn names(objects: &[Object]) -> Vec<&str> {
-    objects.iter().map(Object::name).collect()
+fn names(objects: &[LiveObject]) -> Vec<&str> {
+    objects.iter().map(|object| object.key().name.as_str()).collect()
 }
 
 /// Answers reads of single objects: those whose name begins with `x` are not there.

@@ -213,6 +213,7 @@ fn apply(object: Value, mode: WriteMode) -> ApplyRequest {
         validate: true,
         dry_run: false,
         take_over: None,
+        resource_version: String::new(),
         operation: Some("0190b5a4-7c1e-7000-8000-000000000001".parse().unwrap()),
     }
 }

@@ -6,11 +6,12 @@
 use serde::{Deserialize, Serialize};
 use tidegate_model::{ClaimHolder, ClaimPlace, ClaimRequest, IfTaken, OperationPhase, Timestamp};
 
-use super::decide::call_again;
+use super::decide::{Again, call_again};
 use super::fact::Fact;
+use super::follow::{self, ending};
 use super::input::CallError;
 use super::messages;
-use super::state::{Header, Operation, Stage};
+use super::state::{Header, Operation};
 
 /// What is known of the claim of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,6 +99,15 @@ impl Header {
         }
     }
 
+    /// What ends a planned operation that has lost its claim: somebody else's work has begun since, and what was planned
+    /// is of the past.
+    pub(super) fn lost_claim(&self) -> Option<String> {
+        match self.claim.as_deref() {
+            Some(Claim::Lost { holder }) => Some(messages::claim_lost(self, holder.as_ref())),
+            _ => None,
+        }
+    }
+
     fn holds(&self, other: &ClaimPlace, number: u64) -> bool {
         self.held_claim().is_some_and(|(place, epoch)| place == other && epoch == number)
     }
@@ -111,7 +121,8 @@ pub(super) fn before_plan(header: &Header, news: &ClaimNews, now: Timestamp) -> 
         ClaimNews::Held { place, epoch } if header.holds(place, *epoch) => Vec::new(),
         ClaimNews::Held { .. } | ClaimNews::Without { .. } => vec![fact],
         ClaimNews::Taken { holder, at_work: true } if request.if_taken == IfTaken::Refuse => {
-            vec![fact, ended(OperationPhase::Error, messages::claim_refused(header, holder), now)]
+            let end = ending::at_once(OperationPhase::Error, messages::claim_refused(header, holder), now);
+            std::iter::once(fact).chain(end).collect()
         }
         ClaimNews::Taken { holder, .. } => match header.claim.as_deref() {
             Some(Claim::Taken { holder: known, .. }) if known == holder => Vec::new(),
@@ -120,22 +131,22 @@ pub(super) fn before_plan(header: &Header, news: &ClaimNews, now: Timestamp) -> 
         // Nothing was written under it: it is taken anew.
         ClaimNews::Lost { .. } => vec![fact],
         ClaimNews::EndWanted { by } => {
-            vec![fact, ended(OperationPhase::Failed, messages::superseded(by), now)]
+            let end = ending::at_once(OperationPhase::Failed, messages::superseded(by), now);
+            std::iter::once(fact).chain(end).collect()
         }
     }
 }
 
 /// The claim could not be asked for.
-pub(super) fn not_answered(header: &Header, error: &CallError, now: Timestamp) -> Fact {
+pub(super) fn not_answered(header: &Header, error: &CallError, now: Timestamp) -> Vec<Fact> {
     match call_again(header, Some(&header.calls), error, true, now) {
-        Some(again) => Fact::CallFailed {
-            task: None,
-            message: error.message.clone(),
-            retry_at: again.retry_at,
-            at: now,
-            outage: again.outage,
-        },
-        None => ended(OperationPhase::Error, format!("failed to take the claim: {}", error.message), now),
+        Some(Again { retry_at, outage }) => {
+            vec![Fact::CallFailed { task: None, message: error.message.clone(), retry_at, at: now, outage }]
+        }
+        None => {
+            let message = format!("failed to take the claim: {}", error.message);
+            ending::at_once(OperationPhase::Error, message, now)
+        }
     }
 }
 
@@ -149,23 +160,12 @@ pub(super) fn news(operation: &Operation, news: &ClaimNews, now: Timestamp) -> V
     match news {
         ClaimNews::Held { place, epoch } if header.holds(place, *epoch) => Vec::new(),
         ClaimNews::Held { .. } | ClaimNews::Without { .. } => vec![fact],
-        // Somebody else's work has begun since. What was planned is of the past.
-        ClaimNews::Lost { holder } => {
-            vec![fact, ended(OperationPhase::Error, messages::claim_lost(header, holder.as_ref()), now)]
-        }
-        ClaimNews::EndWanted { .. }
-            if matches!(operation.stage, Stage::Terminating | Stage::Finishing { .. }) =>
-        {
-            Vec::new()
-        }
-        ClaimNews::EndWanted { .. } => vec![fact],
+        ClaimNews::Lost { .. } => vec![fact],
+        ClaimNews::EndWanted { .. } if operation.is_ending() => Vec::new(),
+        ClaimNews::EndWanted { .. } => vec![fact, follow::to_its_end(now)],
         // Only an operation that has not begun waits.
         ClaimNews::Taken { .. } => Vec::new(),
     }
-}
-
-fn ended(phase: OperationPhase, message: String, at: Timestamp) -> Fact {
-    Fact::Finished { phase, message, at }
 }
 
 /// What a fact makes of what is known of the claim.

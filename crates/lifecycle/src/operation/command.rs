@@ -1,4 +1,12 @@
-use tidegate_model::{TaskId, Timestamp};
+use std::time::Duration;
+
+use tidegate_model::TaskId;
+
+use super::fact::Verdict;
+use super::input::{Answer, CallError, Input};
+
+/// When a gate that gave no usable answer is asked again.
+pub const ASK_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// What the world still owes an operation.
 ///
@@ -11,10 +19,8 @@ pub enum Command {
     /// Take the claim, or go on holding it until the operation is over. What becomes of it comes as
     /// [`Input::Claim`](super::Input), again and again.
     Claim,
-    /// A command about one task. Answer: [`Input::Answer`](super::Input) with the same attempt.
-    ///
-    /// Commands about one task are carried out one after the other: the next one waits for the answer to the one on
-    /// its way, even if that is no longer pending. Otherwise a hook could be created after it was stopped.
+    /// A command about one task. Answer: [`Input::Answer`](super::Input) with the same attempt. Those about one task are
+    /// carried out one after the other: otherwise a hook could be created after it was stopped.
     Task {
         /// Which task.
         task: TaskId,
@@ -29,6 +35,12 @@ pub enum Command {
         /// Which task.
         task: TaskId,
     },
+    /// Keep reporting when a namespace that the operation writes into begins to go, as
+    /// [`Input::NamespaceTerminating`](super::Input). It may begin late: before the end all of them are looked at.
+    WatchNamespaces,
+    /// Look whether the namespaces that the operation writes into are being deleted. Answer:
+    /// [`Input::NamespacesSeen`](super::Input).
+    LookAtNamespaces,
     /// Ask a gate about a wave. Answer: [`Input::Gate`](super::Input).
     AskGate {
         /// Position of the wave in the plan.
@@ -36,8 +48,63 @@ pub enum Command {
         /// Name of the gate.
         gate: String,
     },
-    /// Send [`Input::Tick`](super::Input) at this time. Late or double ticks do no harm.
-    WakeAt(Timestamp),
+}
+
+/// What a command is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subject {
+    /// Planning.
+    Plan,
+    /// The claim.
+    Claim,
+    /// A task and its object.
+    Task(TaskId),
+    /// The work of a runner for a hook, in this attempt. It may never end, and must then not stand in the way of ending the
+    /// hook or of the next attempt.
+    Runner(TaskId, u32),
+    /// A gate.
+    Gate(String),
+    /// The namespaces that the operation writes into.
+    Namespaces,
+}
+
+impl Command {
+    /// What it is about.
+    pub fn subject(&self) -> Subject {
+        match self {
+            Self::Plan => Subject::Plan,
+            Self::Claim => Subject::Claim,
+            Self::Task { task, attempt, what: TaskCommand::RunHook { .. } } => {
+                Subject::Runner(*task, *attempt)
+            }
+            Self::Task { task, .. } | Self::Observe { task } => Subject::Task(*task),
+            Self::AskGate { gate, .. } => Subject::Gate(gate.clone()),
+            Self::WatchNamespaces | Self::LookAtNamespaces => Subject::Namespaces,
+        }
+    }
+
+    /// Whether it is kept up for as long as it is owed.
+    pub fn is_standing(&self) -> bool {
+        matches!(self, Self::Claim | Self::Observe { .. } | Self::WatchNamespaces)
+    }
+
+    /// The answer to it when it could not be carried out; `None` for what has no answer.
+    pub fn failed(&self, error: CallError) -> Option<Input> {
+        let input = match self {
+            Self::Plan => Input::PlanFailed(error),
+            Self::Task { task, attempt, what } => {
+                Input::Answer { task: *task, attempt: *attempt, answer: what.failed(error) }
+            }
+            Self::AskGate { wave, gate } => {
+                let verdict = Verdict::Closed { reason: error.message, ask_again_after: ASK_AGAIN_AFTER };
+                Input::Gate { wave: *wave, gate: gate.clone(), verdict }
+            }
+            // What cannot be seen keeps nobody from ending.
+            Self::LookAtNamespaces => Input::NamespacesSeen { terminating: Vec::new() },
+            Self::Claim | Self::Observe { .. } | Self::WatchNamespaces => return None,
+        };
+        Some(input)
+    }
 }
 
 /// What is to be done about one task.
@@ -73,4 +140,21 @@ pub enum TaskCommand {
     StopHook,
     /// Read what the containers of a failed hook wrote last, before its object may go.
     ReadLogs,
+}
+
+impl TaskCommand {
+    /// The answer to it when it could not be carried out.
+    pub fn failed(&self, error: CallError) -> Answer {
+        match self {
+            Self::Check => Answer::Checked(Err(error)),
+            Self::Prune { .. } => Answer::Pruned(Err(error)),
+            Self::ClearHook => Answer::Cleared(Err(error)),
+            Self::Apply => Answer::Applied(Err(error)),
+            Self::ReleaseHook { .. } => Answer::Released(Err(error)),
+            Self::DeleteHook { .. } => Answer::Deleted(Err(error)),
+            Self::StopHook => Answer::Stopped(Err(error)),
+            Self::ReadLogs => Answer::LogsRead { reason: String::new(), logs: Vec::new() },
+            Self::RunHook { .. } => Answer::Ran { success: false, message: error.message },
+        }
+    }
 }

@@ -5,11 +5,20 @@ use std::sync::Arc;
 use serde::Deserialize;
 use tidegate_model::{Digest, OperationId, OperationPhase, ResultCode, Timestamp, earlier};
 
-use super::fact;
+use super::rules::namespaces_of;
 use super::state::{
     self, AppliedRef, Calls, Cursor, Failure, GateAnswer, Judged, Notes, Outage, Outcome, Pause, Progress,
     SeenHealth, Stage, Termination, WaveTimes,
 };
+use super::{fact, follow};
+
+/// Earlier programs recorded that an operation was to end, or that another attempt had begun, without the arrow that
+/// follows: it was taken in passing. A fact that is not this arrow comes after it.
+pub(super) fn arrow_left_out(operation: &state::Operation, fact: &fact::Fact) -> Option<Stage> {
+    let arrow = follow::unconditional(operation)?;
+    let is_recorded = matches!(fact, fact::Fact::Moved { to, .. } if *to == arrow);
+    (!is_recorded).then_some(arrow)
+}
 
 /// Facts of kinds 1 and 2.
 #[derive(Clone, Debug, Deserialize)]
@@ -120,7 +129,9 @@ impl From<Operation> for state::Operation {
             termination: old.termination,
             outcome: old.outcome,
             cursor: Cursor::default(),
+            namespaces: Arc::default(),
         };
+        operation.namespaces = namespaces_of(&operation.plan);
         operation.cursor = Cursor::of(&operation);
         operation
     }

@@ -9,31 +9,30 @@ use std::sync::Arc;
 use tidegate_model::{OperationPhase, Plan, Timestamp};
 
 use super::claim::{self, ClaimNews};
+use super::earlier;
 use super::fact::{DeadlineScope, Fact};
 use super::messages;
-use super::rules::is_sound;
+use super::rules::{is_sound, namespaces_of};
 use super::state::{
     Calls, Cursor, Failure, GateAnswer, Header, Judged, Operation, Outage, Outcome, Pause, Stage, State,
-    TaskState, Termination, WaveStep, WaveTimes,
+    TaskState, Termination, WaveTimes,
 };
+use crate::machine::Illegal;
 
-/// A fact that cannot follow in this state: the log is damaged, or was written by a faulty program.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("fact {fact} cannot follow in state {state}; the operation's log is damaged")]
-pub struct Illegal {
-    /// The state.
-    pub state: String,
-    /// The fact.
-    pub fact: String,
-}
-
-/// The state after a fact.
+/// The state after a fact. Where the machine goes is for [`follow`](super::follow()) to say: a fact other than an arrow
+/// leaves the stage as it is. Arrows are `Moved`, and those between the kinds of state: `Accepted`, `Planned`,
+/// `RetryStarted` (back to the beginning of the attempt) and `Finished`.
 pub fn evolve(state: State, fact: &Fact) -> Result<State, Illegal> {
     let illegal = |state: String| Illegal { state, fact: fact_name(fact) };
     match state {
         State::New => accepted(fact).ok_or_else(|| illegal(State::New.name())),
         State::Accepted(header) => planned(header, fact).ok_or_else(|| illegal("Accepted".to_owned())),
         State::Running(mut operation) => {
+            if let Some(stage) = earlier::arrow_left_out(&operation, fact) {
+                let (from, at) = (operation.stage.name(), operation.since);
+                arrows::moved(&mut operation, &stage, at).ok_or_else(|| illegal(from))?;
+                operation.move_cursor(None);
+            }
             if !legal::fits(&operation.stage, fact) {
                 return Err(illegal(operation.stage.name()));
             }
@@ -100,6 +99,7 @@ fn planned(mut header: Box<Header>, fact: &Fact) -> Option<State> {
                 bundle: Some(*bundle),
                 tasks: vec![TaskState::default(); plan.tasks.len()],
                 waves: vec![WaveTimes::default(); plan.waves.len()],
+                namespaces: namespaces_of(plan),
                 ..fresh(*header, Arc::clone(plan), *at)
             })))
         }
@@ -154,6 +154,7 @@ fn fresh(header: Header, plan: Arc<Plan>, at: Timestamp) -> Operation {
         termination: None,
         outcome: None,
         cursor: Cursor::default(),
+        namespaces: Arc::default(),
     }
 }
 
@@ -247,6 +248,12 @@ fn running(operation: &mut Operation, fact: &Fact) -> Option<()> {
             Some(())
         }
         Fact::RetryStarted { attempt, at } => retry(operation, *attempt, *at),
+        Fact::NamespaceTerminating { namespace, .. } => {
+            let (index, _) = operation.current_wave().filter(|(index, _)| !operation.is_sync_fail(*index))?;
+            tasks::lose_namespace(operation, index, namespace);
+            operation.wave_expired = Some(messages::namespace_terminating(namespace));
+            Some(())
+        }
         Fact::Watching { trouble, at } => {
             let outage = |message: &String| {
                 Box::new(Outage { since: *at, message: message.clone(), tried: 0, retry_at: *at })
@@ -276,12 +283,12 @@ fn shift_deadlines(operation: &mut Operation, since: Timestamp, at: Timestamp) {
     }
 }
 
+/// It is to end; hooks at work are stopped.
 fn terminate(operation: &mut Operation, by: &str, message: &str, at: Timestamp) {
     tasks::stop_hooks(operation, messages::HOOK_TERMINATED);
     operation.header.paused = None;
     operation.termination =
         Some(Termination { by: by.to_owned(), message: message.to_owned(), had_errors: false, at });
-    operation.stage = Stage::Terminating;
     operation.since = at;
 }
 
@@ -307,13 +314,13 @@ fn deadline_passed(
     Some(())
 }
 
-/// Another attempt: from the failed wave, or from the first where the request or a resource asks for it. What was
-/// done stays done; only what ended badly is done again.
+/// Another attempt. What was done stays done and only what ended badly is done again, unless the request or a resource
+/// asks for more: then all is done again.
 fn retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option<()> {
     if attempt != operation.attempt.saturating_add(1) {
         return None;
     }
-    let failure = operation.failure.take()?;
+    operation.failure.take()?;
     let restart = operation.header.request.retry.restart || operation.plan.restart_on_retry;
     operation.attempt = attempt;
     operation.wave_expired = None;
@@ -325,16 +332,10 @@ fn retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option<()> {
         }
     }
     renumber(operation);
-    match failure.wave {
-        Some(index) if !restart => {
-            arrows::open_wave(operation, index, at);
-            operation.stage = Stage::Wave { index, step: WaveStep::Held };
-        }
-        _ => operation.stage = Stage::Planned,
-    }
     if restart {
         operation.waves.fill(WaveTimes::default());
     }
+    operation.stage = Stage::Planned;
     Some(())
 }
 

@@ -9,7 +9,7 @@ use tidegate_model::{Action, ObjectKey, OperationPhase, Phase, Task, Timestamp, 
 use super::claim::Claim;
 use super::fact::Verdict;
 use super::messages;
-use super::rules::{awaits_establishment, has_runner};
+use super::rules::{awaits_establishment, has_runner, unapplied};
 use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState, WaveStep};
 use super::view::OperationView;
 
@@ -286,6 +286,7 @@ fn wave(operation: &Operation, index: u32, step: WaveStep, now: Timestamp) -> Ex
         WaveStep::AwaitingHealth | WaveStep::Passed => {
             (healthy(operation, index), unhealthy(operation, index))
         }
+        WaveStep::Verifying => ("looking whether its namespaces are still there".to_owned(), Vec::new()),
         WaveStep::Settling { until } => (healthy(operation, index), settling(operation, index, until, now)),
     };
     awaited.sort_by_key(|awaited| awaited.since);
@@ -354,19 +355,20 @@ fn held(operation: &Operation, index: u32, since: Timestamp) -> Vec<Awaited> {
 
 fn applied(operation: &Operation, index: u32) -> String {
     let writes = operation.wave_tasks(index).filter(|(_, task, _)| task.action.writes());
-    let (done, all) = writes.fold((0, 0), |(done, all), (_, _, state)| {
-        (done + usize::from(!matches!(state.progress, Progress::Waiting | Progress::Ready)), all + 1)
-    });
+    let (done, all) =
+        writes.fold((0, 0), |(done, all), (_, _, state)| (done + usize::from(!unapplied(state)), all + 1));
     format!("{done} of {all} applied")
 }
 
-/// Failing calls, and definitions whose kinds the next group may need.
+/// Definitions whose kinds the next group may need, hooks whose place is not clear any more, and failing calls.
 fn applying(operation: &Operation, index: u32) -> Vec<Awaited> {
     let definitions =
         operation.apply_group(index).filter(|(_, task, state)| awaits_establishment(task, state)).map(
             |(_, task, state)| Awaited { what: name(task), why: why(state), since: since(operation, state) },
         );
-    definitions.chain(failing_calls(operation.wave_tasks(index), operation.since)).collect()
+    let in_the_way = leaving(operation, index).filter(|(task, _)| task.is_hook()).map(|(_, awaited)| awaited);
+    let failing = failing_calls(operation.wave_tasks(index), operation.since);
+    definitions.chain(in_the_way).chain(taken(operation, index)).chain(failing).collect()
 }
 
 fn healthy(operation: &Operation, index: u32) -> String {
@@ -402,6 +404,7 @@ fn why(state: &TaskState) -> String {
         return failed_calls(calls);
     }
     let what = match (&state.progress, &state.health) {
+        (Progress::Deleting { .. }, _) => return messages::leaving(state.reason()),
         (Progress::Stopping { reason }, _) => format!("being stopped: {reason}"),
         (Progress::Done, _) => "its finalizer is being removed".to_owned(),
         (_, Some(seen)) if seen.health.message.is_empty() => format!("{:?}", seen.health.status),
@@ -412,15 +415,7 @@ fn why(state: &TaskState) -> String {
 }
 
 fn deleting(operation: &Operation, index: u32) -> (String, Vec<Awaited>) {
-    let leaving: Vec<Awaited> = operation
-        .wave_tasks(index)
-        .filter(|(_, _, state)| matches!(state.progress, Progress::Deleting { .. }))
-        .map(|(_, task, _)| Awaited {
-            what: name(task),
-            why: format!("it is {}", messages::LEAVING),
-            since: operation.since,
-        })
-        .collect();
+    let leaving: Vec<Awaited> = leaving(operation, index).map(|(_, awaited)| awaited).collect();
     let taken = taken(operation, index);
     let progress = if leaving.is_empty() && !taken.is_empty() {
         PLACE_TAKEN.to_owned()
@@ -429,6 +424,17 @@ fn deleting(operation: &Operation, index: u32) -> (String, Vec<Awaited>) {
     };
     let failing = failing_calls(operation.wave_tasks(index), operation.since);
     (progress, leaving.into_iter().chain(taken).chain(failing).collect())
+}
+
+/// Objects that are being deleted.
+fn leaving(operation: &Operation, index: u32) -> impl Iterator<Item = (&Task, Awaited)> {
+    let leaving = operation
+        .wave_tasks(index)
+        .filter(|(_, _, state)| matches!(state.progress, Progress::Deleting { .. }));
+    leaving.map(|(_, task, state)| {
+        let why = messages::leaving(state.reason());
+        (task, Awaited { what: name(task), why, since: operation.since })
+    })
 }
 
 /// Hooks of other operations that still run where ours are to be created.

@@ -79,11 +79,12 @@ pub enum Fact {
         /// The cluster does not answer at all; otherwise only this call failed.
         outage: bool,
     },
-    /// A prune was sent.
+    /// A prune was sent, and counts as done.
     PruneSent {
         /// Which task.
         task: TaskId,
-        /// Whether the object is gone already.
+        /// Whether the object is gone. Programs that recorded no [`DeletionBegun`](Self::DeletionBegun) wrote `false`
+        /// here.
         gone: bool,
     },
     /// The place of a hook is clear (`deleting` is `None`), or an older object is on its way out.
@@ -236,7 +237,7 @@ pub enum Fact {
         /// When.
         at: Timestamp,
     },
-    /// Why an awaited object is not well, as its pods tell.
+    /// Why an awaited object is not well, as its pods tell; or what keeps an object that is being deleted.
     ReasonSeen {
         /// Which task.
         task: TaskId,
@@ -282,6 +283,18 @@ pub enum Fact {
         /// When.
         at: Timestamp,
     },
+    /// A prune was sent, and the object is on its way out. It counts as pruned when it is seen to be gone.
+    DeletionBegun {
+        /// Which task.
+        task: TaskId,
+    },
+    /// A namespace that the operation writes into is being deleted. The current wave ends, and has failed.
+    NamespaceTerminating {
+        /// Its name.
+        namespace: String,
+        /// When.
+        at: Timestamp,
+    },
 }
 
 /// The answer of a gate.
@@ -316,6 +329,7 @@ impl Fact {
             Self::Checked { task, .. }
             | Self::CheckFailed { task, .. }
             | Self::PruneSent { task, .. }
+            | Self::DeletionBegun { task }
             | Self::HookCleared { task, .. }
             | Self::PlaceTaken { task, .. }
             | Self::ObjectGone { task }
@@ -351,6 +365,7 @@ impl Fact {
             | Self::CheckFailed { .. }
             | Self::CallFailed { .. }
             | Self::PruneSent { .. }
+            | Self::DeletionBegun { .. }
             | Self::HookCleared { .. }
             | Self::PlaceTaken { .. }
             | Self::ObjectGone { .. }
@@ -384,7 +399,7 @@ impl Fact {
 impl LogRecord for Fact {
     type Earlier = earlier::Fact;
 
-    const HIGHEST_KIND: u16 = 34;
+    const HIGHEST_KIND: u16 = 36;
 
     fn is_earlier(kind: u16) -> bool {
         kind < 3
@@ -424,6 +439,8 @@ impl LogRecord for Fact {
             Self::PlaceTaken { .. } => 32,
             Self::Warned { .. } => 33,
             Self::Claim { .. } => 34,
+            Self::DeletionBegun { .. } => 35,
+            Self::NamespaceTerminating { .. } => 36,
         }
     }
 }

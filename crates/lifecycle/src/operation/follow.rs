@@ -1,8 +1,10 @@
 //! Which arrow follows by itself: the one place where the arrows of the machine are decided.
 
 mod deadlines;
-mod ending;
+pub(super) mod ending;
 mod wave;
+
+pub(super) use wave::verified;
 
 use tidegate_model::{OperationPhase, Timestamp};
 
@@ -17,19 +19,46 @@ pub fn follow(state: &State, now: Timestamp) -> Vec<Fact> {
         State::New | State::Finished(_) => Vec::new(),
         State::Accepted(header) if header.paused.is_some() => Vec::new(),
         State::Accepted(header) => match header.request.deadline {
-            Some(deadline) if now >= header.deadline_from + deadline => vec![Fact::Finished {
-                phase: OperationPhase::Failed,
-                message: deadlines::operation_too_late(deadline, &state.message()),
-                at: now,
-            }],
+            Some(deadline) if now >= header.deadline_from + deadline => {
+                let message = deadlines::operation_too_late(deadline, &state.message());
+                ending::at_once(OperationPhase::Failed, message, now)
+            }
             _ => Vec::new(),
         },
-        State::Running(operation) if operation.header.paused.is_some() => Vec::new(),
-        State::Running(operation) => {
-            let facts = deadlines::passed(operation, now);
-            if facts.is_empty() { arrows(operation, now) } else { facts }
-        }
+        State::Running(operation) => running(operation, now),
     }
+}
+
+fn running(operation: &Operation, now: Timestamp) -> Vec<Fact> {
+    if let Some(message) = operation.header.lost_claim() {
+        return ending::at_once(OperationPhase::Error, message, now);
+    }
+    if operation.header.paused.is_some() {
+        return Vec::new();
+    }
+    if let Some(stage) = unconditional(operation) {
+        return moved(stage, now);
+    }
+    let facts = deadlines::passed(operation, now);
+    if facts.is_empty() { arrows(operation, now) } else { facts }
+}
+
+/// The arrow that follows whatever else may be: to the end that was asked for, or back to the wave that has failed.
+pub(super) fn unconditional(operation: &Operation) -> Option<Stage> {
+    match &operation.stage {
+        Stage::Terminating | Stage::Finishing { .. } => None,
+        _ if operation.termination.is_some() => Some(Stage::Terminating),
+        Stage::Planned => {
+            let index = operation.interrupted_wave()?;
+            Some(Stage::Wave { index, step: WaveStep::Held })
+        }
+        _ => None,
+    }
+}
+
+/// The arrow of an operation that has just been asked to end.
+pub(super) fn to_its_end(now: Timestamp) -> Fact {
+    Fact::Moved { to: Stage::Terminating, at: now }
 }
 
 fn moved(to: Stage, now: Timestamp) -> Vec<Fact> {
@@ -60,6 +89,10 @@ fn planned(operation: &Operation, now: Timestamp) -> Vec<Fact> {
     }
     if !operation.is_valid() {
         return ending::attempt_failed(messages::not_valid(&operation.plan.errors()), now);
+    }
+    if let Some((_, message)) = operation.prune_from_under_itself() {
+        // Another attempt would have the same plan.
+        return vec![Fact::AttemptFailed { message, retriable: false, at: now }];
     }
     let options = &operation.header.request.options;
     match operation.next_wave(0, false) {

@@ -66,6 +66,16 @@ pub enum Input {
         /// Since when that is so.
         since: Timestamp,
     },
+    /// A namespace that the operation writes into is being deleted.
+    NamespaceTerminating {
+        /// Its name.
+        name: String,
+    },
+    /// The answer to [`Command::LookAtNamespaces`](super::Command): those that are being deleted, as far as it can be seen.
+    NamespacesSeen {
+        /// Their names.
+        terminating: Vec<String>,
+    },
     /// A gate has answered.
     Gate {
         /// Position of the wave it was asked about.
@@ -75,8 +85,6 @@ pub enum Input {
         /// Open, or closed because.
         verdict: Verdict,
     },
-    /// Time has passed.
-    Tick,
     /// A person ends the operation.
     Terminate {
         /// Who.
@@ -113,7 +121,8 @@ pub enum Answer {
     Checked(Result<String, CallError>),
     /// To [`Command::Prune`](super::Command): whether the object is gone already.
     Pruned(Result<bool, CallError>),
-    /// To [`Command::ClearHook`](super::Command).
+    /// To [`Command::ClearHook`](super::Command); and to [`Command::Apply`](super::Command) of a hook, when its place is
+    /// not clear any more.
     Cleared(Result<Clearing, CallError>),
     /// To [`Command::Apply`](super::Command).
     Applied(Result<Box<Applied>, CallError>),

@@ -22,7 +22,7 @@ pub fn hook_phase(status: HealthStatus) -> OperationPhase {
 
 /// What an observation says, compared with our own write.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub(crate) enum Judgement {
     /// It is older than our write, or about an object we did not write: it says nothing.
     Stale,
     /// The object is not there any more.
@@ -41,23 +41,25 @@ pub(crate) enum Sight {
 }
 
 /// Compares an observation with our own write, so that old news never counts as evidence.
-pub(crate) fn look(applied: &AppliedRef, observed: &Observed) -> Sight {
+pub(crate) fn compare(applied: &AppliedRef, observed: &Observed) -> Judgement {
     match observed {
-        Observed::Gone { uid } if uid.as_ref().is_none_or(|uid| *uid == applied.uid) => Sight::Gone,
-        Observed::Gone { .. } => Sight::Stale,
+        Observed::Gone { uid } if uid.as_ref().is_none_or(|uid| *uid == applied.uid) => Judgement::Gone,
+        Observed::Gone { .. } => Judgement::Stale,
         Observed::Present { uid, resource_version, generation, health, unjudged, evidence, .. } => {
             let older = is_older(resource_version, &applied.resource_version);
             if *uid != applied.uid {
                 // Somebody deleted the object and made another of the same name.
-                return if older { Sight::Stale } else { Sight::Gone };
+                return if older { Judgement::Stale } else { Judgement::Gone };
             }
             if older || *generation < applied.generation {
-                return Sight::Stale;
+                return Judgement::Stale;
             }
             match (health, evidence) {
-                (None, _) => Sight::NoHealth,
-                (Some(_), Evidence::ObservedGeneration(seen)) if *seen < applied.generation => Sight::Stale,
-                (Some(health), evidence) => Sight::Health {
+                (None, _) => Judgement::NoHealth,
+                (Some(_), Evidence::ObservedGeneration(seen)) if *seen < applied.generation => {
+                    Judgement::Stale
+                }
+                (Some(health), evidence) => Judgement::Health {
                     health: health.clone(),
                     fresh: !matches!(evidence, Evidence::None),
                     unjudged: *unjudged,
@@ -97,6 +99,7 @@ mod tests {
             resource_version: version.into(),
             generation,
             deleting: false,
+            kept_by: String::new(),
             health: Some(Health::new(HealthStatus::Healthy, "")),
             unjudged: false,
             evidence,
@@ -106,21 +109,21 @@ mod tests {
     #[test]
     fn only_news_newer_than_our_write_counts() {
         let health = || Health::new(HealthStatus::Healthy, "");
-        let healthy = |fresh| Sight::Health { health: health(), fresh, unjudged: false };
-        for (observed, sight) in [
+        let healthy = |fresh| Judgement::Health { health: health(), fresh, unjudged: false };
+        for (observed, judgement) in [
             (seen("u", "10", 3, Evidence::ObservedGeneration(3)), healthy(true)),
-            (seen("u", "12", 3, Evidence::ObservedGeneration(2)), Sight::Stale),
-            (seen("u", "9", 3, Evidence::ObservedGeneration(3)), Sight::Stale),
-            (seen("u", "12", 2, Evidence::Identity), Sight::Stale),
+            (seen("u", "12", 3, Evidence::ObservedGeneration(2)), Judgement::Stale),
+            (seen("u", "9", 3, Evidence::ObservedGeneration(3)), Judgement::Stale),
+            (seen("u", "12", 2, Evidence::Identity), Judgement::Stale),
             (seen("u", "12", 4, Evidence::Identity), healthy(true)),
             (seen("u", "12", 3, Evidence::None), healthy(false)),
-            (seen("old", "9", 1, Evidence::Identity), Sight::Stale),
-            (seen("other", "12", 1, Evidence::Identity), Sight::Gone),
-            (Observed::Gone { uid: Some("old".into()) }, Sight::Stale),
-            (Observed::Gone { uid: Some("u".into()) }, Sight::Gone),
-            (Observed::Gone { uid: None }, Sight::Gone),
+            (seen("old", "9", 1, Evidence::Identity), Judgement::Stale),
+            (seen("other", "12", 1, Evidence::Identity), Judgement::Gone),
+            (Observed::Gone { uid: Some("old".into()) }, Judgement::Stale),
+            (Observed::Gone { uid: Some("u".into()) }, Judgement::Gone),
+            (Observed::Gone { uid: None }, Judgement::Gone),
         ] {
-            assert_eq!(look(&ours(), &observed), sight, "{observed:?}");
+            assert_eq!(compare(&ours(), &observed), judgement, "{observed:?}");
         }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) const PRUNED: &str = "pruned";
 pub(crate) const NOT_TRIED: &str = "not tried: its kind or namespace comes with this operation (dry run)";
 pub(crate) const RUNNER_NOT_TRIED: &str = "not tried: a hook runner carries it out (dry run)";
 /// Of an object that was told to go and is still there.
-pub(crate) const LEAVING: &str = "being deleted; a finalizer or what it owns may keep it";
+const LEAVING: &str = "deletion requested";
 pub(crate) const PRUNED_DRY_RUN: &str = "pruned (dry run)";
 
 /// A base message with the reasons behind it.
@@ -67,9 +67,36 @@ pub(crate) fn with_cause(what: &str, cause: &str) -> String {
     }
 }
 
-/// What an awaited resource gets when a deadline passes: the wave's, or the operation's.
-pub(crate) fn not_healthy_in_time(whose: &str, why: &str) -> String {
-    format!("not healthy when the {whose}'s deadline passed: {why}")
+/// Of an object that was told to go and is still there, with the reason, if that is known.
+pub(crate) fn leaving(reason: &str) -> String {
+    if reason.is_empty() { LEAVING.to_owned() } else { format!("{LEAVING}; {reason}") }
+}
+
+/// Why an object is still there that was told to go; empty where that is not known.
+pub(crate) fn kept_by(what: &str) -> String {
+    if what.is_empty() { String::new() } else { format!("waits for {what}") }
+}
+
+/// A namespace that the operation writes into goes.
+pub(crate) fn namespace_terminating(name: &str) -> String {
+    format!(
+        "namespace {name} is being deleted, and with it all that this operation put there; sync again when it is gone"
+    )
+}
+
+/// The same, before anything was put there.
+pub(crate) fn namespace_terminating_already(name: &str) -> String {
+    format!(
+        "namespace {name} is being deleted, and objects of this operation go into it; sync again when it is gone"
+    )
+}
+
+/// A namespace is to be pruned that the operation writes into.
+pub(crate) fn namespace_pruned(name: &str, inside: &Task) -> String {
+    format!(
+        "namespace {name} is to be pruned, and objects of this operation go into it, such as {}; keep it among the manifests, or move them to another namespace",
+        inside.key()
+    )
 }
 
 /// The findings that make a plan invalid.
@@ -104,12 +131,9 @@ enum Reason {
     Confirmation,
 }
 
-/// `waiting for healthy state of apps/Deployment/api and 2 more resources`.
-fn waiting<'a>(reason: Reason, tasks: impl Iterator<Item = &'a Task>) -> Option<String> {
-    let tasks: Vec<&Task> = tasks.collect();
-    let hook = tasks.iter().find(|task| task.is_hook());
-    let named = hook.or(tasks.first())?;
-    let what = match (reason, hook.is_some()) {
+/// `waiting for healthy state of apps/Deployment/api and 2 more resources`. Named is a hook, if there is one.
+fn waiting(reason: Reason, named: &Task, hooks: usize, others: usize) -> String {
+    let what = match (reason, named.is_hook()) {
         (Reason::Confirmation, _) => "pruning confirmation of",
         (Reason::Health, true) => "completion of hook",
         (Reason::Health, false) => "healthy state of",
@@ -117,11 +141,18 @@ fn waiting<'a>(reason: Reason, tasks: impl Iterator<Item = &'a Task>) -> Option<
         (Reason::Deletion, false) => "deletion of",
     };
     let name = named.key().in_messages();
-    if let [_] = tasks.as_slice() {
-        return Some(format!("waiting for {what} {name}"));
+    let noun = if others == 0 { "hooks" } else { "resources" };
+    match hooks.saturating_add(others).saturating_sub(1) {
+        0 => format!("waiting for {what} {name}"),
+        more => format!("waiting for {what} {name} and {more} more {noun}"),
     }
-    let noun = if tasks.iter().all(|task| task.is_hook()) { "hooks" } else { "resources" };
-    Some(format!("waiting for {what} {name} and {} more {noun}", tasks.len().saturating_sub(1)))
+}
+
+/// The same, of some tasks.
+fn waiting_for<'a>(reason: Reason, tasks: impl Iterator<Item = &'a Task>) -> Option<String> {
+    let (hooks, others): (Vec<&Task>, Vec<&Task>) = tasks.partition(|task| task.is_hook());
+    let named = hooks.first().or(others.first())?;
+    Some(waiting(reason, named, hooks.len(), others.len()))
 }
 
 impl State {
@@ -169,15 +200,26 @@ impl Operation {
         let deleting = |(_, task, state): (_, _, &super::TaskState)| {
             matches!(state.progress, Progress::Deleting { .. }).then_some(task)
         };
+        let hook = |task: &&Task| task.is_hook();
         let message = match step {
-            WaveStep::Held => {
-                waiting(Reason::Confirmation, self.unconfirmed_prunes(index)).or_else(|| self.closed_gates())
-            }
+            WaveStep::Held => waiting_for(Reason::Confirmation, self.unconfirmed_prunes(index))
+                .or_else(|| self.closed_gates()),
             WaveStep::AwaitingGone | WaveStep::Clearing => self
                 .taken_place(index)
-                .or_else(|| waiting(Reason::Deletion, self.wave_tasks(index).filter_map(deleting))),
+                .or_else(|| waiting_for(Reason::Deletion, self.wave_tasks(index).filter_map(deleting))),
+            // What is pruned holds up nothing here.
+            WaveStep::Applying => self.taken_place(index).or_else(|| {
+                waiting_for(Reason::Deletion, self.wave_tasks(index).filter_map(deleting).filter(hook))
+            }),
             WaveStep::AwaitingHealth | WaveStep::Settling { .. } => {
-                waiting(Reason::Health, self.awaited(index).map(|(_, task, _)| task))
+                let awaiting = self.awaiting(index);
+                let health =
+                    awaiting.health().map(|(named, hooks, others)| (Reason::Health, named, hooks, others));
+                let deletion =
+                    || awaiting.leaving().map(|(named, others)| (Reason::Deletion, named, 0, others));
+                health.or_else(deletion).and_then(|(reason, named, hooks, others)| {
+                    Some(waiting(reason, self.plan.task(named)?, hooks, others))
+                })
             }
             _ => None,
         };
@@ -187,7 +229,7 @@ impl Operation {
     /// `waiting for completion of hook batch/Job/migrate of operation 0193…`.
     fn taken_place(&self, index: u32) -> Option<String> {
         let (_, task, state) = self.wave_tasks(index).find(|(_, _, state)| state.occupant.is_some())?;
-        let waiting = waiting(Reason::Health, std::iter::once(task))?;
+        let waiting = waiting(Reason::Health, task, 1, 0);
         Some(format!("{waiting} of operation {}", state.occupant.as_ref()?.operation))
     }
 

@@ -6,7 +6,7 @@
 //!                 a failed wave → AwaitingRetry → that wave again
 //!                               → SyncFail waves → Finishing
 //!                 terminate     → Terminating → Finished
-//! Wave(k)  Held → DryRun → Pruning → AwaitingGone → Clearing → Applying → AwaitingHealth → Settling → Passed
+//! Wave(k)  Held → DryRun → Pruning → AwaitingGone → Clearing → Applying → AwaitingHealth → Settling → Verifying → Passed
 //! ```
 //!
 //! Where to look: `fact` what is recorded, `state` what an operation is, [`decide`](decide()) which facts an input means,
@@ -14,9 +14,11 @@
 //! [`pending`](pending()) what the world still owes, `rules` the questions they share, `messages` the texts users match
 //! on, [`view`](view()) and [`explain`](explain()) what people see.
 
+mod changes;
 mod claim;
 mod command;
 mod decide;
+mod details;
 mod earlier;
 mod evolve;
 mod explain;
@@ -24,6 +26,7 @@ mod fact;
 mod follow;
 mod input;
 mod judge;
+mod machine;
 mod messages;
 mod pending;
 mod rules;
@@ -31,18 +34,23 @@ mod state;
 mod view;
 mod words;
 
+#[cfg(test)]
+mod work;
+
 pub use claim::{Claim, ClaimNews};
-pub use command::{Command, TaskCommand};
+pub use command::{ASK_AGAIN_AFTER, Command, Subject, TaskCommand};
 pub use decide::{Rejection, decide};
-pub use evolve::{Illegal, evolve};
+pub use details::Details;
+pub use evolve::evolve;
 pub use explain::{Awaited, Explanation, NOT_ANSWERED, PLACE_TAKEN, TRYING_AGAIN, explain};
 pub use fact::{DeadlineScope, Fact, Verdict};
 pub use follow::follow;
 pub use input::{Answer, Applied, CallError, Clearing, Input, Stopped};
 pub use judge::hook_phase;
+pub use machine::{Driver, Sight, SyncOperation};
 pub use pending::pending;
 pub use state::{
-    AppliedRef, Calls, Cursor, Failure, GateAnswer, Header, HookLog, Notes, Occupant, Operation, Outage,
-    Outcome, Pause, Progress, SeenHealth, Stage, State, TaskState, Termination, WaveStep, WaveTimes,
+    AppliedRef, Calls, Cursor, Failure, GateAnswer, Header, HookLog, Notes, Occupant, OpenTasks, Operation,
+    Outage, Outcome, Pause, Progress, SeenHealth, Stage, State, TaskState, Termination, WaveStep, WaveTimes,
 };
 pub use view::{ClaimStanding, ClaimView, HookLogView, OperationView, WaveView, view};

@@ -4,31 +4,48 @@ use std::time::Duration;
 
 use tidegate_model::{Action, Task, TaskId, Timestamp};
 
-use super::command::{Command, TaskCommand};
+use super::changes::are_local;
+use super::command::{Command, Subject, TaskCommand};
 use super::fact::Verdict;
 use super::rules::{awaits_establishment, is_clearing, needs_check};
 use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState, WaveStep};
+use crate::machine::Owed;
 
 /// Shortest time between two questions to the same gate, whatever it asks for: each answer is a fact in the log.
 const ASK_AGAIN_MIN: Duration = Duration::from_secs(1);
 
-/// The commands to carry out now. At most one [`Command::WakeAt`], the earliest.
-pub fn pending(state: &State, now: Timestamp) -> Vec<Command> {
+/// The commands to carry out now.
+pub fn pending(state: &State, now: Timestamp) -> Owed<Command> {
     let retry_at = state.header().and_then(|header| header.outage.as_ref()).map(|outage| outage.retry_at);
-    let mut owed = Owed { commands: Vec::new(), wake: None, now, outage: retry_at, tries: false };
+    let mut collected =
+        Collected { commands: Vec::new(), wake_at: None, now, outage: retry_at, tries: false };
     match state {
         State::New | State::Finished(_) => {}
-        State::Accepted(header) => owed.accepted(header),
-        State::Running(operation) => owed.running(operation),
+        State::Accepted(header) => collected.accepted(header),
+        State::Running(operation) => collected.running(operation),
     }
-    owed.commands.extend(owed.wake.map(Command::WakeAt));
-    owed.commands
+    Owed { commands: collected.commands, wake_at: collected.wake_at }
+}
+
+/// Those about one subject.
+pub(super) fn about(state: &State, subject: &Subject, now: Timestamp) -> Vec<Command> {
+    let mut commands = match (state, subject) {
+        (State::Running(operation), Subject::Task(id) | Subject::Runner(id, _)) if are_local(operation) => {
+            let mut collected =
+                Collected { commands: Vec::new(), wake_at: None, now, outage: None, tries: false };
+            collected.waiting(operation, *id);
+            collected.commands
+        }
+        _ => pending(state, now).commands,
+    };
+    commands.retain(|command| command.subject() == *subject);
+    commands
 }
 
 /// Commands being collected.
-struct Owed {
+struct Collected {
     commands: Vec<Command>,
-    wake: Option<Timestamp>,
+    wake_at: Option<Timestamp>,
     now: Timestamp,
     /// The cluster does not answer; when it is tried again.
     outage: Option<Timestamp>,
@@ -36,9 +53,9 @@ struct Owed {
     tries: bool,
 }
 
-impl Owed {
+impl Collected {
     fn wake(&mut self, at: Option<Timestamp>) {
-        self.wake = self.wake.into_iter().chain(at).min();
+        self.wake_at = self.wake_at.into_iter().chain(at).min();
     }
 
     /// Whether a call may be made now; otherwise we wake when it may.
@@ -100,7 +117,7 @@ impl Owed {
             self.observe_running(operation);
             self.commands.retain(|command| matches!(command, Command::Observe { .. }));
             self.claim(&operation.header);
-            self.wake = None;
+            self.wake_at = None;
             return;
         }
         self.claim(&operation.header);
@@ -175,10 +192,12 @@ impl Owed {
                     self.wake(Some(until));
                 }
             }
+            WaveStep::Verifying => self.commands.push(Command::LookAtNamespaces),
             WaveStep::Passed => {}
         }
-        for (_, task, state) in operation.wave_hooks(index) {
-            self.wake(operation.hook_deadline(task, state));
+        self.wake(operation.cursor_at(index).deadlines.first().map(|(deadline, _)| *deadline));
+        if !operation.namespaces.is_empty() && !operation.is_sync_fail(index) {
+            self.commands.push(Command::WatchNamespaces);
         }
     }
 
@@ -208,19 +227,27 @@ impl Owed {
     }
 
     fn clear(&mut self, operation: &Operation, index: u32) {
-        for (id, task, state) in
-            operation.wave_tasks(index).filter(|(_, task, state)| is_clearing(task, state))
+        for (id, _, state) in operation.wave_tasks(index).filter(|(_, task, state)| is_clearing(task, state))
         {
-            if is_deleting(state) || state.occupant.is_some() {
-                self.observe(std::iter::once((id, task, state)));
-            } else {
-                self.task(operation, id, state, TaskCommand::ClearHook);
-            }
+            self.make_room(operation, id, state);
+        }
+    }
+
+    fn make_room(&mut self, operation: &Operation, id: TaskId, state: &TaskState) {
+        if is_deleting(state) || state.occupant.is_some() {
+            self.commands.push(Command::Observe { task: id });
+        } else {
+            self.task(operation, id, state, TaskCommand::ClearHook);
         }
     }
 
     fn apply(&mut self, operation: &Operation, index: u32) {
         for (id, task, state) in operation.apply_group(index) {
+            if is_clearing(task, state) {
+                // It was about to be created, and its place was not clear any more.
+                self.make_room(operation, id, state);
+                continue;
+            }
             let runner = task.hook.as_ref().and_then(|hook| hook.runner.clone());
             match (&state.progress, runner) {
                 (Progress::Waiting | Progress::Ready, None) => {
@@ -240,12 +267,25 @@ impl Owed {
     fn observe_running(&mut self, operation: &Operation) {
         let Some((index, _)) = operation.current_wave() else { return };
         for (id, task, state) in operation.wave_tasks(index) {
-            if is_deleting(state) {
-                self.commands.push(Command::Observe { task: id });
-            } else if is_running(state) && operation.judges(task) {
-                self.run_or_observe(operation, id, task, state);
-            }
+            self.observe_one(operation, id, task, state);
         }
+    }
+
+    fn observe_one(&mut self, operation: &Operation, id: TaskId, task: &Task, state: &TaskState) {
+        if is_deleting(state) {
+            self.commands.push(Command::Observe { task: id });
+        } else if is_running(state) && operation.judges(task) {
+            self.run_or_observe(operation, id, task, state);
+        }
+    }
+
+    /// What is owed to one task of a wave that waits.
+    fn waiting(&mut self, operation: &Operation, id: TaskId) {
+        let Some((task, state)) = operation.task(id) else { return };
+        if task.is_hook() {
+            self.endings(operation, std::iter::once((id, task, state)));
+        }
+        self.observe_one(operation, id, task, state);
     }
 
     fn run_or_observe(&mut self, operation: &Operation, id: TaskId, task: &Task, state: &TaskState) {

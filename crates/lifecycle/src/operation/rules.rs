@@ -1,5 +1,8 @@
 //! Questions about an operation that several parts of the machine ask. Each is answered from state alone.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_model::{
@@ -8,8 +11,8 @@ use tidegate_model::{
 };
 
 use super::judge::phase_of;
-use super::messages::TERMINATED;
-use super::state::{Judged, Operation, Progress, Stage, TaskState, WaveStep};
+use super::messages::{TERMINATED, namespace_pruned};
+use super::state::{Cursor, Judged, OpenTasks, Operation, Progress, Stage, TaskState, WaveStep, WaveTimes};
 
 /// How long a kind that offers no better evidence must look healthy after our write (design: evidence, not sleeping).
 pub(crate) const SETTLE: Duration = Duration::from_secs(2);
@@ -31,6 +34,23 @@ impl Operation {
             .map(|(index, _)| index)
     }
 
+    /// The wave that an earlier attempt has opened and not passed. This attempt goes on there.
+    pub(crate) fn interrupted_wave(&self) -> Option<u32> {
+        let is_open = |times: &WaveTimes| times.opened_at.is_some() && times.passed_at.is_none();
+        (0..)
+            .zip(&self.waves)
+            .find(|(index, times)| is_open(times) && !self.is_sync_fail(*index))
+            .map(|(index, _)| index)
+    }
+
+    /// The step of the task's own wave, if that wave is at work.
+    pub(crate) fn step_of(&self, id: TaskId) -> Option<WaveStep> {
+        let (index, step) = self.current_wave()?;
+        let wave = self.wave(index)?;
+        let position = id.0.checked_sub(wave.first)?;
+        (position < wave.count).then_some(step)
+    }
+
     /// Whether the wave is one of the SyncFail phase.
     pub(crate) fn is_sync_fail(&self, index: u32) -> bool {
         self.wave(index).is_some_and(|wave| wave.phase == Phase::SyncFail)
@@ -38,6 +58,11 @@ impl Operation {
 
     /// Whether no wave comes after this one unless something fails.
     pub(crate) fn is_final(&self, index: u32) -> bool {
+        if self.cursor.wave == Some(index) { self.cursor.is_final } else { self.is_last(index) }
+    }
+
+    /// The same, by a look at the plan.
+    pub(crate) fn is_last(&self, index: u32) -> bool {
         self.next_wave(index.saturating_add(1), false).is_none()
     }
 
@@ -101,9 +126,28 @@ impl Operation {
         phase_of(task.is_hook(), status)
     }
 
-    /// Whether the wave waits until pruned objects are gone.
+    /// Whether the wave applies nothing until pruned objects are gone. Otherwise they are awaited at its end.
     pub(crate) fn awaits_gone(&self, index: u32) -> bool {
         !self.is_final(index) || self.has_hooks(index) || self.header.request.wait == WaitFor::Healthy
+    }
+
+    /// Whether a wave ends with a look at the namespaces that the operation writes into: the last one, and one that has
+    /// failed, because that may be the reason.
+    pub(crate) fn verifies(&self, index: u32) -> bool {
+        let is_end = self.is_final(index) || self.wave_failed(index);
+        !self.namespaces.is_empty() && !self.is_sync_fail(index) && is_end
+    }
+
+    /// The namespace that the plan prunes and writes into, if there is one, and why that cannot be done.
+    pub(crate) fn prune_from_under_itself(&self) -> Option<(TaskId, String)> {
+        let is_namespace = |task: &Task| task.gvk.group.is_empty() && task.gvk.kind == "Namespace";
+        let mut pruned =
+            self.plan.enumerate().filter(|(_, task)| task.action == Action::Prune && is_namespace(task));
+        pruned.find_map(|(id, namespace)| {
+            let mut wanted = self.plan.tasks.iter().filter(|task| !task.action.is_prune());
+            let inside = wanted.find(|task| task.namespace == namespace.name)?;
+            Some((id, namespace_pruned(&namespace.name, inside)))
+        })
     }
 
     /// Whether the plan can be carried out.
@@ -132,20 +176,46 @@ impl Operation {
         self.wave_tasks(index).any(|(_, _, state)| state.is_unsuccessful())
     }
 
-    /// Whether the wave waits for this task.
-    pub(crate) fn is_awaited(&self, task: &Task, state: &TaskState, awaits_resources: bool) -> bool {
-        match state.progress {
-            Progress::Stopping { .. } => true,
-            Progress::Running => task.is_hook() || (awaits_resources && self.judges(task)),
-            Progress::Done => state.awaits_release(),
-            Progress::Waiting | Progress::Ready | Progress::Deleting { .. } => false,
+    /// Whether a task may keep its wave open, and as what; and whether what is seen of it only time can confirm.
+    pub(crate) fn open(&self, task: &Task, state: &TaskState) -> Option<(Open, bool)> {
+        let open = match state.progress {
+            Progress::Stopping { .. } => Open::Hook,
+            Progress::Running if task.is_hook() => Open::Hook,
+            Progress::Running if self.judges(task) => Open::Resource,
+            Progress::Done if state.awaits_release() => Open::Hook,
+            Progress::Deleting { .. } if state.is_leaving(task) => Open::Leaving,
+            _ => return None,
+        };
+        Some((open, self.weak_verdict(task, state).is_some()))
+    }
+
+    /// A verdict that only time can confirm, and when it is confirmed.
+    pub(crate) fn weak_verdict(&self, task: &Task, state: &TaskState) -> Option<(Timestamp, OperationPhase)> {
+        let seen = state.health.as_ref().filter(|seen| !seen.fresh)?;
+        let applied = state.applied.as_ref()?;
+        let phase = self.phase_by(task, seen.health.status)?;
+        Some((applied.at + self.settle_time(), phase))
+    }
+
+    /// What a wave waits for.
+    pub(crate) fn awaiting(&self, index: u32) -> Awaiting<'_> {
+        Awaiting {
+            awaits_resources: self.awaits_resources(index),
+            // Of a wave that has failed the end is known, and a finalizer may keep an object for ever.
+            awaits_leaving: !self.wave_failed(index),
+            cursor: self.cursor_at(index),
         }
     }
 
     /// The tasks a wave waits for.
     pub(crate) fn awaited(&self, index: u32) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
-        let awaits_resources = self.awaits_resources(index);
-        self.wave_tasks(index).filter(move |(_, task, state)| self.is_awaited(task, state, awaits_resources))
+        let mut awaited: Vec<TaskId> =
+            self.awaiting(index).sorts().flat_map(|open| &open.tasks).copied().collect();
+        awaited.sort_unstable();
+        awaited.into_iter().filter_map(|id| {
+            let (task, state) = self.task(id)?;
+            Some((id, task, state))
+        })
     }
 
     /// What is left of the kind group that is being applied: consecutive tasks of one kind, from the first that is not
@@ -256,7 +326,7 @@ impl Operation {
     pub fn wave_deadline(&self) -> Option<Timestamp> {
         let (index, step) = self.current_wave()?;
         let timeout = self.wave(index)?.timeout?;
-        if matches!(step, WaveStep::Settling { .. }) && self.awaited(index).next().is_none() {
+        if matches!(step, WaveStep::Settling { .. }) && self.awaiting(index).count() == 0 {
             return None;
         }
         Some(self.times(index).deadline_from? + timeout)
@@ -280,14 +350,76 @@ impl Operation {
     }
 }
 
+/// As what a task keeps its wave open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Open {
+    /// A hook that has not ended, or still carries the finalizer.
+    Hook,
+    /// A resource at work that is judged by its health.
+    Resource,
+    /// An object that is being pruned.
+    Leaving,
+}
+
+/// What a wave waits for.
+pub(crate) struct Awaiting<'a> {
+    cursor: Cow<'a, Cursor>,
+    awaits_resources: bool,
+    awaits_leaving: bool,
+}
+
+impl Awaiting<'_> {
+    fn sorts(&self) -> impl Iterator<Item = &OpenTasks> {
+        let Cursor { open_hooks, open_resources, leaving, .. } = &*self.cursor;
+        let resources = Some(open_resources).filter(|_| self.awaits_resources);
+        let leaving = Some(leaving).filter(|_| self.awaits_leaving);
+        std::iter::once(open_hooks).chain(resources).chain(leaving)
+    }
+
+    /// How many tasks.
+    pub(crate) fn count(&self) -> usize {
+        self.sorts().map(|open| open.tasks.len()).sum()
+    }
+
+    /// Whether there are some, and of all of them only time can confirm what is seen.
+    pub(crate) fn is_settling(&self) -> bool {
+        self.count() > 0 && self.sorts().all(|open| open.weak == open.tasks.len())
+    }
+
+    /// The first hook, or else the first resource whose health is awaited; and how many there are of either.
+    pub(crate) fn health(&self) -> Option<(TaskId, usize, usize)> {
+        let Cursor { open_hooks, open_resources, .. } = &*self.cursor;
+        let resources = Some(&open_resources.tasks).filter(|_| self.awaits_resources);
+        let first = open_hooks.tasks.first().or_else(|| resources?.first())?;
+        Some((*first, open_hooks.tasks.len(), resources.map_or(0, BTreeSet::len)))
+    }
+
+    /// The first object that is awaited to be gone, and how many there are.
+    pub(crate) fn leaving(&self) -> Option<(TaskId, usize)> {
+        let leaving = Some(&self.cursor.leaving.tasks).filter(|_| self.awaits_leaving)?;
+        Some((*leaving.first()?, leaving.len()))
+    }
+}
+
+/// How many namespaces of one operation are watched; few deploy to more.
+const NAMESPACES_MAX: usize = 64;
+
+/// The namespaces that a plan writes into.
+pub(crate) fn namespaces_of(plan: &Plan) -> Arc<[String]> {
+    let writes = plan.tasks.iter().filter(|task| task.action.writes() && !has_runner(task));
+    let named: BTreeSet<&str> =
+        writes.map(|task| task.namespace.as_str()).filter(|name| !name.is_empty()).collect();
+    named.into_iter().take(NAMESPACES_MAX).map(str::to_owned).collect()
+}
+
 /// Whether a task holds up the kind groups after its own.
 pub(crate) fn holds_up(task: &Task, state: &TaskState) -> bool {
     task.action.writes() && (unapplied(state) || awaits_establishment(task, state))
 }
 
-/// Whether a manifest still has to be written.
-fn unapplied(state: &TaskState) -> bool {
-    matches!(state.progress, Progress::Waiting | Progress::Ready)
+/// Whether a manifest still has to be written. What is being deleted is in the way of a hook.
+pub(crate) fn unapplied(state: &TaskState) -> bool {
+    matches!(state.progress, Progress::Waiting | Progress::Deleting { .. } | Progress::Ready)
 }
 
 /// Whether the task is a custom resource definition whose kind is not served yet, as far as we know. Only the next

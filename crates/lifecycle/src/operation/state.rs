@@ -14,7 +14,7 @@ use super::fact::Verdict;
 mod cursor;
 mod task;
 
-pub use cursor::Cursor;
+pub use cursor::{Cursor, OpenTasks};
 pub use task::{AppliedRef, Calls, HookLog, Notes, Occupant, Progress, SeenHealth, TaskState};
 
 /// State of one operation: a fold over its facts.
@@ -123,7 +123,7 @@ pub struct Operation {
     pub prune_confirmed: bool,
     /// Which resources of the current wave are judged by their health. Kept, because it is asked for every answer.
     pub judged: Judged,
-    /// The current wave's deadline has passed; in words.
+    /// Why the current wave is ended before its time: its deadline has passed, or a namespace goes.
     pub wave_expired: Option<String>,
     /// How this attempt failed, if it did.
     pub failure: Option<Failure>,
@@ -134,6 +134,9 @@ pub struct Operation {
     /// Where the current wave stands among its tasks. Not recorded: the rest says it.
     #[serde(skip)]
     pub cursor: Cursor,
+    /// The namespaces that the plan writes into. Not recorded: the plan says it.
+    #[serde(skip)]
+    pub namespaces: Arc<[String]>,
 }
 
 /// Which resources of a wave are judged by their health, besides its hooks.
@@ -202,6 +205,8 @@ pub enum WaveStep {
     },
     /// The next wave may begin.
     Passed,
+    /// A last or failed wave ends if the namespaces that were written into are still there.
+    Verifying,
 }
 
 /// When a wave began and ended.
@@ -325,7 +330,8 @@ impl WaveStep {
             Self::Applying => 5,
             Self::AwaitingHealth => 6,
             Self::Settling { .. } => 7,
-            Self::Passed => 8,
+            Self::Verifying => 8,
+            Self::Passed => 9,
         }
     }
 
@@ -340,6 +346,7 @@ impl WaveStep {
             Self::Applying => "Applying",
             Self::AwaitingHealth => "AwaitingHealth",
             Self::Settling { .. } => "Settling",
+            Self::Verifying => "Verifying",
             Self::Passed => "Passed",
         }
     }
@@ -348,6 +355,8 @@ impl WaveStep {
 impl Operation {
     /// A task with its state.
     pub fn task(&self, id: TaskId) -> Option<(&Task, &TaskState)> {
+        #[cfg(test)]
+        super::work::visited();
         self.plan.task(id).zip(self.tasks.get(id.index()))
     }
 
@@ -371,7 +380,11 @@ impl Operation {
 
     /// All tasks with their states.
     pub fn all_tasks(&self) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
-        self.plan.enumerate().zip(&self.tasks).map(|((id, task), state)| (id, task, state))
+        self.plan.enumerate().zip(&self.tasks).map(|((id, task), state)| {
+            #[cfg(test)]
+            super::work::visited();
+            (id, task, state)
+        })
     }
 
     /// The current wave and its step.

@@ -25,7 +25,8 @@ impl Input {
             Self::Gate { verdict: Verdict::Open, .. }
             | Self::Request { .. }
             | Self::Claim(Ok(_))
-            | Self::Tick
+            | Self::NamespaceTerminating { .. }
+            | Self::NamespacesSeen { .. }
             | Self::Terminate { .. }
             | Self::Unpause { .. }
             | Self::ConfirmPrune { .. } => {}
@@ -73,7 +74,8 @@ fn written(applied: &mut Applied, look: &mut dyn FnMut(&mut String)) {
 }
 
 fn seen(observed: &mut Observed, look: &mut dyn FnMut(&mut String)) {
-    if let Observed::Present { health: Some(health), .. } = observed {
-        look(&mut health.message);
+    if let Observed::Present { kept_by, health, .. } = observed {
+        look(kept_by);
+        health.iter_mut().for_each(|health| look(&mut health.message));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_lifecycle::Driver;
+use tidegate_lifecycle::operation::Driver;
 use tidegate_lifecycle::operation::{
     Answer, CallError, ClaimNews, ClaimStanding, Command, Input, Stage, explain, view,
 };
@@ -64,7 +64,7 @@ impl Operation {
     }
 
     fn commands(&self, millis: i64) -> Vec<Command> {
-        self.0.commands(at(millis))
+        self.0.owed(at(millis)).unwrap_or_default().commands
     }
 
     fn standing(&self) -> ClaimStanding {
@@ -148,8 +148,8 @@ fn a_second_operation_that_waits_says_for_what_and_its_deadline_counts() {
                 .replacen("claim, ", "claim: ", 1)
         );
         assert!(operation.stands().1.starts_with("waiting for the end of operation other"));
-        assert!(operation.commands(11_000).contains(&Command::WakeAt(at(60_000))));
-        operation.offer(60_000, Input::Tick);
+        assert_eq!(operation.0.owed(at(11_000)).unwrap().wake_at, Some(at(60_000)));
+        operation.0.advance(at(60_000)).unwrap();
         assert_eq!(operation.stands().0, OperationPhase::Failed, "{if_taken:?}");
         assert_eq!(operation.standing(), ClaimStanding::Awaited, "a deadline is no refusal");
     }
@@ -256,5 +256,5 @@ fn a_recovered_operation_still_has_its_claim() {
         header.held_claim().map(|(place, epoch)| (place.to_string(), epoch)),
         Some(("Lease shop/tidegate-shop".into(), 3))
     );
-    assert_eq!(recovered.commands(at(2)), [Command::Claim, Command::Plan]);
+    assert_eq!(recovered.owed(at(2)).unwrap().commands, [Command::Claim, Command::Plan]);
 }

@@ -66,7 +66,7 @@ fn a_delay_makes_no_wave_late() {
     let waves = plan([resource(0, "ConfigMap/a"), resource(1, "ConfigMap/b")]).wave_timeout(0, 5);
     let mut world = World::new(waves, request);
     world.run();
-    assert_eq!(world.driver.state().message(), "successfully synced (all tasks run)");
+    assert_eq!(world.driver().state().message(), "successfully synced (all tasks run)");
     assert_eq!(world.now, 30_000);
 }
 
@@ -96,7 +96,7 @@ fn a_hook_has_a_deadline() {
     let mut world = World::new(plan([hook(Phase::Sync, 0, "Job/slow").timeout(5)]), request());
     world.fate("Job/slow", |fate| fate.health[1].0 = 5000);
     world.run();
-    assert_eq!(world.driver.state().message(), "successfully synced (no more tasks)");
+    assert_eq!(world.driver().state().message(), "successfully synced (no more tasks)");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn an_operation_has_a_deadline_across_its_attempts() {
     world.planning(std::iter::repeat_n(Reply::Busy, 9));
     world.run();
     assert_eq!(
-        world.driver.state().message(),
+        world.driver().state().message(),
         "Operation terminated, triggered by the operation deadline of 300 ms: waiting for the cluster to answer: the server is busy"
     );
     assert_eq!(world.now, 300);

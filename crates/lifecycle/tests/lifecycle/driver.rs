@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate_lifecycle::operation::{Command, Fact, Input, State, view};
-use tidegate_lifecycle::{Driver, FACTS_MAX, LAZY_WAIT, SNAPSHOT_EVERY, TOLD_WAIT};
-use tidegate_model::{DeletePolicy, Phase, Plan, SyncRequest};
+use tidegate_lifecycle::operation::{Command, Driver, Fact, Input, State, view};
+use tidegate_lifecycle::{FACTS_MAX, LAZY_WAIT, Owed, SNAPSHOT_EVERY, TOLD_WAIT};
+use tidegate_model::{DeletePolicy, Phase, Plan, SyncRequest, Timestamp};
 
 use crate::build::*;
 use crate::world::{Change, Reply, World, Write};
@@ -17,16 +17,20 @@ fn begun() -> Driver {
     driver
 }
 
+fn owed<const N: usize>(commands: [Command; N], wake_at: Option<Timestamp>) -> Option<Owed<Command>> {
+    Some(Owed { commands: commands.to_vec(), wake_at })
+}
+
 #[test]
 fn commands_wait_for_what_matters() {
     let mut driver = begun();
-    assert!(driver.commands(at(0)).is_empty(), "the request is not durable yet");
+    assert_eq!(driver.owed(at(0)), None, "the request is not durable yet");
     let batch = driver.take_batch(at(0), false).unwrap();
     assert_eq!((batch.first_sequence, batch.last_sequence()), (1, 1));
-    assert!(driver.commands(at(0)).is_empty(), "it is on its way");
+    assert_eq!(driver.owed(at(0)), None, "it is on its way");
     assert!(driver.take_batch(at(0), true).is_none(), "one batch at a time");
     driver.persisted();
-    assert_eq!(driver.commands(at(0)), [Command::Plan]);
+    assert_eq!(driver.owed(at(0)), owed([Command::Plan], None));
 }
 
 #[test]
@@ -40,16 +44,15 @@ fn what_does_not_matter_is_written_later() {
     assert!(driver.take_batch(at(1000), false).is_none());
     // Why it waits is soon on the disk: somebody may ask after a kill.
     let due = at(1000) + TOLD_WAIT;
-    assert_eq!(driver.lazy_due(), Some(due));
-    // One alarm for both: the next call, and later the writing.
-    assert_eq!(driver.commands(at(1000)), [Command::WakeAt(due)]);
-    assert_eq!(driver.commands(at(1200)), [Command::Plan, Command::WakeAt(due)]);
+    assert_eq!(driver.write_at(), Some(due));
+    assert_eq!(driver.owed(at(1000)), owed([], Some(at(1200))));
+    assert_eq!(driver.owed(at(1200)), owed([Command::Plan], None));
     assert_eq!(driver.take_batch(due, false).unwrap().first_sequence, 2);
-    // A lazy batch on its way does not hold commands up, and nobody is woken for it.
-    assert_eq!(driver.commands(at(1200)), [Command::Plan]);
+    // A lazy batch on its way does not hold commands up, and nobody is woken for the next batch meanwhile.
+    assert_eq!(driver.owed(at(1200)), owed([Command::Plan], None));
     driver.offer(&busy, at(1200)).unwrap();
-    assert_eq!(driver.commands(at(1200)), [Command::WakeAt(at(1600))]);
-    assert_eq!(driver.commands(due + LAZY_WAIT), [Command::Plan], "and nobody is woken for the next batch");
+    assert_eq!(driver.owed(at(1200)), owed([], Some(at(1600))));
+    assert_eq!(driver.write_at(), None);
     assert!(driver.take_batch(due + LAZY_WAIT, false).is_none(), "one batch at a time");
     driver.persisted();
     assert!(driver.take_batch(due, true).is_some(), "or now, when it is asked for");
@@ -90,8 +93,8 @@ fn recovery_needs_no_path_of_its_own() {
     assert!(covered >= SNAPSHOT_EVERY);
     let rest = world.durable.iter().skip(usize::try_from(covered).unwrap()).cloned();
     let recovered = Driver::recover(Some((covered, state)), rest).unwrap();
-    assert_eq!(recovered.state(), world.driver.state());
-    assert_eq!(recovered.sequence(), world.driver.sequence());
+    assert_eq!(recovered.state(), world.driver().state());
+    assert_eq!(recovered.sequence(), world.driver().sequence());
     let damaged = world.durable.iter().skip(1).cloned();
     assert!(Driver::recover(None, damaged).is_err());
 }
@@ -188,13 +191,13 @@ fn a_crash_before_any_event_changes_nothing() {
                 crashes += 1;
                 // Which words were seen while waiting may differ.
                 let resources = |world: &World| {
-                    let results = view(world.driver.state()).unwrap().resources.into_iter();
+                    let results = view(world.driver().state()).unwrap().resources.into_iter();
                     results
                         .map(|result| (result.name, result.status, result.hook_phase, result.order))
                         .collect::<Vec<_>>()
                 };
                 assert_eq!(writes(&world), writes(&undisturbed), "{misfortune} crash {before}");
-                assert_eq!(world.driver.state().message(), undisturbed.driver.state().message());
+                assert_eq!(world.driver().state().message(), undisturbed.driver().state().message());
                 assert_eq!(resources(&world), resources(&undisturbed));
                 world.check_replay();
             }

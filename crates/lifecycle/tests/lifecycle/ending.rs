@@ -75,13 +75,13 @@ fn terminate_works_in_every_stage_also_paused() {
         for paused in [false, true] {
             let mut world = staged(stage);
             world.run_until(100);
-            assert_eq!(world.driver.state().name(), stage);
+            assert_eq!(world.driver().state().name(), stage);
             if paused {
                 world.at(200, pause());
             }
             world.at(300, terminate());
             world.run();
-            let view = view(world.driver.state()).unwrap();
+            let view = view(world.driver().state()).unwrap();
             assert_eq!(
                 (view.phase, view.message.as_str()),
                 (OperationPhase::Failed, "Operation terminated"),
@@ -101,8 +101,8 @@ fn a_pause_holds_every_stage_and_then_it_goes_on() {
         // What was stuck would go on while it is paused.
         world.at(200, pause());
         world.run_until(300_000);
-        assert_eq!(world.driver.state().name(), stage);
-        let commands = world.driver.commands(at(300_000));
+        assert_eq!(world.driver().state().name(), stage);
+        let commands = world.driver().owed(at(300_000)).unwrap().commands;
         assert!(
             commands
                 .iter()
@@ -121,7 +121,7 @@ fn a_pause_holds_every_stage_and_then_it_goes_on() {
             }
         }
         world.run();
-        assert_eq!(world.driver.state().message(), "successfully synced (all tasks run)", "{stage}");
+        assert_eq!(world.driver().state().message(), "successfully synced (all tasks run)", "{stage}");
         world.check_replay();
     }
 }
@@ -279,7 +279,6 @@ fn a_finalizer_that_stays_makes_termination_an_error() {
 fn a_hook_in_creation_is_stopped() {
     let mut world = World::new(plan([hook(Phase::Sync, 0, "Job/j")]), request());
     world.weather.slow = 100;
-    world.at(0, Input::Tick);
     while !world.transcript.iter().any(|line| line == "apply Job/j") {
         let now = world.now;
         world.run_until(now + 1);
@@ -289,7 +288,7 @@ fn a_hook_in_creation_is_stopped() {
     world.run();
     let object = world.cluster.objects.get(&world.find("Job/j"));
     assert!(object.is_none(), "it runs on: {object:?}");
-    assert_eq!(world.driver.state().message(), "Operation terminated");
+    assert_eq!(world.driver().state().message(), "Operation terminated");
 }
 
 #[test]
@@ -298,7 +297,7 @@ fn termination_tells_of_retries() {
     world.fate("Deployment/api", |fate| fate.write.extend(std::iter::repeat_n(Reply::No("no".into()), 9)));
     world.at(6000, terminate());
     world.run();
-    assert_eq!(world.driver.state().message(), "Operation terminated (retried 1 times).");
+    assert_eq!(world.driver().state().message(), "Operation terminated (retried 1 times).");
 }
 
 #[test]
@@ -386,7 +385,7 @@ fn health_decides() {
             world.run_until(30_000);
             let result = &world.results()[0];
             if ends == no_decision {
-                assert_eq!(world.driver.state().name(), "Wave 1 AwaitingHealth", "{status:?}");
+                assert_eq!(world.driver().state().name(), "Wave 1 AwaitingHealth", "{status:?}");
             } else {
                 assert_eq!(*result, format!("1 Widget/x Synced {ends}"), "{status:?}");
             }

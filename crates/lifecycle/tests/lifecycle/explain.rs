@@ -10,7 +10,7 @@ use crate::world::{Proof, Reply, World, seen};
 fn after(mut world: World, millis: i64, expected: &str) {
     world.run_until(millis);
     world.now = world.now.max(millis);
-    assert_eq!(explain(world.driver.state(), at(millis)).to_string(), expected);
+    assert_eq!(explain(world.driver().state(), at(millis)).to_string(), expected);
 }
 
 fn shop() -> Vec<Task> {
@@ -41,6 +41,31 @@ fn as_a_person_would_say_it() {
     );
 }
 
+/// What stands in the way of a hook that was about to be created is named.
+#[test]
+fn a_place_that_was_lost_is_explained() {
+    let lost = || {
+        let mut world =
+            World::new(plan([resource(0, "ConfigMap/c"), hook(Phase::Sync, 0, "Job/h")]), request());
+        world.fate("Job/h", |fate| {
+            fate.rivals = [5000].into();
+            fate.lingers = 700;
+        });
+        world
+    };
+    after(
+        lost(),
+        2000,
+        "wave 1 of 1 (Sync, wave 0): 1 of 2 applied, waiting 2 s for hook Job shop/h (operation another runs it; it is \
+         left alone until it has ended)",
+    );
+    after(
+        lost(),
+        5200,
+        "wave 1 of 1 (Sync, wave 0): 1 of 2 applied, waiting 5 s for hook Job shop/h (deletion requested)",
+    );
+}
+
 /// Whoever works on an operation ends what is too late, so somebody looks at one that was left.
 #[test]
 fn a_deadline_that_has_passed_is_no_longer_ahead() {
@@ -49,7 +74,7 @@ fn a_deadline_that_has_passed_is_no_longer_ahead() {
     world.fate("Deployment/api", |fate| fate.health.truncate(1));
     world.run_until(30_000);
     let told = |millis| {
-        let explained = explain(world.driver.state(), at(millis));
+        let explained = explain(world.driver().state(), at(millis));
         let (left, passed) = (explained.deadline_in_seconds, explained.deadline_passed_seconds);
         (left, passed, explained.to_string())
     };
@@ -135,8 +160,8 @@ fn steps_of_a_wave() {
     after(
         world,
         3000,
-        "wave 1 of 2 (Sync, wave 0): 1 object being deleted, waiting 3 s for Deployment shop/old (it is being \
-         deleted; a finalizer or what it owns may keep it); next: wave 2, 1 object",
+        "wave 1 of 2 (Sync, wave 0): 1 object being deleted, waiting 3 s for Deployment shop/old (deletion requested); \
+         next: wave 2, 1 object",
     );
 
     let mut world = World::new(

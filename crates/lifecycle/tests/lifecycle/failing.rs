@@ -16,7 +16,7 @@ fn message_of(tasks: Vec<tidegate_model::Task>, refused: &[&str]) -> String {
         world.fate(object, |fate| fate.write.push_back(Reply::No(text)));
     }
     world.run();
-    world.driver.state().message()
+    world.driver().state().message()
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn equal_reasons_are_given_once() {
         world.fate(object, |fate| fate.write.push_back(NO()));
     }
     world.run();
-    assert_eq!(world.driver.state().message(), "one or more objects failed to apply, reason: no");
+    assert_eq!(world.driver().state().message(), "one or more objects failed to apply, reason: no");
 }
 
 fn error(message: &str) -> tidegate_model::Warning {
@@ -96,7 +96,7 @@ fn an_invalid_plan_runs_nothing() {
     plan.warnings = vec![error("b"), error("a"), error("b")];
     let mut world = World::new(plan, request());
     world.run();
-    let results = tidegate_lifecycle::operation::view(world.driver.state()).unwrap().resources;
+    let results = tidegate_lifecycle::operation::view(world.driver().state()).unwrap().resources;
     let results: Vec<_> =
         results.into_iter().map(|one| (one.name, one.status, one.hook_phase, one.message)).collect();
     assert_eq!(results, [("one".to_owned(), Some(ResultCode::SyncFailed), None, "a".to_owned())]);
@@ -118,7 +118,7 @@ fn an_invalid_plan_is_made_anew_by_a_retry() {
     let mut world = World::new(plan, retrying(2));
     world.run_until(1_000);
     assert_eq!(
-        world.driver.state().message(),
+        world.driver().state().message(),
         "one or more synchronization tasks are not valid: a. Retrying attempt #1 at 12:00AM."
     );
     world.plan.warnings.clear();
@@ -143,7 +143,7 @@ fn a_plan_that_stays_invalid_uses_up_its_retries() {
     let mut world = World::new(plan, retrying(2));
     world.run();
     let message = "one or more synchronization tasks are not valid: a (retried 2 times).";
-    assert_eq!(world.driver.state().message(), message);
+    assert_eq!(world.driver().state().message(), message);
     assert_eq!(world.transcript.iter().filter(|line| *line == "plan").count(), 3);
 }
 

@@ -7,7 +7,7 @@ use crate::build::*;
 use crate::world::{World, seen};
 
 fn explained(world: &World) -> String {
-    explain(world.driver.state(), at(world.now)).to_string()
+    explain(world.driver().state(), at(world.now)).to_string()
 }
 
 fn looping() -> Input {
@@ -52,7 +52,7 @@ fn what_is_well_again_has_no_reason() {
     });
     world.at(5000, looping());
     world.run();
-    let view = view(world.driver.state()).unwrap();
+    let view = view(world.driver().state()).unwrap();
     assert!(view.resources.iter().all(|resource| resource.reason.is_empty()));
 }
 
@@ -70,7 +70,7 @@ fn the_last_words_of_a_hook_are_kept() {
     let position = |line: &str| world.transcript.iter().position(|said| said == line).unwrap();
     assert!(position("logs Job/migrate") < position("release Job/migrate"));
     assert!(position("logs Job/migrate") < position("delete Job/migrate"));
-    let logs = view(world.driver.state()).unwrap().hook_logs;
+    let logs = view(world.driver().state()).unwrap().hook_logs;
     assert_eq!(logs.len(), 1);
     assert_eq!((logs[0].name.as_str(), logs[0].pod.as_str()), ("migrate", "migrate-x"));
     assert!(

@@ -11,7 +11,7 @@ fn away(times: usize) -> impl Iterator<Item = Reply> {
 }
 
 fn explained(world: &World, millis: i64) -> String {
-    explain(world.driver.state(), at(millis)).to_string()
+    explain(world.driver().state(), at(millis)).to_string()
 }
 
 fn outcome(world: &World) -> (OperationPhase, String) {

@@ -106,6 +106,10 @@ fn change(fate: &mut Fate, number: u64) {
     if dice.percent(5) {
         fate.vanishes = Some(700);
     }
+    let mut rivals = Dice(!number);
+    while rivals.percent(20) {
+        fate.rivals.push_back(rivals.below(5000) as i64);
+    }
     if fate.health.is_empty() {
         return;
     }
@@ -273,10 +277,10 @@ fn check(scene: &Scene) {
         world.cluster.fates.iter().filter(|(_, fate)| refuses(fate)).map(|(id, _)| *id).collect();
     world.run();
     assert!(
-        world.driver.state().is_finished(),
+        world.driver().state().is_finished(),
         "stuck in {}: {}",
-        world.driver.state().name(),
-        world.driver.state().message()
+        world.driver().state().name(),
+        world.driver().state().message()
     );
     world.check_replay();
     check_end(&world, &stubborn);

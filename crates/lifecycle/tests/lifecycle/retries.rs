@@ -106,7 +106,7 @@ fn waves_of_an_earlier_attempt_are_pending_again() {
     world.fate("Deployment/a", |fate| fate.proof = Proof::Nothing);
     world.fate("Deployment/b", |fate| fate.write.push_back(NO()));
     let states = |world: &World| {
-        let waves = view(world.driver.state()).unwrap().waves;
+        let waves = view(world.driver().state()).unwrap().waves;
         waves
             .into_iter()
             .map(|wave| format!("{} {}/{}", wave.state, wave.done, wave.tasks))
@@ -162,7 +162,7 @@ fn waits_between_attempts_double() {
     assert_eq!(*shown[0], format!("{message}. Retrying attempt #1 at 12:00AM."));
     assert_eq!(*shown[6], format!("{message}. Retrying attempt #7 at 12:08AM."));
     assert_eq!(*shown[7], format!("{message} (retried 7 times)."));
-    let view = view(world.driver.state()).unwrap();
+    let view = view(world.driver().state()).unwrap();
     assert_eq!((view.retry_count, view.phase), (7, OperationPhase::Failed));
 }
 
@@ -184,7 +184,7 @@ fn a_call_that_may_pass_is_made_again_later_and_later() {
     world.run();
     // 200 ms, 400 ms, what the server asks for, 1.6 s.
     assert_eq!(moments(&world), [200, 600, 5600, 7200]);
-    assert_eq!(world.driver.state().message(), "successfully synced (all tasks run)");
+    assert_eq!(world.driver().state().message(), "successfully synced (all tasks run)");
 
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request());
     world.fate("ConfigMap/c", |fate| fate.write.extend(std::iter::repeat_n(Reply::Busy, 20)));
@@ -192,7 +192,7 @@ fn a_call_that_may_pass_is_made_again_later_and_later() {
     assert_eq!(moments(&world).len(), 9, "the tenth failure counts");
     assert_eq!(world.now, 200 + 400 + 800 + 1600 + 3200 + 6400 + 12_800 + 15_000 + 15_000);
     assert_eq!(
-        world.driver.state().message(),
+        world.driver().state().message(),
         "one or more objects failed to apply, reason: the server is busy"
     );
 }
@@ -217,7 +217,7 @@ fn a_cluster_that_cannot_be_read_ends_the_operation() {
     let mut world = World::new(plan([]), request());
     world.planning(std::iter::repeat_n(Reply::Busy, 10));
     world.run();
-    assert_eq!(world.driver.state().message(), "failed to read the cluster: the server is busy");
+    assert_eq!(world.driver().state().message(), "failed to read the cluster: the server is busy");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Waiting: gates, confirmation, definitions, evidence, delays, deadlines.
 
 use tidegate_lifecycle::operation::{Input, Verdict, view};
-use tidegate_model::{Action, HealthStatus, OperationPhase, Phase, ResultCode, SyncRequest, WaitFor};
+use tidegate_model::{
+    Action, HealthStatus, Observation, Observed, OperationPhase, Phase, ResultCode, SyncRequest, WaitFor,
+};
 
 use crate::build::*;
 use crate::traces::trace;
@@ -36,6 +38,62 @@ fn a_wave_is_held_until_every_gate_opens() {
     );
 }
 
+/// Between the look at a hook's place and its creation somebody else's hook comes: it is awaited, and only then makes room.
+#[test]
+fn a_hook_whose_place_is_lost_at_the_last_moment_waits_for_it() {
+    let mut world = World::new(plan([hook(Phase::Sync, 0, "Job/h"), resource(0, "Widget/w")]), request());
+    world.fate("Job/h", |fate| {
+        fate.rivals = [5000, 500].into();
+        fate.lingers = 700;
+    });
+    trace(
+        world,
+        "
+            plan
+            check Job/h
+            check Widget/w
+            clear Job/h
+            apply Job/h
+            # waiting for completion of hook batch/Job/h of operation another
+            clear Job/h
+            # waiting for deletion of hook batch/Job/h
+            clear Job/h
+            apply Job/h
+            # waiting for completion of hook batch/Job/h of operation another
+            clear Job/h
+            # waiting for deletion of hook batch/Job/h
+            clear Job/h
+            apply Job/h
+            apply Widget/w
+            # waiting for completion of hook batch/Job/h
+            release Job/h
+            # successfully synced (no more tasks)
+            = 1 Job/h Synced Succeeded: starting
+            = 2 Widget/w Synced Succeeded: w applied
+            ",
+    );
+}
+
+/// The wave has failed by its deadline, and another is open, when what kept the place of its hook ends.
+#[test]
+fn a_place_that_becomes_free_too_late_is_of_no_interest() {
+    let alert = hook(Phase::SyncFail, 0, "Job/alert");
+    let plan = plan([hook(Phase::Sync, 0, "Job/h"), alert]).wave_timeout(0, 5).gated(1, "g");
+    let mut world = World::new(plan, request());
+    world.fate("Job/h", |fate| fate.rivals = [6000].into());
+    world.gates.insert("g".into(), [closed("not yet", 5)].into());
+    let task = world.find("Job/h");
+    let observation = Observation { at: at(7000), seen: Observed::Gone { uid: None } };
+    world.at(7000, Input::Observed { task, observation });
+    world.run_until(7000);
+    assert_eq!(world.driver().state().name(), "Wave 2 Held");
+    world.run();
+    assert_eq!(
+        world.driver().state().message(),
+        "wave 0 of Sync did not pass within 5 s: waiting for completion of hook batch/Job/h of operation another"
+    );
+}
+
 /// A gate that asks to be asked again at once is asked every second.
 #[test]
 fn a_hasty_gate_is_slowed_down() {
@@ -54,7 +112,7 @@ fn a_late_answer_of_a_gate_is_dropped() {
         world.at(600, Input::Gate { wave, gate: "g".into(), verdict: closed("too late", 1) });
     }
     world.run_until(700);
-    assert_eq!(world.driver.state().name(), "Wave 1 AwaitingHealth");
+    assert_eq!(world.driver().state().name(), "Wave 1 AwaitingHealth");
     assert!(world.operation().gates.iter().all(|answer| answer.verdict == Verdict::Open));
 }
 
@@ -65,7 +123,7 @@ fn confirmation_can_come_with_the_request_or_before_it_is_needed() {
     with_request.options.prune_confirmed = true;
     let mut world = World::new(old(), with_request);
     world.run();
-    assert_eq!(world.driver.state().message(), "successfully synced (all tasks run)");
+    assert_eq!(world.driver().state().message(), "successfully synced (all tasks run)");
 
     let mut world = World::new(old(), request());
     world.at(500, Input::ConfirmPrune { by: "ann".into() });
@@ -262,13 +320,16 @@ fn the_last_wave_is_gated_where_that_is_asked_for() {
     world.fate("Deployment/api", |fate| fate.health = vec![(0, seen(HealthStatus::Degraded, "bad"))]);
     world.fate("Deployment/api", |fate| fate.proof = Proof::Identity);
     world.run();
-    assert_eq!(world.driver.state().message(), "successfully synced (all tasks run)");
+    assert_eq!(world.driver().state().message(), "successfully synced (all tasks run)");
     // It does where a hook keeps the wave open, even in an operation of one step.
     let mut world = World::new(plan([degraded(), hook(Phase::Sync, 0, "Job/j")]), request());
     world.fate("Deployment/api", |fate| fate.degrades("bad"));
     world.fate("Job/j", |fate| fate.health[1].0 = 2000);
     world.run();
-    assert_eq!(world.driver.state().message(), "one or more synchronization tasks completed unsuccessfully");
+    assert_eq!(
+        world.driver().state().message(),
+        "one or more synchronization tasks completed unsuccessfully"
+    );
 }
 
 #[test]
@@ -282,7 +343,7 @@ fn health_that_is_ignored_holds_back_waves_but_not_the_wait_for_the_application(
             world.fate("Deployment/api", |fate| fate.degrades("bad"));
         }
         world.run();
-        (world.driver.state().message().to_owned(), world.now)
+        (world.driver().state().message().to_owned(), world.now)
     };
     let done = || "successfully synced (all tasks run)".to_owned();
     // In the last wave nothing but the application's health waits for it.
@@ -309,7 +370,7 @@ fn what_cannot_be_judged_ends_a_hook_in_error_and_leaves_a_resource_waiting() {
             fate.health = vec![(0, seen(HealthStatus::Progressing, "starting")), unknown(1000)];
         });
         world.run();
-        let resources = view(world.driver.state()).unwrap().resources;
+        let resources = view(world.driver().state()).unwrap().resources;
         let job = resources.iter().find(|resource| resource.name == "j").unwrap();
         let ended = (job.status, job.hook_phase, job.message.as_str());
         let expected = if broken {
@@ -325,7 +386,7 @@ fn what_cannot_be_judged_ends_a_hook_in_error_and_leaves_a_resource_waiting() {
         fate.health = vec![unknown(0), (1000, seen(HealthStatus::Healthy, ""))];
     });
     world.run();
-    assert_eq!(world.driver.state().message(), "successfully synced (all tasks run)");
+    assert_eq!(world.driver().state().message(), "successfully synced (all tasks run)");
     assert_eq!(world.now, 1000);
 }
 
@@ -338,7 +399,7 @@ fn a_child_application_that_tells_nothing_makes_its_parent_no_worse() {
     world.fate("Application/child", |fate| fate.health = vec![(0, seen(HealthStatus::Unknown, ""))]);
     world.fate("Application/child", |fate| fate.proof = Proof::Identity);
     world.run();
-    assert_eq!(world.driver.state().message(), "successfully synced (all tasks run)");
+    assert_eq!(world.driver().state().message(), "successfully synced (all tasks run)");
 }
 
 /// One step with a hook: its resources are not awaited.

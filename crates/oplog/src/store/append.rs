@@ -2,100 +2,88 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_model::{Digest, LogRecord, OperationId};
+use tidegate_model::{Digest, StreamId};
 
 use super::head::{Head, SnapshotMark};
-use super::record::{Encoded, write_own, write_reference};
+use super::record::{Line, place, write_own, write_reference};
 use super::stock::Changed;
 use super::{Live, SledLog, State, keys};
 use crate::frame::{Address, Family};
+use crate::rules::{self, Standing};
 use crate::witness::Witness;
-use crate::{Append, InventoryUpdate, LogError, Summary, rules};
-
-/// An append that was checked and encoded; nothing was written yet.
-struct Staged {
-    operation: OperationId,
-    facts: Vec<Encoded>,
-    snapshot: Option<Encoded>,
-    summary: Summary,
-    blobs: Vec<Digest>,
-    inventory: Option<InventoryUpdate>,
-}
+use crate::{LogError, RawAppend, StreamName};
 
 /// A group on its way into the database.
 #[derive(Default)]
 struct Group {
     batch: sled::Batch,
-    live: BTreeMap<OperationId, Live>,
+    live: BTreeMap<StreamId, Live>,
     /// References of this group, so that none is counted twice.
-    references: BTreeSet<(OperationId, Digest)>,
+    references: BTreeSet<(StreamId, Digest)>,
     inventories: Changed,
     facts: u64,
 }
 
-impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
-    pub(super) fn append_group(&self, group: Vec<Append<F, S>>) -> Result<(), LogError> {
+impl SledLog {
+    pub(super) fn append_group(&self, appends: &[RawAppend]) -> Result<(), LogError> {
         let mut state = self.lock_to_write()?;
-        let mut lasts = BTreeMap::new();
-        let staged: Vec<Staged> = group
-            .into_iter()
-            .map(|append| self.stage(&state, &mut lasts, append))
-            .collect::<Result<_, _>>()?;
-        if staged.is_empty() {
+        let mut standings = BTreeMap::new();
+        appends.iter().try_for_each(|append| self.check(&state, &mut standings, append))?;
+        if appends.is_empty() {
             return Ok(());
         }
-        self.poisoning(|| self.write(&mut state, &staged))?;
-        self.claim(&staged);
+        self.poisoning(|| self.write(&mut state, appends))?;
+        self.claim(appends);
         Ok(())
     }
 
-    /// Refuses what must not be written, and encodes what may.
-    fn stage(
+    /// Refuses what must not be written.
+    fn check(
         &self,
         state: &State,
-        lasts: &mut BTreeMap<OperationId, u64>,
-        append: Append<F, S>,
-    ) -> Result<Staged, LogError> {
-        let operation = append.operation;
-        if let Some(broken) = self.set_aside.get(&operation) {
-            return Err(Self::broken(operation, broken));
+        standings: &mut BTreeMap<StreamId, Standing>,
+        append: &RawAppend,
+    ) -> Result<(), LogError> {
+        let (stream, kind) = (append.stream, &append.kind);
+        let name = StreamName::of(kind.clone(), stream);
+        if !self.codecs.know(kind) {
+            return Err(LogError::UnknownKind { stream, kind: kind.clone() });
         }
-        let head = state.live.get(&operation).map(|live| &live.head);
-        if head.is_some_and(|head| head.reduced) {
-            return Err(LogError::Compacted { operation });
+        if let Some(broken) = self.set_aside.get(&stream) {
+            return Err(Self::broken(stream, broken).about(&name));
         }
-        let last = lasts.entry(operation).or_insert_with(|| head.map_or(0, |head| head.last));
-        rules::check_append(*last, &append)?;
+        let live = state.live.get(&stream);
+        if live.is_some_and(|live| live.head.reduced) {
+            return Err(LogError::Compacted { stream: name });
+        }
+        let standing = standings
+            .entry(stream)
+            .or_insert_with(|| live.map_or_else(|| Standing::new(kind.clone()), Live::standing));
+        standing.check(append)?;
+        rules::check_size(append)?;
         for &digest in &append.blobs {
             if !self.blobs.contains(digest)? {
                 return Err(LogError::BlobMissing { digest });
             }
         }
-        *last = last.saturating_add(u64::try_from(append.facts.len()).unwrap_or(u64::MAX));
-        Ok(Staged {
-            operation,
-            facts: append.facts.iter().map(|fact| Encoded::new("fact", fact)).collect::<Result<_, _>>()?,
-            snapshot: append.snapshot.as_ref().map(|state| Encoded::new("snapshot", state)).transpose()?,
-            summary: append.summary,
-            blobs: append.blobs,
-            inventory: append.inventory,
-        })
+        standing.after(append, &self.writer);
+        Ok(())
     }
 
-    fn write(&self, state: &mut State, staged: &[Staged]) -> Result<(), LogError> {
+    fn write(&self, state: &mut State, appends: &[RawAppend]) -> Result<(), LogError> {
         let mut group = Group::default();
-        for append in staged {
+        for append in appends {
             let before =
-                group.live.remove(&append.operation).or_else(|| state.live.get(&append.operation).cloned());
+                group.live.remove(&append.stream).or_else(|| state.live.get(&append.stream).cloned());
             let live = self.add(&mut group, before, append)?;
-            group.live.insert(append.operation, live);
+            group.live.insert(append.stream, live);
             if let Some(update) = &append.inventory {
-                self.change_inventory(&mut group.inventories, &append.summary.application, update)?;
+                self.add_inventory(&mut group.inventories, update)?;
             }
         }
-        for (operation, live) in &group.live {
-            let row = write_own(*operation, live.head.revision, &live.head)?;
-            group.batch.insert(keys::of(keys::HEAD, *operation), row);
+        for (stream, live) in &group.live {
+            let row = write_own(*stream, live.head.revision, &live.head)?;
+            group.batch.insert(keys::of(keys::HEAD, *stream), row);
         }
         self.inventory_rows(group.inventories, &mut group.batch)?;
         self.database.commit(group.batch)?;
@@ -112,47 +100,44 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         Ok(())
     }
 
-    /// Adds the rows of one append to the batch; returns the operation as it is after it.
-    fn add(&self, group: &mut Group, before: Option<Live>, append: &Staged) -> Result<Live, LogError> {
-        let operation = append.operation;
-        let indexed = before.as_ref().map(|live| (live.application.clone(), live.open));
+    /// Adds the rows of one append to the batch; returns the stream as it is after it.
+    fn add(&self, group: &mut Group, before: Option<Live>, append: &RawAppend) -> Result<Live, LogError> {
+        let stream = append.stream;
+        let mut standing = before.as_ref().map_or_else(|| Standing::new(append.kind.clone()), Live::standing);
+        standing.after(append, &self.writer);
+        let indexed: Vec<Vec<u8>> = before.iter().flat_map(|live| live.index(stream)).collect();
         let mut head = before.map_or_else(Head::new, |live| live.head);
         head.revision = head.revision.saturating_add(1);
+        head.written(&standing);
         for fact in &append.facts {
-            let address = Address { family: Family::Fact, operation, number: head.last.saturating_add(1) };
-            let (row, blob) = fact.place(address, &self.blobs)?;
+            let address = Address { family: Family::Fact, stream, number: head.last.saturating_add(1) };
+            let (row, blob) = place(fact, address, &self.blobs)?;
             head.extend(&row);
-            group.batch.insert(keys::fact(operation, head.last), row);
+            group.batch.insert(keys::fact(stream, head.last), row);
             group.facts += 1;
             if let Some(digest) = blob {
-                self.refer(group, &mut head, operation, digest)?;
+                self.refer(group, &mut head, stream, digest)?;
             }
         }
         for &digest in &append.blobs {
-            self.refer(group, &mut head, operation, digest)?;
+            self.refer(group, &mut head, stream, digest)?;
         }
         if let Some(snapshot) = &append.snapshot {
             if let Some(old) = head.snapshot {
-                group.batch.remove(keys::snapshot(operation, old.sequence));
+                group.batch.remove(keys::snapshot(stream, old.sequence));
             }
-            let address = Address { family: Family::Snapshot, operation, number: head.last };
-            let (row, blob) = snapshot.place(address, &self.blobs)?;
-            group.batch.insert(keys::snapshot(operation, head.last), row);
+            let address = Address { family: Family::Snapshot, stream, number: head.last };
+            let (row, blob) = place(snapshot, address, &self.blobs)?;
+            group.batch.insert(keys::snapshot(stream, head.last), row);
             head.snapshot = Some(SnapshotMark { sequence: head.last, digest: head.digest, blob });
         }
-        let row = write_own(operation, head.revision, &append.summary)?;
-        group.batch.insert(keys::of(keys::SUMMARY, operation), row);
-        let live = Live::new(head, &append.summary);
-        if indexed
-            .as_ref()
-            .is_none_or(|(application, open)| *application != live.application || *open != live.open)
-        {
-            if let Some((application, open)) = indexed {
-                keys::index(operation, &application, open)
-                    .into_iter()
-                    .for_each(|key| group.batch.remove(key));
-            }
-            keys::index_of(&append.summary).into_iter().for_each(|key| group.batch.insert(key, &[][..]));
+        let line = Line::new(&append.kind, &append.summary);
+        group.batch.insert(keys::of(keys::SUMMARY, stream), write_own(stream, head.revision, &line)?);
+        let live = Live::new(head, &line);
+        let index: Vec<Vec<u8>> = live.index(stream).collect();
+        if index != indexed {
+            indexed.into_iter().for_each(|key| group.batch.remove(key));
+            index.into_iter().for_each(|key| group.batch.insert(key, &[][..]));
         }
         Ok(live)
     }
@@ -162,21 +147,21 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         &self,
         group: &mut Group,
         head: &mut Head,
-        operation: OperationId,
+        stream: StreamId,
         digest: Digest,
     ) -> Result<(), LogError> {
-        let key = keys::reference(operation, digest);
-        if self.database.get(&key)?.is_none() && group.references.insert((operation, digest)) {
-            group.batch.insert(key, write_reference(operation, digest)?);
+        let key = keys::reference(stream, digest);
+        if self.database.get(&key)?.is_none() && group.references.insert((stream, digest)) {
+            group.batch.insert(key, write_reference(stream, digest)?);
             head.references = head.references.saturating_add(1);
         }
         Ok(())
     }
 
     /// Blobs that are referred to now need no protection from compaction any more.
-    fn claim(&self, staged: &[Staged]) {
+    fn claim(&self, appends: &[RawAppend]) {
         let mut unclaimed = self.unclaimed();
-        for digest in staged.iter().flat_map(|append| &append.blobs) {
+        for digest in appends.iter().flat_map(|append| &append.blobs) {
             if let Some(times) = unclaimed.get_mut(digest) {
                 *times = times.saturating_sub(1);
                 if *times == 0 {
@@ -189,7 +174,7 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
     /// Begins a new witness file with what is known now.
     pub(super) fn renew_witness(&self, state: &mut State) -> Result<(), LogError> {
         let path = self.directory.join(super::open::WITNESS);
-        state.witness = Witness::begin(path, state.live.iter().map(Live::note))?;
+        state.witness = Witness::begin(path, state.forgotten, state.live.iter().map(Live::note))?;
         Ok(())
     }
 }

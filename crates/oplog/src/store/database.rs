@@ -12,13 +12,14 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::guard::guarded;
 use crate::{LogError, files};
 
-/// Pages kept in memory. The log reads an operation once, on recovery, so more would buy nothing.
+/// Pages kept in memory. The log reads a stream once, on recovery, so more would buy nothing.
 const CACHE_BYTES: u64 = 16 << 20;
 
 /// How often and how long to wait for sled's threads to let go of a database this process has just closed: 5 s in all.
@@ -34,10 +35,21 @@ const SEGMENT_HEADER_BYTES: u64 = 20;
 /// Rows are removed this many at a time, so that no batch is larger than a few segments.
 const REMOVALS_MAX: usize = 4096;
 
-/// A log of a million operations is smaller; what is larger is not read through, and not copied.
+/// A log of a million streams is smaller; what is larger is not read through, and not copied.
 const DATABASE_MAX_BYTES: u64 = 4 << 30;
 
-/// Refuses the files of a database that cannot be one, before anything of them is read.
+/// The layout of the rows that this program writes. An earlier one is read, and goes on in this one.
+const LAYOUT: u32 = 2;
+
+/// A folder beside sled's files says by its name which layout is in them, from 2 on. Programs that knew only the first
+/// refuse whatever folder is there, and its name is what they say; nothing can be told to them in another way.
+const LAYOUT_PREFIX: &str = "layout-";
+
+fn layout_folder() -> String {
+    format!("{LAYOUT_PREFIX}{LAYOUT}-needs-a-newer-tidegate")
+}
+
+/// Refuses the files of a database that cannot be one, or was written by a newer program, before anything of them is read.
 pub(crate) fn check_files(folder: &Path) -> Result<(), LogError> {
     for path in files::list(folder)? {
         let found = match std::fs::metadata(&path) {
@@ -49,6 +61,15 @@ pub(crate) fn check_files(folder: &Path) -> Result<(), LogError> {
         if found.is_dir() && files::name(&path) == "blobs" {
             continue;
         }
+        if found.is_dir()
+            && let Some(found) = layout(files::name(&path))
+        {
+            if found > LAYOUT {
+                let path = files::parent(folder).to_path_buf();
+                return Err(LogError::NewerLayout { path, found, known: LAYOUT });
+            }
+            continue;
+        }
         if !found.is_file() {
             return Err(LogError::NotAFile { path });
         }
@@ -57,6 +78,11 @@ pub(crate) fn check_files(folder: &Path) -> Result<(), LogError> {
         }
     }
     Ok(())
+}
+
+/// The layout that the name of a folder stands for.
+fn layout(name: &str) -> Option<u32> {
+    name.strip_prefix(LAYOUT_PREFIX)?.split('-').next()?.parse().ok()
 }
 
 /// Why a database did not open.
@@ -82,6 +108,10 @@ pub(crate) struct Database {
     file: File,
     path: PathBuf,
     synced: Mutex<BTreeSet<PathBuf>>,
+    /// The folder that names the layout is there.
+    is_marked: AtomicBool,
+    /// Rows read so far.
+    reads: AtomicU64,
 }
 
 /// A row, as sled hands it out.
@@ -101,7 +131,9 @@ impl Database {
         let is_new = !files::exists(&conf)?;
         let db = open_when_unlocked(folder, &path)?;
         let file = File::open(&path).map_err(|error| LogError::io(&path, "open", error))?;
-        let database = Self { db: Some(db), file, path, synced: Mutex::default() };
+        let is_marked = AtomicBool::new(files::exists(&folder.join(layout_folder()))?);
+        let database =
+            Self { db: Some(db), file, path, synced: Mutex::default(), is_marked, reads: AtomicU64::new(0) };
         if is_new {
             // What opening made is durable before the first record is.
             let synced = File::open(&conf).and_then(|conf| conf.sync_all());
@@ -128,21 +160,39 @@ impl Database {
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<sled::IVec>, LogError> {
+        self.count(1);
         self.call("read a row", |db| db.get(key))
     }
 
     /// All rows whose key begins with `prefix`, in order.
     pub(crate) fn rows(&self, prefix: &[u8]) -> Result<Vec<Row>, LogError> {
-        self.call("read rows", |db| db.scan_prefix(prefix).collect())
+        let rows: Vec<Row> = self.call("read rows", |db| db.scan_prefix(prefix).collect())?;
+        self.count(rows.len());
+        Ok(rows)
     }
 
     /// The rows with keys from `from` to `to`, in order.
     pub(crate) fn between(&self, from: &[u8], to: &[u8]) -> Result<Vec<Row>, LogError> {
-        self.call("read rows", |db| db.range(from..=to).collect())
+        if from > to {
+            return Ok(Vec::new());
+        }
+        let rows: Vec<Row> = self.call("read rows", |db| db.range(from..=to).collect())?;
+        self.count(rows.len());
+        Ok(rows)
+    }
+
+    /// Rows looked up, or looked through, so far.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    fn count(&self, rows: usize) {
+        self.reads.fetch_add(u64::try_from(rows).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// The first row whose key is `from` or greater.
     pub(crate) fn first_from(&self, from: &[u8]) -> Result<Option<Row>, LogError> {
+        self.count(1);
         self.call("read its rows", |db| db.range(from..).next().transpose())
     }
 
@@ -154,7 +204,17 @@ impl Database {
 
     /// Applies a batch as a whole or not at all; durable after the next flush.
     pub(crate) fn apply(&self, batch: sled::Batch) -> Result<(), LogError> {
+        self.mark()?;
         self.call("write", |db| db.apply_batch(batch))
+    }
+
+    /// Sees to it that programs which would not understand what is about to be written leave it alone.
+    fn mark(&self) -> Result<(), LogError> {
+        if !self.is_marked.load(Ordering::SeqCst) {
+            files::create_folder(&self.path.with_file_name(layout_folder()))?;
+            self.is_marked.store(true, Ordering::SeqCst);
+        }
+        Ok(())
     }
 
     /// Makes everything applied so far durable.

@@ -1,55 +1,56 @@
-//! Looks through a whole database: which operations are there, and what is to be said of each.
+//! Looks through a whole database: which streams are there, and what is to be said of each.
 //!
-//! Reading may fail in places, where pages are damaged. That spoils the operations whose rows are there and nothing
-//! else, so the examination goes on with the next operation and says that the database must be replaced.
+//! Reading may fail in places, where pages are damaged. That spoils the streams whose rows are there and nothing
+//! else, so the examination goes on with the next stream and says that the database must be replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use tidegate_model::{LogRecord, OperationId};
+use tidegate_model::StreamId;
 
 use super::database::Database;
 use super::keys::{self, Key};
 use super::stock;
 use super::verify::{Broken, Rows, Unsound, Verdict, verify};
-use crate::LogError;
 use crate::blobs::BlobStore;
+use crate::{Codecs, LogError};
 
 /// What was found in a database.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    pub(crate) operations: BTreeMap<OperationId, Result<Verdict, Broken>>,
+    pub(crate) streams: BTreeMap<StreamId, Result<Verdict, Broken>>,
     /// Keys that this program does not write.
     pub(crate) odd: Vec<Vec<u8>>,
     pub(crate) index: BTreeSet<Vec<u8>>,
     /// Inventories that are damaged, and how.
-    pub(crate) inventories: Vec<(OperationId, String)>,
+    pub(crate) inventories: Vec<(StreamId, String)>,
     /// What could not be read; the database must then be replaced by one that can.
     pub(crate) unreadable: Option<String>,
 }
 
-/// Examines every operation of the database, and those it should have according to `expected`.
-pub(crate) fn examine<F: LogRecord, S: LogRecord>(
+/// Examines every stream of the database, and those it should have according to `expected`.
+pub(crate) fn examine(
     database: &Database,
     blobs: &BlobStore,
-    expected: impl Iterator<Item = OperationId>,
+    codecs: &Codecs,
+    expected: impl Iterator<Item = StreamId>,
 ) -> Result<Findings, LogError> {
     let mut findings = Findings::default();
-    let mut operations = BTreeSet::new();
-    match survey(database, blobs, &mut findings, &mut operations) {
+    let mut streams = BTreeSet::new();
+    match survey(database, blobs, &mut findings, &mut streams) {
         Ok(()) => {}
         Err(error) if is_damage(&error) => {
-            // Not all operations could be listed; the witness knows the rest.
+            // Not all streams could be listed; the witness knows the rest.
             findings.unreadable = Some(error.to_string());
-            operations.extend(expected);
+            streams.extend(expected);
         }
         Err(error) => return Err(error),
     }
-    for operation in operations {
-        let verdict = match Rows::read(database, operation) {
+    for stream in streams {
+        let verdict = match Rows::read(database, stream) {
             // Known from the witness only, and not there.
             Ok(rows) if rows.rows.is_empty() => continue,
-            Ok(rows) => match verify::<F, S>(operation, &rows, blobs) {
+            Ok(rows) => match verify(stream, &rows, blobs, codecs) {
                 Ok(verdict) => Ok(verdict),
                 Err(Unsound::Broken(broken)) => Err(broken),
                 Err(Unsound::Unseen(error)) => return Err(error),
@@ -61,17 +62,17 @@ pub(crate) fn examine<F: LogRecord, S: LogRecord>(
             }
             Err(error) => return Err(error),
         };
-        findings.operations.insert(operation, verdict);
+        findings.streams.insert(stream, verdict);
     }
     Ok(findings)
 }
 
-/// Finds the operations by leaping over their rows.
+/// Finds the streams by leaping over their rows.
 fn survey(
     database: &Database,
     blobs: &BlobStore,
     findings: &mut Findings,
-    operations: &mut BTreeSet<OperationId>,
+    streams: &mut BTreeSet<StreamId>,
 ) -> Result<(), LogError> {
     let mut from = Vec::new();
     while let Some((key, _)) = database.first_from(&from)? {
@@ -85,9 +86,9 @@ fn survey(
                 findings.inventories.extend(problem.map(|problem| (id, problem)));
                 next(&key)
             }
-            // Whatever else begins like a row of an operation is looked at with that operation.
+            // Whatever else begins like a row of a stream is looked at with that stream.
             (_, Some(prefix)) if keys::OWN.contains(prefix.first().unwrap_or(&0)) => {
-                operations.extend(keys::indexed(prefix));
+                streams.extend(keys::indexed(prefix));
                 match after(prefix) {
                     Some(from) => from,
                     None => return Ok(()),

@@ -1,11 +1,14 @@
-//! The head of an operation: how far its records reach, and a digest over them, so that a missing, repeated or
+//! The head of a stream: how far its records reach, and a digest over them, so that a missing, repeated or
 //! exchanged record is noticed even if every record by itself is sound.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tidegate_model::Digest;
 
-/// Row `h`. Its layout is part of the format; golden logs hold it.
+use crate::Epoch;
+use crate::rules::Standing;
+
+/// Row `h`. Its layout is part of the format; golden logs hold it. The one before is [`super::earlier::Head`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
     /// Counts up with every change; the summary written with it bears the same number.
@@ -24,6 +27,10 @@ pub(crate) struct Head {
     pub(crate) references: u64,
     /// Only the summary is kept.
     pub(crate) reduced: bool,
+    /// Who wrote last.
+    pub(crate) epoch: Epoch,
+    /// Who began that epoch; empty in the first.
+    pub(crate) taken_by: String,
 }
 
 /// What the head knows about the newest snapshot.
@@ -38,7 +45,7 @@ pub(crate) struct SnapshotMark {
 }
 
 impl Head {
-    /// Of an operation without facts.
+    /// Of a stream without facts.
     pub(crate) fn new() -> Self {
         let none = Digest([0; 32]);
         Self {
@@ -50,7 +57,15 @@ impl Head {
             snapshot: None,
             references: 0,
             reduced: false,
+            epoch: Epoch::FIRST,
+            taken_by: String::new(),
         }
+    }
+
+    /// Takes in who wrote.
+    pub(crate) fn written(&mut self, after: &Standing) {
+        self.epoch = after.epoch;
+        self.taken_by.clone_from(&after.taken_by);
     }
 
     /// Takes in the next fact, as the bytes that are stored.

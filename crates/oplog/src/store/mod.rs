@@ -3,7 +3,7 @@
 //! ```text
 //! <dir>/log/          sled: one tree, see `keys`; everything about one group is one atomic batch
 //! <dir>/blobs/        large records and manifests, named by a keyed digest
-//! <dir>/witness       how far each operation got, independent of sled
+//! <dir>/witness       how far each stream got, independent of sled
 //! <dir>/quarantine/   what was found damaged, with reasons
 //! <dir>/key           what blobs are sealed with, and key-id: which key that is
 //! <dir>/holder        the lock, and who has it
@@ -16,6 +16,7 @@
 mod append;
 mod compact;
 mod database;
+mod earlier;
 mod examine;
 mod guard;
 mod head;
@@ -30,22 +31,24 @@ mod stock;
 mod verify;
 
 use std::collections::BTreeMap;
-use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
-use tidegate_model::{Digest, LogRecord, OperationId};
+use tidegate_model::{Digest, StreamId, StreamKind, Timestamp};
 
 use self::database::Database;
 use self::head::Head;
 use self::reading::Guard;
+use self::record::Line;
 use self::verify::Broken;
 use crate::blobs::BlobStore;
 use crate::holder::Holder;
+use crate::rules::Standing;
 use crate::witness::{Seen, Witness};
 use crate::{
-    Append, Compacted, Damage, Impaired, Known, Loaded, LogError, LogKey, LogStats, OperationLog, Summary,
+    Blobs, Codecs, Compacted, Damage, History, Impaired, Inventories, InventoryUpdate, Known, LogError,
+    LogKey, LogStats, Lookup, OperationLog, RawAppend, RawEntry, RawLoaded, Record, Retention, retention,
 };
 
 /// How a log is opened.
@@ -56,11 +59,16 @@ pub struct OpenOptions {
     /// The key that content beside the log is sealed with. `None`: the one in the state directory, which is made when it
     /// is needed first.
     pub key: Option<LogKey>,
+    /// The kinds of streams the program can read.
+    pub codecs: Codecs,
 }
 
 /// The durable operation log.
-pub struct SledLog<F, S> {
+pub struct SledLog {
     directory: PathBuf,
+    codecs: Codecs,
+    /// Who writes, as others are told that find a stream taken over.
+    writer: String,
     database: Database,
     blobs: BlobStore,
     state: Mutex<State>,
@@ -69,41 +77,78 @@ pub struct SledLog<F, S> {
     collecting: RwLock<()>,
     /// Blobs that were put and not referred to yet, and how often; a compaction leaves them alone.
     unclaimed: Mutex<BTreeMap<Digest, usize>>,
-    set_aside: BTreeMap<OperationId, Broken>,
+    set_aside: BTreeMap<StreamId, Broken>,
     damage: Vec<Damage>,
     impaired: Vec<Impaired>,
-    records: PhantomData<fn() -> (F, S)>,
     /// Last, so that it goes after the database is closed.
     guard: Guard,
 }
 
 /// What changes with every group.
 struct State {
-    live: BTreeMap<OperationId, Live>,
+    live: BTreeMap<StreamId, Live>,
     witness: Witness,
+    /// Up to this id, a stream that is not there was forgotten on purpose.
+    forgotten: Option<StreamId>,
     stats: LogStats,
 }
 
-/// What is kept in memory of an operation.
+/// What is kept in memory of a stream.
 #[derive(Clone, Debug)]
 struct Live {
     head: Head,
-    application: String,
-    open: bool,
+    kind: StreamKind,
+    application: Option<String>,
+    set: Option<String>,
+    /// When it ended.
+    finished_at: Option<Timestamp>,
 }
 
 impl Live {
-    fn new(head: Head, summary: &Summary) -> Self {
-        Self { head, application: summary.application.clone(), open: summary.finished_at.is_none() }
+    fn new(head: Head, line: &Line) -> Self {
+        let Line { application, set, finished_at, .. } = line;
+        Self {
+            head,
+            kind: line.kind(),
+            application: application.clone(),
+            set: set.clone(),
+            finished_at: *finished_at,
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.finished_at.is_none()
+    }
+
+    fn standing(&self) -> Standing {
+        let Head { last, epoch, taken_by, .. } = &self.head;
+        Standing { kind: self.kind.clone(), last: *last, epoch: *epoch, taken_by: taken_by.clone() }
+    }
+
+    fn index(&self, stream: StreamId) -> impl Iterator<Item = Vec<u8>> {
+        keys::index(stream, self.application.as_deref(), self.set.as_deref(), self.is_open())
+    }
+
+    fn history_line(&self) -> retention::Line<'_> {
+        retention::Line::new(&self.kind, self.application.as_deref(), self.set.as_deref())
+    }
+
+    fn is_wanted(&self, lookup: &Lookup, codecs: &Codecs) -> bool {
+        let Lookup { application, set, open, kind, known } = lookup;
+        application.as_ref().is_none_or(|wanted| self.application.as_ref() == Some(wanted))
+            && set.as_ref().is_none_or(|wanted| self.set.as_ref() == Some(wanted))
+            && open.is_none_or(|wanted| self.is_open() == wanted)
+            && kind.as_ref().is_none_or(|wanted| self.kind == *wanted)
+            && known.is_none_or(|wanted| codecs.know(&self.kind) == wanted)
     }
 
     /// What the witness is told.
-    fn note((operation, live): (&OperationId, &Self)) -> (OperationId, Seen) {
-        (*operation, Seen { last: live.head.last, ended: !live.open })
+    fn note((stream, live): (&StreamId, &Self)) -> (StreamId, Seen) {
+        (*stream, Seen { last: live.head.last, ended: !live.is_open() })
     }
 }
 
-impl<F, S> SledLog<F, S> {
+impl SledLog {
     /// The state directory.
     pub fn directory(&self) -> &std::path::Path {
         &self.directory
@@ -111,7 +156,7 @@ impl<F, S> SledLog<F, S> {
 
     /// How much was written since the log was opened.
     pub fn stats(&self) -> LogStats {
-        LogStats { blobs: self.blobs.written(), ..self.lock().stats }
+        LogStats { blobs: self.blobs.written(), reads: self.database.reads(), ..self.lock().stats }
     }
 
     /// Flushes to the disk since the log was opened; see [`LogStats::flushes`].
@@ -162,49 +207,68 @@ impl<F, S> SledLog<F, S> {
         result
     }
 
-    fn broken(operation: OperationId, broken: &Broken) -> LogError {
+    fn broken(stream: StreamId, broken: &Broken) -> LogError {
         match broken.newer {
             Some((kind, highest)) => LogError::NewerRecord { kind, highest },
-            None => LogError::Damaged { operation, reason: broken.reason.clone() },
+            None => LogError::Damaged { stream: stream.into(), reason: broken.reason.clone() },
         }
     }
 
-    fn live<'a>(&self, state: &'a State, operation: OperationId) -> Result<&'a Live, LogError> {
-        match (state.live.get(&operation), self.set_aside.get(&operation)) {
+    fn live<'a>(&self, state: &'a State, stream: StreamId) -> Result<&'a Live, LogError> {
+        match (state.live.get(&stream), self.set_aside.get(&stream)) {
             (Some(live), _) => Ok(live),
-            (None, Some(broken)) => Err(Self::broken(operation, broken)),
-            (None, None) => Err(LogError::UnknownOperation { operation }),
+            (None, Some(broken)) => Err(Self::broken(stream, broken)),
+            (None, None) => Err(LogError::UnknownStream { stream: stream.into() }),
         }
     }
 }
 
-impl<F, S> std::fmt::Debug for SledLog<F, S> {
+impl std::fmt::Debug for SledLog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SledLog").field("directory", &self.directory).finish_non_exhaustive()
     }
 }
 
-impl<F: LogRecord, S: LogRecord> OperationLog<F, S> for SledLog<F, S> {
-    fn append(&self, group: Vec<Append<F, S>>) -> Result<(), LogError> {
-        self.append_group(group)
+impl OperationLog for SledLog {
+    fn append(&self, group: Vec<RawAppend>) -> Result<(), LogError> {
+        self.append_group(&group)
     }
 
-    fn load(&self, operation: OperationId) -> Result<Loaded<F, S>, LogError> {
-        self.load_operation(operation)
+    fn load(&self, stream: StreamId) -> Result<RawLoaded, LogError> {
+        self.load_stream(stream)
     }
 
-    fn facts(&self, operation: OperationId) -> Result<Vec<F>, LogError> {
-        self.all_facts(operation)
+    fn facts(&self, stream: StreamId) -> Result<History<Record>, LogError> {
+        self.all_facts(stream)
     }
 
-    fn summaries(&self) -> Result<Vec<Summary>, LogError> {
-        self.all_summaries()
+    fn entry(&self, stream: StreamId) -> Result<Option<RawEntry>, LogError> {
+        let state = self.lock();
+        state.live.get(&stream).map(|live| self.read_entry(stream, live)).transpose()
     }
 
-    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Known>, LogError> {
-        self.inventory_of(cluster, application)
+    fn find(&self, lookup: &Lookup) -> Result<Vec<RawEntry>, LogError> {
+        self.find_entries(lookup)
     }
 
+    fn ids(&self) -> Vec<StreamId> {
+        self.lock().live.keys().copied().collect()
+    }
+
+    fn compact(&self, keep: &Retention, now: Timestamp) -> Result<Compacted, LogError> {
+        self.compact_log(keep, now)
+    }
+
+    fn damage(&self) -> Vec<Damage> {
+        self.damage.clone()
+    }
+
+    fn impaired(&self) -> Vec<Impaired> {
+        self.impaired.clone()
+    }
+}
+
+impl Blobs for SledLog {
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError> {
         self.guard.check(&self.directory)?;
         let _collecting = self.collecting.read().unwrap_or_else(PoisonError::into_inner);
@@ -216,16 +280,14 @@ impl<F: LogRecord, S: LogRecord> OperationLog<F, S> for SledLog<F, S> {
     fn blob(&self, digest: Digest) -> Result<Vec<u8>, LogError> {
         self.blobs.get(digest)
     }
+}
 
-    fn compact(&self, history: usize) -> Result<Compacted, LogError> {
-        self.compact_log(history)
+impl Inventories for SledLog {
+    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Known>, LogError> {
+        self.inventory_of(cluster, application)
     }
 
-    fn damage(&self) -> Vec<Damage> {
-        self.damage.clone()
-    }
-
-    fn impaired(&self) -> Vec<Impaired> {
-        self.impaired.clone()
+    fn change_inventory(&self, update: &InventoryUpdate) -> Result<(), LogError> {
+        self.change_inventory_alone(update)
     }
 }

@@ -1,31 +1,39 @@
 //! Opening: take the lock, open the database whatever state it is in, check every record, act on what was found, and
 //! only then take appends. A fresh directory goes the same way; it is simply found to hold nothing.
 
-use std::collections::BTreeMap;
-use std::marker::PhantomData;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, RwLock};
 
-use tidegate_model::{LogRecord, OperationId};
+use tidegate_model::StreamId;
 
 use super::database::{Database, OpenError};
 use super::examine::Findings;
-use super::keys::{self, Key};
+use super::head::Head;
+use super::keys;
 use super::reading::Guard;
+use super::record::Line;
 use super::repair::Settled;
 use super::salvage::Folders;
 use super::verify::{Broken, Verdict};
 use super::{Live, OpenOptions, SledLog, State, examine, record, repair};
 use crate::blobs::BlobStore;
-use crate::quarantine::{Quarantine, Subject};
+use crate::quarantine::{KeptRow, Quarantine, Subject};
 use crate::witness::{Seen, Testimony, Witness};
-use crate::{Damage, Impaired, LogError, LogStats, Summary, files, holder, key, witness};
+use crate::{Codecs, Damage, Impaired, LogError, LogStats, RawEntry, files, holder, key, witness};
 
 /// The name of the witness file.
 pub(super) const WITNESS: &str = "witness";
 
-impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
+/// Of who writes, so much is kept with a stream that was taken over.
+const WRITER_MAX_CHARS: usize = 200;
+
+fn shortened(holder: &str) -> String {
+    holder.chars().take(WRITER_MAX_CHARS).collect()
+}
+
+impl SledLog {
     /// Opens the log in a state directory, which is made if need be, and checks every record in it.
     ///
     /// What is found damaged is set aside and reported by [`crate::OperationLog::damage`]; everything else works. An
@@ -38,7 +46,8 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         let key = key::settle(&directory, options.key)?;
         let quarantine = Quarantine::open(directory.join("quarantine"))?;
         let blobs = BlobStore::open(directory.join("blobs"), key)?;
-        Self::examined(directory.clone(), &directory, quarantine, blobs, Guard::lock(lock))
+        let writer = (shortened(&options.holder.to_string()), options.codecs);
+        Self::examined(directory.clone(), &directory, quarantine, blobs, Guard::lock(lock), writer)
     }
 
     /// Opens the database in `root`, checks it and acts on what is found; all that is written is written there.
@@ -48,19 +57,23 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         quarantine: Quarantine,
         blobs: BlobStore,
         guard: Guard,
+        (writer, codecs): (String, Codecs),
     ) -> Result<Self, LogError> {
         let earlier = quarantine.list()?;
         let testimony = witness::read(&root.join(WITNESS))?;
         let mut folders = Folders::of(root);
         folders.settle_interrupted()?;
         folders.copy()?;
-        let (database, mut findings) = sound::<F, S>(&folders, &blobs, &quarantine, &testimony)?;
+        let (database, mut findings) = sound(&folders, &blobs, &quarantine, &testimony, &codecs)?;
         doubt_shortened(&mut findings, &testimony);
-        let Settled { live, mut set_aside, lacking } =
+        let Settled { live, mut set_aside, left_alone, lacking } =
             repair::settle(&database, &blobs, &quarantine, findings)?;
-        report_losses(&testimony, &live, &quarantine)?;
+        report_losses(&testimony, &live, &left_alone, &quarantine)?;
         folders.forget_copy()?;
-        let witness = Witness::resume(root.join(WITNESS), &testimony, live.iter().map(Live::note).collect())?;
+        let mut seen: BTreeMap<StreamId, Seen> = live.iter().map(Live::note).collect();
+        // Whoever knows them better finds what was known of them.
+        seen.extend(left_alone.iter().filter_map(|stream| Some((*stream, *testimony.seen.get(stream)?))));
+        let witness = Witness::resume(root.join(WITNESS), &testimony, seen)?;
 
         let mut damage = gather_damage(&quarantine, &testimony, &live, &mut set_aside)?;
         for found in damage.iter_mut().filter(|found| !earlier.contains(found)) {
@@ -69,32 +82,39 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         let impaired = list_impaired(&database, &quarantine, lacking, &set_aside)?;
         Ok(Self {
             directory,
+            codecs,
+            writer,
             database,
             blobs,
-            state: Mutex::new(State { live, witness, stats: LogStats::default() }),
+            state: Mutex::new(State {
+                live,
+                witness,
+                forgotten: testimony.forgotten,
+                stats: LogStats::default(),
+            }),
             poisoned: AtomicBool::new(false),
             collecting: RwLock::default(),
             unclaimed: Mutex::default(),
             set_aside,
             damage,
             impaired,
-            records: PhantomData,
             guard,
         })
     }
 }
 
 /// Opens the database and examines it; if anything is amiss with it, what can be saved of it.
-fn sound<F: LogRecord, S: LogRecord>(
+fn sound(
     folders: &Folders,
     blobs: &BlobStore,
     quarantine: &Quarantine,
     testimony: &Testimony,
+    codecs: &Codecs,
 ) -> Result<(Database, Findings), LogError> {
     let expected = || testimony.seen.keys().copied();
     let reason = match Database::open(&folders.log) {
         Ok(database) => {
-            let findings = examine::examine::<F, S>(&database, blobs, expected())?;
+            let findings = examine::examine(&database, blobs, codecs, expected())?;
             match amiss(&database, &findings, testimony, quarantine)? {
                 None => return Ok((database, findings)),
                 Some(reason) => reason,
@@ -104,7 +124,7 @@ fn sound<F: LogRecord, S: LogRecord>(
         Err(OpenError::Refused(error)) => return Err(error),
     };
     let database = folders.salvage(testimony, quarantine, &reason)?;
-    let findings = examine::examine::<F, S>(&database, blobs, expected())?;
+    let findings = examine::examine(&database, blobs, codecs, expected())?;
     match findings.unreadable {
         // It was written a moment ago, so it is not the old damage.
         Some(reason) => Err(LogError::Sled { action: "read", reason }),
@@ -125,26 +145,26 @@ fn amiss(
     if let Some(segment) = database.damaged_segment()? {
         return Ok(Some(format!("the header of its segment {segment} is damaged")));
     }
-    for (&operation, seen) in &testimony.seen {
-        let lost = match findings.operations.get(&operation) {
+    for (&stream, seen) in &testimony.seen {
+        let lost = match findings.streams.get(&stream) {
             Some(Ok(verdict)) => verdict.head.last < seen.last,
             Some(Err(_)) => false,
-            None => !quarantine.knows(operation)?,
+            None => !quarantine.knows(stream)?,
         };
         if lost {
-            return Ok(Some(format!("it lacks facts of operation {operation} that were acknowledged")));
+            return Ok(Some(format!("it lacks facts of stream {stream} that were acknowledged")));
         }
     }
     Ok(None)
 }
 
-/// An operation that was over, but of whose end the record is lost, would be resumed, and do again what later
-/// operations may have undone. It is set aside instead.
+/// A stream that was over, but of whose end the record is lost, would be resumed, and do again what later
+/// streams may have undone. It is set aside instead.
 fn doubt_shortened(findings: &mut Findings, testimony: &Testimony) {
-    for (operation, seen) in testimony.seen.iter().filter(|(_, seen)| seen.ended) {
-        if let Some(verdict) = findings.operations.get_mut(operation)
-            && let Ok(Verdict { summary, head, .. }) = verdict
-            && summary.finished_at.is_none()
+    for (stream, seen) in testimony.seen.iter().filter(|(_, seen)| seen.ended) {
+        if let Some(verdict) = findings.streams.get_mut(stream)
+            && let Ok(Verdict { line, head, .. }) = verdict
+            && line.finished_at.is_none()
             && head.last < seen.last
         {
             let (last, lost) = (head.last, seen.last.saturating_sub(head.last));
@@ -158,73 +178,87 @@ fn doubt_shortened(findings: &mut Findings, testimony: &Testimony) {
 /// Compares what the witness saw with what is there. What was set aside is reported already.
 fn report_losses(
     testimony: &Testimony,
-    live: &BTreeMap<OperationId, Live>,
+    live: &BTreeMap<StreamId, Live>,
+    left_alone: &BTreeSet<StreamId>,
     quarantine: &Quarantine,
 ) -> Result<(), LogError> {
     let known = quarantine.list()?;
-    for (&operation, &Seen { last: seen, .. }) in &testimony.seen {
-        let found = live.get(&operation).map(|live| live.head.last);
+    for (&stream, &Seen { last: seen, .. }) in &testimony.seen {
+        let found = live.get(&stream).map(|live| live.head.last);
         let reason = match found {
             Some(last) if last >= seen => continue,
-            None if quarantine.knows(operation)? => continue,
+            None if left_alone.contains(&stream) || quarantine.knows(stream)? => continue,
             Some(last) => format!(
-                "facts lost: {} facts, {} to {seen}, were acknowledged and are not in the database; the operation goes \
+                "facts lost: {} facts, {} to {seen}, were acknowledged and are not in the database; the stream goes \
                  on from fact {last}",
                 seen.saturating_sub(last),
                 last.saturating_add(1),
             ),
             None => {
-                format!("operation lost: all its {seen} facts were acknowledged and are not in the database")
+                format!("lost: all its {seen} facts were acknowledged and are not in the database")
             }
         };
         // A tail that was cut just now is in the quarantine with the same number; one report of a loss is enough.
         let cut = format!("of {seen} facts are lost");
-        let told = |damage: &Damage| damage.operation == Some(operation) && damage.reason.contains(&cut);
+        let told = |damage: &Damage| damage.stream == Some(stream) && damage.reason.contains(&cut);
         if !known.iter().any(told) {
-            quarantine.begin(Subject::Operation(operation))?.finish(&reason)?;
+            quarantine.begin(Subject::Stream(stream))?.finish(&reason)?;
         }
     }
     Ok(())
 }
 
-/// Operations that are not whole: those that lack something, and those that were set aside, with their summaries where
+/// Streams that are not whole: those that lack something, and those that were set aside, with their summaries where
 /// these can be read.
 fn list_impaired(
     database: &Database,
     quarantine: &Quarantine,
-    lacking: BTreeMap<OperationId, String>,
-    set_aside: &BTreeMap<OperationId, Broken>,
+    lacking: BTreeMap<StreamId, String>,
+    set_aside: &BTreeMap<StreamId, Broken>,
 ) -> Result<Vec<Impaired>, LogError> {
     let mut impaired = Vec::new();
-    for (operation, reason) in lacking {
-        let row = database.get(&keys::of(keys::SUMMARY, operation))?;
-        let summary = row.and_then(|row| Some(record::read_own(operation, &row).ok()?.1));
-        impaired.push(Impaired { operation, summary, reason });
+    for (stream, reason) in lacking {
+        impaired.push(Impaired { stream, entry: last_known(database, &[], stream)?, reason });
     }
-    for (&operation, broken) in set_aside {
-        let rows = quarantine.rows_of(operation)?;
-        let of_operation =
-            rows.iter().rev().filter(|(key, _)| keys::parse(key) == Some(Key::Summary(operation)));
-        let summary = of_operation
-            .filter_map(|(_, row)| Some(record::read_own::<Summary>(operation, row).ok()?.1))
-            .next();
-        impaired.push(Impaired { operation, summary, reason: broken.reason.clone() });
+    for (&stream, broken) in set_aside {
+        let entry = last_known(database, &quarantine.rows_of(stream)?, stream)?;
+        impaired.push(Impaired { stream, entry, reason: broken.reason.clone() });
     }
-    impaired.sort_by_key(|impaired| impaired.operation);
+    impaired.sort_by_key(|impaired| impaired.stream);
     Ok(impaired)
 }
 
-/// All that was ever found damaged here, and which operations are set aside because of it.
+/// The line of a stream: from the database, or else from rows that were set aside, oldest first.
+fn last_known(
+    database: &Database,
+    aside: &[KeptRow],
+    stream: StreamId,
+) -> Result<Option<RawEntry>, LogError> {
+    let find = |family: u8| -> Result<Vec<Vec<u8>>, LogError> {
+        let wanted = keys::of(family, stream);
+        let row = database.get(&wanted)?.map(|row| row.to_vec());
+        let aside = aside.iter().rev().filter(|(key, _)| *key == wanted).map(|(_, row)| row.clone());
+        Ok(row.into_iter().chain(aside).collect())
+    };
+    let lines = find(keys::SUMMARY)?;
+    let line = lines.iter().find_map(|row| Some(record::read_own::<Line>(stream, row).ok()?.1));
+    let heads = find(keys::HEAD)?;
+    let head = heads.iter().find_map(|row| Some(record::read_own::<Head>(stream, row).ok()?.1));
+    let head = head.unwrap_or_else(Head::new);
+    Ok(line.map(|line| line.into_entry(stream, head.epoch, head.last)))
+}
+
+/// All that was ever found damaged here, and which streams are set aside because of it.
 fn gather_damage(
     quarantine: &Quarantine,
     testimony: &Testimony,
-    live: &BTreeMap<OperationId, Live>,
-    set_aside: &mut BTreeMap<OperationId, Broken>,
+    live: &BTreeMap<StreamId, Live>,
+    set_aside: &mut BTreeMap<StreamId, Broken>,
 ) -> Result<Vec<Damage>, LogError> {
     let mut damage = quarantine.list()?;
     for entry in &damage {
-        if let Some(operation) = entry.operation.filter(|operation| !live.contains_key(operation)) {
-            set_aside.entry(operation).or_insert_with(|| Broken::new(entry.reason.clone()));
+        if let Some(stream) = entry.stream.filter(|stream| !live.contains_key(stream)) {
+            set_aside.entry(stream).or_insert_with(|| Broken::new(entry.reason.clone()));
         }
     }
     let witness = match (testimony.unreadable, testimony.damaged) {
@@ -234,12 +268,12 @@ fn gather_damage(
         ),
         (false, 0) => None,
         (false, damaged) => Some(format!(
-            "{damaged} notes in the witness file were damaged, and it was begun anew: whether facts of their operations were lost cannot be told"
+            "{damaged} notes in the witness file were damaged, and it was begun anew: whether facts of their streams were lost cannot be told"
         )),
     };
     if let Some(reason) = witness {
         tracing::warn!(reason, "the log is damaged");
-        damage.push(Damage { operation: None, reason, quarantine: None, is_new: true });
+        damage.push(Damage { stream: None, reason, quarantine: None, is_new: true });
     }
     Ok(damage)
 }

@@ -1,124 +1,135 @@
-//! Reading operations back.
+//! Reading streams back, and finding them.
 
-use tidegate_model::{LogRecord, OperationId};
+use tidegate_model::StreamId;
 
-use super::SledLog;
 use super::database::Row;
 use super::head::{Head, SnapshotMark, chain};
-use super::keys::{self, Key};
-use super::record::{self, ReadError};
+use super::keys;
+use super::record::{self, Line, ReadError};
+use super::{Live, SledLog, State};
 use crate::frame::{Address, Family, FrameError};
-use crate::retention::oldest_first;
-use crate::{Loaded, LogError, Summary};
+use crate::{History, Loaded, LogError, Lookup, RawEntry, RawLoaded, Record};
 
-impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
-    pub(super) fn load_operation(&self, operation: OperationId) -> Result<Loaded<F, S>, LogError> {
+impl SledLog {
+    pub(super) fn load_stream(&self, stream: StreamId) -> Result<RawLoaded, LogError> {
         // Held while reading: facts and snapshot must be of one moment, and a compaction must not come between.
         let state = self.lock();
-        let head = &self.live(&state, operation)?.head;
+        let Live { head, kind, .. } = self.live(&state, stream)?;
         if head.reduced {
-            return Err(LogError::Compacted { operation });
+            return Err(LogError::Compacted { stream: stream.into() });
         }
-        let last_sequence = head.last;
+        let loaded = |snapshot, facts| Loaded {
+            kind: kind.clone(),
+            epoch: head.epoch,
+            snapshot,
+            facts,
+            last_sequence: head.last,
+        };
         if let Some(mark) = head.snapshot {
-            match self.snapshot(operation, mark) {
+            match self.snapshot(stream, mark) {
                 Ok(snapshot) => {
-                    let facts = self.read_facts(operation, head, Some(mark))?;
-                    return Ok(Loaded { snapshot: Some((mark.sequence, snapshot)), facts, last_sequence });
+                    let facts = self.read_facts(stream, head, Some(mark))?;
+                    return Ok(loaded(Some((mark.sequence, snapshot)), facts));
                 }
                 Err(error) if head.base > 0 => return Err(error),
                 Err(error) => {
-                    tracing::warn!(%operation, %error, "a snapshot is damaged; the operation is read from its facts");
+                    tracing::warn!(%stream, %error, "a snapshot is damaged; the stream is read from its facts");
                 }
             }
         }
-        let facts = self.read_facts(operation, head, None)?;
-        Ok(Loaded { snapshot: None, facts, last_sequence })
+        Ok(loaded(None, self.read_facts(stream, head, None)?))
     }
 
-    pub(super) fn all_facts(&self, operation: OperationId) -> Result<Vec<F>, LogError> {
+    pub(super) fn all_facts(&self, stream: StreamId) -> Result<History<Record>, LogError> {
         let state = self.lock();
-        let head = &self.live(&state, operation)?.head;
-        if head.reduced || head.base > 0 {
-            return Err(LogError::Compacted { operation });
+        let Live { head, kind, .. } = self.live(&state, stream)?;
+        if head.reduced {
+            return Err(LogError::Compacted { stream: stream.into() });
         }
-        self.read_facts(operation, head, None)
+        let (kind, first_sequence) = (kind.clone(), head.base.saturating_add(1));
+        Ok(History { kind, first_sequence, facts: self.read_facts(stream, head, None)? })
     }
 
-    pub(super) fn all_summaries(&self) -> Result<Vec<Summary>, LogError> {
-        let mut summaries = Vec::new();
-        for (key, value) in self.database.rows(&[keys::SUMMARY])? {
-            let Some(Key::Summary(operation)) = keys::parse(&key) else { continue };
-            let (_, summary) = record::read_own::<Summary>(operation, &value)
-                .map_err(|error| LogError::Damaged { operation, reason: format!("its summary: {error}") })?;
-            summaries.push(summary);
-        }
-        oldest_first(&mut summaries);
-        Ok(summaries)
+    pub(super) fn find_entries(&self, lookup: &Lookup) -> Result<Vec<RawEntry>, LogError> {
+        let state = self.lock();
+        let candidates = self.candidates(&state, lookup)?;
+        let live = candidates.iter().filter_map(|stream| Some((*stream, state.live.get(stream)?)));
+        let wanted = live.filter(|(_, live)| live.is_wanted(lookup, &self.codecs));
+        wanted.map(|(stream, live)| self.read_entry(stream, live)).collect()
     }
 
-    /// Operations of an application that are in the log, by id, which is oldest first.
-    pub fn operations_of(&self, application: &str) -> Result<Vec<OperationId>, LogError> {
-        self.indexed(&keys::of_application(application))
-    }
-
-    /// Operations that are not over, by id, which is oldest first. These are the ones a recovery resumes.
-    pub fn open_operations(&self) -> Result<Vec<OperationId>, LogError> {
-        self.indexed(&keys::of_state(true))
-    }
-
-    fn indexed(&self, prefix: &[u8]) -> Result<Vec<OperationId>, LogError> {
-        Ok(self.database.rows(prefix)?.iter().filter_map(|(key, _)| keys::indexed(key)).collect())
-    }
-
-    fn snapshot(&self, operation: OperationId, mark: SnapshotMark) -> Result<S, LogError> {
-        let key = keys::snapshot(operation, mark.sequence);
-        let Some(value) = self.database.get(&key)? else {
-            return Err(LogError::Damaged { operation, reason: "its snapshot is missing".to_owned() });
+    /// The streams that may be wanted, oldest first: what the narrowest index has.
+    fn candidates(&self, state: &State, lookup: &Lookup) -> Result<Vec<StreamId>, LogError> {
+        let prefix = match lookup {
+            Lookup { application: Some(application), .. } => keys::of_application(application),
+            Lookup { set: Some(set), .. } => keys::of_set(set),
+            Lookup { open: Some(open), .. } => keys::of_state(*open),
+            _ => return Ok(state.live.keys().copied().collect()),
         };
-        let address = Address { family: Family::Snapshot, operation, number: mark.sequence };
-        record::read(address, &value, &self.blobs).map_err(|error| damaged(operation, "snapshot", error))
+        Ok(self.database.rows(&prefix)?.iter().filter_map(|(key, _)| keys::indexed(key)).collect())
+    }
+
+    pub(super) fn read_entry(&self, stream: StreamId, live: &Live) -> Result<RawEntry, LogError> {
+        let damaged = |reason: String| LogError::Damaged { stream: stream.into(), reason };
+        let Some(row) = self.database.get(&keys::of(keys::SUMMARY, stream))? else {
+            return Err(damaged("its summary is missing".to_owned()));
+        };
+        let (_, line) = record::read_own::<Line>(stream, &row)
+            .map_err(|error| damaged(format!("its summary: {error}")))?;
+        Ok(line.into_entry(stream, live.head.epoch, live.head.last))
+    }
+
+    pub(super) fn snapshot(&self, stream: StreamId, mark: SnapshotMark) -> Result<Record, LogError> {
+        let key = keys::snapshot(stream, mark.sequence);
+        let Some(value) = self.database.get(&key)? else {
+            let reason = "its snapshot is missing".to_owned();
+            return Err(LogError::Damaged { stream: stream.into(), reason });
+        };
+        let address = Address { family: Family::Snapshot, stream, number: mark.sequence };
+        record::read(address, &value, &self.blobs).map_err(|error| damaged(stream, "snapshot", error))
     }
 
     /// The facts after a snapshot, or all that are kept, checked for gaps and against the head.
     fn read_facts(
         &self,
-        operation: OperationId,
+        stream: StreamId,
         head: &Head,
         after: Option<SnapshotMark>,
-    ) -> Result<Vec<F>, LogError> {
+    ) -> Result<Vec<Record>, LogError> {
         let (mut last, mut digest) =
             after.map_or((head.base, head.base_digest), |mark| (mark.sequence, mark.digest));
-        let (from, to) = (keys::fact(operation, last.saturating_add(1)), keys::fact(operation, head.last));
-        let rows: Vec<Row> = if from <= to { self.database.between(&from, &to)? } else { Vec::new() };
+        let (from, to) = (keys::fact(stream, last.saturating_add(1)), keys::fact(stream, head.last));
+        let rows: Vec<Row> = self.database.between(&from, &to)?;
         let mut facts = Vec::with_capacity(rows.len());
         for (key, value) in &rows {
             last = last.saturating_add(1);
-            if key.as_ref() != keys::fact(operation, last).as_slice() {
-                return Err(LogError::Damaged { operation, reason: format!("gap: fact {last} is missing") });
+            if key.as_ref() != keys::fact(stream, last).as_slice() {
+                let reason = format!("gap: fact {last} is missing");
+                return Err(LogError::Damaged { stream: stream.into(), reason });
             }
             digest = chain(digest, value);
             let fact =
-                record::read(Address { family: Family::Fact, operation, number: last }, value, &self.blobs);
-            facts.push(fact.map_err(|error| damaged(operation, &format!("fact {last}"), error))?);
+                record::read(Address { family: Family::Fact, stream, number: last }, value, &self.blobs);
+            facts.push(fact.map_err(|error| damaged(stream, &format!("fact {last}"), error))?);
         }
         if last != head.last || digest != head.digest {
             let reason = format!(
                 "its facts end at {last} and are not those its head, at {}, was written for",
                 head.last
             );
-            return Err(LogError::Damaged { operation, reason });
+            return Err(LogError::Damaged { stream: stream.into(), reason });
         }
         Ok(facts)
     }
 }
 
-fn damaged(operation: OperationId, what: &str, error: ReadError) -> LogError {
+fn damaged(stream: StreamId, what: &str, error: ReadError) -> LogError {
+    let damaged = |reason: String| LogError::Damaged { stream: stream.into(), reason };
     match error {
         ReadError::Frame(FrameError::NewerKind { kind, highest }) => LogError::NewerRecord { kind, highest },
-        ReadError::Frame(error) => LogError::Damaged { operation, reason: format!("{what}: {error}") },
+        ReadError::Frame(error) => damaged(format!("{what}: {error}")),
         ReadError::Log(error @ (LogError::BlobMissing { .. } | LogError::BlobDamaged { .. })) => {
-            LogError::Damaged { operation, reason: format!("{what}: {error}") }
+            damaged(format!("{what}: {error}"))
         }
         ReadError::Log(error) => error,
     }

@@ -7,7 +7,6 @@
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use tidegate_model::LogRecord;
 
 use super::SledLog;
 use super::database::check_files;
@@ -16,7 +15,7 @@ use crate::blobs::BlobStore;
 use crate::copy::{self, Contents};
 use crate::holder::Lock;
 use crate::quarantine::Quarantine;
-use crate::{LogError, LogKey, files, key, witness};
+use crate::{Codecs, LogError, LogKey, files, key, witness};
 
 /// How often damage is looked at again when the log was written meanwhile.
 const ATTEMPTS: u32 = 5;
@@ -48,11 +47,15 @@ impl Guard {
     }
 }
 
-impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
+impl SledLog {
     /// Opens the log as it is at this moment, without writing to the state directory and without its lock; the process
     /// that has the lock is not disturbed. Without the key, records that are kept in blobs cannot be read
     /// ([`LogError::KeyUnreadable`]), and all else can. Whatever would write is refused ([`LogError::OpenedToRead`]).
-    pub fn open_to_read(directory: impl AsRef<Path>, key: Option<LogKey>) -> Result<Self, LogError> {
+    pub fn open_to_read(
+        directory: impl AsRef<Path>,
+        key: Option<LogKey>,
+        codecs: Codecs,
+    ) -> Result<Self, LogError> {
         let directory = directory.as_ref().to_path_buf();
         let key = key::look(&directory, key)?;
         let mut attempt = 1;
@@ -61,7 +64,9 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
             let root = copy.path().to_path_buf();
             let quarantine = Quarantine::open_beside(directory.join("quarantine"), root.join("quarantine"))?;
             let blobs = BlobStore::open_to_read(directory.join("blobs"), key.clone());
-            let mut log = Self::examined(directory.clone(), &root, quarantine, blobs, Guard::copy(copy))?;
+            let reader = (String::new(), codecs.clone());
+            let mut log =
+                Self::examined(directory.clone(), &root, quarantine, blobs, Guard::copy(copy), reader)?;
             for damage in &mut log.damage {
                 damage.quarantine = damage.quarantine.take().filter(|path| !path.starts_with(&root));
             }

@@ -1,13 +1,14 @@
 //! Records between their frame and their meaning: small ones are in the row, large ones in a blob the row points to.
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidegate_model::{Digest, LogRecord, OperationId};
+use serde::{Deserialize, Serialize};
+use tidegate_model::{Digest, StreamId, StreamKind, Timestamp};
 
+use super::earlier;
 use super::head::Head;
 use crate::blobs::BlobStore;
 use crate::frame::{self, Address, Family, FrameError, Framed};
-use crate::{LogError, Summary};
+use crate::{Epoch, LogError, RawEntry, Record, Summary};
 
 /// Records up to this size are kept in their row. sled puts up to 17 rows on a page and writes a page of more than
 /// 128 KiB to a file of its own, twice the work; 17 rows of this size stay below that.
@@ -19,43 +20,92 @@ pub(crate) enum Held<'a> {
     Blob(Digest),
 }
 
-/// A record that was encoded and is not yet placed.
-pub(crate) struct Encoded {
-    kind: u16,
-    content: Vec<u8>,
-}
-
 /// Rows of the log's own types, which are always in the row.
 pub(crate) trait Own: Serialize + DeserializeOwned {
     const FAMILY: Family;
-    const KIND: u16 = 1;
+    /// The layout that is written.
+    const KIND: u16;
+
+    /// From its bytes, in this layout or an earlier one.
+    fn read(kind: u16, content: &[u8]) -> Result<Self, FrameError>;
 }
 
 impl Own for Head {
     const FAMILY: Family = Family::Head;
-}
+    const KIND: u16 = 2;
 
-impl Own for Summary {
-    const FAMILY: Family = Family::Summary;
-}
-
-impl Encoded {
-    pub(crate) fn new<R: LogRecord>(what: &'static str, record: &R) -> Result<Self, LogError> {
-        Ok(Self { kind: record.kind(), content: frame::encode(what, record)? })
-    }
-
-    /// The bytes of the row, after the content was put into a blob if it is large; and that blob.
-    pub(crate) fn place(
-        &self,
-        address: Address,
-        blobs: &BlobStore,
-    ) -> Result<(Vec<u8>, Option<Digest>), LogError> {
-        if self.content.len() <= INLINE_MAX_BYTES {
-            return Ok((frame::seal(address, self.kind, false, &self.content)?, None));
+    fn read(kind: u16, content: &[u8]) -> Result<Self, FrameError> {
+        match kind {
+            0 | 1 => frame::decode::<earlier::Head>(content).map(Into::into),
+            _ => frame::decode(content),
         }
-        let digest = blobs.put(&self.content)?;
-        Ok((frame::seal(address, self.kind, true, &digest.0)?, Some(digest)))
     }
+}
+
+/// Row `s`: what a stream is, and the line its writer says about it. Its layout is part of the format; golden logs hold
+/// it. The one before is [`earlier::Summary`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Line {
+    /// Number and word of the stream's kind.
+    pub(crate) kind: (u16, String),
+    pub(crate) application: Option<String>,
+    pub(crate) set: Option<String>,
+    pub(crate) started_at: Timestamp,
+    pub(crate) finished_at: Option<Timestamp>,
+    /// Kind and content of what only the stream's machine understands.
+    pub(crate) details: (u16, Vec<u8>),
+}
+
+impl Own for Line {
+    const FAMILY: Family = Family::Summary;
+    const KIND: u16 = 2;
+
+    fn read(kind: u16, content: &[u8]) -> Result<Self, FrameError> {
+        match kind {
+            0 | 1 => frame::decode::<earlier::Summary>(content)?.into_line(),
+            _ => frame::decode(content),
+        }
+    }
+}
+
+impl Line {
+    pub(crate) fn new(kind: &StreamKind, summary: &Summary<Record>) -> Self {
+        let Summary { application, set, started_at, finished_at, details } = summary.clone();
+        Self {
+            kind: (kind.number(), kind.name().to_owned()),
+            application,
+            set,
+            started_at,
+            finished_at,
+            details: (details.kind, details.content),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> StreamKind {
+        StreamKind::recorded(self.kind.0, self.kind.1.clone())
+    }
+
+    /// As the log lists it.
+    pub(crate) fn into_entry(self, stream: StreamId, epoch: Epoch, sequence: u64) -> RawEntry {
+        let kind = self.kind();
+        let Self { application, set, started_at, finished_at, details: (number, content), .. } = self;
+        let details = Record { kind: number, content };
+        let summary = Summary { application, set, started_at, finished_at, details };
+        RawEntry { stream, kind, epoch, sequence, summary }
+    }
+}
+
+/// The bytes of a row, after the content was put into a blob if it is large; and that blob.
+pub(crate) fn place(
+    record: &Record,
+    address: Address,
+    blobs: &BlobStore,
+) -> Result<(Vec<u8>, Option<Digest>), LogError> {
+    if record.content.len() <= INLINE_MAX_BYTES {
+        return Ok((frame::seal(address, record.kind, false, &record.content)?, None));
+    }
+    let digest = blobs.put(&record.content)?;
+    Ok((frame::seal(address, record.kind, true, &digest.0)?, Some(digest)))
 }
 
 /// Where the content of a record is.
@@ -68,13 +118,13 @@ pub(crate) fn held<'a>(framed: &Framed<'a>) -> Result<Held<'a>, FrameError> {
 }
 
 /// Reads a record from its row, and from its blob when it is a large one.
-pub(crate) fn read<R: LogRecord>(address: Address, value: &[u8], blobs: &BlobStore) -> Result<R, ReadError> {
-    let framed = frame::open(address.family, address.operation, Some(address.number), value)?;
-    frame::check_kind::<R>(framed.kind)?;
-    match held(&framed)? {
-        Held::Inline(content) => Ok(frame::decode_record(framed.kind, content)?),
-        Held::Blob(digest) => Ok(frame::decode_record(framed.kind, &blobs.get(digest)?)?),
-    }
+pub(crate) fn read(address: Address, value: &[u8], blobs: &BlobStore) -> Result<Record, ReadError> {
+    let framed = frame::open(address.family, address.stream, Some(address.number), value)?;
+    let content = match held(&framed)? {
+        Held::Inline(content) => content.to_vec(),
+        Held::Blob(digest) => blobs.get(digest)?,
+    };
+    Ok(Record { kind: framed.kind, content })
 }
 
 /// Why a record could not be read.
@@ -87,32 +137,28 @@ pub(crate) enum ReadError {
 }
 
 /// The row of one of the log's own types.
-pub(crate) fn write_own<T: Own>(
-    operation: OperationId,
-    revision: u64,
-    value: &T,
-) -> Result<Vec<u8>, LogError> {
-    let address = Address { family: T::FAMILY, operation, number: revision };
+pub(crate) fn write_own<T: Own>(stream: StreamId, revision: u64, value: &T) -> Result<Vec<u8>, LogError> {
+    let address = Address { family: T::FAMILY, stream, number: revision };
     frame::seal(address, T::KIND, false, &frame::encode(T::FAMILY.name(), value)?)
 }
 
 /// Reads a row of one of the log's own types, and its revision.
-pub(crate) fn read_own<T: Own>(operation: OperationId, row: &[u8]) -> Result<(u64, T), FrameError> {
-    let framed = frame::open(T::FAMILY, operation, None, row)?;
+pub(crate) fn read_own<T: Own>(stream: StreamId, row: &[u8]) -> Result<(u64, T), FrameError> {
+    let framed = frame::open(T::FAMILY, stream, None, row)?;
     if framed.kind > T::KIND {
         return Err(FrameError::NewerKind { kind: framed.kind, highest: T::KIND });
     }
-    Ok((framed.address.number, frame::decode(framed.payload)?))
+    Ok((framed.address.number, T::read(framed.kind, framed.payload)?))
 }
 
 /// The row of a reference to a blob.
-pub(crate) fn write_reference(operation: OperationId, digest: Digest) -> Result<Vec<u8>, LogError> {
-    frame::seal(Address { family: Family::Reference, operation, number: 0 }, 1, false, &digest.0)
+pub(crate) fn write_reference(stream: StreamId, digest: Digest) -> Result<Vec<u8>, LogError> {
+    frame::seal(Address { family: Family::Reference, stream, number: 0 }, 1, false, &digest.0)
 }
 
 /// Checks the row of a reference.
-pub(crate) fn check_reference(operation: OperationId, digest: Digest, row: &[u8]) -> Result<(), FrameError> {
-    let framed = frame::open(Family::Reference, operation, Some(0), row)?;
+pub(crate) fn check_reference(stream: StreamId, digest: Digest, row: &[u8]) -> Result<(), FrameError> {
+    let framed = frame::open(Family::Reference, stream, Some(0), row)?;
     if framed.payload == digest.0 {
         Ok(())
     } else {

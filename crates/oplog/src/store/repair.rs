@@ -2,26 +2,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_model::OperationId;
+use tidegate_model::StreamId;
 
 use super::database::Database;
 use super::examine::Findings;
 use super::record::write_own;
 use super::verify::{Broken, Rows, Verdict};
 use super::{Live, keys};
-use crate::LogError;
 use crate::blobs::BlobStore;
 use crate::quarantine::{Quarantine, Subject};
+use crate::{Damage, LogError};
 
-/// The operations after opening.
+/// The streams after opening.
+#[derive(Default)]
 pub(crate) struct Settled {
-    pub(crate) live: BTreeMap<OperationId, Live>,
-    pub(crate) set_aside: BTreeMap<OperationId, Broken>,
-    /// Operations that are alive and lack some content.
-    pub(crate) lacking: BTreeMap<OperationId, String>,
+    pub(crate) live: BTreeMap<StreamId, Live>,
+    pub(crate) set_aside: BTreeMap<StreamId, Broken>,
+    /// Of those, the ones whose records stay in the database.
+    pub(crate) left_alone: BTreeSet<StreamId>,
+    /// Streams that are alive and lack some content.
+    pub(crate) lacking: BTreeMap<StreamId, String>,
 }
 
-/// Sets broken operations aside and mends the others.
+/// Sets broken streams aside and mends the others.
 pub(crate) fn settle(
     database: &Database,
     blobs: &BlobStore,
@@ -30,21 +33,28 @@ pub(crate) fn settle(
 ) -> Result<Settled, LogError> {
     set_aside_odd(database, quarantine, &findings.odd)?;
     set_aside_inventories(database, quarantine, &findings.inventories)?;
-    let mut settled = Settled { live: BTreeMap::new(), set_aside: BTreeMap::new(), lacking: BTreeMap::new() };
-    for (operation, verdict) in findings.operations {
+    let mut settled = Settled::default();
+    for (stream, verdict) in findings.streams {
         match verdict {
             Ok(verdict) => {
-                mend(database, quarantine, operation, &verdict)?;
+                mend(database, quarantine, stream, &verdict)?;
                 if !verdict.lacking.is_empty() {
                     let reason = verdict.lacking.join("; ");
-                    report_lacking(quarantine, operation, &reason)?;
-                    settled.lacking.insert(operation, reason);
+                    report_lacking(quarantine, stream, &reason)?;
+                    settled.lacking.insert(stream, reason);
                 }
-                settled.live.insert(operation, Live::new(verdict.head, &verdict.summary));
+                settled.live.insert(stream, Live::new(verdict.head, &verdict.line));
             }
-            Err(reason) => {
-                set_aside(database, blobs, quarantine, operation, &reason)?;
-                settled.set_aside.insert(operation, reason);
+            Err(broken) => {
+                if broken.is_left_alone() {
+                    settled.left_alone.insert(stream);
+                }
+                match broken.newer {
+                    // It is no damage, and a newer program finds it as it was.
+                    Some(_) => tracing::warn!(%stream, reason = broken.reason, "a newer program wrote this"),
+                    None => set_aside(database, blobs, quarantine, stream, &broken)?,
+                }
+                settled.set_aside.insert(stream, broken);
             }
         }
     }
@@ -56,24 +66,31 @@ fn set_aside(
     database: &Database,
     blobs: &BlobStore,
     quarantine: &Quarantine,
-    operation: OperationId,
+    stream: StreamId,
     broken: &Broken,
 ) -> Result<(), LogError> {
-    let rows = Rows::read(database, operation)?;
-    let entry = quarantine.begin(Subject::Operation(operation))?;
+    let is_told = |damage: &Damage| damage.stream == Some(stream) && damage.reason == broken.reason;
+    if broken.is_left_alone() && quarantine.list()?.iter().any(is_told) {
+        return Ok(());
+    }
+    let rows = Rows::read(database, stream)?;
+    let entry = quarantine.begin(Subject::Stream(stream))?;
     entry.rows(rows.rows.iter().map(|(key, value)| (key.as_ref(), value.as_ref())))?;
     for digest in rows.digests() {
         entry.blob(&blobs.path(digest))?;
     }
-    entry.finish(&format!("operation quarantined: {}", broken.reason))?;
+    if broken.is_left_alone() {
+        return entry.finish(&broken.reason).map(drop);
+    }
+    entry.finish(&format!("quarantined: {}", broken.reason))?;
     database.remove(rows.rows.iter().map(|(key, _)| key.as_ref()))
 }
 
 /// Once; nothing is moved.
-fn report_lacking(quarantine: &Quarantine, operation: OperationId, reason: &str) -> Result<(), LogError> {
+fn report_lacking(quarantine: &Quarantine, stream: StreamId, reason: &str) -> Result<(), LogError> {
     let known = quarantine.list()?;
-    if !known.iter().any(|damage| damage.operation == Some(operation) && damage.reason == reason) {
-        quarantine.begin(Subject::Operation(operation))?.finish(reason)?;
+    if !known.iter().any(|damage| damage.stream == Some(stream) && damage.reason == reason) {
+        quarantine.begin(Subject::Stream(stream))?.finish(reason)?;
     }
     Ok(())
 }
@@ -81,7 +98,7 @@ fn report_lacking(quarantine: &Quarantine, operation: OperationId, reason: &str)
 fn mend(
     database: &Database,
     quarantine: &Quarantine,
-    operation: OperationId,
+    stream: StreamId,
     verdict: &Verdict,
 ) -> Result<(), LogError> {
     let mut batch = sled::Batch::default();
@@ -90,11 +107,11 @@ fn mend(
         for key in &verdict.remove {
             rows.extend(database.get(key)?.map(|value| (key.as_slice(), value)));
         }
-        let entry = quarantine.begin(Subject::Operation(operation))?;
+        let entry = quarantine.begin(Subject::Stream(stream))?;
         entry.rows(rows.iter().map(|(key, value)| (*key, value.as_ref())))?;
         entry.finish(&verdict.mended.join("; "))?;
-        let row = write_own(operation, verdict.head.revision, &verdict.head)?;
-        batch.insert(keys::of(keys::HEAD, operation), row);
+        let row = write_own(stream, verdict.head.revision, &verdict.head)?;
+        batch.insert(keys::of(keys::HEAD, stream), row);
     }
     if verdict.remove.is_empty() && verdict.mended.is_empty() {
         return Ok(());
@@ -121,7 +138,7 @@ fn set_aside_odd(database: &Database, quarantine: &Quarantine, odd: &[Vec<u8>]) 
 fn set_aside_inventories(
     database: &Database,
     quarantine: &Quarantine,
-    damaged: &[(OperationId, String)],
+    damaged: &[(StreamId, String)],
 ) -> Result<(), LogError> {
     for (id, problem) in damaged {
         let key = keys::of(keys::INVENTORY, *id);
@@ -139,13 +156,10 @@ fn set_aside_inventories(
 /// The index says nothing that the summaries do not say, so it is simply made to agree with them.
 fn repair_index(
     database: &Database,
-    live: &BTreeMap<OperationId, Live>,
+    live: &BTreeMap<StreamId, Live>,
     found: BTreeSet<Vec<u8>>,
 ) -> Result<(), LogError> {
-    let wanted: BTreeSet<Vec<u8>> = live
-        .iter()
-        .flat_map(|(operation, live)| keys::index(*operation, &live.application, live.open))
-        .collect();
+    let wanted: BTreeSet<Vec<u8>> = live.iter().flat_map(|(stream, live)| live.index(*stream)).collect();
     if wanted == found {
         return Ok(());
     }

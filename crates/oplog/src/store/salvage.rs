@@ -15,7 +15,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use tidegate_model::OperationId;
+use tidegate_model::StreamId;
 
 use super::database::{Database, OpenError, check_files};
 use super::head::Head;
@@ -103,15 +103,18 @@ impl Folders {
         for path in files::list(&source.join("blobs"))? {
             search(&path, &mut found)?;
         }
-        // What was set aside earlier may still be found in the files; it must not come back.
-        let owners: BTreeSet<OperationId> = found.keys().filter_map(|key| keys::owner(key)).collect();
-        for operation in owners {
-            if !testimony.seen.contains_key(&operation) && quarantine.knows(operation)? {
-                found.retain(|key, _| keys::owner(key) != Some(operation));
+        // What was set aside or forgotten earlier may still be found in the files; it must not come back.
+        let owners: BTreeSet<StreamId> = found.keys().filter_map(|key| keys::owner(key)).collect();
+        for stream in owners {
+            if !testimony.seen.contains_key(&stream)
+                && (testimony.forgotten >= Some(stream) || quarantine.knows(stream)?)
+            {
+                tracing::info!(%stream, "what was forgotten, or set aside, does not come back");
+                found.retain(|key, _| keys::owner(key) != Some(stream));
             }
         }
-        for (&operation, seen) in &testimony.seen {
-            roll_forward(&mut found, operation, seen.last)?;
+        for (&stream, seen) in &testimony.seen {
+            roll_forward(&mut found, stream, seen.last)?;
         }
         if files::exists(&self.new)? {
             remove_folder(&self.new)?;
@@ -212,37 +215,35 @@ fn add(found: &mut Found, key: Vec<u8>, number: u64, row: &[u8]) {
 }
 
 fn key_of(framed: &Framed<'_>) -> Option<Vec<u8>> {
-    let Address { family, operation, number } = framed.address;
+    let Address { family, stream, number } = framed.address;
     Some(match family {
-        Family::Fact => keys::fact(operation, number),
-        Family::Snapshot => keys::snapshot(operation, number),
-        Family::Head => keys::of(keys::HEAD, operation),
-        Family::Summary => keys::of(keys::SUMMARY, operation),
+        Family::Fact => keys::fact(stream, number),
+        Family::Snapshot => keys::snapshot(stream, number),
+        Family::Head => keys::of(keys::HEAD, stream),
+        Family::Summary => keys::of(keys::SUMMARY, stream),
         // An older one would be found where the newest is damaged, and lack what was added since.
         Family::Inventory => return None,
-        Family::Reference => {
-            keys::reference(operation, tidegate_model::Digest(framed.payload.try_into().ok()?))
-        }
+        Family::Reference => keys::reference(stream, tidegate_model::Digest(framed.payload.try_into().ok()?)),
     })
 }
 
-/// When the newest head is what was damaged, an older one is found. The witness knows how far the operation got, so
+/// When the newest head is what was damaged, an older one is found. The witness knows how far the stream got, so
 /// facts up to there count, if they are all there.
-fn roll_forward(found: &mut Found, operation: OperationId, last: u64) -> Result<(), LogError> {
-    let key = keys::of(keys::HEAD, operation);
+fn roll_forward(found: &mut Found, stream: StreamId, last: u64) -> Result<(), LogError> {
+    let key = keys::of(keys::HEAD, stream);
     let Some((_, row)) = found.get(&key) else { return Ok(()) };
-    let Ok((_, mut head)) = record::read_own::<Head>(operation, row) else { return Ok(()) };
+    let Ok((_, mut head)) = record::read_own::<Head>(stream, row) else { return Ok(()) };
     let before = head.last;
     while head.last < last
-        && let Some((_, fact)) = found.get(&keys::fact(operation, head.last.saturating_add(1)))
+        && let Some((_, fact)) = found.get(&keys::fact(stream, head.last.saturating_add(1)))
     {
         head.extend(fact);
     }
     if head.last > before {
         head.revision = head.revision.saturating_add(1);
         // References may have come with those facts.
-        head.references = count(found, &keys::of(keys::REFERENCE, operation));
-        found.insert(key, (head.revision, record::write_own(operation, head.revision, &head)?));
+        head.references = count(found, &keys::of(keys::REFERENCE, stream));
+        found.insert(key, (head.revision, record::write_own(stream, head.revision, &head)?));
     }
     Ok(())
 }

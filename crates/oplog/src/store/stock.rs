@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_model::{Digest, LogRecord, OperationId};
+use tidegate_model::{Digest, StreamId};
 
 use super::database::Database;
 use super::record::{self, Held, INLINE_MAX_BYTES};
@@ -19,10 +19,10 @@ const KIND: u16 = 2;
 /// The inventories a group changes, as they are after the appends so far.
 #[derive(Default)]
 pub(super) struct Changed {
-    rows: BTreeMap<OperationId, (u64, Option<Kept>, bool)>,
+    rows: BTreeMap<StreamId, (u64, Option<Kept>, bool)>,
 }
 
-impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
+impl SledLog {
     pub(super) fn inventory_of(&self, cluster: &str, application: &str) -> Result<Option<Known>, LogError> {
         let _state = self.lock();
         let (_, kept) = self.read_inventory(inventory::id(cluster, application))?;
@@ -30,7 +30,7 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
     }
 
     /// An inventory and its revision. One that is damaged is as good as none: the cluster is then searched.
-    fn read_inventory(&self, id: OperationId) -> Result<(u64, Option<Kept>), LogError> {
+    fn read_inventory(&self, id: StreamId) -> Result<(u64, Option<Kept>), LogError> {
         let Some(row) = self.database.get(&keys::of(keys::INVENTORY, id))? else { return Ok((0, None)) };
         let read = || -> Result<(u64, Option<Kept>), record::ReadError> {
             let framed = open(id, &row)?;
@@ -60,12 +60,24 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         }
     }
 
-    /// Takes in what an append changes.
-    pub(super) fn change_inventory(
+    /// Changes an inventory without an append.
+    pub(super) fn change_inventory_alone(&self, update: &InventoryUpdate) -> Result<(), LogError> {
+        let mut state = self.lock_to_write()?;
+        let (mut changed, mut batch) = (Changed::default(), sled::Batch::default());
+        self.add_inventory(&mut changed, update)?;
+        self.poisoning(|| {
+            self.inventory_rows(changed, &mut batch)?;
+            self.database.commit(batch)
+        })?;
+        state.stats.flushes += 1;
+        Ok(())
+    }
+
+    /// Takes in what an update changes.
+    pub(super) fn add_inventory(
         &self,
         changed: &mut Changed,
-        application: &str,
-        InventoryUpdate { cluster, changes }: &InventoryUpdate,
+        InventoryUpdate { application, cluster, changes }: &InventoryUpdate,
     ) -> Result<(), LogError> {
         let id = inventory::id(cluster, application);
         let (_, kept, dirty) = match changed.rows.entry(id) {
@@ -78,7 +90,7 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         for change in changes {
             let before = kept.as_ref().filter(|kept| is_of(kept, cluster, application));
             if let Some(known) = change.apply(before.map(|kept| &kept.known)) {
-                let (cluster, application) = (cluster.clone(), application.to_owned());
+                let (cluster, application) = (cluster.clone(), application.clone());
                 *kept = Some(Kept { cluster, application, known });
                 *dirty = true;
             }
@@ -91,7 +103,7 @@ impl<F: LogRecord, S: LogRecord> SledLog<F, S> {
         for (id, (revision, kept, dirty)) in changed.rows {
             let Some(kept) = kept.filter(|_| dirty) else { continue };
             let address =
-                Address { family: Family::Inventory, operation: id, number: revision.saturating_add(1) };
+                Address { family: Family::Inventory, stream: id, number: revision.saturating_add(1) };
             let content = frame::encode(Family::Inventory.name(), &kept)?;
             let row = if content.len() <= INLINE_MAX_BYTES {
                 frame::seal(address, KIND, false, &content)?
@@ -122,7 +134,7 @@ fn is_of(kept: &Kept, cluster: &str, application: &str) -> bool {
     kept.cluster == cluster && kept.application == application
 }
 
-fn open(id: OperationId, row: &[u8]) -> Result<frame::Framed<'_>, FrameError> {
+fn open(id: StreamId, row: &[u8]) -> Result<frame::Framed<'_>, FrameError> {
     let framed = frame::open(Family::Inventory, id, None, row)?;
     if framed.kind > KIND {
         return Err(FrameError::NewerKind { kind: framed.kind, highest: KIND });
@@ -134,7 +146,7 @@ fn open(id: OperationId, row: &[u8]) -> Result<frame::Framed<'_>, FrameError> {
 pub(super) fn check(
     database: &Database,
     blobs: &BlobStore,
-    id: OperationId,
+    id: StreamId,
 ) -> Result<Option<String>, LogError> {
     let Some(row) = database.get(&keys::of(keys::INVENTORY, id))? else { return Ok(None) };
     let checked = open(id, &row).and_then(|framed| match record::held(&framed)? {

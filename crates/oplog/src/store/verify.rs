@@ -1,43 +1,45 @@
-//! Judges the rows of one operation: sound, mendable, or broken.
+//! Judges the rows of one stream: sound, mendable, or broken.
 //!
 //! The distinction that matters: an end that is missing or half written is what a crash can leave, and is cut; anything
-//! else is damage, and the operation is set aside rather than continued from records that may be wrong.
+//! else is damage, and the stream is set aside rather than continued from records that may be wrong.
 
 use std::io;
 
-use tidegate_model::{Digest, LogRecord, OperationId};
+use tidegate_model::{Digest, StreamId, StreamKind};
 
 use super::database::{Database, Row};
 use super::head::{Head, chain};
 use super::keys::{self, Key};
-use super::record::{self, Held, ReadError};
+use super::record::{self, Held, Line, ReadError};
+use crate::LogError;
 use crate::blobs::BlobStore;
+use crate::codec::{Codecs, Part};
 use crate::frame::{self, Address, Family, FrameError};
-use crate::{LogError, Summary};
 
-/// The rows of an operation, all families.
+/// The rows of a stream, all families.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     pub(crate) rows: Vec<Row>,
 }
 
-/// What is to be done about an operation.
+/// What is to be done about a stream.
 #[derive(Debug)]
 pub(crate) struct Verdict {
+    pub(crate) stream: StreamId,
     pub(crate) head: Head,
-    pub(crate) summary: Summary,
+    pub(crate) line: Line,
     /// Rows that must go: left over by a compaction, or damaged and not needed.
     pub(crate) remove: Vec<Vec<u8>>,
     /// What was mended, to be reported; the head and the summary are then to be written again.
     pub(crate) mended: Vec<String>,
-    /// Content that is gone, of an operation that is over: all else is kept.
+    /// Content that is gone, of a stream that is over: all else is kept.
     pub(crate) lacking: Vec<String>,
 }
 
 /// Why there is no verdict.
 #[derive(Debug)]
 pub(crate) enum Unsound {
-    /// The operation cannot be continued.
+    /// The stream cannot be continued.
     Broken(Broken),
     /// Its records could not be looked at; nothing is said about them.
     Unseen(LogError),
@@ -49,17 +51,19 @@ impl From<Broken> for Unsound {
     }
 }
 
-/// Why an operation cannot be continued.
+/// Why a stream cannot be continued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Broken {
     pub(crate) reason: String,
     /// The kind and the highest known, when the reason is a record of a newer program.
     pub(crate) newer: Option<(u16, u16)>,
+    /// It is of a kind this program does not know, so its records are left to one that does.
+    pub(crate) is_foreign: bool,
 }
 
 impl Broken {
     pub(crate) fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), newer: None }
+        Self { reason: reason.into(), newer: None, is_foreign: false }
     }
 
     fn frame(what: &str, error: &FrameError) -> Self {
@@ -67,15 +71,20 @@ impl Broken {
             FrameError::NewerKind { kind, highest } => Some((*kind, *highest)),
             _ => None,
         };
-        Self { reason: format!("{what}: {error}"), newer }
+        Self { newer, ..Self::new(format!("{what}: {error}")) }
+    }
+
+    /// Whether its records stay where they are: they are not ours to judge.
+    pub(crate) fn is_left_alone(&self) -> bool {
+        self.is_foreign || self.newer.is_some()
     }
 }
 
 impl Rows {
-    pub(crate) fn read(database: &Database, operation: OperationId) -> Result<Self, LogError> {
+    pub(crate) fn read(database: &Database, stream: StreamId) -> Result<Self, LogError> {
         let mut rows = Vec::new();
         for family in keys::OWN {
-            rows.append(&mut database.rows(&keys::of(family, operation))?);
+            rows.append(&mut database.rows(&keys::of(family, stream))?);
         }
         Ok(Self { rows })
     }
@@ -98,34 +107,88 @@ impl Rows {
     }
 }
 
-/// Judges an operation by its rows.
-pub(crate) fn verify<F: LogRecord, S: LogRecord>(
-    operation: OperationId,
+/// Judges a stream by its rows.
+pub(crate) fn verify(
+    stream: StreamId,
     rows: &Rows,
     blobs: &BlobStore,
+    codecs: &Codecs,
 ) -> Result<Verdict, Unsound> {
     if let Some((key, _)) = rows.rows.iter().find(|(key, _)| keys::parse(key).is_none()) {
         let reason = format!("it has a row of an unknown shape, {} bytes of key", key.len());
         return Err(Broken::new(reason).into());
     }
-    let row = rows.single(keys::HEAD, "head")?;
-    let (_, head) =
-        record::read_own::<Head>(operation, row).map_err(|error| Broken::frame("its head", &error))?;
     let row = rows.single(keys::SUMMARY, "summary")?;
-    let (_, summary) =
-        record::read_own::<Summary>(operation, row).map_err(|error| Broken::frame("its summary", &error))?;
-    if summary.operation != operation {
-        return Err(Broken::new(format!("its summary is of operation {}", summary.operation)).into());
+    let (_, line) =
+        record::read_own::<Line>(stream, row).map_err(|error| Broken::frame("its summary", &error))?;
+    let checks = Checks { stream, rows, blobs, codecs, kind: &line.kind() };
+    if codecs.know(checks.kind) {
+        return checks.verdict(line);
     }
-    let mut verdict = Verdict { head, summary, remove: Vec::new(), mended: Vec::new(), lacking: Vec::new() };
-    if verdict.head.reduced {
-        verdict.clear_leftovers(rows);
-        return Ok(verdict);
+    let foreign = |broken| Broken { is_foreign: true, ..broken };
+    let mut verdict = checks.verdict(line).map_err(|unsound| match unsound {
+        Unsound::Broken(broken) => Unsound::Broken(foreign(broken)),
+        unseen @ Unsound::Unseen(_) => unseen,
+    })?;
+    if !verdict.mended.is_empty() {
+        return Err(foreign(Broken::new(verdict.mended.join("; "))).into());
     }
-    verdict.check_facts::<F>(rows, blobs)?;
-    verdict.check_references(rows, blobs)?;
-    verdict.check_snapshot::<S>(rows, blobs)?;
+    verdict.remove.clear();
     Ok(verdict)
+}
+
+/// What the checks of one stream look at.
+struct Checks<'a> {
+    stream: StreamId,
+    rows: &'a Rows,
+    blobs: &'a BlobStore,
+    codecs: &'a Codecs,
+    kind: &'a StreamKind,
+}
+
+impl Checks<'_> {
+    fn verdict(&self, line: Line) -> Result<Verdict, Unsound> {
+        let row = self.rows.single(keys::HEAD, "head")?;
+        let (_, head) =
+            record::read_own::<Head>(self.stream, row).map_err(|error| Broken::frame("its head", &error))?;
+        let (kind, content) = &line.details;
+        self.codecs
+            .check(self.kind, Part::Details, *kind, content)
+            .map_err(|error| Broken::frame("its summary", &error))?;
+        let mut verdict = Verdict {
+            stream: self.stream,
+            head,
+            line,
+            remove: Vec::new(),
+            mended: Vec::new(),
+            lacking: Vec::new(),
+        };
+        if verdict.head.reduced {
+            verdict.clear_leftovers(self.rows);
+            return Ok(verdict);
+        }
+        verdict.check_facts(self)?;
+        verdict.check_references(self)?;
+        verdict.check_snapshot(self)?;
+        Ok(verdict)
+    }
+
+    /// Checks a record as far as opening goes, and says in which blob it is.
+    fn record(&self, part: Part, address: Address, row: &[u8]) -> Result<Option<Digest>, ReadError> {
+        let framed = frame::open(address.family, address.stream, Some(address.number), row)?;
+        self.codecs.check_kind(self.kind, part, framed.kind)?;
+        match record::held(&framed)? {
+            Held::Inline(content) => {
+                self.codecs.check(self.kind, part, framed.kind, content)?;
+                Ok(None)
+            }
+            // A large one is checked by its file's checksum here and unpacked when it is read.
+            Held::Blob(digest) => {
+                self.blobs.check(digest)?;
+                Ok(Some(digest))
+            }
+        }
+    }
 }
 
 impl Verdict {
@@ -136,11 +199,11 @@ impl Verdict {
         }
     }
 
-    fn check_facts<F: LogRecord>(&mut self, rows: &Rows, blobs: &BlobStore) -> Result<(), Unsound> {
-        let operation = self.summary.operation;
+    fn check_facts(&mut self, checks: &Checks<'_>) -> Result<(), Unsound> {
+        let stream = self.stream;
         let stated = self.head.last;
         let (mut last, mut digest) = (self.head.base, self.head.base_digest);
-        let mut facts = rows.of(keys::FACT).peekable();
+        let mut facts = checks.rows.of(keys::FACT).peekable();
         while let Some((key, row)) = facts.next() {
             let Some(Key::Fact(_, sequence)) = keys::parse(key) else { continue };
             if sequence <= self.head.base {
@@ -157,8 +220,8 @@ impl Verdict {
             if sequence != last.saturating_add(1) {
                 return Err(Broken::new(format!("gap: fact {} is missing", last.saturating_add(1))).into());
             }
-            let address = Address { family: Family::Fact, operation, number: sequence };
-            match check_record::<F>(address, row, blobs) {
+            let address = Address { family: Family::Fact, stream, number: sequence };
+            match checks.record(Part::Fact, address, row) {
                 Ok(_) => {}
                 Err(ReadError::Frame(FrameError::TooShort(_) | FrameError::Length { .. }))
                     if facts.peek().is_none() =>
@@ -173,8 +236,7 @@ impl Verdict {
         }
         if last < stated {
             let lost = stated.saturating_sub(last);
-            let cut =
-                format!("tail cut: {lost} of {stated} facts are lost; the operation now ends at fact {last}");
+            let cut = format!("tail cut: {lost} of {stated} facts are lost; it now ends at fact {last}");
             self.mended.push(cut);
             (self.head.last, self.head.digest) = (last, digest);
         } else if digest != self.head.digest {
@@ -183,13 +245,13 @@ impl Verdict {
         Ok(())
     }
 
-    /// Content beside the log that is gone costs an operation that is over nothing else. One that is not over cannot go
+    /// Content beside the log that is gone costs a stream that is over nothing else. One that is not over cannot go
     /// on without it.
     fn impair(&mut self, what: &str, error: ReadError) -> Result<(), Unsound> {
         match error {
             ReadError::Frame(error) => Err(Broken::frame(what, &error).into()),
             ReadError::Log(error) if is_of_the_system(&error) => Err(Unsound::Unseen(error)),
-            ReadError::Log(error) if self.summary.finished_at.is_some() => {
+            ReadError::Log(error) if self.line.finished_at.is_some() => {
                 self.lacking.push(format!("{what}: {error}"));
                 Ok(())
             }
@@ -197,16 +259,16 @@ impl Verdict {
         }
     }
 
-    fn check_references(&mut self, rows: &Rows, blobs: &BlobStore) -> Result<(), Unsound> {
-        let operation = self.summary.operation;
+    fn check_references(&mut self, checks: &Checks<'_>) -> Result<(), Unsound> {
+        let stream = self.stream;
         let mut found: u64 = 0;
-        for (key, row) in rows.of(keys::REFERENCE) {
+        for (key, row) in checks.rows.of(keys::REFERENCE) {
             let Some(Key::Reference(_, digest)) = keys::parse(key) else { continue };
-            record::check_reference(operation, digest, row)
+            record::check_reference(stream, digest, row)
                 .map_err(|error| Broken::frame("a reference", &error))?;
             found = found.saturating_add(1);
             let told = |reason: &String| reason.contains(&digest.to_string());
-            match blobs.contains(digest) {
+            match checks.blobs.contains(digest) {
                 Ok(true) => {}
                 Ok(false) if self.lacking.iter().any(told) => {}
                 Ok(false) => {
@@ -223,11 +285,11 @@ impl Verdict {
         Ok(())
     }
 
-    fn check_snapshot<S: LogRecord>(&mut self, rows: &Rows, blobs: &BlobStore) -> Result<(), Unsound> {
-        let operation = self.summary.operation;
-        let wanted = self.head.snapshot.map(|mark| keys::snapshot(operation, mark.sequence));
+    fn check_snapshot(&mut self, checks: &Checks<'_>) -> Result<(), Unsound> {
+        let stream = self.stream;
+        let wanted = self.head.snapshot.map(|mark| keys::snapshot(stream, mark.sequence));
         let mut row = None;
-        for (key, found) in rows.of(keys::SNAPSHOT) {
+        for (key, found) in checks.rows.of(keys::SNAPSHOT) {
             match &wanted {
                 Some(wanted) if wanted.as_slice() == key.as_ref() => row = Some(found),
                 _ => self.remove.push(key.to_vec()),
@@ -238,8 +300,8 @@ impl Verdict {
             None => "it is missing".to_owned(),
             Some(_) if mark.sequence > self.head.last => "it covers facts that are lost".to_owned(),
             Some(row) => {
-                let address = Address { family: Family::Snapshot, operation, number: mark.sequence };
-                match check_record::<S>(address, row, blobs) {
+                let address = Address { family: Family::Snapshot, stream, number: mark.sequence };
+                match checks.record(Part::Snapshot, address, row) {
                     Ok(blob) if blob == mark.blob => return Ok(()),
                     Ok(_) => "it is kept where its head does not say".to_owned(),
                     Err(ReadError::Log(error)) if is_of_the_system(&error) => {
@@ -258,26 +320,8 @@ impl Verdict {
         }
         self.remove.extend(wanted);
         self.head.snapshot = None;
-        self.mended.push(format!("snapshot dropped: {problem}; the operation is read from its facts"));
+        self.mended.push(format!("snapshot dropped: {problem}; it is read from its facts"));
         Ok(())
-    }
-}
-
-/// Checks a record as far as opening goes, and says in which blob it is.
-fn check_record<R: LogRecord>(
-    address: Address,
-    row: &[u8],
-    blobs: &BlobStore,
-) -> Result<Option<Digest>, ReadError> {
-    let framed = frame::open(address.family, address.operation, Some(address.number), row)?;
-    frame::check_kind::<R>(framed.kind)?;
-    match record::held(&framed)? {
-        Held::Inline(content) => Ok(frame::decode_record::<R>(framed.kind, content).map(|_| None)?),
-        // A large one is checked by its file's checksum here and unpacked when it is read.
-        Held::Blob(digest) => {
-            blobs.check(digest)?;
-            Ok(Some(digest))
-        }
     }
 }
 

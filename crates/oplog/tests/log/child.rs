@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use tidegate_model::Timestamp;
-use tidegate_oplog::{Append, LogError, OperationLog};
+use tidegate_oplog::{LogError, Retention};
 
-use crate::kit::{self, Fact, Log, State, append, operation};
+use crate::kit::prelude::*;
+use crate::kit::{self, Append, Fact, Log, State, append, operation};
 
 const VARIABLE: &str = "TIDEGATE_OPLOG_CHILD";
 const TEST: &str = "child::child_process";
@@ -45,6 +46,7 @@ fn child_process() {
     say("");
     match word {
         "append" => append_until(&directory, PADDING, u64::MAX),
+        "append-and-compact" => append_and_compact(&directory),
         "append-20" => append_until(&directory, 0, 20),
         "append-on-request" => {
             let log = kit::open(&directory).unwrap();
@@ -67,13 +69,13 @@ fn child_process() {
 
 /// Reads a log that may not be written, without its key.
 fn read(directory: &Path) {
-    let log = match Log::open_to_read(directory, None) {
+    let log = match Log::open_to_read(directory, None, kit::codecs()) {
         Ok(log) => log,
         Err(error) => return say(format!("refused {error:?}")),
     };
-    say(format!("{} summaries, {} reports", log.summaries().unwrap().len(), log.damage().len()));
+    say(format!("{} summaries, {} reports", log.lines().len(), log.damage().len()));
     for number in 1..=OPERATIONS {
-        match log.facts(operation(number)) {
+        match log.all(operation(number)) {
             Ok(facts) => say(format!("{number}: {} facts", facts.len())),
             Err(error) => say(format!("{number}: {error:?}")),
         }
@@ -87,7 +89,7 @@ fn say(line: impl Display) {
     out.flush().unwrap();
 }
 
-fn group(number: u64, padding: usize) -> Vec<Append<Fact, State>> {
+fn group(number: u64, padding: usize) -> Vec<Append> {
     let snapshot = number.is_multiple_of(5).then(|| State { waves: vec![], padding: number.to_string() });
     let of =
         |each| Append { snapshot: snapshot.clone(), ..append(each, number, vec![fact(number, padding)]) };
@@ -101,19 +103,35 @@ fn append_until(directory: &Path, padding: usize, end: u64) {
     append_to(&log, padding, end);
 }
 
+/// How many facts an open operation keeps where it is compacted all the time.
+pub const KEPT_FACTS: u64 = 12;
+
+/// Appends, and compacts after each group; most of the time it is doing that.
+fn append_and_compact(directory: &Path) {
+    let log = kit::open(directory).unwrap();
+    say(format!("reports {}", log.damage().len()));
+    let first = log.load_as::<Fact>(operation(1)).map_or(1, |loaded| loaded.last_sequence + 1);
+    for number in first.. {
+        log.append_all(group(number, PADDING)).unwrap();
+        say(format!("ack {number}"));
+        let keep = Retention { open_facts: KEPT_FACTS, ..Retention::default() };
+        log.compact(&keep, kit::NOW).unwrap();
+    }
+}
+
 fn append_to(log: &Log, padding: usize, end: u64) {
-    let first = log.load(operation(1)).map_or(1, |loaded| loaded.last_sequence + 1);
+    let first = log.load_as::<Fact>(operation(1)).map_or(1, |loaded| loaded.last_sequence + 1);
     for number in first..=end {
-        match log.append(group(number, padding)) {
+        match log.append_all(group(number, padding)) {
             Ok(()) => say(format!("ack {number}")),
             Err(error) => {
                 say(format!("failed {error:?}"));
-                say(format!("then {:?}", log.append(group(number, 0)).unwrap_err()));
+                say(format!("then {:?}", log.append_all(group(number, 0)).unwrap_err()));
                 return;
             }
         }
         if number.is_multiple_of(25) {
-            log.compact(3).unwrap();
+            log.tidy(3).unwrap();
         }
     }
 }
@@ -132,9 +150,9 @@ fn fill_and_free(directory: &Path) {
     }
     std::fs::remove_file(ballast).unwrap();
     let log = kit::open(&state).unwrap();
-    let loaded = log.load(operation(1)).unwrap();
+    let loaded = log.load_as::<Fact>(operation(1)).unwrap();
     say(format!("kept {}, {} reports", loaded.last_sequence, log.damage().len()));
-    log.append(group(loaded.last_sequence + 1, 0)).unwrap();
+    log.append_all(group(loaded.last_sequence + 1, 0)).unwrap();
     say("went on");
 }
 
@@ -197,8 +215,8 @@ impl Worker {
 }
 
 /// Lets a process append until it has acknowledged `acks` groups, kills it, and returns the last it acknowledged.
-pub fn kill_after(directory: &Path, acks: usize) -> Option<u64> {
-    let mut child = command("append", directory, &[]).spawn().unwrap();
+pub fn kill_after(task: &str, directory: &Path, acks: usize) -> Option<u64> {
+    let mut child = command(task, directory, &[]).spawn().unwrap();
     let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut last = None;
     let mut seen = 0;

@@ -6,10 +6,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use tidegate_oplog::{Append, LogError, OperationLog};
+use tidegate_oplog::LogError;
 
 use crate::child::{command, command_of, lines};
-use crate::kit::{self, Disk, Kept, append, loaded, operation, passed};
+use crate::kit::prelude::*;
+use crate::kit::{self, Append, Disk, Fact, Kept, append, loaded, operation, passed};
 
 const NOBODY: u32 = 65_534;
 
@@ -33,7 +34,7 @@ fn a_second_opening_names_the_holder() {
 #[test]
 fn a_database_that_another_program_has_open_is_not_taken_for_damaged() {
     let mut disk = Disk::fresh();
-    disk.open().append(vec![append(1, 1, passed(1..=1))]).unwrap();
+    disk.open().append_all(vec![append(1, 1, passed(1..=1))]).unwrap();
     disk.close();
     let other = kit::raw(&disk.path());
     let folder = disk.path();
@@ -42,7 +43,7 @@ fn a_database_that_another_program_has_open_is_not_taken_for_damaged() {
     drop(other);
     let log = opening.join().unwrap().unwrap();
     assert_eq!(log.damage(), []);
-    assert_eq!(log.load(operation(1)).unwrap(), loaded(passed(1..=1), 1));
+    assert_eq!(log.load_as::<Fact>(operation(1)).unwrap(), loaded(passed(1..=1), 1));
 }
 
 #[test]
@@ -107,7 +108,7 @@ fn nothing_is_set_aside_because_of_a_missing_permission() {
     let mut disk = Disk::fresh();
     let log = disk.open();
     let blob = log.put_blob(b"manifests").unwrap();
-    log.append(vec![Append { blobs: vec![blob], ..append(1, 1, passed(1..=1)) }]).unwrap();
+    log.append_all(vec![Append { blobs: vec![blob], ..append(1, 1, passed(1..=1)) }]).unwrap();
     disk.close();
     let program = disk.folder.path().join("program");
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
@@ -125,7 +126,10 @@ fn nothing_is_set_aside_because_of_a_missing_permission() {
     fs::set_permissions(disk.path().join("blobs"), Permissions::from_mode(0o755)).unwrap();
     assert!(said.iter().any(|line| line.starts_with("refused PermissionDenied")), "{said:?}");
     let log = disk.open();
-    assert_eq!((log.damage(), log.load(operation(1)).unwrap()), (vec![], loaded(passed(1..=1), 1)));
+    assert_eq!(
+        (log.damage(), log.load_as::<Fact>(operation(1)).unwrap()),
+        (vec![], loaded(passed(1..=1), 1))
+    );
 }
 
 /// Whoever writes to a directory that nobody finds any more, or that has become another process's, is stopped.
@@ -139,7 +143,7 @@ fn a_directory_that_is_moved_removed_or_replaced_is_noticed_at_the_next_append()
             fs::rename(path, aside).unwrap();
             let log = kit::open(path).unwrap();
             let digest = log.put_blob(b"of the successor").unwrap();
-            log.append(vec![Append { blobs: vec![digest], ..append(7, 1, passed(1..=1)) }]).unwrap();
+            log.append_all(vec![Append { blobs: vec![digest], ..append(7, 1, passed(1..=1)) }]).unwrap();
         }),
         ("without its database", |path, aside| fs::rename(path.join("log"), aside).unwrap()),
         ("without its witness", |path, _| fs::remove_file(path.join("witness")).unwrap()),
@@ -151,11 +155,11 @@ fn a_directory_that_is_moved_removed_or_replaced_is_noticed_at_the_next_append()
     for (what, lose) in cases {
         let mut disk = Disk::fresh();
         let (path, aside) = (disk.path(), disk.folder.path().join("aside"));
-        disk.open().append(vec![append(1, 1, passed(1..=1))]).unwrap();
+        disk.open().append_all(vec![append(1, 1, passed(1..=1))]).unwrap();
         lose(&path, &aside);
         let log = disk.open();
         let refusals =
-            [log.append(vec![append(1, 2, passed(2..=2))]).unwrap_err(), log.compact(0).unwrap_err()];
+            [log.append_all(vec![append(1, 2, passed(2..=2))]).unwrap_err(), log.tidy(0).unwrap_err()];
         for error in refusals {
             assert!(matches!(&error, LogError::Moved { path: named } if *named == path), "{what}: {error}");
         }
@@ -163,7 +167,7 @@ fn a_directory_that_is_moved_removed_or_replaced_is_noticed_at_the_next_append()
             assert!(matches!(log.put_blob(b"of the old one").unwrap_err(), LogError::Moved { .. }));
             disk.close();
             let successor = kit::open(&path).unwrap();
-            assert_eq!((successor.damage(), successor.facts(operation(7)).unwrap()), (vec![], passed(1..=1)));
+            assert_eq!((successor.damage(), successor.all(operation(7)).unwrap()), (vec![], passed(1..=1)));
         }
     }
 }

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use tidegate_model::OperationPhase;
-use tidegate_oplog::OperationLog;
+use tidegate_oplog::Lookup;
 
+use crate::kit::prelude::*;
 use crate::kit::{Disk, Fact, Kept, Log, append, operation, passed, reasons};
 
 /// Operations in the log that is damaged; each has as many facts as `FACTS`.
@@ -27,7 +28,7 @@ fn filled() -> Disk {
     let log = disk.open();
     for (fact, sequence) in facts(FACTS).into_iter().zip(1..) {
         let group = (1..=OPERATIONS).map(|number| append(number, sequence, vec![fact.clone()]));
-        log.append(group.collect()).unwrap();
+        log.append_all(group.collect()).unwrap();
     }
     disk.close();
     // Wait for sled's threads to let go of the files.
@@ -64,7 +65,7 @@ fn judge(path: &Path, what: &str) -> Outcome {
     let mut outcome = Outcome::default();
     for number in 1..=OPERATIONS {
         let told = reasons(&damage, number);
-        match log.facts(operation(number)) {
+        match log.all(operation(number)) {
             Ok(found) if found.len() == FACTS as usize => {
                 assert!(found == facts(FACTS), "{what}");
                 outcome.whole += 1;
@@ -86,7 +87,7 @@ fn judge(path: &Path, what: &str) -> Outcome {
             }
         }
     }
-    log.append(vec![append(99, 1, passed(1..=1))]).unwrap_or_else(|error| panic!("{what}: {error}"));
+    log.append_all(vec![append(99, 1, passed(1..=1))]).unwrap_or_else(|error| panic!("{what}: {error}"));
     for quarantine in damage.iter().filter_map(|damage| damage.quarantine.as_ref()) {
         assert!(quarantine.join("reason.txt").is_file(), "{what}");
     }
@@ -94,7 +95,7 @@ fn judge(path: &Path, what: &str) -> Outcome {
     // A second opening finds nothing new, and remembers what was reported.
     let log: Log = crate::kit::open(path).unwrap_or_else(|error| panic!("{what}, again: {error}"));
     assert_eq!(log.damage(), crate::kit::known(&damage), "{what}");
-    assert_eq!(log.facts(operation(99)).unwrap(), passed(1..=1), "{what}");
+    assert_eq!(log.all(operation(99)).unwrap(), passed(1..=1), "{what}");
     outcome
 }
 
@@ -205,7 +206,7 @@ fn a_garbled_witness() {
     let log = disk.open();
     let damage = log.damage();
     assert!(damage.len() == 1 && damage[0].reason.contains("witness"), "{damage:?}");
-    assert_eq!(log.facts(operation(1)).unwrap(), facts(FACTS));
+    assert_eq!(log.all(operation(1)).unwrap(), facts(FACTS));
     assert_eq!(disk.reopen().damage(), [], "the new one can speak");
 }
 
@@ -214,17 +215,17 @@ fn a_garbled_witness() {
 fn an_ended_operation_that_lost_its_end_is_set_aside() {
     let mut disk = Disk::fresh();
     let log = disk.open();
-    log.append(vec![append(1, 1, passed(1..=3))]).unwrap();
+    log.append_all(vec![append(1, 1, passed(1..=3))]).unwrap();
     let before = fs::read(disk.db_file()).unwrap();
     let ended =
         tidegate_oplog::Append { summary: crate::kit::finished(1, "shop"), ..append(1, 4, passed(4..=4)) };
-    disk.open().append(vec![ended]).unwrap();
+    disk.open().append_all(vec![ended]).unwrap();
     disk.close();
     drop(crate::kit::raw(&disk.path()));
     fs::write(disk.db_file(), before).unwrap();
     let log = disk.open();
-    assert!(log.load(operation(1)).is_err());
-    assert!(log.open_operations().unwrap().is_empty());
+    assert!(log.load_as::<Fact>(operation(1)).is_err());
+    assert!(log.ids_of(&Lookup::open()).is_empty());
     let damage = log.damage();
     assert!(reasons(&damage, 1).iter().any(|reason| reason.contains("it was over")), "{damage:?}");
 }

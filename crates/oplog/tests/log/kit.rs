@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
-use tidegate_model::{LogRecord, OperationId, OperationPhase, Timestamp};
+use tidegate_model::{LogRecord, OperationPhase, Records, StreamId, StreamKind, Timestamp};
 use tidegate_oplog::{
-    Append, Damage, Holder, Loaded, LogError, LogKey, MemoryLog, OpenOptions, OperationLog, SledLog, Summary,
+    AppendOf, Codecs, Compacted, Damage, Entry, Epoch, Holder, Loaded, LoadedOf, LogError, LogKey, Lookup,
+    MemoryLog, OpenOptions, OperationLog, Retention, SledLog, Store, Summary, TypedLog,
 };
 use uuid::Uuid;
 
@@ -53,53 +54,125 @@ impl LogRecord for State {
     }
 }
 
-pub type Log = SledLog<Fact, State>;
-pub type Memory = MemoryLog<Fact, State>;
+/// What a list says. Its shape is that of operations in the first format, which the golden logs hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Details {
+    pub destination: String,
+    pub phase: OperationPhase,
+    pub paused: bool,
+    pub message: String,
+    pub waves: (u32, u32),
+}
 
-pub fn operation(number: u128) -> OperationId {
-    OperationId(Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0000 + number))
+impl LogRecord for Details {
+    type Earlier = Self;
+    const HIGHEST_KIND: u16 = 1;
+    fn is_earlier(_: u16) -> bool {
+        false
+    }
+
+    fn kind(&self) -> u16 {
+        1
+    }
+}
+
+impl Records for Fact {
+    const KIND: StreamKind = StreamKind::OPERATION;
+    type Snapshot = State;
+    type Details = Details;
+}
+
+pub type Log = SledLog;
+pub type Memory = MemoryLog;
+pub type Append = AppendOf<Fact>;
+pub type Line = Summary<Details>;
+
+/// A while after everything ended.
+pub const NOW: Timestamp = Timestamp::from_millis(1_000_000);
+
+/// The log, as tests look at it.
+pub trait Look: OperationLog {
+    /// All facts of a stream.
+    fn all(&self, stream: StreamId) -> Result<Vec<Fact>, LogError> {
+        self.facts_as::<Fact>(stream).map(|history| {
+            assert_eq!(history.first_sequence, 1, "the first facts are gone");
+            history.facts
+        })
+    }
+
+    /// Compacts, and keeps the usual but for the history.
+    fn tidy(&self, history: usize) -> Result<Compacted, LogError> {
+        self.compact(&Retention::of_history(history), NOW)
+    }
+
+    /// What is said of each stream.
+    fn lines(&self) -> Vec<(StreamId, Line)> {
+        self.lines_of(Lookup::all())
+    }
+
+    /// What is said of some streams.
+    fn lines_of(&self, lookup: Lookup) -> Vec<(StreamId, Line)> {
+        let found = self.find_as::<Fact>(lookup).unwrap();
+        found.into_iter().map(|Entry { stream, summary, .. }| (stream, summary)).collect()
+    }
+
+    /// The ids of some streams.
+    fn ids_of(&self, lookup: &Lookup) -> Vec<StreamId> {
+        self.find(lookup).unwrap().into_iter().map(|entry| entry.stream).collect()
+    }
+}
+
+impl<L: OperationLog + ?Sized> Look for L {}
+
+pub fn operation(number: u128) -> StreamId {
+    StreamId(Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0000 + number))
 }
 
 pub fn passed(waves: std::ops::RangeInclusive<u32>) -> Vec<Fact> {
     waves.map(|wave| Fact::Passed { wave }).collect()
 }
 
-pub fn summary(number: u128, application: &str) -> Summary {
+pub fn summary(number: u128, application: &str) -> Line {
     Summary {
-        operation: operation(number),
-        application: application.to_owned(),
-        destination: "in-cluster".to_owned(),
-        phase: OperationPhase::Running,
-        paused: false,
-        message: "waiting for healthy state".to_owned(),
+        application: Some(application.to_owned()),
+        set: None,
         started_at: Timestamp::from_millis(1_000 * i64::try_from(number).unwrap()),
         finished_at: None,
-        waves: (1, 3),
+        details: Details {
+            destination: "in-cluster".to_owned(),
+            phase: OperationPhase::Running,
+            paused: false,
+            message: "waiting for healthy state".to_owned(),
+            waves: (1, 3),
+        },
     }
 }
 
-pub fn finished(number: u128, application: &str) -> Summary {
-    let started = summary(number, application);
-    let finished_at = Some(started.started_at + std::time::Duration::from_secs(60));
-    Summary { phase: OperationPhase::Succeeded, finished_at, ..started }
+pub fn finished(number: u128, application: &str) -> Line {
+    let mut line = summary(number, application);
+    line.finished_at = Some(line.started_at + std::time::Duration::from_secs(60));
+    line.details.phase = OperationPhase::Succeeded;
+    line
+}
+
+/// An open operation as it is listed.
+pub fn open_line(number: u128, application: &str) -> (StreamId, Line) {
+    (operation(number), summary(number, application))
+}
+
+/// One that is over.
+pub fn ended_line(number: u128, application: &str) -> (StreamId, Line) {
+    (operation(number), finished(number, application))
 }
 
 /// Facts of an operation of the application `shop`.
-pub fn append(number: u128, first_sequence: u64, facts: Vec<Fact>) -> Append<Fact, State> {
-    Append {
-        operation: operation(number),
-        first_sequence,
-        facts,
-        snapshot: None,
-        summary: summary(number, "shop"),
-        blobs: Vec::new(),
-        inventory: None,
-    }
+pub fn append(number: u128, first_sequence: u64, facts: Vec<Fact>) -> Append {
+    Append::new(operation(number), first_sequence, facts, summary(number, "shop"))
 }
 
 /// A log that can be closed and opened again, whatever keeps it.
 pub trait Kept {
-    type Log: OperationLog<Fact, State>;
+    type Log: Store;
     fn fresh() -> Self;
     fn open(&mut self) -> &Self::Log;
     fn reopen(&mut self) -> &Self::Log;
@@ -155,6 +228,11 @@ impl Disk {
         self.log = None;
     }
 
+    /// A log that was opened in another way.
+    pub fn put(&mut self, log: Log) -> &Log {
+        self.log.insert(log)
+    }
+
     /// Lets `tamper` at the tree while the log is closed.
     pub fn tamper(&mut self, tamper: impl FnOnce(&sled::Db)) {
         self.close();
@@ -184,7 +262,11 @@ pub fn known(damage: &[Damage]) -> Vec<Damage> {
 
 /// With a fixed key: golden logs are sealed with it.
 pub fn options() -> OpenOptions {
-    OpenOptions { holder: holder(), key: Some(LogKey::new(&[7; 32])) }
+    OpenOptions { holder: holder(), key: Some(LogKey::new(&[7; 32])), codecs: codecs() }
+}
+
+pub fn codecs() -> Codecs {
+    Codecs::of::<Fact>()
 }
 
 pub fn open(path: &Path) -> Result<Log, LogError> {
@@ -202,14 +284,14 @@ pub fn raw(path: &Path) -> sled::Db {
     panic!("the tree of {} does not open", path.display());
 }
 
-pub fn loaded(facts: Vec<Fact>, last_sequence: u64) -> Loaded<Fact, State> {
-    Loaded { snapshot: None, facts, last_sequence }
+pub fn loaded(facts: Vec<Fact>, last_sequence: u64) -> LoadedOf<Fact> {
+    Loaded { kind: Fact::KIND, epoch: Epoch::FIRST, snapshot: None, facts, last_sequence }
 }
 
 /// The reports about an operation.
 pub fn reasons(damage: &[Damage], number: u128) -> Vec<&str> {
     let of = Some(operation(number));
-    damage.iter().filter(|damage| damage.operation == of).map(|damage| damage.reason.as_str()).collect()
+    damage.iter().filter(|damage| damage.stream == of).map(|damage| damage.reason.as_str()).collect()
 }
 
 /// A row as a program of an earlier kind framed it, without the last byte of its content.
@@ -222,4 +304,11 @@ pub fn of_kind(kind: u16, row: &[u8]) -> Vec<u8> {
     bytes.extend_from_slice(&checksum.to_le_bytes());
     bytes.extend_from_slice(content);
     bytes
+}
+
+/// The traits through which a log is used.
+pub mod prelude {
+    pub use tidegate_oplog::{Blobs as _, Inventories as _, OperationLog as _, TypedLog as _};
+
+    pub use super::Look as _;
 }

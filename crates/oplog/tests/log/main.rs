@@ -16,6 +16,8 @@ mod environment;
 mod files;
 mod golden;
 mod inventory;
+mod keeping;
+mod kinds;
 mod kit;
 mod process;
 mod property;

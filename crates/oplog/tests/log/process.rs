@@ -5,27 +5,37 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use tidegate_oplog::{LogError, OperationLog};
+use tidegate_oplog::LogError;
 
-use crate::child::{self, LARGE_EVERY, OPERATIONS, PADDING, command, kill_after, lines};
-use crate::kit::{self, operation};
+use crate::child::{self, KEPT_FACTS, LARGE_EVERY, OPERATIONS, PADDING, command, kill_after, lines};
+use crate::kit::prelude::*;
+use crate::kit::{self, Fact, operation};
 
 /// All groups up to the last acknowledged are there; the next one, which was on its way, wholly or not at all.
 fn check(directory: &Path, acknowledged: u64, padding: usize) -> u64 {
+    check_from(directory, acknowledged, padding, 1)
+}
+
+/// The same, of operations that may have lost facts before `kept_from`.
+fn check_from(directory: &Path, acknowledged: u64, padding: usize, kept_from: u64) -> u64 {
     let log = kit::open(directory).unwrap();
     assert_eq!(log.damage(), [], "a crash is no damage");
     let mut lasts = Vec::new();
     for number in 1..=OPERATIONS {
-        let facts = match log.facts(operation(number)) {
-            Err(LogError::UnknownOperation { .. }) if acknowledged == 0 => Vec::new(),
-            facts => facts.unwrap(),
+        let (first, facts) = match log.facts_as::<Fact>(operation(number)) {
+            Err(LogError::UnknownStream { .. }) if acknowledged == 0 => (1, Vec::new()),
+            history => history.map(|history| (history.first_sequence, history.facts)).unwrap(),
         };
-        let last = u64::try_from(facts.len()).unwrap();
+        let last = first - 1 + u64::try_from(facts.len()).unwrap();
         assert!(last >= acknowledged, "operation {number}: {last} of {acknowledged} acknowledged facts");
-        assert_eq!(facts, (1..=last).map(|number| child::fact(number, padding)).collect::<Vec<_>>());
+        assert!(
+            first <= kept_from.max(1),
+            "operation {number}: fact {kept_from} is to be kept, and not {first}"
+        );
+        assert_eq!(facts, (first..=last).map(|number| child::fact(number, padding)).collect::<Vec<_>>());
         lasts.push(last);
         if last > 0 {
-            let loaded = log.load(operation(number)).unwrap();
+            let loaded = log.load_as::<Fact>(operation(number)).unwrap();
             assert_eq!(loaded.last_sequence, last);
             assert_eq!(loaded.snapshot.map_or(0, |(at, _)| at), last / 5 * 5);
         }
@@ -42,10 +52,27 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
     let mut last = 0;
     // How many acknowledgements to wait for; where in the next group the kill strikes is up to the machine.
     for acks in [0, 1, 2, 3, 5, 8, 13, 0, 21, 1, 4, 30, 2, 6, 0, 9, 26, 3, 1, 17, 7, 11, 0, 5, 2] {
-        let acknowledged = kill_after(&directory, acks).unwrap_or(last);
+        let acknowledged = kill_after("append", &directory, acks).unwrap_or(last);
         last = check(&directory, acknowledged, PADDING);
     }
     assert!(last > 150);
+}
+
+/// Wherever in a compaction of open operations the kill strikes.
+#[test]
+fn nothing_is_lost_when_the_process_is_killed_in_a_compaction() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("state");
+    let mut last = 0;
+    for acks in [0, 1, 12, 3, 5, 8, 13, 0, 21, 1, 4, 3, 2, 6, 0, 9, 2, 3, 1, 7] {
+        let acknowledged = kill_after("append-and-compact", &directory, acks).unwrap_or(last);
+        last = check_from(&directory, acknowledged, PADDING, (acknowledged + 1).saturating_sub(KEPT_FACTS));
+        let log = kit::open(&directory).unwrap();
+        let kept = log.facts_as::<Fact>(operation(1)).map_or(0, |history| history.facts.len());
+        // What the newest snapshot does not cover, and what came since the compaction that was cut short.
+        assert!(kept <= 20, "{kept} facts of {last} are kept");
+    }
+    assert!(last > 80);
 }
 
 /// A line of strace's report: the thread, and the call with its result.

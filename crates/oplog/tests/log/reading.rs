@@ -6,15 +6,16 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
-use tidegate_oplog::{Append, LogError, LogKey, OperationLog};
+use tidegate_oplog::{LogError, LogKey};
 
 use crate::child::{LARGE_EVERY, OPERATIONS, PADDING, Worker, command_of, fact, lines};
-use crate::kit::{Disk, Fact, Kept, Log, append, loaded, operation, passed, summary};
+use crate::kit::prelude::*;
+use crate::kit::{Append, Disk, Fact, Kept, Log, append, codecs, loaded, open_line, operation, passed};
 
 const NOBODY: u32 = 65_534;
 
 fn read(path: &Path) -> Result<Log, LogError> {
-    Log::open_to_read(path, Some(LogKey::new(&[7; 32])))
+    Log::open_to_read(path, Some(LogKey::new(&[7; 32])), codecs())
 }
 
 /// Every file below a folder, with what is in it and when it was changed.
@@ -44,7 +45,7 @@ fn filled() -> Disk {
     let mut disk = Disk::fresh();
     let log = disk.open();
     let blob = log.put_blob(b"manifests").unwrap();
-    log.append(vec![
+    log.append_all(vec![
         Append { blobs: vec![blob], ..append(1, 1, passed(1..=3)) },
         append(2, 1, vec![large()]),
     ])
@@ -59,13 +60,13 @@ fn all_is_read_and_nothing_is_written() {
     let before = files(&disk.path());
     let log = read(&disk.path()).unwrap();
     assert_eq!(log.damage(), []);
-    assert_eq!(log.summaries().unwrap(), [summary(1, "shop"), summary(2, "shop")]);
-    assert_eq!(log.load(operation(1)).unwrap(), loaded(passed(1..=3), 3));
-    assert_eq!(log.facts(operation(2)).unwrap(), [large()]);
+    assert_eq!(log.lines(), [open_line(1, "shop"), open_line(2, "shop")]);
+    assert_eq!(log.load_as::<Fact>(operation(1)).unwrap(), loaded(passed(1..=3), 3));
+    assert_eq!(log.all(operation(2)).unwrap(), [large()]);
     for refused in [
-        log.append(vec![append(1, 4, passed(4..=4))]).unwrap_err(),
+        log.append_all(vec![append(1, 4, passed(4..=4))]).unwrap_err(),
         log.put_blob(b"more").unwrap_err(),
-        log.compact(0).unwrap_err(),
+        log.tidy(0).unwrap_err(),
     ] {
         assert!(matches!(&refused, LogError::OpenedToRead { path } if *path == disk.path()), "{refused}");
     }
@@ -77,7 +78,7 @@ fn all_is_read_and_nothing_is_written() {
 fn what_is_not_there_is_not_made() {
     let folder = tempfile::tempdir().unwrap();
     let log = read(&folder.path().join("none")).unwrap();
-    assert_eq!(log.summaries().unwrap(), []);
+    assert_eq!(log.lines(), []);
     assert!(!folder.path().join("none").exists());
 }
 
@@ -95,12 +96,12 @@ fn damage_is_told_and_left_for_whoever_may_mend_it() {
         let log = read(&disk.path()).unwrap();
         let damage = log.damage();
         assert!(
-            damage.len() == 1 && damage[0].operation == Some(operation(1)) && damage[0].is_new,
+            damage.len() == 1 && damage[0].stream == Some(operation(1)) && damage[0].is_new,
             "{damage:?}"
         );
         assert_eq!(damage[0].quarantine, None, "nothing was set aside");
-        assert!(matches!(log.load(operation(1)), Err(LogError::Damaged { .. })));
-        assert_eq!(log.facts(operation(2)).unwrap(), [large()]);
+        assert!(matches!(log.load_as::<Fact>(operation(1)), Err(LogError::Damaged { .. })));
+        assert_eq!(log.all(operation(2)).unwrap(), [large()]);
     }
     assert_eq!(files(&disk.path()), before);
     let found = disk.open().damage();
@@ -124,7 +125,7 @@ fn a_log_at_work_is_read_as_it_is_at_some_moment() {
         let log = read(&path).unwrap();
         assert_eq!(log.damage(), [], "round {round}");
         for number in 1..=OPERATIONS {
-            let loaded = log.load(operation(number)).unwrap();
+            let loaded = log.load_as::<Fact>(operation(number)).unwrap();
             assert!(loaded.last_sequence >= acknowledged, "{} of {acknowledged}", loaded.last_sequence);
             let from = loaded.snapshot.map_or(1, |(covered, _)| covered + 1);
             let expected: Vec<Fact> = (from..=loaded.last_sequence).map(|at| fact(at, PADDING)).collect();
@@ -138,7 +139,7 @@ fn a_log_at_work_is_read_as_it_is_at_some_moment() {
 #[test]
 fn a_colleague_reads_what_needs_no_key() {
     let mut disk = filled();
-    disk.open().append(vec![append(3, 1, passed(1..=2))]).unwrap();
+    disk.open().append_all(vec![append(3, 1, passed(1..=2))]).unwrap();
     disk.close();
     let path = disk.path();
     let root = fs::metadata("/proc/self").unwrap().uid() == 0;

@@ -4,11 +4,13 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use tidegate_model::{Digest, LogRecord};
-use tidegate_oplog::{Append, Impaired, LogError, OperationLog, SledLog};
+use tidegate_model::{Digest, LogRecord, Records, StreamKind};
+use tidegate_oplog::{AppendOf, Codecs, Impaired, LogError, Lookup, OpenOptions, SledLog};
 
+use crate::kit::prelude::*;
 use crate::kit::{
-    Disk, Fact, Kept, State, append, finished, known, loaded, operation, options, passed, reasons, summary,
+    self, Append, Disk, Fact, Kept, State, append, ended_line, finished, known, loaded, open_line, operation,
+    passed, reasons, summary,
 };
 
 fn key(family: u8, number: u128, rest: &[u8]) -> Vec<u8> {
@@ -32,14 +34,14 @@ fn filled() -> Disk {
     let mut disk = Disk::fresh();
     let log = disk.open();
     let blob = log.put_blob(b"manifests").unwrap();
-    log.append(vec![
+    log.append_all(vec![
         Append { blobs: vec![blob], ..append(1, 1, passed(1..=1)) },
         append(2, 1, passed(1..=4)),
     ])
     .unwrap();
     let facts = vec![big_fact(), Fact::Passed { wave: 3 }];
-    log.append(vec![Append { snapshot: Some(state()), ..append(1, 2, facts) }]).unwrap();
-    log.append(vec![append(1, 4, passed(4..=4))]).unwrap();
+    log.append_all(vec![Append { snapshot: Some(state()), ..append(1, 2, facts) }]).unwrap();
+    log.append_all(vec![append(1, 4, passed(4..=4))]).unwrap();
     disk
 }
 
@@ -64,46 +66,49 @@ fn judge(mut disk: Disk, what: &str, expect: Expect) {
     match expect {
         Expect::SetAside(reason) => {
             assert!(told.iter().any(|told| told.contains(reason)), "{what}: {damage:?}");
-            let error = log.load(operation(1)).unwrap_err();
+            let error = log.load_as::<Fact>(operation(1)).unwrap_err();
             assert!(
                 matches!(error, LogError::Damaged { .. } | LogError::NewerRecord { .. }),
                 "{what}: {error}"
             );
-            assert!(log.append(vec![append(1, 5, passed(5..=5))]).is_err(), "{what}");
+            assert!(log.append_all(vec![append(1, 5, passed(5..=5))]).is_err(), "{what}");
             let quarantine = damage.iter().find_map(|damage| damage.quarantine.clone()).unwrap();
             let rows = fs::read(quarantine.join("rows.bin")).unwrap();
             let id = operation(1);
             assert!(rows.windows(16).any(|window| window == id.0.as_bytes()), "{what}: the bytes are kept");
-            assert_eq!(log.summaries().unwrap(), [summary(2, "shop")], "{what}");
+            assert_eq!(log.lines(), [open_line(2, "shop")], "{what}");
             assert_listed(&log.impaired(), what);
         }
         Expect::Mended(count, reason) => {
             assert!(told.iter().any(|told| told.contains(reason)), "{what}: {damage:?}");
-            assert_eq!(log.facts(operation(1)).unwrap(), facts()[..count], "{what}");
+            assert_eq!(log.all(operation(1)).unwrap(), facts()[..count], "{what}");
             let next = u64::try_from(count).unwrap() + 1;
-            log.append(vec![append(1, next, passed(9..=9))]).unwrap();
-            assert_eq!(log.load(operation(1)).unwrap().last_sequence, next, "{what}");
+            log.append_all(vec![append(1, next, passed(9..=9))]).unwrap();
+            assert_eq!(log.load_as::<Fact>(operation(1)).unwrap().last_sequence, next, "{what}");
         }
     }
-    assert_eq!(log.load(operation(2)).unwrap(), loaded(passed(1..=4), 4), "{what}: the other goes on");
-    log.append(vec![append(2, 5, passed(5..=5)), append(3, 1, passed(1..=1))]).unwrap();
+    assert_eq!(
+        log.load_as::<Fact>(operation(2)).unwrap(),
+        loaded(passed(1..=4), 4),
+        "{what}: the other goes on"
+    );
+    log.append_all(vec![append(2, 5, passed(5..=5)), append(3, 1, passed(1..=1))]).unwrap();
     let log = disk.reopen();
     if matches!(expect, Expect::SetAside(_)) {
         assert_listed(&log.impaired(), what);
     }
     assert_eq!(log.damage(), known(&damage), "{what}: known for ever, new once");
-    assert_eq!(log.load(operation(2)).unwrap(), loaded(passed(1..=5), 5), "{what}");
-    assert_eq!(log.load(operation(1)).is_ok(), matches!(expect, Expect::Mended(..)), "{what}");
+    assert_eq!(log.load_as::<Fact>(operation(2)).unwrap(), loaded(passed(1..=5), 5), "{what}");
+    assert_eq!(log.load_as::<Fact>(operation(1)).is_ok(), matches!(expect, Expect::Mended(..)), "{what}");
 }
 
 /// Operation 1 is still known, with its summary unless just that is what was hit.
 fn assert_listed(impaired: &[Impaired], what: &str) {
-    let [Impaired { operation: id, summary: known, reason }] = impaired else {
-        panic!("{what}: {impaired:?}")
-    };
+    let [Impaired { stream: id, entry: known, reason }] = impaired else { panic!("{what}: {impaired:?}") };
     assert_eq!(*id, operation(1), "{what}");
     assert!(!reason.is_empty(), "{what}");
-    let known = known.as_ref().map(|known| (known.operation, known.application.as_str()));
+    let known =
+        known.as_ref().map(|known| (known.stream, known.summary.application.as_deref().unwrap_or_default()));
     assert!(
         known == Some((operation(1), "shop")) || (known.is_none() && what.contains("summary")),
         "{what}: {known:?}"
@@ -252,7 +257,7 @@ fn a_finished_operation_without_its_blobs_is_kept_and_says_what_it_lacks() {
     for (number, what) in [(0, "what it was given"), (1, "fact 2")] {
         let mut disk = filled();
         disk.open()
-            .append(vec![Append { summary: finished(1, "shop"), ..append(1, 5, passed(5..=5)) }])
+            .append_all(vec![Append { summary: finished(1, "shop"), ..append(1, 5, passed(5..=5)) }])
             .unwrap();
         disk.close();
         let lost = &blob_files(&disk)[number];
@@ -260,12 +265,13 @@ fn a_finished_operation_without_its_blobs_is_kept_and_says_what_it_lacks() {
         fs::remove_file(lost).unwrap();
         for is_new in [true, false] {
             let log = disk.reopen();
-            assert_eq!(log.summaries().unwrap(), [finished(1, "shop"), summary(2, "shop")], "{what}");
+            assert_eq!(log.lines(), [ended_line(1, "shop"), open_line(2, "shop")], "{what}");
             let impaired = log.impaired();
-            let [Impaired { operation: id, summary: known, reason }] = &impaired[..] else {
+            let [Impaired { stream: id, entry: known, reason }] = &impaired[..] else {
                 panic!("{what}: {impaired:?}")
             };
-            assert_eq!((*id, known), (operation(1), &Some(finished(1, "shop"))), "{what}");
+            let known = known.clone().unwrap().decode::<Fact>().unwrap();
+            assert_eq!((*id, known.summary), (operation(1), finished(1, "shop")), "{what}");
             assert!(reason.starts_with(what) && reason.contains("is missing"), "{reason}");
             let damage = log.damage();
             assert!(
@@ -273,8 +279,8 @@ fn a_finished_operation_without_its_blobs_is_kept_and_says_what_it_lacks() {
                 "{damage:?}"
             );
             // The snapshot stands for the large fact.
-            assert_eq!(log.load(operation(1)).unwrap().last_sequence, 5, "{what}");
-            match log.facts(operation(1)) {
+            assert_eq!(log.load_as::<Fact>(operation(1)).unwrap().last_sequence, 5, "{what}");
+            match log.all(operation(1)) {
                 Ok(facts) => assert_eq!((number, facts.len()), (0, 5)),
                 Err(error) => {
                     assert!(number == 1 && matches!(error, LogError::Damaged { .. }), "{error}");
@@ -285,7 +291,7 @@ fn a_finished_operation_without_its_blobs_is_kept_and_says_what_it_lacks() {
         fs::write(lost, content).unwrap();
         let log = disk.reopen();
         assert_eq!(
-            (log.impaired(), log.facts(operation(1)).unwrap().len()),
+            (log.impaired(), log.all(operation(1)).unwrap().len()),
             (vec![], 5),
             "restored from a backup"
         );
@@ -324,8 +330,10 @@ fn left_overs_of_an_interrupted_compaction_are_no_damage() {
     let mut disk = filled();
     let mut saved = Vec::new();
     disk.tamper(|db| saved.extend(db.iter().map(Result::unwrap)));
-    disk.open().append(vec![Append { summary: finished(1, "shop"), ..append(1, 5, Vec::new()) }]).unwrap();
-    disk.open().compact(0).unwrap();
+    disk.open()
+        .append_all(vec![Append { summary: finished(1, "shop"), ..append(1, 5, Vec::new()) }])
+        .unwrap();
+    disk.open().tidy(0).unwrap();
     disk.tamper(|db| {
         for (key, value) in saved.iter().filter(|(key, _)| b"fnr".contains(&key[0])) {
             db.insert(key, value).unwrap();
@@ -333,8 +341,8 @@ fn left_overs_of_an_interrupted_compaction_are_no_damage() {
     });
     let log = disk.open();
     assert_eq!(log.damage(), []);
-    assert!(matches!(log.load(operation(1)), Err(LogError::Compacted { .. })));
-    assert_eq!(log.load(operation(2)).unwrap(), loaded(passed(1..=4), 4));
+    assert!(matches!(log.load_as::<Fact>(operation(1)), Err(LogError::Compacted { .. })));
+    assert_eq!(log.load_as::<Fact>(operation(2)).unwrap(), loaded(passed(1..=4), 4));
     disk.tamper(|db| assert!(db.get(fact(1, 2)).unwrap().is_none(), "cleared"));
 }
 
@@ -345,10 +353,10 @@ fn rows_of_no_family_are_kept_aside() {
     let log = disk.open();
     let damage = log.damage();
     assert!(
-        damage.len() == 1 && damage[0].operation.is_none() && damage[0].reason.contains("rows"),
+        damage.len() == 1 && damage[0].stream.is_none() && damage[0].reason.contains("rows"),
         "{damage:?}"
     );
-    assert_eq!(log.facts(operation(1)).unwrap(), facts());
+    assert_eq!(log.all(operation(1)).unwrap(), facts());
     assert_eq!(disk.reopen().damage(), known(&damage));
 }
 
@@ -364,12 +372,12 @@ fn the_index_is_rebuilt() {
     });
     let log = disk.open();
     assert_eq!(log.damage(), []);
-    assert_eq!(log.operations_of("shop").unwrap(), [operation(1), operation(2)]);
-    assert!(log.operations_of("bank").unwrap().is_empty());
-    assert_eq!(log.open_operations().unwrap(), [operation(1), operation(2)]);
-    log.append(vec![Append { summary: finished(2, "bank"), ..append(2, 5, Vec::new()) }]).unwrap();
-    assert_eq!(log.operations_of("bank").unwrap(), [operation(2)]);
-    assert_eq!(log.open_operations().unwrap(), [operation(1)]);
+    assert_eq!(log.ids_of(&Lookup::of_application("shop")), [operation(1), operation(2)]);
+    assert!(log.ids_of(&Lookup::of_application("bank")).is_empty());
+    assert_eq!(log.ids_of(&Lookup::open()), [operation(1), operation(2)]);
+    log.append_all(vec![Append { summary: finished(2, "bank"), ..append(2, 5, Vec::new()) }]).unwrap();
+    assert_eq!(log.ids_of(&Lookup::of_application("bank")), [operation(2)]);
+    assert_eq!(log.ids_of(&Lookup::open()), [operation(1)]);
 }
 
 /// The facts of a later program.
@@ -398,27 +406,37 @@ impl LogRecord for Newer {
     }
 }
 
+impl Records for Newer {
+    const KIND: StreamKind = StreamKind::OPERATION;
+    type Snapshot = State;
+    type Details = kit::Details;
+}
+
 #[test]
-fn a_record_of_a_newer_program_is_named_as_such() {
+fn a_record_of_a_newer_program_is_named_and_left_alone() {
     let mut disk = filled();
     disk.close();
-    let newer: SledLog<Newer, State> = SledLog::open(disk.path(), options()).unwrap();
-    assert_eq!(newer.facts(operation(2)).unwrap().len(), 4, "the newer program reads the older log");
+    let options = || OpenOptions { codecs: Codecs::of::<Newer>(), ..kit::options() };
+    let newer = SledLog::open(disk.path(), options()).unwrap();
+    let known = newer.facts_as::<Newer>(operation(2)).unwrap().facts;
+    assert_eq!(known.len(), 4, "the newer program reads the older log");
     let omen = Newer::Foretold { omen: "a kind this program does not know".to_owned() };
-    newer
-        .append(vec![Append {
-            operation: operation(1),
-            first_sequence: 5,
-            facts: vec![omen],
-            snapshot: None,
-            summary: summary(1, "shop"),
-            blobs: Vec::new(),
-            inventory: None,
-        }])
-        .unwrap();
+    let told = AppendOf::new(operation(1), 5, vec![omen.clone()], summary(1, "shop"));
+    newer.append_all(vec![told]).unwrap();
     drop(newer);
-    let error = disk.open().load(operation(1)).unwrap_err();
-    assert!(matches!(error, LogError::NewerRecord { kind: 4, highest: 3 }), "{error}");
-    assert!(error.to_string().contains("newer program"));
-    judge(disk, "newer kind", Expect::SetAside("newer program"));
+    for _ in 0..2 {
+        let log = disk.reopen();
+        let error = log.load_as::<Fact>(operation(1)).unwrap_err();
+        assert!(matches!(error, LogError::NewerRecord { kind: 4, highest: 3 }), "{error}");
+        assert!(error.to_string().contains("newer program"));
+        assert!(log.append_all(vec![append(1, 6, passed(6..=6))]).is_err());
+        assert_listed(&log.impaired(), "newer kind");
+        assert_eq!(log.damage(), [], "that a newer program was here is no damage");
+        assert_eq!(log.load_as::<Fact>(operation(2)).unwrap(), loaded(passed(1..=4), 4));
+        log.tidy(0).unwrap();
+    }
+    disk.close();
+    let newer = SledLog::open(disk.path(), options()).unwrap();
+    assert_eq!(newer.damage(), []);
+    assert_eq!(newer.facts_as::<Newer>(operation(1)).unwrap().facts[4], omen, "nothing was taken away");
 }

@@ -3,13 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tidegate_oplog::{Append, LogError, LogKey, OpenOptions, OperationLog, SledLog};
+use tidegate_oplog::{LogError, LogKey, OpenOptions, SledLog};
 
-use crate::kit::{self, Disk, Fact, Kept, Log, State, append, finished, holder, operation, passed};
+use crate::kit::prelude::*;
+use crate::kit::{
+    self, Append, Disk, Fact, Kept, Log, State, append, codecs, finished, holder, operation, passed,
+};
 
 const SECRET: &str = "hunter2-hunter2-hunter2";
 
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -36,7 +39,7 @@ fn write(log: &Log) {
     let large = Fact::Began { name: SECRET.repeat(1000), at: kit::summary(1, "shop").started_at };
     let large_state = State { waves: vec![1], padding: SECRET.repeat(1000) };
     let first = Append { blobs: vec![manifests], snapshot: Some(large_state), ..append(1, 1, vec![large]) };
-    log.append(vec![first]).unwrap();
+    log.append_all(vec![first]).unwrap();
 }
 
 #[test]
@@ -58,8 +61,10 @@ fn neither_manifests_nor_large_records_show_anywhere() {
 fn compaction_and_salvage_keep_it_sealed() {
     let mut disk = Disk::fresh();
     write(disk.open());
-    disk.open().append(vec![Append { summary: finished(1, "shop"), ..append(1, 2, passed(2..=2)) }]).unwrap();
-    disk.open().compact(1).unwrap();
+    disk.open()
+        .append_all(vec![Append { summary: finished(1, "shop"), ..append(1, 2, passed(2..=2)) }])
+        .unwrap();
+    disk.open().tidy(1).unwrap();
     disk.close();
     drop(kit::raw(&disk.path()));
     let mut bytes = fs::read(disk.db_file()).unwrap();
@@ -76,33 +81,33 @@ fn with_another_key_nothing_is_read_written_or_set_aside() {
     write(disk.open());
     disk.close();
     let before: Vec<PathBuf> = files(disk.folder.path());
-    let other = OpenOptions { holder: holder(), key: Some(LogKey::new(&[9; 32])) };
-    let error = SledLog::<Fact, State>::open(disk.path(), other).unwrap_err();
+    let other = OpenOptions { holder: holder(), key: Some(LogKey::new(&[9; 32])), codecs: codecs() };
+    let error = SledLog::open(disk.path(), other).unwrap_err();
     assert!(matches!(error, LogError::WrongKey { .. }), "{error}");
-    let none = OpenOptions { holder: holder(), key: None };
-    let error = SledLog::<Fact, State>::open(disk.path(), none).unwrap_err();
+    let none = OpenOptions { holder: holder(), key: None, codecs: codecs() };
+    let error = SledLog::open(disk.path(), none).unwrap_err();
     assert!(matches!(error, LogError::KeyMissing { .. }), "{error}");
     assert_eq!(files(disk.folder.path()), before);
 
     // Not even when nobody remembers which key it was: the blobs do.
     fs::remove_file(disk.path().join("key-id")).unwrap();
-    let other = OpenOptions { holder: holder(), key: Some(LogKey::new(&[9; 32])) };
-    let log = SledLog::<Fact, State>::open(disk.path(), other).unwrap();
+    let other = OpenOptions { holder: holder(), key: Some(LogKey::new(&[9; 32])), codecs: codecs() };
+    let log = SledLog::open(disk.path(), other).unwrap();
     assert_eq!(log.damage(), []);
-    assert!(matches!(log.load(operation(1)), Err(LogError::WrongKey { .. })));
+    assert!(matches!(log.load_as::<Fact>(operation(1)), Err(LogError::WrongKey { .. })));
     drop(log);
 
     fs::remove_file(disk.path().join("key-id")).unwrap();
     assert_eq!(disk.open().damage(), []);
-    assert_eq!(disk.open().load(operation(1)).unwrap().last_sequence, 1);
+    assert_eq!(disk.open().load_as::<Fact>(operation(1)).unwrap().last_sequence, 1);
 }
 
 #[test]
 fn a_key_of_its_own_is_made_once() {
     let folder = tempfile::tempdir().unwrap();
     let open = || {
-        let options = OpenOptions { holder: holder(), key: None };
-        SledLog::<Fact, State>::open(folder.path(), options).unwrap()
+        let options = OpenOptions { holder: holder(), key: None, codecs: codecs() };
+        SledLog::open(folder.path(), options).unwrap()
     };
     let digest = open().put_blob(SECRET.as_bytes()).unwrap();
     assert_eq!(open().blob(digest).unwrap(), SECRET.as_bytes());

@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use tidegate_model::OperationId;
-use tidegate_oplog::{Append, Damage, LogError, OperationLog};
+use tidegate_model::StreamId;
+use tidegate_oplog::{Damage, LogError, Lookup};
 
 use crate::files::copy;
-use crate::kit::{self, Disk, Fact, Kept, Log, State, append, finished, operation, passed};
+use crate::kit::prelude::*;
+use crate::kit::{self, Append, Disk, Fact, Kept, Log, State, append, finished, operation, passed};
 
 const TRIALS: u64 = 300;
 /// No opening takes this long unless it hangs, on however slow a machine.
@@ -73,9 +74,9 @@ fn template() -> Template {
                 padding: "s".repeat(if half == 0 { 20 } else { 9_000 }),
             });
             let sequence = u64::from(first);
-            let base: Append<Fact, State> = append(number, sequence, facts.clone());
+            let base: Append = append(number, sequence, facts.clone());
             let summary = if is_over { finished(number, "shop") } else { base.summary.clone() };
-            log.append(vec![Append { snapshot, summary, blobs: vec![blob], ..base }]).unwrap();
+            log.append_all(vec![Append { snapshot, summary, blobs: vec![blob], ..base }]).unwrap();
             let (all, over) = truth.entry(number).or_insert((Vec::new(), false));
             all.extend(facts);
             *over = is_over;
@@ -190,12 +191,12 @@ fn judge(state: &Path, template: &Template, what: &str) {
         Err(error) => return assert!(is_named_refusal(&error), "{what}: {error:?}"),
     };
     let damage = log.damage();
-    let summaries = log.summaries().unwrap_or_else(|error| panic!("{what}: {error}"));
-    let open = log.open_operations().unwrap();
+    let lines = log.lines();
+    let open = log.ids_of(&Lookup::open());
     for (number, (facts, is_over)) in &template.truth {
         let id = operation(*number);
         let is_told = told(&damage, id);
-        match log.facts(id) {
+        match log.all(id) {
             Ok(found) if found == *facts => {}
             Ok(found) => {
                 assert!(facts.starts_with(&found), "{what}: operation {number} has other facts");
@@ -205,26 +206,26 @@ fn judge(state: &Path, template: &Template, what: &str) {
                 assert!(is_told, "{what}: operation {number} ({error}) and nobody is told: {damage:?}")
             }
         }
-        let summary = summaries.iter().find(|summary| summary.operation == id);
+        let summary = lines.iter().find(|(stream, _)| *stream == id).map(|(_, line)| line);
         if let Some(summary) = summary {
             assert!(summary.finished_at.is_none() || *is_over, "{what}: {number} is not over");
             assert_eq!(summary.finished_at.is_none(), open.contains(&id), "{what}: the index of {number}");
             assert!(summary.finished_at.is_some() || !is_over || is_told, "{what}: {number} came back");
         } else {
-            let listed = log.impaired().iter().any(|impaired| impaired.operation == id);
+            let listed = log.impaired().iter().any(|impaired| impaired.stream == id);
             assert!(listed && is_told, "{what}: operation {number} is lost: {damage:?}");
         }
     }
-    log.append(vec![append(99, 1, passed(1..=1))]).unwrap_or_else(|error| panic!("{what}: {error}"));
+    log.append_all(vec![append(99, 1, passed(1..=1))]).unwrap_or_else(|error| panic!("{what}: {error}"));
     drop(log);
     let log: Log = kit::open(state).unwrap_or_else(|error| panic!("{what}, again: {error}"));
-    assert_eq!(log.facts(operation(99)).unwrap(), passed(1..=1), "{what}");
+    assert_eq!(log.all(operation(99)).unwrap(), passed(1..=1), "{what}");
     assert!(log.damage().iter().all(|damage| !damage.is_new), "{what}: new damage at the second opening");
 }
 
 /// Whether there is a report about it.
-fn told(damage: &[Damage], id: OperationId) -> bool {
-    damage.iter().any(|damage| damage.operation == Some(id))
+fn told(damage: &[Damage], id: StreamId) -> bool {
+    damage.iter().any(|damage| damage.stream == Some(id))
 }
 
 #[test]

@@ -320,7 +320,7 @@ fn what_only_a_cluster_writes_is_removed() {
     assert!(planned.manifests[0].annotation("tidegate.dev/operation-id").is_none());
 }
 
-/// What kubectl wrote by client-side apply becomes ours, unless somebody asks otherwise.
+/// What kubectl wrote by client-side apply becomes ours, unless somebody asks otherwise; what we wrote by updates always.
 #[test]
 fn fields_of_client_side_apply_are_taken_over() {
     let entry = |manager: &str, operation: &str, subresource: &str| json!({"manager": manager, "operation": operation, "subresource": subresource, "fieldsV1": {}});
@@ -331,6 +331,14 @@ fn fields_of_client_side_apply_are_taken_over() {
         (json!([entry(kubectl, "Apply", "")]), None, None, None),
         (json!([entry(kubectl, "Update", "status")]), None, None, None),
         (json!([entry("helm", "Update", "")]), None, None, None),
+        (
+            json!([entry("tidegate", "Update", "")]),
+            None,
+            Some("ClientSideApplyMigration=false"),
+            Some("tidegate"),
+        ),
+        (json!([entry("tidegate", "Update", ""), entry(kubectl, "Update", "")]), None, None, Some(kubectl)),
+        (json!([entry("tidegate", "Apply", "")]), None, None, None),
         (json!([entry("helm", "Update", "")]), Some((named, "helm")), None, Some("helm")),
         (json!([entry(kubectl, "Update", "")]), Some((named, "helm")), None, None),
         (json!([entry(kubectl, "Update", "")]), None, Some("ClientSideApplyMigration=false"), None),

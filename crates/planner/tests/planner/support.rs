@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidegate_model::{
-    Destination, Discovery, Object, ObjectKey, OperationId, RetryPolicy, Severity, SyncOptions, SyncRequest,
-    Timestamp, Tracking, TrackingMethod, WaitFor,
+    Destination, Discovery, LiveObject, Object, ObjectKey, OperationId, RetryPolicy, Severity, SyncOptions,
+    SyncRequest, Timestamp, Tracking, TrackingMethod, WaitFor,
 };
 use tidegate_planner::{Limits, PlanInput, Planned, Target, manifests, plan};
 
@@ -95,7 +95,7 @@ impl Case {
             request: &self.request,
             started_at: STARTED_AT,
             targets: self.targets.clone(),
-            live: &self.live,
+            live: &self.live.iter().cloned().map(LiveObject::pack).collect::<Vec<_>>(),
             known: &self.known,
             terminating: &self.terminating,
             discovery: &self.discovery,

@@ -15,9 +15,11 @@
 mod flushes;
 mod idle;
 mod planning;
+mod readiness;
 mod recovery;
 mod setup;
 mod throughput;
+mod volume;
 
 use std::process::Command;
 
@@ -40,12 +42,14 @@ impl Line {
 
 type Measurement = (&'static str, fn() -> Vec<Line>);
 
-const MEASUREMENTS: [Measurement; 5] = [
+const MEASUREMENTS: [Measurement; 7] = [
     ("planning", planning::measure),
     ("throughput", throughput::measure),
+    ("readiness", readiness::measure),
     ("flushes", flushes::measure),
     ("idle", idle::measure),
     ("recovery", recovery::measure),
+    ("volume", volume::measure),
 ];
 
 /// Set for the process of one measurement.

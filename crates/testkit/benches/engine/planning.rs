@@ -1,10 +1,11 @@
 //! Planning 10,000 resources in 100 waves.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_cluster::{Cluster, LiveQuery};
 use tidegate_executor::effects;
-use tidegate_model::{Object, OperationId, Timestamp};
+use tidegate_model::{LiveObject, OperationId, Timestamp};
 use tidegate_planner::{PlanInput, plan};
 use uuid::Uuid;
 
@@ -37,7 +38,7 @@ pub fn measure() -> Vec<Line> {
     let live = runtime.block_on(cluster.live(&LiveQuery::default())).unwrap();
     let request = request("bench");
     let (known, none) = Default::default();
-    let time = |live: &[Object]| {
+    let time = |live: &[LiveObject]| {
         let runs = (0..RUNS).map(|_| {
             let input = PlanInput {
                 operation: OperationId(Uuid::nil()),
@@ -69,7 +70,8 @@ pub fn measure() -> Vec<Line> {
         None,
     ));
     // What the cluster would hold after the sync: the same objects, as it would return them.
-    let applied: Vec<Object> = planned.unwrap().manifests;
+    let applied = planned.unwrap().manifests.into_iter().map(|object| LiveObject::share(Arc::new(object)));
+    let applied: Vec<LiveObject> = applied.collect();
     let again = time(&applied);
     vec![
         Line::new("plan 10,000 resources in 100 waves, empty cluster", fresh, "≤ 100 ms"),

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
-use tidegate_executor::{Clock as _, Engine, EngineBuilder, SystemClock, Targets};
-use tidegate_lifecycle::operation::{Fact, State};
+use tidegate_executor::{Clock as _, Engine, EngineBuilder, SystemClock, Targets, codecs};
 use tidegate_model::{Destination, SyncRequest};
-use tidegate_oplog::{Holder, OpenOptions, OperationLog, SledLog};
+use tidegate_oplog::{Holder, OpenOptions, SledLog};
 use tidegate_planner::{Limits, manifests};
 use tokio::runtime::Runtime;
 
-pub type Disk = SledLog<Fact, State>;
+pub type Disk = SledLog;
 
 /// A runtime like the command's: a worker for each processor.
 pub fn runtime() -> Runtime {
@@ -21,7 +20,7 @@ pub fn runtime() -> Runtime {
 
 pub fn open(folder: &Path) -> Arc<Disk> {
     let holder = Holder { pid: std::process::id(), command: "cargo bench".into(), since: SystemClock.now() };
-    Arc::new(SledLog::open(folder, OpenOptions { holder, key: None }).unwrap())
+    Arc::new(SledLog::open(folder, OpenOptions { holder, key: None, codecs: codecs() }).unwrap())
 }
 
 /// A cluster in memory on which everything happens at once.
@@ -30,7 +29,7 @@ pub fn cluster() -> Arc<SimCluster> {
 }
 
 pub fn engine(log: &Arc<Disk>) -> EngineBuilder {
-    let log = Arc::clone(log) as Arc<dyn OperationLog<Fact, State>>;
+    let log = Arc::clone(log) as tidegate_oplog::Log;
     Engine::builder(log).cluster(Destination::Simulated, cluster())
 }
 

@@ -28,7 +28,7 @@ struct Run {
 }
 
 /// Processor time of this process so far.
-fn cpu() -> Duration {
+pub fn cpu() -> Duration {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let of_thread = |folder: std::path::PathBuf| {
         // A thread may end meanwhile.

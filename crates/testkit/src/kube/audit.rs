@@ -53,9 +53,11 @@ pub struct AuditEvent {
 }
 
 impl AuditEvent {
-    /// Whether it would change something.
+    /// Whether it would change something. A question is asked by creating it, and changes nothing.
     pub fn is_write(&self) -> bool {
-        matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
+        let is_question = matches!(self.group.as_str(), "authorization.k8s.io" | "authentication.k8s.io");
+        !is_question
+            && matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
     }
 
     /// Whether it changed something, or would have if it were not a dry run.

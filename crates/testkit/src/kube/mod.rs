@@ -15,7 +15,7 @@
 //!
 //! A test binary of such tests has `harness = false` and hands its tests to [`suite::main`], which runs them on each
 //! version of Kubernetes that is here (see `scripts/kube-assets`). Where there is none, each is reported as ignored by
-//! name, or fails if `TIDEGATE_REQUIRE_KUBE=1`.
+//! name, or fails if `TIDEGATE_REQUIRE_KUBE` requires the version (`1.20,1.36`, or `1` for all the tests are meant for).
 //!
 //! ```text
 //!   suite ── ControlPlane ─┬─ server.rs   the three processes, which end when the test process does

@@ -47,30 +47,37 @@ const AT_ONCE: usize = 6;
 struct Generation {
     minor: u32,
     absent: Option<String>,
+    /// Then they fail.
+    is_required: bool,
 }
 
 /// Runs tests, each on a runtime of its own, and named with the version it runs on: `1.36::waves::in_order`.
 /// Understands the arguments of `cargo test`. The tests of a version that is not here are reported as ignored, each by
-/// its name; where there is none at all, as failed if `TIDEGATE_REQUIRE_KUBE=1`.
+/// its name; those of a version that `TIDEGATE_REQUIRE_KUBE` requires as failed.
 pub fn main(tests: fn() -> Vec<Test>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(AT_ONCE);
-    let Inventory { here, absent, advice } = match Inventory::take() {
+    let inventory = Required::from_environment().and_then(|required| {
+        let inventory = Inventory::take().map_err(|error| error.to_string())?;
+        Ok((required, inventory))
+    });
+    let (required, Inventory { here, absent, advice }) = match inventory {
         Ok(inventory) => inventory,
-        Err(error) => {
-            eprintln!("the Kubernetes suite cannot run: {error}");
+        Err(why) => {
+            eprintln!("the Kubernetes suite cannot run: {why}");
             return ExitCode::FAILURE;
         }
     };
     if here.is_empty() {
         eprintln!("SKIPPED: the Kubernetes suite. {advice}");
     }
-    let present = |assets: &Assets| Generation { minor: assets.minor(), absent: None };
-    let missing = |minor: &u32| {
-        let why = if here.is_empty() { advice.clone() } else { no_binaries(*minor) };
-        Generation { minor: *minor, absent: Some(why) }
+    let present = |assets: &Assets| Generation { minor: assets.minor(), absent: None, is_required: false };
+    let missing = |minor: u32| {
+        let why = if here.is_empty() { advice.clone() } else { no_binaries(minor) };
+        Generation { minor, absent: Some(why), is_required: required.names(minor) }
     };
-    let mut own: Vec<Generation> = absent.iter().map(missing).collect();
+    let minors: Vec<u32> = here.iter().map(Assets::minor).collect();
+    let mut own: Vec<Generation> = required.absent(&minors, absent).into_iter().map(missing).collect();
     let others = match &here[..] {
         [] => &[],
         _ if arguments.list => {
@@ -83,10 +90,9 @@ pub fn main(tests: fn() -> Vec<Test>) -> ExitCode {
         }
         several => several,
     };
-    let is_required = is_required() && here.is_empty();
     let mut succeeded = others.iter().filter(|one| !run_apart(one)).count() == 0;
     if !own.is_empty() {
-        let trials = own.iter().flat_map(|generation| trials(generation, tests(), is_required));
+        let trials = own.iter().flat_map(|generation| trials(generation, tests()));
         succeeded &= !libtest_mimic::run(&arguments, trials.collect()).has_failed();
     }
     if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -103,19 +109,16 @@ fn run_apart(assets: &Assets) -> bool {
     let status = Command::new(program)
         .args(std::env::args_os().skip(1))
         .env("TIDEGATE_KUBE_ASSETS", assets.folder())
+        .env_remove(REQUIRED)
         .status();
     status.expect("this very program starts").success()
 }
 
-fn trials(
-    generation: &Generation,
-    tests: Vec<Test>,
-    is_required: bool,
-) -> impl Iterator<Item = Trial> + use<'_> {
-    let Generation { minor, absent } = generation;
+fn trials(generation: &Generation, tests: Vec<Test>) -> impl Iterator<Item = Trial> + use<'_> {
+    let Generation { minor, absent, is_required } = generation;
     tests.into_iter().map(move |test| {
         let name = format!("1.{minor}::{}", test.name);
-        trial(Test { name, ..test }, absent.clone(), is_required)
+        trial(Test { name, ..test }, absent.clone(), *is_required)
     })
 }
 
@@ -135,6 +138,73 @@ fn trial(test: Test, missing: Option<String>, is_required: bool) -> Trial {
     })
 }
 
-fn is_required() -> bool {
-    std::env::var_os("TIDEGATE_REQUIRE_KUBE").is_some_and(|value| value == "1")
+/// Names the versions that must be here.
+const REQUIRED: &str = "TIDEGATE_REQUIRE_KUBE";
+
+/// The versions that must be here.
+#[derive(Debug, PartialEq, Eq)]
+enum Required {
+    /// All that the tests are meant for.
+    All,
+    /// These minor versions.
+    Named(Vec<u32>),
+}
+
+impl Required {
+    fn from_environment() -> Result<Self, String> {
+        Self::read(&std::env::var(REQUIRED).unwrap_or_default())
+    }
+
+    /// Nothing or `0`, `1` for all, or `1.20,1.36`.
+    fn read(text: &str) -> Result<Self, String> {
+        let minor = |version: &str| version.strip_prefix("1.")?.parse().ok();
+        match text {
+            "" | "0" => Ok(Self::Named(Vec::new())),
+            "1" => Ok(Self::All),
+            list => list.split(',').map(minor).collect::<Option<_>>().map(Self::Named).ok_or_else(|| {
+                format!("{REQUIRED} is {list:?}; it must be 1, or versions such as 1.20,1.36")
+            }),
+        }
+    }
+
+    fn names(&self, minor: u32) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(minors) => minors.contains(&minor),
+        }
+    }
+
+    /// The versions to report as absent: those that were looked for in vain, and those required that nobody looked for.
+    fn absent(&self, here: &[u32], looked_for: Vec<u32>) -> Vec<u32> {
+        let mut absent = looked_for;
+        if let Self::Named(minors) = self {
+            absent.extend(minors.iter().filter(|minor| !here.contains(minor)));
+        }
+        absent.sort_unstable();
+        absent.dedup();
+        absent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_required_version_must_be_here() {
+        let (all, both) = (Required::read("1").unwrap(), Required::read("1.20,1.36").unwrap());
+        assert!(all.names(20) && all.names(36) && both.names(20) && both.names(36));
+        assert!(!Required::read("1.20").unwrap().names(36));
+        assert!(!Required::read("").unwrap().names(20) && !Required::read("0").unwrap().names(20));
+        // What was looked for in vain is told of in any case.
+        assert_eq!(Required::read("").unwrap().absent(&[20], vec![36]), [36]);
+        assert_eq!(all.absent(&[20], vec![36]), [36]);
+        // Nobody looks for other versions than those named by hand.
+        assert_eq!(both.absent(&[20], Vec::new()), [36]);
+        assert_eq!(both.absent(&[], vec![20, 36]), [20, 36]);
+        assert_eq!(both.absent(&[20, 36], Vec::new()), [0_u32; 0]);
+        for wrong in ["yes", "1.20,", "1.20 1.36", "20"] {
+            assert!(Required::read(wrong).unwrap_err().contains(wrong), "{wrong}");
+        }
+    }
 }

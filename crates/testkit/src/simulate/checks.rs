@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_cluster::sim::{AuditEntry, SimCluster, Verb};
 use tidegate_lifecycle::operation::Fact;
 use tidegate_lifecycle::operation::{Command, Operation, Progress, State, evolve, pending, view};
-use tidegate_model::{Action, OperationId, OperationPhase, Phase, Timestamp, annotations};
+use tidegate_model::{Action, OperationId, OperationPhase, Phase, ResultCode, Timestamp, annotations};
 use tidegate_oplog::Known;
 
 /// The fold over what is durable.
@@ -23,7 +23,7 @@ pub fn step(state: State, fact: &Fact) -> State {
 pub fn command_is_owed(durable: &State, known: &State, command: &Command, now: Timestamp) {
     let stage =
         |state: &State| state.operation().map(|operation| (operation.attempt, operation.stage.clone()));
-    let owed = pending(durable, now);
+    let owed = pending(durable, now).commands;
     assert!(
         owed.contains(command) || (stage(durable).is_some() && stage(durable) == stage(known)),
         "a command without durable intent: {command:?}\nowed: {owed:?}"
@@ -192,9 +192,11 @@ fn converged(cluster: &SimCluster, operation: &Operation) {
         let is_there = objects.iter().any(|object| object.key() == task.key());
         let applied = task.action.writes() && task.phase != Phase::SyncFail && !task.is_hook();
         assert!(!applied || is_there, "{} was applied and is not in the cluster", task.key());
-        let gone = task.action == Action::Prune && state.progress == Progress::Done;
         let recreated =
             operation.plan.tasks.iter().any(|other| other.action.writes() && other.key() == task.key());
-        assert!(!gone || !is_there || recreated, "{} was pruned and is still there", task.key());
+        if task.action == Action::Prune && !recreated {
+            let is_pruned = state.progress == Progress::Done && state.status == Some(ResultCode::Pruned);
+            assert!(is_pruned && !is_there, "{} was not pruned, or is still there", task.key());
+        }
     }
 }

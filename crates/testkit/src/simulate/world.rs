@@ -2,27 +2,38 @@
 
 mod hands;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tidegate_cluster::sim::{Clock, Faults, SimCluster, SimConfig};
-use tidegate_executor::effects;
-use tidegate_lifecycle::operation::{Command, Fact, Input, State};
-use tidegate_lifecycle::{Batch, Driver};
+use tidegate_executor::{Summary, effects};
+use tidegate_lifecycle::operation::{Command, Driver, Fact, Input, State, SyncOperation};
+use tidegate_lifecycle::{Arrival, BatchOf, Outbox, Shell, Turn};
 use tidegate_model::{OperationId, OperationPhase, TaskId, Timestamp};
-use tidegate_oplog::{Append, InventoryChange, Known, MemoryLog, OperationLog as _, Summary};
+use tidegate_oplog::{AppendOf, Blobs as _, Inventories as _, InventoryChange, Known, MemoryLog};
 use uuid::Uuid;
 
 use super::checks;
 use super::generate::{Life, life};
 use super::rng::Rng;
 use crate::process::START;
+use crate::recorded::Recorded as _;
 use crate::scenario::Sync;
 
 /// More steps than any operation needs: reaching it means that something goes round in circles.
 const STEPS_MAX: u64 = 200_000;
+
+const CONTRADICTION: &str = "the machine contradicts itself";
+
+/// The task whose object is to be watched.
+fn observed(standing: &Command) -> Option<TaskId> {
+    match standing {
+        Command::Observe { task } => Some(*task),
+        _ => None,
+    }
+}
 
 /// What a simulated life was like.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,28 +80,24 @@ pub fn simulate(seed: u64, trace: bool) -> Report {
 /// A thing that may happen.
 enum Happening {
     /// Something reaches the engine; lost if the engine died meanwhile.
-    Input(Input, Option<Subject>),
+    Input(Input),
+    /// So does the answer to a command.
+    Answer(Command, Input),
     /// The batch on its way is durable.
     Persisted,
+    /// The time that was asked for has come.
+    Alarm,
     /// A command reaches the cluster.
-    Execute(Subject, Command),
+    Execute(Command),
     /// An awaited object is looked at.
     Look(TaskId),
-}
-
-/// What a command is about; one is on its way per subject.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Subject {
-    Plan,
-    Task(TaskId),
-    Gate(String),
 }
 
 /// What outlives the engine.
 #[derive(Clone)]
 struct Outside<'a> {
     cluster: &'a SimCluster,
-    log: MemoryLog<Fact, State>,
+    log: MemoryLog,
     time: Arc<AtomicI64>,
 }
 
@@ -102,20 +109,17 @@ struct World<'a> {
     time: Arc<AtomicI64>,
     rng: &'a mut Rng,
     trace: bool,
-    log: MemoryLog<Fact, State>,
+    log: MemoryLog,
     targets: tidegate_model::Digest,
-    driver: Driver,
+    shell: Shell<SyncOperation, Outbox<SyncOperation>>,
     /// The fold over what is durable.
     durable: State,
     /// By time, then by a drawn number.
     queue: BTreeMap<(Timestamp, u64), Happening>,
-    on_the_way: BTreeSet<Subject>,
-    observed: BTreeSet<TaskId>,
     recovered: bool,
     mask: effects::Mask,
     /// What the next batch changes in the inventory.
     inventory: Vec<InventoryChange>,
-    wake: Option<Timestamp>,
     steps: u64,
     crashes: u64,
 }
@@ -141,15 +145,12 @@ impl<'a> World<'a> {
             trace,
             log,
             targets,
-            driver: Driver::default(),
+            shell: Shell::new(Outbox::default()),
             durable: State::New,
             queue: BTreeMap::new(),
-            on_the_way: BTreeSet::new(),
-            observed: BTreeSet::new(),
             recovered: false,
             mask: sync.targets().mask(),
             inventory: Vec::new(),
-            wake: None,
             steps: 0,
             crashes: 0,
         }
@@ -182,9 +183,10 @@ impl<'a> World<'a> {
     fn run(&mut self) -> (OperationPhase, String) {
         self.begin();
         loop {
-            self.go_on();
+            let turn = self.go_on();
             let durable = &self.durable;
-            if durable.is_finished() {
+            assert!(turn != Turn::Stopped, "nobody has asked it to stop");
+            if turn == Turn::Over {
                 assert_eq!(
                     *durable,
                     checks::fold(&self.durable_facts()),
@@ -212,12 +214,12 @@ impl<'a> World<'a> {
             if self.rng.percent(self.life.people_percent) {
                 self.person();
             }
-            let paused = self.driver.state().header().is_some_and(|header| header.paused.is_some());
+            let paused = self.shell.state().header().is_some_and(|header| header.paused.is_some());
             if self.queue.is_empty() && paused {
                 // While the operation is paused nothing is owed; a person comes by.
                 self.after(
                     Duration::from_secs(60),
-                    Happening::Input(Input::Unpause { by: "test".to_owned() }, None),
+                    Happening::Input(Input::Unpause { by: "test".to_owned() }),
                 );
             }
             let Some(((at, _), happening)) = self.queue.pop_first() else {
@@ -235,60 +237,58 @@ impl<'a> World<'a> {
     fn begin(&mut self) {
         if self.durable == State::New {
             let request = Box::new(self.sync.request.clone());
-            let input = Input::Request { operation: self.id, request, targets: self.targets };
-            self.offer(&input);
+            self.offer(Input::Request { operation: self.id, request, targets: self.targets });
         }
     }
 
-    fn offer(&mut self, input: &Input) {
-        let now = self.now();
-        let mut input = input.clone();
+    /// What comes from elsewhere, as it is taken in: without what must not show.
+    fn masked(&self, mut input: Input) -> Input {
         input.each_text(&mut |text| self.mask.hide(text));
-        let input = &input;
         if self.trace {
-            println!("{now} {:24} <- {input:?}", self.driver.state().name());
+            println!("{} {:24} <- {input:?}", self.now(), self.shell.state().name());
         }
-        match self.driver.offer(input, now) {
-            Ok(()) | Err(tidegate_lifecycle::DriverError::Rejected(_)) => {}
-            Err(error) => panic!("the machine contradicts itself: {error}"),
+        input
+    }
+
+    fn offer(&mut self, input: Input) {
+        let (input, now) = (self.masked(input), self.now());
+        let is_wish = matches!(
+            input,
+            Input::Terminate { .. }
+                | Input::Pause { .. }
+                | Input::Unpause { .. }
+                | Input::ConfirmPrune { .. }
+        );
+        if is_wish {
+            // Nobody minds when it is refused.
+            self.shell.wish(&input, (), now).unwrap_or_else(|illegal| panic!("{CONTRADICTION}: {illegal}"));
+        } else {
+            self.take(Arrival::Input(input));
         }
+    }
+
+    fn take(&mut self, arrival: Arrival<SyncOperation, std::convert::Infallible>) {
+        let now = self.now();
+        self.shell.take(arrival, now).unwrap_or_else(|error| panic!("{CONTRADICTION}: {error}"));
     }
 
     /// What the actor does after each message.
-    fn go_on(&mut self) {
+    fn go_on(&mut self) -> Turn {
         let now = self.now();
-        self.driver.advance(now).unwrap_or_else(|error| panic!("the machine contradicts itself: {error}"));
-        let flush = self.driver.state().is_finished();
-        if let Some(batch) = self.driver.take_batch(now, flush)
+        let turn = self.shell.turn(now).unwrap_or_else(|error| panic!("{CONTRADICTION}: {error}"));
+        let Outbox { commands, batch, alarm, .. } = std::mem::take(self.shell.hands_mut());
+        if let Some(batch) = batch
             && !self.append(batch)
         {
             // The next life begins where this one did.
             return self.go_on();
         }
-        let commands = self.driver.commands(now);
-        self.observed.clear();
-        self.wake = None;
         for command in commands {
-            let subject = match &command {
-                Command::WakeAt(at) => {
-                    self.wake = self.wake.into_iter().chain([*at]).min();
-                    continue;
-                }
-                Command::Observe { task } => {
-                    self.observed.insert(*task);
-                    continue;
-                }
-                Command::Plan => Subject::Plan,
-                Command::Claim => unreachable!("no request of a life asks for a claim"),
-                Command::Task { task, .. } => Subject::Task(*task),
-                Command::AskGate { gate, .. } => Subject::Gate(gate.clone()),
-            };
-            if self.on_the_way.insert(subject.clone()) {
-                checks::command_is_owed(&self.durable, self.driver.state(), &command, now);
-                self.soon(Happening::Execute(subject, command));
-            }
+            checks::command_is_owed(&self.durable, self.shell.state(), &command, now);
+            self.soon(Happening::Execute(command));
         }
-        for task in self.observed.clone() {
+        let observed: Vec<TaskId> = self.shell.standing().filter_map(observed).collect();
+        for task in observed {
             let known = self
                 .queue
                 .values()
@@ -298,42 +298,33 @@ impl<'a> World<'a> {
                 self.after(wait, Happening::Look(task));
             }
         }
-        if let Some(at) = self.wake {
-            let wait = at.since(now) + Duration::from_millis(self.rng.below(200));
-            let known = self.queue.iter().any(|((due, _), happening)| {
-                matches!(happening, Happening::Input(Input::Tick, _)) && *due <= now + wait
-            });
-            if !known {
-                self.after(wait, Happening::Input(Input::Tick, None));
-            }
+        if let Some(Some(wait)) = alarm {
+            // It may ring late, and one that was set before rings all the same.
+            let late = Duration::from_millis(self.rng.below(200));
+            self.after(wait + late, Happening::Alarm);
         }
+        turn
     }
 
     /// Whether the process has survived it.
-    fn append(&mut self, batch: Batch) -> bool {
+    fn append(&mut self, batch: BatchOf<SyncOperation>) -> bool {
         let last = batch.last_sequence();
-        let inventory =
-            effects::update_inventory(self.driver.state(), &batch.facts, self.inventory.drain(..));
-        let append = Append {
+        let inventory = effects::update_inventory(self.shell.state(), &batch.facts, self.inventory.drain(..));
+        let summary = Summary {
             operation: self.id,
-            first_sequence: batch.first_sequence,
-            facts: batch.facts,
-            // Snapshots are drawn, so that recovery from one is tried as well.
-            snapshot: self.rng.percent(10).then(|| self.driver.state().clone()),
-            summary: Summary {
-                operation: self.id,
-                application: "shop".into(),
-                destination: String::new(),
-                phase: OperationPhase::Running,
-                paused: false,
-                message: String::new(),
-                started_at: START,
-                finished_at: None,
-                waves: (0, 0),
-            },
-            blobs: Vec::new(),
-            inventory,
+            application: "shop".into(),
+            destination: String::new(),
+            phase: OperationPhase::Running,
+            paused: false,
+            message: String::new(),
+            started_at: START,
+            finished_at: None,
+            waves: (0, 0),
         };
+        let append = AppendOf::new(self.id, batch.first_sequence, batch.facts, summary.into());
+        // Snapshots are drawn, so that recovery from one is tried as well.
+        let snapshot = self.rng.percent(10).then(|| self.shell.state().clone());
+        let append = AppendOf { snapshot, inventory, ..append };
         // The process may die before the append, or after it and before it knows.
         if self.rng.percent(self.life.crashes_percent) {
             self.crash();
@@ -357,7 +348,7 @@ impl<'a> World<'a> {
         self.crashes += 1;
         let lost: Vec<_> = std::mem::take(&mut self.queue).into_iter().collect();
         for ((at, tie), happening) in lost {
-            if let Happening::Execute(_, command) = happening
+            if let Happening::Execute(command) = happening
                 && self.rng.percent(50)
             {
                 // The process died just after the call went out; nobody will hear the answer.
@@ -365,10 +356,9 @@ impl<'a> World<'a> {
                 self.execute(&command);
             }
         }
-        self.on_the_way.clear();
         self.inventory.clear();
         self.recovered = true;
-        self.driver = match self.log.load(self.id) {
+        let driver = match self.log.load(self.id) {
             Err(_) => Driver::default(),
             Ok(loaded) => {
                 let driver = Driver::recover(loaded.snapshot, loaded.facts)
@@ -381,8 +371,9 @@ impl<'a> World<'a> {
                 driver
             }
         };
+        self.shell = Shell::recovered(driver, Outbox::default());
         if self.trace {
-            println!("{} crash; recovered in {}", self.now(), self.driver.state().name());
+            println!("{} crash; recovered in {}", self.now(), self.shell.state().name());
         }
         let wait = Duration::from_millis(self.rng.below(2000));
         self.time.fetch_add(i64::try_from(wait.as_millis()).unwrap(), Ordering::SeqCst);
@@ -400,34 +391,39 @@ impl<'a> World<'a> {
         if matches!(input, Input::Pause { .. }) {
             // Somebody lets it go on again.
             let wait = Duration::from_secs(self.rng.below(600));
-            self.after(wait, Happening::Input(Input::Unpause { by: "test".to_owned() }, None));
+            self.after(wait, Happening::Input(Input::Unpause { by: "test".to_owned() }));
         }
-        self.offer(&input);
+        self.offer(input);
     }
 
     fn happen(&mut self, happening: Happening) {
         match happening {
-            Happening::Persisted => self.driver.persisted(),
-            Happening::Input(input, subject) => {
-                if let Some(subject) = subject {
-                    self.on_the_way.remove(&subject);
-                }
-                self.offer(&input);
+            Happening::Persisted => self.take(Arrival::Persisted),
+            Happening::Alarm => self.take(Arrival::Alarm),
+            Happening::Input(input) => {
                 // Now and then the same news comes twice.
-                if self.rng.percent(3) && !matches!(input, Input::Tick) {
-                    self.offer(&input);
+                if self.rng.percent(3) {
+                    self.offer(input.clone());
                 }
+                self.offer(input);
             }
-            Happening::Execute(subject, command) => {
+            Happening::Answer(command, input) => {
+                if self.rng.percent(3) {
+                    self.offer(input.clone());
+                }
+                let input = self.masked(input);
+                self.take(Arrival::Answer { about: command.subject(), input });
+            }
+            Happening::Execute(command) => {
                 let input = self.execute(&command);
                 let wait = if self.rng.percent(5) { self.rng.below(20_000) } else { self.rng.below(100) };
-                self.after(Duration::from_millis(wait), Happening::Input(input, Some(subject)));
+                self.after(Duration::from_millis(wait), Happening::Answer(command, input));
             }
             Happening::Look(task) => {
                 if let Some(input) = self.look(task) {
                     // News travels; meanwhile it gets old.
                     let wait = if self.rng.percent(10) { self.rng.below(10_000) } else { self.rng.below(20) };
-                    self.after(Duration::from_millis(wait), Happening::Input(input, None));
+                    self.after(Duration::from_millis(wait), Happening::Input(input));
                 }
             }
         }

@@ -104,6 +104,18 @@ async fn a_second_operation_is_refused_and_writes_nothing() {
     in_order(&cluster.sim, first, third);
 }
 
+/// What the cluster says of rights reaches the plan through the claim as well.
+#[tokio::test(start_paused = true)]
+async fn missing_rights_keep_an_operation_with_a_claim_from_writing() {
+    let cluster = Moody::lacking(&["patch"]);
+    let runner = Runner::at(&cluster).await;
+    let id = submit(&runner.engine, &claiming(&config("a", 0, &[]), IfTaken::Refuse)).await;
+    let view = end(&runner.engine, id).await;
+    assert_eq!((view.phase, standing(&view)), (OperationPhase::Failed, ClaimStanding::Released));
+    assert!(view.message.contains("patch ConfigMap in namespace default"), "{}", view.message);
+    assert_eq!(writes(&cluster.sim, id).len(), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_operation_in_the_queue_says_for_what_it_waits_and_comes_next() {
     let cluster = Moody::calm();

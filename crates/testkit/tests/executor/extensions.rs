@@ -187,7 +187,7 @@ async fn notifiers_get_events_in_order_when_they_are_durable() {
     let good = actor({
         let (events, log) = (Arc::clone(&events), log.clone());
         move |event: Event| {
-            use tidegate_oplog::OperationLog as _;
+            use tidegate_testkit::recorded::Recorded as _;
             // Whatever is announced can be read back.
             let facts = log.facts(event.operation).unwrap();
             if let EventKind::Finished { .. } = event.what {

@@ -1,16 +1,11 @@
 //! What an application has in the cluster is found without a search, whatever its operations did.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use async_trait::async_trait;
-use tidegate_cluster::{
-    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, Listing, LiveQuery, Reach, Scope,
-    WatchStream,
-};
+use tidegate_cluster::{Cluster, ClusterError, Layer, LiveQuery, Reach};
 use tidegate_executor::Engine;
-use tidegate_model::{Destination, Discovery, Gvk, Object, ObjectKey, OperationId, OperationPhase};
-use tidegate_oplog::{Inventory, OperationLog as _};
+use tidegate_model::{Destination, LiveObject, OperationPhase};
+use tidegate_oplog::{Inventories as _, Inventory};
 use tidegate_testkit::scenario::Sync;
 
 use crate::support::{Log, Moody, config, end, hook, submit};
@@ -21,64 +16,14 @@ struct Asked {
     places: Mutex<Vec<(Reach, Inventory)>>,
 }
 
-#[async_trait]
-impl Cluster for Asked {
-    async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
+impl Layer for Asked {
+    fn inner(&self) -> &dyn Cluster {
+        self.inner.as_ref()
+    }
+
+    async fn live(&self, query: &LiveQuery) -> Result<Vec<LiveObject>, ClusterError> {
         self.places.lock().unwrap().push((query.reach, query.inventory.clone()));
-        self.inner.live(query).await
-    }
-
-    async fn discover(&self) -> Result<Discovery, ClusterError> {
-        self.inner.discover().await
-    }
-
-    async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError> {
-        self.inner.get(gvk, namespace, name).await
-    }
-
-    async fn list(&self, scope: &Scope) -> Result<Listing, ClusterError> {
-        self.inner.list(scope).await
-    }
-
-    async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {
-        self.inner.apply(request).await
-    }
-
-    async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError> {
-        self.inner.put(object, operation).await
-    }
-
-    async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {
-        self.inner.delete(request).await
-    }
-
-    async fn remove_finalizer(
-        &self,
-        key: &ObjectKey,
-        gvk: &Gvk,
-        uid: &str,
-        finalizer: &str,
-        operation: Option<OperationId>,
-    ) -> Result<(), ClusterError> {
-        self.inner.remove_finalizer(key, gvk, uid, finalizer, operation).await
-    }
-
-    async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError> {
-        self.inner.watch(scope, resource_version).await
-    }
-
-    async fn pods(&self, owner: &Object) -> Result<Vec<Object>, ClusterError> {
-        self.inner.pods(owner).await
-    }
-
-    async fn logs(
-        &self,
-        namespace: &str,
-        pod: &str,
-        container: &str,
-        limit_bytes: usize,
-    ) -> Result<String, ClusterError> {
-        self.inner.logs(namespace, pod, container, limit_bytes).await
+        Cluster::live(self.inner.as_ref(), query).await
     }
 }
 
@@ -106,10 +51,7 @@ impl Bench {
             .unwrap();
         let sync = sync.clone().with(|request| request.destination = destination);
         let operation = submit(&engine, &sync).await;
-        let phase = end(&engine, operation).await.phase;
-        // What is deleted last is not waited for.
-        tokio::time::sleep(Duration::from_secs(60)).await;
-        phase
+        end(&engine, operation).await.phase
     }
 
     fn names(&self) -> Vec<String> {

@@ -4,9 +4,12 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use tidegate_executor::{Engine, EngineError, GateQuestion};
-use tidegate_lifecycle::operation::{Fact, State, Verdict};
-use tidegate_model::{Destination, Digest, OperationId, OperationPhase};
-use tidegate_oplog::{Append, Compacted, Damage, Fault, Known, Loaded, LogError, OperationLog, Summary};
+use tidegate_lifecycle::operation::Verdict;
+use tidegate_model::{Destination, Digest, OperationId, OperationPhase, StreamId, Timestamp};
+use tidegate_oplog::{
+    Blobs, Compacted, Damage, Fault, History, Inventories, InventoryUpdate, Known, LogError, Lookup,
+    OperationLog, RawAppend, RawEntry, RawLoaded, Record, Retention,
+};
 use tidegate_testkit::scenario::Sync;
 
 use crate::support::{Log, Moody, actor, builder, config, end, server, submit, until, within};
@@ -20,35 +23,49 @@ struct SlowToLoad {
     go_on: Mutex<mpsc::Receiver<()>>,
 }
 
-impl<F> OperationLog<Fact, State> for Watched<F>
+impl<F> OperationLog for Watched<F>
 where
-    F: Fn(&[Append<Fact, State>]) -> Result<(), LogError> + Send + std::marker::Sync + 'static,
+    F: Fn(&[RawAppend]) -> Result<(), LogError> + Send + std::marker::Sync + 'static,
 {
-    fn append(&self, group: Vec<Append<Fact, State>>) -> Result<(), LogError> {
+    fn append(&self, group: Vec<RawAppend>) -> Result<(), LogError> {
         (self.1)(&group)?;
         self.0.append(group)
     }
 
-    fn load(&self, operation: OperationId) -> Result<Loaded<Fact, State>, LogError> {
+    fn load(&self, stream: StreamId) -> Result<RawLoaded, LogError> {
         if let Some(SlowToLoad { begun, go_on }) = &self.2 {
-            begun.send(operation).unwrap();
+            begun.send(stream.into()).unwrap();
             go_on.lock().unwrap().recv().unwrap();
         }
-        self.0.load(operation)
+        self.0.load(stream)
     }
 
-    fn facts(&self, operation: OperationId) -> Result<Vec<Fact>, LogError> {
-        self.0.facts(operation)
+    fn facts(&self, stream: StreamId) -> Result<History<Record>, LogError> {
+        self.0.facts(stream)
     }
 
-    fn summaries(&self) -> Result<Vec<Summary>, LogError> {
-        self.0.summaries()
+    fn entry(&self, stream: StreamId) -> Result<Option<RawEntry>, LogError> {
+        self.0.entry(stream)
     }
 
-    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Known>, LogError> {
-        self.0.inventory(cluster, application)
+    fn find(&self, lookup: &Lookup) -> Result<Vec<RawEntry>, LogError> {
+        self.0.find(lookup)
     }
 
+    fn ids(&self) -> Vec<StreamId> {
+        self.0.ids()
+    }
+
+    fn compact(&self, keep: &Retention, now: Timestamp) -> Result<Compacted, LogError> {
+        self.0.compact(keep, now)
+    }
+
+    fn damage(&self) -> Vec<Damage> {
+        self.0.damage()
+    }
+}
+
+impl<F: Send + std::marker::Sync + 'static> Blobs for Watched<F> {
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError> {
         self.0.put_blob(content)
     }
@@ -56,13 +73,15 @@ where
     fn blob(&self, digest: Digest) -> Result<Vec<u8>, LogError> {
         self.0.blob(digest)
     }
+}
 
-    fn compact(&self, history: usize) -> Result<Compacted, LogError> {
-        self.0.compact(history)
+impl<F: Send + std::marker::Sync + 'static> Inventories for Watched<F> {
+    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Known>, LogError> {
+        self.0.inventory(cluster, application)
     }
 
-    fn damage(&self) -> Vec<Damage> {
-        self.0.damage()
+    fn change_inventory(&self, update: &InventoryUpdate) -> Result<(), LogError> {
+        self.0.change_inventory(update)
     }
 }
 
@@ -113,10 +132,10 @@ async fn a_refused_operation_takes_no_other_down() {
     let bad = Arc::new(Mutex::new(None));
     let refuses = {
         let bad = Arc::clone(&bad);
-        move |group: &[Append<Fact, State>]| {
-            let refused = group.iter().find(|append| Some(append.operation) == *bad.lock().unwrap());
+        move |group: &[RawAppend]| {
+            let refused = group.iter().find(|append| Some(append.stream.into()) == *bad.lock().unwrap());
             refused.map_or(Ok(()), |append| {
-                Err(LogError::Damaged { operation: append.operation, reason: "injected".into() })
+                Err(LogError::Damaged { stream: append.stream.into(), reason: "injected".into() })
             })
         }
     };
@@ -169,7 +188,7 @@ async fn hanging_append() {
     let (began, mut hanging) = tokio::sync::mpsc::unbounded_channel();
     let waits = {
         let hang = Arc::clone(&hang);
-        move |_: &[Append<Fact, State>]| {
+        move |_: &[RawAppend]| {
             let receiver = hang.lock().unwrap().take();
             if let Some(receiver) = receiver {
                 let _ = began.send(());
@@ -207,11 +226,8 @@ async fn an_operation_that_is_being_read_holds_no_other_up() {
     until(&engine, slow, |_, why| why.contains("no gate named nobody")).await;
     let (begun, mut loads) = tokio::sync::mpsc::unbounded_channel();
     let (let_go, go_on) = mpsc::channel();
-    let log = Watched(
-        log.reopen(),
-        |_: &[Append<Fact, State>]| Ok(()),
-        Some(SlowToLoad { begun, go_on: Mutex::new(go_on) }),
-    );
+    let log =
+        Watched(log.reopen(), |_: &[RawAppend]| Ok(()), Some(SlowToLoad { begun, go_on: Mutex::new(go_on) }));
     let engine = Engine::builder(Arc::new(log))
         .cluster(Destination::Simulated, Arc::clone(&cluster) as _)
         .clock(Arc::new(tidegate_executor::RuntimeClock::starting_at(tidegate_testkit::process::START)))

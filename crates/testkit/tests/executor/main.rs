@@ -10,6 +10,7 @@
 
 mod bindings;
 mod claims;
+mod ensure;
 mod extensions;
 mod inventory;
 mod judges;

@@ -1,14 +1,16 @@
 //! What goes into a namespace that goes is lost, and what may not be seen is not in the way.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tidegate_cluster::sim::{SimCluster, SimConfig};
 use tidegate_cluster::{Cluster as _, DeleteRequest, ErrorKind, Propagation};
 use tidegate_model::{Gvk, OperationPhase};
 use tidegate_testkit::scenario::Sync;
+use tokio::time::Instant;
 
-use crate::support::{Fate, Log, Moody, builder, config, end, hook, submit};
+use crate::support::{Fate, Log, Moody, builder, config, end, hook, submit, until};
 
 /// Somebody deletes the namespace.
 fn delete_namespace(sim: &SimCluster) {
@@ -19,6 +21,7 @@ fn delete_namespace(sim: &SimCluster) {
         namespace: String::new(),
         name: "team".to_owned(),
         uid: namespace.uid().to_owned(),
+        resource_version: String::new(),
         propagation: Propagation::Background,
         dry_run: false,
         operation: None,
@@ -68,6 +71,56 @@ async fn nothing_is_written_into_a_namespace_that_is_going() {
     assert_eq!(codes, ["namespace-terminating"]);
     let of_second = cluster.sim.audit().into_iter().filter(|entry| entry.operation_id == Some(second));
     assert_eq!(of_second.count(), 0);
+}
+
+/// It goes after the last write, while the last hook still runs.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_goes_before_the_operation_is_over_fails_it() {
+    for forbidden in [false, true] {
+        // Who may only read namespaces one by one is told as well.
+        let cluster = Moody::new(SimConfig::default(), move |verb, name| {
+            let is_namespaces = ["list", "watch"].contains(&verb) && name == "Namespace";
+            if forbidden && is_namespaces { Fate::Refuse(ErrorKind::Forbidden) } else { Fate::Answer }
+        });
+        let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+        let slow = hook("smoke", "PostSync", &[("sim.tidegate.dev/ready-after", "10m")]);
+        let sync = Sync::of(&format!("{}{slow}", config("a", 0, &[]))).with(|request| {
+            request.namespace = "team".to_owned();
+            request.options.flags.push("CreateNamespace=true".to_owned());
+        });
+        let id = submit(&engine, &sync).await;
+        until(&engine, id, |view, _| view.message.contains("smoke")).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let began = Instant::now();
+        delete_namespace(&cluster.sim);
+        let view = end(&engine, id).await;
+        assert_eq!(view.phase, OperationPhase::Failed);
+        assert!(view.message.starts_with("namespace team is being deleted"), "{}", view.message);
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+        let smoke = view.resources.iter().find(|result| result.name == "smoke").unwrap();
+        assert!(smoke.hook_phase.is_some_and(OperationPhase::is_unsuccessful), "{smoke:?}");
+    }
+}
+
+/// The operation is over before anybody would have told; the look at its end finds it.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_goes_in_the_last_moment_fails_the_operation() {
+    let armed: Arc<OnceLock<SimCluster>> = Arc::default();
+    let trigger = Arc::clone(&armed);
+    let cluster = Moody::new(SimConfig::default(), move |verb, name| {
+        if let (Some(sim), "get", "team") = (trigger.get(), verb, name)
+            && sim.objects().iter().any(|object| object.name() == "a")
+        {
+            delete_namespace(sim);
+        }
+        Fate::Answer
+    });
+    armed.set(cluster.sim.clone()).ok().unwrap();
+    let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+    let id = submit(&engine, &team()).await;
+    let view = end(&engine, id).await;
+    assert_eq!(view.phase, OperationPhase::Failed);
+    assert!(view.message.starts_with("namespace team is being deleted"), "{}", view.message);
 }
 
 /// Whoever may create a hook may not be allowed to read it; when there is none, that is in nobody's way.

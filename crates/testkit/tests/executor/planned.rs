@@ -122,11 +122,20 @@ async fn an_object_on_its_way_out_is_not_deleted_again() {
     let cluster = Moody::calm();
     let stuck = config("old", 0, &[("sim.tidegate.dev/outcome", "stuck-deleting")]);
     assert_eq!(run(&cluster, &Sync::of(&stuck)).await.phase, OperationPhase::Succeeded);
-    let prune = Sync::of(&config("new", 0, &[])).with(|request| request.options.prune = true);
+    let prune = Sync::of(&config("new", 0, &[])).with(|request| {
+        request.options.prune = true;
+        request.deadline = Some(std::time::Duration::from_secs(60));
+    });
     for _ in 0..2 {
         let view = run(&cluster, &prune).await;
+        assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
         let old = view.resources.iter().find(|result| result.name == "old").unwrap();
-        assert_eq!((old.status, old.message.as_str()), (Some(ResultCode::Pruned), "pruned"));
+        assert_eq!((old.status, old.hook_phase), (None, Some(OperationPhase::Failed)));
+        let why = "not gone when the operation's deadline passed: deletion requested; waits for finalizer \
+                   sim.tidegate.dev/stuck-deleting";
+        assert_eq!(old.message, why);
+        let new = view.resources.iter().find(|result| result.name == "new").unwrap();
+        assert_eq!(new.status, Some(ResultCode::Synced), "a last wave applies at once");
     }
     let deletions = cluster.writes().into_iter().filter(|entry| entry.verb == Verb::Delete);
     assert_eq!(deletions.count(), 1);

@@ -2,13 +2,18 @@
 //! is never deleted or taken over by the other.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use tidegate_cluster::Cluster;
 use tidegate_cluster::sim::{AuditEntry, Verb};
-use tidegate_executor::Engine;
-use tidegate_model::{OperationId, OperationPhase};
+use tidegate_executor::{Engine, RuntimeClock};
+use tidegate_model::{Destination, OperationId, OperationPhase, annotations};
+use tidegate_testkit::meanwhile::Meanwhile;
+use tidegate_testkit::process::START;
 use tidegate_testkit::scenario::Sync;
+use tokio::sync::oneshot;
 
-use crate::support::{Log, Moody, builder, config, end, hook, submit, until};
+use crate::support::{Log, Moody, builder, config, end, hook, submit, until, write};
 
 /// A hook that takes some time, and a resource after it.
 fn migration(version: &str, takes: &str, more: &[(&str, &str)]) -> Sync {
@@ -89,4 +94,76 @@ async fn deadlines_count_while_another_operation_keeps_the_place() {
     assert!(!touches_the_hook(&of(&cluster, two)));
     let is_there = cluster.sim.objects().into_iter().any(|object| object.name() == "migrate");
     assert!(is_there, "the other operation's hook still runs");
+}
+
+/// An engine with a log of its own, before whose first write to the hook something happens.
+async fn engine_with(cluster: &Arc<Moody>, event: impl Future<Output = ()> + Send + 'static) -> Engine {
+    let cluster = Meanwhile::before(Arc::clone(cluster) as Arc<dyn Cluster>, "migrate", event);
+    let builder = Engine::builder(Arc::new(Log::new())).cluster(Destination::Simulated, cluster);
+    builder.clock(Arc::new(RuntimeClock::starting_at(START))).start().await.unwrap()
+}
+
+/// The hook of another operation comes between our look at its place and our creation, and no claim keeps it away.
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_comes_at_the_last_moment_is_left_alone() {
+    for (policy, option) in [
+        ("BeforeHookCreation", ""),
+        ("BeforeHookCreation", "ServerSideApply=false"),
+        ("BeforeHookCreation", "Replace=true"),
+        // What a policy keeps is written over, but not while it runs.
+        ("HookFailed", ""),
+        ("HookFailed", "ServerSideApply=false"),
+        ("HookFailed", "Replace=true"),
+        ("HookFailed", "Force=true"),
+        // The first operation deletes it in the end, just when the second would write over it.
+        ("HookSucceeded", ""),
+    ] {
+        let case = format!("{policy} {option}");
+        let policy = [("argocd.argoproj.io/hook-delete-policy", policy)];
+        let more: Vec<_> = policy.into_iter().chain([("argocd.argoproj.io/sync-options", option)]).collect();
+        let cluster = Moody::calm();
+        let (begin, begun) = oneshot::channel();
+        let rival = {
+            let (cluster, first) = (Arc::clone(&cluster), migration("2", "60s", &more));
+            async move { begin.send(running(&cluster, &first).await).ok().unwrap() }
+        };
+        let second = engine_with(&cluster, rival).await;
+        let version = if policy[0].1 == "BeforeHookCreation" { "1" } else { "2" };
+        let two = submit(&second, &migration(version, "60s", &more)).await;
+        let (first, one) = begun.await.unwrap();
+        let waits = format!("waiting for completion of hook batch/Job/migrate of operation {one}");
+        until(&second, two, |view, why| view.message == waits && why.contains("left alone")).await;
+        // Nearly as long as it runs.
+        tokio::time::sleep(Duration::from_secs(55)).await;
+        assert!(!touches_the_hook(&of(&cluster, two)), "{case}");
+        let view = end(&first, one).await;
+        assert_eq!(view.phase, OperationPhase::Succeeded, "{case}: {}", view.message);
+        let view = end(&second, two).await;
+        assert_eq!(view.phase, OperationPhase::Succeeded, "{case}: {}", view.message);
+    }
+}
+
+/// What stands in the place of a hook by then may be nobody's at all.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_comes_at_the_last_moment_is_not_written_over() {
+    for (policy, words) in [
+        ("BeforeHookCreation", "belongs to no application and has the name of a hook of shop"),
+        ("HookSucceeded", "belongs to no application and has the name of a hook of shop"),
+    ] {
+        let policy = [("argocd.argoproj.io/hook-delete-policy", policy)];
+        let cluster = Moody::calm();
+        let foreign = {
+            let sim = cluster.sim.clone();
+            let mut object = Sync::of(&hook("migrate", "PreSync", &[])).targets().targets.remove(0).object;
+            object.remove_annotation(annotations::HOOK);
+            object.set_namespace("default");
+            async move { drop(sim.apply_as("somebody", write(object)).await.unwrap()) }
+        };
+        let engine = engine_with(&cluster, foreign).await;
+        let id = submit(&engine, &migration("1", "5s", &policy)).await;
+        let view = end(&engine, id).await;
+        assert_eq!(view.phase, OperationPhase::Failed, "{policy:?}");
+        assert!(view.resources.iter().any(|result| result.message.contains(words)), "{:#?}", view.resources);
+        assert!(!touches_the_hook(&of(&cluster, id)), "{policy:?}");
+    }
 }

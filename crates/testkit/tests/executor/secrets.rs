@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_executor::effects::MASK;
 use tidegate_executor::{Event, HookEnd, HookRun};
 use tidegate_model::OperationPhase;
-use tidegate_oplog::OperationLog as _;
+use tidegate_testkit::recorded::Recorded as _;
 use tidegate_testkit::scenario::Sync;
 
 use crate::support::{Fate, Log, Moody, actor, builder, config, end, hook, submit};

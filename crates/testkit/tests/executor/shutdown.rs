@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_cluster::sim::SimConfig;
 use tidegate_executor::EngineError;
 use tidegate_model::OperationPhase;
-use tidegate_oplog::OperationLog as _;
+use tidegate_testkit::recorded::Recorded as _;
 use tidegate_testkit::scenario::Sync;
 
 use crate::support::{Fate, Log, Moody, builder, config, end, hook, server, submit, until, within};

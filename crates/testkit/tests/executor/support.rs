@@ -5,21 +5,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use tidegate_cluster::sim::{AuditEntry, Clock as SimClock, SimCluster, SimConfig};
 use tidegate_cluster::{
-    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Listing, LiveQuery,
-    MissingRight, Right, Scope, Strain, WatchStream,
+    ApplyRequest, Call, Cluster, ClusterError, Effect, ErrorKind, Layer, MissingRight, Right, Strain, Verb,
+    WriteMode,
 };
 use tidegate_executor::extend::ractor::{Actor, ActorProcessingErr, ActorRef, Message};
 use tidegate_executor::{Clock, Engine, EngineBuilder, RuntimeClock};
-use tidegate_lifecycle::operation::{Fact, OperationView, State};
-use tidegate_model::{Destination, Discovery, Gvk, Object, ObjectKey, OperationId, Timestamp};
+use tidegate_lifecycle::operation::OperationView;
+use tidegate_model::{Destination, Object, OperationId, Timestamp};
 use tidegate_oplog::MemoryLog;
 use tidegate_testkit::process::START;
 use tidegate_testkit::scenario::Sync;
 
-pub type Log = MemoryLog<Fact, State>;
+pub type Log = MemoryLog;
 
 /// What becomes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,24 +87,6 @@ impl Moody {
         Self::new(SimConfig::default(), |_, _| Fate::Answer)
     }
 
-    async fn around<T>(
-        &self,
-        verb: &'static str,
-        name: &str,
-        call: impl Future<Output = Result<T, ClusterError>>,
-    ) -> Result<T, ClusterError> {
-        let at_once = self.now.fetch_add(1, Ordering::SeqCst) + 1;
-        let _leave = Leave(&self.now);
-        self.most.fetch_max(at_once, Ordering::SeqCst);
-        match (self.decide)(verb, name) {
-            Fate::Answer => call.await,
-            Fate::Panic => panic!("injected into {verb} {name}"),
-            Fate::Never => std::future::pending().await,
-            Fate::Refuse(kind) => Err(ClusterError::new(kind, format!("injected: {kind}"))),
-            Fate::Say(words) => Err(ClusterError::new(ErrorKind::Invalid, words)),
-        }
-    }
-
     /// Successful writes, without dry runs.
     pub fn writes(&self) -> Vec<AuditEntry> {
         self.sim.audit().into_iter().filter(|entry| !entry.dry_run && entry.code < 300).collect()
@@ -117,22 +98,27 @@ impl Moody {
     }
 }
 
-#[async_trait]
-impl Cluster for Moody {
-    async fn discover(&self) -> Result<Discovery, ClusterError> {
-        self.around("discover", "", self.sim.discover()).await
+impl Layer for Moody {
+    fn inner(&self) -> &dyn Cluster {
+        &self.sim
     }
 
-    async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError> {
-        self.around("get", name, self.sim.get(gvk, namespace, name)).await
-    }
-
-    async fn list(&self, scope: &Scope) -> Result<Listing, ClusterError> {
-        self.around("list", &scope.gvk.kind, self.sim.list(scope)).await
-    }
-
-    async fn live(&self, query: &LiveQuery) -> Result<Vec<Object>, ClusterError> {
-        self.around("live", "", self.sim.live(query)).await
+    async fn around<T: Send>(
+        &self,
+        call: Call,
+        answer: impl Future<Output = Result<T, ClusterError>> + Send,
+    ) -> Result<T, ClusterError> {
+        let at_once = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        let _leave = Leave(&self.now);
+        self.most.fetch_max(at_once, Ordering::SeqCst);
+        let verb = verb(&call);
+        match (self.decide)(verb, &call.name) {
+            Fate::Answer => answer.await,
+            Fate::Panic => panic!("injected into {verb} {}", call.name),
+            Fate::Never => std::future::pending().await,
+            Fate::Refuse(kind) => Err(ClusterError::new(kind, format!("injected: {kind}"))),
+            Fate::Say(words) => Err(ClusterError::new(ErrorKind::Invalid, words)),
+        }
     }
 
     async fn missing_rights(&self, rights: &BTreeSet<Right>) -> Result<BTreeSet<MissingRight>, ClusterError> {
@@ -145,54 +131,27 @@ impl Cluster for Moody {
         Ok(named.collect())
     }
 
-    async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {
-        let (verb, name) =
-            (if request.dry_run { "check" } else { "apply" }, request.object.name().to_owned());
-        self.around(verb, &name, self.sim.apply(request)).await
-    }
-
-    async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError> {
-        let name = object.name().to_owned();
-        self.around("put", &name, self.sim.put(object, operation)).await
-    }
-
-    async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {
-        let name = request.name.clone();
-        self.around("delete", &name, self.sim.delete(request)).await
-    }
-
-    async fn remove_finalizer(
-        &self,
-        key: &ObjectKey,
-        gvk: &Gvk,
-        uid: &str,
-        finalizer: &str,
-        operation: Option<OperationId>,
-    ) -> Result<(), ClusterError> {
-        let call = self.sim.remove_finalizer(key, gvk, uid, finalizer, operation);
-        self.around("release", &key.name, call).await
-    }
-
-    async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError> {
-        self.around("watch", &scope.gvk.kind, self.sim.watch(scope, resource_version)).await
-    }
-
-    async fn pods(&self, owner: &Object) -> Result<Vec<Object>, ClusterError> {
-        self.around("pods", owner.name(), self.sim.pods(owner)).await
-    }
-
-    async fn logs(
-        &self,
-        namespace: &str,
-        pod: &str,
-        container: &str,
-        limit_bytes: usize,
-    ) -> Result<String, ClusterError> {
-        self.around("logs", pod, self.sim.logs(namespace, pod, container, limit_bytes)).await
-    }
-
     fn strain(&self) -> Option<Strain> {
         self.strain.lock().unwrap().clone()
+    }
+}
+
+/// How the tests name a call.
+fn verb(call: &Call) -> &'static str {
+    match call.verb {
+        Verb::Discover => "discover",
+        Verb::Get => "get",
+        Verb::List => "list",
+        Verb::Live => "live",
+        Verb::MissingRights => "rights",
+        Verb::Apply if call.effect == Effect::DryRun => "check",
+        Verb::Apply => "apply",
+        Verb::Put => "put",
+        Verb::Delete => "delete",
+        Verb::RemoveFinalizer => "release",
+        Verb::Watch => "watch",
+        Verb::Pods => "pods",
+        Verb::Logs => "logs",
     }
 }
 
@@ -279,6 +238,19 @@ pub async fn actor<M: Message + std::marker::Sync>(
     call: impl Fn(M) + Send + std::marker::Sync + 'static,
 ) -> ActorRef<M> {
     Actor::spawn(None, Calls(Box::new(call)), ()).await.unwrap().0
+}
+
+/// A write of an object, as somebody else makes it.
+pub fn write(object: Object) -> ApplyRequest {
+    ApplyRequest {
+        object,
+        mode: WriteMode::Apply { force: true },
+        validate: true,
+        dry_run: false,
+        take_over: None,
+        resource_version: String::new(),
+        operation: None,
+    }
 }
 
 /// A config map of a wave.

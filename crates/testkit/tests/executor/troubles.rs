@@ -107,6 +107,7 @@ async fn a_hook_that_somebody_deletes_has_failed() {
             namespace: "default".into(),
             name: "migrate".into(),
             uid: found.uid().to_owned(),
+            resource_version: String::new(),
             propagation,
             dry_run: false,
             operation: None,

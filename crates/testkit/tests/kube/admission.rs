@@ -1,8 +1,8 @@
 //! Admission webhooks, and what the server warns of.
 
 use tidegate_model::OperationPhase;
-use tidegate_oplog::OperationLog as _;
 use tidegate_testkit::kube::{ControlPlane, User};
+use tidegate_testkit::recorded::Recorded as _;
 use tidegate_testkit::scenario::{Sync, retries};
 
 use crate::engine::Bench;

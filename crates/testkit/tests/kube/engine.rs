@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_cluster::Cluster;
 use tidegate_executor::{Engine, EngineError};
-use tidegate_kube::{ConnectOptions, KubeCluster};
-use tidegate_lifecycle::operation::{Fact, OperationView, State};
+use tidegate_kube::ConnectOptions;
+use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{Destination, OperationId};
 use tidegate_oplog::MemoryLog;
 use tidegate_testkit::kube::{Audit, ControlPlane, Mark, User};
+use tidegate_testkit::meanwhile::Meanwhile;
 use tidegate_testkit::process::act;
 use tidegate_testkit::scenario::{Act, Sync};
 
@@ -19,8 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub struct Bench<'a> {
     pub control: &'a ControlPlane,
     pub namespace: String,
-    cluster: KubeCluster,
-    pub log: MemoryLog<Fact, State>,
+    cluster: Arc<dyn Cluster>,
+    pub log: MemoryLog,
     mark: Mark,
 }
 
@@ -32,7 +34,7 @@ impl<'a> Bench<'a> {
             call_timeout: Duration::from_secs(5),
             ..ConnectOptions::default()
         };
-        let cluster = tidegate_kube::connect(&options).await.unwrap();
+        let cluster = Arc::new(tidegate_kube::connect(&options).await.unwrap());
         Self { control, namespace, cluster, log: MemoryLog::default(), mark: control.mark() }
     }
 
@@ -45,7 +47,12 @@ impl<'a> Bench<'a> {
     pub async fn patient(self) -> Self {
         let kubeconfig = Some(self.control.kubeconfig(User::ENGINE));
         let options = ConnectOptions { kubeconfig, ..ConnectOptions::default() };
-        Self { cluster: tidegate_kube::connect(&options).await.unwrap(), ..self }
+        Self { cluster: Arc::new(tidegate_kube::connect(&options).await.unwrap()), ..self }
+    }
+
+    /// The same with something that happens before the first write of an object.
+    pub fn before_write(self, name: &'static str, event: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self { cluster: Meanwhile::before(self.cluster, name, event), ..self }
     }
 
     /// Runs an operation to its end.
@@ -75,7 +82,7 @@ impl<'a> Bench<'a> {
             sync.request.application.clone_from(&self.namespace);
         }
         let engine = Engine::builder(Arc::new(self.log.clone()))
-            .cluster(destination, Arc::new(self.cluster.clone()))
+            .cluster(destination, Arc::clone(&self.cluster))
             .start()
             .await
             .unwrap();

@@ -102,6 +102,7 @@ fn simulated(scenario: &Scenario, namespace: &str) -> Outcome {
         validate: false,
         dry_run: false,
         take_over: None,
+        resource_version: String::new(),
         operation: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

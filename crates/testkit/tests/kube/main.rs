@@ -13,6 +13,7 @@ mod conformance;
 mod engine;
 mod golden;
 mod harness;
+mod rivals;
 mod rough;
 mod webhook;
 
@@ -48,6 +49,8 @@ fn tests() -> Vec<Test> {
         harness::a_limited_user_may_do_what_it_was_given,
         harness::a_server_can_be_killed_and_stopped,
         conformance::create_update_repeat,
+        conformance::creating,
+        conformance::guarded,
         conformance::dry_runs,
         conformance::conflicts,
         conformance::refusals,
@@ -72,9 +75,11 @@ fn tests() -> Vec<Test> {
         admission::a_webhook_echoes_a_secret,
         admission::a_webhook_times_out,
         admission::a_webhook_warns,
+        rivals::a_hook_that_comes_at_the_last_moment_is_left_alone,
         rough::a_binding_gives_another_role,
         rough::a_finalizer_never_clears,
         rough::a_namespace_is_terminating,
+        rough::a_namespace_goes_while_the_operation_runs,
         rough::a_definition_is_deleted_meanwhile,
         rough::objects_are_too_large,
         rough::rights_are_missing,

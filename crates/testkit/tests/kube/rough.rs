@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tidegate_model::OperationPhase;
+use tidegate_lifecycle::operation::WaveView;
+use tidegate_model::{OperationPhase, Phase};
 use tidegate_testkit::kube::{ControlPlane, Options, User};
 use tidegate_testkit::scenario::{Scenario, Sync};
 
@@ -182,7 +183,7 @@ pub async fn a_namespace_is_terminating() {
     let (id, view) = bench.run(&Sync::of(&[config("a", 0, ""), config("b", 1, "")].concat())).await;
     assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
     assert!(
-        view.message.contains("it is being deleted, and objects of this operation go into it"),
+        view.message.contains("is being deleted, and objects of this operation go into it"),
         "{}",
         view.message
     );
@@ -192,6 +193,41 @@ pub async fn a_namespace_is_terminating() {
         .await
         .unwrap();
     observer.until(&place, |namespace| namespace.is_none()).await;
+}
+
+/// A namespace that begins to go after the last write, while a hook still runs there, fails the operation by its name; for
+/// whoever may see it in one way or another.
+pub async fn a_namespace_goes_while_the_operation_runs() {
+    let control = ControlPlane::shared();
+    let observer = control.caller(User::OBSERVER);
+    for limited in [false, true] {
+        let namespace = control.namespace("going").await.unwrap();
+        let rules = json!([
+            {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
+            {"apiGroups": ["", "batch"], "resources": ["configmaps", "jobs", "pods"], "verbs": ["*"]},
+        ]);
+        let user = control.limited_user(&[(Some(&namespace), rules)]).await.unwrap();
+        let user = if limited { &user } else { User::ENGINE };
+        let bench = Bench::new(control, namespace, user).await;
+        let place = format!("/api/v1/namespaces/{}", bench.namespace);
+        let annotation = "annotations: {sim.tidegate.dev/ready-after: 10m, ";
+        let slow = hook("smoke", "PostSync").replace("annotations: {", annotation);
+        let (_, view) = bench
+            .run_with(&Sync::of(&[config("a", 0, ""), slow].concat()), &mut Vec::new(), async |engine, id| {
+                until(engine, id, |view| {
+                    let waits =
+                        |wave: &WaveView| wave.state == "AwaitingHealth" && wave.phase == Phase::PostSync;
+                    view.waves.iter().any(waits) || view.finished_at.is_some()
+                })
+                .await;
+                observer.delete(&place, &json!({})).await.unwrap();
+            })
+            .await;
+        assert_eq!(view.phase, OperationPhase::Failed, "{limited}: {}", view.message);
+        let words = format!("namespace {} is being deleted", bench.namespace);
+        assert!(view.message.starts_with(&words), "{limited}: {} {:#?}", view.message, view.resources);
+        observer.until(&place, |namespace| namespace.is_none()).await;
+    }
 }
 
 /// A kind that goes away during the operation fails what needs it, and only that.

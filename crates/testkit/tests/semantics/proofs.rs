@@ -41,9 +41,18 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ]),
     ("a wave that prunes and applies", &[
         "crates/testkit/tests/executor/pruning.rs::a_wave_applies_when_what_it_prunes_is_gone",
+        "crates/lifecycle/tests/lifecycle/pruning.rs::a_last_wave_applies_at_once_and_ends_when_what_it_prunes_is_gone",
+    ]),
+    ("an object that was told to go and is still there", &[
+        "crates/testkit/tests/executor/pruning.rs::an_operation_ends_when_what_it_prunes_is_gone_and_names_what_keeps_it",
+        "crates/lifecycle/tests/lifecycle/pruning.rs::an_object_that_was_told_to_go_is_pruned_when_it_is_gone",
+        "crates/lifecycle/tests/lifecycle/pruning.rs::a_wave_that_has_failed_does_not_wait_for_what_it_prunes",
     ]),
     ("prune of an object already gone", &[
         "crates/testkit/tests/executor/pruning.rs::what_is_to_be_pruned_may_be_gone_already",
+    ]),
+    ("prune of an object that somebody else deletes", &[
+        "crates/testkit/tests/executor/pruning.rs::what_somebody_else_deletes_meanwhile_is_not_deleted_again",
     ]),
     ("`Prune=confirm`", &[
         "crates/planner/tests/planner/pruning.rs::prune_decisions",
@@ -51,6 +60,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "golden prune-confirm",
     ]),
     ("an untracked object with a hook's name", &[
+        "crates/testkit/tests/executor/rivals.rs::an_object_that_comes_at_the_last_moment_is_not_written_over",
         "crates/planner/tests/planner/hooks.rs::an_object_of_somebody_else_is_never_taken_for_a_hook",
     ]),
     ("an object whose tracking id names another application or another object", &[
@@ -100,6 +110,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("a hook of another operation that still runs", &[
         "crates/testkit/tests/executor/rivals.rs::the_running_hook_of_another_operation_is_awaited_and_named",
         "tests/e2e-kube/rivals.rs::a_hook_that_another_operation_runs_is_left_alone",
+        "crates/testkit/tests/kube/rivals.rs::a_hook_that_comes_at_the_last_moment_is_left_alone",
     ]),
     ("a hook of one name in several phases", &[
         "crates/planner/tests/planner/hooks.rs::one_name_in_two_phases_runs_in_each_whatever_its_policy",
@@ -148,6 +159,9 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("a namespace that is to be pruned, or is being deleted, while objects go into it", &[
         "crates/planner/tests/planner/pruning.rs::a_namespace_does_not_go_while_objects_go_into_it",
         "crates/testkit/tests/executor/namespaces.rs::nothing_is_written_into_a_namespace_that_is_going",
+        "crates/testkit/tests/executor/namespaces.rs::a_namespace_that_goes_before_the_operation_is_over_fails_it",
+        "crates/testkit/tests/kube/rough.rs::a_namespace_goes_while_the_operation_runs",
+        "crates/lifecycle/tests/lifecycle/namespaces.rs::a_namespace_is_not_pruned_from_under_what_goes_into_it",
         "crates/testkit/tests/executor/namespaces.rs::a_namespace_that_begins_to_go_while_objects_go_into_it_fails_the_operation",
         "tests/e2e/sync.rs::a_namespace_is_not_pruned_from_under_what_goes_into_it",
     ]),
@@ -268,9 +282,14 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("A hook object says which", &[
         "crates/testkit/tests/executor/rivals.rs::the_running_hook_of_another_operation_is_awaited_and_named",
         "crates/testkit/tests/executor/rivals.rs::deadlines_count_while_another_operation_keeps_the_place",
+        "crates/testkit/tests/executor/rivals.rs::a_hook_that_comes_at_the_last_moment_is_left_alone",
     ]),
     ("A hook that nobody goes", &[
         "crates/testkit/tests/executor/rivals.rs::the_hook_of_a_dead_operation_blocks_until_it_ends",
+    ]),
+    ("A deletion is asked for", &[
+        "crates/testkit/tests/executor/pruning.rs::what_somebody_else_deletes_meanwhile_is_not_deleted_again",
+        "crates/testkit/tests/executor/pruning.rs::what_somebody_else_writes_meanwhile_is_pruned",
     ]),
     ("An application knows its objects", &[
         "crates/model/src/tracking/tests.rs::who_owns_what",

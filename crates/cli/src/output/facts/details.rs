@@ -17,6 +17,7 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::CheckFailed { .. } => "check-failed",
         Fact::CallFailed { .. } => "call-failed",
         Fact::PruneSent { .. } => "prune-sent",
+        Fact::DeletionBegun { .. } => "deletion-begun",
         Fact::HookCleared { .. } => "hook-cleared",
         Fact::PlaceTaken { .. } => "place-taken",
         Fact::ObjectGone { .. } => "object-gone",
@@ -41,6 +42,7 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::Watching { .. } => "watching",
         Fact::Warned { .. } => "warned",
         Fact::Claim { .. } => "claim",
+        Fact::NamespaceTerminating { .. } => "namespace-terminating",
     }
 }
 
@@ -50,6 +52,7 @@ pub fn task(fact: &Fact) -> Option<TaskId> {
         Fact::Checked { task, .. }
         | Fact::CheckFailed { task, .. }
         | Fact::PruneSent { task, .. }
+        | Fact::DeletionBegun { task }
         | Fact::HookCleared { task, .. }
         | Fact::PlaceTaken { task, .. }
         | Fact::ObjectGone { task }
@@ -107,6 +110,7 @@ pub fn details(fact: &Fact, plan: Option<&Plan>) -> Value {
         Fact::Finished { phase, message, .. } => json!({"phase": phase, "message": message}),
         Fact::Watching { trouble, .. } => json!({"trouble": trouble}),
         Fact::Claim { news, .. } => claim(news),
+        Fact::NamespaceTerminating { namespace, .. } => json!({"namespace": namespace}),
         _ => task_details(fact),
     }
 }
@@ -262,6 +266,7 @@ mod tests {
             Fact::CheckFailed { task, message: message() },
             Fact::CallFailed { task: None, message: message(), retry_at: at, at, outage: true },
             Fact::PruneSent { task, gone: true },
+            Fact::DeletionBegun { task },
             Fact::HookCleared { task, deleting: Some("u0".to_owned()) },
             Fact::PlaceTaken { task, by: None },
             Fact::ObjectGone { task },
@@ -290,6 +295,7 @@ mod tests {
             Fact::Watching { trouble: Some(message()), at },
             Fact::Warned { task, warnings: vec![message()] },
             Fact::Claim { news: ClaimNews::Without { reason: message() }, at },
+            Fact::NamespaceTerminating { namespace: "shop".to_owned(), at },
         ]
     }
 

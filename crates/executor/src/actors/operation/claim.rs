@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use tidegate_model::ClaimPlace;
 
-use super::OperationState;
+use tidegate_lifecycle::operation::State;
+
+use super::hands::SyncHands;
 use crate::claims::{Claimant, Hold, Keeper, Places, give_back};
-use crate::inbox::Arrival;
+use crate::inbox::Note;
 
 /// How far a claim was given back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,15 +19,15 @@ pub(super) enum GivingBack {
     Done,
 }
 
-impl OperationState {
+impl SyncHands {
     /// What covers the writes of this operation; `None` for one without a claim.
-    pub(super) fn hold(&self) -> Option<Arc<Hold>> {
-        let claims = self.driver.state().header().is_some_and(|header| header.claims().is_some());
+    pub(super) fn hold(&self, state: &State) -> Option<Arc<Hold>> {
+        let claims = state.header().is_some_and(|header| header.claims().is_some());
         claims.then(|| Arc::clone(&self.hold))
     }
 
-    fn claimant(&self) -> Option<(Claimant, Places)> {
-        let header = self.driver.state().header()?;
+    fn claimant(&self, state: &State) -> Option<(Claimant, Places)> {
+        let header = state.header()?;
         let request = &header.request;
         let places = Places::of(request, request.claim.as_ref()?);
         let worker = &self.shared.worker;
@@ -40,12 +42,12 @@ impl OperationState {
     }
 
     /// Sees to it that somebody keeps the claim.
-    pub(super) fn keep_claim(&mut self) {
+    pub(super) fn keep_claim(&mut self, state: &State) {
         if self.keeper.is_some() {
             return;
         }
-        let Some((us, places)) = self.claimant() else { return };
-        let Some(header) = self.driver.state().header() else { return };
+        let Some((us, places)) = self.claimant(state) else { return };
+        let Some(header) = state.header() else { return };
         let Some(cluster) = self.shared.claims.get(&header.request.destination).map(Arc::clone) else {
             return;
         };
@@ -65,7 +67,7 @@ impl OperationState {
     }
 
     /// Whether nothing is left of the claim of an operation that is over; otherwise it is on its way.
-    pub(super) fn gave_back(&mut self) -> bool {
+    pub(super) fn gave_back(&mut self, state: &State) -> bool {
         match self.giving_back {
             GivingBack::Done => return true,
             GivingBack::OnTheWay => return false,
@@ -74,14 +76,14 @@ impl OperationState {
         if let Some(keeper) = self.keeper.take() {
             keeper.abort();
         }
-        let Some(cluster) = self.hold().and_then(|_| {
-            let header = self.driver.state().header()?;
+        let Some(cluster) = self.hold(state).and_then(|_| {
+            let header = state.header()?;
             self.shared.claims.get(&header.request.destination).map(Arc::clone)
         }) else {
             return true;
         };
-        let Some((us, places)) = self.claimant() else { return true };
-        let held = self.driver.state().header().and_then(|header| header.held_claim());
+        let Some((us, places)) = self.claimant(state) else { return true };
+        let held = state.header().and_then(|header| header.held_claim());
         let places: Vec<ClaimPlace> = match held {
             Some((place, _)) => vec![place.clone()],
             None => std::iter::once(places.home).chain(places.aside).collect(),
@@ -90,7 +92,7 @@ impl OperationState {
         let (inbox, operation) = (self.inbox.clone(), self.id);
         self.spawn(async move {
             give_back(cluster.as_ref(), &us, operation, &places).await;
-            inbox.push(Arrival::GivenBack);
+            inbox.note(Note::GivenBack);
         });
         false
     }

@@ -1,39 +1,31 @@
-//! The operation actor: the shell of one operation's state machine.
+//! The operation actor: the shell of one operation's state machine, in a mailbox.
 //!
-//! Message → input → driver → batch to the log actor → commands. Nothing that matters lives only here: the actor may
-//! end at any instant, and another one goes on from the log.
+//! Message → arrival → shell → its hands. Nothing that matters lives only here: the actor may end at any instant, and
+//! another one goes on from the log.
 
+mod calls;
 mod claim;
-mod dispatch;
-mod jobs;
+mod hands;
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tidegate_cluster::Strain;
-use tidegate_lifecycle::Driver;
 use tidegate_lifecycle::operation::{
-    Explanation, Fact, Input, OperationView, State, TRYING_AGAIN, explain, view,
+    Driver, Explanation, Input, OperationView, SyncOperation, TRYING_AGAIN, explain, view,
 };
-use tidegate_model::{Destination, Digest, OperationId, SyncRequest, TaskId, Timestamp};
-use tidegate_oplog::{Append, InventoryChange, Summary};
-use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use tidegate_lifecycle::{ShellError, Turn};
+use tidegate_model::{Digest, OperationId, SyncRequest, Timestamp};
+use tokio::sync::oneshot;
 
-use crate::actors::log::LogMessage;
 use crate::actors::supervisor::SupervisorMessage;
-use crate::claims::Hold;
-use crate::effects::{self, Mask};
 use crate::engine::EngineError;
-use crate::events::{announce, trace};
-use crate::extend::Event;
-use crate::inbox::{AppendFailure, Arrival, Errand, Inbox};
+use crate::inbox::{AppendFailure, Arrival, Inbox, Note};
 use crate::shared::Shared;
 
-use self::claim::GivingBack;
-pub(crate) use self::jobs::{Bundle, HandedOver, keep};
+pub(crate) use self::calls::{Bundle, HandedOver, keep};
+use self::hands::{Reply, SyncHands};
 
 /// With so many commands on their way, answers come in crowds: others may run first, so that one look at a wave serves
 /// many answers.
@@ -43,21 +35,20 @@ const MULTITUDE: usize = 512;
 /// How long a crowd may gather.
 const GATHER: Duration = Duration::from_millis(1);
 
-const NO_LOG: &str = "the log actor is not running";
-
 /// A message to an operation actor.
 pub(crate) enum OperationMessage {
     /// Something is in the inbox.
     Arrived,
     /// A person's wish; answered when it is durable.
-    Person { input: Input, reply: Reply },
+    Person { input: Input, reply: RpcReplyPort<Result<(), EngineError>> },
     /// How does it stand?
     Inspect { reply: RpcReplyPort<Result<Inspection, EngineError>> },
     /// Stop as soon as what is on its way has been recorded.
     Shutdown,
 }
 
-type Reply = RpcReplyPort<Result<(), EngineError>>;
+/// So long whoever asks how an operation stands waits for the log at most.
+const TOLD_WITHIN: Duration = Duration::from_secs(2);
 
 /// How an operation stands.
 #[derive(Clone, Debug)]
@@ -86,55 +77,15 @@ pub(crate) struct OperationArguments {
 
 pub(crate) struct OperationActor;
 
+type Shell = tidegate_lifecycle::Shell<SyncOperation, SyncHands>;
+
 pub(crate) struct OperationState {
     shared: Arc<Shared>,
     supervisor: ActorRef<SupervisorMessage>,
     id: OperationId,
-    driver: Driver,
     inbox: Inbox,
-    /// Commands on their way, one per subject.
-    on_the_way: BTreeSet<Errand>,
-    /// Objects being watched.
-    watched: BTreeSet<TaskId>,
-    /// The timer that is set.
-    alarm: Option<(Timestamp, AbortHandle)>,
-    /// The time the timer rang for last.
-    rang: Option<Timestamp>,
-    /// Dropped with this actor; calls that see it gone are given up, for the next actor makes them again.
-    alive: watch::Sender<()>,
-    /// Tasks whose command may have been carried out by an earlier actor.
-    recovered: bool,
-    /// Manifests that were submitted and not planned yet.
-    to_plan: Option<HandedOver>,
-    request: Option<Arc<SyncRequest>>,
-    bundle: Option<Arc<Bundle>>,
-    /// The same, while the operation waits.
-    lingering: Weak<Bundle>,
-    /// The values of its Secrets; read when words come that may hold them.
-    mask: Option<Arc<Mask>>,
-    /// What its claim covers.
-    hold: Arc<Hold>,
-    /// Whoever keeps its claim.
-    keeper: Option<AbortHandle>,
-    /// How far its claim was given back.
-    giving_back: GivingBack,
-    /// What the next batch changes in the inventory.
-    inventory: Vec<InventoryChange>,
-    /// Announced when the batch on its way is durable.
-    announcements: Vec<Event>,
-    /// Answered when the next batch, or the one on its way, is durable.
-    replies: Replies,
-    writing: bool,
-    stopping: bool,
+    shell: Shell,
     finished: bool,
-    /// The summary in the log is the one of our facts.
-    restated: bool,
-}
-
-#[derive(Default)]
-struct Replies {
-    next: Vec<Reply>,
-    on_the_way: Vec<Reply>,
 }
 
 impl Actor for OperationActor {
@@ -152,46 +103,19 @@ impl Actor for OperationActor {
             let myself = myself.clone();
             move || drop(myself.send_message(OperationMessage::Arrived))
         });
-        let mut to_plan = None;
-        let (driver, first, recovered) = match start {
+        let hands =
+            |recovered, to_plan| SyncHands::new(Arc::clone(&shared), id, inbox.clone(), recovered, to_plan);
+        let (shell, first) = match start {
             Start::New { request, targets, handed_over } => {
-                to_plan = handed_over;
-                (Driver::default(), Input::Request { operation: id, request, targets }, false)
+                let begin = Input::Request { operation: id, request, targets };
+                (Shell::new(hands(false, handed_over)), Some(begin))
             }
             Start::Recovered { driver, give_up } => {
-                (*driver, give_up.map_or(Input::Tick, |reason| Input::Abort { reason }), true)
+                (Shell::recovered(*driver, hands(true, None)), give_up.map(|reason| Input::Abort { reason }))
             }
         };
-        inbox.push(Arrival::Input { input: first, answers: None });
-        let hold = Hold::new();
-        Ok(OperationState {
-            shared,
-            supervisor,
-            id,
-            driver,
-            inbox,
-            on_the_way: BTreeSet::new(),
-            watched: BTreeSet::new(),
-            alarm: None,
-            rang: None,
-            alive: watch::Sender::new(()),
-            recovered,
-            to_plan,
-            request: None,
-            bundle: None,
-            lingering: Weak::new(),
-            mask: None,
-            hold,
-            keeper: None,
-            giving_back: GivingBack::default(),
-            inventory: Vec::new(),
-            announcements: Vec::new(),
-            replies: Replies::default(),
-            writing: false,
-            stopping: false,
-            finished: false,
-            restated: false,
-        })
+        inbox.push(first.map_or(Arrival::Alarm, Arrival::Input));
+        Ok(OperationState { shared, supervisor, id, inbox, shell, finished: false })
     }
 
     async fn handle(
@@ -202,21 +126,36 @@ impl Actor for OperationActor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             OperationMessage::Arrived => {
-                match state.on_the_way.len() {
+                match state.shell.on_the_way() {
                     MULTITUDE.. => tokio::time::sleep(GATHER).await,
                     CROWD.. => tokio::task::yield_now().await,
                     _ => {}
                 }
                 state.take_arrivals().await?;
             }
-            OperationMessage::Person { input, reply } => state.person(&input, reply),
-            OperationMessage::Inspect { reply } => {
-                let _ = reply.send(state.inspect());
-                return Ok(());
+            OperationMessage::Person { input, reply } => {
+                let now = state.now();
+                state.shell.wish(&input, Reply::Wish(reply), now)?;
             }
-            OperationMessage::Shutdown => state.stopping = true,
+            OperationMessage::Inspect { reply } => {
+                // What is told is on the disk first: whoever looks after a kill finds it there. A log that hangs keeps
+                // nobody from looking.
+                let seen = state.inspect();
+                let (teller, is_durable) = oneshot::channel();
+                state.shell.when_durable(Reply::Sight(teller));
+                tokio::spawn(async move {
+                    let _ = tokio::time::timeout(TOLD_WITHIN, is_durable).await;
+                    let _ = reply.send(seen);
+                });
+            }
+            OperationMessage::Shutdown => state.shell.stop(),
         }
-        state.go_on(&myself)
+        match state.turn()? {
+            Turn::GoesOn => {}
+            Turn::Stopped => myself.stop(None),
+            Turn::Over => state.finish(),
+        }
+        Ok(())
     }
 
     async fn post_stop(
@@ -235,90 +174,37 @@ impl OperationState {
     }
 
     async fn take_arrivals(&mut self) -> Result<(), ActorProcessingErr> {
-        for arrival in self.inbox.take() {
-            match arrival {
-                Arrival::Input { mut input, answers } => {
-                    self.mask(&mut input).await;
-                    if let Some(errand) = answers {
-                        self.on_the_way.remove(&errand);
-                    }
-                    let now = self.now();
-                    self.driver.offer(&input, now)?;
+        for mut arrival in self.inbox.take() {
+            match &mut arrival {
+                Arrival::Input(input) | Arrival::Answer { input, .. } => {
+                    let targets = self.shell.state().header().map(|header| header.targets);
+                    self.shell.hands_mut().mask(targets, input).await;
                 }
-                Arrival::Claim { mut input, is_last } => {
-                    self.mask(&mut input).await;
-                    if is_last {
-                        self.keeper = None;
-                    }
-                    let now = self.now();
-                    self.driver.offer(&input, now)?;
-                }
-                Arrival::GivenBack => self.giving_back = GivingBack::Done,
-                Arrival::Inventory(changes) => self.inventory.extend(changes),
-                Arrival::Bundle(bundle) => self.bundle = Some(bundle),
-                Arrival::Mask(mask) => self.mask = Some(mask),
-                Arrival::Persisted(Ok(())) => self.persisted(),
-                Arrival::Alarm => {
-                    self.rang = self.alarm.take().map(|(at, _)| at);
-                    let now = self.now();
-                    self.driver.offer(&Input::Tick, now)?;
-                }
-                Arrival::Persisted(Err(AppendFailure { is_final, reason })) => {
-                    if is_final {
+                Arrival::Note(Note::NotWritten(AppendFailure { is_final, reason })) => {
+                    if *is_final {
                         let reason = reason.clone();
                         let _ = self.supervisor.send_message(SupervisorMessage::LogFailed { reason });
                     }
-                    return Err(reason.into());
+                    return Err(reason.clone().into());
                 }
+                _ => {}
             }
+            let now = self.now();
+            self.shell.take(arrival, now)?;
         }
         Ok(())
     }
 
-    /// Takes the values of the operation's Secrets out of words from elsewhere, before anything is made of them.
-    async fn mask(&mut self, input: &mut Input) {
-        let mut speaks = false;
-        input.each_text(&mut |text| speaks |= !text.is_empty());
-        if !speaks {
-            return;
-        }
-        if self.mask.is_none()
-            && let Some(targets) = self.driver.state().header().map(|header| header.targets)
-        {
-            self.mask = jobs::mask(&self.shared.log, targets).await;
-        }
-        if let Some(mask) = &self.mask {
-            input.each_text(&mut |text| mask.hide(text));
-        }
-    }
-
-    fn persisted(&mut self) {
-        self.driver.persisted();
-        self.writing = false;
-        for event in self.announcements.drain(..) {
-            trace(&event);
-            self.shared.extensions.notify(&event);
-            // Nobody listening is fine.
-            let _ = self.shared.events.send(event);
-        }
-        for reply in self.replies.on_the_way.drain(..) {
-            let _ = reply.send(Ok(()));
-        }
-    }
-
-    fn person(&mut self, input: &Input, reply: Reply) {
+    fn turn(&mut self) -> Result<Turn, ActorProcessingErr> {
         let now = self.now();
-        match self.driver.offer(input, now) {
-            Ok(()) => self.replies.next.push(reply),
-            Err(error) => {
-                let reason = error.to_string();
-                let _ = reply.send(Err(EngineError::Refused { operation: self.id, reason }));
-            }
-        }
+        self.shell.turn(now).map_err(|error| match error {
+            ShellError::Driver(error) => error.into(),
+            ShellError::Append(failure) => failure,
+        })
     }
 
     fn inspect(&self) -> Result<Inspection, EngineError> {
-        let (state, now) = (self.driver.state(), self.now());
+        let (state, now) = (self.shell.state(), self.now());
         let mut explanation = explain(state, now);
         let strain = self.strain().filter(|strain| {
             // That it is silent is known once a call was given up; what it asks for is news of this moment.
@@ -333,83 +219,8 @@ impl OperationState {
 
     /// What keeps the calls to the operation's cluster waiting now.
     fn strain(&self) -> Option<Strain> {
-        let destination = &self.driver.state().header()?.request.destination;
+        let destination = &self.shell.state().header()?.request.destination;
         self.shared.connections.get(destination)?.strain()
-    }
-
-    /// Takes the arrows that follow, writes what must be written, carries out what is owed, or ends.
-    fn go_on(&mut self, myself: &ActorRef<OperationMessage>) -> Result<(), ActorProcessingErr> {
-        let now = self.now();
-        self.driver.advance(now)?;
-        let over = self.driver.state().is_finished();
-        let wants_flush =
-            over || !self.replies.next.is_empty() || (self.stopping && self.on_the_way.is_empty());
-        self.write(now, wants_flush)?;
-        if self.writing {
-            self.dispatch(now);
-            return Ok(());
-        }
-        if over {
-            if self.gave_back() {
-                self.finish();
-            }
-        } else if self.stopping && self.on_the_way.is_empty() {
-            myself.stop(None);
-        } else {
-            self.dispatch(now);
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, now: Timestamp, flush: bool) -> Result<(), ActorProcessingErr> {
-        let Some(batch) = self.driver.take_batch(now, flush) else {
-            if self.recovered && !self.restated && self.driver.state().is_finished() {
-                return self.restate();
-            }
-            if !self.writing {
-                // Nothing to write: what was asked changed nothing.
-                self.replies.next.drain(..).for_each(|reply| drop(reply.send(Ok(()))));
-            }
-            return Ok(());
-        };
-        let state = self.driver.state();
-        self.announcements = batch.facts.iter().filter_map(|fact| announce(state, fact, now)).collect();
-        self.replies.on_the_way.append(&mut self.replies.next);
-        let inventory = effects::update_inventory(state, &batch.facts, self.inventory.drain(..));
-        let append = Append {
-            operation: self.id,
-            first_sequence: batch.first_sequence,
-            blobs: batch.facts.iter().filter_map(blob).collect(),
-            facts: batch.facts,
-            snapshot: batch.snapshot,
-            summary: summary(state).ok_or("an operation without a header cannot be written")?,
-            inventory,
-        };
-        self.restated = true;
-        self.send(append)
-    }
-
-    /// An operation that is over by its facts, though the log took it for open: a repair after damage forgets how
-    /// operations stood. Its summary is written again, or its application would stay locked.
-    fn restate(&mut self) -> Result<(), ActorProcessingErr> {
-        self.restated = true;
-        let append = Append {
-            operation: self.id,
-            first_sequence: self.driver.sequence().saturating_add(1),
-            facts: Vec::new(),
-            snapshot: None,
-            summary: summary(self.driver.state()).ok_or("an operation without a header cannot be written")?,
-            blobs: Vec::new(),
-            inventory: None,
-        };
-        self.send(append)
-    }
-
-    fn send(&mut self, append: Append<Fact, State>) -> Result<(), ActorProcessingErr> {
-        self.writing = true;
-        let message = LogMessage::Append(Box::new(append), self.inbox.clone());
-        self.shared.log_actor.send_message(message).map_err(|_| NO_LOG)?;
-        Ok(())
     }
 
     /// Says once that it is over. The supervisor then stops the actor: were it to stop by itself, that news would
@@ -424,22 +235,9 @@ impl OperationState {
         }
     }
 
-    /// Leaves nothing behind: no watch, no timer.
     fn leave(&mut self) {
-        if let Some((_, alarm)) = self.alarm.take() {
-            alarm.abort();
-        }
-        if let Some(keeper) = self.keeper.take() {
-            keeper.abort();
-        }
-        if let Some(cluster) = self.cluster() {
-            let _ = cluster.send_message(crate::actors::cluster::ClusterMessage::Forget(self.id));
-        }
-    }
-
-    fn cluster(&self) -> Option<&ActorRef<crate::actors::cluster::ClusterMessage>> {
-        let destination: &Destination = &self.driver.state().header()?.request.destination;
-        self.shared.clusters.get(destination)
+        let (hands, state) = self.shell.parts();
+        hands.leave(state);
     }
 }
 
@@ -448,46 +246,4 @@ impl Drop for OperationState {
         // After a panic nobody calls `post_stop`.
         self.leave();
     }
-}
-
-/// The blob a fact refers to.
-fn blob(fact: &Fact) -> Option<Digest> {
-    match fact {
-        Fact::Accepted { targets, .. } => Some(*targets),
-        Fact::Planned { bundle, .. } => Some(*bundle),
-        _ => None,
-    }
-}
-
-/// The line the log keeps about an operation.
-pub(crate) fn summary(state: &State) -> Option<Summary> {
-    let header = state.header()?;
-    let operation = state.operation();
-    let outcome = operation.and_then(|operation| operation.outcome.as_ref());
-    let waves = operation.map_or((0, 0), |operation| {
-        // SyncFail waves count only when they run, as in `explain`.
-        let counted = operation.plan.waves.iter().zip(&operation.waves).filter(|(wave, times)| {
-            wave.phase != tidegate_model::Phase::SyncFail || times.opened_at.is_some()
-        });
-        let (passed, all) = counted.fold((0_u32, 0_u32), |(passed, all), (_, times)| {
-            (passed.saturating_add(u32::from(times.passed_at.is_some())), all.saturating_add(1))
-        });
-        (passed, all)
-    });
-    let phase = match (outcome, operation.and_then(|operation| operation.termination.as_ref())) {
-        (Some(outcome), _) => outcome.phase,
-        (None, Some(_)) => tidegate_model::OperationPhase::Terminating,
-        (None, None) => tidegate_model::OperationPhase::Running,
-    };
-    Some(Summary {
-        operation: header.operation,
-        application: header.request.application.clone(),
-        destination: header.request.destination.to_string(),
-        phase,
-        paused: header.paused.is_some(),
-        message: state.message(),
-        started_at: header.started_at,
-        finished_at: outcome.map(|outcome| outcome.at),
-        waves,
-    })
 }

@@ -4,12 +4,14 @@ use std::collections::HashMap;
 
 use ractor::ActorRef;
 use tidegate_model::{Digest, OperationId, SyncRequest};
-use tidegate_oplog::{LogError, Summary};
+use tidegate_oplog::{LogError, Lookup};
 
 use super::{Reply, SupervisorMessage, SupervisorState};
 use crate::actors::operation::{HandedOver, Start};
 use crate::engine::EngineError;
+use crate::offline::operations;
 use crate::shared::blocking;
+use crate::summary::Summary;
 
 /// A new operation.
 pub(crate) struct Submit {
@@ -36,13 +38,13 @@ impl SupervisorState {
             Open::Unsure => {
                 self.submits.push(submit);
                 if self.submits.len() == 1 {
-                    self.read_summaries(myself);
+                    self.read_open(myself);
                 }
             }
         }
     }
 
-    /// Reading all summaries for each submit would cost too much beside thousands of operations. This engine is the
+    /// Reading what is open for each submit would cost too much beside thousands of operations. This engine is the
     /// only one to begin operations in its log, but others may record that one is over.
     fn open_operation(&self, application: &str) -> Open {
         match self.open.as_ref().map(|known| known.get(application)) {
@@ -52,23 +54,23 @@ impl SupervisorState {
         }
     }
 
-    fn read_summaries(&self, myself: &ActorRef<SupervisorMessage>) {
+    fn read_open(&self, myself: &ActorRef<SupervisorMessage>) {
         let (shared, myself) = (self.shared.clone(), myself.clone());
         tokio::spawn(async move {
-            let summaries = blocking(&shared.log, |log| log.summaries()).await;
-            let _ = myself.send_message(SupervisorMessage::Summaries(summaries));
+            let open = blocking(&shared.log, |log| operations(log, Lookup::open())).await;
+            let _ = myself.send_message(SupervisorMessage::OpenRead(open));
         });
     }
 
-    /// Begins what has waited for the summaries, or refuses it.
-    pub(super) async fn summaries_read(
+    /// Begins what has waited to know which operations are open, or refuses it.
+    pub(super) async fn open_read(
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
-        summaries: Result<Vec<Summary>, LogError>,
+        open: Result<Vec<Summary>, LogError>,
     ) {
         let mut submits = std::mem::take(&mut self.submits).into_iter();
-        let summaries = match summaries {
-            Ok(summaries) => summaries,
+        let open = match open {
+            Ok(open) => open,
             Err(error) => {
                 if let Some(Submit { reply, .. }) = submits.next() {
                     let _ = reply.send(Err(error.into()));
@@ -78,8 +80,8 @@ impl SupervisorState {
                 return;
             }
         };
-        let open = summaries.into_iter().filter(|summary| summary.finished_at.is_none());
-        let mut known: HashMap<_, _> = open.map(|summary| (summary.application, summary.operation)).collect();
+        let open = open.into_iter().map(|summary| (summary.application, summary.operation));
+        let mut known: HashMap<_, _> = open.collect();
         // One that has just begun may not be in the log yet.
         known.extend(self.running.iter().map(|(id, child)| (child.application.clone(), *id)));
         self.open = Some(known);
@@ -96,6 +98,10 @@ impl SupervisorState {
         let Submit { operation, request, targets, handed_over, reply } = submit;
         if let Err(error) = self.check_open() {
             return drop(reply.send(Err(error)));
+        }
+        // Whoever chose the id may have asked before.
+        if let Some(message) = self.ends.message(operation).map(str::to_owned) {
+            return drop(reply.send(Err(EngineError::AlreadyFinished { operation, message })));
         }
         let application = request.application.clone();
         let start = Start::New { request, targets, handed_over };

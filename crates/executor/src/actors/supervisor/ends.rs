@@ -28,6 +28,11 @@ impl Ends {
         self.0.iter().map(|(_, end)| end.view.resources.len()).sum()
     }
 
+    /// In which words an operation has ended.
+    pub(super) fn message(&self, operation: OperationId) -> Option<&str> {
+        self.0.iter().find(|(known, _)| *known == operation).map(|(_, end)| end.view.message.as_str())
+    }
+
     /// How an operation has ended, as told now.
     pub(super) fn of(&self, operation: OperationId, now: Timestamp) -> Option<Inspection> {
         let (_, Inspection { view, explanation }) = self.0.iter().find(|(known, _)| *known == operation)?;

@@ -12,12 +12,13 @@ use std::sync::Arc;
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tidegate_lifecycle::operation::{Input, OperationView};
 use tidegate_model::OperationId;
-use tidegate_oplog::{LogError, Summary};
+use tidegate_oplog::LogError;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::actors::operation::{Inspection, OperationActor, OperationArguments, OperationMessage, Start};
 use crate::engine::EngineError;
 use crate::shared::Shared;
+use crate::summary::Summary;
 
 pub(crate) use self::begin::Submit;
 use self::ends::Ends;
@@ -29,8 +30,8 @@ type Reply<T> = RpcReplyPort<Result<T, EngineError>>;
 pub(crate) enum SupervisorMessage {
     /// Begin a new operation.
     Submit(Submit),
-    /// The summaries that some submits wait for.
-    Summaries(Result<Vec<Summary>, LogError>),
+    /// The open operations, which some submits wait for.
+    OpenRead(Result<Vec<Summary>, LogError>),
     /// Go on with an operation from the log.
     Resume { operation: OperationId, reply: Reply<()> },
     /// An operation was read from the log, or could not be.
@@ -111,7 +112,7 @@ impl Actor for Supervisor {
         let Some(message) = state.defer(message) else { return Ok(()) };
         match message {
             SupervisorMessage::Submit(submit) => state.submit(&myself, submit).await,
-            SupervisorMessage::Summaries(summaries) => state.summaries_read(&myself, summaries).await,
+            SupervisorMessage::OpenRead(open) => state.open_read(&myself, open).await,
             SupervisorMessage::Resume { operation, reply } => state.resume(&myself, operation, reply),
             SupervisorMessage::Read { operation, purpose, result } => {
                 state.read_done(&myself, operation, purpose, result).await;

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use ractor::{ActorCell, ActorRef};
-use tidegate_lifecycle::Driver;
+use tidegate_lifecycle::operation::{Driver, Fact};
 use tidegate_model::OperationId;
+use tidegate_oplog::TypedLog as _;
 use tokio::sync::oneshot;
 
 use super::{Reply, SupervisorMessage, SupervisorState};
@@ -14,6 +15,7 @@ use crate::actors::log::{Log, LogMessage};
 use crate::actors::operation::Start;
 use crate::engine::EngineError;
 use crate::shared::{Shared, blocking};
+use crate::summary::Summary;
 
 /// How often the actor of one operation may fail before the operation itself ends in Error.
 pub(crate) const RESTARTS_MAX: u32 = 3;
@@ -119,9 +121,13 @@ impl SupervisorState {
         result: Result<Recovered, EngineError>,
     ) {
         let Some(Resuming { reply, messages }) = self.resuming.remove(&operation) else { return };
-        let resumed = match (self.check_open(), result) {
-            (Err(error), _) | (Ok(()), Err(error)) => Err(error),
-            (Ok(()), Ok(Recovered { application, driver })) => {
+        // It may have been begun while it was looked for, and be over by now.
+        let ended = self.ends.message(operation).map(str::to_owned);
+        let resumed = match (self.check_open(), result, ended) {
+            (Ok(()), _, _) if self.running.contains_key(&operation) => Ok(()),
+            (Ok(()), _, Some(message)) => Err(EngineError::AlreadyFinished { operation, message }),
+            (Err(error), _, _) | (Ok(()), Err(error), None) => Err(error),
+            (Ok(()), Ok(Recovered { application, driver }), None) => {
                 let start = Start::Recovered { driver, give_up: None };
                 self.spawn(myself, operation, application, start, 0).await
             }
@@ -196,6 +202,8 @@ async fn settled(
 
 /// An operation that is not over.
 async fn resumable(shared: &Shared, operation: OperationId) -> Result<Recovered, EngineError> {
+    // Looked up first: one that begins meanwhile is then either unknown, or can be read.
+    let entry = blocking(&shared.log, move |log| log.entry_as::<Fact>(operation)).await;
     let loaded = load(shared, operation).await;
     if let Ok(driver) = &loaded
         && !driver.state().is_finished()
@@ -205,9 +213,8 @@ async fn resumable(shared: &Shared, operation: OperationId) -> Result<Recovered,
     }
     // The summary is kept longer than the facts, and decides what is over: a repair may have left one of an operation
     // that is to be ended properly.
-    let summaries = blocking(&shared.log, |log| log.summaries()).await?;
-    let summary = summaries.into_iter().find(|summary| summary.operation == operation);
-    let Some(summary) = summary else { return Err(EngineError::Unknown { operation }) };
+    let Some(entry) = entry? else { return Err(EngineError::Unknown { operation }) };
+    let summary = Summary::from(entry);
     if summary.finished_at.is_some() {
         return Err(EngineError::AlreadyFinished { operation, message: summary.message });
     }
@@ -217,7 +224,7 @@ async fn resumable(shared: &Shared, operation: OperationId) -> Result<Recovered,
 async fn load(shared: &Shared, operation: OperationId) -> Result<Box<Driver>, EngineError> {
     let cannot_go_on = |reason: String| EngineError::Start { operation, reason };
     let read = move |log: &Log| {
-        let loaded = log.load(operation)?;
+        let loaded = log.load_as(operation)?;
         Ok(Driver::recover(loaded.snapshot, loaded.facts))
     };
     let driver = blocking(&shared.log, read).await.map_err(|error| cannot_go_on(error.to_string()))?;

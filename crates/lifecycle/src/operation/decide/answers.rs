@@ -6,7 +6,7 @@ use super::{Again, call_again, is_patient, observed};
 use crate::operation::fact::Fact;
 use crate::operation::input::{Answer, Applied, CallError, Clearing, Stopped};
 use crate::operation::messages;
-use crate::operation::rules::{has_runner, is_clearing, needs_check};
+use crate::operation::rules::{has_runner, needs_check};
 use crate::operation::state::{
     AppliedRef, Header, HookLog, Occupant, Operation, Progress, Stage, TaskState, WaveStep,
 };
@@ -47,12 +47,8 @@ fn is_waiting(header: &Header, now: Timestamp) -> bool {
 }
 
 impl Subject<'_> {
-    /// The step of the task's own wave, if that wave is at work.
     fn step(&self) -> Option<WaveStep> {
-        let (index, step) = self.operation.current_wave()?;
-        let wave = self.operation.wave(index)?;
-        let position = self.id.0.checked_sub(wave.first)?;
-        (position < wave.count).then_some(step)
+        self.operation.step_of(self.id)
     }
 
     /// The call will be made again, or the failure counts.
@@ -91,16 +87,20 @@ impl Subject<'_> {
             && self.task.action == Action::Prune
             && self.state.progress == Progress::Waiting;
         awaited.then(|| match result {
-            Ok(gone) => vec![Fact::PruneSent { task: self.id, gone: *gone }],
+            Ok(true) => vec![Fact::PruneSent { task: self.id, gone: true }],
+            Ok(false) => vec![Fact::DeletionBegun { task: self.id }],
             Err(error) => self.again_or(error, |message| self.failed(OperationPhase::Failed, message)),
         })
     }
 
     fn cleared(&self, result: &Result<Clearing, CallError>) -> Option<Vec<Fact>> {
-        let awaited = self.step()? == WaveStep::Clearing
-            && is_clearing(self.task, self.state)
-            && self.state.progress == Progress::Waiting
-            && self.state.occupant.is_none();
+        let awaited = match (self.step()?, &self.state.progress) {
+            (WaveStep::Clearing | WaveStep::Applying, Progress::Waiting) => self.state.occupant.is_none(),
+            // The place was found clear and is not any more.
+            (WaveStep::Applying, Progress::Ready) => true,
+            _ => false,
+        };
+        let awaited = awaited && self.task.is_hook() && !has_runner(self.task);
         awaited.then(|| match result {
             Ok(Clearing::Clear) => vec![Fact::HookCleared { task: self.id, deleting: None }],
             Ok(Clearing::Deleting { uid }) => {

@@ -1,6 +1,7 @@
 //! Which facts an input means, given the state. Pure: the same pair gives the same facts.
 
 mod answers;
+mod namespaces;
 mod observed;
 mod people;
 
@@ -11,6 +12,7 @@ use tidegate_model::{OperationPhase, Timestamp};
 
 use super::claim;
 use super::fact::Fact;
+use super::follow::ending;
 use super::input::{CallError, Input};
 use super::rules::is_sound;
 use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState, WaveStep};
@@ -87,10 +89,7 @@ pub fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Fact>,
         (State::New, _) => Err(Rejection::NotStarted),
         (_, Input::Request { .. }) => Err(Rejection::AlreadyStarted { state: state.name() }),
         (State::Finished(operation), input) => finished(operation, input),
-        (_, Input::Tick) => Ok(Vec::new()),
-        (_, Input::Abort { reason }) => {
-            Ok(vec![Fact::Finished { phase: OperationPhase::Error, message: reason.clone(), at: now }])
-        }
+        (_, Input::Abort { reason }) => Ok(ending::at_once(OperationPhase::Error, reason.clone(), now)),
         (State::Accepted(header), input) => accepted(header, input, now),
         (State::Running(operation), input) => running(operation, input, now),
     }
@@ -109,39 +108,34 @@ fn finished(operation: &Operation, input: &Input) -> Result<Vec<Fact>, Rejection
 fn accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
     match input {
         Input::Claim(Ok(news)) => Ok(claim::before_plan(header, news, now)),
-        Input::Claim(Err(error)) => Ok(vec![claim::not_answered(header, error, now)]),
+        Input::Claim(Err(error)) => Ok(claim::not_answered(header, error, now)),
         // It was made before another operation had the application.
         Input::Planned { .. } | Input::PlanFailed(_) if !header.may_begin() => {
             Err(Rejection::Stale { state: "Accepted".to_owned() })
         }
-        Input::Planned { plan, .. } if !is_sound(plan) => Ok(vec![Fact::Finished {
-            phase: OperationPhase::Error,
-            message: super::messages::UNSOUND_PLAN.to_owned(),
-            at: now,
-        }]),
+        Input::Planned { plan, .. } if !is_sound(plan) => {
+            Ok(ending::at_once(OperationPhase::Error, super::messages::UNSOUND_PLAN.to_owned(), now))
+        }
         Input::Planned { plan, bundle } => {
             Ok(vec![Fact::Planned { plan: Arc::clone(plan), bundle: *bundle, at: now }])
         }
         Input::PlanFailed(error) => {
-            Ok(vec![match call_again(header, Some(&header.calls), error, true, now) {
+            let message = error.message.clone();
+            Ok(match call_again(header, Some(&header.calls), error, true, now) {
                 Some(Again { retry_at, outage }) => {
-                    Fact::CallFailed { task: None, message: error.message.clone(), retry_at, at: now, outage }
+                    vec![Fact::CallFailed { task: None, message, retry_at, at: now, outage }]
                 }
-                None => Fact::Finished {
-                    phase: OperationPhase::Error,
-                    message: format!("failed to read the cluster: {}", error.message),
-                    at: now,
-                },
-            }])
+                None => {
+                    let message = format!("failed to read the cluster: {message}");
+                    ending::at_once(OperationPhase::Error, message, now)
+                }
+            })
         }
-        Input::Terminate { by } => Ok(vec![
-            Fact::TerminateRequested { by: by.clone(), at: now },
-            Fact::Finished {
-                phase: OperationPhase::Failed,
-                message: super::messages::TERMINATED.to_owned(),
-                at: now,
-            },
-        ]),
+        Input::Terminate { by } => {
+            let wish = Fact::TerminateRequested { by: by.clone(), at: now };
+            let message = super::messages::TERMINATED.to_owned();
+            Ok(std::iter::once(wish).chain(ending::at_once(OperationPhase::Failed, message, now)).collect())
+        }
         Input::Pause { by, reason } => people::pause(header, by, reason, now),
         Input::Unpause { by } => people::unpause(header, by, now),
         Input::ConfirmPrune { .. } => Err(Rejection::NothingToConfirm),
@@ -162,6 +156,10 @@ fn running(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<F
         // Whoever holds it tries again.
         Input::Claim(Err(_)) => Ok(Vec::new()),
         Input::Reason { task, reason } => observed::reason(operation, *task, reason, now).ok_or_else(stale),
+        Input::NamespaceTerminating { name } => Ok(namespaces::terminating(operation, name, now)),
+        Input::NamespacesSeen { terminating } => {
+            namespaces::seen(operation, terminating, now).ok_or_else(stale)
+        }
         Input::Watching { trouble, since } => Ok(watching(operation, trouble.as_deref(), (*since).min(now))),
         Input::Gate { wave, gate, verdict } => {
             let asked = operation.stage == Stage::Wave { index: *wave, step: WaveStep::Held }

@@ -3,7 +3,7 @@
 use tidegate_model::{Health, HealthStatus, Observation, Observed, OperationPhase, Task, TaskId, Timestamp};
 
 use crate::operation::fact::Fact;
-use crate::operation::judge::{Sight, hook_phase, is_older, look};
+use crate::operation::judge::{Judgement, compare, hook_phase, is_older};
 use crate::operation::messages;
 use crate::operation::rules::is_crd;
 use crate::operation::state::{AppliedRef, Occupant, Operation, Progress, Stage, TaskState, WaveStep};
@@ -19,13 +19,19 @@ pub(super) fn decide(
         return None;
     }
     match &state.progress {
-        Progress::Deleting { uid } => Some(if is_gone(uid, &observation.seen) {
-            vec![Fact::ObjectGone { task: id }]
-        } else {
-            Vec::new()
+        Progress::Deleting { uid } => Some(match &observation.seen {
+            seen if is_gone(uid, seen) => vec![Fact::ObjectGone { task: id }],
+            Observed::Present { kept_by, .. } => {
+                told(id, state, &messages::kept_by(kept_by), now).into_iter().collect()
+            }
+            Observed::Gone { .. } => Vec::new(),
         }),
         Progress::Waiting => {
             let occupant = state.occupant.as_deref()?;
+            // Once its wave is over nobody waits for the place any more.
+            if !matches!(operation.step_of(id), Some(WaveStep::Clearing | WaveStep::Applying)) {
+                return None;
+            }
             Some(if has_ended(occupant, observation) {
                 vec![Fact::PlaceTaken { task: id, by: None }]
             } else {
@@ -52,12 +58,11 @@ pub(super) fn reason(operation: &Operation, id: TaskId, reason: &str, now: Times
     let awaited = matches!(operation.stage, Stage::Wave { .. })
         && state.progress == Progress::Running
         && is_watched(operation, task);
-    awaited.then(|| {
-        if state.reason() == reason {
-            return Vec::new();
-        }
-        vec![Fact::ReasonSeen { task: id, reason: reason.to_owned(), at: now }]
-    })
+    awaited.then(|| told(id, state, reason, now).into_iter().collect())
+}
+
+fn told(task: TaskId, state: &TaskState, reason: &str, at: Timestamp) -> Option<Fact> {
+    (state.reason() != reason).then(|| Fact::ReasonSeen { task, reason: reason.to_owned(), at })
 }
 
 /// Whether a sight of the task's object is of use.
@@ -111,22 +116,22 @@ pub(super) fn judge(
     let completed = |phase, message: String| vec![Fact::TaskCompleted { task: id, phase, message, at: now }];
     let created = || format!("{} created", task.name);
     let decides = operation.judges(task);
-    let sight = look(applied, seen);
-    let is_without_health = sight == Sight::NoHealth;
-    let facts = match sight {
+    let judgement = compare(applied, seen);
+    let is_without_health = judgement == Judgement::NoHealth;
+    let facts = match judgement {
         _ if !is_watched(operation, task) => Vec::new(),
-        Sight::Stale => Vec::new(),
-        Sight::Gone => {
+        Judgement::Stale => Vec::new(),
+        Judgement::Gone => {
             let message = messages::missing(task);
             vec![Fact::TaskFailed { task: id, phase: OperationPhase::Error, message, at: now }]
         }
-        Sight::NoHealth if task.is_hook() => completed(OperationPhase::Succeeded, created()),
-        Sight::NoHealth => completed(OperationPhase::Succeeded, String::new()),
+        Judgement::NoHealth if task.is_hook() => completed(OperationPhase::Succeeded, created()),
+        Judgement::NoHealth => completed(OperationPhase::Succeeded, String::new()),
         // What cannot be judged once is not asked again: the hook has ended, whatever it does.
-        Sight::Health { health, unjudged: true, .. } if task.is_hook() => {
+        Judgement::Health { health, unjudged: true, .. } if task.is_hook() => {
             completed(OperationPhase::Error, messages::unjudged(&health.message))
         }
-        Sight::Health { health, fresh, .. } => {
+        Judgement::Health { health, fresh, .. } => {
             // A hook was created by this very operation, so whatever its status says is about our spec.
             let fresh = fresh || task.is_hook();
             match operation.phase_by(task, health.status) {

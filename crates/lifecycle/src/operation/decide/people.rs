@@ -4,6 +4,7 @@ use tidegate_model::Timestamp;
 
 use super::Rejection;
 use crate::operation::fact::Fact;
+use crate::operation::follow;
 use crate::operation::state::{Header, Operation, Stage};
 
 /// An operation that is ending takes no more wishes: it is over as soon as its hooks are cleaned up.
@@ -17,7 +18,7 @@ pub(super) fn refuse_if_ending(operation: &Operation) -> Result<(), Rejection> {
 }
 
 pub(super) fn terminate(by: &str, now: Timestamp) -> Vec<Fact> {
-    vec![Fact::TerminateRequested { by: by.to_owned(), at: now }]
+    vec![Fact::TerminateRequested { by: by.to_owned(), at: now }, follow::to_its_end(now)]
 }
 
 pub(super) fn pause(header: &Header, by: &str, reason: &str, now: Timestamp) -> Result<Vec<Fact>, Rejection> {

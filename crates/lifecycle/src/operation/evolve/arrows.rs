@@ -17,6 +17,8 @@ fn is_arrow(from: &Stage, to: &Stage) -> bool {
         )
         | (Stage::Planned | Stage::DryRun | Stage::Wave { .. }, Stage::AwaitingRetry { .. })
         | (Stage::Wave { .. }, Stage::Finishing { .. }) => true,
+        // From where an operation ends by itself it is not ended once more.
+        (from, Stage::Terminating) => !matches!(from, Stage::Terminating | Stage::Finishing { .. }),
         (Stage::Wave { index: from, step }, Stage::Wave { index: to, step: next }) if from == to => {
             next.rank() > step.rank()
                 || matches!(
@@ -40,6 +42,7 @@ pub(super) fn moved(operation: &mut Operation, to: &Stage, at: Timestamp) -> Opt
             enter_step(operation, *index, *step, at);
         }
         Stage::Finishing { phase, .. } => phase.is_completed().then_some(())?,
+        Stage::Terminating => operation.termination.is_some().then_some(())?,
         _ => {}
     }
     if operation.stage == Stage::DryRun && matches!(to, Stage::Finishing { .. }) {
@@ -50,7 +53,7 @@ pub(super) fn moved(operation: &mut Operation, to: &Stage, at: Timestamp) -> Opt
     Some(())
 }
 
-pub(super) fn open_wave(operation: &mut Operation, index: u32, at: Timestamp) {
+fn open_wave(operation: &mut Operation, index: u32, at: Timestamp) {
     operation.gates.clear();
     // Whoever watches for this wave will be told.
     operation.header.blind = None;

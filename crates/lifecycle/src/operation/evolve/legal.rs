@@ -22,9 +22,15 @@ pub(super) fn fits(stage: &Stage, fact: &Fact) -> bool {
         Fact::Claim { news: ClaimNews::EndWanted { .. }, .. } => !ending,
         Fact::Watching { .. } | Fact::Claim { .. } => true,
         Fact::LogsKept { .. } => in_wave || ending,
-        Fact::PruneSent { .. } => step == Some(WaveStep::Pruning),
-        Fact::HookCleared { .. } | Fact::PlaceTaken { .. } => step == Some(WaveStep::Clearing),
-        Fact::ObjectGone { .. } | Fact::HealthSeen { .. } | Fact::ReasonSeen { .. } => in_wave,
+        Fact::PruneSent { .. } | Fact::DeletionBegun { .. } => step == Some(WaveStep::Pruning),
+        // Until a hook is created its place may be lost again.
+        Fact::HookCleared { .. } | Fact::PlaceTaken { .. } => {
+            matches!(step, Some(WaveStep::Clearing | WaveStep::Applying))
+        }
+        Fact::ObjectGone { .. }
+        | Fact::HealthSeen { .. }
+        | Fact::ReasonSeen { .. }
+        | Fact::NamespaceTerminating { .. } => in_wave,
         Fact::Applied { .. } | Fact::Warned { .. } => {
             matches!(step, Some(WaveStep::Clearing | WaveStep::Applying)) || *stage == Stage::Terminating
         }

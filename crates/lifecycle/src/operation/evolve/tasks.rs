@@ -1,6 +1,6 @@
 //! Facts about single tasks.
 
-use tidegate_model::{Health, OperationPhase, ResultCode, TaskId, Timestamp};
+use tidegate_model::{Health, OperationPhase, ResultCode, Task, TaskId, Timestamp};
 
 use super::{failed_again, no_answer};
 use crate::operation::fact::Fact;
@@ -22,10 +22,14 @@ pub(super) fn record(operation: &mut Operation, id: TaskId, change: impl FnOnce(
     }
 }
 
-/// The plan is not valid: what is to blame for it fails without having been tried.
+/// The plan is not valid, or cannot be carried out: what is to blame for it fails without having been tried.
 pub(super) fn record_invalid(operation: &mut Operation) {
-    let invalid: Vec<(TaskId, String)> =
-        operation.plan.enumerate().filter_map(|(id, task)| Some((id, task.error.clone()?))).collect();
+    let invalid: Vec<(TaskId, String)> = operation
+        .plan
+        .enumerate()
+        .filter_map(|(id, task)| Some((id, task.error.clone()?)))
+        .chain(operation.prune_from_under_itself())
+        .collect();
     for (id, error) in invalid {
         record(operation, id, |state| {
             state.status = Some(ResultCode::SyncFailed);
@@ -57,11 +61,13 @@ pub(super) fn evolve(operation: &mut Operation, fact: &Fact) -> Option<()> {
             Some(())
         }
         Fact::PruneSent { task, gone } => prune_sent(operation, *task, *gone),
+        Fact::DeletionBegun { task } => deletion_begun(operation, *task),
         Fact::HookCleared { task, deleting } => hook_cleared(operation, *task, deleting.as_deref()),
         Fact::PlaceTaken { task, by } => {
             operation.plan.task(*task)?.hook.as_ref()?;
-            let state = expect(operation, *task, |progress| *progress == Progress::Waiting)?;
+            let state = expect(operation, *task, is_clearable)?;
             state.calls = None;
+            state.progress = Progress::Waiting;
             state.occupant = by.clone().map(Box::new);
             Some(())
         }
@@ -83,11 +89,7 @@ pub(super) fn evolve(operation: &mut Operation, fact: &Fact) -> Option<()> {
         Fact::HookStopped { task, phase, message, clean } => {
             stopped(operation, *task, *phase, message, *clean)
         }
-        Fact::ReasonSeen { task, reason, .. } => {
-            let state = expect(operation, *task, |progress| *progress == Progress::Running)?;
-            state.notes.get_or_insert_default().reason.clone_from(reason);
-            Some(())
-        }
+        Fact::ReasonSeen { task, reason, .. } => reason_seen(operation, *task, reason),
         Fact::LogsKept { task, reason, logs } => logs_kept(operation, *task, reason, logs),
         Fact::Warned { task, warnings } => {
             state(operation, *task)?.warnings.clone_from(warnings);
@@ -105,6 +107,7 @@ fn is_answer(fact: &Fact) -> bool {
             | Fact::CheckFailed { .. }
             | Fact::CallFailed { outage: false, .. }
             | Fact::PruneSent { .. }
+            | Fact::DeletionBegun { .. }
             | Fact::HookCleared { .. }
             | Fact::PlaceTaken { .. }
             | Fact::ObjectGone { .. }
@@ -139,9 +142,14 @@ fn checked(operation: &mut Operation, id: TaskId, message: &str) -> Option<()> {
     Some(())
 }
 
+/// Whether the place of a hook may be found clear, or not: it is looked at, or the hook is about to be created there.
+fn is_clearable(progress: &Progress) -> bool {
+    matches!(progress, Progress::Waiting | Progress::Ready)
+}
+
 fn hook_cleared(operation: &mut Operation, id: TaskId, deleting: Option<&str>) -> Option<()> {
     operation.plan.task(id)?.hook.as_ref()?;
-    let state = expect(operation, id, |progress| *progress == Progress::Waiting)?;
+    let state = expect(operation, id, is_clearable)?;
     state.calls = None;
     state.progress = match deleting {
         Some(uid) => Progress::Deleting { uid: uid.to_owned() },
@@ -153,9 +161,26 @@ fn hook_cleared(operation: &mut Operation, id: TaskId, deleting: Option<&str>) -
 fn object_gone(operation: &mut Operation, id: TaskId) -> Option<()> {
     let is_prune = operation.plan.task(id)?.action.is_prune();
     let state = expect(operation, id, |progress| matches!(progress, Progress::Deleting { .. }))?;
-    // The place of a hook is looked at once more before it is taken: a sight may be old, and another object may have
-    // come in between.
-    state.progress = if is_prune { Progress::Done } else { Progress::Waiting };
+    state.notes = None;
+    if is_prune {
+        record(operation, id, |state| pruned(state, Progress::Done));
+    } else {
+        // The place of a hook is looked at once more before it is taken: a sight may be old, and another object may have
+        // come in between.
+        state.progress = Progress::Waiting;
+    }
+    Some(())
+}
+
+/// Why an object is not well, or still there. What is told of a prune is its result until it is gone.
+fn reason_seen(operation: &mut Operation, id: TaskId, reason: &str) -> Option<()> {
+    let is_prune = operation.plan.task(id)?.action.is_prune();
+    let awaited = |progress: &Progress| matches!(progress, Progress::Running | Progress::Deleting { .. });
+    let state = expect(operation, id, awaited)?;
+    reason.clone_into(&mut state.notes.get_or_insert_default().reason);
+    if is_prune && state.phase == Some(OperationPhase::Running) {
+        state.message = messages::leaving(reason);
+    }
     Some(())
 }
 
@@ -192,8 +217,11 @@ fn health_seen(
 }
 
 fn completed(operation: &mut Operation, id: TaskId, phase: OperationPhase, message: &str) -> Option<()> {
+    let is_prune = operation.plan.task(id)?.action.is_prune();
     let state = state(operation, id)?;
-    let is_running = state.progress == Progress::Running;
+    // An object that was told to go may fail to, and counts as pruned only by being gone.
+    let is_running = state.progress == Progress::Running
+        || is_prune && matches!(state.progress, Progress::Deleting { .. }) && phase.is_unsuccessful();
     // A hook that had ended, whose finalizer cannot be removed.
     let is_stuck = state.awaits_release() && phase == OperationPhase::Error;
     if !phase.is_completed() || !(is_running || is_stuck) {
@@ -264,11 +292,27 @@ fn prune_sent(operation: &mut Operation, id: TaskId, gone: bool) -> Option<()> {
     let uid = operation.plan.task(id)?.live.as_ref()?.uid.clone();
     expect(operation, id, |progress| *progress == Progress::Waiting)?;
     record(operation, id, |state| {
-        state.progress = if gone { Progress::Done } else { Progress::Deleting { uid } };
-        state.status = Some(ResultCode::Pruned);
-        state.phase = Some(OperationPhase::Succeeded);
-        state.calls = None;
-        state.message = messages::PRUNED.to_owned();
+        pruned(state, if gone { Progress::Done } else { Progress::Deleting { uid } })
+    });
+    Some(())
+}
+
+fn pruned(state: &mut TaskState, progress: Progress) {
+    state.progress = progress;
+    state.status = Some(ResultCode::Pruned);
+    state.phase = Some(OperationPhase::Succeeded);
+    state.calls = None;
+    state.message = messages::PRUNED.to_owned();
+}
+
+fn deletion_begun(operation: &mut Operation, id: TaskId) -> Option<()> {
+    let uid = operation.plan.task(id)?.live.as_ref()?.uid.clone();
+    expect(operation, id, |progress| *progress == Progress::Waiting)?;
+    record(operation, id, |state| {
+        state.progress = Progress::Deleting { uid };
+        state.phase = Some(OperationPhase::Running);
+        (state.calls, state.notes) = (None, None);
+        state.message = messages::leaving("");
     });
     Some(())
 }
@@ -362,20 +406,41 @@ pub(super) fn stop_hook(operation: &mut Operation, id: TaskId, reason: &str) -> 
     Some(())
 }
 
-/// The wave's deadline has passed: its hooks are stopped, and what is awaited and not healthy has failed.
+/// The wave's deadline has passed: its hooks are stopped, and what is awaited and is not well, or not gone, has failed.
 pub(super) fn expire_wave(operation: &mut Operation, index: u32, message: &str) {
-    let late: Vec<(TaskId, String)> = operation
-        .awaited(index)
-        .filter(|(_, task, state)| !task.is_hook() && state.progress == Progress::Running)
-        .map(|(id, _, state)| (id, state.known_health()))
-        .collect();
-    stop_hooks(operation, "stopped: the wave's deadline has passed");
-    for (id, health) in late {
+    let late = awaited_resources(operation, index, |task, state| {
+        let health = state.known_health();
+        state.too_late(task, "wave", if health.is_empty() { message } else { &health })
+    });
+    end_wave(operation, "the wave's deadline has passed", late);
+}
+
+/// A namespace goes, and what the operation put there with it: hooks are stopped, and what is awaited there has failed.
+pub(super) fn lose_namespace(operation: &mut Operation, index: u32, namespace: &str) {
+    let reason = format!("namespace {namespace} is being deleted");
+    let lost = awaited_resources(operation, index, |task, _| {
+        (task.namespace == namespace && task.action.writes()).then(|| reason.clone())
+    });
+    end_wave(operation, &reason, lost);
+}
+
+fn awaited_resources(
+    operation: &Operation,
+    index: u32,
+    why: impl Fn(&Task, &TaskState) -> Option<String>,
+) -> Vec<(TaskId, String)> {
+    let resources = operation.awaited(index).filter(|(_, task, _)| !task.is_hook());
+    resources.filter_map(|(id, task, state)| Some((id, why(task, state)?))).collect()
+}
+
+/// Nothing is awaited any more in the current wave; its hooks are stopped, and these have failed.
+fn end_wave(operation: &mut Operation, reason: &str, failed: Vec<(TaskId, String)>) {
+    stop_hooks(operation, &format!("stopped: {reason}"));
+    for (id, message) in failed {
         record(operation, id, |state| {
             state.progress = Progress::Done;
             state.phase = Some(OperationPhase::Failed);
-            let why = if health.is_empty() { message } else { &health };
-            state.message = messages::not_healthy_in_time("wave", why);
+            state.message = message;
         });
     }
 }

@@ -1,10 +1,10 @@
 //! Which deadline has passed.
 
-use tidegate_model::{OperationPhase, Timestamp, format_duration};
+use tidegate_model::{OperationPhase, TaskId, Timestamp, format_duration};
 
 use crate::operation::fact::{DeadlineScope, Fact};
 use crate::operation::messages;
-use crate::operation::state::{Operation, Progress, Stage, WaveStep};
+use crate::operation::state::{Operation, Stage, WaveStep};
 
 /// The message of an operation whose deadline passed while it was waiting for something.
 pub(super) fn operation_too_late(deadline: std::time::Duration, waited: &str) -> String {
@@ -12,15 +12,15 @@ pub(super) fn operation_too_late(deadline: std::time::Duration, waited: &str) ->
     format!("{}, triggered by the operation deadline of {deadline}: {waited}", messages::TERMINATED)
 }
 
-/// What is awaited and not well when the operation's deadline passes has failed, and says why.
+/// What is awaited and not well, or not gone, when the operation's deadline passes has failed, and says why.
 fn late_resources(operation: &Operation, now: Timestamp) -> Vec<Fact> {
     let Some((index, _)) = operation.current_wave() else { return Vec::new() };
     operation
         .awaited(index)
-        .filter(|(_, task, state)| !task.is_hook() && state.progress == Progress::Running)
-        .map(|(task, _, state)| {
-            let message = messages::not_healthy_in_time("operation", &state.why_not_well());
-            Fact::TaskCompleted { task, phase: OperationPhase::Failed, message, at: now }
+        .filter(|(_, task, _)| !task.is_hook())
+        .filter_map(|(id, task, state)| {
+            let message = state.too_late(task, "operation", &state.why_not_well())?;
+            Some(Fact::TaskCompleted { task: id, phase: OperationPhase::Failed, message, at: now })
         })
         .collect()
 }
@@ -45,13 +45,12 @@ pub(super) fn passed(operation: &Operation, now: Timestamp) -> Vec<Fact> {
     if operation.wave_deadline().is_some_and(|deadline| now >= deadline) {
         return late(DeadlineScope::Wave, wave_too_late(operation, index));
     }
-    operation
-        .wave_hooks(index)
-        .filter(|(_, task, state)| {
-            operation.hook_deadline(task, state).is_some_and(|deadline| now >= deadline)
-        })
-        .flat_map(|(id, task, _)| late(DeadlineScope::Hook(id), messages::hook_too_late(task)))
-        .collect()
+    let cursor = operation.cursor_at(index);
+    let passed = cursor.deadlines.iter().take_while(|(deadline, _)| now >= *deadline);
+    let mut hooks: Vec<TaskId> = passed.map(|(_, hook)| *hook).collect();
+    hooks.sort_unstable();
+    let tasks = hooks.into_iter().filter_map(|hook| Some((hook, operation.plan.task(hook)?)));
+    tasks.flat_map(|(hook, task)| late(DeadlineScope::Hook(hook), messages::hook_too_late(task))).collect()
 }
 
 fn wave_too_late(operation: &Operation, index: u32) -> String {

@@ -7,6 +7,11 @@ use crate::operation::fact::Fact;
 use crate::operation::messages;
 use crate::operation::state::{Operation, Stage, WaveStep};
 
+/// The end of an operation that nothing is left to do for: it has not begun, or must not go on.
+pub(crate) fn at_once(phase: OperationPhase, message: String, now: Timestamp) -> Vec<Fact> {
+    vec![Fact::Finished { phase, message, at: now }]
+}
+
 pub(super) fn attempt_failed(message: String, now: Timestamp) -> Vec<Fact> {
     vec![Fact::AttemptFailed { message, retriable: true, at: now }]
 }
@@ -21,7 +26,7 @@ pub(super) fn after_failure(operation: &Operation, now: Timestamp) -> Vec<Fact> 
     if matches!(operation.stage, Stage::Planned | Stage::DryRun) {
         // Nothing was written, so there is nothing for SyncFail hooks to see to.
         let message = with_retries(operation, failure.message.clone());
-        return vec![Fact::Finished { phase: OperationPhase::Failed, message, at: now }];
+        return at_once(OperationPhase::Failed, message, now);
     }
     match operation.next_wave(0, true) {
         Some(first) if operation.refused_namespace().is_none() => step(first, WaveStep::Held, now),
@@ -91,7 +96,7 @@ pub(super) fn terminated(operation: &Operation, now: Timestamp) -> Vec<Fact> {
         Some(termination) => (OperationPhase::Failed, termination.message.clone()),
         None => (OperationPhase::Failed, messages::TERMINATED.to_owned()),
     };
-    vec![Fact::Finished { phase, message: with_retries(operation, message), at: now }]
+    at_once(phase, with_retries(operation, message), now)
 }
 
 /// The end, once hooks are deleted as their policies ask.
@@ -107,5 +112,5 @@ pub(super) fn finished(
     if busy {
         return Vec::new();
     }
-    vec![Fact::Finished { phase, message: message.to_owned(), at: now }]
+    at_once(phase, message.to_owned(), now)
 }

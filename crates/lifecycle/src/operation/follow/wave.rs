@@ -1,6 +1,6 @@
 //! The arrows within a wave.
 
-use tidegate_model::{Action, OperationPhase, Task, TaskId, Timestamp};
+use tidegate_model::{Action, Task, Timestamp};
 
 use super::{ending, step};
 use crate::operation::fact::{Fact, Verdict};
@@ -23,7 +23,9 @@ pub(super) fn follow(operation: &Operation, index: u32, current: WaveStep, now: 
         WaveStep::Held => next_step(operation, index, current, now),
         WaveStep::DryRun if any(&|task, state| needs_check(task, state, true)) => Vec::new(),
         WaveStep::Pruning if any(&|task, state| is_waiting_prune(task, state)) => Vec::new(),
-        WaveStep::AwaitingGone if any(&|task, state| task.action.is_prune() && is_deleting(state)) => {
+        WaveStep::AwaitingGone
+            if !failed && any(&|task, state| task.action.is_prune() && is_deleting(state)) =>
+        {
             Vec::new()
         }
         WaveStep::Clearing if any(&|task, state| is_clearing(task, state)) => Vec::new(),
@@ -38,8 +40,26 @@ pub(super) fn follow(operation: &Operation, index: u32, current: WaveStep, now: 
         WaveStep::AwaitingHealth | WaveStep::Settling { .. } => {
             health(operation, index, current, failed, now)
         }
+        // The answer leads on.
+        WaveStep::Verifying => Vec::new(),
         WaveStep::Passed => ending::passed(operation, index, now),
     }
+}
+
+/// Nothing of the wave is at work any more.
+fn over(operation: &Operation, index: u32, now: Timestamp) -> Vec<Fact> {
+    if operation.verifies(index) {
+        return step(index, WaveStep::Verifying, now);
+    }
+    verified(operation, index, now)
+}
+
+/// Nothing of the wave is at work any more, and what it wrote is still there.
+pub(in crate::operation) fn verified(operation: &Operation, index: u32, now: Timestamp) -> Vec<Fact> {
+    if operation.wave_failed(index) && !operation.is_sync_fail(index) {
+        return ending::wave_failed(operation, index, now);
+    }
+    step(index, WaveStep::Passed, now)
 }
 
 fn is_held(operation: &Operation, index: u32) -> bool {
@@ -99,7 +119,7 @@ fn applying(operation: &Operation, index: u32, now: Timestamp) -> Vec<Fact> {
     started
 }
 
-/// The wave's deadline has passed: hooks are stopped, then the attempt has failed.
+/// The wave is ended before its time: hooks are stopped, then the attempt has failed.
 fn expired(operation: &Operation, index: u32, current: WaveStep, message: &str, now: Timestamp) -> Vec<Fact> {
     let busy = operation.wave_tasks(index).any(|(_, _, state)| state.is_closing());
     match (busy, operation.is_sync_fail(index), current) {
@@ -111,39 +131,34 @@ fn expired(operation: &Operation, index: u32, current: WaveStep, message: &str, 
 }
 
 fn health(operation: &Operation, index: u32, current: WaveStep, failed: bool, now: Timestamp) -> Vec<Fact> {
-    let awaited: Vec<_> = operation.awaited(index).collect();
-    if awaited.is_empty() {
+    let awaiting = operation.awaiting(index);
+    if awaiting.count() == 0 {
         return if failed {
-            ending::wave_failed(operation, index, now)
+            over(operation, index, now)
         } else {
             delay_or_pass(operation, index, current, now)
         };
     }
-    let settling: Vec<(TaskId, Timestamp, OperationPhase, String)> =
-        awaited.iter().filter_map(|(id, task, state)| weak_verdict(operation, *id, task, state)).collect();
-    let until = settling.iter().map(|(_, until, _, _)| *until).max();
-    match until {
-        Some(until) if settling.len() == awaited.len() && now >= until => settling
-            .into_iter()
-            .map(|(task, _, phase, message)| Fact::TaskCompleted { task, phase, message, at: now })
-            .collect(),
-        Some(until) if settling.len() == awaited.len() => settle(index, current, until, now),
-        _ if matches!(current, WaveStep::Settling { .. }) => step(index, WaveStep::AwaitingHealth, now),
-        _ => Vec::new(),
+    if !awaiting.is_settling() {
+        let is_settling = matches!(current, WaveStep::Settling { .. });
+        return if is_settling { step(index, WaveStep::AwaitingHealth, now) } else { Vec::new() };
     }
-}
-
-/// A verdict that only time can confirm, and when it is confirmed.
-fn weak_verdict(
-    operation: &Operation,
-    id: TaskId,
-    task: &Task,
-    state: &TaskState,
-) -> Option<(TaskId, Timestamp, OperationPhase, String)> {
-    let seen = state.health.as_ref().filter(|seen| !seen.fresh)?;
-    let applied = state.applied.as_ref()?;
-    let phase = operation.phase_by(task, seen.health.status)?;
-    Some((id, applied.at + operation.settle_time(), phase, seen.health.message.clone()))
+    let verdicts = || {
+        operation
+            .awaited(index)
+            .filter_map(|(id, task, state)| Some((id, state, operation.weak_verdict(task, state)?)))
+    };
+    match verdicts().map(|(_, _, (until, _))| until).max() {
+        Some(until) if now >= until => verdicts()
+            .map(|(task, state, (_, phase))| {
+                let message =
+                    state.health.as_ref().map(|seen| seen.health.message.clone()).unwrap_or_default();
+                Fact::TaskCompleted { task, phase, message, at: now }
+            })
+            .collect(),
+        Some(until) => settle(index, current, until, now),
+        None => Vec::new(),
+    }
 }
 
 fn settle(index: u32, current: WaveStep, until: Timestamp, now: Timestamp) -> Vec<Fact> {
@@ -160,5 +175,5 @@ fn delay_or_pass(operation: &Operation, index: u32, current: WaveStep, now: Time
     {
         return settle(index, current, applied_at + delay, now);
     }
-    step(index, WaveStep::Passed, now)
+    over(operation, index, now)
 }

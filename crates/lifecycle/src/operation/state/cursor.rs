@@ -1,13 +1,17 @@
 //! Where the current wave stands among its tasks.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Deserializer};
-use tidegate_model::{Task, TaskId};
+use tidegate_model::{Task, TaskId, Timestamp};
 
 use super::{Operation, TaskState};
-use crate::operation::rules::holds_up;
+use crate::operation::rules::{Open, holds_up, namespaces_of};
 
 /// What the machine asks about the current wave at every turn. It follows from the plan and the tasks, and is kept so
-/// that a turn costs as much as there is to do, not a look at every task: a wave of many kind groups has many turns.
+/// that a turn costs as much as has happened, not a look at every task: a wave of many kind groups has many turns, and so
+/// has one of many resources that become well one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// The wave, by position; `None` while there is none.
@@ -18,11 +22,43 @@ pub struct Cursor {
     pub hooks: Vec<TaskId>,
     /// How many tasks of the wave have ended badly.
     pub unsuccessful: u32,
+    /// No wave comes after this one unless something fails.
+    pub is_final: bool,
+    /// Hooks that have not ended, or still carry the finalizer.
+    pub open_hooks: OpenTasks,
+    /// Resources at work that are judged by their health.
+    pub open_resources: OpenTasks,
+    /// Objects that are being pruned.
+    pub leaving: OpenTasks,
+    /// The deadlines of hooks at work.
+    pub deadlines: BTreeSet<(Timestamp, TaskId)>,
 }
 
-/// An operation from a record, with its cursor.
+/// Tasks of one sort that keep a wave open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenTasks {
+    /// Which.
+    pub tasks: BTreeSet<TaskId>,
+    /// How many of them look decided by evidence that only time can confirm.
+    pub weak: usize,
+}
+
+impl OpenTasks {
+    fn add(&mut self, task: TaskId, is_weak: bool) {
+        self.tasks.insert(task);
+        self.weak = self.weak.saturating_add(usize::from(is_weak));
+    }
+
+    fn remove(&mut self, task: TaskId, is_weak: bool) {
+        self.tasks.remove(&task);
+        self.weak = self.weak.saturating_sub(usize::from(is_weak));
+    }
+}
+
+/// An operation from a record, with what follows from it.
 pub(super) fn read_operation<'de, D: Deserializer<'de>>(record: D) -> Result<Box<Operation>, D::Error> {
     let mut operation = Box::<Operation>::deserialize(record)?;
+    operation.namespaces = namespaces_of(&operation.plan);
     operation.cursor = Cursor::of(&operation);
     Ok(operation)
 }
@@ -41,10 +77,23 @@ impl Cursor {
                 cursor.hooks.push(id);
             }
             cursor.unsuccessful = cursor.unsuccessful.saturating_add(u32::from(state.is_unsuccessful()));
+            if let Some((open, is_weak)) = operation.open(task, state) {
+                cursor.sort(open).add(id, is_weak);
+            }
+            cursor.deadlines.extend(operation.hook_deadline(task, state).map(|at| (at, id)));
         }
+        cursor.is_final = operation.is_last(index);
         cursor.next = operation.wave(index).map_or(TaskId(0), |wave| TaskId(wave.first));
         cursor.go_on(operation);
         cursor
+    }
+
+    fn sort(&mut self, open: Open) -> &mut OpenTasks {
+        match open {
+            Open::Hook => &mut self.open_hooks,
+            Open::Resource => &mut self.open_resources,
+            Open::Leaving => &mut self.leaving,
+        }
     }
 
     /// Passes over the tasks that hold up nothing any more.
@@ -63,12 +112,19 @@ impl Cursor {
 pub(crate) struct Before {
     task: TaskId,
     was_unsuccessful: bool,
+    was_open: Option<(Open, bool)>,
+    deadline: Option<Timestamp>,
 }
 
 impl Operation {
     pub(crate) fn before(&self, task: TaskId) -> Before {
-        let state = self.tasks.get(task.index());
-        Before { task, was_unsuccessful: state.is_some_and(TaskState::is_unsuccessful) }
+        let known = self.task(task);
+        Before {
+            task,
+            was_unsuccessful: known.is_some_and(|(_, state)| state.is_unsuccessful()),
+            was_open: known.and_then(|(task, state)| self.open(task, state)),
+            deadline: known.and_then(|(task, state)| self.hook_deadline(task, state)),
+        }
     }
 
     /// Moves the cursor after a fact about one task, or about more than that.
@@ -89,7 +145,8 @@ impl Operation {
             .is_some_and(|wave| (wave.first..wave.first.saturating_add(wave.count)).contains(&task.0))
     }
 
-    fn follow_task(&self, cursor: &mut Cursor, Before { task: id, was_unsuccessful }: Before) {
+    fn follow_task(&self, cursor: &mut Cursor, before: Before) {
+        let Before { task: id, was_unsuccessful, was_open, deadline: known } = before;
         let Some((task, state)) = self.task(id) else { return };
         let (before, now) = (u32::from(was_unsuccessful), u32::from(state.is_unsuccessful()));
         cursor.unsuccessful = cursor.unsuccessful.saturating_add(now).saturating_sub(before);
@@ -97,6 +154,29 @@ impl Operation {
             cursor.next = cursor.next.min(id);
         }
         cursor.go_on(self);
+        let deadline = self.hook_deadline(task, state);
+        if known != deadline {
+            known.map(|at| cursor.deadlines.remove(&(at, id)));
+            cursor.deadlines.extend(deadline.map(|at| (at, id)));
+        }
+        let is_open = self.open(task, state);
+        if was_open != is_open {
+            if let Some((open, is_weak)) = was_open {
+                cursor.sort(open).remove(id, is_weak);
+            }
+            if let Some((open, is_weak)) = is_open {
+                cursor.sort(open).add(id, is_weak);
+            }
+        }
+    }
+
+    /// The cursor of a wave, whether it is the current one or not.
+    pub(crate) fn cursor_at(&self, index: u32) -> Cow<'_, Cursor> {
+        if self.cursor.wave == Some(index) {
+            Cow::Borrowed(&self.cursor)
+        } else {
+            Cow::Owned(Cursor::at(self, index))
+        }
     }
 
     /// The hooks of a wave.
@@ -112,10 +192,7 @@ impl Operation {
 
     /// The tasks of a wave from the first that holds up the kind groups after its own.
     pub(crate) fn rest_of_wave(&self, index: u32) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
-        let next = match &self.cursor {
-            Cursor { wave: Some(current), next, .. } if *current == index => *next,
-            _ => Cursor::at(self, index).next,
-        };
+        let next = self.cursor_at(index).next;
         let end = self.wave(index).map_or(0, |wave| wave.first.saturating_add(wave.count));
         (next.0..end).map(TaskId).filter_map(|id| {
             let (task, state) = self.task(id)?;

@@ -1,7 +1,7 @@
 //! How far one task is.
 
 use serde::{Deserialize, Serialize};
-use tidegate_model::{Health, OperationPhase, ResultCode, Timestamp};
+use tidegate_model::{Health, OperationPhase, ResultCode, Task, Timestamp};
 
 use crate::operation::messages;
 
@@ -104,7 +104,7 @@ pub struct Occupant {
 /// What people want to know about a task that is not well.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notes {
-    /// Why, as its pods tell; may be empty.
+    /// Why, as its pods tell, or what keeps it while it is being deleted; may be empty.
     pub reason: String,
     /// What the containers of a failed hook wrote last; `None` while nobody has asked them.
     pub logs: Option<Vec<HookLog>>,
@@ -148,12 +148,28 @@ impl TaskState {
         }
     }
 
+    /// Whether the object of a prune was told to go, and is not seen to be gone yet. Earlier programs took it for pruned.
+    pub(crate) fn is_leaving(&self, task: &Task) -> bool {
+        let is_deleting = matches!(self.progress, Progress::Deleting { .. });
+        task.action.is_prune() && is_deleting && self.status.is_none()
+    }
+
+    /// What it gets when a deadline passes while it is awaited: the wave's, or the operation's. `why` it is not well.
+    pub(crate) fn too_late(&self, task: &Task, whose: &str, why: &str) -> Option<String> {
+        if self.is_leaving(task) {
+            let leaving = messages::leaving(self.reason());
+            return Some(format!("not gone when the {whose}'s deadline passed: {leaving}"));
+        }
+        let is_running = self.progress == Progress::Running;
+        is_running.then(|| format!("not healthy when the {whose}'s deadline passed: {why}"))
+    }
+
     /// Whether it ended badly.
     pub fn is_unsuccessful(&self) -> bool {
         self.phase.is_some_and(OperationPhase::is_unsuccessful)
     }
 
-    /// Why it is not well, as its pods tell; may be empty.
+    /// Why it is not well, as its pods tell, or what keeps it; may be empty.
     pub fn reason(&self) -> &str {
         self.notes.as_ref().map_or("", |notes| notes.reason.as_str())
     }

@@ -21,7 +21,7 @@ fn answer(task: TaskId, attempt: u32, answer: Answer) -> Input {
 /// Which facts commands must wait for. What a hook did is never lost; what a resource did is found again.
 #[test]
 fn facts_that_matter() {
-    let lazy = "Checked CheckFailed CallFailed CallFailed:task PruneSent HookCleared ObjectGone HealthSeen HookReleased \
+    let lazy = "Checked CheckFailed CallFailed CallFailed:task PruneSent DeletionBegun HookCleared ObjectGone HealthSeen HookReleased \
         ReasonSeen LogsKept Watching PlaceTaken Warned";
     let lazy_unless_hook = "Applied TaskCompleted TaskFailed";
     let among = |names: &str, fact: &Fact| names.split_whitespace().any(|name| name == kind(fact));
@@ -41,7 +41,7 @@ fn facts_that_matter() {
 fn a_paused_operation_only_looks() {
     let mut watched = 0;
     for state in representatives().into_iter().filter(|state| place(state).ends_with("paused")) {
-        for command in pending(&state, at(100_000)) {
+        for command in pending(&state, at(100_000)).commands {
             assert!(matches!(command, Command::Observe { .. }), "{command:?} in {}", place(&state));
             watched += 1;
         }

@@ -1,7 +1,7 @@
 //! Every state with every fact: it follows, or it is illegal, and nothing panics.
 
 use tidegate_lifecycle::operation::{
-    ClaimNews, DeadlineScope, Fact, Stage, State, Verdict, WaveStep, evolve,
+    ClaimNews, DeadlineScope, Fact, Stage, State, Verdict, WaveStep, evolve, follow,
 };
 use tidegate_model::{Health, HealthStatus, LogRecord as _, OperationPhase, TaskId};
 
@@ -20,6 +20,8 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::CallFailed { task: Some(_), .. } => "CallFailed:task",
         Fact::CallFailed { task: None, .. } => "CallFailed",
         Fact::PruneSent { .. } => "PruneSent",
+        Fact::DeletionBegun { .. } => "DeletionBegun",
+        Fact::NamespaceTerminating { .. } => "NamespaceTerminating",
         Fact::HookCleared { .. } => "HookCleared",
         Fact::ObjectGone { .. } => "ObjectGone",
         Fact::Applied { .. } => "Applied",
@@ -69,6 +71,8 @@ pub fn facts() -> Vec<Fact> {
         call_failed(Some(RESOURCE)),
         call_failed(None),
         Fact::PruneSent { task: PRUNE, gone: false },
+        Fact::DeletionBegun { task: PRUNE },
+        Fact::NamespaceTerminating { namespace: "shop".into(), at: at(30) },
         Fact::HookCleared { task: HOOK, deleting: None },
         Fact::ObjectGone { task: PRUNE },
         applied(RESOURCE),
@@ -105,24 +109,25 @@ pub fn facts() -> Vec<Fact> {
 }
 
 const ANY: &str = "DeadlinePassed:operation TerminateRequested Paused PruneConfirmed Finished Watching";
-const WAVE: &str = "Moved AttemptFailed CallFailed:task DeadlinePassed:wave TaskFailed";
+const WAVE: &str = "Moved AttemptFailed CallFailed:task DeadlinePassed:wave TaskFailed NamespaceTerminating";
 const AT_WORK: &str =
     "HealthSeen ReasonSeen TaskCompleted HookReleased HookStopped LogsKept DeadlinePassed:hook";
 
 /// The facts that can follow; every other is illegal.
-const TABLE: [(&str, [&str; 3]); 19] = [
+const TABLE: [(&str, [&str; 3]); 20] = [
     ("New", ["Accepted", "", ""]),
     ("Accepted", ["Planned CallFailed TerminateRequested Paused Finished", "", ""]),
     ("Planned", [ANY, "Moved AttemptFailed", ""]),
     ("DryRun", [ANY, "Moved Checked CheckFailed CallFailed:task AttemptFailed", ""]),
     ("Held", [ANY, WAVE, "GateAnswered"]),
     ("Wave DryRun", [ANY, WAVE, "Checked CheckFailed"]),
-    ("Pruning", [ANY, WAVE, "PruneSent"]),
+    ("Pruning", [ANY, WAVE, "PruneSent DeletionBegun"]),
     ("AwaitingGone", [ANY, WAVE, "ObjectGone"]),
     ("Clearing", [ANY, WAVE, "HookCleared PlaceTaken Applied Warned"]),
-    ("Applying", [ANY, WAVE, "Applied Warned RunnerStarted"]),
+    ("Applying", [ANY, WAVE, "Applied Warned RunnerStarted HookCleared PlaceTaken"]),
     ("AwaitingHealth", [ANY, WAVE, AT_WORK]),
     ("Settling", [ANY, WAVE, AT_WORK]),
+    ("Verifying", [ANY, WAVE, AT_WORK]),
     ("Passed", [ANY, WAVE, AT_WORK]),
     ("AwaitingRetry", [ANY, "RetryStarted", ""]),
     (
@@ -189,6 +194,7 @@ fn facts_about_unknown_tasks_are_illegal() {
             Fact::LogsKept { task, reason: String::new(), logs: Vec::new() },
             Fact::Warned { task, warnings: Vec::new() },
             Fact::PruneSent { task, gone: true },
+            Fact::DeletionBegun { task },
             Fact::HookCleared { task, deleting: None },
             Fact::PlaceTaken { task, by: None },
             Fact::ObjectGone { task },
@@ -226,7 +232,10 @@ fn arrows_lead_forward() {
         ("AwaitingHealth", wave(0, WaveStep::Applying), false),
         ("Passed", ended.clone(), true),
         ("Passed", not_ended, false),
-        ("Passed", Stage::Terminating, false),
+        ("Passed", Stage::Terminating, false), // nobody has asked for it
+        ("Planned", Stage::Terminating, false),
+        ("Terminating", Stage::Terminating, false),
+        ("Finishing", Stage::Terminating, false),
         ("AwaitingRetry", wave(0, WaveStep::Held), false),
         ("AwaitingRetry", ended.clone(), false),
         ("Terminating", ended, false),
@@ -234,6 +243,56 @@ fn arrows_lead_forward() {
     ] {
         let state = representatives().into_iter().find(|state| place(state) == from).unwrap();
         assert_eq!(evolve(state, &moved(to.clone())).is_ok(), legal, "{from} → {}", to.name());
+    }
+}
+
+/// What earlier programs recorded before they went to another stage without recording the arrow, and what came next.
+fn arrows_in_passing() -> Vec<(Vec<Fact>, Fact, Fact)> {
+    let arrow = |to, millis| Fact::Moved { to, at: at(millis) };
+    let work = || {
+        let cleared = Fact::HookCleared { task: HOOK, deleting: None };
+        vec![
+            accepted(),
+            planned(),
+            to(WaveStep::Held),
+            to(WaveStep::Clearing),
+            cleared,
+            to(WaveStep::Applying),
+        ]
+    };
+    let failed = || {
+        [work(), vec![applied(HOOK), attempt_failed(), moved(Stage::AwaitingRetry { until: at(5) })]].concat()
+    };
+    let ends = Fact::TerminateRequested { by: "ann".into(), at: at(20) };
+    let late = Fact::DeadlinePassed { scope: DeadlineScope::Operation, message: "late".into(), at: at(20) };
+    let again = Fact::RetryStarted { attempt: 2, at: at(20) };
+    let stopped = |clean| Fact::HookStopped {
+        task: HOOK,
+        phase: OperationPhase::Failed,
+        message: "stopped".into(),
+        clean,
+    };
+    vec![
+        ([work(), vec![applied(HOOK), ends.clone()]].concat(), arrow(Stage::Terminating, 20), stopped(true)),
+        ([work(), vec![ends.clone()]].concat(), arrow(Stage::Terminating, 20), applied(HOOK)),
+        ([work(), vec![applied(HOOK), late]].concat(), arrow(Stage::Terminating, 20), stopped(false)),
+        ([failed(), vec![ends]].concat(), arrow(Stage::Terminating, 20), finished(OperationPhase::Failed)),
+        (
+            [failed(), vec![again]].concat(),
+            arrow(Stage::Wave { index: 0, step: WaveStep::Held }, 20),
+            gate_open(),
+        ),
+    ]
+}
+
+#[test]
+fn an_arrow_that_was_not_recorded_is_taken_all_the_same() {
+    for (facts, arrow, next) in arrows_in_passing() {
+        let with_it = fold([facts.clone(), vec![arrow.clone(), next.clone()]].concat());
+        let without = fold([facts.clone(), vec![next.clone()]].concat());
+        assert_eq!(without, with_it, "{arrow:?} before {next:?}");
+        let cut_off = fold(facts);
+        assert_eq!(follow(&cut_off, at(20)), [arrow], "a log that ends there goes on with it");
     }
 }
 

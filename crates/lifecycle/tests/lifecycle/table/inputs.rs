@@ -36,8 +36,9 @@ fn name(input: &Input) -> String {
         Input::Reason { .. } => "Reason".into(),
         Input::Watching { .. } => "Watching".into(),
         Input::Claim(result) => of("Claim", result.is_ok()),
+        Input::NamespaceTerminating { .. } => "Namespace".into(),
+        Input::NamespacesSeen { .. } => "Namespaces".into(),
         Input::Gate { .. } => "Gate".into(),
-        Input::Tick => "Tick".into(),
         Input::Terminate { .. } => "Terminate".into(),
         Input::Pause { .. } => "Pause".into(),
         Input::Unpause { .. } => "Unpause".into(),
@@ -52,6 +53,7 @@ fn present() -> Observed {
         resource_version: "11".into(),
         generation: 1,
         deleting: false,
+        kept_by: String::new(),
         health: Some(Health::new(HealthStatus::Healthy, "well")),
         unjudged: false,
         evidence: Evidence::ObservedGeneration(1),
@@ -109,8 +111,9 @@ fn inputs(place: &str) -> Vec<Input> {
             task: if place.starts_with("AwaitingGone") { PRUNE } else { RESOURCE },
             observation,
         },
+        Input::NamespaceTerminating { name: "shop".into() },
+        Input::NamespacesSeen { terminating: Vec::new() },
         Input::Gate { wave: 0, gate: "gate".into(), verdict: Verdict::Open },
-        Input::Tick,
         Input::Terminate { by: by() },
         Input::Pause { by: by(), reason: String::new() },
         Input::Unpause { by: by() },
@@ -135,36 +138,42 @@ fn outcome(result: &Result<Vec<Fact>, Rejection>) -> String {
     }
 }
 
-/// What every running operation answers to people and to time.
-const RUNNING: &str = "Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Tick=- Abort=Finished Terminate=TerminateRequested Pause=Paused \
+/// What every running operation answers to people.
+const RUNNING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Abort=Finished Terminate=TerminateRequested+Moved Pause=Paused \
     Unpause=NotPaused ConfirmPrune=PruneConfirmed";
-const ENDING: &str = "Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Tick=- Abort=Finished Terminate=AlreadyEnding Pause=AlreadyEnding \
+const ENDING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Abort=Finished Terminate=AlreadyEnding Pause=AlreadyEnding \
     Unpause=AlreadyEnding ConfirmPrune=AlreadyEnding";
 const OVER: &str = "Request=AlreadyStarted Terminate=AlreadyFinished Pause=AlreadyFinished \
     Unpause=AlreadyFinished ConfirmPrune=AlreadyFinished";
 /// What the hooks and resources of a wave answer while they are at work.
-const AT_WORK: &str = "Ran=TaskCompleted Ran:err=TaskCompleted Released=HookReleased \
+const AT_WORK: &str = "Namespace=NamespaceTerminating Ran=TaskCompleted Ran:err=TaskCompleted Released=HookReleased \
     Released:err=TaskCompleted+HookReleased Stopped=HookStopped Stopped:err=HookStopped LogsRead=LogsKept Reason=ReasonSeen Observed=TaskCompleted";
 
 /// What is not listed is stale: a late or repeated answer, dropped without harm.
-const TABLE: [(&str, &str, &str); 19] = [
+const TABLE: [(&str, &str, &str); 20] = [
     ("New", "", "Request=Accepted *=NotStarted"),
     (
         "Accepted",
         RUNNING,
-        "Watching=Stale Claim:err=Finished Planned=Planned Planned:err=Finished PlanFailed=CallFailed PlanFailed:err=Finished \
+        "Namespace=Stale Watching=Stale Claim:err=Finished Planned=Planned Planned:err=Finished PlanFailed=CallFailed PlanFailed:err=Finished \
          Terminate=TerminateRequested+Finished ConfirmPrune=NothingToConfirm",
     ),
-    ("Planned", RUNNING, ""),
-    ("DryRun", RUNNING, "Checked=Checked Checked:err=CheckFailed"),
-    ("Held", RUNNING, "Gate=GateAnswered"),
-    ("Wave DryRun", RUNNING, "Checked=Checked Checked:err=CheckFailed"),
-    ("Pruning", RUNNING, "Pruned=PruneSent Pruned:err=TaskFailed"),
-    ("AwaitingGone", RUNNING, "Observed=ObjectGone"),
-    ("Clearing", RUNNING, "Cleared=HookCleared Cleared:err=TaskFailed"),
-    ("Applying", RUNNING, "Applied=Applied Applied:err=TaskFailed"),
+    ("Planned", RUNNING, "Namespace=AttemptFailed"),
+    ("DryRun", RUNNING, "Namespace=AttemptFailed Checked=Checked Checked:err=CheckFailed"),
+    ("Held", RUNNING, "Namespace=NamespaceTerminating Gate=GateAnswered"),
+    ("Wave DryRun", RUNNING, "Namespace=NamespaceTerminating Checked=Checked Checked:err=CheckFailed"),
+    ("Pruning", RUNNING, "Namespace=NamespaceTerminating Pruned=PruneSent Pruned:err=TaskFailed"),
+    ("AwaitingGone", RUNNING, "Namespace=NamespaceTerminating Observed=ObjectGone"),
+    ("Clearing", RUNNING, "Namespace=NamespaceTerminating Cleared=HookCleared Cleared:err=TaskFailed"),
+    (
+        "Applying",
+        RUNNING,
+        "Namespace=NamespaceTerminating Applied=Applied Applied:err=TaskFailed Cleared=HookCleared \
+         Cleared:err=TaskFailed",
+    ),
     ("AwaitingHealth", RUNNING, AT_WORK),
     ("Settling", RUNNING, AT_WORK),
+    ("Verifying", RUNNING, AT_WORK),
     ("Passed", RUNNING, AT_WORK),
     ("AwaitingRetry", RUNNING, ""),
     (
@@ -184,7 +193,11 @@ fn expected(place: &str) -> BTreeMap<&'static str, &'static str> {
         None => (false, place),
     };
     let (_, common, own) = TABLE.iter().find(|(name, _, _)| *name == plain).expect("every state has a row");
-    let paused = if is_paused { "Pause=AlreadyPaused Unpause=Unpaused" } else { "" };
+    let paused = match (is_paused, plain) {
+        (true, _) => "Pause=AlreadyPaused Unpause=Unpaused",
+        (false, "Verifying") => "Namespaces=Moved",
+        (false, _) => "",
+    };
     [*common, *own, paused]
         .into_iter()
         .flat_map(str::split_whitespace)
@@ -219,5 +232,5 @@ fn every_state_with_every_input() {
     for (row, _, _) in TABLE {
         assert!(states.iter().any(|state| place(state) == row), "no representative of {row}");
     }
-    assert_eq!(states.len(), 32, "19 states, 13 of them paused as well");
+    assert_eq!(states.len(), 34, "20 states, 14 of them paused as well");
 }

@@ -50,6 +50,7 @@ pub fn place(state: &State) -> String {
                 WaveStep::Applying => "Applying",
                 WaveStep::AwaitingHealth => "AwaitingHealth",
                 WaveStep::Settling { .. } => "Settling",
+                WaveStep::Verifying => "Verifying",
                 WaveStep::Passed => "Passed",
             },
             Stage::AwaitingRetry { .. } => "AwaitingRetry",
@@ -121,7 +122,7 @@ fn at_work() -> Vec<Fact> {
     ]
 }
 
-fn fold(facts: impl IntoIterator<Item = Fact>) -> State {
+pub fn fold(facts: impl IntoIterator<Item = Fact>) -> State {
     facts.into_iter().fold(State::New, |state, fact| evolve(state, &fact).unwrap())
 }
 
@@ -146,9 +147,10 @@ fn running() -> Vec<Vec<Fact>> {
         wave(vec![to(WaveStep::Applying)]),
         then(to(WaveStep::AwaitingHealth)),
         then(to(WaveStep::Settling { until: at(2000) })),
+        then(to(WaveStep::Verifying)),
         then(to(WaveStep::Passed)),
         wave(vec![attempt_failed(), moved(Stage::AwaitingRetry { until: at(5000) })]),
-        then(terminate),
+        [then(terminate), vec![moved(Stage::Terminating)]].concat(),
         wave(vec![attempt_failed(), moved(finishing)]),
     ]
 }
@@ -174,7 +176,9 @@ pub fn representatives() -> Vec<State> {
 fn the_representatives_are_what_they_should_be() {
     for state in representatives() {
         let Some(operation) = state.operation() else { continue };
-        if ["AwaitingHealth", "Settling", "Passed", "Terminating"].contains(&place(&state).as_str()) {
+        if ["AwaitingHealth", "Settling", "Verifying", "Passed", "Terminating"]
+            .contains(&place(&state).as_str())
+        {
             assert!(matches!(operation.tasks[LATE_HOOK.index()].progress, Progress::Stopping { .. }));
             assert!(operation.tasks[HOOK.index()].awaits_release());
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidegate_lifecycle::operation::{Answer, Applied, Clearing, HookLog, Stopped, TaskCommand};
 use tidegate_model::{DeletePolicy, Evidence, HealthStatus, Observed, OperationPhase, Task, TaskId};
 
-use super::fate::{Fate, Proof, Reply};
+use super::fate::{Fate, Proof, Reply, seen};
 
 /// An object in the cluster.
 #[derive(Clone, Debug)]
@@ -20,6 +20,14 @@ pub struct Object {
     pub finalizer: bool,
     /// When it goes.
     pub goes_at: Option<i64>,
+    /// It is a hook of another operation, which runs until then.
+    pub rival_until: Option<i64>,
+}
+
+impl Object {
+    fn is_rival_at_work(&self, now: i64) -> bool {
+        self.rival_until.is_some_and(|until| until > now)
+    }
 }
 
 /// One change to the cluster.
@@ -61,6 +69,7 @@ impl Cluster {
                     mark: None,
                     finalizer: false,
                     goes_at: None,
+                    rival_until: None,
                 };
                 self.objects.insert(id, object);
             }
@@ -125,7 +134,10 @@ impl Cluster {
                 reply => Answer::Cleared(reply.into_result(Clearing::Clear)),
             },
             TaskCommand::Apply => match self.reply(id, |fate| &mut fate.write) {
-                Reply::Fine => Answer::Applied(Ok(Box::new(self.apply(id, task, attempt, now)))),
+                Reply::Fine => match self.lost_place(id, task, attempt, now) {
+                    Some(clearing) => Answer::Cleared(Ok(clearing)),
+                    None => Answer::Applied(Ok(Box::new(self.apply(id, task, attempt, now)))),
+                },
                 reply => Answer::Applied(reply.into_result(()).map(|()| unreachable!())),
             },
             TaskCommand::RunHook { .. } => {
@@ -157,6 +169,35 @@ impl Cluster {
         }
     }
 
+    /// What is to be done about an object that came into a hook's place after that was found clear.
+    fn lost_place(&mut self, id: TaskId, task: &Task, attempt: u32, now: i64) -> Option<Clearing> {
+        if !task.is_hook() {
+            return None;
+        }
+        if !self.objects.contains_key(&id)
+            && let Some(runs) = self.fates.get_mut(&id).and_then(|fate| fate.rivals.pop_front())
+        {
+            self.versions += 1;
+            let object = Object {
+                uid: format!("rival-{}", self.versions),
+                version: self.versions,
+                generation: 1,
+                written_at: now,
+                mark: None,
+                finalizer: false,
+                goes_at: None,
+                rival_until: Some(now + runs),
+            };
+            self.objects.insert(id, object);
+        }
+        let is_other = |object: &Object| object.rival_until.is_some() && object.mark.is_none();
+        self.objects.get(&id).filter(|object| is_other(object))?;
+        match self.clear(id, task, attempt, now) {
+            Clearing::Clear if self.objects.contains_key(&id) => None,
+            clearing => Some(clearing),
+        }
+    }
+
     fn apply(&mut self, id: TaskId, task: &Task, attempt: u32, now: i64) -> Applied {
         let version = self.versions + 1;
         match self.objects.get_mut(&id) {
@@ -165,6 +206,7 @@ impl Cluster {
             // The same manifest changes nothing.
             Some(object) if !task.is_hook() && object.mark.is_some() => {}
             Some(object) => {
+                assert!(!object.is_rival_at_work(now), "the hook of another operation is written over");
                 self.versions = version;
                 object.version = version;
                 object.generation += 1;
@@ -181,6 +223,7 @@ impl Cluster {
                     mark: Some(attempt),
                     finalizer: task.is_hook(),
                     goes_at: None,
+                    rival_until: None,
                 };
                 self.versions = version;
                 self.objects.insert(id, object);
@@ -203,6 +246,7 @@ impl Cluster {
     fn delete(&mut self, id: TaskId, uid: &str, attempt: u32, now: i64) -> bool {
         let lingers = self.fates[&id].lingers;
         let Some(object) = self.objects.get_mut(&id).filter(|object| object.uid == uid) else { return true };
+        assert!(!object.is_rival_at_work(now), "the hook of another operation is cut off");
         object.finalizer = false;
         if object.goes_at.is_none() {
             object.goes_at = Some(now.saturating_add(lingers));
@@ -215,6 +259,10 @@ impl Cluster {
     fn clear(&mut self, id: TaskId, task: &Task, attempt: u32, now: i64) -> Clearing {
         let Some(object) = self.objects.get(&id) else { return Clearing::Clear };
         let (uid, deleting, mark) = (object.uid.clone(), object.goes_at.is_some(), object.mark);
+        if object.is_rival_at_work(now) {
+            let (operation, resource_version) = ("another".to_owned(), object.version.to_string());
+            return Clearing::Taken { operation, uid, resource_version };
+        }
         if mark == Some(attempt) && !deleting {
             return Clearing::Adopted(Box::new(self.apply(id, task, attempt, now)));
         }
@@ -261,13 +309,20 @@ fn show(object: &Object, fate: &Fate, now: i64) -> Observed {
         Proof::Identity => Evidence::Identity,
         Proof::Nothing => Evidence::None,
     };
-    let health = fate.health_at(age);
+    let health = match object.rival_until {
+        Some(until) if object.mark.is_none() => {
+            let status = if until > now { HealthStatus::Progressing } else { HealthStatus::Healthy };
+            Some(seen(status, ""))
+        }
+        _ => fate.health_at(age),
+    };
     Observed::Present {
         unjudged: fate.broken && health.as_ref().is_some_and(|health| health.status == HealthStatus::Unknown),
         uid: object.uid.clone(),
         resource_version: object.version.to_string(),
         generation: object.generation,
         deleting: object.goes_at.is_some(),
+        kept_by: object.goes_at.map_or_else(String::new, |_| fate.kept_by.clone()),
         health,
         evidence,
     }

@@ -60,6 +60,10 @@ pub struct Fate {
     pub proof: Proof,
     /// How long it stays when it is deleted; `i64::MAX` for ever.
     pub lingers: i64,
+    /// What keeps it meanwhile.
+    pub kept_by: String,
+    /// Hooks of other operations that come into its place when it is about to be created, and how long each runs.
+    pub rivals: VecDeque<i64>,
     /// When somebody deletes it, after the write.
     pub vanishes: Option<i64>,
     /// The rule for its kind fails: what is Unknown is so because of that.
@@ -87,6 +91,8 @@ impl Fate {
             health,
             proof: Proof::Generation,
             lingers: 0,
+            kept_by: String::new(),
+            rivals: VecDeque::new(),
             vanishes: None,
             broken: false,
             runs: true,

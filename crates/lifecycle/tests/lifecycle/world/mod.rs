@@ -5,11 +5,13 @@ mod cluster;
 mod fate;
 mod rough;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use tidegate_lifecycle::Driver;
-use tidegate_lifecycle::operation::{Command, Fact, Input, Operation, TaskCommand, Verdict};
+use tidegate_lifecycle::operation::{
+    Command, Driver, Fact, Input, Operation, SyncOperation, TaskCommand, Verdict,
+};
+use tidegate_lifecycle::{Arrival, Outbox, Shell};
 use tidegate_model::{Observation, Plan, SyncRequest, Task, TaskId};
 
 pub use cluster::{Change, Cluster, Write};
@@ -28,7 +30,8 @@ pub enum Event {
     /// Somebody looks at an awaited object.
     Look(TaskId),
     Persisted,
-    Alarm,
+    /// The alarm rings that was set so many times before.
+    Alarm(u32),
 }
 
 /// After so many events an operation that has not ended never will.
@@ -36,9 +39,13 @@ const EVENTS_MAX: u32 = 30_000;
 
 pub struct World {
     pub plan: Plan,
-    pub driver: Driver,
+    pub shell: Shell<SyncOperation, Outbox<SyncOperation>>,
     pub now: i64,
     pub cluster: Cluster,
+    /// When namespaces begin to go.
+    pub going: BTreeMap<String, i64>,
+    /// Whether their going is told when it begins; otherwise it is found by looking.
+    pub tells_of_going: bool,
     /// What each gate will answer; open when there is nothing left.
     pub gates: BTreeMap<String, VecDeque<Verdict>>,
     /// What the log holds.
@@ -55,9 +62,7 @@ pub struct World {
     plan_replies: VecDeque<Reply>,
     queue: BTreeMap<(i64, u32), Event>,
     scheduled: u32,
-    on_the_way: BTreeSet<String>,
-    watched: BTreeSet<TaskId>,
-    alarm: Option<i64>,
+    alarms: u32,
     message: String,
 }
 
@@ -67,9 +72,11 @@ impl World {
         cluster.begin(plan.enumerate().map(|(id, task)| (id, task.clone())));
         let mut world = Self {
             plan,
-            driver: Driver::default(),
+            shell: Shell::new(Outbox::default()),
             now: 0,
             cluster,
+            going: BTreeMap::new(),
+            tells_of_going: true,
             gates: BTreeMap::new(),
             durable: Vec::new(),
             transcript: Vec::new(),
@@ -81,9 +88,7 @@ impl World {
             plan_replies: VecDeque::new(),
             queue: BTreeMap::new(),
             scheduled: 0,
-            on_the_way: BTreeSet::new(),
-            watched: BTreeSet::new(),
-            alarm: None,
+            alarms: 0,
             message: String::new(),
         };
         world.at(0, Input::Request { operation: id(), request: Box::new(request), targets: DIGEST });
@@ -114,8 +119,12 @@ impl World {
         self.plan.enumerate().find(|(_, task)| label(task) == object).map(|(id, _)| id).unwrap()
     }
 
+    pub fn driver(&self) -> &Driver {
+        self.shell.driver()
+    }
+
     pub fn operation(&self) -> &Operation {
-        self.driver.state().operation().unwrap()
+        self.shell.state().operation().unwrap()
     }
 
     fn say(&mut self, line: String) {
@@ -132,7 +141,7 @@ impl World {
         for _ in 0..EVENTS_MAX {
             self.settle();
             let next = self.queue.first_key_value().map(|((at, _), _)| *at);
-            if self.driver.state().is_finished() && self.durable_is_complete() {
+            if self.shell.state().is_finished() && self.durable_is_complete() {
                 self.note_message();
                 return self;
             }
@@ -153,15 +162,15 @@ impl World {
             self.happen(event);
             self.misfortune();
         }
-        panic!("the operation goes round in circles: {:#?}", self.driver.state().name());
+        panic!("the operation goes round in circles: {:#?}", self.shell.state().name());
     }
 
     fn durable_is_complete(&self) -> bool {
-        u64::try_from(self.durable.len()).unwrap() == self.driver.sequence()
+        u64::try_from(self.durable.len()).unwrap() == self.driver().sequence()
     }
 
     fn note_message(&mut self) {
-        let message = self.driver.state().message();
+        let message = self.shell.state().message();
         if message != self.message {
             self.say(format!("# {message}"));
             self.message = message;
@@ -170,84 +179,96 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         match event {
-            Event::Input(input) => self.offer(&input),
+            Event::Input(input) => self.offer(input),
             Event::Reached(command) => self.reach(command),
             Event::Answered(command, input) => {
-                self.on_the_way.remove(&subject(&command));
-                self.offer(&input);
+                self.offered.push(input.clone());
+                self.take(Arrival::Answer { about: command.subject(), input });
             }
             Event::Look(task) => self.look(task),
-            Event::Persisted => self.driver.persisted(),
-            Event::Alarm => {
-                self.alarm = None;
-                self.offer(&Input::Tick);
-            }
+            Event::Persisted => self.take(Arrival::Persisted),
+            Event::Alarm(set) if set == self.alarms => self.take(Arrival::Alarm),
+            Event::Alarm(_) => {}
         }
     }
 
+    fn take(&mut self, arrival: Arrival<SyncOperation, std::convert::Infallible>) {
+        self.shell.take(arrival, at(self.now)).expect("only wishes are refused");
+    }
+
     /// People's wishes may be refused; nothing else may go wrong.
-    fn offer(&mut self, input: &Input) {
+    fn offer(&mut self, input: Input) {
         self.offered.push(input.clone());
-        match self.driver.offer(input, at(self.now)) {
-            Ok(()) => {}
-            Err(tidegate_lifecycle::DriverError::Rejected(rejection)) => self.say(format!("! {rejection}")),
-            Err(error) => panic!("{error}"),
+        let is_wish = matches!(
+            input,
+            Input::Terminate { .. }
+                | Input::Pause { .. }
+                | Input::Unpause { .. }
+                | Input::ConfirmPrune { .. }
+        );
+        if !is_wish {
+            return self.take(Arrival::Input(input));
+        }
+        self.shell.wish(&input, (), at(self.now)).expect("the machine's own facts fit");
+        for refused in std::mem::take(&mut self.shell.hands_mut().answers).into_iter().filter_map(Result::err)
+        {
+            self.say(format!("! {refused}"));
         }
     }
 
     /// Takes all arrows, writes the log, and sends commands out.
     fn settle(&mut self) {
-        let stage = self.driver.state().name();
-        self.driver.advance(at(self.now)).expect("the machine's own facts fit");
-        if self.driver.state().name() != stage {
-            self.say(format!("@ {} {}", self.now, self.driver.state().name()));
-        }
-        while let Some(batch) = self.driver.take_batch(at(self.now), false) {
-            self.check_batch(&batch);
+        loop {
+            let stage = self.shell.state().name();
+            let turn = self.shell.turn(at(self.now)).expect("the machine's own facts fit");
+            // A look at namespaces comes with every end and is not worth a line.
+            if self.shell.state().name() != stage && !self.shell.state().name().ends_with("Verifying") {
+                self.say(format!("@ {} {}", self.now, self.shell.state().name()));
+            }
+            self.shell.hands_mut().answers.clear();
+            let batch = self.shell.hands_mut().batch.take();
+            if let Some(batch) = &batch {
+                self.check_batch(batch);
+            }
+            self.check(turn);
+            self.dispatch();
+            let Some(batch) = batch else { return };
             self.writes += 1;
             self.durable.extend(batch.facts);
             if self.weather.slow > 0 {
                 let delay = self.delay();
-                self.schedule(self.now + delay, Event::Persisted);
-                break;
+                return self.schedule(self.now + delay, Event::Persisted);
             }
-            self.driver.persisted();
+            self.take(Arrival::Persisted);
         }
-        self.check();
-        self.dispatch();
     }
 
     fn dispatch(&mut self) {
-        let commands = self.driver.commands(at(self.now));
-        let mut watched = BTreeSet::new();
-        let owes = !commands.is_empty();
+        let Outbox { commands, begun, alarm, .. } = std::mem::take(self.shell.hands_mut());
+        if let Some(alarm) = alarm {
+            self.alarms += 1;
+            if let Some(after) = alarm {
+                assert!(!after.is_zero(), "woken up at {}, which is now", self.now);
+                let after = i64::try_from(after.as_millis()).unwrap();
+                self.schedule(self.now.saturating_add(after), Event::Alarm(self.alarms));
+            }
+        }
         for command in commands {
             self.check_command(&command);
-            match command {
-                Command::WakeAt(wake) => self.wake(wake.as_millis()),
-                Command::Observe { task } => drop(watched.insert(task)),
-                command => {
-                    if self.on_the_way.insert(subject(&command)) {
-                        self.note_command(&command);
-                        let delay = self.delay();
-                        self.schedule(self.now + delay, Event::Reached(command));
+            self.note_command(&command);
+            let delay = self.delay();
+            self.schedule(self.now + delay, Event::Reached(command));
+        }
+        for begun in begun {
+            match begun {
+                Command::Observe { task } => self.schedule(self.now, Event::Look(task)),
+                Command::WatchNamespaces if self.tells_of_going => {
+                    for (name, millis) in self.going.clone() {
+                        self.at(millis, Input::NamespaceTerminating { name });
                     }
                 }
+                _ => {}
             }
-        }
-        if owes {
-            for task in watched.difference(&self.watched.clone()) {
-                self.schedule(self.now, Event::Look(*task));
-            }
-            self.watched = watched;
-        }
-    }
-
-    fn wake(&mut self, millis: i64) {
-        assert!(millis > self.now, "woken up at {millis}, and it is {} already", self.now);
-        if self.alarm.is_none_or(|alarm| millis < alarm) {
-            self.alarm = Some(millis);
-            self.schedule(millis, Event::Alarm);
         }
     }
 
@@ -258,7 +279,10 @@ impl World {
             Command::Task { task, what, .. } => {
                 format!("{} {}", verb(what), label(self.plan.task(*task).unwrap()))
             }
-            Command::Observe { .. } | Command::WakeAt(_) | Command::Claim => return,
+            Command::LookAtNamespaces
+            | Command::WatchNamespaces
+            | Command::Observe { .. }
+            | Command::Claim => return,
         };
         self.say(line);
     }
@@ -287,13 +311,19 @@ impl World {
                 let answer = self.cluster.carry_out(*task, planned, *attempt, what, self.now);
                 Input::Answer { task: *task, attempt: *attempt, answer }
             }
-            Command::Observe { .. } | Command::WakeAt(_) | Command::Claim => Input::Tick,
+            Command::LookAtNamespaces => {
+                let going = self.going.iter().filter(|(_, at)| **at <= self.now);
+                Input::NamespacesSeen { terminating: going.map(|(name, _)| name.clone()).collect() }
+            }
+            Command::Observe { .. } | Command::WatchNamespaces | Command::Claim => {
+                unreachable!("these have no answer")
+            }
         }
     }
 
     /// A look at an awaited object, and the next one when it will have changed.
     fn look(&mut self, task: TaskId) {
-        if !self.watched.contains(&task) {
+        if !self.shell.keeps_up(&Command::Observe { task }) {
             return;
         }
         let began = self.now;
@@ -317,6 +347,7 @@ impl World {
         health
             .map(|after| object.written_at.saturating_add(after))
             .chain(object.goes_at)
+            .chain(object.rival_until)
             .filter(|moment| *moment > self.now)
             .min()
     }
@@ -328,7 +359,7 @@ impl World {
 
     /// The results, one line each.
     pub fn results(&self) -> Vec<String> {
-        let view = tidegate_lifecycle::operation::view(self.driver.state()).unwrap();
+        let view = tidegate_lifecycle::operation::view(self.shell.state()).unwrap();
         let word = |word: Option<String>| word.unwrap_or_else(|| "-".into());
         view.resources
             .iter()
@@ -341,16 +372,6 @@ impl World {
                 )
             })
             .collect()
-    }
-}
-
-/// What a command is about; one at a time for each.
-fn subject(command: &Command) -> String {
-    match command {
-        Command::Task { task, .. } | Command::Observe { task } => task.to_string(),
-        Command::AskGate { gate, .. } => format!("gate {gate}"),
-        Command::Plan | Command::WakeAt(_) => "plan".into(),
-        Command::Claim => "claim".into(),
     }
 }
 

@@ -1,9 +1,12 @@
 //! Bad weather, and what must hold in any.
 
+use std::collections::BTreeSet;
+
 use tidegate_lifecycle::operation::{
-    Command, Cursor, Fact, Input, Operation, Progress, Stage, State, TaskCommand, WaveStep, evolve, pending,
+    Command, Cursor, Driver, Fact, Input, Operation, Progress, Stage, State, SyncOperation, TaskCommand,
+    WaveStep, evolve, pending,
 };
-use tidegate_lifecycle::{Batch, Driver};
+use tidegate_lifecycle::{BatchOf, Outbox, Shell, Turn};
 use tidegate_model::{Action, Observed, Phase, TaskId};
 
 use super::{Event, World};
@@ -57,22 +60,21 @@ impl World {
                 _ => {}
             }
         }
-        self.on_the_way.clear();
-        self.watched.clear();
-        self.alarm = None;
-        self.driver = Driver::recover(None, self.durable.iter().cloned()).expect("the log can be read");
+        self.alarms += 1;
+        let driver = Driver::recover(None, self.durable.iter().cloned()).expect("the log can be read");
+        self.shell = Shell::recovered(driver, Outbox::default());
     }
 
     /// Commands wait for facts that matter.
-    pub(super) fn check_batch(&mut self, batch: &Batch) {
-        let state = self.driver.state();
+    pub(super) fn check_batch(&mut self, batch: &BatchOf<SyncOperation>) {
+        let state = self.shell.state();
         let is_hook = |id| {
             state.operation().and_then(|operation| operation.plan.task(id)).is_some_and(|task| task.is_hook())
         };
         if batch.facts.iter().any(|fact| fact.is_urgent(is_hook)) {
-            assert_eq!(
-                self.driver.commands(at(self.now)),
-                Vec::new(),
+            let outbox = self.shell.hands();
+            assert!(
+                outbox.commands.is_empty() && outbox.begun.is_empty() && !self.driver().may_act(),
                 "commands before their facts are durable"
             );
         }
@@ -80,8 +82,11 @@ impl World {
     }
 
     /// What must hold whenever the machine rests.
-    pub(super) fn check(&self) {
-        let Some(operation) = self.driver.state().operation() else { return };
+    pub(super) fn check(&self, turn: Turn) {
+        if turn == Turn::GoesOn && self.driver().may_act() {
+            self.check_dispatch();
+        }
+        let Some(operation) = self.shell.state().operation() else { return };
         let mut orders: Vec<u32> =
             operation.tasks.iter().map(|task| task.order).filter(|order| *order > 0).collect();
         orders.sort_unstable();
@@ -89,10 +94,21 @@ impl World {
         assert_eq!(orders, dense, "order numbers have gaps");
     }
 
+    /// What a look at everything finds to be owed is what is on its way and kept up.
+    fn check_dispatch(&self) {
+        let (standing, once): (Vec<_>, Vec<_>) =
+            pending(self.shell.state(), at(self.now)).commands.into_iter().partition(Command::is_standing);
+        let kept_up: BTreeSet<_> = self.shell.standing().cloned().collect();
+        assert_eq!(kept_up, standing.into_iter().collect(), "in {}", self.shell.state().name());
+        for command in once {
+            assert!(self.shell.is_on_the_way(&command.subject()), "{command:?} is owed and not on its way");
+        }
+    }
+
     /// A command belongs to where the machine stands.
     pub(super) fn check_command(&self, command: &Command) {
         let Command::Task { task, attempt, what } = command else { return };
-        let operation = self.driver.state().operation().expect("only a planned operation has tasks");
+        let operation = self.shell.state().operation().expect("only a planned operation has tasks");
         assert_eq!(*attempt, operation.attempt);
         let planned = operation.plan.task(*task).unwrap();
         match &operation.stage {
@@ -111,7 +127,7 @@ impl World {
                 let fits = match what {
                     TaskCommand::Check => *step == WaveStep::DryRun,
                     TaskCommand::Prune { .. } => *step == WaveStep::Pruning,
-                    TaskCommand::ClearHook => *step == WaveStep::Clearing,
+                    TaskCommand::ClearHook => matches!(step, WaveStep::Clearing | WaveStep::Applying),
                     TaskCommand::Apply => {
                         *step == WaveStep::Applying && earlier_groups_applied(operation, *index, *task)
                     }
@@ -147,7 +163,7 @@ impl World {
             assert_eq!(read, state, "a state changes on its way through bincode");
             check_cursor(&state);
         }
-        assert_eq!(state, *self.driver.state());
+        assert_eq!(state, *self.shell.state());
         for fact in &self.durable {
             let text = serde_json::to_string(fact).unwrap();
             assert_eq!(serde_json::from_str::<Fact>(&text).unwrap(), *fact);
@@ -173,7 +189,9 @@ fn earlier_groups_applied(operation: &Operation, index: u32, task: TaskId) -> bo
     operation
         .wave_tasks(index)
         .filter(|(id, earlier, _)| *id < task && earlier.action.writes() && earlier.gvk.kind != *kind)
-        .all(|(_, _, state)| !matches!(state.progress, Progress::Waiting | Progress::Ready))
+        .all(|(_, _, state)| {
+            matches!(state.progress, Progress::Running | Progress::Stopping { .. } | Progress::Done)
+        })
 }
 
 fn earlier_waves_passed(operation: &Operation, index: u32) -> bool {

@@ -8,15 +8,15 @@ use tidegate_cluster::Cluster as _;
 use tidegate_executor::effects::{self, Errand};
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Answer, CallError, Command, Input, TaskCommand, Verdict};
-use tidegate_model::{Object, Observation, Observed, TaskId};
-use tidegate_oplog::OperationLog as _;
+use tidegate_model::{Observation, Observed, PackedObject, TaskId};
+use tidegate_oplog::Blobs as _;
 
 use super::World;
 use crate::process::START;
 
 impl World<'_> {
     pub(super) fn look(&mut self, id: TaskId) -> Option<Input> {
-        let (task, _) = self.driver.state().operation()?.task(id)?;
+        let (task, _) = self.shell.state().operation()?.task(id)?;
         let found = self.cluster.get(&task.gvk, &task.namespace, &task.name).now_or_never()?;
         let at = self.now();
         let seen = match found.ok()? {
@@ -46,20 +46,28 @@ impl World<'_> {
                 let answer = self.carry_out(*task, *attempt, what);
                 Input::Answer { task: *task, attempt: *attempt, answer }
             }
-            Command::Observe { .. } | Command::WakeAt(_) | Command::Claim => {
+            Command::LookAtNamespaces => {
+                let operation = self.shell.state().operation();
+                let names = operation.map(|operation| Arc::clone(&operation.namespaces)).unwrap_or_default();
+                let names = names.iter().map(String::as_str);
+                let terminating = effects::terminating_namespaces(self.cluster, names).now_or_never();
+                let terminating = terminating.expect("the simulated cluster answers at once");
+                Input::NamespacesSeen { terminating: terminating.into_iter().collect() }
+            }
+            Command::Observe { .. } | Command::WatchNamespaces | Command::Claim => {
                 unreachable!("these are not sent to the cluster")
             }
         }
     }
 
     fn plan(&mut self) -> Input {
-        let started_at = self.driver.state().header().map_or(START, |header| header.started_at);
+        let started_at = self.shell.state().header().map_or(START, |header| header.started_at);
         let targets = self.sync.targets();
         let known = self.known_places();
         let request = &self.sync.request;
         let planning = effects::prepare(self.cluster, self.id, request, targets, started_at, known.as_ref());
         match planning.now_or_never().expect("the simulated cluster answers at once") {
-            Ok(effects::Prepared { planned, inventory }) => {
+            Ok(effects::Prepared { planned, inventory, .. }) => {
                 self.inventory.extend(inventory);
                 let bundle = self.log.put_blob(&serde_json::to_vec(&planned.manifests).unwrap()).unwrap();
                 Input::Planned { plan: Arc::new(planned.plan), bundle }
@@ -70,11 +78,11 @@ impl World<'_> {
 
     fn carry_out(&mut self, id: TaskId, attempt: u32, command: &TaskCommand) -> Answer {
         let now = self.now();
-        let Some(operation) = self.driver.state().operation() else {
-            return effects::failed(command, CallError::transient("nothing is planned"));
+        let Some(operation) = self.shell.state().operation() else {
+            return command.failed(CallError::transient("nothing is planned"));
         };
         let (task, state) = operation.task(id).expect("a command is about a task of the plan");
-        let manifests: Vec<Object> = operation
+        let manifests: Vec<PackedObject> = operation
             .bundle
             .map(|bundle| serde_json::from_slice(&self.log.blob(bundle).unwrap()).unwrap())
             .unwrap_or_default();
@@ -85,7 +93,6 @@ impl World<'_> {
             task,
             manifest: task.manifest.and_then(|manifest| manifests.get(manifest.index())),
             again: self.recovered || state.calls.is_some(),
-            is_last_in_namespace: true,
             now,
             health: &HealthRules::built_in(),
         };

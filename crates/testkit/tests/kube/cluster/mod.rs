@@ -59,6 +59,7 @@ fn request(object: &Object, mode: WriteMode) -> ApplyRequest {
         validate: true,
         dry_run: false,
         take_over: None,
+        resource_version: String::new(),
         operation: Some(OPERATION.parse().unwrap()),
     }
 }
@@ -73,6 +74,7 @@ fn delete(object: &Object, propagation: Propagation) -> DeleteRequest {
         namespace: object.namespace().to_owned(),
         name: object.name().to_owned(),
         uid: object.uid().to_owned(),
+        resource_version: String::new(),
         propagation,
         dry_run: false,
         operation: None,

@@ -57,7 +57,7 @@ pub async fn lists_of_many_pages_and_what_a_plan_is_told() {
     let untracked = write(&cluster, &config_map(&namespace, "other", json!({})), APPLY).await.unwrap().object;
     let told = async |query: LiveQuery| {
         let found = cluster.live(&query).await.unwrap();
-        found.iter().map(|object| object.name().to_owned()).collect::<Vec<_>>()
+        found.iter().map(|object| object.key().name.clone()).collect::<Vec<_>>()
     };
     let query = |named: &BTreeSet<_>, inventory: Option<&BTreeSet<_>>| LiveQuery {
         application: namespace.clone(),
@@ -92,7 +92,7 @@ pub async fn whoever_may_see_one_namespace_only_is_told_of_that_one() {
     let named = BTreeSet::from([(config_maps(), namespace.clone(), "b".to_owned())]);
     let query = LiveQuery { application: namespace.clone(), named, ..LiveQuery::default() };
     let found = limited.live(&query).await.unwrap();
-    assert_eq!(found.iter().map(Object::name).collect::<Vec<_>>(), ["a"]);
+    assert_eq!(found.iter().map(|object| object.key().name.as_str()).collect::<Vec<_>>(), ["a"]);
 }
 
 /// The controllers label the claims of a StatefulSet with its selector, and Endpoints like their Service; nobody owns

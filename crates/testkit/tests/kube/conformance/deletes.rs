@@ -30,7 +30,13 @@ pub async fn preconditions(stage: &mut Stage) {
     let uid = stage.get("ConfigMap", "a").await.unwrap().unwrap().uid().to_owned();
     let other = "11111111-2222-3333-4444-555555555555";
     stage.delete_with("ConfigMap", "a", |request| request.uid = other.to_owned()).await;
-    stage.delete_with("ConfigMap", "a", |request| request.uid = uid).await;
+    stage.apply(&stage.config("a", json!({"x": "1"}))).await;
+    let version = stage.get("ConfigMap", "a").await.unwrap().unwrap().resource_version().to_owned();
+    stage.delete_with("ConfigMap", "a", |request| request.resource_version = "1".to_owned()).await;
+    let both = |request: &mut tidegate_cluster::DeleteRequest| {
+        (request.uid, request.resource_version) = (uid, version);
+    };
+    stage.delete_with("ConfigMap", "a", both).await;
     stage.delete("ConfigMap", "a", Propagation::Foreground).await;
     stage.delete("Namespace", "default", Propagation::Foreground).await;
 }

@@ -44,7 +44,7 @@ macro_rules! scenarios {
 }
 
 scenarios! {
-    writes: create_update_repeat, dry_runs, conflicts, refusals, immutable_fields, generated_names, replacing,
+    writes: create_update_repeat, creating, guarded, dry_runs, conflicts, refusals, immutable_fields, generated_names, replacing,
         recreating;
     deletes: propagation, preconditions, finalizers, namespaces;
     kinds: definitions, unknown_kinds;

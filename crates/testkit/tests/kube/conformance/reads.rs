@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use serde_json::json;
 use tidegate_cluster::{Detail, LiveQuery, Propagation, Reach, WatchEvent};
-use tidegate_model::{Object, Tracking, TrackingMethod, annotations};
+use tidegate_model::{Tracking, TrackingMethod, annotations};
 use tokio::time::timeout;
 
 use super::stage::Stage;
@@ -163,7 +163,7 @@ pub async fn tracking(stage: &mut Stage) {
     }
     for query in queries {
         let found = stage.cluster.live(&query).await.unwrap();
-        let mut names: Vec<&str> = found.iter().map(Object::name).collect();
+        let mut names: Vec<&str> = found.iter().map(|object| object.key().name.as_str()).collect();
         names.sort_unstable();
         let (named, known) =
             (query.named.iter().map(|(_, _, name)| name).collect::<Vec<_>>(), query.inventory.len());

@@ -18,6 +18,7 @@ use tokio::time::{sleep, timeout};
 pub const SSA: WriteMode = WriteMode::Apply { force: false };
 pub const FORCED: WriteMode = WriteMode::Apply { force: true };
 pub const REPLACE: WriteMode = WriteMode::Replace { recreate: false };
+pub const CREATE: WriteMode = WriteMode::Create { client_side: false };
 pub const RECREATE: WriteMode = WriteMode::Replace { recreate: true };
 
 /// How long anything may take to become as wished.
@@ -77,7 +78,15 @@ pub async fn both(control: &'static ControlPlane, name: &str) -> [Stage; 2] {
 }
 
 fn request(object: Object, operation: Option<OperationId>) -> ApplyRequest {
-    ApplyRequest { object, mode: SSA, validate: true, dry_run: false, take_over: None, operation }
+    ApplyRequest {
+        object,
+        mode: SSA,
+        validate: true,
+        dry_run: false,
+        take_over: None,
+        resource_version: String::new(),
+        operation,
+    }
 }
 
 impl Stage {
@@ -173,6 +182,7 @@ impl Stage {
     fn changed(&mut self, object: &Object) -> &'static str {
         let (key, version) = (object.key().to_string(), object.resource_version().to_owned());
         self.names.push((object.uid().to_owned(), format!("<uid of {}>", object.name())));
+        self.names.push((format!("({version})"), "(<version>)".to_owned()));
         match self.versions.iter_mut().find(|(known, _)| *known == key) {
             Some((_, known)) if *known == version => ", same version",
             Some((_, known)) => {
@@ -216,6 +226,7 @@ impl Stage {
             namespace,
             name: name.to_owned(),
             uid: String::new(),
+            resource_version: String::new(),
             propagation: Propagation::Background,
             dry_run: false,
             operation: Some(self.operation),
@@ -309,7 +320,23 @@ impl Stage {
 
     /// Writes what must be refused, and notes the kind of refusal: the words name fields that differ by version.
     pub async fn refusal_kind(&mut self, object: &Object, mode: WriteMode) {
-        let request = ApplyRequest { mode, ..request(object.clone(), Some(self.operation)) };
+        self.changed_kind(object, mode, |_| {}).await;
+    }
+
+    /// The same for a write that is meant for one version of its object.
+    pub async fn guarded_kind(&mut self, object: &Object, mode: WriteMode, version: &str) {
+        self.changed_kind(object, mode, |request| version.clone_into(&mut request.resource_version)).await;
+    }
+
+    /// The same for any write.
+    pub async fn changed_kind(
+        &mut self,
+        object: &Object,
+        mode: WriteMode,
+        change: impl FnOnce(&mut ApplyRequest),
+    ) {
+        let mut request = ApplyRequest { mode, ..request(object.clone(), Some(self.operation)) };
+        change(&mut request);
         let answer = self.cluster.apply(request).await;
         let kind = answer.map_or_else(|error| format!("{:?}", error.kind), |_| "done".to_owned());
         self.note(format!("write {} {} {mode:?} -> {kind}", object.kind(), object.name()));

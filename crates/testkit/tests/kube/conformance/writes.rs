@@ -1,9 +1,9 @@
 //! Writing manifests.
 
 use serde_json::{Value, json};
-use tidegate_cluster::WriteMode;
+use tidegate_cluster::{Propagation, WriteMode};
 
-use super::stage::{FORCED, RECREATE, REPLACE, SSA, Stage};
+use super::stage::{CREATE, FORCED, RECREATE, REPLACE, SSA, Stage};
 
 pub fn deployment(stage: &Stage, name: &str, more: Value) -> tidegate_model::Object {
     let labels = json!({"app": name});
@@ -181,6 +181,69 @@ pub async fn replacing(stage: &mut Stage) {
     let stale =
         stage.manifest("ConfigMap", "a", json!({"metadata": {"resourceVersion": "1"}, "data": {"x": "4"}}));
     stage.write(&stale, REPLACE, |_| {}).await;
+}
+
+/// What is to be new is refused where something is, and stays as it is.
+pub async fn creating(stage: &mut Stage) {
+    let judge = |request: &mut tidegate_cluster::ApplyRequest| request.dry_run = true;
+    let plain = |x: &str| json!({"x": x, "y": "2"});
+    stage.write(&stage.config("a", plain("1")), CREATE, judge).await;
+    stage.write(&stage.config("a", plain("1")), CREATE, |_| {}).await;
+    stage.write(&stage.config("a", plain("1")), CREATE, |_| {}).await;
+    stage.write(&stage.config("a", plain("3")), CREATE, |_| {}).await;
+    stage.write(&stage.config("a", plain("3")), CREATE, judge).await;
+    stage.show("ConfigMap", "a", &["/data"]).await;
+    let noted = WriteMode::Create { client_side: true };
+    stage.write(&stage.config("a", plain("4")), noted, |_| {}).await;
+    stage.write(&stage.config("noted", plain("4")), noted, |_| {}).await;
+    let elsewhere = json!({"metadata": {"namespace": "no-such-place"}});
+    stage.write(&stage.manifest("ConfigMap", "a", elsewhere), CREATE, |_| {}).await;
+    stage.write(&stage.manifest("Service", "web", json!({"spec": {"ports": []}})), CREATE, |_| {}).await;
+    let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    stage.write(&stage.manifest("ConfigMap", "held", held), CREATE, |_| {}).await;
+    stage.delete("ConfigMap", "held", Propagation::Background).await;
+    stage.write(&stage.config("held", plain("1")), CREATE, |_| {}).await;
+    // What was created goes on by server-side apply: fields that are dropped go away once they are taken over.
+    stage.write(&stage.config("a", json!({"x": "5"})), SSA, |_| {}).await;
+    stage.write(&stage.config("a", json!({"x": "5"})), FORCED, |_| {}).await;
+    stage.show("ConfigMap", "a", &["/data"]).await;
+    let take_over =
+        |request: &mut tidegate_cluster::ApplyRequest| request.take_over = Some("tidegate".to_owned());
+    stage.write(&stage.config("a", json!({"x": "5"})), FORCED, take_over).await;
+    stage.show("ConfigMap", "a", &["/data"]).await;
+    stage.write(&stage.config("b", plain("1")), CREATE, |_| {}).await;
+    stage.write(&stage.config("b", json!({"x": "6"})), FORCED, take_over).await;
+    stage.show("ConfigMap", "b", &["/data"]).await;
+}
+
+/// A write that is meant for one version of an object.
+pub async fn guarded(stage: &mut Stage) {
+    let anew = WriteMode::Recreate { server_side: true };
+    for (name, mode) in ["a", "b", "c", "d"].into_iter().zip([FORCED, REPLACE, RECREATE, anew]) {
+        stage.apply(&stage.config(name, json!({"x": "1"}))).await;
+        let first = stage.get("ConfigMap", name).await.unwrap().unwrap().resource_version().to_owned();
+        stage.apply(&stage.config(name, json!({"x": "2"}))).await;
+        let next = stage.get("ConfigMap", name).await.unwrap().unwrap().resource_version().to_owned();
+        let next_config = stage.config(name, json!({"x": "3"}));
+        // The words are the server's only where it is the server that finds out.
+        stage.guarded_kind(&next_config, mode, &first).await;
+        stage.show("ConfigMap", name, &["/data"]).await;
+        stage.guarded_kind(&next_config, mode, &next).await;
+        stage.show("ConfigMap", name, &["/data"]).await;
+        stage.guarded_kind(&stage.config(&format!("none-{name}"), json!({"x": "1"})), mode, &next).await;
+    }
+    // Together with a takeover, which is a write of its own.
+    stage.write(&stage.config("e", json!({"x": "1", "y": "1"})), CREATE, |_| {}).await;
+    let first = stage.get("ConfigMap", "e").await.unwrap().unwrap().resource_version().to_owned();
+    for _ in 0..2 {
+        let version = first.clone();
+        let taking = move |request: &mut tidegate_cluster::ApplyRequest| {
+            request.take_over = Some("tidegate".to_owned());
+            request.resource_version = version;
+        };
+        stage.changed_kind(&stage.config("e", json!({"x": "2"})), FORCED, taking).await;
+        stage.show("ConfigMap", "e", &["/data"]).await;
+    }
 }
 
 pub async fn recreating(stage: &mut Stage) {

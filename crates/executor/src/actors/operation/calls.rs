@@ -1,12 +1,12 @@
-//! Jobs for the cluster actor. Each holds a guard that answers even when the job is dropped or panics, so no command
-//! is ever lost on its way.
+//! Commands on their way to the cluster. Each is answered even when its job is dropped or panics, so none is ever lost.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
-use tidegate_lifecycle::operation::{Answer, CallError, Input, TaskCommand};
-use tidegate_model::{Digest, Object, OperationId, Plan, SyncRequest, TaskId, Timestamp};
+use tidegate_lifecycle::operation::{Answer, CallError, Command, Input, TaskCommand};
+use tidegate_model::{Digest, Object, OperationId, PackedObject, Plan, SyncRequest, TaskId, Timestamp};
 use tidegate_oplog::{InventoryChange, Known};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit};
 
@@ -16,14 +16,15 @@ use crate::claims::{Covered, Hold};
 use crate::clock::Clock;
 use crate::effects::{self, LastWords, Mask, Targets};
 use crate::extend::HookEnd;
-use crate::inbox::{Arrival, Errand, Inbox};
+use crate::inbox::{Arrival, Inbox, Note};
 use crate::shared::blocking;
 
-/// The manifests of an operation: those just planned, or read when the first of them is needed.
+/// The manifests of an operation: those just planned, or read when the first of them is needed. They are held for as long
+/// as the operation works, so they are packed.
 pub(crate) struct Bundle {
     log: Log,
     digest: Digest,
-    manifests: OnceCell<Vec<Object>>,
+    manifests: OnceCell<Vec<PackedObject>>,
 }
 
 impl Bundle {
@@ -33,10 +34,11 @@ impl Bundle {
 
     /// The manifests that have just been kept.
     fn kept(log: Log, digest: Digest, manifests: Vec<Object>) -> Self {
-        Self { log, digest, manifests: OnceCell::new_with(Some(manifests)) }
+        let packed = manifests.into_iter().map(PackedObject::pack).collect();
+        Self { log, digest, manifests: OnceCell::new_with(Some(packed)) }
     }
 
-    async fn manifests(&self) -> Result<&Vec<Object>, CallError> {
+    async fn manifests(&self) -> Result<&Vec<PackedObject>, CallError> {
         self.manifests.get_or_try_init(|| read(&self.log, self.digest)).await
     }
 }
@@ -74,81 +76,73 @@ pub(crate) async fn keep<T: serde::Serialize>(log: &Log, value: &T) -> Result<Di
         .map_err(|error| CallError::permanent(format!("the manifests cannot be kept: {error}")))
 }
 
-/// What a command is about.
-pub(crate) fn errand(task: TaskId, attempt: u32, command: &TaskCommand) -> Errand {
-    match command {
-        TaskCommand::RunHook { .. } => Errand::Run(task, attempt),
-        _ => Errand::Task(task),
-    }
-}
-
-/// Answers a command exactly once.
-pub(crate) struct Guard {
+/// A command on its way. It is answered exactly once: by dropping it, if by nothing else.
+pub(crate) struct OnItsWay {
+    command: Command,
     inbox: Inbox,
-    subject: Subject,
     answered: bool,
 }
 
-enum Subject {
-    Plan,
-    Task { task: TaskId, attempt: u32, command: TaskCommand },
-}
-
-impl Guard {
-    pub fn plan(inbox: Inbox) -> Self {
-        Self { inbox, subject: Subject::Plan, answered: false }
+impl OnItsWay {
+    pub fn new(command: Command, inbox: Inbox) -> Self {
+        Self { command, inbox, answered: false }
     }
 
-    pub fn task(inbox: Inbox, task: TaskId, attempt: u32, command: TaskCommand) -> Self {
-        Self { inbox, subject: Subject::Task { task, attempt, command }, answered: false }
+    pub fn answer(mut self, input: Input) {
+        self.send(input);
     }
 
     fn send(&mut self, input: Input) {
         self.answered = true;
-        let errand = match &self.subject {
-            Subject::Plan => Errand::Plan,
-            Subject::Task { task, attempt, command } => errand(*task, *attempt, command),
-        };
-        self.inbox.push(Arrival::Input { input, answers: Some(errand) });
+        self.inbox.push(Arrival::Answer { about: self.command.subject(), input });
     }
 
-    fn fail(&mut self, error: CallError) {
-        let input = match &self.subject {
-            Subject::Plan => Input::PlanFailed(error),
-            Subject::Task { task, attempt, command } => {
-                Input::Answer { task: *task, attempt: *attempt, answer: effects::failed(command, error) }
-            }
-        };
-        self.send(input);
+    fn answer_task(self, answer: Answer) {
+        if let Command::Task { task, attempt, .. } = self.command {
+            self.answer(Input::Answer { task, attempt, answer });
+        }
     }
 
-    fn answer(mut self, answer: Answer) {
-        if let Subject::Task { task, attempt, .. } = self.subject {
-            self.send(Input::Answer { task, attempt, answer });
+    /// It could not be carried out.
+    pub fn fail(mut self, error: CallError) {
+        self.send_failure(error);
+    }
+
+    fn send_failure(&mut self, error: CallError) {
+        if let Some(input) = self.command.failed(error) {
+            self.send(input);
         }
     }
 
     /// A runner's hook has ended.
     pub fn ran(self, end: HookEnd) {
-        self.answer(match end {
+        self.answer_task(match end {
             HookEnd::Succeeded(message) => Answer::Ran { success: true, message },
             HookEnd::Failed(message) => Answer::Ran { success: false, message },
         });
     }
 }
 
-impl Drop for Guard {
+impl Drop for OnItsWay {
     fn drop(&mut self) {
         if !self.answered {
-            self.fail(CallError::transient("the call was lost inside the engine"));
+            self.send_failure(CallError::transient("the call was lost inside the engine"));
         }
     }
 }
 
-/// A job that knows how to answer.
-pub(crate) enum Call {
-    Plan { planning: Box<Planning>, guard: Guard },
-    Step { step: Box<Step>, guard: Guard },
+/// A command that needs the cluster, with what else it needs.
+pub(crate) struct Call {
+    pub command: OnItsWay,
+    pub work: Work,
+}
+
+/// What is to be done on the cluster.
+pub(crate) enum Work {
+    Plan(Box<Planning>),
+    Task(Box<TaskWork>),
+    /// Which of these namespaces are being deleted.
+    Namespaces(Arc<[String]>),
 }
 
 /// Writes only while the operation has its claim, if it has to have one.
@@ -165,18 +159,18 @@ impl Call {
         Box::new(move |cluster| {
             Box::pin(async move {
                 let cluster = covered(cluster, hold);
-                match self {
-                    Self::Plan { planning, guard } => planning.run(cluster.as_ref(), guard).await,
-                    Self::Step { step, guard } => step.run(cluster.as_ref(), guard).await,
+                match self.work {
+                    Work::Plan(planning) => planning.run(cluster.as_ref(), self.command).await,
+                    Work::Task(work) => work.run(cluster.as_ref(), self.command).await,
+                    Work::Namespaces(names) => {
+                        let names = names.iter().map(String::as_str);
+                        let terminating = effects::terminating_namespaces(cluster.as_ref(), names).await;
+                        let terminating = terminating.into_iter().collect();
+                        self.command.answer(Input::NamespacesSeen { terminating });
+                    }
                 }
             })
         })
-    }
-
-    /// Answers without a cluster.
-    pub fn refuse(self, reason: &str) {
-        let (Self::Plan { mut guard, .. } | Self::Step { mut guard, .. }) = self;
-        guard.fail(CallError::permanent(reason));
     }
 }
 
@@ -192,6 +186,7 @@ struct Outcome {
     plan: Plan,
     bundle: Bundle,
     inventory: Vec<InventoryChange>,
+    terminating: BTreeSet<String>,
 }
 
 /// Reading the cluster and planning.
@@ -207,20 +202,23 @@ pub(crate) struct Planning {
 }
 
 impl Planning {
-    async fn run(self, cluster: &dyn Cluster, mut guard: Guard) {
-        match self.plan(cluster, &guard).await {
-            Ok(Outcome { plan, bundle, inventory }) => {
+    async fn run(self, cluster: &dyn Cluster, command: OnItsWay) {
+        match self.plan(cluster, &command.inbox).await {
+            Ok(Outcome { plan, bundle, inventory, terminating }) => {
                 let planned = Input::Planned { plan: Arc::new(plan), bundle: bundle.digest };
+                let inbox = command.inbox.clone();
                 // Before the plan, so that it is not written later.
-                guard.inbox.push(Arrival::Inventory(inventory));
-                guard.inbox.push(Arrival::Bundle(Arc::new(bundle)));
-                guard.send(planned);
+                inbox.note(Note::Inventory(inventory));
+                inbox.note(Note::Bundle(Arc::new(bundle)));
+                command.answer(planned);
+                // After the plan, which says what the operation writes into.
+                terminating.into_iter().for_each(|name| inbox.tell(Input::NamespaceTerminating { name }));
             }
-            Err(error) => guard.fail(error),
+            Err(error) => command.fail(error),
         }
     }
 
-    async fn plan(mut self, cluster: &dyn Cluster, guard: &Guard) -> Result<Outcome, CallError> {
+    async fn plan(mut self, cluster: &dyn Cluster, inbox: &Inbox) -> Result<Outcome, CallError> {
         let targets = match self.handed_over.take() {
             Some(HandedOver { targets, place }) => {
                 drop(place);
@@ -228,9 +226,9 @@ impl Planning {
             }
             None => read(&self.log, self.targets).await?,
         };
-        guard.inbox.push(Arrival::Mask(Arc::new(targets.mask())));
+        inbox.note(Note::Mask(Arc::new(targets.mask())));
         let known = self.inventory().await?;
-        let effects::Prepared { mut planned, inventory } = effects::prepare(
+        let effects::Prepared { mut planned, inventory, terminating } = effects::prepare(
             cluster,
             self.operation,
             &self.request,
@@ -243,7 +241,7 @@ impl Planning {
         effects::review_rights(cluster, &self.request, &mut planned.plan).await;
         let digest = keep(&self.log, &planned.manifests).await?;
         let bundle = Bundle::kept(self.log, digest, planned.manifests);
-        Ok(Outcome { plan: planned.plan, bundle, inventory })
+        Ok(Outcome { plan: planned.plan, bundle, inventory, terminating })
     }
 
     async fn inventory(&self) -> Result<Option<Known>, CallError> {
@@ -255,8 +253,8 @@ impl Planning {
     }
 }
 
-/// One command about one task.
-pub(crate) struct Step {
+/// What a command about one task needs.
+pub(crate) struct TaskWork {
     pub operation: OperationId,
     pub request: Arc<SyncRequest>,
     pub attempt: u32,
@@ -266,16 +264,15 @@ pub(crate) struct Step {
     pub again: bool,
     pub clock: Arc<dyn Clock>,
     pub health: HealthRules,
-    pub command: TaskCommand,
 }
 
-impl Step {
+impl TaskWork {
     /// A copy of the task's manifest.
     pub async fn manifest(&self) -> Result<Object, CallError> {
-        self.borrow_manifest().await.cloned()
+        Ok(Arc::unwrap_or_clone(self.packed_manifest().await?.unpack()))
     }
 
-    async fn borrow_manifest(&self) -> Result<&Object, CallError> {
+    async fn packed_manifest(&self) -> Result<&PackedObject, CallError> {
         let manifests = self.bundle.manifests().await?;
         let task = self.plan.task(self.task);
         let found = task.and_then(|task| manifests.get(task.manifest?.index()));
@@ -285,18 +282,20 @@ impl Step {
         })
     }
 
-    async fn run(self, cluster: &dyn Cluster, mut guard: Guard) {
-        let needs_manifest = matches!(self.command, TaskCommand::Apply | TaskCommand::Check);
+    async fn run(self, cluster: &dyn Cluster, command: OnItsWay) {
+        let Command::Task { what, .. } = &command.command else { return };
+        let needs_manifest = matches!(what, TaskCommand::Apply | TaskCommand::Check);
         let manifest = if needs_manifest {
-            match self.borrow_manifest().await {
+            match self.packed_manifest().await {
                 Ok(manifest) => Some(manifest),
-                Err(error) => return guard.fail(error),
+                Err(error) => return command.fail(error),
             }
         } else {
             None
         };
         let Some(task) = self.plan.task(self.task) else {
-            return guard.fail(CallError::permanent(format!("{} is not in the operation's plan", self.task)));
+            return command
+                .fail(CallError::permanent(format!("{} is not in the operation's plan", self.task)));
         };
         let errand = effects::Errand {
             operation: self.operation,
@@ -305,11 +304,10 @@ impl Step {
             task,
             manifest,
             again: self.again,
-            is_last_in_namespace: effects::is_last_in_namespace(&self.plan, self.task),
             now: self.clock.now(),
             health: &self.health,
         };
-        let answer = match &self.command {
+        let answer = match what {
             TaskCommand::ReadLogs => {
                 let found = LastWords::default();
                 let reading = effects::read_logs(cluster, &errand, &found);
@@ -318,8 +316,8 @@ impl Step {
                 }
                 found.into_answer()
             }
-            command => effects::carry_out(cluster, &errand, command).await,
+            what => effects::carry_out(cluster, &errand, what).await,
         };
-        guard.answer(answer);
+        command.answer_task(answer);
     }
 }

@@ -1,0 +1,173 @@
+//! What stands in front of a cluster and has a say in its calls: counts them, limits their time, keeps some back.
+
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use tidegate_model::{Discovery, Gvk, LiveObject, Object, ObjectKey, OperationId};
+
+use crate::{
+    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, Listing, LiveQuery, MissingRight,
+    Right, Scope, Strain, WatchStream,
+};
+
+/// A cluster in front of another. It says what is its own about calls, and is a [`Cluster`] by that.
+///
+/// A wrapper never implements [`Cluster`] itself: every method is forwarded here once, so a new one reaches the cluster
+/// behind whatever stands in front of it.
+pub trait Layer: Send + Sync + 'static {
+    /// The cluster behind.
+    fn inner(&self) -> &dyn Cluster;
+
+    /// Carries out a call to the cluster behind, or does not: `answer` begins when it is first awaited.
+    fn around<T: Send>(
+        &self,
+        call: Call,
+        answer: impl Future<Output = Result<T, ClusterError>> + Send,
+    ) -> impl Future<Output = Result<T, ClusterError>> + Send {
+        let _ = call;
+        answer
+    }
+
+    /// As [`Cluster::live`], for a layer that looks at the question.
+    fn live(&self, query: &LiveQuery) -> impl Future<Output = Result<Vec<LiveObject>, ClusterError>> + Send {
+        async { self.around(Call::read(Verb::Live, ""), self.inner().live(query)).await }
+    }
+
+    /// As [`Cluster::missing_rights`], for a layer that knows of rights itself.
+    fn missing_rights(
+        &self,
+        rights: &BTreeSet<Right>,
+    ) -> impl Future<Output = Result<BTreeSet<MissingRight>, ClusterError>> + Send {
+        async { self.around(Call::read(Verb::MissingRights, ""), self.inner().missing_rights(rights)).await }
+    }
+
+    /// As [`Cluster::strain`], for a layer that keeps calls waiting itself.
+    fn strain(&self) -> Option<Strain> {
+        self.inner().strain()
+    }
+}
+
+/// A call on its way to a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Which one.
+    pub verb: Verb,
+    /// What it does to the cluster.
+    pub effect: Effect,
+    /// The name of the object it is about; the kind where it is about many; else nothing.
+    pub name: String,
+}
+
+/// The methods of [`Cluster`] that call it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is called like the method")]
+pub enum Verb {
+    Discover,
+    Get,
+    List,
+    Live,
+    MissingRights,
+    Apply,
+    Put,
+    Delete,
+    RemoveFinalizer,
+    Watch,
+    Pods,
+    Logs,
+}
+
+/// What a call does to the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It looks.
+    Read,
+    /// It asks what a write would do.
+    DryRun,
+    /// It changes something.
+    Write,
+}
+
+impl Call {
+    fn read(verb: Verb, name: &str) -> Self {
+        Self { verb, effect: Effect::Read, name: name.to_owned() }
+    }
+
+    fn write(verb: Verb, name: &str, dry_run: bool) -> Self {
+        let effect = if dry_run { Effect::DryRun } else { Effect::Write };
+        Self { verb, effect, name: name.to_owned() }
+    }
+}
+
+#[async_trait]
+impl<L: Layer> Cluster for L {
+    async fn discover(&self) -> Result<Discovery, ClusterError> {
+        self.around(Call::read(Verb::Discover, ""), self.inner().discover()).await
+    }
+
+    async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError> {
+        self.around(Call::read(Verb::Get, name), self.inner().get(gvk, namespace, name)).await
+    }
+
+    async fn list(&self, scope: &Scope) -> Result<Listing, ClusterError> {
+        self.around(Call::read(Verb::List, &scope.gvk.kind), self.inner().list(scope)).await
+    }
+
+    async fn live(&self, query: &LiveQuery) -> Result<Vec<LiveObject>, ClusterError> {
+        Layer::live(self, query).await
+    }
+
+    async fn missing_rights(&self, rights: &BTreeSet<Right>) -> Result<BTreeSet<MissingRight>, ClusterError> {
+        Layer::missing_rights(self, rights).await
+    }
+
+    async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {
+        let call = Call::write(Verb::Apply, request.object.name(), request.dry_run);
+        self.around(call, self.inner().apply(request)).await
+    }
+
+    async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError> {
+        let call = Call::write(Verb::Put, object.name(), false);
+        self.around(call, self.inner().put(object, operation)).await
+    }
+
+    async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {
+        let call = Call::write(Verb::Delete, &request.name, request.dry_run);
+        self.around(call, self.inner().delete(request)).await
+    }
+
+    async fn remove_finalizer(
+        &self,
+        key: &ObjectKey,
+        gvk: &Gvk,
+        uid: &str,
+        finalizer: &str,
+        operation: Option<OperationId>,
+    ) -> Result<(), ClusterError> {
+        let call = Call::write(Verb::RemoveFinalizer, &key.name, false);
+        self.around(call, self.inner().remove_finalizer(key, gvk, uid, finalizer, operation)).await
+    }
+
+    async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError> {
+        self.around(Call::read(Verb::Watch, &scope.gvk.kind), self.inner().watch(scope, resource_version))
+            .await
+    }
+
+    async fn pods(&self, owner: &Object) -> Result<Vec<Object>, ClusterError> {
+        self.around(Call::read(Verb::Pods, owner.name()), self.inner().pods(owner)).await
+    }
+
+    async fn logs(
+        &self,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+        limit_bytes: usize,
+    ) -> Result<String, ClusterError> {
+        let answer = self.inner().logs(namespace, pod, container, limit_bytes);
+        self.around(Call::read(Verb::Logs, pod), answer).await
+    }
+
+    fn strain(&self) -> Option<Strain> {
+        Layer::strain(self)
+    }
+}

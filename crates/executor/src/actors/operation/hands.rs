@@ -1,0 +1,446 @@
+//! The hands of one operation: its commands become calls, watches, questions and a timer; its facts become records,
+//! events and changes of the inventory.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use ractor::{ActorProcessingErr, ActorRef, RpcReplyPort};
+use tidegate_lifecycle::operation::{
+    Command, Fact, Input, Operation, Rejection, State, SyncOperation, TaskCommand,
+};
+use tidegate_lifecycle::{BatchOf, Hands};
+use tidegate_model::{Digest, OperationId, SyncRequest, TaskId, Timestamp};
+use tidegate_oplog::{AppendOf, InventoryChange};
+use tokio::sync::{oneshot, watch};
+use tokio::task::AbortHandle;
+
+use super::calls::{self, Bundle, Call, HandedOver, OnItsWay, Planning, TaskWork, Work};
+use super::claim::GivingBack;
+use crate::actors::cluster::ClusterMessage;
+use crate::actors::log::LogMessage;
+use crate::claims::Hold;
+use crate::effects::{self, Mask};
+use crate::engine::EngineError;
+use crate::events::{announce, trace};
+use crate::extend::{Event, GateQuestion, HookEnd, HookRun};
+use crate::inbox::{Arrival, Inbox, Note};
+use crate::shared::Shared;
+use crate::summary::{Summary, summary};
+use crate::watches::{Subscription, Watched};
+
+/// A waiting operation keeps what it must mask in memory when it is no more than this.
+const MASK_BYTES: usize = 2048;
+
+/// How long the manifests of an operation that waits for objects stay in memory.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// So long an operation must last before the namespaces it writes into are watched.
+const NAMESPACES_AFTER: Duration = Duration::from_secs(5);
+
+const NO_LOG: &str = "the log actor is not running";
+
+/// Where somebody waits until what is known is durable.
+pub(super) enum Reply {
+    /// For the answer to a wish.
+    Wish(RpcReplyPort<Result<(), EngineError>>),
+    /// To tell how the operation stands.
+    Sight(oneshot::Sender<()>),
+}
+
+/// Carries out what one operation is owed.
+pub(super) struct SyncHands {
+    pub shared: Arc<Shared>,
+    pub id: OperationId,
+    pub inbox: Inbox,
+    alarm: Option<AbortHandle>,
+    /// When it rings, the namespaces that the operation writes into are watched.
+    namespaces_due: Option<AbortHandle>,
+    /// Dropped with this actor; calls that see it gone are given up, for the next actor makes them again.
+    alive: watch::Sender<()>,
+    /// Its commands may have been carried out by an earlier actor.
+    recovered: bool,
+    /// Manifests that were submitted and not planned yet.
+    to_plan: Option<HandedOver>,
+    request: Option<Arc<SyncRequest>>,
+    bundle: Option<Arc<Bundle>>,
+    /// The same, while the operation waits.
+    lingering: Weak<Bundle>,
+    /// The values of its Secrets; read when words come that may hold them.
+    mask: Option<Arc<Mask>>,
+    /// What its claim covers.
+    pub hold: Arc<Hold>,
+    /// Whoever keeps its claim.
+    pub keeper: Option<AbortHandle>,
+    /// How far its claim was given back.
+    pub giving_back: GivingBack,
+    /// What the next batch changes in the inventory.
+    inventory: Vec<InventoryChange>,
+    /// Announced when the batch on its way is durable.
+    announcements: Vec<Event>,
+}
+
+impl SyncHands {
+    pub fn new(
+        shared: Arc<Shared>,
+        id: OperationId,
+        inbox: Inbox,
+        recovered: bool,
+        to_plan: Option<HandedOver>,
+    ) -> Self {
+        Self {
+            shared,
+            id,
+            inbox,
+            alarm: None,
+            namespaces_due: None,
+            alive: watch::Sender::new(()),
+            recovered,
+            to_plan,
+            request: None,
+            bundle: None,
+            lingering: Weak::new(),
+            mask: None,
+            hold: Hold::new(),
+            keeper: None,
+            giving_back: GivingBack::default(),
+            inventory: Vec::new(),
+            announcements: Vec::new(),
+        }
+    }
+
+    /// Takes the values of the operation's Secrets out of words from elsewhere, before anything is made of them.
+    pub async fn mask(&mut self, targets: Option<Digest>, input: &mut Input) {
+        let mut speaks = false;
+        input.each_text(&mut |text| speaks |= !text.is_empty());
+        if !speaks {
+            return;
+        }
+        if self.mask.is_none()
+            && let Some(targets) = targets
+        {
+            self.mask = calls::mask(&self.shared.log, targets).await;
+        }
+        if let Some(mask) = &self.mask {
+            input.each_text(&mut |text| mask.hide(text));
+        }
+    }
+
+    fn request(&mut self, state: &State) -> Option<Arc<SyncRequest>> {
+        if self.request.is_none() {
+            self.request = state.header().map(|header| Arc::new(header.request.clone()));
+        }
+        self.request.clone()
+    }
+
+    fn bundle(&mut self, operation: &Operation) -> Option<Arc<Bundle>> {
+        if self.bundle.is_none() {
+            self.bundle = self.lingering.upgrade();
+        }
+        if self.bundle.is_none() {
+            self.bundle = Some(Arc::new(Bundle::new(Arc::clone(&self.shared.log), operation.bundle?)));
+        }
+        self.bundle.clone()
+    }
+
+    /// Sends a command to the cluster of the operation.
+    fn call(&self, state: &State, call: Call) {
+        match self.cluster(state) {
+            Some(cluster) => {
+                let alive = self.alive.subscribe();
+                let job = call.into_job(self.hold(state));
+                drop(cluster.send_message(ClusterMessage::Run { job, alive }));
+            }
+            None => call.command.fail(tidegate_lifecycle::operation::CallError::permanent(
+                "this engine has no connection to the operation's cluster; start it with one",
+            )),
+        }
+    }
+
+    fn plan(&mut self, state: &State, command: OnItsWay) {
+        let (Some(header), Some(request)) = (state.header(), self.request(state)) else { return };
+        let planning = Planning {
+            log: Arc::clone(&self.shared.log),
+            operation: self.id,
+            request,
+            targets: header.targets,
+            handed_over: self.to_plan.take(),
+            started_at: header.started_at,
+            known: self.shared.extensions.names(),
+        };
+        self.call(state, Call { command, work: Work::Plan(Box::new(planning)) });
+    }
+
+    fn task(&mut self, state: &State, id: TaskId, attempt: u32, what: TaskCommand, command: OnItsWay) {
+        let Some(operation) = state.operation() else { return };
+        let Some((_, task)) = operation.task(id) else { return };
+        let again = self.recovered || task.calls.is_some();
+        let (Some(request), Some(bundle)) = (self.request(state), self.bundle(operation)) else { return };
+        let work = TaskWork {
+            operation: self.id,
+            request,
+            attempt,
+            plan: Arc::clone(&operation.plan),
+            task: id,
+            bundle,
+            again,
+            clock: Arc::clone(&self.shared.clock),
+            health: self.shared.health.clone(),
+        };
+        match what {
+            TaskCommand::RunHook { runner } => self.run_hook(state, runner, work, command),
+            _ => self.call(state, Call { command, work: Work::Task(Box::new(work)) }),
+        }
+    }
+
+    /// A runner works as long as it likes, so it takes no place among the calls to the cluster.
+    fn run_hook(&self, state: &State, runner: String, work: TaskWork, command: OnItsWay) {
+        let extensions = Arc::clone(&self.shared.extensions);
+        let (operation, application) = (self.id, work.request.application.clone());
+        let hold = self.hold(state);
+        self.spawn(async move {
+            if let Some(hold) = hold {
+                // Without a claim nothing is begun; once it is lost, this operation is over.
+                while hold.covered().await.is_err() {}
+            }
+            let end = match work.manifest().await {
+                Err(error) => HookEnd::Failed(error.message),
+                Ok(manifest) => {
+                    let attempt = work.attempt;
+                    let run = |reply| HookRun { operation, application, attempt, manifest, reply };
+                    extensions.run_hook(&runner, run).await
+                }
+            };
+            command.ran(end);
+        });
+    }
+
+    /// The look at its end tells an operation enough that is over soon.
+    fn await_namespaces(&mut self) {
+        let inbox = self.inbox.clone();
+        let due = tokio::spawn(async move {
+            tokio::time::sleep(NAMESPACES_AFTER).await;
+            inbox.note(Note::NamespacesDue);
+        });
+        self.namespaces_due = Some(due.abort_handle());
+    }
+
+    fn watch_namespaces(&mut self, state: &State) {
+        // Perhaps they are not to be watched any more.
+        if self.namespaces_due.take().is_none() {
+            return;
+        }
+        let Some(cluster) = self.cluster(state) else { return };
+        for name in namespaces(state).iter() {
+            let _ = cluster.send_message(ClusterMessage::Watch(Subscription {
+                operation: self.id,
+                what: Watched::Namespace(name.clone()),
+                gvk: effects::namespace_kind(),
+                namespace: String::new(),
+                name: name.clone(),
+                judge: None,
+                inbox: self.inbox.clone(),
+            }));
+        }
+    }
+
+    fn ask_gate(&self, state: &State, wave: u32, gate: String, command: OnItsWay) {
+        let Some(operation) = state.operation() else { return };
+        let Some(planned) = operation.wave(wave) else { return };
+        let (phase, number) = (planned.phase, planned.wave);
+        let objects = operation.plan.tasks_of(planned).iter().map(tidegate_model::Task::key).collect();
+        let application = operation.header.request.application.clone();
+        let (extensions, id) = (Arc::clone(&self.shared.extensions), self.id);
+        self.spawn(async move {
+            let question =
+                |reply| GateQuestion { operation: id, application, phase, wave: number, objects, reply };
+            let verdict = extensions.ask_gate(&gate, question).await;
+            command.answer(Input::Gate { wave, gate, verdict });
+        });
+    }
+
+    /// Work outside the cluster. Like a call to the cluster it ends with this actor, whatever it is waiting for.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut alive = self.alive.subscribe();
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                _ = alive.changed() => {}
+                () = work => {}
+            }
+        });
+    }
+
+    /// Leaves nothing behind: no watch, no timer.
+    pub fn leave(&mut self, state: &State) {
+        for timer in [self.alarm.take(), self.namespaces_due.take()].iter().flatten() {
+            timer.abort();
+        }
+        if let Some(keeper) = self.keeper.take() {
+            keeper.abort();
+        }
+        if let Some(cluster) = self.cluster(state) {
+            let _ = cluster.send_message(ClusterMessage::Forget(self.id));
+        }
+    }
+
+    fn cluster(&self, state: &State) -> Option<&ActorRef<ClusterMessage>> {
+        self.shared.clusters.get(&state.header()?.request.destination)
+    }
+}
+
+impl Hands<SyncOperation> for SyncHands {
+    type Note = Note;
+    type Reply = Reply;
+    type Summary = Summary;
+    type Failure = ActorProcessingErr;
+
+    fn summary(state: &State) -> Option<Summary> {
+        summary(state)
+    }
+
+    fn note(&mut self, state: &State, note: Note) {
+        match note {
+            Note::NamespacesDue => self.watch_namespaces(state),
+            Note::Unclaimed => self.keeper = None,
+            Note::GivenBack => self.giving_back = GivingBack::Done,
+            Note::Inventory(changes) => self.inventory.extend(changes),
+            Note::Bundle(bundle) => self.bundle = Some(bundle),
+            Note::Mask(mask) => self.mask = Some(mask),
+            // The actor has ended with it.
+            Note::NotWritten(_) => {}
+        }
+    }
+
+    fn carry_out(&mut self, state: &State, command: Command, _: Timestamp) {
+        let on_its_way = OnItsWay::new(command.clone(), self.inbox.clone());
+        match command {
+            Command::Plan => self.plan(state, on_its_way),
+            Command::Task { task, attempt, what } => self.task(state, task, attempt, what, on_its_way),
+            Command::AskGate { wave, gate } => self.ask_gate(state, wave, gate, on_its_way),
+            Command::LookAtNamespaces => {
+                let work = Work::Namespaces(namespaces(state));
+                self.call(state, Call { command: on_its_way, work });
+            }
+            Command::Claim | Command::Observe { .. } | Command::WatchNamespaces => {}
+        }
+    }
+
+    fn begin(&mut self, state: &State, standing: &Command, _: Timestamp) {
+        let id = match standing {
+            Command::Observe { task } => task,
+            Command::WatchNamespaces => return self.await_namespaces(),
+            _ => return self.keep_claim(state),
+        };
+        let Some(cluster) = self.cluster(state) else { return };
+        let Some((task, _)) = state.operation().and_then(|operation| operation.task(*id)) else { return };
+        let _ = cluster.send_message(ClusterMessage::Watch(Subscription {
+            operation: self.id,
+            what: Watched::Task(*id),
+            gvk: task.gvk.clone(),
+            namespace: task.namespace.clone(),
+            name: task.name.clone(),
+            judge: task.health_judge.clone(),
+            inbox: self.inbox.clone(),
+        }));
+    }
+
+    /// A claim is held until the operation is over, and a keeper that may not call meanwhile is kept.
+    fn end(&mut self, state: &State, standing: &Command) {
+        let ended = match standing {
+            Command::Observe { task } => vec![Watched::Task(*task)],
+            Command::WatchNamespaces => {
+                self.namespaces_due.take().iter().for_each(AbortHandle::abort);
+                namespaces(state).iter().cloned().map(Watched::Namespace).collect()
+            }
+            _ => return,
+        };
+        let Some(cluster) = self.cluster(state) else { return };
+        for what in ended {
+            let _ = cluster.send_message(ClusterMessage::Unwatch(self.id, what));
+        }
+    }
+
+    fn append(
+        &mut self,
+        state: &State,
+        batch: BatchOf<SyncOperation>,
+        now: Timestamp,
+    ) -> Result<(), ActorProcessingErr> {
+        self.announcements = batch.facts.iter().filter_map(|fact| announce(state, fact, now)).collect();
+        let summary = summary(state).ok_or("an operation without a header cannot be written")?;
+        let append = AppendOf {
+            snapshot: batch.snapshot,
+            blobs: batch.facts.iter().filter_map(blob).collect(),
+            inventory: effects::update_inventory(state, &batch.facts, self.inventory.drain(..)),
+            ..AppendOf::new(self.id, batch.first_sequence, batch.facts, summary.into())
+        };
+        let message = LogMessage::Append(Box::new(|| append.encode()), self.inbox.clone());
+        self.shared.log_actor.send_message(message).map_err(|_| NO_LOG)?;
+        Ok(())
+    }
+
+    fn announce(&mut self, _: &State) {
+        for event in self.announcements.drain(..) {
+            trace(&event);
+            self.shared.extensions.notify(&event);
+            // Nobody listening is fine.
+            let _ = self.shared.events.send(event);
+        }
+    }
+
+    fn set_alarm(&mut self, after: Option<Duration>) {
+        if let Some(alarm) = self.alarm.take() {
+            alarm.abort();
+        }
+        let Some(wait) = after else { return };
+        let inbox = self.inbox.clone();
+        let task = tokio::spawn(async move {
+            tokio::time::sleep(wait).await;
+            inbox.push(Arrival::Alarm);
+        });
+        self.alarm = Some(task.abort_handle());
+    }
+
+    fn reply(&mut self, reply: Reply, answer: Result<(), Rejection>) {
+        let operation = self.id;
+        let refused =
+            |rejection: Rejection| EngineError::Refused { operation, reason: rejection.to_string() };
+        match reply {
+            Reply::Wish(reply) => drop(reply.send(answer.map_err(refused))),
+            Reply::Sight(teller) => drop(teller.send(())),
+        }
+    }
+
+    /// A waiting operation keeps in memory what its state needs, and no more. While it only waits for objects to become
+    /// healthy, its manifests stay for a moment: reading them anew for each of many short waves would cost more than the
+    /// waves.
+    fn rest(&mut self, is_watching: bool) {
+        self.request = None;
+        self.mask.take_if(|mask| mask.bytes() > MASK_BYTES);
+        if let Some(bundle) = self.bundle.take().filter(|_| is_watching) {
+            self.lingering = Arc::downgrade(&bundle);
+            self.spawn(async move {
+                tokio::time::sleep(LINGER).await;
+                drop(bundle);
+            });
+        }
+    }
+
+    fn is_cleared_up(&mut self, state: &State) -> bool {
+        self.gave_back(state)
+    }
+}
+
+/// The namespaces that the operation writes into.
+fn namespaces(state: &State) -> Arc<[String]> {
+    state.operation().map(|operation| Arc::clone(&operation.namespaces)).unwrap_or_default()
+}
+
+/// The blob a fact refers to.
+fn blob(fact: &Fact) -> Option<Digest> {
+    match fact {
+        Fact::Accepted { targets, .. } => Some(*targets),
+        Fact::Planned { bundle, .. } => Some(*bundle),
+        _ => None,
+    }
+}

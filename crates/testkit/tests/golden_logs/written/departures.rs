@@ -1,0 +1,70 @@
+//! Objects that were told to go, and a namespace.
+
+use tidegate_lifecycle::operation::{Fact, Stage, WaveStep};
+use tidegate_model::{Action, OperationPhase, Phase, SyncRequest, TaskId};
+
+use super::Written;
+use crate::words::*;
+
+/// What it prunes stays for a while, and the last look finds all well.
+pub fn prunes_slowly() -> Written {
+    let succeeded = OperationPhase::Succeeded;
+    let message = "successfully synced (all tasks run)";
+    let skipping = |request: &mut SyncRequest| {
+        plain(request);
+        request.options.skip_dry_run = true;
+    };
+    let facts = vec![
+        accepted(11, skipping),
+        planned(plan(vec![
+            task(Phase::Sync, 0, "ConfigMap", "old", Action::Prune),
+            task(Phase::Sync, 0, "ConfigMap", "older", Action::Prune),
+            task(Phase::Sync, 0, "ConfigMap", "settings", Action::Create),
+        ])),
+        step(0, WaveStep::Held, 3),
+        step(0, WaveStep::Pruning, 3),
+        Fact::DeletionBegun { task: TaskId(0) },
+        Fact::PruneSent { task: TaskId(1), gone: true },
+        step(0, WaveStep::Applying, 4),
+        applied(2, 4, true),
+        step(0, WaveStep::AwaitingHealth, 4),
+        Fact::ReasonSeen {
+            task: TaskId(0),
+            reason: "waits for finalizer example.com/guard".into(),
+            at: at(5),
+        },
+        Fact::ObjectGone { task: TaskId(0) },
+        step(0, WaveStep::Verifying, 60),
+        step(0, WaveStep::Passed, 60),
+        moved(Stage::Finishing { phase: succeeded, message: message.into() }, 60),
+        finished(succeeded, message, 60),
+    ];
+    Written { facts, snapshot_after: 10 }
+}
+
+/// What it prunes stays, its namespace goes, and so it ends.
+pub fn namespace_goes() -> Written {
+    let failed = OperationPhase::Failed;
+    let message = "namespace store is being deleted";
+    let facts = vec![
+        accepted(12, |request| {
+            plain(request);
+            request.options.skip_dry_run = true;
+        }),
+        planned(plan(vec![
+            task(Phase::Sync, 0, "ConfigMap", "old", Action::Prune),
+            task(Phase::Sync, 0, "Deployment", "api", Action::Create),
+        ])),
+        step(0, WaveStep::Held, 3),
+        step(0, WaveStep::Pruning, 3),
+        Fact::DeletionBegun { task: TaskId(0) },
+        step(0, WaveStep::Applying, 4),
+        applied(1, 4, false),
+        step(0, WaveStep::AwaitingHealth, 4),
+        Fact::NamespaceTerminating { namespace: "store".into(), at: at(9) },
+        Fact::AttemptFailed { message: message.into(), retriable: false, at: at(9) },
+        moved(Stage::Finishing { phase: failed, message: message.into() }, 9),
+        finished(failed, message, 9),
+    ];
+    Written { facts, snapshot_after: 9 }
+}

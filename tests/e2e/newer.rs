@@ -1,0 +1,97 @@
+//! What a newer program has begun in the same state directory, and how long old things are listed.
+
+use serde::{Deserialize, Serialize};
+use tidegate_executor::codecs;
+use tidegate_model::{LogRecord, OperationId, Records, StreamKind, Timestamp};
+use tidegate_oplog::{AppendOf, Holder, OpenOptions, OperationLog as _, SledLog, Summary, TypedLog as _};
+
+use crate::bench::Bench;
+use crate::manifests::CONFIG;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Sailed(String);
+
+impl LogRecord for Sailed {
+    type Earlier = Self;
+    const HIGHEST_KIND: u16 = 1;
+    fn is_earlier(_: u16) -> bool {
+        false
+    }
+
+    fn kind(&self) -> u16 {
+        1
+    }
+}
+
+impl Records for Sailed {
+    const KIND: StreamKind = StreamKind::new(StreamKind::FIRST_FREE, "voyage");
+    type Snapshot = Sailed;
+    type Details = Sailed;
+}
+
+/// The log, as a program that knows voyages has it.
+fn newer(bench: &Bench) -> SledLog {
+    let holder = Holder { pid: 1, command: "newer".into(), since: Timestamp::from_millis(0) };
+    let options = OpenOptions { holder, key: None, codecs: codecs().and::<Sailed>() };
+    SledLog::open(bench.state(), options).unwrap()
+}
+
+#[test]
+fn what_a_newer_program_has_begun_is_listed_and_left_alone() {
+    let bench = Bench::new();
+    bench.write("config.yaml", CONFIG);
+    bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
+    let id: OperationId = "0190a000-0000-7000-8000-000000000001".parse().unwrap();
+    let summary = Summary {
+        application: Some("a".to_owned()),
+        set: Some("fleet".to_owned()),
+        started_at: Timestamp::from_millis(0),
+        finished_at: None,
+        details: Sailed("home".into()),
+    };
+    let facts = vec![Sailed("Ithaca".into()), Sailed("Troy".into())];
+    newer(&bench).append_all(vec![AppendOf::new(id, 1, facts.clone(), summary)]).unwrap();
+
+    let listed = bench.run(&["ops", "list"]).expect_code(0);
+    let line = listed.out.lines().find(|line| line.contains(&id.to_string()));
+    assert!(line.is_some_and(|line| line.contains("voyage")), "{}", listed.out);
+    assert!(!listed.err.contains("damage"), "{}", listed.err);
+    let documents = bench.json(&["ops", "list", "--app", "a", "-o", "json"]);
+    let documents = documents.as_array().unwrap();
+    assert_eq!(documents.len(), 2, "{documents:?}");
+    let found = documents.iter().find(|one| one["id"] == id.to_string()).unwrap();
+    assert_eq!((found["unknownKind"].as_str(), found["damage"].is_null()), (Some("voyage"), true), "{found}");
+    for args in [&["ops", "show"][..], &["ops", "log"], &["explain"], &["resume", "--sim"], &["ops", "pause"]]
+    {
+        let ran = bench.run(&[args, &[id.to_string().as_str()]].concat()).expect_code(4);
+        assert!(ran.err.contains("is a voyage"), "{args:?}: {}", ran.err);
+    }
+    // Operations are worked on as ever.
+    for args in
+        [&["ops", "show", "a"][..], &["ops", "log", "a"], &["explain", "a"], &["resume", "--all", "--sim"]]
+    {
+        bench.run(args).expect_code(0);
+    }
+    for _ in 0..2 {
+        bench
+            .run(&["sync", "config.yaml", "--app", "a", "--sim", "--history", "0", "--summaries", "0"])
+            .expect_code(0);
+    }
+    let log = newer(&bench);
+    assert_eq!((log.damage(), log.facts_as::<Sailed>(id).unwrap().facts), (vec![], facts));
+}
+
+#[test]
+fn old_operations_are_forgotten_by_number_and_by_age() {
+    let bench = Bench::new();
+    bench.write("config.yaml", CONFIG);
+    let sync = |options: &[&str]| {
+        bench.run(&[&["sync", "config.yaml", "--app", "a", "--sim"], options].concat()).expect_code(0);
+        bench.json(&["ops", "list", "-o", "json"]).as_array().unwrap().len()
+    };
+    assert_eq!([1, 2, 3].map(|_| sync(&[])), [1, 2, 3]);
+    assert_eq!(sync(&["--history", "1"]), 4, "a summary is left of each");
+    assert_eq!(sync(&["--history", "1", "--summaries", "3"]), 3);
+    assert_eq!(sync(&["--history", "2", "--summaries-for", "0s"]), 2);
+    assert_eq!(sync(&["--summaries-for", "0s"]), 3, "age forgets none that keeps its facts");
+}
