@@ -5,7 +5,7 @@ use tidegate_model::{Action, DeletePolicy, HealthStatus, OperationPhase, Phase, 
 
 use crate::build::*;
 use crate::traces::trace;
-use crate::world::{Reply, World, seen};
+use crate::world::{Dice, Reply, World, seen};
 
 fn terminate() -> Input {
     Input::Terminate { by: "ann".into() }
@@ -289,6 +289,31 @@ fn a_hook_in_creation_is_stopped() {
     let object = world.cluster.objects.get(&world.find("Job/j"));
     assert!(object.is_none(), "it runs on: {object:?}");
     assert_eq!(world.driver().state().message(), "Operation terminated");
+}
+
+/// The engine dies while a hook is created in a place that another operation had, and the log still says that the place is
+/// being looked at, since it was busy with other hooks. Terminated right after that, the operation looks for what it may
+/// have created.
+#[test]
+fn a_hook_in_creation_in_a_place_that_was_taken_is_stopped_after_a_crash() {
+    let names = ["Job/a", "Job/b", "Job/c", "Job/d"];
+    for seed in 0..300 {
+        let mut world = World::new(plan(names.map(|name| hook(Phase::Sync, 0, name))), request());
+        for name in names {
+            world.fate(name, |fate| fate.rivals.push_back(300));
+        }
+        (world.weather.slow, world.weather.dice) = (200, Dice(seed));
+        world.crash_before = Some(50 + u32::try_from(seed % 40).unwrap());
+        while world.crash_before.is_some() && !world.shell.state().is_finished() {
+            let now = world.now;
+            world.run_until(now + 1);
+            world.now = world.now.max(now + 1);
+        }
+        world.at(world.now, terminate());
+        world.run();
+        let left: Vec<_> = world.cluster.objects.values().filter(|object| object.finalizer).collect();
+        assert!(left.is_empty(), "seed {seed} leaves behind {left:?}");
+    }
 }
 
 #[test]

@@ -390,8 +390,12 @@ pub(super) fn stop_hooks(operation: &mut Operation, reason: &str) {
 pub(super) fn stop_hook(operation: &mut Operation, id: TaskId, reason: &str) -> Option<()> {
     let has_runner = operation.plan.task(id)?.hook.as_ref()?.runner.is_some();
     let applying = matches!(operation.stage, Stage::Wave { step: WaveStep::Applying, .. });
-    let progress = &operation.tasks.get(id.index())?.progress;
-    let at_work = *progress == Progress::Running || (*progress == Progress::Ready && applying);
+    let at_work = match operation.tasks.get(id.index())?.progress {
+        Progress::Running => true,
+        // Also where its place is looked at once more: before a crash that may have been done, and the hook created.
+        Progress::Waiting | Progress::Ready | Progress::Deleting { .. } => applying && !has_runner,
+        Progress::Stopping { .. } | Progress::Done => false,
+    };
     if at_work && has_runner {
         record(operation, id, |state| {
             state.progress = Progress::Done;

@@ -60,6 +60,7 @@ impl World {
                 _ => {}
             }
         }
+        self.say(format!("* crash at {}", self.now));
         self.alarms += 1;
         let driver = Driver::recover(None, self.durable.iter().cloned()).expect("the log can be read");
         self.shell = Shell::recovered(driver, Outbox::default());
