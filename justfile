@@ -61,6 +61,11 @@ bench-kube *ARGS:
 simulate N="10000":
     TIDEGATE_SIM_SEEDS={{ N }} cargo test --release --package tidegate-testkit --test simulation -- --nocapture
 
+# Runs the property tests of the state machine on N other cases than those that every change is judged by.
+explore N="20":
+    for seed in $(seq {{ N }}); do export PROPTEST_RNG_SEED=$RANDOM$RANDOM; echo "PROPTEST_RNG_SEED=$PROPTEST_RNG_SEED"; \
+      cargo test --quiet --workspace --test lifecycle random; done
+
 # Replays one seed of the simulation, with every step printed.
 simulate-seed SEED:
     TIDEGATE_SIM_SEED={{ SEED }} cargo test --release --package tidegate-testkit --test simulation -- --nocapture
