@@ -21,15 +21,7 @@ fn request(number: usize, objects: usize) -> ApplyRequest {
         },
         "data": {"version": (number / objects).to_string(), "url": "https://shop.example.com"},
     }));
-    ApplyRequest {
-        object: object.unwrap(),
-        mode: WriteMode::Apply { force: true },
-        validate: true,
-        dry_run: false,
-        take_over: None,
-        resource_version: String::new(),
-        operation: None,
-    }
+    ApplyRequest::new(object.unwrap(), WriteMode::Apply { force: true })
 }
 
 async fn measure(name: &str, cluster: &SimCluster, objects: usize) {
@@ -61,16 +53,7 @@ fn deployments() {
                 },
             },
         }));
-        let mode = WriteMode::Apply { force: true };
-        let request = ApplyRequest {
-            object: object.unwrap(),
-            mode,
-            validate: true,
-            dry_run: false,
-            take_over: None,
-            resource_version: String::new(),
-            operation: None,
-        };
+        let request = ApplyRequest::new(object.unwrap(), WriteMode::Apply { force: true });
         state.apply(now, request).unwrap();
     }
     now = now + Duration::from_secs(10);

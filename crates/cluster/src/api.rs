@@ -300,6 +300,21 @@ pub struct ApplyRequest {
     pub operation: Option<OperationId>,
 }
 
+impl ApplyRequest {
+    /// A validated write of any version, on nobody's behalf.
+    pub const fn new(object: Object, mode: WriteMode) -> Self {
+        Self {
+            object,
+            mode,
+            validate: true,
+            dry_run: false,
+            take_over: None,
+            resource_version: String::new(),
+            operation: None,
+        }
+    }
+}
+
 /// The answer to a write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {

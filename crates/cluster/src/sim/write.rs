@@ -189,13 +189,9 @@ impl SimState {
         let is_new = object.resource_version().is_empty();
         let (verb, way) = if is_new { (Verb::Create, Way::Create) } else { (Verb::Update, Way::Put) };
         let request = ApplyRequest {
-            object: object.clone(),
-            mode: WriteMode::Replace { recreate: false },
             validate: false,
-            take_over: None,
-            resource_version: String::new(),
-            dry_run: false,
             operation,
+            ..ApplyRequest::new(object.clone(), WriteMode::Replace { recreate: false })
         };
         let is_there = is_new || self.find(&key).is_some();
         let attempt = Attempt { verb, dry_run: false, key: key.clone(), operation };
@@ -308,13 +304,8 @@ impl SimState {
             serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         let Ok(object) = Object::try_from(manifest) else { return };
         let request = ApplyRequest {
-            object,
-            mode: WriteMode::Replace { recreate: false },
             validate: false,
-            take_over: None,
-            resource_version: String::new(),
-            dry_run: false,
-            operation: None,
+            ..ApplyRequest::new(object, WriteMode::Replace { recreate: false })
         };
         let made = self.write_manifest("kube-apiserver", &request, Way::Create);
         assert!(made.is_ok(), "{}", made.err().unwrap_or_else(|| refuse::bad_request("")));

@@ -100,15 +100,7 @@ pub(crate) fn in_short(mut object: Object) -> Object {
 }
 
 pub(crate) fn request(object: &Object, mode: WriteMode) -> ApplyRequest {
-    ApplyRequest {
-        object: object.clone(),
-        mode,
-        validate: true,
-        dry_run: false,
-        take_over: None,
-        resource_version: String::new(),
-        operation: None,
-    }
+    ApplyRequest::new(object.clone(), mode)
 }
 
 impl World {

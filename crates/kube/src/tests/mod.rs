@@ -208,13 +208,8 @@ fn live(name: &str) -> Value {
 
 fn apply(object: Value, mode: WriteMode) -> ApplyRequest {
     ApplyRequest {
-        object: Object::try_from(object).unwrap(),
-        mode,
-        validate: true,
-        dry_run: false,
-        take_over: None,
-        resource_version: String::new(),
         operation: Some("0190b5a4-7c1e-7000-8000-000000000001".parse().unwrap()),
+        ..ApplyRequest::new(Object::try_from(object).unwrap(), mode)
     }
 }
 

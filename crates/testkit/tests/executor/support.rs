@@ -242,15 +242,7 @@ pub async fn actor<M: Message + std::marker::Sync>(
 
 /// A write of an object, as somebody else makes it.
 pub fn write(object: Object) -> ApplyRequest {
-    ApplyRequest {
-        object,
-        mode: WriteMode::Apply { force: true },
-        validate: true,
-        dry_run: false,
-        take_over: None,
-        resource_version: String::new(),
-        operation: None,
-    }
+    ApplyRequest::new(object, WriteMode::Apply { force: true })
 }
 
 /// A config map of a wave.

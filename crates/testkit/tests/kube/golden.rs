@@ -96,15 +96,9 @@ fn hurried(mut scenario: Scenario, namespace: &str) -> Scenario {
 fn simulated(scenario: &Scenario, namespace: &str) -> Outcome {
     let mut world = World::new(SimConfig::default());
     let place = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-    let place = ApplyRequest {
-        object: Object::try_from(place).unwrap(),
-        mode: WriteMode::Replace { recreate: false },
-        validate: false,
-        dry_run: false,
-        take_over: None,
-        resource_version: String::new(),
-        operation: None,
-    };
+    let place = Object::try_from(place).unwrap();
+    let place =
+        ApplyRequest { validate: false, ..ApplyRequest::new(place, WriteMode::Replace { recreate: false }) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(world.cluster.apply(place)).unwrap();
     for sync in &scenario.before {

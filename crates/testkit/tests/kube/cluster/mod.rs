@@ -53,15 +53,7 @@ fn deployment(namespace: &str, name: &str, env: Value) -> Object {
 }
 
 fn request(object: &Object, mode: WriteMode) -> ApplyRequest {
-    ApplyRequest {
-        object: object.clone(),
-        mode,
-        validate: true,
-        dry_run: false,
-        take_over: None,
-        resource_version: String::new(),
-        operation: Some(OPERATION.parse().unwrap()),
-    }
+    ApplyRequest { operation: Some(OPERATION.parse().unwrap()), ..ApplyRequest::new(object.clone(), mode) }
 }
 
 async fn write(cluster: &KubeCluster, object: &Object, mode: WriteMode) -> Result<Applied, ClusterError> {

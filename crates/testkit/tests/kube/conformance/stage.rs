@@ -78,15 +78,7 @@ pub async fn both(control: &'static ControlPlane, name: &str) -> [Stage; 2] {
 }
 
 fn request(object: Object, operation: Option<OperationId>) -> ApplyRequest {
-    ApplyRequest {
-        object,
-        mode: SSA,
-        validate: true,
-        dry_run: false,
-        take_over: None,
-        resource_version: String::new(),
-        operation,
-    }
+    ApplyRequest { operation, ..ApplyRequest::new(object, SSA) }
 }
 
 impl Stage {
