@@ -294,6 +294,24 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Appends a task, with the timeout and the gates that it wants for its wave: the longest counts, and all gates.
+    /// It begins a wave of its own where the last one is of another phase or number.
+    pub fn push(&mut self, task: Task, timeout: Option<Duration>, gates: Vec<String>) {
+        let (phase, wave) = (task.phase, task.wave);
+        match self.waves.last_mut() {
+            Some(last) if (last.phase, last.wave) == (phase, wave) => {
+                last.count = last.count.saturating_add(1);
+                last.timeout = last.timeout.max(timeout);
+                last.gates.extend(gates);
+            }
+            _ => {
+                let first = u32::try_from(self.tasks.len()).unwrap_or(u32::MAX);
+                self.waves.push(PlannedWave { phase, wave, first, count: 1, timeout, gates });
+            }
+        }
+        self.tasks.push(task);
+    }
+
     /// A task by position.
     pub fn task(&self, id: TaskId) -> Option<&Task> {
         self.tasks.get(id.index())

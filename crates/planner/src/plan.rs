@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use tidegate_model::{
-    Discovery, Gvk, KindInfo, LiveObject, ManifestId, Object, ObjectKey, OperationId, Plan, PlannedWave,
-    SyncRequest, Timestamp,
+    Discovery, Gvk, KindInfo, LiveObject, ManifestId, Object, ObjectKey, OperationId, Plan, SyncRequest,
+    Timestamp,
 };
 
 use crate::diff::Comparer;
@@ -219,7 +219,7 @@ fn review_selection(request: &SyncRequest, drafts: &[Draft], findings: &mut Find
 fn assemble(drafts: Vec<Draft>, errors: &BTreeMap<usize, String>) -> (Plan, Vec<Object>) {
     let mut plan = Plan::default();
     let mut manifests = Vec::new();
-    for (position, draft) in (0_u32..).zip(drafts) {
+    for draft in drafts {
         let Draft { mut task, subject, manifest, wave_timeout, gates, .. } = draft;
         task.error = errors.get(&subject.place).cloned();
         if let Some(manifest) = manifest {
@@ -227,22 +227,7 @@ fn assemble(drafts: Vec<Draft>, errors: &BTreeMap<usize, String>) -> (Plan, Vec<
             task.manifest = u32::try_from(manifests.len()).ok().map(ManifestId);
             manifests.push(manifest);
         }
-        match plan.waves.last_mut() {
-            Some(wave) if (wave.phase, wave.wave) == (task.phase, task.wave) => {
-                wave.count += 1;
-                wave.timeout = wave.timeout.max(wave_timeout);
-                wave.gates.extend(gates);
-            }
-            _ => plan.waves.push(PlannedWave {
-                phase: task.phase,
-                wave: task.wave,
-                first: position,
-                count: 1,
-                timeout: wave_timeout,
-                gates,
-            }),
-        }
-        plan.tasks.push(task);
+        plan.push(task, wave_timeout, gates);
     }
     for wave in &mut plan.waves {
         wave.gates.sort_unstable();

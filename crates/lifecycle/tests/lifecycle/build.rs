@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_model::{
     Action, Backoff, DeletePolicy, Destination, Digest, Gvk, Hook, LiveRef, OperationId, Phase, Plan,
-    PlannedWave, RetryPolicy, SyncOptions, SyncRequest, Task, TaskOptions, Timestamp, WaitFor,
+    RetryPolicy, SyncOptions, SyncRequest, Task, TaskOptions, Timestamp, WaitFor,
 };
 
 pub fn id() -> OperationId {
@@ -142,19 +142,9 @@ impl With for Task {
 
 /// A plan of these tasks; those of one phase and wave must stand together.
 pub fn plan(tasks: impl IntoIterator<Item = Task>) -> Plan {
-    let mut plan = Plan { tasks: tasks.into_iter().collect(), ..Plan::default() };
-    for (position, task) in (0_u32..).zip(&plan.tasks) {
-        match plan.waves.last_mut() {
-            Some(wave) if (wave.phase, wave.wave) == (task.phase, task.wave) => wave.count += 1,
-            _ => plan.waves.push(PlannedWave {
-                phase: task.phase,
-                wave: task.wave,
-                first: position,
-                count: 1,
-                timeout: None,
-                gates: Vec::new(),
-            }),
-        }
+    let mut plan = Plan::default();
+    for task in tasks {
+        plan.push(task, None, Vec::new());
     }
     plan
 }

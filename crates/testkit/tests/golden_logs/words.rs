@@ -7,8 +7,8 @@ use tidegate_lifecycle::operation::{AppliedRef, ClaimNews, Fact, Occupant, Stage
 use tidegate_model::{
     Action, Backoff, ClaimHolder, ClaimPlace, ClaimRequest, DeletePolicy, Destination, Digest, Gvk, Health,
     HealthStatus, Hook, IfTaken, IgnoreDifference, Impersonation, LiveRef, ManifestId, OperationId,
-    OperationPhase, Phase, Plan, PlannedWave, RetryPolicy, SyncOptions, SyncRequest, Task, TaskId,
-    TaskOptions, Timestamp, Tracking, TrackingMethod, WaitFor,
+    OperationPhase, Phase, Plan, RetryPolicy, SyncOptions, SyncRequest, Task, TaskId, TaskOptions, Timestamp,
+    Tracking, TrackingMethod, WaitFor,
 };
 use tidegate_testkit::process::START;
 use uuid::Uuid;
@@ -126,19 +126,9 @@ pub fn hook(phase: Phase, name: &str) -> Task {
 
 /// Waves from tasks that stand in order.
 pub fn plan(tasks: Vec<Task>) -> Plan {
-    let mut plan = Plan { tasks, ..Plan::default() };
-    for (position, task) in (0_u32..).zip(&plan.tasks) {
-        match plan.waves.last_mut() {
-            Some(wave) if (wave.phase, wave.wave) == (task.phase, task.wave) => wave.count += 1,
-            _ => plan.waves.push(PlannedWave {
-                phase: task.phase,
-                wave: task.wave,
-                first: position,
-                count: 1,
-                timeout: None,
-                gates: Vec::new(),
-            }),
-        }
+    let mut plan = Plan::default();
+    for task in tasks {
+        plan.push(task, None, Vec::new());
     }
     plan
 }
