@@ -114,6 +114,16 @@ pub enum Input {
     },
 }
 
+impl Input {
+    /// Whether a person asks for it, and may be refused.
+    pub const fn is_wish(&self) -> bool {
+        matches!(
+            self,
+            Self::Terminate { .. } | Self::Pause { .. } | Self::Unpause { .. } | Self::ConfirmPrune { .. }
+        )
+    }
+}
+
 /// What came back from a command about one task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {

@@ -252,14 +252,7 @@ impl<'a> World<'a> {
 
     fn offer(&mut self, input: Input) {
         let (input, now) = (self.masked(input), self.now());
-        let is_wish = matches!(
-            input,
-            Input::Terminate { .. }
-                | Input::Pause { .. }
-                | Input::Unpause { .. }
-                | Input::ConfirmPrune { .. }
-        );
-        if is_wish {
+        if input.is_wish() {
             // Nobody minds when it is refused.
             self.shell.wish(&input, (), now).unwrap_or_else(|illegal| panic!("{CONTRADICTION}: {illegal}"));
         } else {

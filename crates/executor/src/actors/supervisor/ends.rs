@@ -30,12 +30,16 @@ impl Ends {
 
     /// In which words an operation has ended.
     pub(super) fn message(&self, operation: OperationId) -> Option<&str> {
-        self.0.iter().find(|(known, _)| *known == operation).map(|(_, end)| end.view.message.as_str())
+        self.find(operation).map(|end| end.view.message.as_str())
+    }
+
+    fn find(&self, operation: OperationId) -> Option<&Inspection> {
+        self.0.iter().find(|(known, _)| *known == operation).map(|(_, end)| end)
     }
 
     /// How an operation has ended, as told now.
     pub(super) fn of(&self, operation: OperationId, now: Timestamp) -> Option<Inspection> {
-        let (_, Inspection { view, explanation }) = self.0.iter().find(|(known, _)| *known == operation)?;
+        let Inspection { view, explanation } = self.find(operation)?;
         let explanation = explanation.clone().later(view, now);
         Some(Inspection { view: view.clone(), explanation })
     }

@@ -96,13 +96,10 @@ pub fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Fact>,
 }
 
 fn finished(operation: &Operation, input: &Input) -> Result<Vec<Fact>, Rejection> {
-    match input {
-        Input::Terminate { .. }
-        | Input::Pause { .. }
-        | Input::Unpause { .. }
-        | Input::ConfirmPrune { .. } => Err(Rejection::AlreadyFinished { message: operation.message() }),
-        _ => Err(Rejection::Stale { state: "Finished".to_owned() }),
+    if input.is_wish() {
+        return Err(Rejection::AlreadyFinished { message: operation.message() });
     }
+    Err(Rejection::Stale { state: "Finished".to_owned() })
 }
 
 fn accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
@@ -168,10 +165,7 @@ fn running(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<F
                 .then(|| vec![Fact::GateAnswered { gate: gate.clone(), verdict: verdict.clone(), at: now }])
                 .ok_or_else(stale)
         }
-        Input::Terminate { .. }
-        | Input::Pause { .. }
-        | Input::Unpause { .. }
-        | Input::ConfirmPrune { .. } => {
+        input if input.is_wish() => {
             people::refuse_if_ending(operation)?;
             wish(operation, input, now)
         }

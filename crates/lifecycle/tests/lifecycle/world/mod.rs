@@ -199,14 +199,7 @@ impl World {
     /// People's wishes may be refused; nothing else may go wrong.
     fn offer(&mut self, input: Input) {
         self.offered.push(input.clone());
-        let is_wish = matches!(
-            input,
-            Input::Terminate { .. }
-                | Input::Pause { .. }
-                | Input::Unpause { .. }
-                | Input::ConfirmPrune { .. }
-        );
-        if !is_wish {
+        if !input.is_wish() {
             return self.take(Arrival::Input(input));
         }
         self.shell.wish(&input, (), at(self.now)).expect("the machine's own facts fit");
