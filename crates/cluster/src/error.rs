@@ -30,6 +30,8 @@ pub enum ErrorKind {
     Unauthorized,
     /// 400 or 422: the object is not valid, or a field is immutable.
     Invalid,
+    /// 422: what the object asks for, such as a node port, is allocated to another one, or still to one that has just gone.
+    Allocated,
     /// 410: the resource version is too old; list again.
     Gone,
     /// 429, with the wait the server asks for.
@@ -54,7 +56,7 @@ pub enum ErrorKind {
 impl ErrorKind {
     /// Whether the same call may succeed later without anything being changed by a person.
     pub fn is_transient(self) -> bool {
-        matches!(self, Self::Server | Self::Stalled) || self.is_outage()
+        matches!(self, Self::Server | Self::Stalled | Self::Allocated) || self.is_outage()
     }
 
     /// Whether the cluster takes nothing from us for now, whatever we ask. An operation waits for it to come back.

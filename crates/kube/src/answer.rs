@@ -206,6 +206,7 @@ impl Status {
             410 => ErrorKind::Gone,
             405 | 406 | 415 | 501 => ErrorKind::Unsupported,
             429 => ErrorKind::TooManyRequests { retry_after: self.retry_after() },
+            422 if self.is_allocated() => ErrorKind::Allocated,
             400..=499 => ErrorKind::Invalid,
             // Servers up to 1.2x call it their own failure when a manifest does not fit the kind.
             500 if message.contains("failed to create typed patch object")
@@ -218,6 +219,14 @@ impl Status {
             500 if is_store_failure(message) => ErrorKind::Unavailable,
             _ => ErrorKind::Server,
         }
+    }
+
+    /// A port or an address that another object has. The server gives them back a moment after an object has gone.
+    fn is_allocated(&self) -> bool {
+        let words = |cause: &Cause| {
+            cause.message.as_deref().is_some_and(|words| words.ends_with("is already allocated"))
+        };
+        self.causes().any(words)
     }
 
     fn causes(&self) -> impl Iterator<Item = &Cause> {

@@ -124,6 +124,7 @@ pub(crate) fn code_of(error: &ClusterError) -> u16 {
         ErrorKind::Unavailable => 503,
         ErrorKind::Timeout => 504,
         ErrorKind::Unsupported => 501,
+        ErrorKind::Allocated => 422,
         ErrorKind::Stalled => 500,
     }
 }

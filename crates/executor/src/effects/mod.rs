@@ -88,7 +88,8 @@ pub(crate) fn call_error(error: &ClusterError) -> CallError {
         Some(wait) => format!("it asks to slow down for {}: {}", format_duration(wait), error.message),
         None => error.message.clone(),
     };
-    CallError { transient, outage, stalled: error.kind == ErrorKind::Stalled, retry_after, message }
+    let few_tries = matches!(error.kind, ErrorKind::Stalled | ErrorKind::Allocated);
+    CallError { transient, outage, few_tries, retry_after, message }
 }
 
 /// What a written object tells the machine.

@@ -16,6 +16,10 @@ fn detailed(code: u16, reason: &str, message: &str, details: Value) -> Value {
 #[tokio::test]
 async fn refusals_become_what_the_engine_decides_by() {
     let named = |kind: &str, name: &str| json!({"kind": kind, "name": name});
+    let port_taken = json!({"causes": [{
+        "reason": "FieldValueInvalid", "field": "spec.ports[0].nodePort",
+        "message": "Invalid value: 30080: provided port is already allocated",
+    }]});
     let conflicts = json!({"causes": [
         {"reason": "FieldManagerConflict", "message": "conflict with \"hpa\" using apps/v1", "field": ".spec.replicas"},
         {"reason": "FieldManagerConflict", "message": "conflict with \"kubectl\" using v1", "field": ".data.a"},
@@ -63,6 +67,11 @@ async fn refusals_become_what_the_engine_decides_by() {
             "Unauthorized",
         ),
         (Reply::Json(422, status(422, "Invalid", "spec.x: required")), ErrorKind::Invalid, "spec.x"),
+        (
+            Reply::Json(422, detailed(422, "Invalid", "Service \"a\" is invalid", port_taken)),
+            ErrorKind::Allocated,
+            "Service \"a\" is invalid",
+        ),
         (Reply::Json(400, status(400, "BadRequest", "unknown field")), ErrorKind::Invalid, "unknown field"),
         (
             Reply::Json(500, status(500, "", "failed to create typed patch object: .foo: not declared")),

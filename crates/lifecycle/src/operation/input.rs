@@ -218,9 +218,9 @@ pub struct CallError {
     /// The cluster cannot be reached, or takes nothing from us for now. That is no fault of what was asked, so the
     /// call is made again for as long as deadlines allow.
     pub outage: bool,
-    /// Something behind the cluster, such as a webhook, did not answer in time. Each such call takes long, so fewer are
-    /// made.
-    pub stalled: bool,
+    /// Fewer calls are made before the failure counts: each takes long, since something behind the cluster does not answer
+    /// in time, or most such failures do not pass, since another object has what this one asks for.
+    pub few_tries: bool,
     /// How long the server asks to wait.
     pub retry_after: Option<Duration>,
     /// The cluster's words.
@@ -230,16 +230,16 @@ pub struct CallError {
 impl CallError {
     /// A refusal that the same call will meet again.
     pub fn permanent(message: impl Into<String>) -> Self {
-        Self { transient: false, outage: false, stalled: false, retry_after: None, message: message.into() }
+        Self { transient: false, outage: false, few_tries: false, retry_after: None, message: message.into() }
     }
 
     /// A failure that may pass.
     pub fn transient(message: impl Into<String>) -> Self {
-        Self { transient: true, outage: false, stalled: false, retry_after: None, message: message.into() }
+        Self { transient: true, outage: false, few_tries: false, retry_after: None, message: message.into() }
     }
 
     /// The cluster does not answer.
     pub fn outage(message: impl Into<String>) -> Self {
-        Self { transient: true, outage: true, stalled: false, retry_after: None, message: message.into() }
+        Self { transient: true, outage: true, few_tries: false, retry_after: None, message: message.into() }
     }
 }

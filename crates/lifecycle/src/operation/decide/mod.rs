@@ -20,8 +20,8 @@ use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState, 
 /// How often one call may fail in a passing way before the failure counts. With the waits below about a minute. Calls
 /// that fail because the cluster does not answer are not counted, as long as the operation has time.
 pub(crate) const CALLS_MAX: u32 = 10;
-/// The same where each failure takes long, because something behind the cluster does not answer in time.
-const STALLED_CALLS_MAX: u32 = 3;
+/// The same where [few tries](CallError::few_tries) are made.
+const FEW_CALLS_MAX: u32 = 3;
 /// Wait after the first failed call; doubled each time.
 const CALL_WAIT: Duration = Duration::from_millis(200);
 /// Longest wait between two calls.
@@ -224,7 +224,7 @@ pub(crate) fn call_again(
         return Some(Again { retry_at, outage: true });
     }
     let failed = calls.map_or(0, |calls| calls.failed);
-    let most = if error.stalled { STALLED_CALLS_MAX } else { CALLS_MAX };
+    let most = if error.few_tries { FEW_CALLS_MAX } else { CALLS_MAX };
     if !error.transient || failed.saturating_add(1) >= most {
         return None;
     }

@@ -31,7 +31,7 @@ impl Reply {
                 ..CallError::transient("too many requests")
             }),
             Self::Stalled => {
-                Err(CallError { stalled: true, ..CallError::transient("failed calling webhook") })
+                Err(CallError { few_tries: true, ..CallError::transient("failed calling webhook") })
             }
             Self::Away => Err(CallError::outage("connection refused")),
             Self::No(message) => Err(CallError::permanent(message)),

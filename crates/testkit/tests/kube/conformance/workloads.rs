@@ -77,7 +77,6 @@ pub async fn rollouts(stage: &mut Stage) {
         ))
         .await;
     stage.until_health("Deployment", "slow", "Degraded").await;
-    stage.health("Deployment", "slow").await;
     for kind in ["StatefulSet", "DaemonSet"] {
         let name = kind.to_lowercase();
         let labels = json!({"app": name});
@@ -91,6 +90,5 @@ pub async fn rollouts(stage: &mut Stage) {
         }
         stage.apply(&stage.manifest(kind, &name, json!({ "spec": spec }))).await;
         stage.until_health(kind, &name, "Healthy").await;
-        stage.health(kind, &name).await;
     }
 }
