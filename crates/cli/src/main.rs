@@ -40,6 +40,11 @@ use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::Printer;
 
+/// glibc keeps what each thread has freed; of many objects that is about a third more (BENCHMARKS.md).
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() {
     let code = run();
     // Everything is written and closed; threads that still run wait for nothing that matters.
