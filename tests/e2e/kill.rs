@@ -93,7 +93,7 @@ fn signals_end_in_order_and_the_operation_can_be_resumed() {
         let ran = sync.finish().expect_code(3);
         let id = bench.newest();
         assert!(ran.err.contains(&format!("interrupted by SIG{signal}")), "{}", ran.err);
-        assert!(ran.err.contains(&format!("`tidegate resume {id}`")), "{}", ran.err);
+        assert_eq!(ran.err.matches(&format!("`tidegate resume {id}`")).count(), 1, "{}", ran.err);
         assert!(!bench.state().join("control.sock").exists(), "an orderly end leaves no socket");
         bench.run(&["resume", &id, "--sim"]).expect_code(0);
         assert_eq!(bench.creations("Job", "slow"), 1);

@@ -38,6 +38,50 @@ fn the_shop_is_deployed_wave_by_wave() {
     assert_eq!(numbers, (1..=u64::try_from(numbers.len()).unwrap()).collect::<Vec<u64>>());
 }
 
+/// Without `--prune`, what is no longer in the input is left where it is: there is no pruning to tell of.
+#[test]
+fn a_wave_that_only_skips_prunes_tells_of_none() {
+    let bench = Bench::new();
+    let config = |name: &str| format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
+    bench.write("two.yaml", config("one") + &config("two"));
+    bench.write("one.yaml", config("one"));
+    bench.run(&["sync", "two.yaml", "--app", "a", "--sim"]).expect_code(0);
+    let left = bench.run(&["sync", "one.yaml", "--app", "a", "--sim"]).expect_code(0);
+    assert!(left.out.contains("PruneSkipped") && !left.err.contains("pruning"), "{}{}", left.out, left.err);
+    let pruned = bench.run(&["sync", "one.yaml", "--app", "a", "--sim", "--prune"]).expect_code(0);
+    assert!(pruned.err.contains("pruning 1 object"), "{}", pruned.err);
+}
+
+/// The first line about a wait says what is known, and not that nothing has been seen yet.
+#[test]
+fn a_wait_is_told_with_its_reason() {
+    let bench = Bench::new();
+    bench.write("server.yaml", SERVER);
+    let mut sync = bench.start(&["sync", "server.yaml", "--app", "a", "--sim"]);
+    let line = sync.await_line("waiting for Deployment default/server");
+    assert!(line.contains("wave 1 of 2") && line.contains("Waiting for rollout: "), "{line}");
+    sync.signal("TERM");
+    let ran = sync.finish().expect_code(3);
+    assert!(!ran.err.contains("not seen yet"), "{}", ran.err);
+}
+
+/// Ready after a while, and a wave that waits for it.
+const SERVER: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: server, annotations: {sim.tidegate.dev/ready-after: 60s}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: server}}
+  template:
+    metadata: {labels: {app: server}}
+    spec: {containers: [{name: main, image: nginx}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: config, annotations: {argocd.argoproj.io/sync-wave: \"1\"}}
+";
+
 #[test]
 fn the_log_is_a_document_with_names_that_stay() {
     let bench = Bench::new();

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_executor::{Engine, Event, EventKind};
-use tidegate_lifecycle::operation::{Explanation, NOT_ANSWERED, OperationView, PLACE_TAKEN, WaveView};
+use tidegate_lifecycle::operation::{
+    Explanation, NOT_ANSWERED, NOT_SEEN, OperationView, PLACE_TAKEN, WaveView,
+};
 use tidegate_model::{OperationId, OperationPhase, Phase, Timestamp, format_duration};
 
 use crate::output::operation::style_of;
@@ -31,6 +33,8 @@ struct Seen {
     said_at: Option<Timestamp>,
     /// Why its wave is held, as it was said.
     held: Option<String>,
+    /// The stage whose wait was not told, because nothing had been seen of what is awaited.
+    untold: Option<String>,
     /// The failure that was said last.
     failed: Option<String>,
     /// It was said that the cluster does not answer.
@@ -55,6 +59,10 @@ impl<'p> Lines<'p> {
             seen.started_at = Some(view.started_at);
             seen.waves = view.waves;
             waits = why(moved_to, &seen.waves, &explanation);
+        }
+        if !moved_to.is_empty() {
+            let is_untold = may_wait(moved_to) && !moved_to.ends_with("Held") && waits.is_none();
+            seen.untold = is_untold.then(|| moved_to.to_owned());
         }
         if let Some(number) = moved_to.split_whitespace().nth(1)
             && seen.wave_since.as_ref().is_none_or(|(known, _)| known != number)
@@ -85,6 +93,16 @@ impl<'p> Lines<'p> {
         // A cluster that has trouble may have it again and again.
         let is_troubled = explanation.trouble.is_some() && !seen.troubled;
         let is_long = explanation.at.since(said_at) >= REMIND_EVERY;
+        if let Some(stage) = &seen.untold
+            && let Some(waits) = why(stage, &view.waves, explanation)
+        {
+            let text = moved(stage, &view.waves, Some(waits), Duration::ZERO);
+            seen.untold = None;
+            if let (Some(text), false) = (text, is_long) {
+                self.say(view.id, &view.app, explanation.at, text);
+                return;
+            }
+        }
         if is_held {
             seen.held = held;
         }
@@ -125,7 +143,8 @@ fn why(stage: &str, waves: &[WaveView], explanation: &Explanation) -> Option<Str
     if stage.ends_with("Held") {
         return held_by(explanation);
     }
-    let first = explanation.awaited.first()?;
+    // Sights come a moment after a write, and then say more.
+    let first = explanation.awaited.first().filter(|first| first.why != NOT_SEEN)?;
     let more = match explanation.awaited.len().saturating_sub(1) {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -192,6 +211,8 @@ fn moved(stage: &str, waves: &[WaveView], waits: Option<String>, took: Duration)
         ("Held", Some(waits)) => format!("held, waiting for {}", one_line(&waits)),
         ("AwaitingGone", Some(waits)) => format!("waiting for the deletion of {}", one_line(&waits)),
         ("AwaitingHealth", Some(waits)) => format!("waiting for {}", one_line(&waits)),
+        // All that it could prune is left where it is.
+        ("Pruning", _) if wave.prunes == 0 => return None,
         ("Pruning", _) => format!("pruning {}", objects(wave.prunes)),
         ("Applying", _) => format!("applying {}", objects(wave.applies)),
         ("Settling", _) => "settling".to_owned(),

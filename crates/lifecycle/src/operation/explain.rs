@@ -15,6 +15,8 @@ use super::view::OperationView;
 
 /// Why a gate keeps its wave closed that was asked and has not answered.
 pub const NOT_ANSWERED: &str = "it has not answered yet";
+/// Why something is awaited that was written a moment ago, and of which no sight has come yet.
+pub const NOT_SEEN: &str = "not seen yet";
 /// Ends the trouble of an operation: true as long as somebody works on it.
 pub const TRYING_AGAIN: &str = "; trying again";
 /// What goes on while another operation runs a hook in the place of one of ours.
@@ -373,7 +375,9 @@ fn applying(operation: &Operation, index: u32) -> Vec<Awaited> {
 
 fn healthy(operation: &Operation, index: u32) -> String {
     let (mut done, mut all) = (0_u32, 0_u32);
-    for (_, task, state) in operation.wave_tasks(index) {
+    // What is left where it is has no part in the wave.
+    let at_work = operation.wave_tasks(index).filter(|(_, task, _)| task.action != Action::PruneSkipped);
+    for (_, task, state) in at_work {
         let is_done = state.progress == Progress::Done || task.action == Action::Unchanged;
         done = done.saturating_add(u32::from(is_done && !state.is_unsuccessful()));
         all = all.saturating_add(1);
@@ -409,7 +413,7 @@ fn why(state: &TaskState) -> String {
         (Progress::Done, _) => "its finalizer is being removed".to_owned(),
         (_, Some(seen)) if seen.health.message.is_empty() => format!("{:?}", seen.health.status),
         (_, Some(seen)) => seen.health.message.clone(),
-        (_, None) => "not seen yet".to_owned(),
+        (_, None) => NOT_SEEN.to_owned(),
     };
     messages::with_cause(&what, state.reason())
 }

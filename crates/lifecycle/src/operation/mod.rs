@@ -42,7 +42,7 @@ pub use command::{ASK_AGAIN_AFTER, Command, Subject, TaskCommand};
 pub use decide::{Rejection, decide};
 pub use details::Details;
 pub use evolve::evolve;
-pub use explain::{Awaited, Explanation, NOT_ANSWERED, PLACE_TAKEN, TRYING_AGAIN, explain};
+pub use explain::{Awaited, Explanation, NOT_ANSWERED, NOT_SEEN, PLACE_TAKEN, TRYING_AGAIN, explain};
 pub use fact::{DeadlineScope, Fact, Verdict};
 pub use follow::follow;
 pub use input::{Answer, Applied, CallError, Clearing, Input, Stopped};

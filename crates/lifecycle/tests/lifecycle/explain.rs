@@ -86,6 +86,23 @@ fn a_deadline_that_has_passed_is_no_longer_ahead() {
     assert!(sentence.contains("; its deadline passed 40 s ago;"), "{sentence}");
 }
 
+/// An object that is left where it is can be neither healthy nor awaited.
+#[test]
+fn skipped_prunes_are_not_counted_as_healthy() {
+    let left = prune(0, "Deployment/old").acting(Action::PruneSkipped);
+    let others = [resource(0, "Deployment/api"), resource(0, "ConfigMap/c"), resource(1, "ConfigMap/d")];
+    let mut world = World::new(plan([left].into_iter().chain(others)), request());
+    world.fate("Deployment/api", |fate| {
+        fate.health = vec![(0, seen(HealthStatus::Progressing, "0 of 3 replicas ready"))];
+    });
+    after(
+        world,
+        9000,
+        "wave 1 of 2 (Sync, wave 0): 1 of 2 healthy, waiting 9 s for Deployment shop/api (0 of 3 replicas ready); \
+         next: wave 2, 1 object",
+    );
+}
+
 #[test]
 fn before_the_waves() {
     assert_eq!(explain(&tidegate_lifecycle::operation::State::New, at(0)).to_string(), "not started");
