@@ -19,15 +19,20 @@ use std::time::Duration;
 /// The actor library, in the version the engine uses.
 pub use ractor;
 use ractor::{ActorRef, RpcReplyPort};
-use tidegate_lifecycle::operation::{ASK_AGAIN_AFTER, Verdict};
 use tidegate_model::{
     Health, HealthStatus, Object, ObjectKey, OperationId, OperationPhase, Phase, Timestamp,
 };
+use tokio::sync::watch;
+
+pub use crate::gates::GateReply;
 
 /// How long a gate or a health judge may take to answer.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// May this wave begin?
+///
+/// It is asked once. A gate whose answer changes later says so by itself, for as long as somebody
+/// [listens](GateReply::is_wanted); one that cannot answers once, and says when to ask again.
 #[derive(Debug)]
 pub struct GateQuestion {
     /// The operation that asks.
@@ -40,8 +45,8 @@ pub struct GateQuestion {
     pub wave: i64,
     /// What the wave holds.
     pub objects: Vec<ObjectKey>,
-    /// The answer goes here: open, or closed because.
-    pub reply: RpcReplyPort<Verdict>,
+    /// Answers go here: open, or closed because.
+    pub reply: GateReply,
 }
 
 /// Carry out this hook.
@@ -58,8 +63,35 @@ pub struct HookRun {
     pub attempt: u32,
     /// The hook's manifest.
     pub manifest: Object,
+    /// Tells whether the hook was cancelled meanwhile.
+    pub cancellation: Cancellation,
     /// How it ended goes here. There is no time limit but the hook's own.
     pub reply: RpcReplyPort<HookEnd>,
+}
+
+/// Whether a hook at work was cancelled: by a person, a deadline, a lost claim, or the failure of its operation. Nobody waits
+/// for its end any more then, and what it did is not taken into account.
+#[derive(Clone, Debug)]
+pub struct Cancellation(watch::Receiver<bool>);
+
+impl Cancellation {
+    pub(crate) fn new() -> (watch::Sender<bool>, Self) {
+        let (cancel, cancelled) = watch::channel(false);
+        (cancel, Self(cancelled))
+    }
+
+    /// Whether it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Returns when it is cancelled. It never does for a hook that ends by itself, and for one whose engine goes away: that
+    /// one is run again, by whichever engine goes on.
+    pub async fn cancelled(&mut self) {
+        if self.0.wait_for(|cancelled| *cancelled).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 /// How the work of a hook ended.
@@ -154,22 +186,6 @@ impl Extensions {
             gates: self.gates.keys().cloned().collect(),
             hook_runners: self.runners.keys().cloned().collect(),
             health_judges: self.judges.keys().cloned().collect(),
-        }
-    }
-
-    /// Asks a gate. Whatever goes wrong, the answer is "closed because".
-    pub async fn ask_gate(
-        &self,
-        name: &str,
-        question: impl FnOnce(RpcReplyPort<Verdict>) -> GateQuestion,
-    ) -> Verdict {
-        let closed = |reason| Verdict::Closed { reason, ask_again_after: ASK_AGAIN_AFTER };
-        let Some(gate) = self.gates.get(name) else {
-            return closed(format!("no gate named {name} is registered with this engine"));
-        };
-        match ask(gate, question).await {
-            Ok(verdict) => verdict,
-            Err(problem) => closed(format!("gate {name} {problem}")),
         }
     }
 

@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_lifecycle::operation::{Input, SyncOperation};
+use tidegate_model::TaskId;
 use tidegate_oplog::InventoryChange;
 
 use crate::actors::operation::Bundle;
@@ -27,6 +28,8 @@ pub(crate) enum Note {
     Bundle(Arc<Bundle>),
     /// What must not show in words that follow.
     Mask(Arc<Mask>),
+    /// A runner has ended the hook of a task, in an attempt.
+    Ran(TaskId, u32),
     /// It has lasted long enough to watch the namespaces it writes into.
     NamespacesDue,
     /// The batch on its way was not written.

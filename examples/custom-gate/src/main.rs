@@ -33,15 +33,19 @@ impl Actor for ReleaseWindow {
         (): &mut (),
     ) -> Result<(), ActorProcessingErr> {
         let left = self.opens_at.since(SystemClock.now());
-        let verdict = if left.is_zero() {
-            Verdict::Open
-        } else {
-            let reason = format!("the release window opens in {} ms", left.as_millis());
-            Verdict::Closed { reason, ask_again_after: left }
-        };
-        println!("may wave {} of {} begin? {verdict:?}", question.wave, question.application);
-        // Nobody listens any more if the operation has ended meanwhile.
-        let _ = question.reply.send(verdict);
+        println!("may wave {} of {} begin? in {} ms", question.wave, question.application, left.as_millis());
+        if !left.is_zero() {
+            question.reply.send(Verdict::closed("the release window is closed"));
+        }
+        // It is asked once, and says by itself when it opens; unless nobody listens any more by then.
+        tokio::spawn(async move {
+            tokio::select! {
+                () = tokio::time::sleep(left) => {
+                    question.reply.send(Verdict::Open);
+                }
+                () = question.reply.unwanted() => {}
+            }
+        });
         Ok(())
     }
 }

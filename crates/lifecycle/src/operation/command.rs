@@ -2,10 +2,9 @@ use std::time::Duration;
 
 use tidegate_model::TaskId;
 
-use super::fact::Verdict;
 use super::input::{Answer, CallError, Input};
 
-/// When a gate that gave no usable answer is asked again.
+/// When a gate that gave no usable answer is asked again, for safety.
 pub const ASK_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// What the world still owes an operation.
@@ -41,7 +40,8 @@ pub enum Command {
     /// Look whether the namespaces that the operation writes into are being deleted. Answer:
     /// [`Input::NamespacesSeen`](super::Input).
     LookAtNamespaces,
-    /// Ask a gate about a wave. Answer: [`Input::Gate`](super::Input).
+    /// Ask a gate about a wave, and keep listening: what it answers, and whatever it answers later by itself, comes as
+    /// [`Input::Gate`](super::Input).
     AskGate {
         /// Position of the wave in the plan.
         wave: u32,
@@ -85,7 +85,7 @@ impl Command {
 
     /// Whether it is kept up for as long as it is owed.
     pub fn is_standing(&self) -> bool {
-        matches!(self, Self::Claim | Self::Observe { .. } | Self::WatchNamespaces)
+        matches!(self, Self::Claim | Self::Observe { .. } | Self::WatchNamespaces | Self::AskGate { .. })
     }
 
     /// The answer to it when it could not be carried out; `None` for what has no answer.
@@ -95,13 +95,9 @@ impl Command {
             Self::Task { task, attempt, what } => {
                 Input::Answer { task: *task, attempt: *attempt, answer: what.failed(error) }
             }
-            Self::AskGate { wave, gate } => {
-                let verdict = Verdict::Closed { reason: error.message, ask_again_after: ASK_AGAIN_AFTER };
-                Input::Gate { wave: *wave, gate: gate.clone(), verdict }
-            }
             // What cannot be seen keeps nobody from ending.
             Self::LookAtNamespaces => Input::NamespacesSeen { terminating: Vec::new() },
-            Self::Claim | Self::Observe { .. } | Self::WatchNamespaces => return None,
+            Self::Claim | Self::Observe { .. } | Self::WatchNamespaces | Self::AskGate { .. } => return None,
         };
         Some(input)
     }

@@ -76,7 +76,7 @@ pub enum Input {
         /// Their names.
         terminating: Vec<String>,
     },
-    /// A gate has answered.
+    /// A gate has answered, again or for the first time. What it has said before is no news.
     Gate {
         /// Position of the wave it was asked about.
         wave: u32,
@@ -85,6 +85,8 @@ pub enum Input {
         /// Open, or closed because.
         verdict: Verdict,
     },
+    /// An engine goes on with the operation: gates that were open when the last one ended may be closed by now.
+    Resumed,
     /// A person ends the operation.
     Terminate {
         /// Who.

@@ -20,7 +20,7 @@ pub enum SyncOperation {}
 pub type Driver = crate::Driver<SyncOperation>;
 
 /// Of what only the newest news counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sight {
     /// The object of a task.
     Object(TaskId),
@@ -28,6 +28,8 @@ pub enum Sight {
     Reason(TaskId),
     /// Whether watches work.
     Watches,
+    /// What a gate says.
+    Gate(String),
 }
 
 impl Machine for SyncOperation {
@@ -88,6 +90,7 @@ impl Machine for SyncOperation {
             Input::Observed { task, .. } => Some(Sight::Object(*task)),
             Input::Reason { task, .. } => Some(Sight::Reason(*task)),
             Input::Watching { .. } => Some(Sight::Watches),
+            Input::Gate { gate, .. } => Some(Sight::Gate(gate.clone())),
             _ => None,
         }
     }

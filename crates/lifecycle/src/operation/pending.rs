@@ -1,18 +1,12 @@
 //! What the world still owes an operation: a function of state and time alone, so recovery needs no path of its own.
 
-use std::time::Duration;
-
 use tidegate_model::{Action, Task, TaskId, Timestamp};
 
 use super::changes::are_local;
 use super::command::{Command, Subject, TaskCommand};
-use super::fact::Verdict;
 use super::rules::{awaits_establishment, is_clearing, needs_check};
 use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState, WaveStep};
 use crate::machine::Owed;
-
-/// Shortest time between two questions to the same gate, whatever it asks for: each answer is a fact in the log.
-const ASK_AGAIN_MIN: Duration = Duration::from_secs(1);
 
 /// The commands to carry out now.
 pub fn pending(state: &State, now: Timestamp) -> Owed<Command> {
@@ -202,19 +196,10 @@ impl Collected {
     }
 
     fn gates(&mut self, operation: &Operation, index: u32) {
+        // Those that are open too: they may close again before the last of the others opens.
         let gates = operation.wave(index).map(|wave| wave.gates.as_slice()).unwrap_or_default();
-        for gate in gates {
-            let answer = operation.gates.iter().find(|answer| answer.gate == *gate);
-            match answer.map(|answer| (&answer.verdict, answer.at)) {
-                Some((Verdict::Open, _)) => {}
-                Some((Verdict::Closed { ask_again_after, .. }, at))
-                    if at + (*ask_again_after).max(ASK_AGAIN_MIN) > self.now =>
-                {
-                    self.wake(Some(at + (*ask_again_after).max(ASK_AGAIN_MIN)));
-                }
-                _ => self.commands.push(Command::AskGate { wave: index, gate: gate.clone() }),
-            }
-        }
+        let ask = |gate: &String| Command::AskGate { wave: index, gate: gate.clone() };
+        self.commands.extend(gates.iter().map(ask));
     }
 
     fn prunes(&mut self, operation: &Operation, index: u32) {

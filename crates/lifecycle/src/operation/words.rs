@@ -24,6 +24,7 @@ impl Input {
             Self::Gate { verdict: Verdict::Closed { reason, .. }, .. } => look(reason),
             Self::Gate { verdict: Verdict::Open, .. }
             | Self::Request { .. }
+            | Self::Resumed
             | Self::Claim(Ok(_))
             | Self::NamespaceTerminating { .. }
             | Self::NamespacesSeen { .. }

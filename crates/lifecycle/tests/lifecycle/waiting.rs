@@ -27,10 +27,7 @@ fn a_wave_is_held_until_every_gate_opens() {
             ask night
             ask office
             # gate night is closed: it is day
-            ask office
-            ask night
             # gate night is closed: still day
-            ask night
             apply ConfigMap/c
             # successfully synced (all tasks run)
             = 1 ConfigMap/c Synced Running: c applied
@@ -94,13 +91,58 @@ fn a_place_that_becomes_free_too_late_is_of_no_interest() {
     );
 }
 
-/// A gate that asks to be asked again at once is asked every second.
+/// However often a gate says why it is closed, only another reason is a fact.
 #[test]
-fn a_hasty_gate_is_slowed_down() {
+fn a_repeated_answer_of_a_gate_is_no_fact() {
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]).gated(0, "g"), request());
-    world.gates.insert("g".into(), std::iter::repeat_n(closed("no", 0), 5).collect());
+    let answers = std::iter::repeat_n(closed("no", 5), 500).chain([closed("not even now", 7)]);
+    world
+        .gates
+        .insert("g".into(), answers.chain(std::iter::repeat_n(closed("not even now", 3), 500)).collect());
+    world.run_until(1000);
+    let facts = world.durable.len();
+    world.run_until(2_400_000);
+    assert_eq!(world.durable.len(), facts, "the same answer, 480 times");
+    world.run_until(3_600_000);
+    assert_eq!(world.durable.len(), facts + 1, "another reason, once");
+    assert!(
+        world.driver().state().message().ends_with("not even now"),
+        "{}",
+        world.driver().state().message()
+    );
     world.run();
-    assert_eq!(world.now, 5000);
+    assert_eq!(world.driver().state().message(), "successfully synced (all tasks run)");
+}
+
+/// All gates must be open at once: one that was open may close while another is still closed.
+#[test]
+fn a_gate_may_close_again_before_the_others_open() {
+    let plan = plan([resource(0, "ConfigMap/c")]).gated(0, "night").gated(0, "office");
+    let mut world = World::new(plan, request());
+    world.gates.insert("office".into(), [closed("nobody is there", 60)].into());
+    let gate = |verdict| Input::Gate { wave: 0, gate: "night".into(), verdict };
+    world.at(30_000, gate(closed("it is day", 600)));
+    world.at(90_000, gate(Verdict::Open));
+    world.run_until(89_000);
+    assert_eq!(world.driver().state().message(), "gate night is closed: it is day");
+    world.run();
+    assert_eq!(world.now, 90_000);
+}
+
+/// What a gate said to an engine that is gone does not open anything.
+#[test]
+fn a_gate_that_was_open_before_a_restart_is_asked_again() {
+    let plan = || plan([resource(0, "ConfigMap/c")]).gated(0, "night").gated(0, "office");
+    let mut world = World::new(plan(), request());
+    world.gates.insert("night".into(), [Verdict::Open, closed("it is day", 600)].into());
+    world.gates.insert("office".into(), [closed("nobody is there", 60)].into());
+    world.run_until(1000);
+    world.crash_at_once();
+    // The other one is open now.
+    world.gates.remove("office");
+    world.run_until(2000);
+    assert_eq!(world.driver().state().name(), "Wave 1 Held");
+    assert_eq!(world.driver().state().message(), "gate night is closed: it is day");
 }
 
 #[test]

@@ -91,6 +91,8 @@ enum Happening {
     Execute(Command),
     /// An awaited object is looked at.
     Look(TaskId),
+    /// A gate says what it thinks, asked or not.
+    Gate(Command),
 }
 
 /// What outlives the engine.
@@ -291,6 +293,14 @@ impl<'a> World<'a> {
                 self.after(wait, Happening::Look(task));
             }
         }
+        let gates = self.shell.standing().filter(|standing| matches!(standing, Command::AskGate { .. }));
+        for gate in gates.cloned().collect::<Vec<_>>() {
+            let is_it = |happening: &Happening| matches!(happening, Happening::Gate(other) if *other == gate);
+            if !self.queue.values().any(is_it) {
+                let wait = Duration::from_millis(self.rng.below(5000));
+                self.after(wait, Happening::Gate(gate));
+            }
+        }
         if let Some(Some(wait)) = alarm {
             // It may ring late, and one that was set before rings all the same.
             let late = Duration::from_millis(self.rng.below(200));
@@ -371,6 +381,7 @@ impl<'a> World<'a> {
         let wait = Duration::from_millis(self.rng.below(2000));
         self.time.fetch_add(i64::try_from(wait.as_millis()).unwrap(), Ordering::SeqCst);
         self.begin();
+        self.offer(Input::Resumed);
     }
 
     fn person(&mut self) {
@@ -412,6 +423,11 @@ impl<'a> World<'a> {
                 let wait = if self.rng.percent(5) { self.rng.below(20_000) } else { self.rng.below(100) };
                 self.after(Duration::from_millis(wait), Happening::Answer(command, input));
             }
+            Happening::Gate(gate) if self.shell.keeps_up(&gate) => {
+                let input = self.execute(&gate);
+                self.soon(Happening::Input(input));
+            }
+            Happening::Gate(_) => {}
             Happening::Look(task) => {
                 if let Some(input) = self.look(task) {
                     // News travels; meanwhile it gets old.

@@ -8,6 +8,7 @@ use tidegate_lifecycle::operation::Verdict;
 use tidegate_model::OperationPhase;
 use tidegate_testkit::scenario::{Sync, retries};
 
+use crate::logs::for_application;
 use crate::support::{Log, Moody, actor, builder, config, end, hook, server, submit, until};
 
 fn gated() -> Sync {
@@ -41,6 +42,92 @@ async fn a_wave_waits_for_its_gate_and_says_why() {
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
     assert_eq!(cluster.created("second"), 1);
     assert_eq!(*asked.lock().unwrap(), vec![("shop".to_owned(), 1, 1); 3]);
+}
+
+/// A gate keeps where its answers go, and says by itself when they change: nobody asks it again.
+#[tokio::test(start_paused = true)]
+async fn a_gate_is_asked_once_and_changes_its_answer_by_itself() {
+    let (cluster, log) = (Moody::calm(), Log::new());
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let gate = actor({
+        let asked = Arc::clone(&asked);
+        move |question: GateQuestion| {
+            assert!(question.reply.send(Verdict::closed("the night shift is asleep")));
+            asked.lock().unwrap().push(question.reply);
+        }
+    });
+    let engine = builder(&cluster, &log).gate("night", gate.await).start().await.unwrap();
+    let id = submit(&engine, &gated()).await;
+    until(&engine, id, |_, why| why.contains("the night shift is asleep")).await;
+    let reply = asked.lock().unwrap()[0].clone();
+    tokio::time::sleep(Duration::from_secs(1800)).await;
+    assert!(reply.send(Verdict::closed("the night shift has coffee")));
+    until(&engine, id, |_, why| why.contains("the night shift has coffee")).await;
+    assert_eq!(cluster.created("second"), 0);
+    assert!(reply.send(Verdict::Open));
+    let view = end(&engine, id).await;
+    assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
+    assert_eq!(asked.lock().unwrap().len(), 1, "it was asked once");
+    reply.unwanted().await;
+    assert!(!reply.is_wanted() && !reply.send(Verdict::Open), "nobody listens any more");
+}
+
+/// A gate whose actor dies after it has answered is not there any more, whatever it has said.
+#[tokio::test(start_paused = true)]
+async fn a_gate_that_dies_later_is_closed() {
+    let (cluster, log) = (Moody::calm(), Log::new());
+    let night = actor(|question: GateQuestion| assert!(question.reply.send(Verdict::Open))).await;
+    let office = actor(|question: GateQuestion| {
+        question.reply.send(Verdict::closed("nobody is there"));
+        std::mem::forget(question);
+    });
+    let engine = builder(&cluster, &log)
+        .gate("night", night.clone())
+        .gate("office", office.await)
+        .start()
+        .await
+        .unwrap();
+    let second = config("second", 0, &[("tidegate.dev/gate", "night,office")]);
+    let id = submit(&engine, &Sync::of(&second)).await;
+    until(&engine, id, |_, why| why.contains("office") && !why.contains("night")).await;
+    night.stop(None);
+    until(&engine, id, |_, why| why.contains("gate night is not running")).await;
+}
+
+/// The log does not grow while operations wait: by a gate that repeats itself, by one that is not there, by one that hangs.
+#[tokio::test(start_paused = true)]
+async fn waiting_at_a_gate_writes_nothing() {
+    use tidegate_testkit::recorded::Recorded as _;
+    let (cluster, log) = (Moody::calm(), Log::new());
+    let asked = Arc::new(Mutex::new(0_usize));
+    let nagging = actor({
+        let asked = Arc::clone(&asked);
+        move |question: GateQuestion| {
+            *asked.lock().unwrap() += 1;
+            let _ = question.reply.send(Verdict::Closed {
+                reason: "still closed".to_owned(),
+                ask_again_after: Duration::from_secs(2),
+            });
+        }
+    });
+    let silent = actor(|question: GateQuestion| std::mem::forget(question));
+    let engine = builder(&cluster, &log)
+        .gate("nagging", nagging.await)
+        .gate("silent", silent.await)
+        .start()
+        .await
+        .unwrap();
+    let mut operations = Vec::new();
+    for (number, gate) in ["nagging", "silent", "missing"].iter().cycle().take(30).enumerate() {
+        let yaml = config(&format!("c{number}"), 0, &[("tidegate.dev/gate", gate)]);
+        operations.push(submit(&engine, &for_application(&format!("app{number}"), &yaml)).await);
+    }
+    let facts = || operations.iter().map(|id| log.facts(*id).unwrap().len()).sum::<usize>();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let before = facts();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(facts(), before, "an hour later");
+    assert!(*asked.lock().unwrap() > 10_000, "it was asked again and again: {}", asked.lock().unwrap());
 }
 
 /// Whatever is wrong with a gate, the wave stays closed, the reason can be read, and the operation can be ended.
@@ -178,6 +265,54 @@ async fn a_runner_that_never_ends_does_not_stand_in_the_way_of_the_next_attempt(
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
     let attempts: Vec<u32> = seen.lock().unwrap().iter().map(|(_, attempt, _)| *attempt).collect();
     assert_eq!(attempts, [1, 2]);
+}
+
+/// A runner whose hook was cancelled can stop its work; one whose hook ends by itself, or whose engine goes away, hears
+/// nothing.
+#[tokio::test(start_paused = true)]
+async fn a_runner_learns_that_its_hook_was_cancelled() {
+    let cancelled = Arc::new(Mutex::new(Vec::new()));
+    let runner = || {
+        let cancelled = Arc::clone(&cancelled);
+        actor(move |run: HookRun| {
+            let (cancelled, mut cancellation) = (Arc::clone(&cancelled), run.cancellation.clone());
+            tokio::spawn(async move {
+                cancellation.cancelled().await;
+                cancelled.lock().unwrap().push((run.attempt, run.reply.is_closed()));
+            });
+        })
+    };
+    let hooked = |annotations: &[(&str, &str)]| {
+        let runner = [("tidegate.dev/hook-runner", "shell")];
+        Sync::of(&hook("migrate", "PreSync", &[&runner, annotations].concat()))
+    };
+    let rows = [
+        ("terminate", hooked(&[])),
+        ("its deadline", hooked(&[("tidegate.dev/timeout", "5s")])),
+        ("the wave's deadline", hooked(&[("tidegate.dev/wave-timeout", "5s")])),
+        ("shutdown", hooked(&[])),
+    ];
+    for (what, sync) in rows {
+        cancelled.lock().unwrap().clear();
+        let (cluster, log) = (Moody::calm(), Log::new());
+        let engine = builder(&cluster, &log).hook_runner("shell", runner().await).start().await.unwrap();
+        let id = submit(&engine, &sync).await;
+        until(&engine, id, |_, why| why.contains("migrate")).await;
+        match what {
+            "shutdown" => {
+                engine.shutdown().await;
+                tokio::time::sleep(Duration::from_secs(60)).await;
+                assert_eq!(*cancelled.lock().unwrap(), [], "{what}: it goes on, and may be run again");
+                continue;
+            }
+            "terminate" => engine.terminate(id, "test").await.unwrap(),
+            _ => {}
+        }
+        assert_eq!(end(&engine, id).await.phase, OperationPhase::Failed, "{what}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let told: Vec<u32> = cancelled.lock().unwrap().iter().map(|(attempt, _)| *attempt).collect();
+        assert_eq!(told, [1], "{what}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

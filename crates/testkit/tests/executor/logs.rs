@@ -85,7 +85,7 @@ impl<F: Send + std::marker::Sync + 'static> Inventories for Watched<F> {
     }
 }
 
-fn for_application(name: &str, manifests: &str) -> Sync {
+pub fn for_application(name: &str, manifests: &str) -> Sync {
     Sync::of(manifests).with(|request| request.application = name.into())
 }
 

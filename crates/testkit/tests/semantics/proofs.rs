@@ -197,6 +197,14 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("a hook that is removed by its own finalizer or TTL before its result was seen", &[
         "crates/testkit/tests/executor/troubles.rs::a_job_without_time_to_live_is_read_before_it_goes",
     ]),
+    ("a gate that is open, or closed for the same reason as before", &[
+        "crates/lifecycle/tests/lifecycle/waiting.rs::a_repeated_answer_of_a_gate_is_no_fact",
+        "crates/lifecycle/tests/lifecycle/waiting.rs::a_gate_may_close_again_before_the_others_open",
+        "crates/lifecycle/tests/lifecycle/waiting.rs::a_gate_that_was_open_before_a_restart_is_asked_again",
+        "crates/testkit/tests/executor/extensions.rs::a_gate_is_asked_once_and_changes_its_answer_by_itself",
+        "crates/testkit/tests/executor/extensions.rs::a_gate_that_dies_later_is_closed",
+        "crates/testkit/tests/executor/extensions.rs::waiting_at_a_gate_writes_nothing",
+    ]),
     ("a gate, hook runner or health judge that nobody registered", &[
         "crates/executor/src/effects/extensions.rs::what_nobody_has_is_named_and_what_somebody_has_is_not",
         "crates/testkit/tests/executor/extensions.rs::a_gate_that_nobody_registered_is_closed",

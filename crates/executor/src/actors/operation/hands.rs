@@ -1,15 +1,16 @@
 //! The hands of one operation: its commands become calls, watches, questions and a timer; its facts become records,
 //! events and changes of the inventory.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ractor::{ActorProcessingErr, ActorRef, RpcReplyPort};
 use tidegate_lifecycle::operation::{
-    Command, Fact, Input, Operation, Rejection, State, SyncOperation, TaskCommand,
+    Command, Fact, Input, Operation, Progress, Rejection, State, SyncOperation, TaskCommand,
 };
 use tidegate_lifecycle::{BatchOf, Hands};
-use tidegate_model::{Digest, OperationId, SyncRequest, TaskId, Timestamp};
+use tidegate_model::{Digest, ObjectKey, OperationId, SyncRequest, TaskId, Timestamp};
 use tidegate_oplog::{AppendOf, InventoryChange};
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
@@ -22,7 +23,8 @@ use crate::claims::Hold;
 use crate::effects::{self, Mask};
 use crate::engine::EngineError;
 use crate::events::{announce, trace};
-use crate::extend::{Event, GateQuestion, HookEnd, HookRun};
+use crate::extend::{Cancellation, Event, GateQuestion, HookEnd, HookRun};
+use crate::gates;
 use crate::inbox::{Arrival, Inbox, Note};
 use crate::shared::Shared;
 use crate::summary::{Summary, summary};
@@ -53,6 +55,10 @@ pub(super) struct SyncHands {
     pub id: OperationId,
     pub inbox: Inbox,
     alarm: Option<AbortHandle>,
+    /// The gates that are listened to.
+    gates: BTreeMap<String, AbortHandle>,
+    /// The hooks that runners have begun and not ended, to be cancelled.
+    runs: BTreeMap<(TaskId, u32), watch::Sender<bool>>,
     /// When it rings, the namespaces that the operation writes into are watched.
     namespaces_due: Option<AbortHandle>,
     /// Dropped with this actor; calls that see it gone are given up, for the next actor makes them again.
@@ -92,6 +98,8 @@ impl SyncHands {
             id,
             inbox,
             alarm: None,
+            gates: BTreeMap::new(),
+            runs: BTreeMap::new(),
             namespaces_due: None,
             alive: watch::Sender::new(()),
             recovered,
@@ -193,10 +201,13 @@ impl SyncHands {
     }
 
     /// A runner works as long as it likes, so it takes no place among the calls to the cluster.
-    fn run_hook(&self, state: &State, runner: String, work: TaskWork, command: OnItsWay) {
+    fn run_hook(&mut self, state: &State, runner: String, work: TaskWork, command: OnItsWay) {
         let extensions = Arc::clone(&self.shared.extensions);
         let (operation, application) = (self.id, work.request.application.clone());
         let hold = self.hold(state);
+        let (cancel, cancellation) = Cancellation::new();
+        let (inbox, task, attempt) = (self.inbox.clone(), work.task, work.attempt);
+        self.runs.insert((task, attempt), cancel);
         self.spawn(async move {
             if let Some(hold) = hold {
                 // Without a claim nothing is begun; once it is lost, this operation is over.
@@ -204,13 +215,33 @@ impl SyncHands {
             }
             let end = match work.manifest().await {
                 Err(error) => HookEnd::Failed(error.message),
+                Ok(_) if cancellation.is_cancelled() => HookEnd::Failed("it was cancelled".to_owned()),
                 Ok(manifest) => {
-                    let attempt = work.attempt;
-                    let run = |reply| HookRun { operation, application, attempt, manifest, reply };
+                    let run =
+                        |reply| HookRun { operation, application, attempt, manifest, cancellation, reply };
                     extensions.run_hook(&runner, run).await
                 }
             };
+            inbox.note(Note::Ran(task, attempt));
             command.ran(end);
+        });
+    }
+
+    /// Tells runners that nobody waits for their hooks any more.
+    fn cancel_runs(&mut self, state: &State) {
+        let operation = state.operation().filter(|_| !state.is_finished());
+        let is_awaited = |id: TaskId, attempt: u32| {
+            let operation = operation.filter(|operation| operation.attempt == attempt);
+            operation
+                .and_then(|operation| operation.task(id))
+                .is_some_and(|(_, task)| task.progress == Progress::Running)
+        };
+        self.runs.retain(|(id, attempt), cancel| {
+            let keep = is_awaited(*id, *attempt);
+            if !keep {
+                cancel.send_replace(true);
+            }
+            keep
         });
     }
 
@@ -243,19 +274,25 @@ impl SyncHands {
         }
     }
 
-    fn ask_gate(&self, state: &State, wave: u32, gate: String, command: OnItsWay) {
+    /// Asks a gate, and listens to it until the wave is not held any more.
+    fn ask_gate(&mut self, state: &State, index: u32, gate: &str) {
         let Some(operation) = state.operation() else { return };
-        let Some(planned) = operation.wave(wave) else { return };
-        let (phase, number) = (planned.phase, planned.wave);
-        let objects = operation.plan.tasks_of(planned).iter().map(tidegate_model::Task::key).collect();
+        let Some(planned) = operation.wave(index) else { return };
+        let (phase, wave) = (planned.phase, planned.wave);
+        let objects: Vec<ObjectKey> =
+            operation.plan.tasks_of(planned).iter().map(tidegate_model::Task::key).collect();
         let application = operation.header.request.application.clone();
-        let (extensions, id) = (Arc::clone(&self.shared.extensions), self.id);
-        self.spawn(async move {
-            let question =
-                |reply| GateQuestion { operation: id, application, phase, wave: number, objects, reply };
-            let verdict = extensions.ask_gate(&gate, question).await;
-            command.answer(Input::Gate { wave, gate, verdict });
+        let (shared, id, inbox) = (Arc::clone(&self.shared), self.id, self.inbox.clone());
+        let name = gate.to_owned();
+        let asking = tokio::spawn(async move {
+            let question = |reply| {
+                let (application, objects) = (application.clone(), objects.clone());
+                GateQuestion { operation: id, application, phase, wave, objects, reply }
+            };
+            let tell = |verdict| inbox.tell(Input::Gate { wave: index, gate: name.clone(), verdict });
+            gates::ask(&name, shared.extensions.gates.get(&name), question, tell).await;
         });
+        self.gates.insert(gate.to_owned(), asking.abort_handle());
     }
 
     /// Work outside the cluster. Like a call to the cluster it ends with this actor, whatever it is waiting for.
@@ -277,6 +314,12 @@ impl SyncHands {
         }
         if let Some(keeper) = self.keeper.take() {
             keeper.abort();
+        }
+        for asking in std::mem::take(&mut self.gates).into_values() {
+            asking.abort();
+        }
+        if state.is_finished() {
+            self.cancel_runs(state);
         }
         if let Some(cluster) = self.cluster(state) {
             let _ = cluster.send_message(ClusterMessage::Forget(self.id));
@@ -304,6 +347,7 @@ impl Hands<SyncOperation> for SyncHands {
             Note::Unclaimed => self.keeper = None,
             Note::GivenBack => self.giving_back = GivingBack::Done,
             Note::Inventory(changes) => self.inventory.extend(changes),
+            Note::Ran(task, attempt) => drop(self.runs.remove(&(task, attempt))),
             Note::Bundle(bundle) => self.bundle = Some(bundle),
             Note::Mask(mask) => self.mask = Some(mask),
             // The actor has ended with it.
@@ -316,12 +360,12 @@ impl Hands<SyncOperation> for SyncHands {
         match command {
             Command::Plan => self.plan(state, on_its_way),
             Command::Task { task, attempt, what } => self.task(state, task, attempt, what, on_its_way),
-            Command::AskGate { wave, gate } => self.ask_gate(state, wave, gate, on_its_way),
             Command::LookAtNamespaces => {
                 let work = Work::Namespaces(namespaces(state));
                 self.call(state, Call { command: on_its_way, work });
             }
-            Command::Claim | Command::Observe { .. } | Command::WatchNamespaces => {}
+            Command::Claim | Command::Observe { .. } | Command::WatchNamespaces | Command::AskGate { .. } => {
+            }
         }
     }
 
@@ -329,6 +373,7 @@ impl Hands<SyncOperation> for SyncHands {
         let id = match standing {
             Command::Observe { task } => task,
             Command::WatchNamespaces => return self.await_namespaces(),
+            Command::AskGate { wave, gate } => return self.ask_gate(state, *wave, gate),
             _ => return self.keep_claim(state),
         };
         let Some(cluster) = self.cluster(state) else { return };
@@ -351,6 +396,10 @@ impl Hands<SyncOperation> for SyncHands {
             Command::WatchNamespaces => {
                 self.namespaces_due.take().iter().for_each(AbortHandle::abort);
                 namespaces(state).iter().cloned().map(Watched::Namespace).collect()
+            }
+            Command::AskGate { gate, .. } => {
+                self.gates.remove(gate).iter().for_each(AbortHandle::abort);
+                return;
             }
             _ => return,
         };
@@ -379,7 +428,8 @@ impl Hands<SyncOperation> for SyncHands {
         Ok(())
     }
 
-    fn announce(&mut self, _: &State) {
+    fn announce(&mut self, state: &State) {
+        self.cancel_runs(state);
         for event in self.announcements.drain(..) {
             trace(&event);
             self.shared.extensions.notify(&event);

@@ -110,9 +110,10 @@ impl Actor for OperationActor {
                 let begin = Input::Request { operation: id, request, targets };
                 (Shell::new(hands(false, handed_over)), Some(begin))
             }
-            Start::Recovered { driver, give_up } => {
-                (Shell::recovered(*driver, hands(true, None)), give_up.map(|reason| Input::Abort { reason }))
-            }
+            Start::Recovered { driver, give_up } => (
+                Shell::recovered(*driver, hands(true, None)),
+                Some(give_up.map_or(Input::Resumed, |reason| Input::Abort { reason })),
+            ),
         };
         inbox.push(first.map_or(Arrival::Alarm, Arrival::Input));
         Ok(OperationState { shared, supervisor, id, inbox, shell, finished: false })

@@ -1,6 +1,7 @@
 //! Which facts an input means, given the state. Pure: the same pair gives the same facts.
 
 mod answers;
+mod gates;
 mod namespaces;
 mod observed;
 mod people;
@@ -15,7 +16,7 @@ use super::fact::Fact;
 use super::follow::ending;
 use super::input::{CallError, Input};
 use super::rules::is_sound;
-use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState, WaveStep};
+use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState};
 
 /// How often one call may fail in a passing way before the failure counts. With the waits below about a minute. Calls
 /// that fail because the cluster does not answer are not counted, as long as the operation has time.
@@ -136,6 +137,7 @@ fn accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec<Fact>,
         Input::Pause { by, reason } => people::pause(header, by, reason, now),
         Input::Unpause { by } => people::unpause(header, by, now),
         Input::ConfirmPrune { .. } => Err(Rejection::NothingToConfirm),
+        Input::Resumed => Ok(Vec::new()),
         _ => Err(Rejection::Stale { state: "Accepted".to_owned() }),
     }
 }
@@ -159,12 +161,9 @@ fn running(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<F
         }
         Input::Watching { trouble, since } => Ok(watching(operation, trouble.as_deref(), (*since).min(now))),
         Input::Gate { wave, gate, verdict } => {
-            let asked = operation.stage == Stage::Wave { index: *wave, step: WaveStep::Held }
-                && operation.wave(*wave).is_some_and(|wave| wave.gates.contains(gate));
-            asked
-                .then(|| vec![Fact::GateAnswered { gate: gate.clone(), verdict: verdict.clone(), at: now }])
-                .ok_or_else(stale)
+            gates::answered(operation, *wave, gate, verdict, now).ok_or_else(stale)
         }
+        Input::Resumed => Ok(gates::resumed(operation, now)),
         input if input.is_wish() => {
             people::refuse_if_ending(operation)?;
             wish(operation, input, now)

@@ -39,6 +39,7 @@ fn name(input: &Input) -> String {
         Input::NamespaceTerminating { .. } => "Namespace".into(),
         Input::NamespacesSeen { .. } => "Namespaces".into(),
         Input::Gate { .. } => "Gate".into(),
+        Input::Resumed => "Resumed".into(),
         Input::Terminate { .. } => "Terminate".into(),
         Input::Pause { .. } => "Pause".into(),
         Input::Unpause { .. } => "Unpause".into(),
@@ -114,6 +115,7 @@ fn inputs(place: &str) -> Vec<Input> {
         Input::NamespaceTerminating { name: "shop".into() },
         Input::NamespacesSeen { terminating: Vec::new() },
         Input::Gate { wave: 0, gate: "gate".into(), verdict: Verdict::Open },
+        Input::Resumed,
         Input::Terminate { by: by() },
         Input::Pause { by: by(), reason: String::new() },
         Input::Unpause { by: by() },
@@ -139,9 +141,9 @@ fn outcome(result: &Result<Vec<Fact>, Rejection>) -> String {
 }
 
 /// What every running operation answers to people.
-const RUNNING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Abort=Finished Terminate=TerminateRequested+Moved Pause=Paused \
+const RUNNING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- Abort=Finished Terminate=TerminateRequested+Moved Pause=Paused \
     Unpause=NotPaused ConfirmPrune=PruneConfirmed";
-const ENDING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Abort=Finished Terminate=AlreadyEnding Pause=AlreadyEnding \
+const ENDING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- Abort=Finished Terminate=AlreadyEnding Pause=AlreadyEnding \
     Unpause=AlreadyEnding ConfirmPrune=AlreadyEnding";
 const OVER: &str = "Request=AlreadyStarted Terminate=AlreadyFinished Pause=AlreadyFinished \
     Unpause=AlreadyFinished ConfirmPrune=AlreadyFinished";

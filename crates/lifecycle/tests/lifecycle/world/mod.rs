@@ -29,6 +29,8 @@ pub enum Event {
     Answered(Command, Input),
     /// Somebody looks at an awaited object.
     Look(TaskId),
+    /// A gate says what it thinks.
+    Gate(Command),
     Persisted,
     /// The alarm rings that was set so many times before.
     Alarm(u32),
@@ -186,6 +188,7 @@ impl World {
                 self.take(Arrival::Answer { about: command.subject(), input });
             }
             Event::Look(task) => self.look(task),
+            Event::Gate(ask) => self.ask(&ask),
             Event::Persisted => self.take(Arrival::Persisted),
             Event::Alarm(set) if set == self.alarms => self.take(Arrival::Alarm),
             Event::Alarm(_) => {}
@@ -253,7 +256,12 @@ impl World {
             self.schedule(self.now + delay, Event::Reached(command));
         }
         for begun in begun {
+            self.note_command(&begun);
             match begun {
+                Command::AskGate { .. } => {
+                    let delay = self.delay();
+                    self.schedule(self.now + delay, Event::Gate(begun));
+                }
                 Command::Observe { task } => self.schedule(self.now, Event::Look(task)),
                 Command::WatchNamespaces if self.tells_of_going => {
                     for (name, millis) in self.going.clone() {
@@ -295,10 +303,6 @@ impl World {
                 Ok(()) => Input::Planned { plan: Arc::new(self.plan.clone()), bundle: DIGEST },
                 Err(error) => Input::PlanFailed(error),
             },
-            Command::AskGate { wave, gate } => {
-                let verdict = self.gates.get_mut(gate).and_then(VecDeque::pop_front);
-                Input::Gate { wave: *wave, gate: gate.clone(), verdict: verdict.unwrap_or(Verdict::Open) }
-            }
             Command::Task { task, attempt, what } => {
                 let planned = self.plan.task(*task).unwrap();
                 let answer = self.cluster.carry_out(*task, planned, *attempt, what, self.now);
@@ -308,10 +312,26 @@ impl World {
                 let going = self.going.iter().filter(|(_, at)| **at <= self.now);
                 Input::NamespacesSeen { terminating: going.map(|(name, _)| name.clone()).collect() }
             }
-            Command::Observe { .. } | Command::WatchNamespaces | Command::Claim => {
+            Command::Observe { .. } | Command::WatchNamespaces | Command::Claim | Command::AskGate { .. } => {
                 unreachable!("these have no answer")
             }
         }
+    }
+
+    /// A gate says what it thinks; one that is closed says so again after the time it gave, or what has changed.
+    fn ask(&mut self, ask: &Command) {
+        let Command::AskGate { wave, gate } = ask else { return };
+        if !self.shell.keeps_up(ask) {
+            return;
+        }
+        let verdict = self.gates.get_mut(gate).and_then(VecDeque::pop_front).unwrap_or(Verdict::Open);
+        if let Verdict::Closed { ask_again_after, .. } = &verdict {
+            let after = i64::try_from(ask_again_after.as_millis()).unwrap();
+            self.schedule(self.now + after.max(1000), Event::Gate(ask.clone()));
+        }
+        let delay = self.delay();
+        let input = Input::Gate { wave: *wave, gate: gate.clone(), verdict };
+        self.schedule(self.now + delay, Event::Input(input));
     }
 
     /// A look at an awaited object, and the next one when it will have changed.

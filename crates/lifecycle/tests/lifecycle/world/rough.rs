@@ -54,7 +54,7 @@ impl World {
             match event {
                 Event::Reached(command) if self.weather.dice.percent(50) => drop(self.answer(&command)),
                 // People and what they will do are still there.
-                Event::Input(input) if !matches!(input, Input::Observed { .. }) => {
+                Event::Input(input) if !matches!(input, Input::Observed { .. } | Input::Gate { .. }) => {
                     self.schedule(time, Event::Input(input));
                 }
                 _ => {}
@@ -63,7 +63,16 @@ impl World {
         self.say(format!("* crash at {}", self.now));
         self.alarms += 1;
         let driver = Driver::recover(None, self.durable.iter().cloned()).expect("the log can be read");
+        let is_begun = driver.sequence() > 0;
         self.shell = Shell::recovered(driver, Outbox::default());
+        if is_begun {
+            self.schedule(self.now, Event::Input(Input::Resumed));
+        }
+    }
+
+    /// The engine dies now.
+    pub fn crash_at_once(&mut self) {
+        self.crash();
     }
 
     /// Commands wait for facts that matter.
