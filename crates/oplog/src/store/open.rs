@@ -65,7 +65,7 @@ impl SledLog {
         folders.settle_interrupted()?;
         folders.copy()?;
         let (database, mut findings) = sound(&folders, &blobs, &quarantine, &testimony, &codecs)?;
-        doubt_shortened(&mut findings, &testimony);
+        doubt_reopened(&mut findings, &testimony);
         let Settled { live, mut set_aside, left_alone, lacking } =
             repair::settle(&database, &blobs, &quarantine, findings)?;
         report_losses(&testimony, &live, &left_alone, &quarantine)?;
@@ -160,16 +160,18 @@ fn amiss(
 
 /// A stream that was over, but of whose end the record is lost, would be resumed, and do again what later
 /// streams may have undone. It is set aside instead.
-fn doubt_shortened(findings: &mut Findings, testimony: &Testimony) {
+fn doubt_reopened(findings: &mut Findings, testimony: &Testimony) {
     for (stream, seen) in testimony.seen.iter().filter(|(_, seen)| seen.ended) {
         if let Some(verdict) = findings.streams.get_mut(stream)
             && let Ok(Verdict { line, head, .. }) = verdict
             && line.finished_at.is_none()
-            && head.last < seen.last
         {
             let (last, lost) = (head.last, seen.last.saturating_sub(head.last));
-            let reason =
-                format!("it was over, but its last {lost} facts are lost; what is left ends at fact {last}");
+            let reason = if lost > 0 {
+                format!("it was over, but its last {lost} facts are lost; what is left ends at fact {last}")
+            } else {
+                "it was over, but its summary is lost; what is left is an older one".to_owned()
+            };
             *verdict = Err(Broken::new(reason));
         }
     }

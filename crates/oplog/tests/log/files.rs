@@ -229,3 +229,22 @@ fn an_ended_operation_that_lost_its_end_is_set_aside() {
     let damage = log.damage();
     assert!(reasons(&damage, 1).iter().any(|reason| reason.contains("it was over")), "{damage:?}");
 }
+
+/// The same where all facts are there, and only the summary is from before the end.
+#[test]
+fn an_ended_operation_with_an_older_summary_is_set_aside() {
+    let mut disk = Disk::fresh();
+    disk.open().append_all(vec![append(1, 1, passed(1..=3))]).unwrap();
+    let key = [&b"s"[..], operation(1).0.as_bytes()].concat();
+    let mut before = None;
+    disk.tamper(|db| before = db.get(&key).unwrap());
+    let ended =
+        tidegate_oplog::Append { summary: crate::kit::finished(1, "shop"), ..append(1, 4, passed(4..=4)) };
+    disk.open().append_all(vec![ended]).unwrap();
+    disk.tamper(|db| drop(db.insert(&key, before.unwrap()).unwrap()));
+    let log = disk.open();
+    assert!(log.load_as::<Fact>(operation(1)).is_err());
+    assert!(log.ids_of(&Lookup::open()).is_empty());
+    let damage = log.damage();
+    assert!(reasons(&damage, 1).iter().any(|reason| reason.contains("its summary is lost")), "{damage:?}");
+}
