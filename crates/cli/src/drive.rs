@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tidegate_executor::{Engine, EngineError, Event, EventKind};
+use tidegate_executor::{Engine, EngineError, Event, EventKind, Events, Missed};
 use tidegate_lifecycle::operation::{Explanation, OperationView};
 use tidegate_model::{OperationId, format_duration};
-use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::task::JoinSet;
 
 use crate::error::CliError;
@@ -62,7 +61,7 @@ impl Left {
 pub struct Waiting<'a> {
     pub engine: &'a Engine,
     /// From before the operations were begun, so that nothing is missed.
-    pub events: broadcast::Receiver<Event>,
+    pub events: Events,
     pub operations: Vec<OperationId>,
     pub timeout: Option<Duration>,
 }
@@ -89,7 +88,7 @@ pub async fn wait(
             // What has happened is told before that it is over.
             biased;
             signal = signals.next() => Left::Interrupted(signal),
-            event = events.recv() => {
+            event = events.next() => {
                 for (operation, left) in heard(engine, event, &open, progress).await? {
                     open.remove(&operation);
                     waited.left.push(unfinished(engine, operation, left).await?);
@@ -135,21 +134,22 @@ async fn end_of(engine: Engine, operation: OperationId) -> Result<OperationView,
 /// Tells what happened. Returns the operations that were paused.
 async fn heard(
     engine: &Engine,
-    event: Result<Event, RecvError>,
+    event: Option<Result<Event, Missed>>,
     open: &BTreeSet<OperationId>,
     progress: &mut Progress<'_>,
 ) -> Result<Vec<(OperationId, Left)>, CliError> {
     match event {
-        Ok(event) if open.contains(&event.operation) => {
+        Some(Ok(event)) if open.contains(&event.operation) => {
             progress.event(engine, &event).await;
             Ok(match event.what {
-                EventKind::Paused { by, held: true } => vec![(event.operation, Left::Paused { by })],
+                EventKind::Paused { by, .. } => vec![(event.operation, Left::Paused { by })],
                 _ => Vec::new(),
             })
         }
-        Ok(_) => Ok(Vec::new()),
-        // Too slow for all events: a pause may have been among those that were lost.
-        Err(RecvError::Lagged(_)) => {
+        Some(Ok(_)) => Ok(Vec::new()),
+        // A pause may have been among what cannot be read.
+        Some(Err(missed)) => {
+            tracing::warn!(%missed, "not everything that happened can be told");
             let mut paused = Vec::new();
             for operation in open {
                 if let (OperationView { paused_by: Some(by), .. }, _) = engine.inspect(*operation).await? {
@@ -158,6 +158,6 @@ async fn heard(
             }
             Ok(paused)
         }
-        Err(RecvError::Closed) => Err(EngineError::Stopped.into()),
+        None => Err(EngineError::Stopped.into()),
     }
 }

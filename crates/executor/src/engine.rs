@@ -1,17 +1,18 @@
 //! The engine: everything another program needs to run operations.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ractor::{Actor, ActorRef, RpcReplyPort};
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::Illegal;
-use tidegate_lifecycle::operation::{Driver, Explanation, Fact, Input, OperationView, explain, view};
+use tidegate_lifecycle::operation::{Driver, Event, Explanation, Fact, Input, OperationView, explain, view};
 use tidegate_model::{Destination, OperationId, SyncRequest};
 use tidegate_oplog::{Compacted, LogError, Lookup, Retention, TypedLog as _};
-use tokio::sync::{Semaphore, broadcast, oneshot};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinHandle;
 
 use crate::actors::cluster::{ClusterActor, ClusterArguments};
 use crate::actors::log::{Log, LogActor};
@@ -19,7 +20,8 @@ use crate::actors::operation::{HandedOver, Inspection, keep};
 use crate::actors::supervisor::{Submit, Supervisor, SupervisorMessage};
 use crate::clock::{Clock, SystemClock};
 use crate::effects::Targets;
-use crate::extend::{Event, Extensions, GateQuestion, HealthQuestion, HookRun};
+use crate::events::{Announcer, Events, Seen, notify, recorded};
+use crate::extend::{Extensions, GateQuestion, HealthQuestion, HookRun};
 use crate::ids::{IdSource, Ids, random_ids};
 use crate::limits::Limited;
 use crate::offline::operations;
@@ -28,8 +30,6 @@ use crate::summary::Summary;
 
 /// How many calls to one cluster may be on their way at once, unless the builder says otherwise.
 pub const IN_FLIGHT: usize = 32;
-/// Events a slow listener may be behind before it loses the oldest.
-const EVENTS_KEPT: usize = 4096;
 /// How many operations may wait for their planning with their manifests in memory. Those beyond read them again.
 const HANDED_OVER: usize = 16;
 /// How long an orderly shutdown waits for calls on their way. What is not recorded by then is found again on resume.
@@ -135,6 +135,7 @@ pub struct EngineBuilder {
     clock: Arc<dyn Clock>,
     ids: IdSource,
     extensions: Extensions,
+    notifiers: Vec<(ActorRef<Event>, Option<Seen>)>,
     health: HealthRules,
     worker: String,
     in_flight: usize,
@@ -219,10 +220,22 @@ impl EngineBuilder {
         self
     }
 
-    /// A notifier: it gets every event.
+    /// A notifier: it gets every event that the log takes in from the start of the engine on, of an operation in order.
+    ///
+    /// What was recorded before, and not told because the process died, it does not get; see
+    /// [`EngineBuilder::notifier_after`].
     #[must_use]
     pub fn notifier(mut self, notifier: ActorRef<Event>) -> Self {
-        self.extensions.notifiers.push(notifier);
+        self.notifiers.push((notifier, None));
+        self
+    }
+
+    /// A notifier that has seen the events of an earlier process so far: it gets all others, first those that the log
+    /// has. A notifier that keeps [`Seen`] as durably as what it does gets each event at least once, whatever dies; what
+    /// was compacted meanwhile is named in a warning.
+    #[must_use]
+    pub fn notifier_after(mut self, notifier: ActorRef<Event>, seen: Seen) -> Self {
+        self.notifiers.push((notifier, Some(seen)));
         self
     }
 
@@ -253,7 +266,6 @@ impl EngineBuilder {
             let (actor, _) = Actor::spawn(None, ClusterActor, arguments).await.map_err(stopped)?;
             clusters.insert(destination, actor);
         }
-        let (events, _) = broadcast::channel(EVENTS_KEPT);
         let shared = Arc::new(Shared {
             log: self.log,
             log_failure,
@@ -265,11 +277,21 @@ impl EngineBuilder {
             clock: self.clock,
             extensions,
             health: self.health,
-            events,
+            announcer: Announcer::new(),
             handed_over: Arc::new(Semaphore::new(HANDED_OVER)),
         });
+        let mut notifying = Vec::new();
+        for (notifier, seen) in self.notifiers {
+            // Nothing is at work yet, so nothing is told before they listen.
+            let events = match seen {
+                Some(seen) => Events::of_all(&shared.log, &shared.announcer, seen),
+                None => Events::from_now(&shared.log, &shared.announcer).await?,
+            };
+            notifying.push(tokio::spawn(notify(notifier, events)));
+        }
         let (supervisor, _) = Actor::spawn(None, Supervisor, Arc::clone(&shared)).await.map_err(stopped)?;
-        Ok(Engine { shared, supervisor, ids: Arc::new(Ids::new(self.ids)) })
+        let notifying = Arc::new(Mutex::new(notifying));
+        Ok(Engine { shared, supervisor, notifying, ids: Arc::new(Ids::new(self.ids)) })
     }
 }
 
@@ -278,6 +300,8 @@ impl EngineBuilder {
 pub struct Engine {
     shared: Arc<Shared>,
     supervisor: ActorRef<SupervisorMessage>,
+    /// Those who pass events on to notifiers.
+    notifying: Arc<Mutex<Vec<JoinHandle<()>>>>,
     ids: Arc<Ids>,
 }
 
@@ -290,6 +314,7 @@ impl Engine {
             clock: Arc::new(SystemClock),
             ids: random_ids(),
             extensions: Extensions::default(),
+            notifiers: Vec::new(),
             health: HealthRules::built_in(),
             worker: String::new(),
             in_flight: IN_FLIGHT,
@@ -441,9 +466,35 @@ impl Engine {
         Ok(blocking(&self.shared.log, move |log| log.compact(&keep, now)).await?)
     }
 
-    /// Events from now on. A listener that is too slow loses the oldest.
-    pub fn events(&self) -> broadcast::Receiver<Event> {
-        self.shared.events.subscribe()
+    /// The events of an operation after the fact with a number (0: all of them): first those that the log has, then those
+    /// that come, without gap or repetition. The stream ends with the operation, which need not be at work; where facts
+    /// were compacted it says so.
+    pub async fn events(&self, operation: OperationId, after: u64) -> Result<Events, EngineError> {
+        let events = Events::of_one(&self.shared.log, &self.shared.announcer, operation, after);
+        let is_known = || blocking(&self.shared.log, move |log| Ok(log.entry(operation.into())?.is_some()));
+        // It may be on its way to the log, or have come there while it was asked for.
+        if is_known().await? || self.at_work().await?.contains(&operation) || is_known().await? {
+            Ok(events)
+        } else {
+            Err(EngineError::Unknown { operation })
+        }
+    }
+
+    /// The events of all operations that were not seen: first those that the log has, then those that come, without gap
+    /// or repetition, of each operation in order. The stream ends when the engine has stopped. [`Engine::recorded`] is
+    /// where to begin with what comes.
+    pub fn all_events(&self, seen: Seen) -> Events {
+        Events::of_all(&self.shared.log, &self.shared.announcer, seen)
+    }
+
+    /// How far the log goes now.
+    pub async fn recorded(&self) -> Result<Seen, EngineError> {
+        Ok(recorded(&self.shared.log).await?)
+    }
+
+    /// The events of all operations from now on.
+    pub async fn events_from_now(&self) -> Result<Events, EngineError> {
+        Ok(Events::from_now(&self.shared.log, &self.shared.announcer).await?)
     }
 
     /// Stops in order: no new command is begun, what is on its way is recorded. Everything can be resumed.
@@ -454,6 +505,15 @@ impl Engine {
         }
         // The operations go first: they must not take the end of a call for its failure.
         let _ = self.supervisor.stop_and_wait(None, None).await;
+        self.shared.announcer.close();
+        let notifying = std::mem::take(&mut *self.notifying.lock().unwrap_or_else(PoisonError::into_inner));
+        for passing_on in notifying {
+            // They hear everything that was told, unless the log hangs.
+            let abort = passing_on.abort_handle();
+            if tokio::time::timeout(SHUTDOWN_WITHIN, passing_on).await.is_err() {
+                abort.abort();
+            }
+        }
         self.shared.log_actor.stop(None);
         for cluster in self.shared.clusters.values() {
             cluster.stop(None);

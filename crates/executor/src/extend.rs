@@ -7,7 +7,7 @@
 //! | gate | [`GateQuestion`] | `tidegate.dev/gate: <name>` on any resource of the wave |
 //! | hook runner | [`HookRun`] | `tidegate.dev/hook-runner: <name>` on the hook |
 //! | health judge | [`HealthQuestion`] | `tidegate.dev/health-judge: <name>` on the resource |
-//! | notifier | [`Event`] | gets every event |
+//! | notifier | [`Event`](crate::Event) | gets every event: those from its registration on, or all after what it has seen |
 //!
 //! An extension that is not registered, panics or does not answer in time never opens anything by accident and never
 //! takes an operation down: a gate is then *closed because …*, a health judge *Progressing because …*, a hook runner's
@@ -19,9 +19,7 @@ use std::time::Duration;
 /// The actor library, in the version the engine uses.
 pub use ractor;
 use ractor::{ActorRef, RpcReplyPort};
-use tidegate_model::{
-    Health, HealthStatus, Object, ObjectKey, OperationId, OperationPhase, Phase, Timestamp,
-};
+use tidegate_model::{Health, HealthStatus, Object, ObjectKey, OperationId, Phase};
 use tokio::sync::watch;
 
 pub use crate::gates::GateReply;
@@ -112,71 +110,12 @@ pub struct HealthQuestion {
     pub reply: RpcReplyPort<Health>,
 }
 
-/// Something that happened, after it is durable. At-least-once: after a crash the last ones may come again.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Event {
-    /// The operation.
-    pub operation: OperationId,
-    /// Its application.
-    pub application: String,
-    /// When.
-    pub at: Timestamp,
-    /// What.
-    pub what: EventKind,
-}
-
-/// What happened.
-#[derive(Clone, Debug, PartialEq)]
-pub enum EventKind {
-    /// The operation exists.
-    Accepted,
-    /// The operation has gone to another stage.
-    Moved {
-        /// Such as `Wave 2 Applying`.
-        stage: String,
-    },
-    /// A task has ended.
-    Task {
-        /// Its object.
-        object: ObjectKey,
-        /// How.
-        phase: OperationPhase,
-        /// In words.
-        message: String,
-    },
-    /// An attempt has failed.
-    AttemptFailed {
-        /// Why.
-        message: String,
-    },
-    /// Another operation has the claim on the application, or none can be had, or another one asks this one to end.
-    Claim {
-        /// What it means for this operation.
-        message: String,
-    },
-    /// A person holds the operation, or lets it go on.
-    Paused {
-        /// Who.
-        by: String,
-        /// Held, or let go.
-        held: bool,
-    },
-    /// The operation is over.
-    Finished {
-        /// How.
-        phase: OperationPhase,
-        /// The final message.
-        message: String,
-    },
-}
-
 /// The registered extensions, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extensions {
     pub gates: BTreeMap<String, ActorRef<GateQuestion>>,
     pub runners: BTreeMap<String, ActorRef<HookRun>>,
     pub judges: BTreeMap<String, ActorRef<HealthQuestion>>,
-    pub notifiers: Vec<ActorRef<Event>>,
 }
 
 impl Extensions {
@@ -213,13 +152,6 @@ impl Extensions {
         receive
             .await
             .unwrap_or_else(|_| HookEnd::Failed(format!("hook runner {name} ended without an answer")))
-    }
-
-    /// Tells the notifiers. One that is gone is passed over.
-    pub fn notify(&self, event: &Event) {
-        for notifier in &self.notifiers {
-            let _ = notifier.send_message(event.clone());
-        }
     }
 }
 

@@ -7,12 +7,13 @@ use ractor::ActorRef;
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
 use tidegate_model::Destination;
-use tokio::sync::{Semaphore, broadcast};
+use tokio::sync::Semaphore;
 
 use crate::actors::cluster::ClusterMessage;
 use crate::actors::log::{Log, LogMessage};
 use crate::clock::Clock;
-use crate::extend::{Event, Extensions};
+use crate::events::Announcer;
+use crate::extend::Extensions;
 
 /// Set once, by whoever sees it first.
 pub(crate) type LogFailure = Arc<OnceLock<String>>;
@@ -33,7 +34,7 @@ pub(crate) struct Shared {
     pub clock: Arc<dyn Clock>,
     pub extensions: Arc<Extensions>,
     pub health: HealthRules,
-    pub events: broadcast::Sender<Event>,
+    pub announcer: Announcer,
     /// A place for each operation that may wait for its planning with its manifests in memory.
     pub handed_over: Arc<Semaphore>,
 }

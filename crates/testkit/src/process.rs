@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_cluster::Cluster;
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
-use tidegate_executor::{Clock, Engine, EngineError, RuntimeClock};
+use tidegate_executor::{Clock, Engine, EngineError, Event, RuntimeClock, Seen, replay};
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{Destination, OperationId, Timestamp};
 use tidegate_oplog::MemoryLog;
@@ -55,6 +55,14 @@ pub struct World {
     pub cluster: Arc<SimCluster>,
     clock: Arc<WorldClock>,
     submitted: u128,
+    heard: Mutex<Heard>,
+}
+
+/// What somebody was told who outlives processes.
+#[derive(Default)]
+struct Heard {
+    seen: Seen,
+    events: Vec<Event>,
 }
 
 /// How a process ended.
@@ -77,7 +85,7 @@ impl World {
             let clock = Arc::clone(&clock);
             Arc::new(SimCluster::in_memory(config, SimClock::wall(move || clock.now())))
         };
-        Self { log: MemoryLog::default(), cluster, clock, submitted: 0 }
+        Self { log: MemoryLog::default(), cluster, clock, submitted: 0, heard: Mutex::default() }
     }
 
     /// Runs an operation undisturbed.
@@ -170,7 +178,8 @@ impl World {
         script: &mut Vec<Act>,
     ) -> Result<OperationView, EngineError> {
         let id = OperationId(Uuid::from_u128(self.submitted));
-        let mut events = engine.events();
+        let seen = self.heard.lock().unwrap().seen.clone();
+        let mut events = engine.all_events(seen);
         let known = self.log.summaries()?.into_iter().find(|summary| summary.operation == id);
         match known {
             Some(summary) if summary.finished_at.is_some() => return Ok(engine.inspect(id).await?.0),
@@ -188,9 +197,27 @@ impl World {
                     Err(EngineError::NotRunning { .. }) => Ok(engine.inspect(id).await?.0),
                     view => view,
                 },
-                _ = events.recv() => {}
+                Some(event) = events.next() => self.hear(event.unwrap()),
             }
         }
+    }
+
+    fn hear(&self, event: Event) {
+        let mut heard = self.heard.lock().unwrap();
+        heard.seen.note(&event);
+        heard.events.push(event);
+    }
+
+    /// Whoever was told by all processes, from what was seen on each time, and then reads the rest in the log, has heard
+    /// each event of an operation once; otherwise what is wrong.
+    pub fn told_wrongly(&self, operation: OperationId) -> Option<String> {
+        let heard = self.heard.lock().unwrap();
+        let mut told: Vec<Event> =
+            heard.events.iter().filter(|event| event.operation == operation).cloned().collect();
+        let after = told.last().map_or(0, |event| event.sequence);
+        told.extend(replay(&self.log, operation, after).unwrap().unwrap().events);
+        let recorded = replay(&self.log, operation, 0).unwrap().unwrap().events;
+        (told != recorded).then(|| format!("told {told:#?}\nrecorded {recorded:#?}"))
     }
 }
 

@@ -22,7 +22,10 @@ use uuid::Uuid;
 /// Runs a scenario with a process that dies at each of `deaths` in turn; 0 lives on.
 /// What it leaves in the log is found by the next operation.
 fn run(scenario: &Scenario, deaths: &[u64]) -> (Witness, Option<Known>, u64, u64) {
-    run_and(scenario, deaths, |_, _| None, &mut Vec::new())
+    let mut wrong = Vec::new();
+    let run = run_and(scenario, deaths, |_, _| None, &mut wrong);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    run
 }
 
 /// The same, with another look at the world at the end.
@@ -51,8 +54,11 @@ fn run_and(
                 if let Some(known) = &known {
                     inventory_is_complete(&world.cluster, application, known);
                 }
+                // Events are numbered without gap and repetition, whatever died.
+                let told_wrongly = world.told_wrongly(operation);
                 wrong.extend(
                     check(&world, operation)
+                        .or(told_wrongly)
                         .map(|why| format!("{} dying at {:?}: {why}", scenario.name, points.passed())),
                 );
                 return (witness(&world.cluster, operation, &view), known, points.passed(), died);

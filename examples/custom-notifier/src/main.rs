@@ -29,10 +29,9 @@ impl Actor for Herald {
         let text = match event.what {
             EventKind::Accepted => "the deployment begins".to_owned(),
             EventKind::Task { object, phase, .. } => format!("{object}: {phase}"),
-            EventKind::AttemptFailed { message } => format!("this went wrong: {message}"),
+            EventKind::AttemptFailed { message, .. } => format!("this went wrong: {message}"),
             EventKind::Finished { phase, message } => format!("{phase}, {message}"),
-            EventKind::Claim { message } => message.clone(),
-            EventKind::Moved { .. } | EventKind::Paused { .. } => return Ok(()),
+            _ => return Ok(()),
         };
         // An error would end this actor, and harm nobody but its listeners.
         self.chat.send(format!("{} {}", event.application, text))?;

@@ -199,7 +199,7 @@ async fn run_to_end(
     });
     let session = Session::with_log(log, clusters, health, state_dir, printer).await?;
     let mut progress = Progress::new(printer, 1);
-    let events = session.engine.events();
+    let events = session.engine.events_from_now().await?;
     let waited = match session.engine.resume(id).await {
         Ok(()) => {
             let waiting = Waiting { engine: &session.engine, events, operations: vec![id], timeout: None };

@@ -172,7 +172,7 @@ async fn go_on(
     signals: &mut Signals,
     progress: &mut Progress<'_>,
 ) -> Result<drive::Waited, CliError> {
-    let events = session.engine.events();
+    let events = session.engine.events_from_now().await?;
     for operation in chosen {
         session.engine.resume(*operation).await?;
     }

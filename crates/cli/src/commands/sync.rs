@@ -42,7 +42,7 @@ pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> 
     remember(&session, &state_dir, &args.app, &health).await?;
     let targets = Targets { targets: manifests.targets, warnings: Vec::new() };
     let mut progress = Progress::new(printer, 1);
-    let events = session.engine.events();
+    let events = session.engine.events_from_now().await?;
     let waited = match session.engine.submit(request, targets).await {
         Ok(operation) => {
             let operations = vec![operation];

@@ -2,7 +2,9 @@
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_executor::{Event, EventKind};
-use tidegate_lifecycle::operation::{Awaited, Explanation, OperationView, WaveView};
+use tidegate_lifecycle::operation::{
+    Awaited, ClaimNews, Explanation, OperationView, Stage, WaveStep, WaveView,
+};
 use tidegate_model::{Phase, format_duration};
 
 use crate::output::{Printer, one_line};
@@ -97,14 +99,23 @@ impl<'p> Bars<'p> {
         let line = match &event.what {
             EventKind::Accepted => format!("operation {} accepted", event.operation),
             // A deadline and the attempt that fails by it say the same.
-            EventKind::AttemptFailed { message } if self.failed.as_ref() == Some(message) => return,
-            EventKind::AttemptFailed { message } => {
+            EventKind::AttemptFailed { message, .. } | EventKind::DeadlinePassed { message, .. }
+                if self.failed.as_ref() == Some(message) =>
+            {
+                return;
+            }
+            EventKind::AttemptFailed { message, .. } | EventKind::DeadlinePassed { message, .. } => {
                 self.failed = Some(message.clone());
                 format!("failed: {}", one_line(message))
             }
-            EventKind::Moved { stage } if stage.ends_with("Held") => return self.failed = None,
-            EventKind::Claim { message } => one_line(message),
-            EventKind::Paused { by, held: true } => format!("paused by {}", one_line(by)),
+            EventKind::Moved { to: Stage::Wave { step: WaveStep::Held, .. }, .. } => {
+                return self.failed = None;
+            }
+            EventKind::Claim { news: ClaimNews::Held { .. } | ClaimNews::Lost { .. }, .. } => return,
+            EventKind::Claim { message, .. } => one_line(message),
+            EventKind::TerminateRequested { by } => format!("{} ends it", one_line(by)),
+            EventKind::RetryStarted { attempt } => format!("attempt {attempt} begins"),
+            EventKind::Paused { by, .. } => format!("paused by {}", one_line(by)),
             EventKind::Task { object, phase, message } if phase.is_unsuccessful() => {
                 format!("{} {phase}: {}", one_line(&object.to_string()), one_line(message))
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_executor::{Engine, Event, EventKind};
 use tidegate_lifecycle::operation::{
-    Explanation, NOT_ANSWERED, NOT_SEEN, OperationView, PLACE_TAKEN, WaveView,
+    ClaimNews, Explanation, NOT_ANSWERED, NOT_SEEN, OperationView, PLACE_TAKEN, Stage, WaveStep, WaveView,
 };
 use tidegate_model::{OperationId, OperationPhase, Phase, Timestamp, format_duration};
 
@@ -29,12 +29,14 @@ struct Seen {
     started_at: Option<Timestamp>,
     waves: Vec<WaveView>,
     /// When the wave at work was begun.
-    wave_since: Option<(String, Timestamp)>,
+    wave_since: Option<(u32, Timestamp)>,
+    /// When something happened last.
+    at: Timestamp,
     said_at: Option<Timestamp>,
     /// Why its wave is held, as it was said.
     held: Option<String>,
     /// The stage whose wait was not told, because nothing had been seen of what is awaited.
-    untold: Option<String>,
+    untold: Option<(u32, WaveStep)>,
     /// The failure that was said last.
     failed: Option<String>,
     /// It was said that the cluster does not answer.
@@ -48,39 +50,47 @@ impl<'p> Lines<'p> {
 
     pub async fn event(&mut self, engine: &Engine, event: &Event) {
         let moved_to = match &event.what {
-            EventKind::Moved { stage } => stage.as_str(),
-            _ => "",
+            EventKind::Moved { to: Stage::Wave { index, step }, .. } => Some((*index, *step)),
+            _ => None,
         };
         let seen = self.seen.entry(event.operation).or_default();
+        seen.at = event.at.unwrap_or(seen.at);
+        let at = seen.at;
         let mut waits = None;
-        if (seen.started_at.is_none() || seen.waves.is_empty() || may_wait(moved_to))
+        if (seen.started_at.is_none() || seen.waves.is_empty() || moved_to.is_some_and(may_wait))
             && let Ok((view, explanation)) = engine.inspect(event.operation).await
         {
             seen.started_at = Some(view.started_at);
             seen.waves = view.waves;
-            waits = why(moved_to, &seen.waves, &explanation);
+            waits = moved_to.and_then(|moved_to| why(moved_to, &seen.waves, &explanation));
         }
-        if !moved_to.is_empty() {
-            let is_untold = may_wait(moved_to) && !moved_to.ends_with("Held") && waits.is_none();
-            seen.untold = is_untold.then(|| moved_to.to_owned());
+        if let EventKind::Moved { .. } = event.what {
+            let is_untold = |at: &(u32, WaveStep)| may_wait(*at) && at.1 != WaveStep::Held && waits.is_none();
+            seen.untold = moved_to.filter(is_untold);
         }
-        if let Some(number) = moved_to.split_whitespace().nth(1)
-            && seen.wave_since.as_ref().is_none_or(|(known, _)| known != number)
+        if let Some((index, _)) = moved_to
+            && seen.wave_since.is_none_or(|(known, _)| known != index)
         {
-            seen.wave_since = Some((number.to_owned(), event.at));
+            seen.wave_since = Some((index, at));
         }
         match &event.what {
             // A deadline and the attempt that fails by it say the same.
-            EventKind::AttemptFailed { message } if seen.failed.as_ref() == Some(message) => return,
-            EventKind::AttemptFailed { message } => seen.failed = Some(message.clone()),
-            EventKind::Moved { .. } if moved_to.ends_with("Held") => {
+            EventKind::AttemptFailed { message, .. } | EventKind::DeadlinePassed { message, .. }
+                if seen.failed.as_ref() == Some(message) =>
+            {
+                return;
+            }
+            EventKind::AttemptFailed { message, .. } | EventKind::DeadlinePassed { message, .. } => {
+                seen.failed = Some(message.clone());
+            }
+            EventKind::Moved { to: Stage::Wave { step: WaveStep::Held, .. }, .. } => {
                 (seen.failed, seen.held) = (None, waits.clone());
             }
             _ => {}
         }
-        let took = seen.wave_since.as_ref().map(|(_, since)| event.at.since(*since));
+        let took = seen.wave_since.map(|(_, since)| at.since(since));
         let Some(text) = words(event, &seen.waves, waits, took.unwrap_or_default()) else { return };
-        self.say(event.operation, &event.application, event.at, text);
+        self.say(event.operation, &event.application, at, text);
     }
 
     /// Explains a long wait.
@@ -93,10 +103,10 @@ impl<'p> Lines<'p> {
         // A cluster that has trouble may have it again and again.
         let is_troubled = explanation.trouble.is_some() && !seen.troubled;
         let is_long = explanation.at.since(said_at) >= REMIND_EVERY;
-        if let Some(stage) = &seen.untold
-            && let Some(waits) = why(stage, &view.waves, explanation)
+        if let Some((index, step)) = seen.untold
+            && let Some(waits) = why((index, step), &view.waves, explanation)
         {
-            let text = moved(stage, &view.waves, Some(waits), Duration::ZERO);
+            let text = moved(&Stage::Wave { index, step }, &view.waves, Some(waits), Duration::ZERO);
             seen.untold = None;
             if let (Some(text), false) = (text, is_long) {
                 self.say(view.id, &view.app, explanation.at, text);
@@ -127,20 +137,19 @@ impl<'p> Lines<'p> {
 }
 
 /// Steps that may take long, and then say why.
-fn may_wait(stage: &str) -> bool {
-    ["Held", "AwaitingGone", "AwaitingHealth"].iter().any(|step| stage.ends_with(step))
+fn may_wait((_, step): (u32, WaveStep)) -> bool {
+    matches!(step, WaveStep::Held | WaveStep::AwaitingGone | WaveStep::AwaitingHealth)
 }
 
-/// What is awaited, if the operation is still there.
-fn why(stage: &str, waves: &[WaveView], explanation: &Explanation) -> Option<String> {
-    let wave: usize = stage.split_whitespace().nth(1).filter(|_| may_wait(stage))?.parse().ok()?;
-    let index = wave.checked_sub(1)?;
+/// What is awaited in a step of a wave, if the operation is still there.
+fn why(at: (u32, WaveStep), waves: &[WaveView], explanation: &Explanation) -> Option<String> {
+    let index = usize::try_from(at.0).ok().filter(|_| may_wait(at))?;
     let (number, total) = place(waves, index);
     let position = format!("wave {number} of {total} ({}, ", waves.get(index)?.phase);
     if !explanation.position.starts_with(&position) {
         return None;
     }
-    if stage.ends_with("Held") {
+    if at.1 == WaveStep::Held {
         return held_by(explanation);
     }
     // Sights come a moment after a write, and then say more.
@@ -173,50 +182,53 @@ fn words(event: &Event, waves: &[WaveView], waits: Option<String>, took: Duratio
         EventKind::Accepted => Text::plain("operation ")
             .push(Style::Bold, event.operation.to_string())
             .push(Style::Plain, " accepted"),
-        EventKind::Moved { stage } => moved(stage, waves, waits, took)?,
+        EventKind::Moved { to, .. } => moved(to, waves, waits, took)?,
         EventKind::Task { object, phase, message } => {
             let message = if message.is_empty() { String::new() } else { format!(": {}", one_line(message)) };
             let style = if *phase == OperationPhase::Running { Style::Plain } else { style_of(*phase) };
             Text::plain(format!("  {object} ")).push(style, phase.to_string()).push(Style::Plain, message)
         }
-        EventKind::AttemptFailed { message } => {
+        EventKind::AttemptFailed { message, .. } | EventKind::DeadlinePassed { message, .. } => {
             Text::new().push(Style::Bad, "failed").push(Style::Plain, format!(": {}", one_line(message)))
         }
-        EventKind::Claim { message } => Text::new().push(Style::Warn, one_line(message)),
-        EventKind::Paused { by, held: true } => Text::new().push(Style::Warn, format!("paused by {by}")),
-        EventKind::Paused { by, held: false } => Text::plain(format!("{by} lets it go on")),
+        EventKind::RetryStarted { attempt } => Text::plain(format!("attempt {attempt} begins")),
+        EventKind::Claim { news: ClaimNews::Held { .. } | ClaimNews::Lost { .. }, .. } => return None,
+        EventKind::Claim { message, .. } => Text::new().push(Style::Warn, one_line(message)),
+        EventKind::TerminateRequested { by } => Text::new().push(Style::Warn, format!("{by} ends it")),
+        EventKind::Paused { by, .. } => Text::new().push(Style::Warn, format!("paused by {by}")),
+        EventKind::Unpaused { by } => Text::plain(format!("{by} lets it go on")),
         EventKind::Finished { phase, message } => Text::new()
             .push(style_of(*phase), phase.to_string())
             .push(Style::Plain, format!(": {}", one_line(message))),
+        // What follows from them is told, or the next look shows it.
+        _ => return None,
     })
 }
 
 /// The steps of a wave that take no time are passed over.
-fn moved(stage: &str, waves: &[WaveView], waits: Option<String>, took: Duration) -> Option<Text> {
-    let mut parts = stage.split_whitespace();
-    let (Some("Wave"), Some(number), Some(step)) = (parts.next(), parts.next(), parts.next()) else {
-        return Some(Text::plain(match stage {
-            "Planned" => return None,
-            "DryRun" => "trying everything on the server",
-            "AwaitingRetry" => "waiting for the next attempt",
-            "Terminating" => "terminating: running hooks are being stopped",
-            "Finishing" => "cleaning up hooks",
-            other => other,
-        }));
+fn moved(stage: &Stage, waves: &[WaveView], waits: Option<String>, took: Duration) -> Option<Text> {
+    let (index, step) = match stage {
+        Stage::Planned => return None,
+        Stage::DryRun => return Some(Text::plain("trying everything on the server")),
+        Stage::AwaitingRetry { .. } => return Some(Text::plain("waiting for the next attempt")),
+        Stage::Terminating => return Some(Text::plain("terminating: running hooks are being stopped")),
+        Stage::Finishing { .. } => return Some(Text::plain("cleaning up hooks")),
+        Stage::Wave { index, step } => (usize::try_from(*index).ok()?, step),
     };
-    let index = number.parse::<usize>().ok()?.checked_sub(1)?;
     let wave = waves.get(index)?;
     let objects = |number| crate::output::counted(number, "object", "objects");
     let words = match (step, waits) {
-        ("Held", Some(waits)) => format!("held, waiting for {}", one_line(&waits)),
-        ("AwaitingGone", Some(waits)) => format!("waiting for the deletion of {}", one_line(&waits)),
-        ("AwaitingHealth", Some(waits)) => format!("waiting for {}", one_line(&waits)),
+        (WaveStep::Held, Some(waits)) => format!("held, waiting for {}", one_line(&waits)),
+        (WaveStep::AwaitingGone, Some(waits)) => {
+            format!("waiting for the deletion of {}", one_line(&waits))
+        }
+        (WaveStep::AwaitingHealth, Some(waits)) => format!("waiting for {}", one_line(&waits)),
         // All that it could prune is left where it is.
-        ("Pruning", _) if wave.prunes == 0 => return None,
-        ("Pruning", _) => format!("pruning {}", objects(wave.prunes)),
-        ("Applying", _) => format!("applying {}", objects(wave.applies)),
-        ("Settling", _) => "settling".to_owned(),
-        ("Passed", _) => format!("passed after {}", format_duration(took)),
+        (WaveStep::Pruning, _) if wave.prunes == 0 => return None,
+        (WaveStep::Pruning, _) => format!("pruning {}", objects(wave.prunes)),
+        (WaveStep::Applying, _) => format!("applying {}", objects(wave.applies)),
+        (WaveStep::Settling { .. }, _) => "settling".to_owned(),
+        (WaveStep::Passed, _) => format!("passed after {}", format_duration(took)),
         _ => return None,
     };
     let mut text = Text::new();

@@ -11,7 +11,7 @@
 //!
 //! Where to look: `fact` what is recorded, `state` what an operation is, [`decide`](decide()) which facts an input means,
 //! [`follow`](follow()) which arrow follows by itself, [`evolve`](evolve()) how a fact changes the state,
-//! [`pending`](pending()) what the world still owes, `rules` the questions they share, `messages` the texts users match
+//! [`pending`](pending()) what the world still owes, `event` what is told of it, `rules` the questions they share, `messages` the texts users match
 //! on, [`view`](view()) and [`explain`](explain()) what people see.
 
 mod changes;
@@ -20,6 +20,7 @@ mod command;
 mod decide;
 mod details;
 mod earlier;
+mod event;
 mod evolve;
 mod explain;
 mod fact;
@@ -41,6 +42,7 @@ pub use claim::{Claim, ClaimNews};
 pub use command::{ASK_AGAIN_AFTER, Command, Subject, TaskCommand};
 pub use decide::{Rejection, decide};
 pub use details::Details;
+pub use event::{Deadline, Event, EventKind, Narrator, WaveName};
 pub use evolve::evolve;
 pub use explain::{Awaited, Explanation, NOT_ANSWERED, NOT_SEEN, PLACE_TAKEN, TRYING_AGAIN, explain};
 pub use fact::{DeadlineScope, Fact, Verdict};

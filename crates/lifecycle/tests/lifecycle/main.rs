@@ -13,6 +13,7 @@ mod claims;
 mod deadlines;
 mod driver;
 mod ending;
+mod events;
 mod explain;
 mod failing;
 mod namespaces;

@@ -283,6 +283,7 @@ fn check(scene: &Scene) {
         world.driver().state().message()
     );
     world.check_replay();
+    world.listener.check(&world.durable);
     check_end(&world, &stubborn);
     check_history(&world);
 }

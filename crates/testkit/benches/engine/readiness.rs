@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
-use tidegate_executor::{Clock, Engine, EventKind, RuntimeClock};
+use tidegate_executor::{Clock, Engine, Event, EventKind, RuntimeClock};
+use tidegate_lifecycle::operation::{Stage, WaveStep};
 use tidegate_model::{Destination, OperationPhase, Timestamp};
 use tidegate_oplog::MemoryLog;
 
@@ -42,12 +43,13 @@ fn run(width: usize) -> Duration {
             .start()
             .await
             .unwrap();
-        let mut events = engine.events();
+        let mut events = engine.events_from_now().await.unwrap();
         let id = engine.submit(request("wide"), targets(&manifests(width))).await.unwrap();
         let began = loop {
-            match events.recv().await.unwrap().what {
-                EventKind::Moved { stage } if stage == "Wave 1 AwaitingHealth" => break cpu(),
-                _ => {}
+            let Event { what, .. } = events.next().await.unwrap().unwrap();
+            let to = if let EventKind::Moved { to, .. } = what { to } else { continue };
+            if to == (Stage::Wave { index: 0, step: WaveStep::AwaitingHealth }) {
+                break cpu();
             }
         };
         drop(events);

@@ -337,7 +337,7 @@ async fn notifiers_get_events_in_order_when_they_are_durable() {
     stopped.stop(None);
     let engine =
         builder(&cluster, &log).notifier(dead).notifier(stopped).notifier(good.await).start().await.unwrap();
-    let mut listener = engine.events();
+    let mut listener = engine.events_from_now().await.unwrap();
     // The health of a last wave is not awaited, so there is a third.
     let manifests = [server("a", 0, &[]), server("b", 1, &[]), config("c", 2, &[])].concat();
     let id = submit(&engine, &Sync::of(&manifests)).await;
@@ -345,8 +345,9 @@ async fn notifiers_get_events_in_order_when_they_are_durable() {
     until(&engine, id, |_, _| matches!(events.lock().unwrap().last(), Some(EventKind::Finished { .. })))
         .await;
     let mut heard = Vec::new();
-    while let Ok(event) = listener.try_recv() {
-        heard.push(event.what);
+    engine.shutdown().await;
+    while let Some(event) = listener.next().await {
+        heard.push(event.unwrap().what);
     }
     let events = events.lock().unwrap();
     assert_eq!(*events, heard, "a notifier and a listener hear the same");

@@ -11,6 +11,7 @@
 mod bindings;
 mod claims;
 mod ensure;
+mod events;
 mod extensions;
 mod inventory;
 mod judges;

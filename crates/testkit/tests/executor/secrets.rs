@@ -50,7 +50,7 @@ async fn everything_of(fails: &'static str, expected: OperationPhase) {
     };
     let engine =
         builder(&cluster, &log).hook_runner("echo", runner).notifier(notifier).start().await.unwrap();
-    let mut events = engine.events();
+    let mut events = engine.events_from_now().await.unwrap();
     let id = submit(&engine, &Sync::of(&manifests())).await;
     let view = end(&engine, id).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -63,8 +63,9 @@ async fn everything_of(fails: &'static str, expected: OperationPhase) {
     clean("the explanation", &format!("{:?}", engine.inspect(id).await.unwrap()));
     clean("the notifier's events", &format!("{:?}", told.lock().unwrap()));
     let mut heard = Vec::new();
-    while let Ok(event) = events.try_recv() {
-        heard.push(event);
+    engine.shutdown().await;
+    while let Some(event) = events.next().await {
+        heard.push(event.unwrap());
     }
     assert!(!heard.is_empty());
     clean("the events", &format!("{heard:?}"));

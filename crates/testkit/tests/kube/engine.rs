@@ -86,7 +86,7 @@ impl<'a> Bench<'a> {
             .start()
             .await
             .unwrap();
-        let mut events = engine.events();
+        let mut events = engine.events_from_now().await.unwrap();
         let id = engine.submit(sync.request.clone(), sync.targets()).await.unwrap();
         let watching = async {
             let waiting = engine.wait(id);
@@ -98,7 +98,7 @@ impl<'a> Bench<'a> {
                         Err(EngineError::NotRunning { .. }) => engine.inspect(id).await.unwrap().0,
                         view => view.unwrap(),
                     },
-                    _ = events.recv() => {}
+                    _ = events.next() => {}
                 }
             }
         };
@@ -120,14 +120,14 @@ impl<'a> Bench<'a> {
 
 /// Waits until an operation stands as wished.
 pub async fn until(engine: &Engine, id: OperationId, wish: impl Fn(&OperationView) -> bool) {
-    let mut events = engine.events();
+    let mut events = engine.events_from_now().await.unwrap();
     let looking = async {
         loop {
             if wish(&engine.inspect(id).await.unwrap().0) {
                 return;
             }
             // Whatever event comes: what is wished may be the state before it.
-            let _ = tokio::time::timeout(Duration::from_millis(50), events.recv()).await;
+            let _ = tokio::time::timeout(Duration::from_millis(50), events.next()).await;
         }
     };
     tokio::time::timeout(PATIENCE, looking).await.expect("the operation never stands as wished");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ractor::{ActorProcessingErr, ActorRef, RpcReplyPort};
 use tidegate_lifecycle::operation::{
-    Command, Fact, Input, Operation, Progress, Rejection, State, SyncOperation, TaskCommand,
+    Command, Fact, Input, Narrator, Operation, Progress, Rejection, State, SyncOperation, TaskCommand,
 };
 use tidegate_lifecycle::{BatchOf, Hands};
 use tidegate_model::{Digest, ObjectKey, OperationId, SyncRequest, TaskId, Timestamp};
@@ -22,8 +22,8 @@ use crate::actors::log::LogMessage;
 use crate::claims::Hold;
 use crate::effects::{self, Mask};
 use crate::engine::EngineError;
-use crate::events::{announce, trace};
-use crate::extend::{Cancellation, Event, GateQuestion, HookEnd, HookRun};
+use crate::events::Told;
+use crate::extend::{Cancellation, GateQuestion, HookEnd, HookRun};
 use crate::gates;
 use crate::inbox::{Arrival, Inbox, Note};
 use crate::shared::Shared;
@@ -81,8 +81,9 @@ pub(super) struct SyncHands {
     pub giving_back: GivingBack,
     /// What the next batch changes in the inventory.
     inventory: Vec<InventoryChange>,
-    /// Announced when the batch on its way is durable.
-    announcements: Vec<Event>,
+    narrator: Narrator,
+    /// Told when the batch on its way is durable.
+    told: Option<Told>,
 }
 
 impl SyncHands {
@@ -90,7 +91,7 @@ impl SyncHands {
         shared: Arc<Shared>,
         id: OperationId,
         inbox: Inbox,
-        recovered: bool,
+        recovered: Option<Narrator>,
         to_plan: Option<HandedOver>,
     ) -> Self {
         Self {
@@ -102,7 +103,7 @@ impl SyncHands {
             runs: BTreeMap::new(),
             namespaces_due: None,
             alive: watch::Sender::new(()),
-            recovered,
+            recovered: recovered.is_some(),
             to_plan,
             request: None,
             bundle: None,
@@ -112,7 +113,8 @@ impl SyncHands {
             keeper: None,
             giving_back: GivingBack::default(),
             inventory: Vec::new(),
-            announcements: Vec::new(),
+            narrator: recovered.unwrap_or_default(),
+            told: None,
         }
     }
 
@@ -413,9 +415,11 @@ impl Hands<SyncOperation> for SyncHands {
         &mut self,
         state: &State,
         batch: BatchOf<SyncOperation>,
-        now: Timestamp,
+        _: Timestamp,
     ) -> Result<(), ActorProcessingErr> {
-        self.announcements = batch.facts.iter().filter_map(|fact| announce(state, fact, now)).collect();
+        let after = self.narrator.sequence();
+        let events = batch.facts.iter().filter_map(|fact| self.narrator.tell(fact)).collect();
+        self.told = Some(Told { operation: self.id, after, last: self.narrator.sequence(), events });
         let summary = summary(state).ok_or("an operation without a header cannot be written")?;
         let append = AppendOf {
             snapshot: batch.snapshot,
@@ -430,11 +434,8 @@ impl Hands<SyncOperation> for SyncHands {
 
     fn announce(&mut self, state: &State) {
         self.cancel_runs(state);
-        for event in self.announcements.drain(..) {
-            trace(&event);
-            self.shared.extensions.notify(&event);
-            // Nobody listening is fine.
-            let _ = self.shared.events.send(event);
+        if let Some(told) = self.told.take() {
+            self.shared.announcer.tell(told);
         }
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tidegate_cluster::Strain;
 use tidegate_lifecycle::operation::{
-    Driver, Explanation, Input, OperationView, SyncOperation, TRYING_AGAIN, explain, view,
+    Driver, Explanation, Input, Narrator, OperationView, SyncOperation, TRYING_AGAIN, explain, view,
 };
 use tidegate_lifecycle::{ShellError, Turn};
 use tidegate_model::{Digest, OperationId, SyncRequest, Timestamp};
@@ -108,12 +108,13 @@ impl Actor for OperationActor {
         let (shell, first) = match start {
             Start::New { request, targets, handed_over } => {
                 let begin = Input::Request { operation: id, request, targets };
-                (Shell::new(hands(false, handed_over)), Some(begin))
+                (Shell::new(hands(None, handed_over)), Some(begin))
             }
-            Start::Recovered { driver, give_up } => (
-                Shell::recovered(*driver, hands(true, None)),
-                Some(give_up.map_or(Input::Resumed, |reason| Input::Abort { reason })),
-            ),
+            Start::Recovered { driver, give_up } => {
+                let narrator = Narrator::of(driver.state(), driver.sequence());
+                let first = give_up.map_or(Input::Resumed, |reason| Input::Abort { reason });
+                (Shell::recovered(*driver, hands(Some(narrator), None)), Some(first))
+            }
         };
         inbox.push(first.map_or(Arrival::Alarm, Arrival::Input));
         Ok(OperationState { shared, supervisor, id, inbox, shell, finished: false })

@@ -3,6 +3,7 @@
 
 mod cluster;
 mod fate;
+mod listener;
 mod rough;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -66,6 +67,7 @@ pub struct World {
     scheduled: u32,
     alarms: u32,
     message: String,
+    pub listener: listener::Listener,
 }
 
 impl World {
@@ -92,6 +94,7 @@ impl World {
             scheduled: 0,
             alarms: 0,
             message: String::new(),
+            listener: listener::Listener::default(),
         };
         world.at(0, Input::Request { operation: id(), request: Box::new(request), targets: DIGEST });
         world
@@ -196,6 +199,9 @@ impl World {
     }
 
     fn take(&mut self, arrival: Arrival<SyncOperation, std::convert::Infallible>) {
+        if matches!(arrival, Arrival::Persisted) {
+            self.listener.persisted();
+        }
         self.shell.take(arrival, at(self.now)).expect("only wishes are refused");
     }
 
@@ -230,6 +236,7 @@ impl World {
             self.dispatch();
             let Some(batch) = batch else { return };
             self.writes += 1;
+            self.listener.written(&batch.facts);
             self.durable.extend(batch.facts);
             if self.weather.slow > 0 {
                 let delay = self.delay();

@@ -64,6 +64,7 @@ impl World {
         self.alarms += 1;
         let driver = Driver::recover(None, self.durable.iter().cloned()).expect("the log can be read");
         let is_begun = driver.sequence() > 0;
+        self.listener.crashed(driver.state(), &self.durable);
         self.shell = Shell::recovered(driver, Outbox::default());
         if is_begun {
             self.schedule(self.now, Event::Input(Input::Resumed));

@@ -1,0 +1,350 @@
+//! From facts to events: what programs and people are told of an operation.
+//!
+//! An event is a function of a fact, and of what the facts before it say about the request and the plan. So whoever reads
+//! an operation's log is told the same as whoever listened while it was written, and an event is known by the sequence
+//! number of its fact.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tidegate_model::{
+    Action, IfTaken, ObjectKey, OperationId, OperationPhase, Phase, Plan, TaskId, Timestamp,
+};
+
+use super::claim::ClaimNews;
+use super::fact::{DeadlineScope, Fact, Verdict};
+use super::state::{Stage, State};
+
+/// Something that happened to an operation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// The operation.
+    pub operation: OperationId,
+    /// Its application.
+    pub application: String,
+    /// Number of the fact it tells of, from 1. Numbers of one operation only grow; most facts are too small to be told,
+    /// so many numbers are left out.
+    pub sequence: u64,
+    /// When. `None` for a few facts that carry no time of their own: they follow the event before them closely.
+    pub at: Option<Timestamp>,
+    /// What.
+    pub what: EventKind,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// The operation exists.
+    Accepted,
+    /// Its plan is fixed; or made anew, by an attempt after one whose plan was not valid.
+    Planned {
+        /// How many waves there are.
+        waves: usize,
+        /// How many tasks.
+        tasks: usize,
+    },
+    /// It has gone to another stage.
+    Moved {
+        /// Which.
+        to: Stage,
+        /// The wave that is at work there.
+        wave: Option<WaveName>,
+    },
+    /// A gate has answered about the wave that waits for it.
+    Gate {
+        /// Its name.
+        gate: String,
+        /// Open, or closed because.
+        verdict: Verdict,
+    },
+    /// A task has ended.
+    Task {
+        /// Its object.
+        object: ObjectKey,
+        /// How.
+        phase: OperationPhase,
+        /// In words.
+        message: String,
+    },
+    /// An object is pruned.
+    Prune {
+        /// Which.
+        object: ObjectKey,
+        /// It is gone; otherwise it is on its way out.
+        gone: bool,
+    },
+    /// A hook was stopped, because the operation or the hook is to end.
+    HookStopped {
+        /// Its object.
+        object: ObjectKey,
+        /// How it ended.
+        phase: OperationPhase,
+        /// In words.
+        message: String,
+        /// It could be stopped; otherwise it may still be at work.
+        clean: bool,
+    },
+    /// The cluster took a manifest and warns of it.
+    Warned {
+        /// Its object.
+        object: ObjectKey,
+        /// The cluster's words.
+        warnings: Vec<String>,
+    },
+    /// A deadline has passed.
+    DeadlinePassed {
+        /// Of what.
+        of: Deadline,
+        /// In words.
+        message: String,
+    },
+    /// A namespace that the operation writes into is being deleted. The wave at work ends, and has failed.
+    NamespaceTerminating {
+        /// Its name.
+        namespace: String,
+    },
+    /// An attempt has failed.
+    AttemptFailed {
+        /// Why.
+        message: String,
+        /// Another attempt could end differently.
+        retriable: bool,
+    },
+    /// Another attempt begins.
+    RetryStarted {
+        /// Its number, from 2.
+        attempt: u32,
+    },
+    /// Something became of the claim on the application.
+    Claim {
+        /// What.
+        news: ClaimNews,
+        /// What it means for this operation, in words.
+        message: String,
+    },
+    /// A person ends the operation.
+    TerminateRequested {
+        /// Who.
+        by: String,
+    },
+    /// A person holds the operation.
+    Paused {
+        /// Who.
+        by: String,
+        /// Why; may be empty.
+        reason: String,
+    },
+    /// A person lets it go on.
+    Unpaused {
+        /// Who.
+        by: String,
+    },
+    /// A person approves the prunes that wait for confirmation.
+    PruneConfirmed {
+        /// Who.
+        by: String,
+    },
+    /// The operation is over. No event follows.
+    Finished {
+        /// How.
+        phase: OperationPhase,
+        /// The final message.
+        message: String,
+    },
+}
+
+/// A wave by the words of its manifests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaveName {
+    /// Phase.
+    pub phase: Phase,
+    /// Wave inside the phase.
+    pub wave: i64,
+}
+
+/// What a deadline was set for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Deadline {
+    /// The whole operation.
+    Operation,
+    /// The wave at work.
+    Wave,
+    /// One hook.
+    Hook(ObjectKey),
+}
+
+/// Tells the facts of one operation as events, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Narrator {
+    /// Number of the fact it has told last, or passed over.
+    sequence: u64,
+    about: Option<About>,
+    plan: Arc<Plan>,
+}
+
+/// Whose facts they are.
+#[derive(Clone, Debug, PartialEq)]
+struct About {
+    operation: OperationId,
+    application: String,
+    /// It waits for a claim that another operation has.
+    waits: bool,
+}
+
+impl Narrator {
+    /// One that goes on after the fact with this number, where the operation stands as it did then.
+    pub fn of(state: &State, sequence: u64) -> Self {
+        let about = state.header().map(|header| About {
+            operation: header.operation,
+            application: header.request.application.clone(),
+            waits: waits(header.request.claim.as_ref().map(|claim| claim.if_taken)),
+        });
+        let plan = state.operation().map(|operation| Arc::clone(&operation.plan)).unwrap_or_default();
+        Self { sequence, about, plan }
+    }
+
+    /// One that goes on after the fact with this number, where only a later state is known: facts were compacted. `facts`
+    /// are those it will tell.
+    pub fn of_later(state: &State, sequence: u64, facts: &[Fact]) -> Self {
+        let later = Self::of(state, sequence);
+        // Then the later plan is not the one these facts begin with. Without a valid plan nothing is done to any object.
+        let plans = facts.iter().any(|fact| matches!(fact, Fact::Planned { .. }));
+        if plans { Self { plan: Arc::default(), ..later } } else { later }
+    }
+
+    /// Number of the fact it has told last, or passed over.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The event that the next fact is; `None` where it is too small to be told.
+    pub fn tell(&mut self, fact: &Fact) -> Option<Event> {
+        self.sequence = self.sequence.saturating_add(1);
+        match fact {
+            Fact::Accepted { operation, request, .. } => {
+                self.about = Some(About {
+                    operation: *operation,
+                    application: request.application.clone(),
+                    waits: waits(request.claim.as_ref().map(|claim| claim.if_taken)),
+                });
+            }
+            Fact::Planned { plan, .. } => self.plan = Arc::clone(plan),
+            // What was not valid is planned anew.
+            Fact::RetryStarted { .. } if !self.plan.errors().is_empty() => self.plan = Arc::default(),
+            _ => {}
+        }
+        let about = self.about.as_ref()?;
+        let (what, at) = self.of_operation(about, fact).or_else(|| self.of_task(fact))?;
+        let About { operation, application, .. } = about;
+        Some(Event {
+            operation: *operation,
+            application: application.clone(),
+            sequence: self.sequence,
+            at,
+            what,
+        })
+    }
+
+    fn of_operation(&self, about: &About, fact: &Fact) -> Option<(EventKind, Option<Timestamp>)> {
+        let (what, at) = match fact {
+            Fact::Accepted { at, .. } => (EventKind::Accepted, at),
+            Fact::Planned { plan, at, .. } => {
+                (EventKind::Planned { waves: plan.waves.len(), tasks: plan.tasks.len() }, at)
+            }
+            Fact::Moved { to, at } => (EventKind::Moved { to: to.clone(), wave: self.wave(to) }, at),
+            Fact::GateAnswered { gate, verdict, at } => {
+                (EventKind::Gate { gate: gate.clone(), verdict: verdict.clone() }, at)
+            }
+            Fact::DeadlinePassed { scope, message, at } => {
+                let of = match scope {
+                    DeadlineScope::Operation => Deadline::Operation,
+                    DeadlineScope::Wave => Deadline::Wave,
+                    DeadlineScope::Hook(task) => Deadline::Hook(self.object(*task)?),
+                };
+                (EventKind::DeadlinePassed { of, message: message.clone() }, at)
+            }
+            Fact::NamespaceTerminating { namespace, at } => {
+                (EventKind::NamespaceTerminating { namespace: namespace.clone() }, at)
+            }
+            Fact::AttemptFailed { message, retriable, at } => {
+                (EventKind::AttemptFailed { message: message.clone(), retriable: *retriable }, at)
+            }
+            Fact::RetryStarted { attempt, at } => (EventKind::RetryStarted { attempt: *attempt }, at),
+            Fact::Claim { news, at } => {
+                (EventKind::Claim { news: news.clone(), message: claim(about.waits, news) }, at)
+            }
+            Fact::TerminateRequested { by, at } => (EventKind::TerminateRequested { by: by.clone() }, at),
+            Fact::Paused { by, reason, at } => {
+                (EventKind::Paused { by: by.clone(), reason: reason.clone() }, at)
+            }
+            Fact::Unpaused { by, at } => (EventKind::Unpaused { by: by.clone() }, at),
+            Fact::PruneConfirmed { by, at } => (EventKind::PruneConfirmed { by: by.clone() }, at),
+            Fact::Finished { phase, message, at } => {
+                (EventKind::Finished { phase: *phase, message: message.clone() }, at)
+            }
+            _ => return None,
+        };
+        Some((what, Some(*at)))
+    }
+
+    fn of_task(&self, fact: &Fact) -> Option<(EventKind, Option<Timestamp>)> {
+        Some(match fact {
+            Fact::TaskCompleted { task, phase, message, at }
+            | Fact::TaskFailed { task, phase, message, at } => {
+                let object = self.object(*task)?;
+                (EventKind::Task { object, phase: *phase, message: message.clone() }, Some(*at))
+            }
+            Fact::DeletionBegun { task } => (self.prune(*task, false)?, None),
+            Fact::PruneSent { task, gone } => (self.prune(*task, *gone)?, None),
+            Fact::ObjectGone { task } => (self.prune(*task, true)?, None),
+            Fact::HookStopped { task, phase, message, clean } => {
+                let (object, message) = (self.object(*task)?, message.clone());
+                (EventKind::HookStopped { object, phase: *phase, message, clean: *clean }, None)
+            }
+            Fact::Warned { task, warnings } => {
+                (EventKind::Warned { object: self.object(*task)?, warnings: warnings.clone() }, None)
+            }
+            _ => return None,
+        })
+    }
+
+    fn object(&self, task: TaskId) -> Option<ObjectKey> {
+        self.plan.task(task).map(tidegate_model::Task::key)
+    }
+
+    /// Older hook objects go as well; that is no prune.
+    fn prune(&self, task: TaskId, gone: bool) -> Option<EventKind> {
+        let task = self.plan.task(task).filter(|task| task.action == Action::Prune)?;
+        Some(EventKind::Prune { object: task.key(), gone })
+    }
+
+    fn wave(&self, stage: &Stage) -> Option<WaveName> {
+        let Stage::Wave { index, .. } = stage else { return None };
+        let wave = self.plan.waves.get(TaskId(*index).index())?;
+        Some(WaveName { phase: wave.phase, wave: wave.wave })
+    }
+}
+
+fn waits(if_taken: Option<IfTaken>) -> bool {
+    if_taken.is_some_and(|if_taken| if_taken != IfTaken::Refuse)
+}
+
+/// What news of a claim mean, for people.
+fn claim(waits: bool, news: &ClaimNews) -> String {
+    match news {
+        ClaimNews::Held { .. } => "has the claim on the application".to_owned(),
+        ClaimNews::Taken { holder, at_work } if waits || *at_work => {
+            format!("waiting for the end of {holder}")
+        }
+        ClaimNews::Taken { holder, .. } => {
+            format!("the application is claimed by {holder}; looking whether that is still at work")
+        }
+        ClaimNews::Without { reason } => format!("going on without a claim on the application: {reason}"),
+        ClaimNews::Lost { holder: Some(holder) } => format!("lost the claim on the application to {holder}"),
+        ClaimNews::Lost { holder: None } => {
+            "lost the claim on the application to an operation that is over".to_owned()
+        }
+        ClaimNews::EndWanted { by } => format!("asked to end by {by}"),
+    }
+}
