@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ractor::{Actor, ActorRef, RpcReplyPort};
+use ractor::{Actor, ActorCell, ActorRef, RpcReplyPort};
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::Illegal;
@@ -14,16 +14,15 @@ use tidegate_oplog::{Compacted, LogError, Lookup, Retention, TypedLog as _};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::actors::cluster::{ClusterActor, ClusterArguments};
-use crate::actors::log::{Log, LogActor};
+use crate::actors::log::{Log, LogHandle};
 use crate::actors::operation::{HandedOver, Inspection, keep};
 use crate::actors::supervisor::{Submit, Supervisor, SupervisorMessage};
 use crate::clock::{Clock, SystemClock};
+use crate::clusters::ClusterHandle;
 use crate::effects::Targets;
 use crate::events::{Announcer, Events, Seen, notify, recorded};
 use crate::extend::{Extensions, GateQuestion, HealthQuestion, HookRun};
 use crate::ids::{IdSource, Ids, random_ids};
-use crate::limits::Limited;
 use crate::offline::operations;
 use crate::shared::{LogFailure, Shared, blocking};
 use crate::summary::Summary;
@@ -140,6 +139,7 @@ pub struct EngineBuilder {
     worker: String,
     in_flight: usize,
     name_taken: Option<EngineError>,
+    supervised_by: Option<ActorCell>,
 }
 
 /// Registers an extension, and remembers the first name given twice.
@@ -239,43 +239,35 @@ impl EngineBuilder {
         self
     }
 
+    /// Links the engine to an actor of one's own: that one is told when the engine ends, and the engine ends with it. All
+    /// actors of the engine are linked below.
+    #[must_use]
+    pub fn supervised_by(mut self, supervisor: ActorCell) -> Self {
+        self.supervised_by = Some(supervisor);
+        self
+    }
+
     /// Starts the actors.
     pub async fn start(self) -> Result<Engine, EngineError> {
         if let Some(error) = self.name_taken {
             return Err(error);
         }
-        let stopped = |_| EngineError::Stopped;
         let log_failure = LogFailure::default();
-        let (log_actor, _) = Actor::spawn(None, LogActor, (Arc::clone(&self.log), Arc::clone(&log_failure)))
-            .await
-            .map_err(stopped)?;
-        let extensions = Arc::new(self.extensions);
-        let connections = self.clusters.clone();
-        let mut clusters = BTreeMap::new();
-        let mut claims: BTreeMap<_, Arc<dyn Cluster>> = BTreeMap::new();
-        for (destination, cluster) in self.clusters {
-            claims.insert(destination.clone(), Arc::new(Limited(Arc::clone(&cluster))));
-            let arguments = ClusterArguments {
-                cluster,
-                clock: Arc::clone(&self.clock),
-                extensions: Arc::clone(&extensions),
-                health: self.health.clone(),
-                in_flight: self.in_flight,
-                log_failure: Arc::clone(&log_failure),
-            };
-            let (actor, _) = Actor::spawn(None, ClusterActor, arguments).await.map_err(stopped)?;
-            clusters.insert(destination, actor);
-        }
+        let clusters = self
+            .clusters
+            .into_iter()
+            .map(|(destination, cluster)| {
+                (destination, ClusterHandle::new(cluster, self.in_flight, Arc::clone(&log_failure)))
+            })
+            .collect();
         let shared = Arc::new(Shared {
             log: self.log,
             log_failure,
-            log_actor,
+            log_actor: LogHandle::new(),
             clusters,
-            connections,
-            claims,
             worker: self.worker,
             clock: self.clock,
-            extensions,
+            extensions: Arc::new(self.extensions),
             health: self.health,
             announcer: Announcer::new(),
             handed_over: Arc::new(Semaphore::new(HANDED_OVER)),
@@ -289,7 +281,11 @@ impl EngineBuilder {
             };
             notifying.push(tokio::spawn(notify(notifier, events)));
         }
-        let (supervisor, _) = Actor::spawn(None, Supervisor, Arc::clone(&shared)).await.map_err(stopped)?;
+        let begun = match self.supervised_by {
+            Some(above) => Actor::spawn_linked(None, Supervisor, Arc::clone(&shared), above).await,
+            None => Actor::spawn(None, Supervisor, Arc::clone(&shared)).await,
+        };
+        let (supervisor, _) = begun.map_err(|_| EngineError::Stopped)?;
         let notifying = Arc::new(Mutex::new(notifying));
         Ok(Engine { shared, supervisor, notifying, ids: Arc::new(Ids::new(self.ids)) })
     }
@@ -298,8 +294,8 @@ impl EngineBuilder {
 /// Runs operations. Cheap to clone; all clones are one engine.
 #[derive(Clone)]
 pub struct Engine {
-    shared: Arc<Shared>,
-    supervisor: ActorRef<SupervisorMessage>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) supervisor: ActorRef<SupervisorMessage>,
     /// Those who pass events on to notifiers.
     notifying: Arc<Mutex<Vec<JoinHandle<()>>>>,
     ids: Arc<Ids>,
@@ -319,6 +315,7 @@ impl Engine {
             worker: String::new(),
             in_flight: IN_FLIGHT,
             name_taken: None,
+            supervised_by: None,
         }
     }
 
@@ -503,7 +500,7 @@ impl Engine {
         if tokio::time::timeout(SHUTDOWN_WITHIN, stopping).await.is_err() {
             tracing::warn!("calls to the cluster did not end in time; they are looked at again on resume");
         }
-        // The operations go first: they must not take the end of a call for its failure.
+        // Every actor ends with it.
         let _ = self.supervisor.stop_and_wait(None, None).await;
         self.shared.announcer.close();
         let notifying = std::mem::take(&mut *self.notifying.lock().unwrap_or_else(PoisonError::into_inner));
@@ -513,10 +510,6 @@ impl Engine {
             if tokio::time::timeout(SHUTDOWN_WITHIN, passing_on).await.is_err() {
                 abort.abort();
             }
-        }
-        self.shared.log_actor.stop(None);
-        for cluster in self.shared.clusters.values() {
-            cluster.stop(None);
         }
     }
 }

@@ -38,11 +38,13 @@ pub(crate) enum Note {
 
 /// Why a batch was not written.
 #[derive(Clone, Debug)]
-pub(crate) struct AppendFailure {
-    /// The log takes nothing any more; otherwise it only refused this group and goes on.
-    pub is_final: bool,
-    /// What it said.
-    pub reason: String,
+pub(crate) enum AppendFailure {
+    /// The log takes nothing any more; in its words.
+    Final(String),
+    /// The log refused this group and goes on; in its words.
+    Refused(String),
+    /// The log actor failed: the batch may be written or not.
+    Lost,
 }
 
 /// The sending and the receiving side.

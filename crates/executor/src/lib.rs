@@ -16,6 +16,7 @@
 mod actors;
 mod claims;
 mod clock;
+mod clusters;
 mod engine;
 mod events;
 mod gates;
@@ -24,6 +25,7 @@ mod inbox;
 mod judging;
 mod limits;
 mod offline;
+mod restarts;
 mod shared;
 mod summary;
 mod watches;

@@ -1,17 +1,13 @@
 //! What all actors of one engine share.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use ractor::ActorRef;
-use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
-use tidegate_model::Destination;
 use tokio::sync::Semaphore;
 
-use crate::actors::cluster::ClusterMessage;
-use crate::actors::log::{Log, LogMessage};
+use crate::actors::log::{Log, LogHandle};
 use crate::clock::Clock;
+use crate::clusters::Clusters;
 use crate::events::Announcer;
 use crate::extend::Extensions;
 
@@ -23,12 +19,8 @@ pub(crate) struct Shared {
     pub log: Log,
     /// Why the log takes nothing any more. From then on nothing reaches a cluster: it could not be recorded.
     pub log_failure: LogFailure,
-    pub log_actor: ActorRef<LogMessage>,
-    pub clusters: BTreeMap<Destination, ActorRef<ClusterMessage>>,
-    /// The same clusters, to be asked how they are while their actors wait for them.
-    pub connections: BTreeMap<Destination, Arc<dyn Cluster>>,
-    /// The same, for claims: a renewal does not wait for its turn among the calls.
-    pub claims: BTreeMap<Destination, Arc<dyn Cluster>>,
+    pub log_actor: LogHandle,
+    pub clusters: Clusters,
     /// Who works here, and where; empty when that is not known.
     pub worker: String,
     pub clock: Arc<dyn Clock>,

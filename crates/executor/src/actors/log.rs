@@ -1,15 +1,19 @@
 //! The log actor: group commit.
 //!
 //! Batches of all operations that arrive while a group is being written go together into the next group: one flush for
-//! all of them. The log blocks, so it is called on a thread for blocking work; one group is on its way at a time.
+//! all of them. The log blocks, so it is called on a thread for blocking work; one group is on its way at a time, also
+//! when the actor fails and another one goes on: that one waits for what is being written.
+//!
+//! Whoever hands over a batch is told what became of it, even if that is that nobody knows.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tidegate_oplog::{LogError, RawAppend};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot, watch};
 
+use crate::engine::EngineError;
 use crate::inbox::{AppendFailure, Arrival, Inbox, Note};
 use crate::shared::LogFailure;
 
@@ -26,37 +30,125 @@ pub(crate) type Log = tidegate_oplog::Log;
 /// Records that become bytes where blocking work is done: a snapshot may be large. Whose they are the log does not know.
 pub(crate) type Encode = Box<dyn FnOnce() -> Result<RawAppend, LogError> + Send>;
 
+/// The way to the log actor, whichever it is now.
+pub(crate) struct LogHandle {
+    /// `None` while the actor is being started again.
+    actor: watch::Sender<Option<ActorRef<LogMessage>>>,
+}
+
+/// The log actor has failed: whether a batch was written is not known, so its operation goes on from the log.
+#[derive(Debug, thiserror::Error)]
+#[error("the log actor failed before it told whether facts were written")]
+pub(crate) struct LogLost;
+
+impl LogHandle {
+    pub fn new() -> Self {
+        Self { actor: watch::Sender::new(None) }
+    }
+
+    /// Makes a batch durable. The inbox is told what became of it.
+    pub fn append(&self, encode: Encode, inbox: Inbox) {
+        let message = LogMessage::Append(encode, Told(Some(inbox)));
+        if let Some(actor) = self.actor.borrow().as_ref() {
+            let _ = actor.send_message(message);
+        }
+    }
+
+    /// Returns when everything that was handed over is written or refused, or will never be written.
+    pub async fn settle(&self, failure: &LogFailure) -> Result<(), EngineError> {
+        let mut changes = self.actor.subscribe();
+        loop {
+            if let Some(reason) = failure.get() {
+                return Err(EngineError::LogFailed { reason: reason.clone() });
+            }
+            let actor = changes.borrow_and_update().clone();
+            if let Some(actor) = actor {
+                let (send, receive) = oneshot::channel();
+                if actor.send_message(LogMessage::Settle(send)).is_ok() && receive.await.is_ok() {
+                    return Ok(());
+                }
+            }
+            // It has failed, and another one comes, or the log is given up.
+            changes.changed().await.map_err(|_| EngineError::Stopped)?;
+        }
+    }
+
+    /// From now on this actor writes.
+    pub fn set_actor(&self, actor: Option<ActorRef<LogMessage>>) {
+        self.actor.send_replace(actor);
+    }
+
+    /// Has the actor fail, as a fault in it would.
+    #[cfg(test)]
+    pub fn panic(&self) {
+        if let Some(actor) = self.actor.borrow().as_ref() {
+            let _ = actor.send_message(LogMessage::Panic);
+        }
+    }
+}
+
+/// Somebody who is told what became of a batch, whatever becomes of whoever has it.
+pub(crate) struct Told(Option<Inbox>);
+
+impl Told {
+    fn tell(mut self, result: &Result<(), AppendFailure>) {
+        self.send(match result {
+            Ok(()) => Arrival::Persisted,
+            Err(failure) => Arrival::Note(Note::NotWritten(failure.clone())),
+        });
+    }
+
+    fn send(&mut self, arrival: Arrival) {
+        if let Some(inbox) = self.0.take() {
+            inbox.push(arrival);
+        }
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.send(Arrival::Note(Note::NotWritten(AppendFailure::Lost)));
+    }
+}
+
 /// A message to the log actor.
 pub(crate) enum LogMessage {
     /// Make this durable and say so.
-    Append(Encode, Inbox),
+    Append(Encode, Told),
     /// Say so when everything that came before is written, or refused.
     Settle(oneshot::Sender<()>),
     /// The group on its way was written, or not.
     Written(Result<(), AppendFailure>),
+    /// Fail, as a fault in this actor would.
+    #[cfg(test)]
+    Panic,
 }
 
 pub(crate) struct LogActor;
 
+/// What a log actor needs.
+pub(crate) struct LogArguments {
+    pub log: Log,
+    pub failure: LogFailure,
+    /// Held while a group is written, by whichever actor.
+    pub turn: Arc<Semaphore>,
+}
+
 /// Something that waits for its turn.
 enum Waiting {
-    Batch(Encode, Inbox),
+    Batch(Encode, Told),
     Settle(oneshot::Sender<()>),
 }
 
-/// Told when a group is written.
-enum Told {
-    Inbox(Inbox),
-    Settled(oneshot::Sender<()>),
-}
-
 pub(crate) struct LogState {
-    log: Log,
-    failure: LogFailure,
+    arguments: LogArguments,
     /// Waiting for the next group.
     waiting: VecDeque<Waiting>,
-    /// Told when the group on its way is written.
-    writing: Vec<Told>,
+    /// A group is on its way.
+    is_writing: bool,
+    /// Told when it is written.
+    told: Vec<Told>,
+    settled: Vec<oneshot::Sender<()>>,
     /// Groups that are still to hold one batch only, after the log refused one.
     singly: usize,
 }
@@ -64,94 +156,113 @@ pub(crate) struct LogState {
 impl Actor for LogActor {
     type Msg = LogMessage;
     type State = LogState;
-    type Arguments = (Log, LogFailure);
+    type Arguments = LogArguments;
 
     async fn pre_start(
         &self,
-        _: ActorRef<Self::Msg>,
-        (log, failure): (Log, LogFailure),
+        myself: ActorRef<LogMessage>,
+        arguments: LogArguments,
     ) -> Result<LogState, ActorProcessingErr> {
-        Ok(LogState { log, failure, waiting: VecDeque::new(), writing: Vec::new(), singly: 0 })
+        let (waiting, told, settled) = (VecDeque::new(), Vec::new(), Vec::new());
+        let mut state = LogState { arguments, waiting, is_writing: false, told, settled, singly: 0 };
+        // An earlier actor may have left a group that is being written: a group of nothing comes after it.
+        state.send_on_its_way(&myself, Vec::new());
+        Ok(state)
     }
 
     async fn handle(
         &self,
-        myself: ActorRef<Self::Msg>,
+        myself: ActorRef<LogMessage>,
         message: LogMessage,
         state: &mut LogState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            LogMessage::Append(encode, inbox) => state.waiting.push_back(Waiting::Batch(encode, inbox)),
+            LogMessage::Append(encode, told) => state.waiting.push_back(Waiting::Batch(encode, told)),
             LogMessage::Settle(reply) => state.waiting.push_back(Waiting::Settle(reply)),
             LogMessage::Written(result) => {
+                state.is_writing = false;
                 state.singly = match &result {
-                    Err(failure) if !failure.is_final => SINGLY,
+                    Err(AppendFailure::Refused(_)) => SINGLY,
                     _ => state.singly.saturating_sub(1),
                 };
-                for told in state.writing.drain(..) {
-                    match told {
-                        Told::Inbox(inbox) => inbox.push(match &result {
-                            Ok(()) => Arrival::Persisted,
-                            Err(failure) => Arrival::Note(Note::NotWritten(failure.clone())),
-                        }),
-                        Told::Settled(reply) => drop(reply.send(())),
-                    }
+                state.told.drain(..).for_each(|told| told.tell(&result));
+                for reply in state.settled.drain(..) {
+                    let _ = reply.send(());
                 }
             }
+            #[cfg(test)]
+            LogMessage::Panic => std::panic::panic_any("injected into the log actor"),
         }
-        write(&myself, state);
+        state.write(&myself);
         Ok(())
     }
 }
 
-/// Sends the next group on its way, if none is.
-fn write(myself: &ActorRef<LogMessage>, state: &mut LogState) {
-    if !state.writing.is_empty() {
-        return;
-    }
-    let most = if state.singly > 0 { 1 } else { GROUP_MAX };
-    let mut group = Vec::new();
-    while group.len() < most
-        && let Some(next) = state.waiting.pop_front()
-    {
-        match next {
-            Waiting::Batch(encode, inbox) => {
-                group.push(encode);
-                state.writing.push(Told::Inbox(inbox));
+impl LogState {
+    /// Sends the next group on its way, if none is.
+    fn write(&mut self, myself: &ActorRef<LogMessage>) {
+        if self.is_writing {
+            return;
+        }
+        let most = if self.singly > 0 { 1 } else { GROUP_MAX };
+        let mut group = Vec::new();
+        while group.len() < most
+            && let Some(next) = self.waiting.pop_front()
+        {
+            match next {
+                Waiting::Batch(encode, told) => {
+                    group.push(encode);
+                    self.told.push(told);
+                }
+                // Nothing is on its way before it.
+                Waiting::Settle(reply) if group.is_empty() => {
+                    let _ = reply.send(());
+                }
+                Waiting::Settle(reply) => self.settled.push(reply),
             }
-            // Nothing is on its way before it.
-            Waiting::Settle(reply) if group.is_empty() => drop(reply.send(())),
-            Waiting::Settle(reply) => state.writing.push(Told::Settled(reply)),
+        }
+        if !group.is_empty() {
+            self.send_on_its_way(myself, group);
         }
     }
-    if group.is_empty() {
-        return;
+
+    fn send_on_its_way(&mut self, myself: &ActorRef<LogMessage>, group: Vec<Encode>) {
+        self.is_writing = true;
+        let LogArguments { log, failure, turn } = &self.arguments;
+        let (log, failure, turn) = (Arc::clone(log), Arc::clone(failure), Arc::clone(turn));
+        let myself = myself.clone();
+        // Not awaited: meanwhile the next group gathers. The answer comes back as a message.
+        tokio::spawn(async move {
+            // Nobody closes it.
+            let Ok(_turn) = turn.acquire_owned().await else { return };
+            let written = match group.is_empty() {
+                true => Ok(()),
+                false => {
+                    let writing = tokio::task::spawn_blocking(move || append(&log, group, &failure));
+                    // Of the runtime nothing is left.
+                    writing.await.unwrap_or(Err(AppendFailure::Lost))
+                }
+            };
+            let _ = myself.send_message(LogMessage::Written(written));
+        });
     }
-    let (log, failure, myself) = (Arc::clone(&state.log), Arc::clone(&state.failure), myself.clone());
-    // Not awaited: meanwhile the next group gathers. The answer comes back as a message.
-    tokio::task::spawn_blocking(move || {
-        let result = append(&log, group, &failure);
-        let _ = myself.send_message(LogMessage::Written(result));
-    });
 }
 
 /// Appends, unless it was impossible before.
 fn append(log: &Log, group: Vec<Encode>, failure: &LogFailure) -> Result<(), AppendFailure> {
     if let Some(reason) = failure.get() {
-        return Err(AppendFailure { is_final: true, reason: reason.clone() });
+        return Err(AppendFailure::Final(reason.clone()));
     }
     let append = std::panic::AssertUnwindSafe(|| {
         log.append(group.into_iter().map(|encode| encode()).collect::<Result<_, _>>()?)
     });
     let reason = match std::panic::catch_unwind(append) {
         Ok(Ok(())) => return Ok(()),
-        Ok(Err(error)) if is_refusal(&error) => {
-            return Err(AppendFailure { is_final: false, reason: error.to_string() });
-        }
+        Ok(Err(error)) if is_refusal(&error) => return Err(AppendFailure::Refused(error.to_string())),
         Ok(Err(error)) => error.to_string(),
         Err(_) => "the log panicked".to_owned(),
     };
-    Err(AppendFailure { is_final: true, reason: failure.get_or_init(|| reason).clone() })
+    Err(AppendFailure::Final(failure.get_or_init(|| reason).clone()))
 }
 
 /// Whether the log refused a group, of which then nothing is kept, and goes on. Anything else is final.

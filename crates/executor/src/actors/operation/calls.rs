@@ -10,10 +10,10 @@ use tidegate_model::{Digest, Object, OperationId, PackedObject, Plan, SyncReques
 use tidegate_oplog::{InventoryChange, Known};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit};
 
-use crate::actors::cluster::Job;
 use crate::actors::log::Log;
 use crate::claims::{Covered, Hold};
 use crate::clock::Clock;
+use crate::clusters::Job;
 use crate::effects::{self, LastWords, Mask, Targets};
 use crate::extend::HookEnd;
 use crate::inbox::{Arrival, Inbox, Note};
@@ -154,7 +154,7 @@ fn covered(cluster: Arc<dyn Cluster>, hold: Option<Arc<Hold>>) -> Arc<dyn Cluste
 }
 
 impl Call {
-    /// A job for the cluster actor, covered by the operation's claim where there is one.
+    /// A job for the cluster, covered by the operation's claim where there is one.
     pub fn into_job(self, hold: Option<Arc<Hold>>) -> Job {
         Box::new(move |cluster| {
             Box::pin(async move {

@@ -48,7 +48,9 @@ impl SyncHands {
         }
         let Some((us, places)) = self.claimant(state) else { return };
         let Some(header) = state.header() else { return };
-        let Some(cluster) = self.shared.claims.get(&header.request.destination).map(Arc::clone) else {
+        let Some(cluster) =
+            self.shared.clusters.get(&header.request.destination).map(|cluster| cluster.at_once())
+        else {
             return;
         };
         let keeper = Keeper {
@@ -78,7 +80,7 @@ impl SyncHands {
         }
         let Some(cluster) = self.hold(state).and_then(|_| {
             let header = state.header()?;
-            self.shared.claims.get(&header.request.destination).map(Arc::clone)
+            self.shared.clusters.get(&header.request.destination).map(|cluster| cluster.at_once())
         }) else {
             return true;
         };

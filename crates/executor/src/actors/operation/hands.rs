@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use ractor::{ActorProcessingErr, ActorRef, RpcReplyPort};
+use ractor::{ActorProcessingErr, RpcReplyPort};
 use tidegate_lifecycle::operation::{
     Command, Fact, Input, Narrator, Operation, Progress, Rejection, State, SyncOperation, TaskCommand,
 };
@@ -18,8 +18,8 @@ use tokio::task::AbortHandle;
 use super::calls::{self, Bundle, Call, HandedOver, OnItsWay, Planning, TaskWork, Work};
 use super::claim::GivingBack;
 use crate::actors::cluster::ClusterMessage;
-use crate::actors::log::LogMessage;
 use crate::claims::Hold;
+use crate::clusters::ClusterHandle;
 use crate::effects::{self, Mask};
 use crate::engine::EngineError;
 use crate::events::Told;
@@ -38,8 +38,6 @@ const LINGER: Duration = Duration::from_secs(5);
 
 /// So long an operation must last before the namespaces it writes into are watched.
 const NAMESPACES_AFTER: Duration = Duration::from_secs(5);
-
-const NO_LOG: &str = "the log actor is not running";
 
 /// Where somebody waits until what is known is durable.
 pub(super) enum Reply {
@@ -158,7 +156,7 @@ impl SyncHands {
             Some(cluster) => {
                 let alive = self.alive.subscribe();
                 let job = call.into_job(self.hold(state));
-                drop(cluster.send_message(ClusterMessage::Run { job, alive }));
+                cluster.run(job, alive);
             }
             None => call.command.fail(tidegate_lifecycle::operation::CallError::permanent(
                 "this engine has no connection to the operation's cluster; start it with one",
@@ -264,7 +262,7 @@ impl SyncHands {
         }
         let Some(cluster) = self.cluster(state) else { return };
         for name in namespaces(state).iter() {
-            let _ = cluster.send_message(ClusterMessage::Watch(Subscription {
+            cluster.tell(ClusterMessage::Watch(Subscription {
                 operation: self.id,
                 what: Watched::Namespace(name.clone()),
                 gvk: effects::namespace_kind(),
@@ -324,12 +322,12 @@ impl SyncHands {
             self.cancel_runs(state);
         }
         if let Some(cluster) = self.cluster(state) {
-            let _ = cluster.send_message(ClusterMessage::Forget(self.id));
+            cluster.tell(ClusterMessage::Forget(self.id));
         }
     }
 
-    fn cluster(&self, state: &State) -> Option<&ActorRef<ClusterMessage>> {
-        self.shared.clusters.get(&state.header()?.request.destination)
+    fn cluster(&self, state: &State) -> Option<&ClusterHandle> {
+        self.shared.clusters.get(&state.header()?.request.destination).map(Arc::as_ref)
     }
 }
 
@@ -380,7 +378,7 @@ impl Hands<SyncOperation> for SyncHands {
         };
         let Some(cluster) = self.cluster(state) else { return };
         let Some((task, _)) = state.operation().and_then(|operation| operation.task(*id)) else { return };
-        let _ = cluster.send_message(ClusterMessage::Watch(Subscription {
+        cluster.tell(ClusterMessage::Watch(Subscription {
             operation: self.id,
             what: Watched::Task(*id),
             gvk: task.gvk.clone(),
@@ -407,7 +405,7 @@ impl Hands<SyncOperation> for SyncHands {
         };
         let Some(cluster) = self.cluster(state) else { return };
         for what in ended {
-            let _ = cluster.send_message(ClusterMessage::Unwatch(self.id, what));
+            cluster.tell(ClusterMessage::Unwatch(self.id, what));
         }
     }
 
@@ -427,8 +425,7 @@ impl Hands<SyncOperation> for SyncHands {
             inventory: effects::update_inventory(state, &batch.facts, self.inventory.drain(..)),
             ..AppendOf::new(self.id, batch.first_sequence, batch.facts, summary.into())
         };
-        let message = LogMessage::Append(Box::new(|| append.encode()), self.inbox.clone());
-        self.shared.log_actor.send_message(message).map_err(|_| NO_LOG)?;
+        self.shared.log_actor.append(Box::new(|| append.encode()), self.inbox.clone());
         Ok(())
     }
 

@@ -13,12 +13,13 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tidegate_cluster::Strain;
 use tidegate_lifecycle::operation::{
-    Driver, Explanation, Input, Narrator, OperationView, SyncOperation, TRYING_AGAIN, explain, view,
+    Command, Driver, Explanation, Input, Narrator, OperationView, SyncOperation, TRYING_AGAIN, explain, view,
 };
 use tidegate_lifecycle::{ShellError, Turn};
 use tidegate_model::{Digest, OperationId, SyncRequest, Timestamp};
 use tokio::sync::oneshot;
 
+use crate::actors::log::LogLost;
 use crate::actors::supervisor::SupervisorMessage;
 use crate::engine::EngineError;
 use crate::inbox::{AppendFailure, Arrival, Inbox, Note};
@@ -43,6 +44,10 @@ pub(crate) enum OperationMessage {
     Person { input: Input, reply: RpcReplyPort<Result<(), EngineError>> },
     /// How does it stand?
     Inspect { reply: RpcReplyPort<Result<Inspection, EngineError>> },
+    /// The watches were lost: those that are needed are made again.
+    WatchAgain,
+    /// End the operation at once.
+    Abort { reason: String },
     /// Stop as soon as what is on its way has been recorded.
     Shutdown,
 }
@@ -150,6 +155,11 @@ impl Actor for OperationActor {
                     let _ = reply.send(seen);
                 });
             }
+            OperationMessage::WatchAgain => state.watch_again()?,
+            OperationMessage::Abort { reason } => {
+                let now = state.now();
+                state.shell.take(Arrival::Input(Input::Abort { reason }), now)?;
+            }
             OperationMessage::Shutdown => state.shell.stop(),
         }
         match state.turn()? {
@@ -182,13 +192,7 @@ impl OperationState {
                     let targets = self.shell.state().header().map(|header| header.targets);
                     self.shell.hands_mut().mask(targets, input).await;
                 }
-                Arrival::Note(Note::NotWritten(AppendFailure { is_final, reason })) => {
-                    if *is_final {
-                        let reason = reason.clone();
-                        let _ = self.supervisor.send_message(SupervisorMessage::LogFailed { reason });
-                    }
-                    return Err(reason.clone().into());
-                }
+                Arrival::Note(Note::NotWritten(failure)) => return Err(self.not_written(failure)),
                 _ => {}
             }
             let now = self.now();
@@ -197,12 +201,36 @@ impl OperationState {
         Ok(())
     }
 
+    /// What ends this actor: another one goes on from the log, if the log takes anything.
+    fn not_written(&self, failure: &AppendFailure) -> ActorProcessingErr {
+        match failure {
+            AppendFailure::Final(reason) => {
+                let reason = reason.clone();
+                let _ = self.supervisor.send_message(SupervisorMessage::LogFailed { reason: reason.clone() });
+                reason.into()
+            }
+            AppendFailure::Refused(reason) => reason.clone().into(),
+            AppendFailure::Lost => LogLost.into(),
+        }
+    }
+
     fn turn(&mut self) -> Result<Turn, ActorProcessingErr> {
         let now = self.now();
         self.shell.turn(now).map_err(|error| match error {
             ShellError::Driver(error) => error.into(),
             ShellError::Append(failure) => failure,
         })
+    }
+
+    /// Takes what is watched for ended: what is still owed is then begun anew.
+    fn watch_again(&mut self) -> Result<(), ActorProcessingErr> {
+        let now = self.now();
+        let watched = self.shell.standing().filter(|command| !matches!(command, Command::Claim));
+        for subject in watched.map(Command::subject).collect::<Vec<_>>() {
+            self.shell.take(Arrival::Ended(subject), now)?;
+        }
+        self.shell.take(Arrival::Input(Input::Watching { trouble: None, since: now }), now)?;
+        Ok(())
     }
 
     fn inspect(&self) -> Result<Inspection, EngineError> {
@@ -222,7 +250,7 @@ impl OperationState {
     /// What keeps the calls to the operation's cluster waiting now.
     fn strain(&self) -> Option<Strain> {
         let destination = &self.shell.state().header()?.request.destination;
-        self.shared.connections.get(destination)?.strain()
+        self.shared.clusters.get(destination)?.connection().strain()
     }
 
     /// Says once that it is over. The supervisor then stops the actor: were it to stop by itself, that news would

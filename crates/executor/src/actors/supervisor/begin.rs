@@ -6,7 +6,7 @@ use ractor::ActorRef;
 use tidegate_model::{Digest, OperationId, SyncRequest};
 use tidegate_oplog::{LogError, Lookup};
 
-use super::{Reply, SupervisorMessage, SupervisorState};
+use super::{About, Reply, SupervisorMessage, SupervisorState};
 use crate::actors::operation::{HandedOver, Start};
 use crate::engine::EngineError;
 use crate::offline::operations;
@@ -103,9 +103,10 @@ impl SupervisorState {
         if let Some(message) = self.ends.message(operation).map(str::to_owned) {
             return drop(reply.send(Err(EngineError::AlreadyFinished { operation, message })));
         }
+        let about = About::new(&request);
         let application = request.application.clone();
         let start = Start::New { request, targets, handed_over };
-        let begun = self.spawn(myself, operation, application.clone(), start, 0).await;
+        let begun = self.spawn(myself, operation, about, start).await;
         if let (Ok(()), Some(open)) = (&begun, &mut self.open) {
             open.insert(application, operation);
         }

@@ -1,22 +1,33 @@
-//! The supervisor: starts one actor per operation, starts it again from the log when it fails, and knows who waits.
+//! The supervisor: every actor of the engine is linked to it. It starts them, starts those again that fail, as often as
+//! [`restarts`](crate::restarts) allows, and knows who waits. When it ends itself, all of them end with it.
+//!
+//! | what fails | what becomes of it | what becomes of what depends on it |
+//! | --- | --- | --- |
+//! | an operation | goes on from the log; in the end it is recorded as failed | – |
+//! | the log's actor | started again; in the end the engine does nothing any more | operations whose facts were on their way go on from the log |
+//! | a cluster's actor | started again | operations make their watches again; in the end they are recorded as failed |
 //!
 //! It never waits for the log: what it needs to know from there comes back as a message.
 
 mod begin;
 mod ends;
+mod parts;
 mod recover;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::sync::Arc;
 
-use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tidegate_lifecycle::operation::{Input, OperationView};
-use tidegate_model::OperationId;
+use tidegate_model::{Destination, OperationId};
 use tidegate_oplog::LogError;
 use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinSet;
 
 use crate::actors::operation::{Inspection, OperationActor, OperationArguments, OperationMessage, Start};
 use crate::engine::EngineError;
+use crate::restarts::Restarts;
 use crate::shared::Shared;
 use crate::summary::Summary;
 
@@ -46,6 +57,8 @@ pub(crate) enum SupervisorMessage {
     AtWork { reply: Reply<BTreeSet<OperationId>> },
     /// An operation is over.
     Finished { operation: OperationId, end: Box<Inspection> },
+    /// Start an actor that operations depend on.
+    Start(Linked),
     /// The log does not take facts any more.
     LogFailed { reason: String },
     /// Stop everything, resumable.
@@ -54,10 +67,35 @@ pub(crate) enum SupervisorMessage {
 
 pub(crate) struct Supervisor;
 
+/// Who an actor works for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Linked {
+    Operation(OperationId),
+    Log,
+    Cluster(Destination),
+}
+
+impl fmt::Display for Linked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Operation(operation) => write!(f, "the actor of operation {operation}"),
+            Self::Log => f.write_str("the engine's log actor"),
+            Self::Cluster(destination) => write!(f, "the engine's watches of the {destination}"),
+        }
+    }
+}
+
 pub(crate) struct SupervisorState {
     shared: Arc<Shared>,
     running: HashMap<OperationId, Child>,
-    by_actor: HashMap<ActorId, OperationId>,
+    /// Who the actors at work are.
+    linked: HashMap<ActorId, Linked>,
+    /// How the actors that operations depend on have failed.
+    restarts: BTreeMap<Linked, Restarts>,
+    /// Held while the log is written to.
+    writing: Arc<Semaphore>,
+    /// What is done beside the supervisor; it ends with it.
+    tasks: JoinSet<()>,
     /// The open operation of each application, as the log has it; read when it is needed first.
     open: Option<HashMap<String, OperationId>>,
     /// Submits that wait for it.
@@ -75,8 +113,19 @@ pub(crate) struct SupervisorState {
 struct Child {
     actor: ActorRef<OperationMessage>,
     application: String,
-    restarts: u32,
+    /// Not known of one that has lost its beginning.
+    destination: Option<Destination>,
+    restarts: Restarts,
+    /// Its actor has failed, and the next one has not begun.
+    is_down: bool,
     waiting: Vec<Reply<OperationView>>,
+}
+
+/// What is known of an operation besides its log.
+pub(crate) struct About {
+    application: String,
+    destination: Option<Destination>,
+    restarts: Restarts,
 }
 
 impl Actor for Supervisor {
@@ -86,13 +135,17 @@ impl Actor for Supervisor {
 
     async fn pre_start(
         &self,
-        _: ActorRef<SupervisorMessage>,
+        myself: ActorRef<SupervisorMessage>,
         shared: Arc<Shared>,
     ) -> Result<SupervisorState, ActorProcessingErr> {
-        Ok(SupervisorState {
+        let destinations: Vec<_> = shared.clusters.keys().cloned().collect();
+        let mut state = SupervisorState {
             shared,
             running: HashMap::new(),
-            by_actor: HashMap::new(),
+            linked: HashMap::new(),
+            restarts: BTreeMap::new(),
+            writing: Arc::new(Semaphore::new(1)),
+            tasks: JoinSet::new(),
             open: None,
             submits: Vec::new(),
             resuming: HashMap::new(),
@@ -100,7 +153,12 @@ impl Actor for Supervisor {
             reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
             stopping: false,
             stopped: Vec::new(),
-        })
+        };
+        state.start_log(&myself).await?;
+        for destination in &destinations {
+            state.start_cluster(&myself, destination).await?;
+        }
+        Ok(state)
     }
 
     async fn handle(
@@ -130,7 +188,8 @@ impl Actor for Supervisor {
                 drop(reply.send(state.check_log().map(|()| state.running.keys().copied().collect())));
             }
             SupervisorMessage::Finished { operation, end } => state.finished(operation, *end),
-            SupervisorMessage::LogFailed { reason } => state.fail_all(&reason),
+            SupervisorMessage::Start(part) => state.start(&myself, part).await,
+            SupervisorMessage::LogFailed { reason } => state.log_failed(&reason),
             SupervisorMessage::Shutdown { reply } => state.shutdown(reply),
         }
         Ok(())
@@ -157,12 +216,19 @@ impl Actor for Supervisor {
         event: SupervisionEvent,
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
-        match event {
-            SupervisionEvent::ActorFailed(cell, error) => {
-                state.failed(&myself, &cell, &error.to_string());
+        while state.tasks.try_join_next().is_some() {}
+        let (cell, error, ended) = match event {
+            SupervisionEvent::ActorFailed(cell, error) => (cell, error, false),
+            SupervisionEvent::ActorTerminated(cell, _, reason) => {
+                (cell, reason.unwrap_or_else(|| "it was stopped".to_owned()).into(), true)
             }
-            SupervisionEvent::ActorTerminated(cell, _, _) => state.ended(&cell),
-            _ => {}
+            _ => return Ok(()),
+        };
+        match state.linked.remove(&cell.get_id()) {
+            Some(Linked::Operation(operation)) if ended => state.ended(operation),
+            Some(Linked::Operation(operation)) => state.failed(&myself, operation, error.as_ref()),
+            Some(part) => state.part_failed(&myself, part, &error.to_string()),
+            None => {}
         }
         Ok(())
     }
@@ -209,9 +275,8 @@ impl SupervisorState {
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
         operation: OperationId,
-        application: String,
+        about: About,
         start: Start,
-        restarts: u32,
     ) -> Result<(), EngineError> {
         let arguments = OperationArguments {
             shared: Arc::clone(&self.shared),
@@ -222,9 +287,11 @@ impl SupervisorState {
         let (actor, _) = OperationActor::spawn_linked(None, OperationActor, arguments, myself.get_cell())
             .await
             .map_err(|error| EngineError::Start { operation, reason: error.to_string() })?;
-        self.by_actor.insert(actor.get_id(), operation);
+        self.linked.insert(actor.get_id(), Linked::Operation(operation));
         let waiting = self.running.remove(&operation).map(|child| child.waiting).unwrap_or_default();
-        self.running.insert(operation, Child { actor, application, restarts, waiting });
+        let About { application, destination, restarts } = about;
+        let child = Child { actor, application, destination, restarts, is_down: false, waiting };
+        self.running.insert(operation, child);
         Ok(())
     }
 
@@ -249,7 +316,7 @@ impl SupervisorState {
 
     fn finished(&mut self, operation: OperationId, end: Inspection) {
         if let Some(child) = self.running.remove(&operation) {
-            self.by_actor.remove(&child.actor.get_id());
+            self.linked.remove(&child.actor.get_id());
             child.actor.stop(None);
             if let Some(open) = &mut self.open {
                 open.remove(&child.application);
@@ -263,15 +330,8 @@ impl SupervisorState {
     }
 
     /// An actor ended without a word: it was asked to.
-    fn ended(&mut self, cell: &ActorCell) {
-        if let Some(operation) = self.by_actor.remove(&cell.get_id())
-            && let Some(child) = self.running.remove(&operation)
-        {
-            for reply in child.waiting {
-                let _ = reply.send(Err(EngineError::ShuttingDown));
-            }
-        }
-        self.stopped_if_empty();
+    fn ended(&mut self, operation: OperationId) {
+        self.leave(operation, || EngineError::ShuttingDown);
     }
 
     /// An operation is not at work any more, and not over.
@@ -285,10 +345,9 @@ impl SupervisorState {
     fn fail_all(&mut self, reason: &str) {
         tracing::error!(reason, "the operation log failed; nothing more is done until it is opened again");
         // Calls that wait for their turn must not reach the clusters any more: what comes of them cannot be recorded.
-        for cluster in self.shared.clusters.values() {
-            cluster.stop(None);
-        }
-        self.by_actor.clear();
+        self.linked.clear();
+        self.shared.log_actor.set_actor(None);
+        self.shared.clusters.values().for_each(|cluster| cluster.stop());
         for (_, child) in self.running.drain() {
             child.actor.stop(None);
             for reply in child.waiting {
@@ -299,17 +358,26 @@ impl SupervisorState {
     }
 
     fn shutdown(&mut self, reply: Reply<()>) {
+        self.stopping = true;
+        // The log has what those need whose actor has failed.
+        let down: Vec<_> =
+            self.running.iter().filter(|(_, child)| child.is_down).map(|(id, _)| *id).collect();
+        down.into_iter().for_each(|operation| self.leave(operation, || EngineError::ShuttingDown));
         for child in self.running.values() {
             let _ = child.actor.send_message(OperationMessage::Shutdown);
         }
-        self.stopping = true;
         self.stopped.push(reply);
         self.stopped_if_empty();
     }
 
+    /// What still stops cannot be recorded.
+    fn give_up_waiting(&mut self) {
+        self.stopped.drain(..).for_each(|reply| drop(reply.send(Ok(()))));
+    }
+
     fn stopped_if_empty(&mut self) {
         if self.running.is_empty() && self.resuming.is_empty() {
-            self.stopped.drain(..).for_each(|reply| drop(reply.send(Ok(()))));
+            self.give_up_waiting();
         }
     }
 }

@@ -2,31 +2,44 @@
 //!
 //! Reading an operation takes as long as its log is, so it is done beside the supervisor, which goes on with the others.
 
+use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 
-use ractor::{ActorCell, ActorRef};
+use ractor::ActorRef;
 use tidegate_lifecycle::operation::{Driver, Fact};
-use tidegate_model::OperationId;
+use tidegate_model::{OperationId, SyncRequest};
 use tidegate_oplog::TypedLog as _;
-use tokio::sync::oneshot;
+use tokio::time::Instant;
 
-use super::{Reply, SupervisorMessage, SupervisorState};
-use crate::actors::log::{Log, LogMessage};
+use super::{About, Reply, SupervisorMessage, SupervisorState};
+use crate::actors::log::{Log, LogLost};
 use crate::actors::operation::Start;
 use crate::engine::EngineError;
+use crate::restarts::{Restarts, WINDOW};
 use crate::shared::{Shared, blocking};
 use crate::summary::Summary;
 
-/// How often the actor of one operation may fail before the operation itself ends in Error.
-pub(crate) const RESTARTS_MAX: u32 = 3;
+/// How often the actor of one operation may fail within [`WINDOW`] before the operation itself ends in Error.
+const RESTARTS_MAX: usize = 3;
 
 /// How many operations are read from the log at once; each takes a thread meanwhile.
 pub(super) const READS_AT_ONCE: usize = 8;
 
 /// An operation, read from the log.
 pub(crate) struct Recovered {
-    application: String,
+    about: About,
     driver: Box<Driver>,
+}
+
+impl About {
+    pub(super) fn new(request: &SyncRequest) -> Self {
+        Self {
+            application: request.application.clone(),
+            destination: Some(request.destination.clone()),
+            restarts: Restarts::default(),
+        }
+    }
 }
 
 /// What an operation is read for.
@@ -35,7 +48,7 @@ pub(crate) enum Purpose {
     /// Somebody wants it to go on.
     Resume,
     /// Its actor has failed; with a reason to end it at once.
-    Restart { application: String, restarts: u32, give_up: Option<String> },
+    Restart { wait: Duration, give_up: Option<String> },
 }
 
 /// An operation that is being read to be resumed.
@@ -80,17 +93,18 @@ impl SupervisorState {
         }
     }
 
-    fn read(&self, myself: &ActorRef<SupervisorMessage>, operation: OperationId, purpose: Purpose) {
+    fn read(&mut self, myself: &ActorRef<SupervisorMessage>, operation: OperationId, purpose: Purpose) {
         let (shared, myself) = (Arc::clone(&self.shared), myself.clone());
         let reads = Arc::clone(&self.reads);
-        tokio::spawn(async move {
+        self.tasks.spawn(async move {
+            if let Purpose::Restart { wait, .. } = &purpose {
+                tokio::time::sleep(*wait).await;
+            }
             // Nobody closes it; without a permit there would only be more reads at once.
             let _permit = reads.acquire().await;
             let result = match &purpose {
                 Purpose::Resume => resumable(&shared, operation).await,
-                Purpose::Restart { application, .. } => {
-                    settled(&shared, operation, application.clone()).await
-                }
+                Purpose::Restart { .. } => settled(&shared, operation).await,
             };
             let _ = myself.send_message(SupervisorMessage::Read { operation, purpose, result });
         });
@@ -106,11 +120,7 @@ impl SupervisorState {
     ) {
         match purpose {
             Purpose::Resume => self.resumed(myself, operation, result).await,
-            // Otherwise the log has failed meanwhile, and everybody knows.
-            Purpose::Restart { restarts, give_up, .. } if self.running.contains_key(&operation) => {
-                self.restart(myself, operation, (restarts, give_up), result).await;
-            }
-            Purpose::Restart { .. } => {}
+            Purpose::Restart { give_up, .. } => self.restart(myself, operation, give_up, result).await,
         }
     }
 
@@ -127,9 +137,9 @@ impl SupervisorState {
             (Ok(()), _, _) if self.running.contains_key(&operation) => Ok(()),
             (Ok(()), _, Some(message)) => Err(EngineError::AlreadyFinished { operation, message }),
             (Err(error), _, _) | (Ok(()), Err(error), None) => Err(error),
-            (Ok(()), Ok(Recovered { application, driver }), None) => {
+            (Ok(()), Ok(Recovered { about, driver }), None) => {
                 let start = Start::Recovered { driver, give_up: None };
-                self.spawn(myself, operation, application, start, 0).await
+                self.spawn(myself, operation, about, start).await
             }
         };
         let _ = reply.send(resumed);
@@ -138,11 +148,12 @@ impl SupervisorState {
     }
 
     /// An actor panicked or met an error. What it held beyond the log is gone; it starts again from the log.
-    pub(super) fn failed(&mut self, myself: &ActorRef<SupervisorMessage>, cell: &ActorCell, reason: &str) {
-        let Some(operation) = self.by_actor.remove(&cell.get_id()) else { return };
-        let Some(child) = self.running.get(&operation) else { return };
-        let (application, restarts) = (child.application.clone(), child.restarts.saturating_add(1));
-        tracing::error!(%operation, application, restarts, reason, "operation actor failed");
+    pub(super) fn failed(
+        &mut self,
+        myself: &ActorRef<SupervisorMessage>,
+        operation: OperationId,
+        error: &(dyn Error + Send + Sync + 'static),
+    ) {
         if let Some(reason) = self.shared.log_failure.get().cloned() {
             // Whatever it was: there is nothing to go on with.
             return self.fail_all(&reason);
@@ -151,28 +162,40 @@ impl SupervisorState {
             // It would not know that it is to stop. The log has what it needs to go on another time.
             return self.leave(operation, || EngineError::ShuttingDown);
         }
-        if restarts > RESTARTS_MAX.saturating_add(1) {
-            return self.cannot_go_on(operation, reason);
+        let Some(child) = self.running.get_mut(&operation) else { return };
+        child.is_down = true;
+        if error.is::<LogLost>() {
+            // Not its own fault, and the log's failures are counted.
+            tracing::warn!(%operation, application = child.application, "operation goes on from the log: {error}");
+            let purpose = Purpose::Restart { wait: Duration::ZERO, give_up: None };
+            return self.read(myself, operation, purpose);
         }
-        let give_up = (restarts > RESTARTS_MAX)
-            .then(|| format!("the engine gave up after {RESTARTS_MAX} restarts of this operation: {reason}"));
-        self.read(myself, operation, Purpose::Restart { application, restarts, give_up });
+        let (failures, wait) = (child.restarts.count(Instant::now()), child.restarts.wait());
+        tracing::error!(%operation, application = child.application, failures, %error, "operation actor failed");
+        if failures > RESTARTS_MAX.saturating_add(1) {
+            return self.cannot_go_on(operation, &error.to_string());
+        }
+        let give_up = (failures > RESTARTS_MAX).then(|| {
+            let seconds = WINDOW.as_secs();
+            format!("the engine gave up after {RESTARTS_MAX} restarts of this operation within {seconds} s: {error}")
+        });
+        self.read(myself, operation, Purpose::Restart { wait, give_up });
     }
 
     async fn restart(
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
         operation: OperationId,
-        (restarts, give_up): (u32, Option<String>),
+        give_up: Option<String>,
         result: Result<Recovered, EngineError>,
     ) {
-        if self.stopping {
-            return self.leave(operation, || EngineError::ShuttingDown);
-        }
+        // Otherwise the log has failed meanwhile, or everything stops, and everybody knows.
+        let Some(child) = self.running.get(&operation).filter(|child| child.is_down) else { return };
+        let restarts = child.restarts.clone();
         let started = match result {
-            Ok(Recovered { application, driver }) => {
+            Ok(Recovered { about, driver }) => {
                 let start = Start::Recovered { driver, give_up };
-                self.spawn(myself, operation, application, start, restarts).await
+                self.spawn(myself, operation, About { restarts, ..about }, start).await
             }
             Err(error) => Err(error),
         };
@@ -189,15 +212,12 @@ impl SupervisorState {
 }
 
 /// An operation whose actor has failed. What it had sent to be written is written first.
-async fn settled(
-    shared: &Shared,
-    operation: OperationId,
-    application: String,
-) -> Result<Recovered, EngineError> {
-    let (send, receive) = oneshot::channel();
-    shared.log_actor.send_message(LogMessage::Settle(send)).map_err(|_| EngineError::Stopped)?;
-    receive.await.map_err(|_| EngineError::Stopped)?;
-    Ok(Recovered { application, driver: load(shared, operation).await? })
+async fn settled(shared: &Shared, operation: OperationId) -> Result<Recovered, EngineError> {
+    shared.log_actor.settle(&shared.log_failure).await?;
+    let driver = load(shared, operation).await?;
+    let about = driver.state().header().map(|header| About::new(&header.request));
+    let reason = || "nothing of it was in the log yet; begin it again".to_owned();
+    Ok(Recovered { about: about.ok_or_else(|| EngineError::Start { operation, reason: reason() })?, driver })
 }
 
 /// An operation that is not over.
@@ -209,7 +229,7 @@ async fn resumable(shared: &Shared, operation: OperationId) -> Result<Recovered,
         && !driver.state().is_finished()
         && let Some(header) = driver.state().header()
     {
-        return Ok(Recovered { application: header.request.application.clone(), driver: loaded? });
+        return Ok(Recovered { about: About::new(&header.request), driver: loaded? });
     }
     // The summary is kept longer than the facts, and decides what is over: a repair may have left one of an operation
     // that is to be ended properly.
@@ -218,7 +238,8 @@ async fn resumable(shared: &Shared, operation: OperationId) -> Result<Recovered,
     if summary.finished_at.is_some() {
         return Err(EngineError::AlreadyFinished { operation, message: summary.message });
     }
-    Ok(Recovered { application: summary.application, driver: loaded? })
+    let about = About { application: summary.application, destination: None, restarts: Restarts::default() };
+    Ok(Recovered { about, driver: loaded? })
 }
 
 async fn load(shared: &Shared, operation: OperationId) -> Result<Box<Driver>, EngineError> {
