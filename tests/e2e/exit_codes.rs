@@ -72,6 +72,31 @@ fn four_for_refused() {
     bench.run(&["resume", "a", "--sim"]).expect_code(4);
 }
 
+/// What lies open in the state directory is finished or ended by the process that begins the next operation.
+#[test]
+fn an_open_operation_makes_way_for_those_that_wait_or_supersede() {
+    let bench = Bench::new();
+    bench.write("stuck.yaml", STUCK);
+    bench.write("config.yaml", CONFIG);
+    bench.run(&["sync", "stuck.yaml", "--app", "a", "--sim", "--timeout", "300ms"]).expect_code(3);
+    let open = bench.newest();
+    let waits = ["sync", "config.yaml", "--app", "a", "--sim", "--queue", "--timeout", "300ms"];
+    let ran = bench.run(&waits).expect_code(4);
+    assert!(
+        ran.err.contains(&format!("operation {open} of a is not over: it is finished first")),
+        "{}",
+        ran.err
+    );
+    assert!(ran.err.contains("nothing of this one was begun"), "{}", ran.err);
+    assert_eq!(bench.newest(), open);
+    let ran = bench.run(&["sync", "config.yaml", "--app", "a", "--sim", "--supersede"]).expect_code(0);
+    assert!(ran.err.contains("it is ended first"), "{}", ran.err);
+    let next = bench.newest();
+    assert_ne!(next, open);
+    let log = bench.run(&["ops", "log", &open]).expect_code(0);
+    assert!(log.out.contains(&format!("superseded by operation {next}")), "{}", log.out);
+}
+
 #[test]
 fn a_closed_pipe_is_no_error() {
     let bench = Bench::new();

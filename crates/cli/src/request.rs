@@ -10,7 +10,7 @@ use tidegate_model::{
     WaitFor,
 };
 
-use crate::args::{DiffArgs, OptionArgs, PlanArgs, SelectionArgs, SourceArgs, SyncArgs, WaitArg};
+use crate::args::{ClaimArgs, DiffArgs, OptionArgs, PlanArgs, SelectionArgs, SourceArgs, SyncArgs, WaitArg};
 use crate::clusters::{self, Chosen};
 use crate::error::CliError;
 use crate::input::{self, Manifests};
@@ -100,12 +100,16 @@ fn claim(args: &SyncArgs, destination: &Destination) -> Option<ClaimRequest> {
     if args.claim.no_claim || args.dry_run || !is_shared {
         return None;
     }
-    let if_taken = match (args.claim.queue, args.claim.supersede) {
+    Some(ClaimRequest { namespace: args.claim.claim_namespace.clone(), if_taken: if_taken(&args.claim) })
+}
+
+/// What happens while another operation of the application is not over, wherever it was begun.
+pub fn if_taken(args: &ClaimArgs) -> IfTaken {
+    match (args.queue, args.supersede) {
         (true, _) => IfTaken::Queue,
         (false, true) => IfTaken::Supersede,
         (false, false) => IfTaken::Refuse,
-    };
-    Some(ClaimRequest { namespace: args.claim.claim_namespace.clone(), if_taken })
+    }
 }
 
 /// Where the objects go.

@@ -9,7 +9,7 @@ use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::Illegal;
 use tidegate_lifecycle::operation::{Driver, Event, Explanation, Fact, Input, OperationView, explain, view};
-use tidegate_model::{Destination, OperationId, SyncRequest};
+use tidegate_model::{Destination, IfTaken, OperationId, SyncRequest};
 use tidegate_oplog::{Compacted, LogError, Lookup, Retention, TypedLog as _};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
@@ -328,10 +328,27 @@ impl Engine {
         receive.await.map_err(|_| EngineError::Stopped)?
     }
 
-    /// Begins an operation. When this returns, it is on its way to the log; [`Engine::wait`] tells how it ended.
+    /// Begins an operation. When this returns, it is on its way to the log; [`Engine::wait`] tells how it ended. It is
+    /// refused while another operation of its application is not over.
     pub async fn submit(&self, request: SyncRequest, targets: Targets) -> Result<OperationId, EngineError> {
+        self.submit_when(request, targets, IfTaken::Refuse).await
+    }
+
+    /// As [`Engine::submit`], and says what happens while another operation of the application is not over: with
+    /// [`IfTaken::Queue`] this one begins when that one and all that were queued before are over, with
+    /// [`IfTaken::Supersede`] that one is ended first, with a record of who wanted it, and this one is next.
+    ///
+    /// Returns when the operation has begun, which may take as long as the other one does; until then nothing of it is
+    /// recorded, and dropping the future takes it out of the queue. The other one is gone on with if it only lies in the
+    /// log; if that is not possible, this one is refused.
+    pub async fn submit_when(
+        &self,
+        request: SyncRequest,
+        targets: Targets,
+        if_open: IfTaken,
+    ) -> Result<OperationId, EngineError> {
         let operation = self.ids.next(&self.shared.log, self.shared.clock.now()).await?;
-        self.begin(operation, request, targets).await?;
+        self.begin(operation, request, targets, if_open).await?;
         Ok(operation)
     }
 
@@ -343,13 +360,27 @@ impl Engine {
         request: SyncRequest,
         targets: Targets,
     ) -> Result<(), EngineError> {
+        self.ensure_when(operation, request, targets, IfTaken::Refuse).await
+    }
+
+    /// As [`Engine::ensure`], and says what happens while another operation of the application is not over, as
+    /// [`Engine::submit_when`] does.
+    pub async fn ensure_when(
+        &self,
+        operation: OperationId,
+        request: SyncRequest,
+        targets: Targets,
+        if_open: IfTaken,
+    ) -> Result<(), EngineError> {
         match self.resume(operation).await {
-            Err(EngineError::Unknown { .. }) => match self.begin(operation, request, targets).await {
-                // It was asked for twice at once.
-                Err(EngineError::Busy { open, .. }) if open == operation => Ok(()),
-                Err(EngineError::AlreadyFinished { .. }) => Ok(()),
-                begun => begun,
-            },
+            Err(EngineError::Unknown { .. }) => {
+                match self.begin(operation, request, targets, if_open).await {
+                    // It was asked for twice at once.
+                    Err(EngineError::Busy { open, .. }) if open == operation => Ok(()),
+                    Err(EngineError::AlreadyFinished { .. }) => Ok(()),
+                    begun => begun,
+                }
+            }
             Err(EngineError::AlreadyFinished { .. }) => Ok(()),
             resumed => resumed,
         }
@@ -360,15 +391,28 @@ impl Engine {
         operation: OperationId,
         request: SyncRequest,
         targets: Targets,
+        if_open: IfTaken,
     ) -> Result<(), EngineError> {
         let digest = keep(&self.shared.log, &targets)
             .await
             .map_err(|error| EngineError::Manifests { reason: error.message })?;
+        let manifests = match if_open {
+            IfTaken::Refuse => Targets::default(),
+            IfTaken::Queue | IfTaken::Supersede => targets.clone(),
+        };
         let place = Arc::clone(&self.shared.handed_over).try_acquire_owned().ok();
         let handed_over = place.map(|place| HandedOver { targets, place });
         let request = Box::new(request);
         let submit = |reply| {
-            SupervisorMessage::Submit(Submit { operation, request, targets: digest, handed_over, reply })
+            SupervisorMessage::Submit(Submit {
+                operation,
+                request,
+                targets: digest,
+                handed_over,
+                if_open,
+                manifests,
+                reply,
+            })
         };
         self.ask(submit).await
     }

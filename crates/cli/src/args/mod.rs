@@ -17,7 +17,9 @@ pub use cluster::{ClusterArgs, ConnectionArgs};
 pub use diff::{DiffArgs, IgnoreArgs};
 pub use health::{CustomizationArgs, HealthArgs, Switch};
 pub use ops::{ExplainArgs, OneArgs, OpsArgs, OpsCommand, ResumeArgs, SimArgs, SimCommand};
-pub use sync::{OptionArgs, PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg, WaitingArgs};
+pub use sync::{
+    ClaimArgs, OptionArgs, PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg, WaitingArgs,
+};
 pub use tracking::TrackingArgs;
 
 /// Where to read on.

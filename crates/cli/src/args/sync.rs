@@ -162,11 +162,11 @@ pub enum PlanFormat {
 /// How operations of one application are kept apart on a real cluster.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ClaimArgs {
-    /// Wait while another operation of the application runs, begun from whatever state directory, instead of being
-    /// refused
+    /// Wait while another operation of the application is not over, begun from whatever state directory, instead of being
+    /// refused; one that lies in this state directory is gone on with first
     #[arg(long, conflicts_with_all = ["supersede", "no_claim"])]
     pub queue: bool,
-    /// End another operation of the application that runs, and go on when it is over
+    /// End another operation of the application that is not over, and go on when it has ended
     #[arg(long, conflicts_with = "no_claim")]
     pub supersede: bool,
     /// The namespace of the Lease that says which operation works on the application [default: that of the objects]

@@ -1,8 +1,10 @@
 //! `tidegate sync`: one operation, from its manifests to its result.
 
+use std::time::Duration;
+
 use tidegate_executor::Targets;
 use tidegate_health::HealthRules;
-use tidegate_model::{Action, Plan};
+use tidegate_model::{Action, IfTaken, OperationId, Plan, SyncRequest, format_duration};
 use tidegate_oplog::Lookup;
 
 use super::{finish, plan};
@@ -39,18 +41,19 @@ pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> 
     }
     let mut signals = Signals::listen()?;
     let session = Session::open(&state_dir, chosen.into(), health.clone(), printer).await?;
-    remember(&session, &state_dir, &args.app, &health).await?;
+    let if_open = request::if_taken(&args.claim);
+    remember(&session, &state_dir, &request.application, &health, if_open, printer).await?;
     let targets = Targets { targets: manifests.targets, warnings: Vec::new() };
     let mut progress = Progress::new(printer, 1);
     let events = session.engine.events_from_now().await?;
-    let waited = match session.engine.submit(request, targets).await {
+    let waited = match begun(&session, request, targets, args, &mut signals).await {
         Ok(operation) => {
             let operations = vec![operation];
             let waiting =
                 Waiting { engine: &session.engine, events, operations, timeout: args.waiting.timeout };
             drive::wait(waiting, &mut signals, &mut progress).await
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     };
     let stopped = session.close(args.waiting.keep.retention(), &mut signals).await;
     let waited = waited?;
@@ -68,14 +71,49 @@ fn name_what_goes(plan: &Plan, printer: &Printer) {
     }
 }
 
-/// Keeps the health scripts for a resume. An operation of the application that is still open keeps its own; the new one
-/// is then refused.
+/// Begins the operation, after another one of its application if it is to wait for that. Until then nothing of it is
+/// recorded.
+async fn begun(
+    session: &Session,
+    request: SyncRequest,
+    targets: Targets,
+    args: &SyncArgs,
+    signals: &mut Signals,
+) -> Result<OperationId, CliError> {
+    let patience = args.waiting.timeout;
+    let not_begun = |why: String| {
+        CliError::refused(format!(
+            "{why} while another operation of the application was not over; nothing of this one was begun"
+        ))
+    };
+    tokio::select! {
+        begun = session.engine.submit_when(request, targets, request::if_taken(&args.claim)) => Ok(begun?),
+        signal = signals.next() => Err(not_begun(format!("interrupted by {signal}"))),
+        () = tokio::time::sleep(patience.unwrap_or(Duration::MAX)) => {
+            Err(not_begun(format!("not begun after {}", format_duration(patience.unwrap_or_default()))))
+        }
+    }
+}
+
+/// Keeps the health scripts for a resume. An operation of the application that is still open keeps its own, unless this
+/// process goes on with it first.
 async fn remember(
     session: &Session,
     state_dir: &StateDir,
     application: &str,
     health: &HealthRules,
+    if_open: IfTaken,
+    printer: &Printer,
 ) -> Result<(), CliError> {
     let open = session.engine.find(Lookup::of_application(application).and_open()).await?;
-    if open.is_empty() { customizations::remember(state_dir, application, health) } else { Ok(()) }
+    let what = match if_open {
+        IfTaken::Refuse if !open.is_empty() => return Ok(()),
+        IfTaken::Supersede => "ended",
+        _ => "finished",
+    };
+    for summary in open {
+        let id = summary.operation;
+        printer.note(&format!("operation {id} of {application} is not over: it is {what} first"));
+    }
+    customizations::remember(state_dir, application, health)
 }

@@ -116,6 +116,10 @@ impl Header {
 /// News before the operation was planned: it has written nothing.
 pub(super) fn before_plan(header: &Header, news: &ClaimNews, now: Timestamp) -> Vec<Fact> {
     let fact = Fact::Claim { news: news.clone(), at: now };
+    if let ClaimNews::EndWanted { by } = news {
+        let end = ending::at_once(OperationPhase::Failed, messages::superseded(by), now);
+        return std::iter::once(fact).chain(end).collect();
+    }
     let Some(request) = &header.request.claim else { return Vec::new() };
     match news {
         ClaimNews::Held { place, epoch } if header.holds(place, *epoch) => Vec::new(),
@@ -129,11 +133,7 @@ pub(super) fn before_plan(header: &Header, news: &ClaimNews, now: Timestamp) -> 
             _ => vec![fact],
         },
         // Nothing was written under it: it is taken anew.
-        ClaimNews::Lost { .. } => vec![fact],
-        ClaimNews::EndWanted { by } => {
-            let end = ending::at_once(OperationPhase::Failed, messages::superseded(by), now);
-            std::iter::once(fact).chain(end).collect()
-        }
+        ClaimNews::Lost { .. } | ClaimNews::EndWanted { .. } => vec![fact],
     }
 }
 
@@ -154,15 +154,13 @@ pub(super) fn not_answered(header: &Header, error: &CallError, now: Timestamp) -
 pub(super) fn news(operation: &Operation, news: &ClaimNews, now: Timestamp) -> Vec<Fact> {
     let fact = Fact::Claim { news: news.clone(), at: now };
     let header = &operation.header;
-    if header.claims().is_none() {
-        return Vec::new();
-    }
     match news {
+        ClaimNews::EndWanted { .. } if operation.is_ending() => Vec::new(),
+        ClaimNews::EndWanted { .. } => vec![fact, follow::to_its_end(now)],
+        _ if header.claims().is_none() => Vec::new(),
         ClaimNews::Held { place, epoch } if header.holds(place, *epoch) => Vec::new(),
         ClaimNews::Held { .. } | ClaimNews::Without { .. } => vec![fact],
         ClaimNews::Lost { .. } => vec![fact],
-        ClaimNews::EndWanted { .. } if operation.is_ending() => Vec::new(),
-        ClaimNews::EndWanted { .. } => vec![fact, follow::to_its_end(now)],
         // Only an operation that has not begun waits.
         ClaimNews::Taken { .. } => Vec::new(),
     }
@@ -170,6 +168,10 @@ pub(super) fn news(operation: &Operation, news: &ClaimNews, now: Timestamp) -> V
 
 /// What a fact makes of what is known of the claim.
 pub(super) fn evolve(header: &mut Header, news: &ClaimNews, at: Timestamp) -> Option<()> {
+    if matches!(news, ClaimNews::EndWanted { .. }) {
+        // Whoever supersedes it in the same engine needs no claim for that.
+        return Some(());
+    }
     header.request.claim.as_ref()?;
     let claim = match news {
         ClaimNews::Held { place, epoch } => Claim::Held { place: place.clone(), epoch: *epoch, since: at },

@@ -226,7 +226,6 @@ fn running(operation: &mut Operation, fact: &Fact) -> Option<()> {
             Some(())
         }
         Fact::Claim { news: ClaimNews::EndWanted { by }, at } => {
-            operation.header.request.claim.as_ref()?;
             terminate(operation, &by.to_string(), &messages::superseded(by), *at);
             Some(())
         }

@@ -8,6 +8,7 @@
     reason = "test code: a broken assumption must stop the test at once"
 )]
 
+mod admission;
 mod bindings;
 mod claims;
 mod ensure;

@@ -46,8 +46,8 @@ pub(crate) enum OperationMessage {
     Inspect { reply: RpcReplyPort<Result<Inspection, EngineError>> },
     /// The watches were lost: those that are needed are made again.
     WatchAgain,
-    /// End the operation at once.
-    Abort { reason: String },
+    /// Something happened that concerns the operation.
+    Tell(Input),
     /// Stop as soon as what is on its way has been recorded.
     Shutdown,
 }
@@ -156,9 +156,9 @@ impl Actor for OperationActor {
                 });
             }
             OperationMessage::WatchAgain => state.watch_again()?,
-            OperationMessage::Abort { reason } => {
+            OperationMessage::Tell(input) => {
                 let now = state.now();
-                state.shell.take(Arrival::Input(Input::Abort { reason }), now)?;
+                state.shell.take(Arrival::Input(input), now)?;
             }
             OperationMessage::Shutdown => state.shell.stop(),
         }

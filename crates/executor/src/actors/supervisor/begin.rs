@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use ractor::ActorRef;
-use tidegate_model::{Digest, OperationId, SyncRequest};
+use tidegate_model::{Digest, IfTaken, OperationId, SyncRequest};
 use tidegate_oplog::{LogError, Lookup};
 
 use super::{About, Reply, SupervisorMessage, SupervisorState};
 use crate::actors::operation::{HandedOver, Start};
+use crate::effects::Targets;
 use crate::engine::EngineError;
 use crate::offline::operations;
 use crate::shared::blocking;
@@ -19,6 +20,10 @@ pub(crate) struct Submit {
     pub request: Box<SyncRequest>,
     pub targets: Digest,
     pub handed_over: Option<HandedOver>,
+    /// What becomes of it while another operation of its application is not over.
+    pub if_open: IfTaken,
+    /// What is kept anew when it has waited; empty for one that does not wait.
+    pub manifests: Targets,
     pub reply: Reply<()>,
 }
 
@@ -34,7 +39,7 @@ impl SupervisorState {
     pub(super) async fn submit(&mut self, myself: &ActorRef<SupervisorMessage>, submit: Submit) {
         match self.open_operation(&submit.request.application) {
             Open::None => self.begin(myself, submit).await,
-            Open::One(open) => refuse(submit, open),
+            Open::One(open) => self.occupied(myself, submit, open),
             Open::Unsure => {
                 self.submits.push(submit);
                 if self.submits.len() == 1 {
@@ -88,33 +93,31 @@ impl SupervisorState {
         for submit in submits {
             let known = self.open.as_ref().and_then(|known| known.get(&submit.request.application));
             match known.copied() {
-                Some(open) => refuse(submit, open),
+                Some(open) => self.occupied(myself, submit, open),
                 None => self.begin(myself, submit).await,
             }
         }
     }
 
-    async fn begin(&mut self, myself: &ActorRef<SupervisorMessage>, submit: Submit) {
-        let Submit { operation, request, targets, handed_over, reply } = submit;
+    pub(super) async fn begin(&mut self, myself: &ActorRef<SupervisorMessage>, submit: Submit) {
+        let Submit { operation, request, targets, handed_over, reply, .. } = submit;
+        let application = request.application.clone();
         if let Err(error) = self.check_open() {
             return drop(reply.send(Err(error)));
         }
         // Whoever chose the id may have asked before.
         if let Some(message) = self.ends.message(operation).map(str::to_owned) {
-            return drop(reply.send(Err(EngineError::AlreadyFinished { operation, message })));
+            let _ = reply.send(Err(EngineError::AlreadyFinished { operation, message }));
+            return self.begin_next(myself, &application);
         }
         let about = About::new(&request);
-        let application = request.application.clone();
         let start = Start::New { request, targets, handed_over };
         let begun = self.spawn(myself, operation, about, start).await;
-        if let (Ok(()), Some(open)) = (&begun, &mut self.open) {
-            open.insert(application, operation);
+        match (&begun, &mut self.open) {
+            (Ok(()), Some(open)) => drop(open.insert(application, operation)),
+            (Ok(()), None) => {}
+            (Err(_), _) => self.begin_next(myself, &application),
         }
         let _ = reply.send(begun);
     }
-}
-
-fn refuse(submit: Submit, open: OperationId) {
-    let application = submit.request.application;
-    let _ = submit.reply.send(Err(EngineError::Busy { application, open }));
 }

@@ -9,6 +9,7 @@
 //!
 //! It never waits for the log: what it needs to know from there comes back as a message.
 
+mod admission;
 mod begin;
 mod ends;
 mod parts;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tidegate_lifecycle::operation::{Input, OperationView};
-use tidegate_model::{Destination, OperationId};
+use tidegate_model::{ClaimHolder, Destination, OperationId};
 use tidegate_oplog::LogError;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
@@ -31,6 +32,7 @@ use crate::restarts::Restarts;
 use crate::shared::Shared;
 use crate::summary::Summary;
 
+use self::admission::Queue;
 pub(crate) use self::begin::Submit;
 use self::ends::Ends;
 use self::recover::{Purpose, READS_AT_ONCE, Recovered, Resuming};
@@ -55,6 +57,12 @@ pub(crate) enum SupervisorMessage {
     Inspect { operation: OperationId, reply: Reply<Inspection> },
     /// Which operations are at work.
     AtWork { reply: Reply<BTreeSet<OperationId>> },
+    /// An open operation is to end for another one.
+    Supersede { open: OperationId, by: ClaimHolder },
+    /// The open operation of an application cannot go on.
+    Stuck { application: String, open: OperationId },
+    /// An application has no open operation, and others may wait for that.
+    BeginNext { application: String },
     /// An operation is over.
     Finished { operation: OperationId, end: Box<Inspection> },
     /// Start an actor that operations depend on.
@@ -100,6 +108,8 @@ pub(crate) struct SupervisorState {
     open: Option<HashMap<String, OperationId>>,
     /// Submits that wait for it.
     submits: Vec<Submit>,
+    /// Operations that wait until another one of their application is over.
+    queues: HashMap<String, Queue>,
     /// Operations that are being read to be resumed.
     resuming: HashMap<OperationId, Resuming>,
     ends: Ends,
@@ -148,6 +158,7 @@ impl Actor for Supervisor {
             tasks: JoinSet::new(),
             open: None,
             submits: Vec::new(),
+            queues: HashMap::new(),
             resuming: HashMap::new(),
             ends: Ends::default(),
             reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
@@ -171,7 +182,7 @@ impl Actor for Supervisor {
         match message {
             SupervisorMessage::Submit(submit) => state.submit(&myself, submit).await,
             SupervisorMessage::OpenRead(open) => state.open_read(&myself, open).await,
-            SupervisorMessage::Resume { operation, reply } => state.resume(&myself, operation, reply),
+            SupervisorMessage::Resume { operation, reply } => state.resume(&myself, operation, reply, false),
             SupervisorMessage::Read { operation, purpose, result } => {
                 state.read_done(&myself, operation, purpose, result).await;
             }
@@ -187,7 +198,10 @@ impl Actor for Supervisor {
             SupervisorMessage::AtWork { reply } => {
                 drop(reply.send(state.check_log().map(|()| state.running.keys().copied().collect())));
             }
-            SupervisorMessage::Finished { operation, end } => state.finished(operation, *end),
+            SupervisorMessage::Supersede { open, by } => state.supersede(open, by),
+            SupervisorMessage::Stuck { application, open } => state.stuck(&application, open),
+            SupervisorMessage::BeginNext { application } => state.begin_next(&myself, &application),
+            SupervisorMessage::Finished { operation, end } => state.finished(&myself, operation, *end),
             SupervisorMessage::Start(part) => state.start(&myself, part).await,
             SupervisorMessage::LogFailed { reason } => state.log_failed(&reason),
             SupervisorMessage::Shutdown { reply } => state.shutdown(reply),
@@ -203,6 +217,7 @@ impl Actor for Supervisor {
         for reply in state.running.drain().flat_map(|(_, child)| child.waiting) {
             let _ = reply.send(Err(EngineError::ShuttingDown));
         }
+        state.clear_queues(|| EngineError::ShuttingDown);
         let submits = state.submits.drain(..).map(|submit| submit.reply);
         for reply in submits.chain(state.resuming.drain().map(|(_, resuming)| resuming.reply)) {
             let _ = reply.send(Err(EngineError::ShuttingDown));
@@ -314,7 +329,7 @@ impl SupervisorState {
         }
     }
 
-    fn finished(&mut self, operation: OperationId, end: Inspection) {
+    fn finished(&mut self, myself: &ActorRef<SupervisorMessage>, operation: OperationId, end: Inspection) {
         if let Some(child) = self.running.remove(&operation) {
             self.linked.remove(&child.actor.get_id());
             child.actor.stop(None);
@@ -325,6 +340,7 @@ impl SupervisorState {
                 let _ = reply.send(Ok(end.view.clone()));
             }
             self.ends.keep(operation, end);
+            self.begin_next(myself, &child.application);
         }
         self.stopped_if_empty();
     }
@@ -336,8 +352,11 @@ impl SupervisorState {
 
     /// An operation is not at work any more, and not over.
     fn leave(&mut self, operation: OperationId, error: impl Fn() -> EngineError) {
-        for reply in self.running.remove(&operation).into_iter().flat_map(|child| child.waiting) {
-            let _ = reply.send(Err(error()));
+        if let Some(child) = self.running.remove(&operation) {
+            for reply in child.waiting {
+                let _ = reply.send(Err(error()));
+            }
+            self.stuck(&child.application, operation);
         }
         self.stopped_if_empty();
     }
@@ -346,6 +365,7 @@ impl SupervisorState {
         tracing::error!(reason, "the operation log failed; nothing more is done until it is opened again");
         // Calls that wait for their turn must not reach the clusters any more: what comes of them cannot be recorded.
         self.linked.clear();
+        self.clear_queues(|| EngineError::LogFailed { reason: reason.to_owned() });
         self.shared.log_actor.set_actor(None);
         self.shared.clusters.values().for_each(|cluster| cluster.stop());
         for (_, child) in self.running.drain() {
@@ -359,6 +379,7 @@ impl SupervisorState {
 
     fn shutdown(&mut self, reply: Reply<()>) {
         self.stopping = true;
+        self.clear_queues(|| EngineError::ShuttingDown);
         // The log has what those need whose actor has failed.
         let down: Vec<_> =
             self.running.iter().filter(|(_, child)| child.is_down).map(|(id, _)| *id).collect();

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use ractor::{Actor, ActorRef};
+use tidegate_lifecycle::operation::Input;
 use tidegate_model::Destination;
 use tokio::time::Instant;
 
@@ -112,7 +113,7 @@ impl SupervisorState {
     fn abort_on(&self, destination: &Destination, reason: &str) {
         for child in self.running.values().filter(|child| child.destination.as_ref() == Some(destination)) {
             let reason = reason.to_owned();
-            let _ = child.actor.send_message(OperationMessage::Abort { reason });
+            let _ = child.actor.send_message(OperationMessage::Tell(Input::Abort { reason }));
         }
     }
 

@@ -54,6 +54,8 @@ pub(crate) enum Purpose {
 /// An operation that is being read to be resumed.
 pub(super) struct Resuming {
     pub reply: Reply<()>,
+    /// Only if this engine has a connection to its cluster.
+    if_connected: bool,
     /// What came for it meanwhile.
     messages: Vec<SupervisorMessage>,
 }
@@ -64,6 +66,7 @@ impl SupervisorState {
         myself: &ActorRef<SupervisorMessage>,
         operation: OperationId,
         reply: Reply<()>,
+        if_connected: bool,
     ) {
         if let Err(error) = self.check_open() {
             return drop(reply.send(Err(error)));
@@ -71,7 +74,11 @@ impl SupervisorState {
         if self.running.contains_key(&operation) {
             return drop(reply.send(Ok(())));
         }
-        self.resuming.insert(operation, Resuming { reply, messages: Vec::new() });
+        if let Some(resuming) = self.resuming.get_mut(&operation) {
+            let again = SupervisorMessage::Resume { operation, reply };
+            return resuming.messages.push(again);
+        }
+        self.resuming.insert(operation, Resuming { reply, if_connected, messages: Vec::new() });
         self.read(myself, operation, Purpose::Resume);
     }
 
@@ -130,13 +137,18 @@ impl SupervisorState {
         operation: OperationId,
         result: Result<Recovered, EngineError>,
     ) {
-        let Some(Resuming { reply, messages }) = self.resuming.remove(&operation) else { return };
+        let Some(Resuming { reply, if_connected, messages }) = self.resuming.remove(&operation) else {
+            return;
+        };
         // It may have been begun while it was looked for, and be over by now.
         let ended = self.ends.message(operation).map(str::to_owned);
         let resumed = match (self.check_open(), result, ended) {
             (Ok(()), _, _) if self.running.contains_key(&operation) => Ok(()),
             (Ok(()), _, Some(message)) => Err(EngineError::AlreadyFinished { operation, message }),
             (Err(error), _, _) | (Ok(()), Err(error), None) => Err(error),
+            (Ok(()), Ok(Recovered { about, .. }), None) if if_connected && !self.is_connected(&about) => {
+                Err(EngineError::NotRunning { operation })
+            }
             (Ok(()), Ok(Recovered { about, driver }), None) => {
                 let start = Start::Recovered { driver, give_up: None };
                 self.spawn(myself, operation, about, start).await
@@ -145,6 +157,10 @@ impl SupervisorState {
         let _ = reply.send(resumed);
         messages.into_iter().for_each(|message| drop(myself.send_message(message)));
         self.stopped_if_empty();
+    }
+
+    fn is_connected(&self, about: &About) -> bool {
+        about.destination.as_ref().is_some_and(|destination| self.shared.clusters.contains_key(destination))
     }
 
     /// An actor panicked or met an error. What it held beyond the log is gone; it starts again from the log.
