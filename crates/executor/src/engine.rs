@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::actors::log::{Log, LogHandle};
 use crate::actors::operation::{HandedOver, Inspection, keep};
-use crate::actors::supervisor::{Submit, Supervisor, SupervisorMessage};
+use crate::actors::supervisor::{Compaction, Submit, Supervisor, SupervisorMessage};
 use crate::clock::{Clock, SystemClock};
 use crate::clusters::ClusterHandle;
 use crate::effects::Targets;
@@ -140,6 +140,7 @@ pub struct EngineBuilder {
     in_flight: usize,
     name_taken: Option<EngineError>,
     supervised_by: Option<ActorCell>,
+    compaction: Option<Compaction>,
 }
 
 /// Registers an extension, and remembers the first name given twice.
@@ -239,6 +240,14 @@ impl EngineBuilder {
         self
     }
 
+    /// Makes the log smaller every so often, by what is to be kept; at least a second passes in between. If not said, it grows
+    /// until [`Engine::compact`] is called. For programs that work for long.
+    #[must_use]
+    pub fn compact_every(mut self, every: Duration, keep: Retention) -> Self {
+        self.compaction = Some(Compaction { every: every.max(Duration::from_secs(1)), keep });
+        self
+    }
+
     /// Links the engine to an actor of one's own: that one is told when the engine ends, and the engine ends with it. All
     /// actors of the engine are linked below.
     #[must_use]
@@ -269,6 +278,7 @@ impl EngineBuilder {
             clock: self.clock,
             extensions: Arc::new(self.extensions),
             health: self.health,
+            compaction: self.compaction,
             announcer: Announcer::new(),
             handed_over: Arc::new(Semaphore::new(HANDED_OVER)),
         });
@@ -316,6 +326,7 @@ impl Engine {
             in_flight: IN_FLIGHT,
             name_taken: None,
             supervised_by: None,
+            compaction: None,
         }
     }
 

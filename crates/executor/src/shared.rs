@@ -6,6 +6,7 @@ use tidegate_health::HealthRules;
 use tokio::sync::Semaphore;
 
 use crate::actors::log::{Log, LogHandle};
+use crate::actors::supervisor::Compaction;
 use crate::clock::Clock;
 use crate::clusters::Clusters;
 use crate::events::Announcer;
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     pub clock: Arc<dyn Clock>,
     pub extensions: Arc<Extensions>,
     pub health: HealthRules,
+    /// Whether the log is made smaller while the engine runs.
+    pub compaction: Option<Compaction>,
     pub announcer: Announcer,
     /// A place for each operation that may wait for its planning with its manifests in memory.
     pub handed_over: Arc<Semaphore>,

@@ -11,6 +11,7 @@
 mod admission;
 mod bindings;
 mod claims;
+mod compaction;
 mod ensure;
 mod events;
 mod extensions;

@@ -11,6 +11,7 @@
 
 mod admission;
 mod begin;
+mod compact;
 mod ends;
 mod parts;
 mod recover;
@@ -34,6 +35,7 @@ use crate::summary::Summary;
 
 use self::admission::Queue;
 pub(crate) use self::begin::Submit;
+pub(crate) use self::compact::Compaction;
 use self::ends::Ends;
 use self::recover::{Purpose, READS_AT_ONCE, Recovered, Resuming};
 
@@ -169,6 +171,7 @@ impl Actor for Supervisor {
         for destination in &destinations {
             state.start_cluster(&myself, destination).await?;
         }
+        state.compact_regularly();
         Ok(state)
     }
 
