@@ -5,7 +5,7 @@ use crate::bench::{Bench, redact};
 #[test]
 fn every_command_explains_itself() {
     let bench = Bench::new();
-    let commands: [&[&str]; 17] = [
+    let commands: [&[&str]; 18] = [
         &[],
         &["plan"],
         &["diff"],
@@ -16,6 +16,7 @@ fn every_command_explains_itself() {
         &["ops", "list"],
         &["ops", "show"],
         &["ops", "log"],
+        &["ops", "events"],
         &["ops", "terminate"],
         &["ops", "pause"],
         &["ops", "confirm"],

@@ -14,6 +14,7 @@ mod bench;
 mod clock;
 mod damage;
 mod diff;
+mod events;
 mod exit_codes;
 mod health;
 mod help;

@@ -4,12 +4,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tidegate_executor::{Clock as _, Engine, EngineError, Summary, SystemClock, record};
+use tidegate_executor::{Clock as _, Engine, EngineError, Replay, Summary, SystemClock, record, replay};
 use tidegate_lifecycle::operation::{Driver, Explanation, Fact, Input, OperationView, explain, view};
 use tidegate_model::{OperationId, Severity, Warning, format_duration};
 use tidegate_oplog::{History, LogError, Lookup, TypedLog as _};
+use tokio::sync::Semaphore;
 
-use crate::control::{Inspected, Listed, Reply, Request, Wish};
+use crate::control::{Inspected, Listed, Reply, Request, Told, Wish};
 use crate::error::CliError;
 use crate::output::schema::ExplanationDocument;
 use crate::store::{self, Log};
@@ -20,22 +21,33 @@ pub struct Desk {
     engine: Option<Engine>,
     /// There may be another engine at work on it.
     beside: bool,
+    /// A place for each who waits for events. Others are answered at once, so that they keep nobody else waiting.
+    followers: Semaphore,
 }
 
+/// So many wait for events at once.
+const FOLLOWERS_MAX: usize = 16;
+/// How long whoever follows an operation waits for an event, before it is told that there is none.
+const FOLLOWED_WITHIN: Duration = Duration::from_secs(10);
+
 impl Desk {
+    fn new(log: Log, engine: Option<Engine>, beside: bool) -> Self {
+        Self { log, engine, beside, followers: Semaphore::new(FOLLOWERS_MAX) }
+    }
+
     /// Answers from the log alone; nobody works on it.
     pub fn without_engine(log: Log) -> Self {
-        Self { log, engine: None, beside: false }
+        Self::new(log, None, false)
     }
 
     /// Answers from a log that somebody else may work on.
     pub fn beside_another(log: Log) -> Self {
-        Self { log, engine: None, beside: true }
+        Self::new(log, None, true)
     }
 
     /// Answers from the engine, and from the log where the engine does not know.
     pub fn with_engine(log: Log, engine: Engine) -> Self {
-        Self { log, engine: Some(engine), beside: false }
+        Self::new(log, Some(engine), false)
     }
 
     /// The answer for another process.
@@ -64,7 +76,39 @@ impl Desk {
                 };
                 self.blocking(read).await
             }
+            Request::Events { operation, after, wait } => {
+                self.events(operation, after, wait).await.map(Reply::Events)
+            }
             Request::Wish { operation, by, wish } => self.wish(operation, &by, wish).await,
+        }
+    }
+
+    async fn events(&self, operation: OperationId, after: u64, wait: bool) -> Result<Told, CliError> {
+        let read = || self.blocking(move |log| Ok(replay(log.as_ref(), operation, after)?));
+        let at_work = self.at_work().await?;
+        let mut found = read().await?;
+        let is_there = |found: &Replay| found.is_over || !found.events.is_empty() || found.gone.is_some();
+        if let Some(engine) = self.engine.as_ref().filter(|_| wait && !found.as_ref().is_some_and(is_there))
+            && at_work.as_ref().is_some_and(|at_work| at_work.contains(&operation))
+            && let Ok(_place) = self.followers.try_acquire()
+        {
+            let mut events = engine.events(operation, after).await?;
+            // Whatever comes, or does not, is in the log.
+            let _ = tokio::time::timeout(FOLLOWED_WITHIN, events.next()).await;
+            found = read().await?;
+        }
+        let is_over = found.as_ref().is_some_and(|found| found.is_over);
+        let at_work = is_at_work(at_work.as_ref(), operation, is_over);
+        match found {
+            Some(found) => {
+                let missed = found.missed(operation, after).map(|missed| missed.to_string());
+                Ok(Told { events: found.events, missed, last: found.last, is_over, at_work })
+            }
+            // It is on its way to the log.
+            None if at_work == Some(true) => {
+                Ok(Told { events: Vec::new(), missed: None, last: after, is_over, at_work })
+            }
+            None => Err(EngineError::Unknown { operation }.into()),
         }
     }
 

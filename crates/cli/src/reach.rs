@@ -166,6 +166,7 @@ pub fn unexpected(reply: &Reply) -> CliError {
         Reply::Operations(_) => "a list of operations",
         Reply::Operation(_) => "an operation",
         Reply::Facts { .. } => "facts",
+        Reply::Events(_) => "events",
         Reply::Done | Reply::Recorded => "a bare yes",
         Reply::Refused(_) | Reply::Failed(_) | Reply::Leaving => "a refusal",
     };

@@ -16,7 +16,7 @@ use clap_complete::Shell;
 pub use cluster::{ClusterArgs, ConnectionArgs};
 pub use diff::{DiffArgs, IgnoreArgs};
 pub use health::{CustomizationArgs, HealthArgs, Switch};
-pub use ops::{ExplainArgs, OneArgs, OpsArgs, OpsCommand, ResumeArgs, SimArgs, SimCommand};
+pub use ops::{EventsArgs, ExplainArgs, OneArgs, OpsArgs, OpsCommand, ResumeArgs, SimArgs, SimCommand};
 pub use sync::{
     ClaimArgs, OptionArgs, PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg, WaitingArgs,
 };

@@ -51,6 +51,8 @@ pub enum OpsCommand {
     Show(OneArgs),
     /// Show everything that was recorded about an operation
     Log(OneArgs),
+    /// Tell what happened to an operation, in numbered events
+    Events(EventsArgs),
     /// End an operation: running hooks are stopped, nothing is rolled back
     Terminate {
         #[command(flatten)]
@@ -70,6 +72,27 @@ pub enum OpsCommand {
     Unpause(OneArgs),
     /// Approve prunes that wait for confirmation (Prune=confirm)
     Confirm(OneArgs),
+}
+
+/// Which events are told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Each event has the number of its record in the log; numbers grow, and not every record is an event.
+With --follow, -o json prints one document per line, as soon as it is durable, until the operation is
+over; where no process works on it, the command ends with exit code 3.
+
+Examples:
+  tidegate ops events shop
+  tidegate ops events shop --after 120 --follow -o json")]
+pub struct EventsArgs {
+    #[command(flatten)]
+    pub one: OneArgs,
+    /// Only those after this number: the last one that was seen
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub after: u64,
+    /// Go on with what happens, until the operation is over
+    #[arg(long)]
+    pub follow: bool,
 }
 
 /// Goes on with operations.

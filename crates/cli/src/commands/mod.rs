@@ -1,6 +1,7 @@
 //! What each command does.
 
 mod diff;
+mod events;
 mod explain;
 mod finish;
 mod health;

@@ -5,7 +5,7 @@ use tidegate_health::HealthRules;
 
 use tidegate_oplog::Retention;
 
-use super::finish;
+use super::{events, finish};
 use crate::args::{ConnectionArgs, Format, OneArgs, OpsCommand, StateArgs};
 use crate::clusters::{Clusters, Purpose};
 use crate::control::{Inspected, Reply, Request, Wish};
@@ -29,6 +29,7 @@ pub async fn run(command: OpsCommand, printer: &Printer) -> Result<Ended, CliErr
         OpsCommand::List { app, output, state } => list(app.as_deref(), output, &state, printer).await,
         OpsCommand::Show(one) => show(&one, printer).await,
         OpsCommand::Log(one) => log(&one, printer).await,
+        OpsCommand::Events(args) => events::run(&args, printer).await,
         OpsCommand::Terminate { one, connection } => terminate(&one, &connection, printer).await,
         OpsCommand::Pause { one, reason } => wish(&one, Wish::Pause { reason }, printer).await,
         OpsCommand::Unpause(one) => wish(&one, Wish::Unpause, printer).await,

@@ -14,7 +14,7 @@ mod server;
 
 use serde::{Deserialize, Serialize};
 use tidegate_executor::Summary;
-use tidegate_lifecycle::operation::{Fact, OperationView};
+use tidegate_lifecycle::operation::{Event, Fact, OperationView};
 use tidegate_model::{OperationId, StreamKind};
 use tidegate_oplog::{LogError, StreamName};
 
@@ -55,6 +55,16 @@ pub enum Request {
     Facts {
         /// Which.
         operation: OperationId,
+    },
+    /// Events of an operation.
+    Events {
+        /// Which.
+        operation: OperationId,
+        /// Only those after this number.
+        after: u64,
+        /// Wait for a while, where there are none yet.
+        #[serde(default)]
+        wait: bool,
     },
     /// A person's wish.
     Wish {
@@ -117,6 +127,8 @@ pub enum Reply {
         /// What is damaged of the operation.
         damage: Option<String>,
     },
+    /// To [`Request::Events`].
+    Events(Told),
     /// The wish is durable, and the process works on the operation.
     Done,
     /// The wish is durable; nobody works on the operation.
@@ -127,6 +139,21 @@ pub enum Reply {
     Failed(String),
     /// The process is about to end; ask again, somebody else or the log.
     Leaving,
+}
+
+/// Events of an operation after a number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    /// In order.
+    pub events: Vec<Event>,
+    /// What is not there any more.
+    pub missed: Option<String>,
+    /// To go on, ask for those after this number.
+    pub last: u64,
+    /// None will follow.
+    pub is_over: bool,
+    /// Whether a process works on the operation; `None` where that cannot be told.
+    pub at_work: Option<bool>,
 }
 
 fn first_of_all() -> u64 {

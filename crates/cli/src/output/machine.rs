@@ -20,18 +20,33 @@ pub fn document<T: Serialize + ?Sized>(value: &T, format: Format) -> Result<Stri
     Ok(document)
 }
 
+/// A value as one of many that follow each other: JSON on one line, YAML as a document of its own.
+pub fn entry<T: Serialize + ?Sized>(value: &T, format: Format) -> Result<String, CliError> {
+    if format == Format::Yaml {
+        return Ok(format!("---\n{}", document(value, format)?));
+    }
+    let text = serde_json::to_string(value).map_err(|error| not_json(&error))?;
+    Ok(harmless(&text) + "\n")
+}
+
+fn not_json(error: &serde_json::Error) -> CliError {
+    CliError::Unprintable { format: "JSON", reason: error.to_string() }
+}
+
 fn json<T: Serialize + ?Sized>(value: &T) -> Result<String, CliError> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|error| CliError::Unprintable { format: "JSON", reason: error.to_string() })?;
-    // The serialiser escapes the old control characters; the newer ones only occur inside strings as well.
-    Ok(text.chars().fold(String::with_capacity(text.len()), |mut safe, c| {
+    Ok(harmless(&serde_json::to_string_pretty(value).map_err(|error| not_json(&error))?))
+}
+
+/// The serialiser escapes the old control characters; the newer ones only occur inside strings as well.
+fn harmless(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut safe, c| {
         if is_dangerous(c) {
             let _ = write!(safe, "\\u{:04x}", u32::from(c));
         } else {
             safe.push(c);
         }
         safe
-    }))
+    })
 }
 
 fn yaml<T: Serialize>(value: &T) -> Result<String, CliError> {

@@ -6,6 +6,7 @@ mod table;
 mod text;
 
 pub mod diff;
+pub mod events;
 pub mod facts;
 pub mod operation;
 pub mod plan;

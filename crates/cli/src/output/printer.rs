@@ -83,6 +83,11 @@ impl Printer {
         self.write_out(super::machine::document(value, format)?.as_bytes())
     }
 
+    /// One of many results for programs.
+    pub fn entry<T: Serialize + ?Sized>(&self, value: &T, format: Format) -> Result<(), CliError> {
+        self.write_out(super::machine::entry(value, format)?.as_bytes())
+    }
+
     fn write_out(&self, bytes: &[u8]) -> Result<(), CliError> {
         if self.out_closed.load(Ordering::Relaxed) {
             return Ok(());

@@ -4,6 +4,8 @@ use tidegate_lifecycle::operation::{Event, EventKind, Fact, Narrator};
 use tidegate_model::OperationId;
 use tidegate_oplog::{History, LogError, OperationLog, TypedLog as _};
 
+use super::Missed;
+
 /// What the log tells of an operation after a fact.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
@@ -29,6 +31,17 @@ pub enum Gone {
     All,
     /// There are not so many facts: the log lost its end, or is another one.
     Ahead,
+}
+
+impl Replay {
+    /// What cannot be told to whoever asked for the events of an operation after a number.
+    pub fn missed(&self, operation: OperationId, after: u64) -> Option<Missed> {
+        Some(match self.gone? {
+            Gone::Before { first } => Missed::Compacted { operation, after, first },
+            Gone::All => Missed::Forgotten { operation, after },
+            Gone::Ahead => Missed::Ahead { operation, after, last: self.last },
+        })
+    }
 }
 
 /// What the log tells of an operation after the fact with a number; after 0 it is everything. `None` when the log does

@@ -9,7 +9,7 @@ use tidegate_model::OperationId;
 use tidegate_oplog::{LogError, Lookup, TypedLog as _};
 use tokio::sync::broadcast::{self, error::RecvError};
 
-use super::replay::{Gone, replay};
+use super::replay::replay;
 use super::{Announcer, Told};
 use crate::actors::log::Log;
 use crate::shared::blocking;
@@ -222,12 +222,7 @@ impl Events {
             // It is on its way to the log, or was forgotten meanwhile.
             Ok(None) => {}
             Ok(Some(replay)) => {
-                let missed = replay.gone.map(|gone| match gone {
-                    Gone::Before { first } => Missed::Compacted { operation, after, first },
-                    Gone::All => Missed::Forgotten { operation, after },
-                    Gone::Ahead => Missed::Ahead { operation, after, last: replay.last },
-                });
-                self.ready.extend(missed.map(Err));
+                self.ready.extend(replay.missed(operation, after).map(Err));
                 self.give(operation, replay.events);
                 self.seen.0.insert(operation, replay.last);
                 self.is_over |= only && replay.is_over;

@@ -33,7 +33,6 @@ pub struct Event {
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub enum EventKind {
     /// The operation exists.
     Accepted,

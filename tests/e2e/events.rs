@@ -1,0 +1,91 @@
+//! `ops events`: what happened, by number, from the process at work and from the log.
+
+use serde_json::Value;
+
+use crate::bench::Bench;
+use crate::manifests::{FAST, SLOW, STUCK};
+
+fn numbers(events: &[Value]) -> Vec<u64> {
+    events.iter().map(|event| event["sequence"].as_u64().unwrap()).collect()
+}
+
+fn events(bench: &Bench, args: &[&str]) -> Vec<Value> {
+    let all = bench.json(&[&["ops", "events"], args, &["-o", "json"]].concat());
+    all.as_array().unwrap().clone()
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn the_events_of_an_ended_operation_are_told_after_a_number() {
+    let bench = Bench::new();
+    bench.write("fast.yaml", FAST);
+    bench.run(&["sync", "fast.yaml", "--app", "fast", "--sim"]).expect_code(0);
+    let all = events(&bench, &["fast"]);
+    let numbers = numbers(&all);
+    assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+    assert_eq!((&all[0]["kind"], &all[0]["app"]), (&"accepted".into(), &"fast".into()));
+    let last = all.last().unwrap();
+    assert_eq!((&last["kind"], &last["details"]["phase"]), (&"finished".into(), &"Succeeded".into()));
+    let hook = all.iter().find(|event| event["object"]["name"] == "before").unwrap();
+    assert_eq!(hook["kind"], "task-ended");
+    let wave = all.iter().find(|event| event["details"]["state"] == "Applying").unwrap();
+    assert_eq!(wave["details"]["phase"], "PreSync", "{wave}");
+
+    let after = numbers[3].to_string();
+    assert_eq!(events(&bench, &["fast", "--after", &after]), all[4..]);
+    let followed = bench.run(&["ops", "events", "fast", "--follow", "-o", "json"]).expect_code(0);
+    assert_eq!(lines(&followed.out), all, "one per line, and no longer than the operation");
+    let text = bench.run(&["ops", "events", "fast", "--after", &after]).expect_code(0);
+    assert_eq!(text.out.lines().count(), all.len() - 4);
+    assert!(text.out.contains("Succeeded: "), "{}", text.out);
+    // There are not so many.
+    let ahead = bench.run(&["ops", "events", "fast", "--after", "10000"]).expect_code(0);
+    assert!(ahead.err.contains("number 10000 was seen"), "{}", ahead.err);
+}
+
+#[test]
+fn events_are_followed_while_they_happen() {
+    let bench = Bench::new();
+    bench.write("slow.yaml", SLOW);
+    let mut sync = bench.start(&["sync", "slow.yaml", "--app", "slow", "--sim"]);
+    sync.await_line("waiting for hook");
+    let follower = bench.start(&["ops", "events", "slow", "--follow", "-o", "json"]);
+    let followed = follower.finish().expect_code(0);
+    sync.finish().expect_code(0);
+    assert_eq!(lines(&followed.out), events(&bench, &["slow"]));
+}
+
+#[test]
+fn after_a_kill_the_rest_is_told_by_whoever_goes_on() {
+    let bench = Bench::new();
+    bench.write("stuck.yaml", STUCK);
+    let mut sync = bench.start(&["sync", "stuck.yaml", "--app", "stuck", "--sim"]);
+    sync.await_line("waiting for Deployment default/server");
+    sync.signal("KILL");
+    sync.finish();
+    let left = bench.run(&["ops", "events", "stuck", "--follow", "-o", "json"]).expect_code(3);
+    assert!(left.err.contains("no process is at work on it"), "{}", left.err);
+    assert!(left.err.contains("tidegate resume"), "{}", left.err);
+    let before = lines(&left.out);
+    let seen = numbers(&before).last().unwrap().to_string();
+    bench.run(&["ops", "terminate", "stuck"]).expect_code(0);
+    let rest = events(&bench, &["stuck", "--after", &seen]);
+    assert_eq!(rest[0]["kind"], "terminate-requested");
+    assert_eq!(rest.last().unwrap()["kind"], "finished");
+    assert_eq!([before, rest].concat(), events(&bench, &["stuck"]), "each of them once");
+}
+
+#[test]
+fn what_was_compacted_is_named() {
+    let bench = Bench::new();
+    bench.write("fast.yaml", FAST);
+    bench.run(&["sync", "fast.yaml", "--app", "fast", "--sim"]).expect_code(0);
+    let old = bench.newest();
+    bench.run(&["sync", "fast.yaml", "--app", "fast", "--sim", "--history", "1"]).expect_code(0);
+    let told = bench.run(&["ops", "events", &old, "--follow"]).expect_code(0);
+    assert!(told.out.is_empty(), "{}", told.out);
+    assert!(told.err.contains("is not kept any more"), "{}", told.err);
+}
