@@ -2,7 +2,7 @@
 //! shares them among the operations.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::future::BoxFuture;
 use ractor::ActorRef;
@@ -99,5 +99,28 @@ impl ClusterHandle {
     }
 }
 
-/// The clusters of an engine.
-pub(crate) type Clusters = BTreeMap<Destination, Arc<ClusterHandle>>;
+/// The clusters of an engine. More may come while it runs.
+pub(crate) struct Clusters(RwLock<BTreeMap<Destination, Arc<ClusterHandle>>>);
+
+impl Clusters {
+    pub fn new(clusters: impl IntoIterator<Item = (Destination, Arc<ClusterHandle>)>) -> Self {
+        Self(RwLock::new(clusters.into_iter().collect()))
+    }
+
+    /// The way to a cluster.
+    pub fn get(&self, destination: &Destination) -> Option<Arc<ClusterHandle>> {
+        // Every change under the lock is a single one, so a panic leaves nothing half done.
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(destination).map(Arc::clone)
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<(Destination, Arc<ClusterHandle>)> {
+        let clusters = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        clusters.iter().map(|(destination, cluster)| (destination.clone(), Arc::clone(cluster))).collect()
+    }
+
+    /// Adds one.
+    pub fn add(&self, destination: Destination, cluster: Arc<ClusterHandle>) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(destination, cluster);
+    }
+}

@@ -18,13 +18,13 @@ use crate::actors::log::{Log, LogHandle};
 use crate::actors::operation::{HandedOver, Inspection, keep};
 use crate::actors::supervisor::{Compaction, Submit, Supervisor, SupervisorMessage};
 use crate::clock::{Clock, SystemClock};
-use crate::clusters::ClusterHandle;
+use crate::clusters::{ClusterHandle, Clusters};
 use crate::effects::Targets;
 use crate::events::{Announcer, Events, Seen, notify, recorded};
 use crate::extend::{Extensions, GateQuestion, HealthQuestion, HookRun};
 use crate::ids::{IdSource, Ids, random_ids};
 use crate::offline::operations;
-use crate::shared::{LogFailure, Shared, blocking};
+use crate::shared::{LogFailure, Rules, Shared, blocking};
 use crate::summary::Summary;
 
 /// How many calls to one cluster may be on their way at once, unless the builder says otherwise.
@@ -98,6 +98,12 @@ pub enum EngineError {
         kind: &'static str,
         /// The name.
         name: String,
+    },
+    /// The engine has a way to this cluster already.
+    #[error("the engine works on the {destination} already; its connection cannot be replaced while it runs")]
+    ClusterKnown {
+        /// Which.
+        destination: Box<Destination>,
     },
     /// The log refused a batch; nothing is done any more.
     #[error(
@@ -262,13 +268,9 @@ impl EngineBuilder {
             return Err(error);
         }
         let log_failure = LogFailure::default();
-        let clusters = self
-            .clusters
-            .into_iter()
-            .map(|(destination, cluster)| {
-                (destination, ClusterHandle::new(cluster, self.in_flight, Arc::clone(&log_failure)))
-            })
-            .collect();
+        let clusters = Clusters::new(self.clusters.into_iter().map(|(destination, cluster)| {
+            (destination, ClusterHandle::new(cluster, self.in_flight, Arc::clone(&log_failure)))
+        }));
         let shared = Arc::new(Shared {
             log: self.log,
             log_failure,
@@ -277,7 +279,8 @@ impl EngineBuilder {
             worker: self.worker,
             clock: self.clock,
             extensions: Arc::new(self.extensions),
-            health: self.health,
+            health: Rules::new(self.health),
+            in_flight: self.in_flight,
             compaction: self.compaction,
             announcer: Announcer::new(),
             handed_over: Arc::new(Semaphore::new(HANDED_OVER)),
@@ -467,6 +470,22 @@ impl Engine {
     /// Approves the prunes of an operation that wait for confirmation. Returns when the wish is durable.
     pub async fn confirm_prune(&self, operation: OperationId, by: &str) -> Result<(), EngineError> {
         self.person(operation, Input::ConfirmPrune { by: by.to_owned() }).await
+    }
+
+    /// Lets operations work on another cluster from now on. Those it has a way to already keep that one:
+    /// [`EngineError::ClusterKnown`].
+    pub async fn add_cluster(
+        &self,
+        destination: Destination,
+        cluster: Arc<dyn Cluster>,
+    ) -> Result<(), EngineError> {
+        self.ask(|reply| SupervisorMessage::AddCluster { destination, cluster, reply }).await
+    }
+
+    /// Judges health by other rules from now on. Operations at work take the new ones too: what they wait for is looked at
+    /// and judged anew.
+    pub async fn set_health_rules(&self, rules: HealthRules) -> Result<(), EngineError> {
+        self.ask(|reply| SupervisorMessage::JudgeBy { rules, reply }).await
     }
 
     /// The operations this engine works on now.

@@ -1,6 +1,6 @@
 //! What all actors of one engine share.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use tidegate_health::HealthRules;
 use tokio::sync::Semaphore;
@@ -26,12 +26,32 @@ pub(crate) struct Shared {
     pub worker: String,
     pub clock: Arc<dyn Clock>,
     pub extensions: Arc<Extensions>,
-    pub health: HealthRules,
+    /// How objects are judged now.
+    pub health: Rules,
+    /// How many calls to one cluster may be on their way at once.
+    pub in_flight: usize,
     /// Whether the log is made smaller while the engine runs.
     pub compaction: Option<Compaction>,
     pub announcer: Announcer,
     /// A place for each operation that may wait for its planning with its manifests in memory.
     pub handed_over: Arc<Semaphore>,
+}
+
+/// Rules for health that may change while the engine runs.
+pub(crate) struct Rules(RwLock<HealthRules>);
+
+impl Rules {
+    pub fn new(rules: HealthRules) -> Self {
+        Self(RwLock::new(rules))
+    }
+
+    pub fn now(&self) -> HealthRules {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn change(&self, rules: HealthRules) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = rules;
+    }
 }
 
 /// Calls the log on a thread for blocking work.

@@ -19,6 +19,8 @@ pub(crate) enum ClusterMessage {
     Unwatch(OperationId, Watched),
     /// No more of anything for this operation.
     Forget(OperationId),
+    /// Judge by these rules from now on. All watches are forgotten; they are asked for again.
+    JudgeBy(HealthRules),
     /// Fail, as a fault in this actor would.
     #[cfg(test)]
     Panic,
@@ -58,6 +60,7 @@ impl Actor for ClusterActor {
             ClusterMessage::Watch(subscription) => watches.subscribe(subscription),
             ClusterMessage::Unwatch(operation, what) => watches.unsubscribe(operation, &what),
             ClusterMessage::Forget(operation) => watches.forget(operation),
+            ClusterMessage::JudgeBy(rules) => watches.judge_by(rules),
             #[cfg(test)]
             ClusterMessage::Panic => std::panic::panic_any("injected into the cluster actor"),
         }

@@ -110,7 +110,7 @@ impl Load {
     }
 
     fn panic_in_cluster(&self) {
-        for cluster in self.engine.shared.clusters.values() {
+        for (_, cluster) in self.engine.shared.clusters.all() {
             cluster.tell(ClusterMessage::Panic);
         }
     }

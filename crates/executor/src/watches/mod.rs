@@ -78,6 +78,19 @@ impl Watches {
         Self { context, scopes: HashMap::new(), index: HashMap::new() }
     }
 
+    /// Begins anew with other rules, and without any subscription.
+    pub fn judge_by(&mut self, health: HealthRules) {
+        self.scopes.clear();
+        self.index.clear();
+        self.context = Arc::new(Context {
+            cluster: Arc::clone(&self.context.cluster),
+            clock: Arc::clone(&self.context.clock),
+            extensions: Arc::clone(&self.context.extensions),
+            health,
+            permits: Arc::clone(&self.context.permits),
+        });
+    }
+
     /// Begins to report an object; the first report says what is there now.
     pub fn subscribe(&mut self, subscription: Subscription) {
         let Subscription { operation, what, gvk, namespace, name, judge: judge_name, inbox } = subscription;

@@ -10,6 +10,7 @@
 
 mod admission;
 mod bindings;
+mod changes;
 mod claims;
 mod compaction;
 mod ensure;

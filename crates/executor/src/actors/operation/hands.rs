@@ -192,7 +192,7 @@ impl SyncHands {
             bundle,
             again,
             clock: Arc::clone(&self.shared.clock),
-            health: self.shared.health.clone(),
+            health: self.shared.health.now(),
         };
         match what {
             TaskCommand::RunHook { runner } => self.run_hook(state, runner, work, command),
@@ -326,8 +326,8 @@ impl SyncHands {
         }
     }
 
-    fn cluster(&self, state: &State) -> Option<&ClusterHandle> {
-        self.shared.clusters.get(&state.header()?.request.destination).map(Arc::as_ref)
+    fn cluster(&self, state: &State) -> Option<Arc<ClusterHandle>> {
+        self.shared.clusters.get(&state.header()?.request.destination)
     }
 }
 

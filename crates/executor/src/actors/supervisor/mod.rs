@@ -21,6 +21,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use tidegate_cluster::Cluster;
+use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Input, OperationView};
 use tidegate_model::{ClaimHolder, Destination, OperationId};
 use tidegate_oplog::LogError;
@@ -57,6 +59,10 @@ pub(crate) enum SupervisorMessage {
     Person { operation: OperationId, input: Input, reply: Reply<()> },
     /// How an operation at work stands.
     Inspect { operation: OperationId, reply: Reply<Inspection> },
+    /// Operations may work on this cluster too.
+    AddCluster { destination: Destination, cluster: Arc<dyn Cluster>, reply: Reply<()> },
+    /// Objects are judged by other rules from now on.
+    JudgeBy { rules: HealthRules, reply: Reply<()> },
     /// Which operations are at work.
     AtWork { reply: Reply<BTreeSet<OperationId>> },
     /// An open operation is to end for another one.
@@ -150,7 +156,7 @@ impl Actor for Supervisor {
         myself: ActorRef<SupervisorMessage>,
         shared: Arc<Shared>,
     ) -> Result<SupervisorState, ActorProcessingErr> {
-        let destinations: Vec<_> = shared.clusters.keys().cloned().collect();
+        let clusters = shared.clusters.all();
         let mut state = SupervisorState {
             shared,
             running: HashMap::new(),
@@ -168,7 +174,7 @@ impl Actor for Supervisor {
             stopped: Vec::new(),
         };
         state.start_log(&myself).await?;
-        for destination in &destinations {
+        for (destination, _) in &clusters {
             state.start_cluster(&myself, destination).await?;
         }
         state.compact_regularly();
@@ -198,6 +204,10 @@ impl Actor for Supervisor {
                 Ok(actor) => send(operation, actor, reply, |reply| OperationMessage::Inspect { reply }),
                 Err(error) => drop(reply.send(state.end(operation, error))),
             },
+            SupervisorMessage::AddCluster { destination, cluster, reply } => {
+                drop(reply.send(state.add_cluster(&myself, destination, cluster).await));
+            }
+            SupervisorMessage::JudgeBy { rules, reply } => drop(reply.send(state.judge_by(rules))),
             SupervisorMessage::AtWork { reply } => {
                 drop(reply.send(state.check_log().map(|()| state.running.keys().copied().collect())));
             }
@@ -370,7 +380,7 @@ impl SupervisorState {
         self.linked.clear();
         self.clear_queues(|| EngineError::LogFailed { reason: reason.to_owned() });
         self.shared.log_actor.set_actor(None);
-        self.shared.clusters.values().for_each(|cluster| cluster.stop());
+        self.shared.clusters.all().iter().for_each(|(_, cluster)| cluster.stop());
         for (_, child) in self.running.drain() {
             child.actor.stop(None);
             for reply in child.waiting {

@@ -4,14 +4,18 @@
 use std::sync::Arc;
 
 use ractor::{Actor, ActorRef};
+use tidegate_cluster::Cluster;
+use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::Input;
 use tidegate_model::Destination;
 use tokio::time::Instant;
 
 use super::{Linked, SupervisorMessage, SupervisorState};
-use crate::actors::cluster::{ClusterActor, ClusterArguments};
+use crate::actors::cluster::{ClusterActor, ClusterArguments, ClusterMessage};
 use crate::actors::log::{LogActor, LogArguments};
 use crate::actors::operation::OperationMessage;
+use crate::clusters::ClusterHandle;
+use crate::engine::EngineError;
 use crate::restarts::WINDOW;
 
 /// How often the actor of the log, or of one cluster, may end within [`WINDOW`] and be started again.
@@ -55,16 +59,48 @@ impl SupervisorState {
     ) -> Result<(), ractor::SpawnErr> {
         let Some(cluster) = self.shared.clusters.get(destination) else { return Ok(()) };
         let arguments = ClusterArguments {
-            cluster: Arc::clone(cluster),
+            cluster: Arc::clone(&cluster),
             clock: Arc::clone(&self.shared.clock),
             extensions: Arc::clone(&self.shared.extensions),
-            health: self.shared.health.clone(),
+            health: self.shared.health.now(),
         };
         let (actor, _) = ClusterActor::spawn_linked(None, ClusterActor, arguments, myself.get_cell()).await?;
         self.linked.insert(actor.get_id(), Linked::Cluster(destination.clone()));
         cluster.set_actor(Some(actor));
         // Whoever began meanwhile has not told it what to watch either.
         for child in self.running.values().filter(|child| child.destination.as_ref() == Some(destination)) {
+            let _ = child.actor.send_message(OperationMessage::WatchAgain);
+        }
+        Ok(())
+    }
+
+    /// From now on operations may work on this cluster too.
+    pub(super) async fn add_cluster(
+        &mut self,
+        myself: &ActorRef<SupervisorMessage>,
+        destination: Destination,
+        cluster: Arc<dyn Cluster>,
+    ) -> Result<(), EngineError> {
+        self.check_open()?;
+        if self.shared.clusters.get(&destination).is_some() {
+            return Err(EngineError::ClusterKnown { destination: Box::new(destination) });
+        }
+        let failure = Arc::clone(&self.shared.log_failure);
+        let cluster = ClusterHandle::new(cluster, self.shared.in_flight, failure);
+        self.shared.clusters.add(destination.clone(), cluster);
+        self.start(myself, Linked::Cluster(destination)).await;
+        Ok(())
+    }
+
+    /// From now on objects are judged by these rules, also those that operations wait for already.
+    pub(super) fn judge_by(&self, rules: HealthRules) -> Result<(), EngineError> {
+        self.check_open()?;
+        self.shared.health.change(rules.clone());
+        for (_, cluster) in self.shared.clusters.all() {
+            cluster.tell(ClusterMessage::JudgeBy(rules.clone()));
+        }
+        // The watches know what the rules before made of the objects, and how much of them those had to see.
+        for child in self.running.values() {
             let _ = child.actor.send_message(OperationMessage::WatchAgain);
         }
         Ok(())

@@ -160,7 +160,7 @@ impl SupervisorState {
     }
 
     fn is_connected(&self, about: &About) -> bool {
-        about.destination.as_ref().is_some_and(|destination| self.shared.clusters.contains_key(destination))
+        about.destination.as_ref().is_some_and(|destination| self.shared.clusters.get(destination).is_some())
     }
 
     /// An actor panicked or met an error. What it held beyond the log is gone; it starts again from the log.
