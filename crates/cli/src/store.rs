@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidegate_executor::effects::cluster_of;
-use tidegate_executor::{Clock as _, EngineError, Summary, SystemClock, codecs, misstated, operations};
+use tidegate_executor::{EngineError, Summary, codecs, misstated, open_log, operations};
 use tidegate_lifecycle::operation::{Driver, Fact};
 use tidegate_model::{Destination, OperationId, Records as _, StreamId, SyncRequest, Timestamp};
-use tidegate_oplog::{
-    Damage, Holder, Impaired, Known, LogKey, Lookup, OpenOptions, RawEntry, SledLog, TypedLog as _,
-};
+use tidegate_oplog::{Damage, Impaired, Known, LogKey, Lookup, RawEntry, SledLog, TypedLog as _};
 
 pub use tidegate_oplog::Log;
 
@@ -25,11 +23,7 @@ const LOG_KEY: &str = "TIDEGATE_LOG_KEY";
 /// Opens the log, and says what was found damaged.
 pub fn open(state_dir: &StateDir, printer: &Printer) -> Result<Log, CliError> {
     state_dir.close_to_others(printer)?;
-    let log = open_quietly(state_dir)?;
-    if is_newly_damaged(&log) {
-        let right = misstated(&log)?.into_iter().map(|found| found.append);
-        right.into_iter().try_for_each(|append| log.append_all(vec![append]))?;
-    }
+    let log = open_log(state_dir.path(), given_key()?)?;
     tell_damage(&log, state_dir, printer);
     timeline::settle(state_dir, &log, printer);
     Ok(log)
@@ -66,13 +60,6 @@ fn tell_damage(log: &Log, state_dir: &StateDir, printer: &Printer) {
             copy.unwrap_or_default()
         ));
     }
-}
-
-fn open_quietly(state_dir: &StateDir) -> Result<Log, CliError> {
-    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    let holder = Holder { pid: std::process::id(), command: words.join(" "), since: SystemClock.now() };
-    let options = OpenOptions { holder, key: given_key()?, codecs: codecs() };
-    Ok(Arc::new(SledLog::open(state_dir.path(), options)?))
 }
 
 /// The key from the environment; without one the log uses its own, in the state directory.

@@ -40,6 +40,6 @@ pub use engine::{Engine, EngineBuilder, EngineError, IN_FLIGHT};
 pub use events::{Events, Gone, Missed, Replay, Seen, replay};
 pub use extend::{Cancellation, GateQuestion, GateReply, HealthQuestion, HookEnd, HookRun};
 pub use ids::{IdSource, made_at};
-pub use offline::{Misstated, misstated, operations, record};
+pub use offline::{Misstated, misstated, open_log, operations, record};
 pub use summary::{Summary, codecs};
 pub use tidegate_lifecycle::operation::{Event, EventKind};

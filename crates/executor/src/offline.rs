@@ -1,16 +1,36 @@
-//! Wishes of people for operations that no engine works on: recorded in the log, carried out on resume.
+//! What is done with a log beside the engine: opening it, and recording wishes of people for operations that no engine works
+//! on, to be carried out on resume.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_lifecycle::DriverError;
 use tidegate_lifecycle::operation::{Driver, Fact, Input, OperationView, Rejection, view};
 use tidegate_model::{OperationId, Timestamp};
-use tidegate_oplog::{AppendOf, LogError, Lookup, TypedLog as _};
+use tidegate_oplog::{AppendOf, Holder, LogError, LogKey, Lookup, OpenOptions, SledLog, TypedLog as _};
 
 use crate::actors::log::Log;
+use crate::clock::{Clock as _, SystemClock};
 use crate::engine::EngineError;
 use crate::shared::blocking;
-use crate::summary::{Summary, summary};
+use crate::summary::{Summary, codecs, summary};
+
+/// Opens the log in a state directory, which is made when it is not there, and puts summaries right that damage has left
+/// behind their facts. `key` is what content beside the log is sealed with; without one it is the directory's own.
+///
+/// # Errors
+///
+/// Another process has it open, the directory cannot be used, or a newer program has written to it.
+pub fn open_log(directory: &Path, key: Option<LogKey>) -> Result<Log, LogError> {
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let holder = Holder { pid: std::process::id(), command: words.join(" "), since: SystemClock.now() };
+    let log: Log = Arc::new(SledLog::open(directory, OpenOptions { holder, key, codecs: codecs() })?);
+    if log.damage().iter().any(|damage| damage.is_new) {
+        let right = misstated(&log)?.into_iter().map(|found| found.append);
+        right.into_iter().try_for_each(|append| log.append_all(vec![append]))?;
+    }
+    Ok(log)
+}
 
 /// Records a person's wish for an operation that is not at work, without doing anything about it. Returns how the
 /// operation then stands, when the wish is durable.

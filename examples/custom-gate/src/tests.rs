@@ -1,10 +1,11 @@
 use std::time::Duration;
 
-use tidegate_model::{OperationPhase, Phase};
+use tidegate::prelude::*;
+use tidegate::tokio;
 
 use super::deploy;
 
-#[tokio::test]
+#[tokio::test(crate = "tidegate::tokio")]
 async fn the_wave_waits_for_the_window() {
     let window = Duration::from_millis(1500);
     let view = deploy(window).await.unwrap();

@@ -1,8 +1,8 @@
-use tokio::sync::mpsc::unbounded_channel;
+use tidegate::tokio::{self, sync::mpsc::unbounded_channel};
 
 use super::deploy;
 
-#[tokio::test]
+#[tokio::test(crate = "tidegate::tokio")]
 async fn the_chat_hears_everything_in_order() {
     let (chat, mut room) = unbounded_channel();
     deploy(chat).await.unwrap();

@@ -20,7 +20,9 @@ mod trial;
 use tidegate_cluster::{Cluster, ClusterError, ErrorKind, Propagation};
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Answer, Applied, CallError, TaskCommand};
-use tidegate_model::{Object, OperationId, PackedObject, SyncRequest, Task, Timestamp, format_duration};
+use tidegate_model::{
+    Health, HealthStatus, Object, OperationId, PackedObject, SyncRequest, Task, Timestamp, format_duration,
+};
 
 use crate::judging;
 
@@ -94,12 +96,21 @@ pub(crate) fn call_error(error: &ClusterError) -> CallError {
 
 /// What a written object tells the machine.
 pub(crate) async fn written(errand: &Errand<'_>, object: &Object, message: String) -> Applied {
+    let seen = judging::observe(errand.health, object, errand.now).await;
+    // Where a judge decides, the rule for the kind has no say, and that there is none means nothing.
+    let observed = match &errand.task.health_judge {
+        Some(judge) => {
+            let unknown = format!("health judge {judge} has not answered yet");
+            seen.judged(Health::new(HealthStatus::Progressing, unknown), false)
+        }
+        None => seen,
+    };
     Applied {
         uid: object.uid().to_owned(),
         resource_version: object.resource_version().to_owned(),
         generation: object.generation(),
         message,
-        observed: judging::observe(errand.health, object, errand.now).await,
+        observed,
         warnings: Vec::new(),
     }
 }

@@ -51,6 +51,25 @@ async fn a_judge_that_says_degraded_is_believed() {
     assert_eq!((view.phase, cluster.created("second")), (OperationPhase::Failed, 0), "{}", view.message);
 }
 
+/// The object may be of a kind without a rule.
+#[tokio::test(start_paused = true)]
+async fn a_judge_decides_about_a_kind_that_has_no_health() {
+    for (status, phase) in
+        [(HealthStatus::Degraded, OperationPhase::Failed), (HealthStatus::Healthy, OperationPhase::Succeeded)]
+    {
+        let (cluster, log) = (Moody::calm(), Log::new());
+        let judge = actor(move |question: HealthQuestion| {
+            drop(question.reply.send(Health::new(status, "so it is said")));
+        });
+        let engine = builder(&cluster, &log).health_judge("doctor", judge.await).start().await.unwrap();
+        let first = config("first", 0, &[("tidegate.dev/health-judge", "doctor")]);
+        let id = submit(&engine, &Sync::of(&format!("{first}{}", config("second", 1, &[])))).await;
+        let view = end(&engine, id).await;
+        let went_on = usize::from(phase == OperationPhase::Succeeded);
+        assert_eq!((view.phase, cluster.created("second")), (phase, went_on), "{}", view.message);
+    }
+}
+
 async fn progresses(reason: &str, judge: Option<fn(HealthQuestion)>) {
     let (cluster, log) = (Moody::calm(), Log::new());
     let mut builder = builder(&cluster, &log);
