@@ -1,30 +1,44 @@
-//! Takes a claim, renews it, and tells what becomes of it.
+//! What becomes of a claim: how it is taken, renewed and given back. Without I/O and clock: those are [`Around`] it, so the
+//! tests play it through whatever can happen to several operations.
 
-use std::sync::Arc;
+use std::time::Duration;
 
-use tidegate_cluster::{Cluster, ClusterError, ErrorKind};
-use tidegate_lifecycle::operation::{CallError, ClaimNews, Input, Subject};
-use tidegate_model::{ClaimHolder, ClaimPlace, IfTaken, Object, OperationId};
-use tokio::time::{Instant, sleep};
+use tidegate_cluster::{ClusterError, ErrorKind};
+use tidegate_lifecycle::operation::{CallError, ClaimNews};
+use tidegate_model::{ClaimHolder, ClaimPlace, IfTaken, Object, Timestamp};
 
-use super::hold::{Hold, Moment};
 use super::patience::{Patience, Verdict};
 use super::place::Places;
-use super::record::{Claimant, Lease, Owner, blank, lease_kind};
-use super::{CLAIM_RENEWED_EVERY, GIVE_BACK_WITHIN, LOOK_AGAIN_AFTER, LOOK_EVERY, RENEW_AGAIN_AFTER};
-use crate::clock::Clock;
+use super::record::{Claimant, Lease, Owner, blank};
+use super::{CLAIM_RENEWED_EVERY, LOOK_AGAIN_AFTER, LOOK_EVERY, RENEW_AGAIN_AFTER};
 use crate::effects::call_error;
-use crate::inbox::{Arrival, Inbox, Note};
-use crate::shared::LogFailure;
 
-/// Holds the claim of one operation, for as long as it is polled.
-pub(crate) struct Keeper {
-    pub cluster: Arc<dyn Cluster>,
-    pub clock: Arc<dyn Clock>,
-    pub log_failure: LogFailure,
-    pub inbox: Inbox,
-    pub hold: Arc<Hold>,
-    pub operation: OperationId,
+/// What is around whoever keeps a claim: a cluster, time, and the operation.
+pub(super) trait Around: Send + Sync {
+    /// A moment of the time that passes.
+    type Moment: Copy + Send;
+
+    /// The Lease as it is now.
+    fn read(&self, place: &ClaimPlace) -> impl Future<Output = Result<Option<Lease>, ClusterError>> + Send;
+    /// Writes a Lease, if nobody has written it since it was read.
+    fn write(&self, lease: Object) -> impl Future<Output = Result<Lease, ClusterError>> + Send;
+    /// Waits.
+    fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send;
+    /// The time that is written into a Lease.
+    fn now(&self) -> Timestamp;
+    /// How much time has passed since the beginning, by a clock that only goes forward.
+    fn elapsed(&self) -> Duration;
+    /// This moment.
+    fn moment(&self) -> Self::Moment;
+    /// A renewal that began at this moment has succeeded.
+    fn renewed(&self, began: Self::Moment);
+    /// Tells the operation.
+    fn tell(&self, news: ClaimNews);
+}
+
+/// Keeps the claim of one operation.
+pub(super) struct Keeping<A> {
+    pub around: A,
     pub us: Claimant,
     pub places: Places,
     pub if_taken: IfTaken,
@@ -53,99 +67,49 @@ enum Attempt {
 }
 
 /// Watches the claims of others, in both places.
+#[derive(Default)]
 struct Watching {
-    began: Instant,
     home: Patience,
     aside: Patience,
     /// The holder was asked to end.
     asked: Option<String>,
 }
 
-/// Tells the operation that nobody keeps its claim any more, however that came about.
-struct Last {
-    inbox: Inbox,
-    news: Option<Result<ClaimNews, CallError>>,
-}
-
-impl Drop for Last {
-    fn drop(&mut self) {
-        let lost = || Err(CallError::transient("whoever kept the claim was lost inside the engine"));
-        let input = Input::Claim(self.news.take().unwrap_or_else(lost));
-        self.inbox.push_together([
-            Arrival::Input(input),
-            Arrival::Note(Note::Unclaimed),
-            Arrival::Ended(Subject::Claim),
-        ]);
-    }
-}
-
-impl Keeper {
-    /// Takes the claim and holds it. Ends when there is nothing to hold, and then says so.
-    pub async fn run(self) {
-        let mut last = Last { inbox: self.inbox.clone(), news: None };
-        let news = match self.take().await {
+impl<A: Around> Keeping<A> {
+    /// Takes the claim and renews it. Ends when there is nothing to hold, and says why.
+    pub async fn run(&self) -> Result<ClaimNews, CallError> {
+        match self.take().await {
             Ok(held) => {
-                self.tell(ClaimNews::Held { place: held.place.clone(), epoch: held.lease.epoch() });
+                self.around.tell(ClaimNews::Held { place: held.place.clone(), epoch: held.lease.epoch() });
                 self.renew(*held).await
             }
             Err(news) => news,
-        };
-        match &news {
-            Ok(ClaimNews::Without { .. }) => self.hold.open(),
-            _ => self.hold.lost(),
         }
-        last.news = Some(news);
-    }
-
-    fn tell(&self, news: ClaimNews) {
-        self.inbox.tell(Input::Claim(Ok(news)));
-    }
-
-    fn may_call(&self) -> Result<(), ClusterError> {
-        match self.log_failure.get() {
-            Some(reason) => Err(ClusterError::new(ErrorKind::Unavailable, reason.as_str())),
-            None => Ok(()),
-        }
-    }
-
-    async fn read(&self, place: &ClaimPlace) -> Result<Option<Lease>, ClusterError> {
-        self.may_call()?;
-        Ok(self.cluster.get(&lease_kind(), &place.namespace, &place.name).await?.map(Lease))
-    }
-
-    async fn write(&self, object: Object) -> Result<Lease, ClusterError> {
-        self.may_call()?;
-        self.cluster.put(object, Some(self.operation)).await.map(Lease)
     }
 
     /// Takes the claim, however long another operation has it.
     async fn take(&self) -> Result<Box<Held>, Result<ClaimNews, CallError>> {
-        let mut watching = Watching {
-            began: Instant::now(),
-            home: Patience::default(),
-            aside: Patience::default(),
-            asked: None,
-        };
+        let mut watching = Watching::default();
         loop {
-            let moment = Moment::now();
+            let moment = self.around.moment();
             match self.attempt(&mut watching).await {
                 Ok(Attempt::Held(held)) => {
-                    self.hold.renewed(moment);
+                    self.around.renewed(moment);
                     return Ok(held);
                 }
                 Ok(Attempt::Lost(holder)) => return Err(Ok(ClaimNews::Lost { holder })),
-                Ok(Attempt::Again) => sleep(LOOK_AGAIN_AFTER).await,
+                Ok(Attempt::Again) => self.around.sleep(LOOK_AGAIN_AFTER).await,
                 Ok(Attempt::NoNamespace(error)) => {
                     return Err(refused(&error, self.had.is_some() || self.places.aside.is_some()));
                 }
                 Ok(Attempt::Taken { holder, at_work }) => {
-                    self.tell(ClaimNews::Taken { holder, at_work });
-                    sleep(LOOK_EVERY).await;
+                    self.around.tell(ClaimNews::Taken { holder, at_work });
+                    self.around.sleep(LOOK_EVERY).await;
                 }
                 Err(error) if self.had.is_some() && !is_no_right(error.kind) => {
                     // The operation goes on from where it was, as soon as this succeeds.
                     tracing::debug!(reason = error.message, "a claim could not be taken back yet");
-                    sleep(RENEW_AGAIN_AFTER).await;
+                    self.around.sleep(RENEW_AGAIN_AFTER).await;
                 }
                 Err(error) => return Err(refused(&error, is_no_right(error.kind))),
             }
@@ -171,7 +135,7 @@ impl Keeper {
                 match self.contend(home, watching, |watching| &mut watching.home).await? {
                     Attempt::NoNamespace(_) => Ok(Attempt::Held(held)),
                     found => {
-                        let _ = self.write(held.lease.given_back()).await;
+                        let _ = self.around.write(held.lease.given_back()).await;
                         Ok(found)
                     }
                 }
@@ -187,10 +151,10 @@ impl Keeper {
         watching: &mut Watching,
         patience: fn(&mut Watching) -> &mut Patience,
     ) -> Result<Attempt, ClusterError> {
-        let found = self.read(place).await?;
+        let found = self.around.read(place).await?;
         let owner = found.as_ref().map_or(Owner::Free, |lease| lease.owner(&self.us, self.had.is_some()));
         let known = found.as_ref().map_or(0, Lease::epoch);
-        let (now, at) = (self.clock.now(), watching.began.elapsed());
+        let (now, at) = (self.around.now(), self.around.elapsed());
         let Some(lease) = found.or_else(|| blank(place)) else { return Ok(Attempt::Again) };
         let wanted = match owner {
             Owner::Ours => lease.renewed(&self.us, now),
@@ -201,7 +165,7 @@ impl Keeper {
                 verdict => return self.wait_for(holder, verdict, &lease, watching).await,
             },
         };
-        match self.write(wanted).await {
+        match self.around.write(wanted).await {
             Ok(lease) => Ok(Attempt::Held(Box::new(Held { place: place.clone(), lease }))),
             Err(error) if error.kind == ErrorKind::NamespaceMissing => Ok(Attempt::NoNamespace(error)),
             Err(error) if is_race(error.kind) => Ok(Attempt::Again),
@@ -221,7 +185,7 @@ impl Keeper {
             && watching.asked.as_ref() != Some(&holder.operation)
             && lease.end_wanted_by().is_none_or(|by| by.operation != self.us.operation);
         if asks {
-            match self.write(lease.with_wish(&self.us)).await {
+            match self.around.write(lease.with_wish(&self.us)).await {
                 Ok(_) => watching.asked = Some(holder.operation.clone()),
                 Err(error) if is_race(error.kind) => return Ok(Attempt::Again),
                 Err(error) => return Err(error),
@@ -236,18 +200,18 @@ impl Keeper {
         aside: &ClaimPlace,
         watching: &mut Watching,
     ) -> Result<Option<Attempt>, ClusterError> {
-        let lease = match self.read(aside).await {
+        let lease = match self.around.read(aside).await {
             Ok(Some(lease)) => lease,
             Ok(None) => return Ok(None),
             Err(error) if is_no_right(error.kind) => return Ok(None),
             Err(error) => return Err(error),
         };
         let Owner::Other(holder) = lease.owner(&self.us, false) else { return Ok(None) };
-        let verdict = watching.aside.look(&lease, watching.began.elapsed());
+        let verdict = watching.aside.look(&lease, self.around.elapsed());
         if verdict != Verdict::RunOut {
             return self.wait_for(holder, verdict, &lease, watching).await.map(Some);
         }
-        match self.write(lease.taken_away(&self.us)).await {
+        match self.around.write(lease.taken_away(&self.us)).await {
             Ok(_) => Ok(None),
             Err(error) if is_race(error.kind) => Ok(Some(Attempt::Again)),
             Err(error) => Err(error),
@@ -262,9 +226,9 @@ impl Keeper {
             let wish = held.lease.end_wanted_by();
             if let Some(by) = wish.filter(|by| heard.as_ref() != Some(&by.operation)) {
                 heard = Some(by.operation.clone());
-                self.tell(ClaimNews::EndWanted { by });
+                self.around.tell(ClaimNews::EndWanted { by });
             }
-            sleep(pause).await;
+            self.around.sleep(pause).await;
             pause = match self.renew_once(&mut held).await {
                 Ok(None) => CLAIM_RENEWED_EVERY,
                 Ok(Some(news)) => return Ok(news),
@@ -278,23 +242,23 @@ impl Keeper {
     }
 
     async fn renew_once(&self, held: &mut Held) -> Result<Option<ClaimNews>, ClusterError> {
-        let moment = Moment::now();
-        match self.write(held.lease.renewed(&self.us, self.clock.now())).await {
+        let moment = self.around.moment();
+        match self.around.write(held.lease.renewed(&self.us, self.around.now())).await {
             Ok(lease) => {
                 held.lease = lease;
-                self.hold.renewed(moment);
+                self.around.renewed(moment);
                 return Ok(None);
             }
             Err(error) if is_race(error.kind) => {}
             Err(error) => return Err(error),
         }
-        let moment = Moment::now();
-        let found = self.read(&held.place).await?;
+        let moment = self.around.moment();
+        let found = self.around.read(&held.place).await?;
         let owner = found.as_ref().map_or(Owner::Free, |lease| lease.owner(&self.us, true));
         let is_new = found.is_none();
         let known = found.as_ref().map_or(held.lease.epoch(), Lease::epoch);
         let Some(lease) = found.or_else(|| blank(&held.place)) else { return Ok(None) };
-        let now = self.clock.now();
+        let now = self.around.now();
         let wanted = match owner {
             Owner::Ours => lease.renewed(&self.us, now),
             // A person has removed it.
@@ -302,43 +266,32 @@ impl Keeper {
             Owner::Other(holder) => return Ok(Some(ClaimNews::Lost { holder: Some(holder) })),
             Owner::Lost(holder) => return Ok(Some(ClaimNews::Lost { holder })),
         };
-        held.lease = self.write(wanted).await?;
-        self.hold.renewed(moment);
+        held.lease = self.around.write(wanted).await?;
+        self.around.renewed(moment);
         if is_new {
-            self.tell(ClaimNews::Held { place: held.place.clone(), epoch: held.lease.epoch() });
+            self.around.tell(ClaimNews::Held { place: held.place.clone(), epoch: held.lease.epoch() });
         }
         Ok(None)
     }
 }
 
 /// Gives the claim of an operation that is over back, if it has it. Otherwise it runs out.
-pub(crate) async fn give_back(
-    cluster: &dyn Cluster,
-    us: &Claimant,
-    operation: OperationId,
-    places: &[ClaimPlace],
-) {
-    let giving = async {
-        for place in places {
-            while let Ok(Some(found)) = cluster.get(&lease_kind(), &place.namespace, &place.name).await {
-                let lease = Lease(found);
-                if lease.owner(us, false) != Owner::Ours {
+pub(super) async fn give_back(around: &impl Around, us: &Claimant, places: &[ClaimPlace]) {
+    for place in places {
+        while let Ok(Some(lease)) = around.read(place).await {
+            if lease.owner(us, false) != Owner::Ours {
+                break;
+            }
+            match around.write(lease.given_back()).await {
+                // Somebody has asked for its end meanwhile.
+                Err(error) if is_race(error.kind) => {}
+                Err(error) => {
+                    tracing::warn!(%place, reason = error.message, "a claim could not be given back; it runs out");
                     break;
                 }
-                match cluster.put(lease.given_back(), Some(operation)).await {
-                    // Somebody has asked for its end meanwhile.
-                    Err(error) if is_race(error.kind) => {}
-                    Err(error) => {
-                        tracing::warn!(%place, reason = error.message, "a claim could not be given back; it runs out");
-                        break;
-                    }
-                    Ok(_) => break,
-                }
+                Ok(_) => break,
             }
         }
-    };
-    if tokio::time::timeout(GIVE_BACK_WITHIN, giving).await.is_err() {
-        tracing::warn!("a claim could not be given back in time; it runs out");
     }
 }
 

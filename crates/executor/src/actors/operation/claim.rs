@@ -7,7 +7,7 @@ use tidegate_model::ClaimPlace;
 use tidegate_lifecycle::operation::State;
 
 use super::hands::SyncHands;
-use crate::claims::{Claimant, Hold, Keeper, Places, give_back};
+use crate::claims::{self, Claimant, Hold, Keeper, Places};
 use crate::inbox::Note;
 
 /// How far a claim was given back.
@@ -91,9 +91,19 @@ impl SyncHands {
             None => std::iter::once(places.home).chain(places.aside).collect(),
         };
         self.giving_back = GivingBack::OnTheWay;
-        let (inbox, operation) = (self.inbox.clone(), self.id);
+        let inbox = self.inbox.clone();
+        let giving_back = claims::GivingBack {
+            cluster,
+            clock: Arc::clone(&self.shared.clock),
+            log_failure: Arc::clone(&self.shared.log_failure),
+            inbox: inbox.clone(),
+            hold: Arc::clone(&self.hold),
+            operation: self.id,
+            us,
+            places,
+        };
         self.spawn(async move {
-            give_back(cluster.as_ref(), &us, operation, &places).await;
+            giving_back.run().await;
             inbox.note(Note::GivenBack);
         });
         false

@@ -1,0 +1,163 @@
+//! The keeper of a claim in the engine: its calls go to a cluster, its time passes, its news reach an operation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_cluster::{Cluster, ClusterError, ErrorKind};
+use tidegate_lifecycle::operation::{CallError, ClaimNews, Input, Subject};
+use tidegate_model::{ClaimPlace, IfTaken, Object, OperationId, Timestamp};
+use tokio::time::Instant;
+
+use super::GIVE_BACK_WITHIN;
+use super::hold::{Hold, Moment};
+use super::keeper::{self, Around, Keeping};
+use super::place::Places;
+use super::record::{Claimant, Lease, lease_kind};
+use crate::clock::Clock;
+use crate::inbox::{Arrival, Inbox, Note};
+use crate::shared::LogFailure;
+
+/// Holds the claim of one operation, for as long as it is polled.
+pub(crate) struct Keeper {
+    pub cluster: Arc<dyn Cluster>,
+    pub clock: Arc<dyn Clock>,
+    pub log_failure: LogFailure,
+    pub inbox: Inbox,
+    pub hold: Arc<Hold>,
+    pub operation: OperationId,
+    pub us: Claimant,
+    pub places: Places,
+    pub if_taken: IfTaken,
+    /// Where an earlier keeper of this operation had it.
+    pub had: Option<ClaimPlace>,
+}
+
+/// Tells the operation that nobody keeps its claim any more, however that came about.
+struct Last {
+    inbox: Inbox,
+    news: Option<Result<ClaimNews, CallError>>,
+}
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let lost = || Err(CallError::transient("whoever kept the claim was lost inside the engine"));
+        let input = Input::Claim(self.news.take().unwrap_or_else(lost));
+        self.inbox.push_together([
+            Arrival::Input(input),
+            Arrival::Note(Note::Unclaimed),
+            Arrival::Ended(Subject::Claim),
+        ]);
+    }
+}
+
+impl Keeper {
+    /// Takes the claim and holds it. Ends when there is nothing to hold, and then says so.
+    pub async fn run(self) {
+        let Self { cluster, clock, log_failure, inbox, hold, operation, us, places, if_taken, had } = self;
+        let mut last = Last { inbox: inbox.clone(), news: None };
+        let calls = Calls { cluster, log_failure, operation };
+        let around = Live { calls, clock, inbox, hold: Arc::clone(&hold), began: Instant::now() };
+        let news = Keeping { around, us, places, if_taken, had }.run().await;
+        match &news {
+            Ok(ClaimNews::Without { .. }) => hold.open(),
+            _ => hold.lost(),
+        }
+        last.news = Some(news);
+    }
+}
+
+/// Calls about Leases.
+struct Calls {
+    cluster: Arc<dyn Cluster>,
+    log_failure: LogFailure,
+    operation: OperationId,
+}
+
+impl Calls {
+    fn may_call(&self) -> Result<(), ClusterError> {
+        match self.log_failure.get() {
+            Some(reason) => Err(ClusterError::new(ErrorKind::Unavailable, reason.as_str())),
+            None => Ok(()),
+        }
+    }
+
+    async fn read(&self, place: &ClaimPlace) -> Result<Option<Lease>, ClusterError> {
+        self.may_call()?;
+        Ok(self.cluster.get(&lease_kind(), &place.namespace, &place.name).await?.map(Lease))
+    }
+
+    async fn write(&self, lease: Object) -> Result<Lease, ClusterError> {
+        self.may_call()?;
+        self.cluster.put(lease, Some(self.operation)).await.map(Lease)
+    }
+}
+
+/// What is around a keeper in the engine.
+struct Live {
+    calls: Calls,
+    clock: Arc<dyn Clock>,
+    inbox: Inbox,
+    hold: Arc<Hold>,
+    began: Instant,
+}
+
+impl Around for Live {
+    type Moment = Moment;
+
+    async fn read(&self, place: &ClaimPlace) -> Result<Option<Lease>, ClusterError> {
+        self.calls.read(place).await
+    }
+
+    async fn write(&self, lease: Object) -> Result<Lease, ClusterError> {
+        self.calls.write(lease).await
+    }
+
+    async fn sleep(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn moment(&self) -> Moment {
+        Moment::now()
+    }
+
+    fn renewed(&self, began: Moment) {
+        self.hold.renewed(began);
+    }
+
+    fn tell(&self, news: ClaimNews) {
+        self.inbox.tell(Input::Claim(Ok(news)));
+    }
+}
+
+/// What is needed to give a claim back.
+pub(crate) struct GivingBack {
+    pub cluster: Arc<dyn Cluster>,
+    pub clock: Arc<dyn Clock>,
+    pub log_failure: LogFailure,
+    pub inbox: Inbox,
+    pub hold: Arc<Hold>,
+    pub operation: OperationId,
+    pub us: Claimant,
+    pub places: Vec<ClaimPlace>,
+}
+
+impl GivingBack {
+    /// Gives the claim of an operation that is over back, if it has it. Otherwise it runs out.
+    pub async fn run(self) {
+        let Self { cluster, clock, log_failure, inbox, hold, operation, us, places } = self;
+        let calls = Calls { cluster, log_failure, operation };
+        let around = Live { calls, clock, inbox, hold, began: Instant::now() };
+        let giving = keeper::give_back(&around, &us, &places);
+        if tokio::time::timeout(GIVE_BACK_WITHIN, giving).await.is_err() {
+            tracing::warn!("a claim could not be given back in time; it runs out");
+        }
+    }
+}
