@@ -22,12 +22,12 @@ use tidegate_health::{
     Script, ScriptError, UserRule,
 };
 use tidegate_model::Object;
+use tidegate_service::state_dir::StateDir;
 
 use crate::args::{CustomizationArgs, Switch};
 use crate::error::CliError;
 use crate::input::{self, Problem};
 use crate::output::Printer;
-use crate::state_dir::StateDir;
 
 /// The key under which older versions of Argo CD keep all customisations.
 const OLD_KEY: &str = "resource.customizations";
@@ -265,7 +265,7 @@ pub fn remember(state_dir: &StateDir, application: &str, rules: &HealthRules) ->
     } else {
         write(&path, &kept(rules))
     };
-    done.map_err(|source| CliError::Io { action: "keep the health scripts in", path, source })
+    done.map_err(|source| CliError::io("keep the health scripts in", path, source))
 }
 
 /// All or nothing: half a file would be no scripts.
@@ -316,5 +316,5 @@ fn read(state_dir: &StateDir, application: &str) -> Result<Option<Kept>, CliErro
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     };
-    read.map_err(|source| CliError::Io { action: "read the health rules kept in", path, source })
+    read.map_err(|source| CliError::io("read the health rules kept in", path, source))
 }

@@ -1,8 +1,7 @@
 //! The exit code, in one place.
 
-use tidegate_executor::EngineError;
 use tidegate_model::OperationPhase;
-use tidegate_oplog::LogError;
+use tidegate_service::error::Kind;
 
 use crate::error::CliError;
 
@@ -27,15 +26,6 @@ pub enum Ended {
     NotFinished,
 }
 
-/// What each code means; help and `docs/cli.md` say the same.
-pub const CODES: &str = "\
-Exit codes:
-  0  succeeded
-  1  failed, or an error, such as a cluster that cannot be reached
-  2  bad input or usage
-  3  not finished: timed out, interrupted or paused; can be resumed
-  4  refused: another operation is running, the state directory is in use, or the operation's state does not allow it";
-
 /// The exit code of a command.
 pub fn code(outcome: &Result<Ended, CliError>) -> i32 {
     match outcome {
@@ -58,50 +48,11 @@ pub fn code(outcome: &Result<Ended, CliError>) -> i32 {
     }
 }
 
-/// Whether nothing is wrong but the state of things, which may change.
-pub fn is_refusal(error: &CliError) -> bool {
-    kind(error) == Kind::Refusal
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Error,
-    BadInput,
-    NotFinished,
-    Refusal,
-}
-
 fn kind(error: &CliError) -> Kind {
     match error {
-        CliError::Usage { .. }
-        | CliError::BadInput { .. }
-        | CliError::Strict { .. }
-        | CliError::Connect { .. }
-        | CliError::NoStateDirectory
-        | CliError::UnknownOperation { .. }
-        | CliError::AmbiguousOperation { .. }
-        | CliError::Engine(EngineError::Unknown { .. })
-        | CliError::Log(LogError::UnknownStream { .. }) => Kind::BadInput,
-        CliError::Paused { .. } | CliError::Impatient | CliError::Engine(EngineError::ShuttingDown) => {
-            Kind::NotFinished
-        }
-        CliError::Refused { .. }
-        | CliError::Elsewhere { .. }
-        | CliError::Replaced { .. }
-        | CliError::Log(LogError::Locked { .. })
-        | CliError::Engine(
-            EngineError::Busy { .. }
-            | EngineError::Refused { .. }
-            | EngineError::AlreadyFinished { .. }
-            | EngineError::NotRunning { .. },
-        ) => Kind::Refusal,
-        CliError::Log(_)
-        | CliError::Engine(_)
-        | CliError::Cluster { .. }
-        | CliError::Io { .. }
-        | CliError::Control { .. }
-        | CliError::Output { .. }
-        | CliError::Damaged(_)
-        | CliError::Unprintable { .. } => Kind::Error,
+        CliError::Service(error) => error.kind(),
+        CliError::Usage { .. } | CliError::BadInput { .. } | CliError::Strict { .. } => Kind::BadInput,
+        CliError::Paused { .. } | CliError::Impatient => Kind::NotFinished,
+        CliError::Output { .. } | CliError::Unprintable { .. } => Kind::Error,
     }
 }

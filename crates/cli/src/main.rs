@@ -1,34 +1,25 @@
 //! The `tidegate` command.
 //!
 //! ```text
-//! args ──▶ request ──▶ commands ──▶ session (engine, log, cluster, control socket) ──▶ drive ──▶ exit
-//!             ▲            │                                                            │
-//!           input          └── reach ──▶ control socket of another process, or the log  └──▶ progress, output
+//! args ──▶ request ──▶ commands ──▶ service::session ──▶ wait ──▶ commands::report ──▶ exit
+//!             ▲            │                              │
+//!           input          └── service::route             └──▶ progress, output
 //! ```
 //!
 //! Data goes to standard output, talk to standard error; both through [`output::Printer`] only. The exit code is
 //! decided in [`exit::code`].
 
 mod args;
-mod clusters;
 mod commands;
-mod control;
 mod customizations;
-mod desk;
-mod drive;
 mod error;
 mod exit;
 mod input;
 mod output;
-mod patience;
 mod progress;
-mod reach;
 mod request;
-mod session;
 mod signals;
-mod state_dir;
-mod store;
-mod timeline;
+mod wait;
 
 use std::io::ErrorKind;
 
@@ -75,7 +66,7 @@ fn run() -> i32 {
             runtime.shutdown_background();
             outcome
         }
-        Err(source) => Err(CliError::Io { action: "start", path: "threads".into(), source }),
+        Err(source) => Err(CliError::io("start", "threads", source)),
     };
     end(&printer, &outcome)
 }

@@ -1,7 +1,6 @@
 //! The second stage of the arguments: what is asked of the engine.
 
 use std::env;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,17 +8,16 @@ use tidegate_model::{
     Backoff, ClaimRequest, Destination, IfTaken, IgnoreDifference, RetryPolicy, SyncOptions, SyncRequest,
     WaitFor,
 };
+use tidegate_service::clusters::{self, Chosen};
+use tidegate_service::user::user;
 
 use crate::args::{ClaimArgs, DiffArgs, OptionArgs, PlanArgs, SelectionArgs, SourceArgs, SyncArgs, WaitArg};
-use crate::clusters::{self, Chosen};
 use crate::error::CliError;
 use crate::input::{self, Manifests};
 use crate::output::Printer;
 
 /// Argo CD's fixed delay between waves.
 const WAVE_DELAY: &str = "ARGOCD_SYNC_WAVE_DELAY";
-/// So much is told of who works here.
-const WORKER_MAX: usize = 200;
 /// The option that makes the destination namespace.
 const CREATE_NAMESPACE: &str = "CreateNamespace=true";
 
@@ -32,7 +30,7 @@ pub fn of_sync(
 ) -> Result<SyncRequest, CliError> {
     check(&args.selection.options)?;
     let place = Place::of(chosen, &args.source);
-    let ignored = input::ignored(&args.selection.ignore)?;
+    let ignored = input::ignored(args.selection.ignore.ignore_differences.as_deref())?;
     let base =
         SyncRequest { ignore_differences: ignored, ..base(&args.app, place, &args.selection, manifests)? };
     let (duration, factor, max) = (args.retry_backoff, args.retry_factor, args.retry_max);
@@ -69,7 +67,7 @@ pub fn of_plan(
             namespace: clusters::namespace_offline(args.source.namespace.as_deref()),
         },
     };
-    let ignore_differences = input::ignored(&args.selection.ignore)?;
+    let ignore_differences = input::ignored(args.selection.ignore.ignore_differences.as_deref())?;
     Ok(SyncRequest { ignore_differences, ..base(&application, place, &args.selection, manifests)? })
 }
 
@@ -177,28 +175,6 @@ fn base(
         tracking,
         claim: None,
     })
-}
-
-/// Who is at the keyboard.
-pub fn user() -> String {
-    ["USER", "LOGNAME"]
-        .iter()
-        .filter_map(|name| env::var(name).ok())
-        .find(|name| !name.is_empty())
-        .or_else(|| std::fs::metadata("/proc/self").ok().map(|process| format!("user {}", process.uid())))
-        .unwrap_or_else(|| "somebody".to_owned())
-}
-
-/// Who works here, and where: what other operations are told about ours.
-pub fn worker() -> String {
-    let named = env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
-    let host =
-        named.or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok()).unwrap_or_default();
-    let words = match host.trim() {
-        "" => user(),
-        host => format!("{} on {host}", user()),
-    };
-    words.chars().filter(|c| !c.is_control()).take(WORKER_MAX).collect()
 }
 
 /// An application is called like the folder it is kept in.

@@ -1,7 +1,5 @@
 //! Wishes of the system that the process ends.
 
-use std::path::PathBuf;
-
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::CliError;
@@ -16,13 +14,7 @@ pub struct Signals {
 impl Signals {
     /// Begins to listen.
     pub fn listen() -> Result<Self, CliError> {
-        let on = |kind| {
-            signal(kind).map_err(|source| CliError::Io {
-                action: "listen to",
-                path: PathBuf::from("signals"),
-                source,
-            })
-        };
+        let on = |kind| signal(kind).map_err(|source| CliError::io("listen to", "signals", source));
         Ok(Self {
             interrupt: on(SignalKind::interrupt())?,
             terminate: on(SignalKind::terminate())?,

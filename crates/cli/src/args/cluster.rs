@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use tidegate_service::clusters::Connection;
 
 use super::values;
 
@@ -35,6 +36,26 @@ pub struct ConnectionArgs {
     /// Longest time of one request, watches apart [default: 36s]
     #[arg(long, value_name = "D", value_parser = values::duration, help_heading = HEADING)]
     pub request_timeout: Option<Duration>,
+}
+
+impl ClusterArgs {
+    /// The way to the cluster that is meant; none to the simulated one.
+    pub fn connection(&self) -> Option<Connection> {
+        (!self.sim).then(|| self.connection.to_connection())
+    }
+}
+
+impl ConnectionArgs {
+    /// As the service takes it.
+    pub fn to_connection(&self) -> Connection {
+        Connection {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.context.clone(),
+            impersonate_user: self.impersonate_user.clone(),
+            impersonate_groups: self.impersonate_groups.clone(),
+            request_timeout: self.request_timeout,
+        }
+    }
 }
 
 const HEADING: &str = "Cluster";

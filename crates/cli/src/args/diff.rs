@@ -1,18 +1,13 @@
 //! `diff`, and what does not count as a difference.
 
-use std::path::PathBuf;
-
 use clap::Args;
 
-use super::{ClusterArgs, Format, OptionArgs, SourceArgs, StateArgs, TrackingArgs, values};
-
-/// Differences that do not count.
-#[derive(Clone, Debug, Default, Args)]
-pub struct IgnoreArgs {
-    /// File of differences that do not count: a YAML list in the form of Argo CD's spec.ignoreDifferences
-    #[arg(long, value_name = "FILE")]
-    pub ignore_differences: Option<PathBuf>,
-}
+use super::cluster::ClusterArgs;
+use super::common::{Format, StateArgs};
+use super::ignore::IgnoreArgs;
+use super::sync::{OptionArgs, SourceArgs};
+use super::tracking::TrackingArgs;
+use super::values;
 
 /// Shows how the cluster differs from the manifests.
 #[derive(Clone, Debug, Args)]

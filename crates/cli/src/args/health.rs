@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::Format;
+use super::common::Format;
 
 /// Rules that judge health in front of the built-in ones and after them.
 #[derive(Clone, Debug, Default, Args)]

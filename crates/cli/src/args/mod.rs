@@ -1,26 +1,24 @@
 //! The command line as it is written. The second stage, what it means, is in [`crate::request`] and the commands.
 
 mod cluster;
+mod common;
 mod diff;
 mod health;
+mod ignore;
 mod ops;
 mod sync;
 mod tracking;
 mod values;
 
-use std::path::PathBuf;
-
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Parser, Subcommand};
 use clap_complete::Shell;
 
-pub use cluster::{ClusterArgs, ConnectionArgs};
-pub use diff::{DiffArgs, IgnoreArgs};
+pub use cluster::ConnectionArgs;
+pub use common::{Format, StateArgs};
+pub use diff::DiffArgs;
 pub use health::{CustomizationArgs, HealthArgs, Switch};
 pub use ops::{EventsArgs, ExplainArgs, OneArgs, OpsArgs, OpsCommand, ResumeArgs, SimArgs, SimCommand};
-pub use sync::{
-    ClaimArgs, OptionArgs, PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg, WaitingArgs,
-};
-pub use tracking::TrackingArgs;
+pub use sync::{ClaimArgs, OptionArgs, PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg};
 
 /// Where to read on.
 const MORE: &str = "\
@@ -87,27 +85,6 @@ pub enum Command {
     },
 }
 
-/// Where the operation log and the simulated cluster are kept.
-#[derive(Clone, Debug, Default, Args)]
-pub struct StateArgs {
-    /// Folder of the operation log and the simulated cluster [default: $XDG_STATE_HOME/tidegate, or
-    /// ~/.local/state/tidegate]
-    #[arg(long, value_name = "DIR", env = "TIDEGATE_STATE_DIR", hide_env_values = true, value_parser = values::path())]
-    pub state_dir: Option<PathBuf>,
-}
-
-/// How results are printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    // For people.
-    #[default]
-    Text,
-    // For programs.
-    Json,
-    // For programs.
-    Yaml,
-}
-
 fn help_end() -> String {
-    format!("{MORE}\n\n{ENVIRONMENT}\n\n{}", crate::exit::CODES)
+    format!("{MORE}\n\n{ENVIRONMENT}\n\n{}", common::CODES)
 }

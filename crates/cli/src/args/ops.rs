@@ -2,7 +2,10 @@
 
 use clap::{Args, Subcommand};
 
-use super::{ConnectionArgs, CustomizationArgs, Format, StateArgs, WaitingArgs};
+use super::cluster::ConnectionArgs;
+use super::common::{Format, StateArgs};
+use super::health::CustomizationArgs;
+use super::sync::WaitingArgs;
 
 /// Lists, shows and steers operations.
 #[derive(Clone, Debug, Args)]

@@ -7,7 +7,12 @@ use clap::{Args, ValueEnum};
 use tidegate_model::ResourceSelector;
 use tidegate_oplog::Retention;
 
-use super::{ClusterArgs, CustomizationArgs, Format, IgnoreArgs, StateArgs, TrackingArgs, values};
+use super::cluster::ClusterArgs;
+use super::common::{Format, StateArgs};
+use super::health::CustomizationArgs;
+use super::ignore::IgnoreArgs;
+use super::tracking::TrackingArgs;
+use super::values;
 
 /// What to deploy, and where to.
 #[derive(Clone, Debug, Args)]
@@ -25,8 +30,8 @@ pub struct SourceArgs {
 
 impl SourceArgs {
     /// What is asked of the input.
-    pub fn wanted(&self) -> crate::input::Wanted {
-        crate::input::Wanted { empty: self.allow_empty, unnamed: false }
+    pub fn wanted(&self) -> crate::input::wanted::Wanted {
+        crate::input::wanted::Wanted { empty: self.allow_empty, unnamed: false }
     }
 }
 
@@ -247,6 +252,6 @@ Examples:
   tidegate sync shop/ --app shop --timeout 30s || tidegate explain shop
 
 {}",
-        crate::exit::CODES
+        super::common::CODES
     )
 }

@@ -3,18 +3,19 @@
 use tidegate_executor::effects::{self, ObjectDifference, ObjectStatus};
 use tidegate_executor::{Clock as _, SystemClock, Targets};
 use tidegate_model::Severity;
+use tidegate_service::clusters;
+use tidegate_service::error::ServiceError;
+use tidegate_service::log;
+use tidegate_service::outage;
+use tidegate_service::state_dir::StateDir;
 
 use crate::args::{DiffArgs, Format};
-use crate::clusters;
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::input;
 use crate::output::Printer;
 use crate::output::diff;
-use crate::patience;
 use crate::request;
-use crate::state_dir::StateDir;
-use crate::store;
 
 /// Whatever goes wrong, the exit code is that of an error and not that of a difference.
 pub async fn run(args: &DiffArgs, printer: &Printer) -> Result<Ended, CliError> {
@@ -29,18 +30,18 @@ pub async fn run(args: &DiffArgs, printer: &Printer) -> Result<Ended, CliError> 
 
 async fn compare(args: &DiffArgs, printer: &Printer) -> Result<Ended, CliError> {
     let manifests = input::load(&args.source.paths, args.source.wanted())?;
-    let ignored = input::ignored(&args.ignore)?;
-    let chosen = clusters::choose(&args.cluster, printer).await?;
+    let ignored = input::ignored(args.ignore.ignore_differences.as_deref())?;
+    let chosen = clusters::choose(args.cluster.connection().as_ref(), printer).await?;
     let request = request::of_diff(args, &chosen, &manifests, ignored)?;
-    let state_dir = StateDir::resolve(&args.state)?;
+    let state_dir = StateDir::resolve(args.state.named())?;
     let (cluster, lock) = chosen.look(&state_dir, printer).await?;
-    let known = store::inventory(&state_dir, lock.as_ref(), &request);
+    let known = log::inventory(&state_dir, lock.as_ref(), &request);
     let targets = Targets { targets: manifests.targets, warnings: Vec::new() };
     let now = SystemClock.now();
     let comparing = effects::diff(cluster.as_ref(), &request, targets, now, known.as_ref());
-    let (objects, findings) = patience::explained(cluster.as_ref(), printer, comparing)
+    let (objects, findings) = outage::explained(cluster.as_ref(), printer, comparing)
         .await
-        .map_err(|error| CliError::of_cluster(&chosen.destination(), &error.message))?;
+        .map_err(|error| ServiceError::of_cluster(&chosen.destination(), &error.message))?;
     if args.output == Format::Text {
         findings.iter().for_each(|finding| printer.warn(&finding.to_string()));
         printer.out(&diff::text(&objects)?)?;

@@ -3,21 +3,21 @@
 use std::time::Duration;
 
 use tidegate_model::OperationId;
+use tidegate_service::control::protocol::{Reply, Request, Told};
+use tidegate_service::route;
+use tidegate_service::state_dir::StateDir;
 
-use super::finish;
+use super::report;
 use crate::args::{EventsArgs, Format};
-use crate::control::{Reply, Request, Told};
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::{Printer, events};
-use crate::reach;
-use crate::state_dir::StateDir;
 
 /// How often it is looked again where nobody could wait for us.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 pub async fn run(args: &EventsArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(&args.one.state)?;
+    let state_dir = StateDir::resolve(args.one.state.named())?;
     let mut after = args.after;
     // Whatever a name means later on: this is the operation that is followed.
     let mut id = args.one.id.clone();
@@ -27,9 +27,9 @@ pub async fn run(args: &EventsArgs, printer: &Printer) -> Result<Ended, CliError
             which = Some(operation);
             Request::Events { operation, after, wait: args.follow }
         };
-        let told = match reach::ask_about(&state_dir, printer, &id, question).await? {
+        let told = match route::ask_about(&state_dir, printer, &id, question).await? {
             Reply::Events(told) => told,
-            other => return Err(reach::unexpected(&other)),
+            other => return Err(route::unexpected(&other).into()),
         };
         let Some(operation) = which else { return Ok(Ended::Done) };
         id = operation.to_string();
@@ -62,8 +62,8 @@ fn tell(told: &Told, args: &EventsArgs, printer: &Printer) -> Result<(), CliErro
 }
 
 async fn left_alone(operation: OperationId, state_dir: &StateDir, printer: &Printer) -> Result<(), CliError> {
-    let summary = reach::find(state_dir, printer, &operation.to_string()).await?;
-    let way_on = finish::way_on(operation, summary.paused, state_dir);
+    let summary = route::find(state_dir, printer, &operation.to_string()).await?;
+    let way_on = report::way_on(operation, summary.paused, state_dir);
     printer.note(&format!("no process is at work on it, so nothing follows; {way_on}"));
     Ok(())
 }

@@ -1,20 +1,21 @@
 //! `tidegate explain`: why an operation is where it is.
 
-use super::finish::way_on;
+use tidegate_service::control::protocol::{Reply, Request};
+use tidegate_service::route;
+use tidegate_service::state_dir::StateDir;
+
+use super::report::way_on;
 use crate::args::{ExplainArgs, Format};
-use crate::control::{Reply, Request};
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::{Printer, operation};
-use crate::reach;
-use crate::state_dir::StateDir;
 
 pub async fn run(args: &ExplainArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(&args.state)?;
+    let state_dir = StateDir::resolve(args.state.named())?;
     let question = |operation| Request::Inspect { operation };
-    let inspected = match reach::ask_about(&state_dir, printer, &args.id, question).await? {
+    let inspected = match route::ask_about(&state_dir, printer, &args.id, question).await? {
         Reply::Operation(inspected) => inspected,
-        other => return Err(reach::unexpected(&other)),
+        other => return Err(route::unexpected(&other).into()),
     };
     match args.output {
         Format::Text => {

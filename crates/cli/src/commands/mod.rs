@@ -3,10 +3,10 @@
 mod diff;
 mod events;
 mod explain;
-mod finish;
 mod health;
 mod ops;
 mod plan;
+mod report;
 mod resume;
 mod sim;
 mod sync;

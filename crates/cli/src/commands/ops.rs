@@ -2,27 +2,27 @@
 
 use tidegate_executor::{Clock as _, Summary, SystemClock};
 use tidegate_health::HealthRules;
-
 use tidegate_oplog::Retention;
+use tidegate_service::clusters::{Clusters, Purpose};
+use tidegate_service::control::protocol::{Inspected, Reply, Request, Wish};
+use tidegate_service::documents::{OperationDocument, SummaryDocument};
+use tidegate_service::error::ServiceError;
+use tidegate_service::queries::Queries;
+use tidegate_service::route::{self, Reached};
+use tidegate_service::session::Session;
+use tidegate_service::state_dir::StateDir;
+use tidegate_service::user::user;
+use tidegate_service::{log, operations};
 
-use super::{events, finish};
+use super::{events, report};
 use crate::args::{ConnectionArgs, Format, OneArgs, OpsCommand, StateArgs};
-use crate::clusters::{Clusters, Purpose};
-use crate::control::{Inspected, Reply, Request, Wish};
 use crate::customizations;
-use crate::desk::Desk;
-use crate::drive::{self, Waiting};
 use crate::error::CliError;
 use crate::exit::Ended;
-use crate::output::schema::{OperationDocument, SummaryDocument};
 use crate::output::{Printer, Text, facts, operation};
 use crate::progress::Progress;
-use crate::reach::{self, Reached};
-use crate::request::user;
-use crate::session::Session;
 use crate::signals::Signals;
-use crate::state_dir::StateDir;
-use crate::store;
+use crate::wait::{self, Waiting};
 
 pub async fn run(command: OpsCommand, printer: &Printer) -> Result<Ended, CliError> {
     match command {
@@ -43,8 +43,8 @@ async fn list(
     state: &StateArgs,
     printer: &Printer,
 ) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(state)?;
-    let listed = reach::list(&state_dir, printer, app).await?;
+    let state_dir = StateDir::resolve(state.named())?;
+    let listed = route::list(&state_dir, printer, app).await?;
     let documents: Vec<SummaryDocument> = listed.iter().map(SummaryDocument::from).collect();
     match output {
         Format::Text if documents.is_empty() => {
@@ -65,14 +65,14 @@ async fn list(
 }
 
 async fn show(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(&one.state)?;
+    let state_dir = StateDir::resolve(one.state.named())?;
     let question = |operation| Request::Inspect { operation };
-    match reach::ask_about(&state_dir, printer, &one.id, question).await? {
+    match route::ask_about(&state_dir, printer, &one.id, question).await? {
         Reply::Operation(inspected) => {
             show_operation(&inspected, one.output, &state_dir, printer)?;
             Ok(Ended::Done)
         }
-        other => Err(reach::unexpected(&other)),
+        other => Err(route::unexpected(&other).into()),
     }
 }
 
@@ -90,16 +90,16 @@ fn show_operation(
         }
     }
     if output == Format::Text && explanation.is_left_alone() {
-        let way_on = finish::way_on(operation.id, operation.paused_by.is_some(), state_dir);
+        let way_on = report::way_on(operation.id, operation.paused_by.is_some(), state_dir);
         printer.note(&format!("no process is at work on it; {way_on}"));
     }
     Ok(())
 }
 
 async fn log(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(&one.state)?;
+    let state_dir = StateDir::resolve(one.state.named())?;
     let question = |operation| Request::Facts { operation };
-    match reach::ask_about(&state_dir, printer, &one.id, question).await? {
+    match route::ask_about(&state_dir, printer, &one.id, question).await? {
         Reply::Facts { facts: recorded, first, damage } => {
             if let Some(damage) = damage {
                 printer.warn(&format!("the operation is damaged: {damage}"));
@@ -112,14 +112,14 @@ async fn log(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
                 format => printer.value(&facts::documents(first, &recorded), format)?,
             }
         }
-        other => return Err(reach::unexpected(&other)),
+        other => return Err(route::unexpected(&other).into()),
     }
     Ok(Ended::Done)
 }
 
 /// A person's wish: for an operation at work, or for one in the log.
 async fn wish(one: &OneArgs, wish: Wish, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(&one.state)?;
+    let state_dir = StateDir::resolve(one.state.named())?;
     let Recorded { summary, waits, .. } = record(one, &wish, &state_dir, printer).await?;
     say_done(&summary, &wish, waits, &state_dir, printer)?;
     Ok(Ended::Done)
@@ -127,7 +127,7 @@ async fn wish(one: &OneArgs, wish: Wish, printer: &Printer) -> Result<Ended, Cli
 
 /// Ends an operation. Where nobody works on it, its end is worked on here.
 async fn terminate(one: &OneArgs, connection: &ConnectionArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(&one.state)?;
+    let state_dir = StateDir::resolve(one.state.named())?;
     let mut signals = Signals::listen()?;
     let Recorded { summary, log, .. } = record(one, &Wish::Terminate, &state_dir, printer).await?;
     let Some(log) = log else {
@@ -136,13 +136,14 @@ async fn terminate(one: &OneArgs, connection: &ConnectionArgs, printer: &Printer
     };
     let id = summary.operation;
     let mut clusters = Clusters::default();
-    let recorded = store::destination(&log, id)?;
-    if let Err(error) = clusters.add(id, &recorded, connection, Purpose::End, printer).await {
+    let recorded = operations::destination(&log, id)?;
+    if let Err(error) = clusters.add(id, &recorded, &connection.to_connection(), Purpose::End, printer).await
+    {
         printer.warn(&format!(
             "the wish is recorded; operation {id} ends when its cluster can be reached: `tidegate resume {id}{}`",
             state_dir.hint()
         ));
-        return Err(error);
+        return Err(error.into());
     }
     run_to_end(log, clusters, &summary, one.output, &state_dir, &mut signals, printer).await
 }
@@ -151,7 +152,7 @@ async fn terminate(one: &OneArgs, connection: &ConnectionArgs, printer: &Printer
 struct Recorded {
     summary: Summary,
     /// The log, if no process has it.
-    log: Option<store::Log>,
+    log: Option<log::Log>,
     /// Nobody works on the operation: the wish holds from the next `resume` on.
     waits: bool,
 }
@@ -163,28 +164,29 @@ async fn record(
     state_dir: &StateDir,
     printer: &Printer,
 ) -> Result<Recorded, CliError> {
-    let summary = reach::find(state_dir, printer, &one.id).await?;
+    let summary = route::find(state_dir, printer, &one.id).await?;
     let request = Request::Wish { operation: summary.operation, by: user(), wish: wish.clone() };
-    let (reply, log) = match reach::reach(state_dir, printer, &request).await? {
-        Reached::Process(reply) => (reach::accept(reply)?, None),
-        Reached::Log(log) => (Desk::without_engine(log.clone()).answer(request).await?, Some(log)),
+    let (reply, log) = match route::reach(state_dir, printer, &request).await? {
+        Reached::Process(reply) => (route::accept(reply)?, None),
+        Reached::Log(log) => (Queries::without_engine(log.clone()).answer(request).await?, Some(log)),
         Reached::Nothing => {
-            return Err(CliError::UnknownOperation {
+            return Err(ServiceError::UnknownOperation {
                 text: one.id.clone(),
                 state_dir: state_dir.path().to_path_buf(),
-            });
+            }
+            .into());
         }
     };
     match reply {
         Reply::Done => Ok(Recorded { summary, log, waits: false }),
         Reply::Recorded => Ok(Recorded { summary, log, waits: true }),
-        other => Err(reach::unexpected(&other)),
+        other => Err(route::unexpected(&other).into()),
     }
 }
 
 /// Nobody works on the operation, so its end is worked on here.
 async fn run_to_end(
-    log: store::Log,
+    log: log::Log,
     clusters: Clusters,
     summary: &Summary,
     output: Format,
@@ -204,15 +206,15 @@ async fn run_to_end(
     let waited = match session.engine.resume(id).await {
         Ok(()) => {
             let waiting = Waiting { engine: &session.engine, events, operations: vec![id], timeout: None };
-            drive::wait(waiting, signals, &mut progress).await
+            wait::wait(waiting, signals, &mut progress).await
         }
         Err(error) => Err(error.into()),
     };
-    let stopped = session.close(Retention::default(), signals).await;
+    let stopped = wait::close(session, Retention::default(), signals).await;
     let waited = waited?;
     stopped?;
     // The command was to end it, and that is done, however the operation ended.
-    match finish::report(waited, output, state_dir, printer)? {
+    match report::report(waited, output, state_dir, printer)? {
         Ended::Operation(_) => Ok(Ended::Done),
         ended => Ok(ended),
     }

@@ -6,19 +6,20 @@ use tidegate_executor::{Clock as _, SystemClock, Targets, effects};
 use tidegate_health::HealthRules;
 use tidegate_model::{Discovery, Object, OperationId, SyncRequest, Task};
 use tidegate_planner::{PlanInput, Planned, Target};
+use tidegate_service::clusters::{self, Chosen};
+use tidegate_service::error::ServiceError;
+use tidegate_service::log;
+use tidegate_service::outage;
+use tidegate_service::state_dir::StateDir;
 
 use crate::args::PlanArgs;
-use crate::clusters::{self, Chosen};
 use crate::customizations;
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::input;
 use crate::output::Printer;
 use crate::output::plan::{self, PlanReport};
-use crate::patience;
 use crate::request;
-use crate::state_dir::StateDir;
-use crate::store;
 
 /// A plan that is only shown belongs to no operation.
 const NO_OPERATION: OperationId = OperationId(uuid::Uuid::nil());
@@ -31,9 +32,9 @@ pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<Ended, CliError> 
         let planned = offline(&request, manifests.targets);
         (request, planned, "no cluster, nothing is live".to_owned())
     } else {
-        let chosen = clusters::choose(&args.cluster, printer).await?;
+        let chosen = clusters::choose(args.cluster.connection().as_ref(), printer).await?;
         let request = request::of_plan(args, Some(&chosen), &manifests)?;
-        let state_dir = StateDir::resolve(&args.state)?;
+        let state_dir = StateDir::resolve(args.state.named())?;
         let planned = preview(&request, manifests.targets, &chosen, &state_dir, printer).await?;
         (request, planned, format!("the {}", chosen.destination()))
     };
@@ -89,11 +90,11 @@ pub async fn preview(
 ) -> Result<Planned, CliError> {
     let targets = Targets { targets, warnings: Vec::new() };
     let (cluster, lock) = chosen.look(state_dir, printer).await?;
-    let known = store::inventory(state_dir, lock.as_ref(), request);
+    let known = log::inventory(state_dir, lock.as_ref(), request);
     let (cluster, now) = (cluster.as_ref(), SystemClock.now());
     let planning = effects::plan(cluster, NO_OPERATION, request, targets, now, known.as_ref());
-    patience::explained(cluster, printer, planning)
+    outage::explained(cluster, printer, planning)
         .await
         .map(without_extensions)
-        .map_err(|error| CliError::of_cluster(&chosen.destination(), &error.message))
+        .map_err(|error| ServiceError::of_cluster(&chosen.destination(), &error.message).into())
 }

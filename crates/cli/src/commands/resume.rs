@@ -4,32 +4,36 @@ use tidegate_executor::Summary;
 use tidegate_health::HealthRules;
 use tidegate_model::{Destination, OperationId};
 use tidegate_oplog::Lookup;
+use tidegate_service::clusters::{Clusters, Purpose};
+use tidegate_service::control::protocol::Request;
+use tidegate_service::error::ServiceError;
+use tidegate_service::operations::Listed;
+use tidegate_service::route::{self, Reached};
+use tidegate_service::session::Session;
+use tidegate_service::state_dir::StateDir;
+use tidegate_service::{log, operations};
 
-use super::finish;
+use super::report;
 use crate::args::{Format, ResumeArgs};
-use crate::clusters::{Clusters, Purpose};
-use crate::control::{Listed, Request};
 use crate::customizations;
-use crate::drive::{self, Waiting};
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::Printer;
 use crate::progress::Progress;
-use crate::reach::{self, Reached};
-use crate::session::Session;
 use crate::signals::Signals;
-use crate::state_dir::StateDir;
-use crate::store;
+use crate::wait::{self, Waiting};
 
 pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(&args.state)?;
+    let state_dir = StateDir::resolve(args.state.named())?;
     let mut signals = Signals::listen()?;
-    let log = match reach::reach(&state_dir, printer, &Request::open()).await? {
+    let log = match route::reach(&state_dir, printer, &Request::open()).await? {
         Reached::Log(log) => log,
         Reached::Nothing if args.id.is_none() => return nothing(args, true, printer),
         Reached::Nothing => {
             let text = args.id.clone().unwrap_or_default();
-            return Err(CliError::UnknownOperation { text, state_dir: state_dir.path().to_path_buf() });
+            return Err(
+                ServiceError::UnknownOperation { text, state_dir: state_dir.path().to_path_buf() }.into()
+            );
         }
         Reached::Process(_) => {
             return Err(CliError::refused(
@@ -37,7 +41,7 @@ pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<Ended, CliError
             ));
         }
     };
-    let listed = store::listed(&log, &Lookup::open())?;
+    let listed = operations::listed(&log, &Lookup::open())?;
     let lost = if args.id.is_none() { tell_lost(&listed, &state_dir, printer) } else { 0 };
     match go_on_with(args, log, &listed, &state_dir, &mut signals, printer).await {
         // Nothing that went well makes up for what is lost.
@@ -48,7 +52,7 @@ pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<Ended, CliError
 
 /// Names what cannot go on; returns how many.
 fn tell_lost(listed: &[Listed], state_dir: &StateDir, printer: &Printer) -> usize {
-    let lost = store::lost_operations(listed);
+    let lost = operations::lost_operations(listed);
     for Listed { operation, summary, damage, .. } in &lost {
         let application =
             summary.as_ref().map(|known| format!(" ({})", known.application)).unwrap_or_default();
@@ -64,13 +68,13 @@ fn tell_lost(listed: &[Listed], state_dir: &StateDir, printer: &Printer) -> usiz
 
 async fn go_on_with(
     args: &ResumeArgs,
-    log: store::Log,
+    log: log::Log,
     listed: &[Listed],
     state_dir: &StateDir,
     signals: &mut Signals,
     printer: &Printer,
 ) -> Result<Ended, CliError> {
-    let nothing = || nothing(args, store::lost_operations(listed).is_empty(), printer);
+    let nothing = || nothing(args, operations::lost_operations(listed).is_empty(), printer);
     let chosen = choose(args, &log, listed, state_dir, printer)?;
     if chosen.is_empty() {
         return nothing();
@@ -84,13 +88,13 @@ async fn go_on_with(
     let session = Session::with_log(log, clusters, health, state_dir, printer).await?;
     let mut progress = Progress::new(printer, chosen.len());
     let waited = go_on(&session, &chosen, args, signals, &mut progress).await;
-    let stopped = session.close(args.waiting.keep.retention(), signals).await;
+    let stopped = wait::close(session, args.waiting.keep.retention(), signals).await;
     let waited = waited?;
     stopped?;
     let ended = if args.all {
-        finish::report_all(waited, args.waiting.output, state_dir, printer)?
+        report::report_all(waited, args.waiting.output, state_dir, printer)?
     } else {
-        finish::report(waited, args.waiting.output, state_dir, printer)?
+        report::report(waited, args.waiting.output, state_dir, printer)?
     };
     Ok(if unreached > 0 { Ended::NotFinished } else { ended })
 }
@@ -136,24 +140,26 @@ struct Reconnected {
 /// operations of the others from going on.
 async fn reconnect(
     args: &ResumeArgs,
-    log: &store::Log,
+    log: &log::Log,
     operations: Vec<Summary>,
     printer: &Printer,
 ) -> Result<Reconnected, CliError> {
     let mut reconnected = Reconnected { clusters: Clusters::default(), chosen: Vec::new(), unreached: 0 };
     for Summary { operation, application, .. } in operations {
-        let to = match store::destination(log, operation) {
+        let to = match operations::destination(log, operation) {
             Ok(recorded) => {
                 let clusters = &mut reconnected.clusters;
-                clusters.add(operation, &recorded, &args.connection, Purpose::GoOn, printer).await
+                clusters
+                    .add(operation, &recorded, &args.connection.to_connection(), Purpose::GoOn, printer)
+                    .await
             }
             Err(error) => Err(error),
         };
         match to {
             Ok(()) => reconnected.chosen.push(operation),
-            Err(error) if !args.all => return Err(error),
+            Err(error) if !args.all => return Err(error.into()),
             // Only those of the context that is named.
-            Err(error @ CliError::Elsewhere { .. }) if args.connection.context.is_some() => {
+            Err(error @ ServiceError::Elsewhere { .. }) if args.connection.context.is_some() => {
                 printer.note(&error.to_string());
             }
             Err(error) => {
@@ -171,14 +177,14 @@ async fn go_on(
     args: &ResumeArgs,
     signals: &mut Signals,
     progress: &mut Progress<'_>,
-) -> Result<drive::Waited, CliError> {
+) -> Result<wait::Waited, CliError> {
     let events = session.engine.events_from_now().await?;
     for operation in chosen {
         session.engine.resume(*operation).await?;
     }
     let operations = chosen.to_vec();
     let waiting = Waiting { engine: &session.engine, events, operations, timeout: args.waiting.timeout };
-    drive::wait(waiting, signals, progress).await
+    wait::wait(waiting, signals, progress).await
 }
 
 fn nothing(args: &ResumeArgs, is_whole: bool, printer: &Printer) -> Result<Ended, CliError> {
@@ -195,14 +201,14 @@ fn nothing(args: &ResumeArgs, is_whole: bool, printer: &Printer) -> Result<Ended
 /// The operations meant.
 fn choose(
     args: &ResumeArgs,
-    log: &store::Log,
+    log: &log::Log,
     listed: &[Listed],
     state_dir: &StateDir,
     printer: &Printer,
 ) -> Result<Vec<Summary>, CliError> {
     let hint = state_dir.hint();
     if let Some(text) = &args.id {
-        let summary = store::find(store::candidates(log, text)?, text, state_dir)?.known()?;
+        let summary = operations::find(operations::candidates(log, text)?, text, state_dir)?.known()?;
         let id = summary.operation;
         if summary.finished_at.is_some() {
             return Err(CliError::refused(format!("operation {id} is over: {}", summary.message)));
@@ -222,7 +228,7 @@ fn choose(
         }
         return Ok(vec![summary]);
     }
-    let mut open = store::open_operations(listed);
+    let mut open = operations::open_operations(listed);
     open.retain(|summary| is_meant(args, summary));
     let (paused, ready): (Vec<_>, Vec<_>) = open.into_iter().partition(|summary| summary.paused);
     if let (false, [_, _, ..]) = (args.all, ready.as_slice()) {

@@ -4,14 +4,15 @@ use tidegate_cluster::sim::{AuditEntry, read_audit};
 use tidegate_executor::{Summary, operations};
 use tidegate_model::{Destination, Object};
 use tidegate_oplog::Lookup;
+use tidegate_service::error::ServiceError;
+use tidegate_service::route;
+use tidegate_service::state_dir::StateDir;
+use tidegate_service::{log, simulated};
 
 use crate::args::{Format, SimCommand, StateArgs};
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::{Printer, Text, counted, table};
-use crate::reach;
-use crate::session;
-use crate::state_dir::StateDir;
 
 pub async fn run(command: SimCommand, printer: &Printer) -> Result<Ended, CliError> {
     match command {
@@ -23,9 +24,9 @@ pub async fn run(command: SimCommand, printer: &Printer) -> Result<Ended, CliErr
 
 /// Reads the journal without opening the cluster, so it works while a sync is at work.
 fn audit(output: Format, state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(state)?;
+    let state_dir = StateDir::resolve(state.named())?;
     let entries = match state_dir.has_cluster()? {
-        true => read_audit(&state_dir.cluster()).map_err(CliError::simulated)?,
+        true => read_audit(&state_dir.cluster()).map_err(ServiceError::simulated)?,
         false => Vec::new(),
     };
     if let Some(gone) = left_out(&entries) {
@@ -67,15 +68,15 @@ fn audit_table(entries: &[AuditEntry], width: Option<u16>) -> Text {
 }
 
 async fn objects(output: Format, state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(state)?;
+    let state_dir = StateDir::resolve(state.named())?;
     let mut objects: Vec<Object> = Vec::new();
     if state_dir.has_log()? && state_dir.has_cluster()? {
-        objects = match session::lock(&state_dir, printer).await {
-            Ok(_lock) => session::open_cluster(&state_dir).await?.objects(),
-            Err(CliError::Log(why)) if reach::keeps_from_writing(&why) => {
-                session::copied_cluster(&state_dir).await?
+        objects = match log::lock(&state_dir, printer).await {
+            Ok(_lock) => simulated::open(&state_dir).await?.objects(),
+            Err(ServiceError::Log(why)) if route::keeps_from_writing(&why) => {
+                simulated::copied_objects(&state_dir).await?
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
     }
     match output {
@@ -110,15 +111,15 @@ fn object_table(objects: &[Object], width: Option<u16>) -> Text {
 }
 
 async fn reset(state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(state)?;
+    let state_dir = StateDir::resolve(state.named())?;
     if state_dir.has_cluster()? {
         let dir = state_dir.cluster();
-        let log = session::lock(&state_dir, printer).await?;
+        let log = log::lock(&state_dir, printer).await?;
         let simulated = Destination::Simulated.to_string();
         let works_here = |summary: &Summary| summary.destination == simulated;
         if let Some(open) = operations(&log, Lookup::open())?.into_iter().find(works_here) {
             let (id, hint) = (open.operation, state_dir.hint());
-            match session::open_cluster(&state_dir).await {
+            match simulated::open(&state_dir).await {
                 Ok(_) => {
                     return Err(CliError::refused(format!(
                         "operation {id} is not over and works on this cluster; end it first with `tidegate ops terminate {id}{hint}`"
@@ -130,11 +131,7 @@ async fn reset(state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> 
                 )),
             }
         }
-        std::fs::remove_dir_all(&dir).map_err(|source| CliError::Io {
-            action: "remove",
-            path: dir,
-            source,
-        })?;
+        std::fs::remove_dir_all(&dir).map_err(|source| CliError::io("remove", dir, source))?;
     }
     printer.note("the simulated cluster is empty now");
     Ok(Ended::Done)

@@ -6,27 +6,27 @@ use tidegate_executor::Targets;
 use tidegate_health::HealthRules;
 use tidegate_model::{Action, IfTaken, OperationId, Plan, SyncRequest, format_duration};
 use tidegate_oplog::Lookup;
+use tidegate_service::clusters;
+use tidegate_service::session::Session;
+use tidegate_service::state_dir::StateDir;
 
-use super::{finish, plan};
+use super::{plan, report};
 use crate::args::SyncArgs;
-use crate::clusters;
 use crate::customizations;
-use crate::drive::{self, Waiting};
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::input;
 use crate::output::{Printer, counted};
 use crate::progress::Progress;
 use crate::request;
-use crate::session::Session;
 use crate::signals::Signals;
-use crate::state_dir::StateDir;
+use crate::wait::{self, Waiting};
 
 pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> {
     let manifests = input::load(&args.source.paths, args.source.wanted())?;
     let health = customizations::given(&args.scripts, printer)?;
-    let state_dir = StateDir::resolve(&args.state)?;
-    let chosen = clusters::choose(&args.cluster, printer).await?;
+    let state_dir = StateDir::resolve(args.state.named())?;
+    let chosen = clusters::choose(args.cluster.connection().as_ref(), printer).await?;
     let request = request::of_sync(args, &chosen, &manifests, printer)?;
     if args.selection.strict {
         let targets = manifests.targets.clone();
@@ -51,14 +51,14 @@ pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> 
             let operations = vec![operation];
             let waiting =
                 Waiting { engine: &session.engine, events, operations, timeout: args.waiting.timeout };
-            drive::wait(waiting, &mut signals, &mut progress).await
+            wait::wait(waiting, &mut signals, &mut progress).await
         }
         Err(error) => Err(error),
     };
-    let stopped = session.close(args.waiting.keep.retention(), &mut signals).await;
+    let stopped = wait::close(session, args.waiting.keep.retention(), &mut signals).await;
     let waited = waited?;
     stopped?;
-    finish::report(waited, args.waiting.output, &state_dir, printer)
+    report::report(waited, args.waiting.output, &state_dir, printer)
 }
 
 /// The application is to have no objects: what that removes is named before anything is.

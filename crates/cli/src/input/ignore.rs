@@ -3,17 +3,19 @@
 use tidegate_model::{IgnoreDifference, Tracking};
 use tidegate_planner::Comparer;
 
-use super::{Content, Problem, read_file};
-use crate::args::IgnoreArgs;
+use std::path::Path;
+
+use super::content::{Content, read_file};
+use super::problem::Problem;
 use crate::error::CliError;
 
 /// More than anybody writes by hand.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// The differences that do not count, checked.
-pub fn ignored(args: &IgnoreArgs) -> Result<Vec<IgnoreDifference>, CliError> {
-    let Some(path) = &args.ignore_differences else { return Ok(Vec::new()) };
-    let wrong = |message: String| Problem::Ignore { path: path.clone(), message };
+pub fn ignored(path: Option<&Path>) -> Result<Vec<IgnoreDifference>, CliError> {
+    let Some(path) = path else { return Ok(Vec::new()) };
+    let wrong = |message: String| Problem::Ignore { path: path.to_path_buf(), message };
     let refuse = |problem: Problem| CliError::BadInput { problems: vec![problem] };
     let text = match read_file(path, BYTES_MAX) {
         Ok(Content::Whole(bytes)) => {
@@ -23,10 +25,10 @@ pub fn ignored(args: &IgnoreArgs) -> Result<Vec<IgnoreDifference>, CliError> {
             return Err(refuse(wrong(format!("it has {bytes} bytes, more than the {BYTES_MAX} allowed"))));
         }
         Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
-            return Err(refuse(Problem::Missing { path: path.clone() }));
+            return Err(refuse(Problem::Missing { path: path.to_path_buf() }));
         }
         Err(source) => {
-            return Err(refuse(Problem::Unreadable { path: path.clone(), what: "file", source }));
+            return Err(refuse(Problem::Unreadable { path: path.to_path_buf(), what: "file", source }));
         }
     };
     let entries: Vec<IgnoreDifference> = serde_saphyr::from_str(&text).map_err(|error| {

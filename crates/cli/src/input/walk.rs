@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Problem;
+use super::problem::Problem;
 
 /// Folders inside each other. Nobody keeps manifests deeper; a wrong path such as `/` stops here.
 const DEPTH_MAX: usize = 64;

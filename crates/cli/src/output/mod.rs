@@ -3,14 +3,13 @@
 mod machine;
 mod printer;
 mod table;
-mod text;
 
 pub mod diff;
 pub mod events;
 pub mod facts;
 pub mod operation;
 pub mod plan;
-pub mod schema;
+pub mod text;
 
 pub use printer::{Printer, Talk};
 pub use table::table;

@@ -2,8 +2,8 @@
 
 use tidegate_lifecycle::operation::{HookLogView, OperationView, WaveView};
 use tidegate_model::{OperationPhase, ResourceResult, Severity, Timestamp, Warning, format_duration};
+use tidegate_service::documents::{ExplanationDocument, SummaryDocument};
 
-use super::schema::{ExplanationDocument, SummaryDocument};
 use super::table::table;
 use super::text::{Style, Text, one_line};
 

@@ -5,11 +5,12 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
+use tidegate_service::notices::Notices;
+use tidegate_service::state_dir::with_hints;
 
 use super::text::{Style, Text};
 use crate::args::Format;
 use crate::error::CliError;
-use crate::state_dir::with_hints;
 
 /// Standard error for those who cannot live with its end. Nobody listening is fine.
 pub struct Talk;
@@ -141,5 +142,15 @@ impl Printer {
                 .push(Style::Bad, "error")
                 .push(Style::Plain, format!(": {}", with_hints(&problem.to_string()))),
         );
+    }
+}
+
+impl Notices for Printer {
+    fn warn(&self, message: &str) {
+        Self::warn(self, message);
+    }
+
+    fn note(&self, message: &str) {
+        Self::note(self, message);
     }
 }

@@ -5,26 +5,37 @@ use serde::{Deserialize, Serialize};
 use tidegate_lifecycle::operation::{Awaited, Explanation, OperationView, TRYING_AGAIN};
 use tidegate_model::{OperationId, OperationPhase, Timestamp};
 
-use crate::control::Listed;
-use crate::store;
+use crate::operations::{self, Listed};
 
 /// Why an operation is where it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplanationDocument {
+    /// The operation.
     pub id: OperationId,
+    /// The application it belongs to.
     pub app: String,
+    /// Running, or how it ended.
     pub phase: OperationPhase,
     /// The whole answer as one sentence.
     pub summary: String,
+    /// The stage: `wave 2 of 5 (Sync, wave 1)`.
     pub position: String,
+    /// What goes on there: `3 of 14 healthy`; may be empty.
     pub progress: String,
+    /// The longest wait first.
     pub awaited: Vec<Awaited>,
+    /// Seconds until the nearest deadline; `None` without one.
     pub deadline_in_seconds: Option<u64>,
+    /// Seconds since that deadline; `None` while there is time left.
     pub deadline_passed_seconds: Option<u64>,
+    /// Since when the cluster does not answer, and why.
     pub trouble: Option<String>,
+    /// Who holds it, since when and why.
     pub paused: Option<String>,
+    /// The wave or attempt that follows.
     pub next: Option<String>,
+    /// The moment all this was true.
     pub at: Timestamp,
     /// Whether a process works on it; `None` where that cannot be told.
     pub at_work: Option<bool>,
@@ -34,6 +45,7 @@ pub struct ExplanationDocument {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationDocument<'a> {
+    /// Its fields are those of the document.
     #[serde(flatten)]
     pub operation: &'a OperationView,
     /// `None` where that cannot be told.
@@ -44,15 +56,25 @@ pub struct OperationDocument<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SummaryDocument {
+    /// The operation.
     pub id: OperationId,
+    /// `None` where even that is lost, as with all that may be absent here.
     pub app: Option<String>,
+    /// The cluster it was begun on, in words.
     pub destination: Option<String>,
+    /// As it was recorded last.
     pub phase: Option<OperationPhase>,
+    /// A person holds it.
     pub paused: bool,
+    /// Of an operation that is over: why it ended so.
     pub message: Option<String>,
+    /// Where the summary is lost: what the id says.
     pub started_at: Timestamp,
+    /// `None` until it is over.
     pub finished_at: Option<Timestamp>,
+    /// In the newest attempt.
     pub waves_passed: u32,
+    /// All waves of its plan; 0 before there is one.
     pub waves: u32,
     /// What is damaged of it.
     pub damage: Option<String>,
@@ -126,7 +148,7 @@ impl From<&Listed> for SummaryDocument {
             phase: known.map(|known| known.phase),
             paused: known.is_some_and(|known| known.paused),
             message: known.map(|known| known.message.clone()),
-            started_at: known.map_or_else(|| store::made_at(listed.operation), |known| known.started_at),
+            started_at: known.map_or_else(|| operations::made_at(listed.operation), |known| known.started_at),
             finished_at: known.and_then(|known| known.finished_at),
             waves_passed,
             waves,

@@ -10,8 +10,8 @@ use tokio::net::UnixStream;
 use tokio::time::Instant;
 
 use super::address::Address;
-use super::{REPLY_BYTES_MAX, Reply, Request};
-use crate::error::CliError;
+use super::protocol::{REPLY_BYTES_MAX, Reply, Request};
+use crate::error::ServiceError;
 
 /// A wish is answered when it is durable, which takes a moment on a busy disk.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -29,7 +29,7 @@ pub enum Asked {
 }
 
 /// Asks the process at work.
-pub async fn ask(socket: &Path, request: &Request) -> Result<Asked, CliError> {
+pub async fn ask(socket: &Path, request: &Request) -> Result<Asked, ServiceError> {
     let Ok(address) = Address::of(socket) else { return Ok(Asked::Nobody) };
     // The file of a process that was killed refuses connections.
     let Ok(stream) = UnixStream::connect(address.path()).await else { return Ok(Asked::Nobody) };
@@ -46,7 +46,7 @@ pub async fn ask(socket: &Path, request: &Request) -> Result<Asked, CliError> {
             Ok(Ok(Some(Reply::Leaving) | None)) => return Ok(Asked::Nobody),
             Ok(Ok(Some(reply))) => return Ok(Asked::Answered(reply)),
             Ok(Err(error)) => {
-                return Err(CliError::Control { problem: format!("gave no usable answer: {error}") });
+                return Err(ServiceError::Control { problem: format!("gave no usable answer: {error}") });
             }
             Err(_) if is_question && (is_stopped(peer) || Instant::now() >= give_up) => {
                 return Ok(Asked::Silent);
@@ -54,7 +54,7 @@ pub async fn ask(socket: &Path, request: &Request) -> Result<Asked, CliError> {
             // A wish was heard, and may still come true: that is no refusal.
             Err(_) if Instant::now() >= give_up => {
                 let problem = format!("did not answer within {} s", ANSWER_WITHIN.as_secs());
-                return Err(CliError::Control { problem });
+                return Err(ServiceError::Control { problem });
             }
             Err(_) => {}
         }

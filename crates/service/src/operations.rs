@@ -1,78 +1,56 @@
-//! Opening the operation log, and finding operations in it.
+//! The operations of a log, as lists know them, and finding those that a person means.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use tidegate_executor::effects::cluster_of;
-use tidegate_executor::{EngineError, Summary, codecs, misstated, open_log, operations};
+use serde::{Deserialize, Serialize};
+use tidegate_executor::{EngineError, Summary, misstated, operations};
 use tidegate_lifecycle::operation::{Driver, Fact};
-use tidegate_model::{Destination, OperationId, Records as _, StreamId, SyncRequest, Timestamp};
-use tidegate_oplog::{Damage, Impaired, Known, LogKey, Lookup, RawEntry, SledLog, TypedLog as _};
+use tidegate_model::{Destination, OperationId, Records as _, StreamId, StreamKind, Timestamp};
+use tidegate_oplog::{Impaired, Log, LogError, Lookup, RawEntry, StreamName, TypedLog as _};
 
-pub use tidegate_oplog::Log;
-
-use crate::control::Listed;
-use crate::error::CliError;
-use crate::output::Printer;
+use crate::error::ServiceError;
 use crate::state_dir::StateDir;
-use crate::timeline;
 
-/// The key of the log, instead of the one in the state directory.
-const LOG_KEY: &str = "TIDEGATE_LOG_KEY";
-
-/// Opens the log, and says what was found damaged.
-pub fn open(state_dir: &StateDir, printer: &Printer) -> Result<Log, CliError> {
-    state_dir.close_to_others(printer)?;
-    let log = open_log(state_dir.path(), given_key()?)?;
-    tell_damage(&log, state_dir, printer);
-    timeline::settle(state_dir, &log, printer);
-    Ok(log)
+/// An operation as a list knows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Listed {
+    /// Which.
+    pub operation: OperationId,
+    /// What is known of it; nothing where even that was lost.
+    pub summary: Option<Summary>,
+    /// What is damaged of it.
+    pub damage: Option<String>,
+    /// What it is, where this program does not know such things and keeps it as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown_kind: Option<String>,
+    /// Whether a process works on it; `None` where that cannot be told.
+    pub at_work: Option<bool>,
 }
 
-/// Opens the log as it is now, to read it and no more: nothing is written to the state directory, and whoever has its
-/// lock keeps it.
-pub fn open_to_read(state_dir: &StateDir, printer: &Printer) -> Result<Log, CliError> {
-    let log: Log = Arc::new(SledLog::open_to_read(state_dir.path(), given_key()?, codecs())?);
-    tell_damage(&log, state_dir, printer);
-    timeline::settle(state_dir, &log, printer);
-    Ok(log)
+impl Listed {
+    /// An operation that is whole.
+    pub fn whole(summary: Summary) -> Self {
+        let operation = summary.operation;
+        Self { operation, summary: Some(summary), damage: None, unknown_kind: None, at_work: None }
+    }
+
+    /// Its summary; where that is lost, what is damaged.
+    pub fn known(self) -> Result<Summary, LogError> {
+        let Self { operation, summary, damage, .. } = self;
+        summary.ok_or_else(|| {
+            let stream = StreamName::of(StreamKind::OPERATION, operation);
+            LogError::Damaged { stream, reason: damage.unwrap_or_default() }
+        })
+    }
 }
 
 fn is_newly_damaged(log: &Log) -> bool {
     log.damage().iter().any(|damage| damage.is_new)
 }
 
-fn tell_damage(log: &Log, state_dir: &StateDir, printer: &Printer) {
-    let (new, known): (Vec<Damage>, Vec<Damage>) = log.damage().into_iter().partition(|damage| damage.is_new);
-    if !known.is_empty() {
-        let folder = state_dir.path().join("quarantine");
-        printer.note(&format!(
-            "the operation log was damaged before; what was found is in {}",
-            folder.display()
-        ));
-    }
-    for damage in new {
-        let stream = damage.stream.map(|id| format!("{id}: ")).unwrap_or_default();
-        let copy = damage.quarantine.map(|path| format!("; the bytes are kept in {}", path.display()));
-        printer.warn(&format!(
-            "the operation log was damaged: {stream}{}{}",
-            damage.reason,
-            copy.unwrap_or_default()
-        ));
-    }
-}
-
-/// The key from the environment; without one the log uses its own, in the state directory.
-fn given_key() -> Result<Option<LogKey>, CliError> {
-    let Some(text) = std::env::var_os(LOG_KEY).filter(|text| !text.is_empty()) else { return Ok(None) };
-    let key =
-        text.into_string().map_err(|_| "it is not text".to_owned()).and_then(|text| LogKey::parse(&text));
-    key.map(Some).map_err(|reason| CliError::usage(format!("{LOG_KEY} holds no key: {reason}")))
-}
-
 /// The operations that are all that is asked for, oldest first: those that are whole, and what is known of the others. The
 /// log does not know who works on them. What this program does not know is among all operations.
-pub fn listed(log: &Log, lookup: &Lookup) -> Result<Vec<Listed>, CliError> {
+pub fn listed(log: &Log, lookup: &Lookup) -> Result<Vec<Listed>, ServiceError> {
     let mut listed: Vec<Listed> = operations(log, lookup.clone())?.into_iter().map(Listed::whole).collect();
     // Where the log may be written to they were put right when it was opened.
     let restated = if is_newly_damaged(log) { misstated(log)? } else { Vec::new() };
@@ -110,7 +88,7 @@ fn unknown(entry: RawEntry) -> Listed {
 }
 
 /// One operation as a list has it.
-fn listed_one(log: &Log, stream: StreamId) -> Result<Option<Listed>, CliError> {
+fn listed_one(log: &Log, stream: StreamId) -> Result<Option<Listed>, ServiceError> {
     let impaired = log.impaired().into_iter().find(|impaired| impaired.stream == stream);
     if let Some(Impaired { entry, reason, .. }) = impaired {
         let summary = entry.and_then(|entry| entry.decode::<Fact>().ok()).map(Summary::from);
@@ -126,7 +104,7 @@ fn listed_one(log: &Log, stream: StreamId) -> Result<Option<Listed>, CliError> {
 }
 
 /// The operation of an id, as a list has it.
-pub fn known(log: &Log, operation: OperationId) -> Result<Option<Listed>, CliError> {
+pub fn known(log: &Log, operation: OperationId) -> Result<Option<Listed>, ServiceError> {
     listed_one(log, operation.into())
 }
 
@@ -137,7 +115,7 @@ pub fn made_at(operation: OperationId) -> Timestamp {
 
 /// The operations that may be meant by an id, the beginning of one, or the name of an application: of an application only
 /// the one that is not over, or else the newest.
-pub fn candidates(log: &Log, text: &str) -> Result<Vec<Listed>, CliError> {
+pub fn candidates(log: &Log, text: &str) -> Result<Vec<Listed>, ServiceError> {
     let of_application = listed(log, &Lookup::of_application(text))?;
     let mut newest_first =
         of_application.into_iter().rev().filter(|listed| is_of(listed, text)).collect::<Vec<_>>();
@@ -157,17 +135,17 @@ pub fn candidates(log: &Log, text: &str) -> Result<Vec<Listed>, CliError> {
 }
 
 /// The one operation of those a person may mean.
-pub fn find(candidates: Vec<Listed>, text: &str, state_dir: &StateDir) -> Result<Listed, CliError> {
+pub fn find(candidates: Vec<Listed>, text: &str, state_dir: &StateDir) -> Result<Listed, ServiceError> {
     match <[Listed; 1]>::try_from(candidates) {
-        Ok([Listed { operation, unknown_kind: Some(kind), .. }]) => Err(CliError::refused(format!(
+        Ok([Listed { operation, unknown_kind: Some(kind), .. }]) => Err(ServiceError::refused(format!(
             "{operation} is a {kind}, which this program does not know; use the program that began it, or a later one"
         ))),
         Ok([only]) => Ok(only),
-        Err(none) if none.is_empty() => Err(CliError::UnknownOperation {
+        Err(none) if none.is_empty() => Err(ServiceError::UnknownOperation {
             text: text.to_owned(),
             state_dir: state_dir.path().to_path_buf(),
         }),
-        Err(several) => Err(CliError::AmbiguousOperation {
+        Err(several) => Err(ServiceError::AmbiguousOperation {
             text: text.to_owned(),
             matches: several.iter().map(|listed| listed.operation.to_string()).collect(),
         }),
@@ -178,29 +156,8 @@ fn is_of(listed: &Listed, application: &str) -> bool {
     listed.summary.as_ref().is_some_and(|known| known.application == application)
 }
 
-/// What a sync of this application would know of its objects: the inventory in the log, if there is one. It is read
-/// from a copy unless the log is open already, so that looking neither waits for a process at work nor stops one.
-pub fn inventory(state_dir: &StateDir, open: Option<&Log>, request: &SyncRequest) -> Option<Known> {
-    let cluster = cluster_of(&request.destination)?;
-    let read = || -> Result<Option<Known>, CliError> {
-        let log: Log = match open {
-            Some(log) => Arc::clone(log),
-            None if state_dir.has_log()? => {
-                Arc::new(SledLog::open_to_read(state_dir.path(), given_key()?, codecs())?)
-            }
-            None => return Ok(None),
-        };
-        Ok(log.inventory(&cluster, &request.application)?)
-    };
-    // Without it the cluster is searched, as it is where there never was one.
-    tokio::task::block_in_place(read).unwrap_or_else(|error| {
-        tracing::warn!(%error, "the inventory cannot be read; the cluster is searched instead");
-        None
-    })
-}
-
 /// Where an operation was begun.
-pub fn destination(log: &Log, operation: OperationId) -> Result<Destination, CliError> {
+pub fn destination(log: &Log, operation: OperationId) -> Result<Destination, ServiceError> {
     let loaded = log.load_as(operation)?;
     let driver = Driver::recover(loaded.snapshot, loaded.facts)?;
     let header = driver.state().header().ok_or(EngineError::Unknown { operation })?;

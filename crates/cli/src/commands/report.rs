@@ -2,14 +2,14 @@
 
 use tidegate_lifecycle::operation::{ClaimStanding, OperationView};
 use tidegate_model::{OperationId, OperationPhase};
+use tidegate_service::documents::OperationDocument;
+use tidegate_service::state_dir::StateDir;
 
 use crate::args::Format;
-use crate::drive::{Left, Unfinished, Waited};
 use crate::error::CliError;
 use crate::exit::Ended;
-use crate::output::schema::OperationDocument;
 use crate::output::{Printer, Style, Text, one_line, operation};
-use crate::state_dir::StateDir;
+use crate::wait::{Left, Unfinished, Waited};
 
 /// Prints one operation, and says how to go on where it is not over.
 pub fn report(

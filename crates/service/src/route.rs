@@ -2,15 +2,16 @@
 
 use tidegate_executor::Summary;
 use tidegate_model::OperationId;
-use tidegate_oplog::{LogError, is_held};
+use tidegate_oplog::{Log, LogError, is_held};
 
-use crate::control::{self, Asked, Listed, Reply, Request};
-use crate::desk::Desk;
-use crate::error::CliError;
-use crate::output::Printer;
-use crate::session;
+use crate::control::client::{self, Asked};
+use crate::control::protocol::{Reply, Request};
+use crate::error::ServiceError;
+use crate::log;
+use crate::notices::Notices;
+use crate::operations::{self, Listed};
+use crate::queries::Queries;
 use crate::state_dir::StateDir;
-use crate::store::{self, Log};
 
 /// Who answers for a state directory now.
 pub enum Reached {
@@ -23,20 +24,24 @@ pub enum Reached {
 }
 
 /// Asks the process at work; where there is none, opens the log instead.
-pub async fn reach(state_dir: &StateDir, printer: &Printer, request: &Request) -> Result<Reached, CliError> {
+pub async fn reach(
+    state_dir: &StateDir,
+    notices: &dyn Notices,
+    request: &Request,
+) -> Result<Reached, ServiceError> {
     if !state_dir.has_log()? {
         return Ok(Reached::Nothing);
     }
-    let asked = control::ask(&state_dir.socket(), request).await?;
+    let asked = client::ask(&state_dir.socket(), request).await?;
     let is_silent = matches!(asked, Asked::Silent);
     if let Asked::Answered(reply) = asked {
         return Ok(Reached::Process(reply));
     }
-    match session::lock(state_dir, printer).await {
+    match log::lock(state_dir, notices).await {
         Ok(log) => Ok(Reached::Log(log)),
         // A process began to listen while we tried.
-        Err(CliError::Log(locked @ LogError::Locked { .. })) if !is_silent => {
-            match control::ask(&state_dir.socket(), request).await? {
+        Err(ServiceError::Log(locked @ LogError::Locked { .. })) if !is_silent => {
+            match client::ask(&state_dir.socket(), request).await? {
                 Asked::Answered(reply) => Ok(Reached::Process(reply)),
                 Asked::Nobody | Asked::Silent => Err(locked.into()),
             }
@@ -50,41 +55,45 @@ enum Looked {
     /// Another process, which has answered.
     Process(Reply),
     /// We do, from the log.
-    Desk(Desk),
+    Queries(Queries),
     /// Nothing was ever begun here.
     Nothing,
 }
 
 /// As [`reach`], for a question: it can also be answered for those who may not write, and while a process at work does
 /// not answer them.
-async fn look(state_dir: &StateDir, printer: &Printer, request: &Request) -> Result<Looked, CliError> {
+async fn look(
+    state_dir: &StateDir,
+    notices: &dyn Notices,
+    request: &Request,
+) -> Result<Looked, ServiceError> {
     if !state_dir.has_log()? {
         return Ok(Looked::Nothing);
     }
-    let asked = control::ask(&state_dir.socket(), request).await?;
+    let asked = client::ask(&state_dir.socket(), request).await?;
     let is_silent = matches!(asked, Asked::Silent);
     if let Asked::Answered(reply) = asked {
         return Ok(Looked::Process(reply));
     }
-    let why = match session::open_log(state_dir, printer).await {
-        Err(CliError::Log(why)) if keeps_from_writing(&why) => why,
-        result => return result.map(|log| Looked::Desk(Desk::without_engine(log))),
+    let why = match log::open_once(state_dir, notices).await {
+        Err(ServiceError::Log(why)) if keeps_from_writing(&why) => why,
+        result => return result.map(|log| Looked::Queries(Queries::without_engine(log))),
     };
     // A process began to listen while we tried.
     if !is_silent
         && matches!(why, LogError::Locked { .. })
-        && let Asked::Answered(reply) = control::ask(&state_dir.socket(), request).await?
+        && let Asked::Answered(reply) = client::ask(&state_dir.socket(), request).await?
     {
         return Ok(Looked::Process(reply));
     }
     if matches!(why, LogError::Locked { .. }) {
-        printer.note(&format!("{why}. It does not answer here, so this is what it has recorded until now"));
+        notices.note(&format!("{why}. It does not answer here, so this is what it has recorded until now"));
     }
     tracing::info!(%why, "reading a copy of the log");
-    let log = tokio::task::block_in_place(|| store::open_to_read(state_dir, printer))?;
+    let log = tokio::task::block_in_place(|| log::open_to_read(state_dir, notices))?;
     // Whoever has the lock may work on this operation, on another one, or only look.
     let nobody = is_held(state_dir.path()) == Some(false);
-    Ok(Looked::Desk(if nobody { Desk::without_engine(log) } else { Desk::beside_another(log) }))
+    Ok(Looked::Queries(if nobody { Queries::without_engine(log) } else { Queries::beside_another(log) }))
 }
 
 /// Whether an error is about writing or the lock, so that reading may still be possible.
@@ -100,19 +109,23 @@ pub fn keeps_from_writing(error: &LogError) -> bool {
 }
 
 /// Asks whoever can answer.
-pub async fn ask(state_dir: &StateDir, printer: &Printer, request: Request) -> Result<Reply, CliError> {
-    match look(state_dir, printer, &request).await? {
+pub async fn ask(
+    state_dir: &StateDir,
+    notices: &dyn Notices,
+    request: Request,
+) -> Result<Reply, ServiceError> {
+    match look(state_dir, notices, &request).await? {
         Looked::Process(reply) => accept(reply),
-        Looked::Desk(desk) => desk.answer(request).await,
+        Looked::Queries(queries) => queries.answer(request).await,
         Looked::Nothing => Ok(Reply::Operations(Vec::new())),
     }
 }
 
 /// The answer of another process, if it is one.
-pub fn accept(reply: Reply) -> Result<Reply, CliError> {
+pub fn accept(reply: Reply) -> Result<Reply, ServiceError> {
     match reply {
-        Reply::Refused(message) => Err(CliError::refused(message)),
-        Reply::Failed(problem) => Err(CliError::Control { problem: format!("says: {problem}") }),
+        Reply::Refused(message) => Err(ServiceError::refused(message)),
+        Reply::Failed(problem) => Err(ServiceError::Control { problem: format!("says: {problem}") }),
         reply => Ok(reply),
     }
 }
@@ -120,14 +133,14 @@ pub fn accept(reply: Reply) -> Result<Reply, CliError> {
 /// Operations, oldest first: all, or those of an application.
 pub async fn list(
     state_dir: &StateDir,
-    printer: &Printer,
+    notices: &dyn Notices,
     app: Option<&str>,
-) -> Result<Vec<Listed>, CliError> {
+) -> Result<Vec<Listed>, ServiceError> {
     let request = Request::List { app: app.map(str::to_owned), open: false };
-    operations(ask(state_dir, printer, request).await?)
+    operations(ask(state_dir, notices, request).await?)
 }
 
-fn operations(reply: Reply) -> Result<Vec<Listed>, CliError> {
+fn operations(reply: Reply) -> Result<Vec<Listed>, ServiceError> {
     match reply {
         Reply::Operations(summaries) => Ok(summaries),
         other => Err(unexpected(&other)),
@@ -137,31 +150,31 @@ fn operations(reply: Reply) -> Result<Vec<Listed>, CliError> {
 /// Asks about the operation a person means.
 pub async fn ask_about(
     state_dir: &StateDir,
-    printer: &Printer,
+    notices: &dyn Notices,
     text: &str,
     question: impl FnOnce(OperationId) -> Request,
-) -> Result<Reply, CliError> {
+) -> Result<Reply, ServiceError> {
     let find = Request::Find { text: text.to_owned() };
-    let (candidates, desk) = match look(state_dir, printer, &find).await? {
+    let (candidates, queries) = match look(state_dir, notices, &find).await? {
         Looked::Process(reply) => (operations(accept(reply)?)?, None),
-        Looked::Desk(desk) => (operations(desk.answer(find).await?)?, Some(desk)),
+        Looked::Queries(queries) => (operations(queries.answer(find).await?)?, Some(queries)),
         Looked::Nothing => (Vec::new(), None),
     };
-    let request = question(store::find(candidates, text, state_dir)?.operation);
-    match desk {
-        Some(desk) => desk.answer(request).await,
-        None => ask(state_dir, printer, request).await,
+    let request = question(operations::find(candidates, text, state_dir)?.operation);
+    match queries {
+        Some(queries) => queries.answer(request).await,
+        None => ask(state_dir, notices, request).await,
     }
 }
 
 /// The operation a person means.
-pub async fn find(state_dir: &StateDir, printer: &Printer, text: &str) -> Result<Summary, CliError> {
-    let candidates = operations(ask(state_dir, printer, Request::Find { text: text.to_owned() }).await?)?;
-    Ok(store::find(candidates, text, state_dir)?.known()?)
+pub async fn find(state_dir: &StateDir, notices: &dyn Notices, text: &str) -> Result<Summary, ServiceError> {
+    let candidates = operations(ask(state_dir, notices, Request::Find { text: text.to_owned() }).await?)?;
+    Ok(operations::find(candidates, text, state_dir)?.known()?)
 }
 
 /// An answer to another question.
-pub fn unexpected(reply: &Reply) -> CliError {
+pub fn unexpected(reply: &Reply) -> ServiceError {
     let what = match reply {
         Reply::Operations(_) => "a list of operations",
         Reply::Operation(_) => "an operation",
@@ -170,5 +183,5 @@ pub fn unexpected(reply: &Reply) -> CliError {
         Reply::Done | Reply::Recorded => "a bare yes",
         Reply::Refused(_) | Reply::Failed(_) | Reply::Leaving => "a refusal",
     };
-    CliError::Control { problem: format!("answered with {what}, which was not the question") }
+    ServiceError::Control { problem: format!("answered with {what}, which was not the question") }
 }

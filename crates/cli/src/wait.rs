@@ -6,6 +6,8 @@ use std::time::Duration;
 use tidegate_executor::{Engine, EngineError, Event, EventKind, Events, Missed};
 use tidegate_lifecycle::operation::{Explanation, OperationView};
 use tidegate_model::{OperationId, format_duration};
+use tidegate_oplog::Retention;
+use tidegate_service::session::Session;
 use tokio::task::JoinSet;
 
 use crate::error::CliError;
@@ -159,5 +161,13 @@ async fn heard(
             Ok(paused)
         }
         None => Err(EngineError::Stopped.into()),
+    }
+}
+
+/// Ends an engine's work in order; see [`Session::close`]. A signal meanwhile ends the process at once.
+pub async fn close(session: Session, keep: Retention, signals: &mut Signals) -> Result<(), CliError> {
+    tokio::select! {
+        stopped = session.close(keep) => Ok(stopped?),
+        _ = signals.next() => Err(CliError::Impatient),
     }
 }

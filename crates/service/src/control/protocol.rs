@@ -1,32 +1,16 @@
-//! How tidegate processes talk: the one at work in a state directory listens on a socket in it, and others ask.
-//!
-//! ```text
-//! tidegate ops pause ID ──{"do":"wish",…}\n──▶ control.sock ──▶ tidegate sync
-//!                       ◀──────"done"\n──────
-//! ```
-//!
-//! One request and one reply per connection, each a line of JSON. Only the owner of the state directory can connect,
-//! and root; who it was is asked of the system, and not of them.
-
-mod address;
-mod client;
-mod server;
+//! What is asked, and what is answered. The names in JSON stay: processes of two versions may meet.
 
 use serde::{Deserialize, Serialize};
-use tidegate_executor::Summary;
 use tidegate_lifecycle::operation::{Event, Fact, OperationView};
-use tidegate_model::{OperationId, StreamKind};
-use tidegate_oplog::{LogError, StreamName};
+use tidegate_model::OperationId;
 
-pub use client::{Asked, ask};
-pub use server::Server;
-
-use crate::output::schema::ExplanationDocument;
+use crate::documents::ExplanationDocument;
+use crate::operations::Listed;
 
 /// The longest request; replies hold whole operations and may be longer.
-const REQUEST_BYTES_MAX: u64 = 64 << 10;
+pub(super) const REQUEST_BYTES_MAX: u64 = 64 << 10;
 /// The longest reply.
-const REPLY_BYTES_MAX: u64 = 1 << 30;
+pub(super) const REPLY_BYTES_MAX: u64 = 1 << 30;
 
 /// What can be asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,7 +68,7 @@ impl Request {
     }
 
     /// The same, as the wish of `user`, whatever it says itself.
-    fn asked_by(mut self, user: String) -> Self {
+    pub(super) fn asked_by(mut self, user: String) -> Self {
         if let Self::Wish { by, .. } = &mut self {
             *by = user;
         }
@@ -158,39 +142,6 @@ pub struct Told {
 
 fn first_of_all() -> u64 {
     1
-}
-
-/// An operation as a list knows it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Listed {
-    /// Which.
-    pub operation: OperationId,
-    /// What is known of it; nothing where even that was lost.
-    pub summary: Option<Summary>,
-    /// What is damaged of it.
-    pub damage: Option<String>,
-    /// What it is, where this program does not know such things and keeps it as it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unknown_kind: Option<String>,
-    /// Whether a process works on it; `None` where that cannot be told.
-    pub at_work: Option<bool>,
-}
-
-impl Listed {
-    /// An operation that is whole.
-    pub fn whole(summary: Summary) -> Self {
-        let operation = summary.operation;
-        Self { operation, summary: Some(summary), damage: None, unknown_kind: None, at_work: None }
-    }
-
-    /// Its summary; where that is lost, what is damaged.
-    pub fn known(self) -> Result<Summary, LogError> {
-        let Self { operation, summary, damage, .. } = self;
-        summary.ok_or_else(|| {
-            let stream = StreamName::of(StreamKind::OPERATION, operation);
-            LogError::Damaged { stream, reason: damage.unwrap_or_default() }
-        })
-    }
 }
 
 /// How an operation stands, and why.

@@ -8,22 +8,38 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_cluster::Cluster;
 use tidegate_executor::IN_FLIGHT;
 use tidegate_kube::{ConnectOptions, KubeCluster};
 use tidegate_model::{Destination, Impersonation, OperationId};
+use tidegate_oplog::Log;
 
-use crate::args::{ClusterArgs, ConnectionArgs};
-use crate::error::CliError;
-use crate::output::Printer;
-use crate::patience;
-use crate::session;
+use crate::error::ServiceError;
+use crate::log;
+use crate::notices::Notices;
+use crate::outage;
+use crate::simulated;
 use crate::state_dir::StateDir;
-use crate::store::Log;
 
 /// Namespace of objects that name none, when neither the arguments nor the kubeconfig do.
 const DEFAULT_NAMESPACE: &str = "default";
+
+/// The way to a real cluster, as far as it is named; the rest is in the kubeconfig.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Connection {
+    /// The kubeconfig, instead of `KUBECONFIG`, the one at home, or the service account of a pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// The context, instead of its current one.
+    pub context: Option<String>,
+    /// The user to act as.
+    pub impersonate_user: Option<String>,
+    /// The groups to act as a member of.
+    pub impersonate_groups: Vec<String>,
+    /// Longest time of one request, watches apart.
+    pub request_timeout: Option<Duration>,
+}
 
 /// The cluster the arguments mean. A real one has answered.
 pub enum Chosen {
@@ -66,16 +82,16 @@ impl Chosen {
     pub async fn look(
         &self,
         state_dir: &StateDir,
-        printer: &Printer,
-    ) -> Result<(Arc<dyn Cluster>, Option<Log>), CliError> {
+        notices: &dyn Notices,
+    ) -> Result<(Arc<dyn Cluster>, Option<Log>), ServiceError> {
         match self {
             Self::Real(connected) => Ok((Arc::new(connected.cluster.clone()), None)),
             Self::Simulated if state_dir.cluster().is_dir() => {
                 // Only one process at a time may have the cluster open, and the log has the lock.
-                let lock = session::lock(state_dir, printer).await?;
-                Ok((Arc::new(session::open_cluster(state_dir).await?), Some(lock)))
+                let lock = log::lock(state_dir, notices).await?;
+                Ok((Arc::new(simulated::open(state_dir).await?), Some(lock)))
             }
-            Self::Simulated => Ok((Arc::new(session::fresh_cluster()), None)),
+            Self::Simulated => Ok((Arc::new(simulated::empty()), None)),
         }
     }
 }
@@ -85,13 +101,11 @@ pub fn namespace_offline(given: Option<&str>) -> String {
     Chosen::Simulated.namespace(given)
 }
 
-/// Finds the cluster that the arguments mean; a real one must answer.
-pub async fn choose(args: &ClusterArgs, printer: &Printer) -> Result<Chosen, CliError> {
-    if args.sim {
-        return Ok(Chosen::Simulated);
-    }
-    let mut way = way(&args.connection).await?;
-    ask(&mut way, printer).await?;
+/// Finds the cluster that is meant: the simulated one, without a connection. A real one must answer.
+pub async fn choose(connection: Option<&Connection>, notices: &dyn Notices) -> Result<Chosen, ServiceError> {
+    let Some(connection) = connection else { return Ok(Chosen::Simulated) };
+    let mut way = way(connection).await?;
+    ask(&mut way, notices).await?;
     Ok(Chosen::Real(way))
 }
 
@@ -100,16 +114,16 @@ pub async fn choose(args: &ClusterArgs, printer: &Printer) -> Result<Chosen, Cli
 async fn reconnect(
     operation: OperationId,
     recorded: &Destination,
-    args: &ConnectionArgs,
+    args: &Connection,
     purpose: Purpose,
-    printer: &Printer,
-) -> Result<Arc<dyn Cluster>, CliError> {
+    notices: &dyn Notices,
+) -> Result<Arc<dyn Cluster>, ServiceError> {
     let Destination::Kubernetes { context, kubeconfig, impersonate, .. } = recorded else {
-        return Err(CliError::refused(format!("operation {operation} works on the simulated cluster")));
+        return Err(ServiceError::refused(format!("operation {operation} works on the simulated cluster")));
     };
     let recorded_user =
         (args.impersonate_user.is_none() && !impersonate.user.is_empty()).then_some(impersonate);
-    let args = ConnectionArgs {
+    let args = Connection {
         kubeconfig: args.kubeconfig.clone().or_else(|| kubeconfig.as_ref().map(PathBuf::from)),
         context: args.context.clone().or_else(|| (!context.is_empty()).then(|| context.clone())),
         impersonate_user: recorded_user
@@ -122,15 +136,15 @@ async fn reconnect(
     let mut connected = way(&args).await?;
     // Before anything is sent: neither requests nor credentials are for another cluster.
     if !connected.destination.is_same_cluster(recorded) {
-        return Err(CliError::Elsewhere {
+        return Err(ServiceError::Elsewhere {
             operation,
             recorded: recorded.to_string(),
             found: connected.destination.to_string(),
         });
     }
-    ask(&mut connected, printer).await?;
+    ask(&mut connected, notices).await?;
     if purpose == Purpose::GoOn && connected.destination.is_replaced(recorded) {
-        return Err(CliError::Replaced { operation, recorded: recorded.to_string() });
+        return Err(ServiceError::Replaced { operation, recorded: recorded.to_string() });
     }
     Ok(Arc::new(connected.cluster))
 }
@@ -146,12 +160,12 @@ pub enum Purpose {
 }
 
 /// One that does not answer is better told of before anything is recorded; and one that does is asked which it is.
-async fn ask(connected: &mut Connected, printer: &Printer) -> Result<(), CliError> {
+async fn ask(connected: &mut Connected, notices: &dyn Notices) -> Result<(), ServiceError> {
     let Connected { destination, cluster, .. } = connected;
     let asking = async { tokio::join!(cluster.reach(), cluster.identity()) };
-    let (reached, identity) = patience::explained(cluster, printer, asking).await;
+    let (reached, identity) = outage::explained(cluster, notices, asking).await;
     let identity = reached.and(identity);
-    let found = identity.map_err(|error| CliError::of_cluster(destination, &error.message))?;
+    let found = identity.map_err(|error| ServiceError::of_cluster(destination, &error.message))?;
     if let Destination::Kubernetes { uid, .. } = destination {
         *uid = found.unwrap_or_default();
     }
@@ -159,7 +173,7 @@ async fn ask(connected: &mut Connected, printer: &Printer) -> Result<(), CliErro
 }
 
 /// Finds the way to a cluster, without going it.
-async fn way(args: &ConnectionArgs) -> Result<Connected, CliError> {
+async fn way(args: &Connection) -> Result<Connected, ServiceError> {
     let by_default = ConnectOptions::default();
     let options = ConnectOptions {
         kubeconfig: args.kubeconfig.clone(),
@@ -186,8 +200,8 @@ async fn way(args: &ConnectionArgs) -> Result<Connected, CliError> {
 }
 
 /// A kubeconfig that is named by the folder we are in must be found again from another one.
-fn absolute(path: &Path) -> Result<String, CliError> {
-    let full = std::path::absolute(path).map_err(|source| CliError::Io {
+fn absolute(path: &Path) -> Result<String, ServiceError> {
+    let full = std::path::absolute(path).map_err(|source| ServiceError::Io {
         action: "find",
         path: path.to_path_buf(),
         source,
@@ -210,14 +224,14 @@ impl Clusters {
         &mut self,
         operation: OperationId,
         recorded: &Destination,
-        args: &ConnectionArgs,
+        args: &Connection,
         purpose: Purpose,
-        printer: &Printer,
-    ) -> Result<(), CliError> {
+        notices: &dyn Notices,
+    ) -> Result<(), ServiceError> {
         if *recorded == Destination::Simulated {
             self.simulated = true;
         } else if !self.real.contains_key(recorded) {
-            let cluster = reconnect(operation, recorded, args, purpose, printer).await?;
+            let cluster = reconnect(operation, recorded, args, purpose, notices).await?;
             self.real.insert(recorded.clone(), cluster);
         }
         Ok(())

@@ -14,9 +14,9 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use super::address::Address;
-use super::{REQUEST_BYTES_MAX, Reply, Request};
-use crate::desk::Desk;
-use crate::request::user;
+use super::protocol::{REQUEST_BYTES_MAX, Reply, Request};
+use crate::queries::Queries;
+use crate::user::user;
 
 /// Questions answered at once; others wait.
 const CONNECTIONS_MAX: usize = 32;
@@ -42,12 +42,12 @@ pub struct Server {
 impl Server {
     /// Begins to listen. The caller holds the lock of the state directory, so a socket file that is there belongs to
     /// a dead process.
-    pub fn listen(socket: PathBuf, desk: Arc<Desk>) -> io::Result<Self> {
+    pub fn listen(socket: PathBuf, queries: Arc<Queries>) -> io::Result<Self> {
         let listener = bind(&socket)?;
         let place = Place::of(&socket)?;
         let leaving = Arc::new(AtomicBool::new(false));
         let (answering, token) = watch::channel(());
-        let accepting = tokio::spawn(accept(listener, place.owner, desk, Arc::clone(&leaving), token));
+        let accepting = tokio::spawn(accept(listener, place.owner, queries, Arc::clone(&leaving), token));
         Ok(Self { socket, place, accepting, leaving, answering })
     }
 
@@ -117,7 +117,7 @@ fn peer(stream: &UnixStream, owner: u32) -> io::Result<String> {
 async fn accept(
     listener: UnixListener,
     owner: u32,
-    desk: Arc<Desk>,
+    queries: Arc<Queries>,
     leaving: Arc<AtomicBool>,
     token: watch::Receiver<()>,
 ) {
@@ -132,9 +132,9 @@ async fn accept(
                 continue;
             }
         };
-        let (desk, leaving, token) = (Arc::clone(&desk), Arc::clone(&leaving), token.clone());
+        let (queries, leaving, token) = (Arc::clone(&queries), Arc::clone(&leaving), token.clone());
         tokio::spawn(async move {
-            if let Err(error) = serve(stream, owner, &desk, &leaving).await {
+            if let Err(error) = serve(stream, owner, &queries, &leaving).await {
                 tracing::debug!(%error, "somebody asked and went away");
             }
             drop((place, token));
@@ -142,7 +142,7 @@ async fn accept(
     }
 }
 
-async fn serve(stream: UnixStream, owner: u32, desk: &Desk, leaving: &AtomicBool) -> io::Result<()> {
+async fn serve(stream: UnixStream, owner: u32, queries: &Queries, leaving: &AtomicBool) -> io::Result<()> {
     let peer = peer(&stream, owner)?;
     let (read, mut write) = stream.into_split();
     let mut line = Vec::new();
@@ -150,7 +150,7 @@ async fn serve(stream: UnixStream, owner: u32, desk: &Desk, leaving: &AtomicBool
     tokio::time::timeout(REQUEST_WITHIN, reader.read_until(b'\n', &mut line)).await??;
     let reply = match serde_json::from_slice::<Request>(&line) {
         _ if leaving.load(Ordering::SeqCst) => Reply::Leaving,
-        Ok(request) => desk.reply(request.asked_by(peer)).await,
+        Ok(request) => queries.reply(request.asked_by(peer)).await,
         Err(error) => Reply::Failed(format!("did not understand ({error}); are both of the same version?")),
     };
     let mut answer = serde_json::to_vec(&reply)?;

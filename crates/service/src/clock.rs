@@ -20,11 +20,11 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 use tidegate_executor::{Clock as _, SystemClock, Uptime};
 use tidegate_model::{Timestamp, format_duration};
-use tidegate_oplog::Lookup;
+use tidegate_oplog::{Log, Lookup};
 
-use crate::output::Printer;
+use crate::notices::Notices;
+use crate::operations;
 use crate::state_dir::StateDir;
-use crate::store::{self, Log};
 
 /// Clocks are corrected by a little all the time.
 const TOLERANCE: Duration = Duration::from_secs(5);
@@ -51,10 +51,10 @@ enum Judgement {
 }
 
 /// Sets the clock of this process by what earlier ones have left, and says so when it is not that of the wall.
-pub fn settle(state_dir: &StateDir, log: &Log, printer: &Printer) {
+pub fn settle(state_dir: &StateDir, log: &Log, notices: &dyn Notices) {
     let Some(mark) = read(&state_dir.clock()) else { return };
-    let is_open = match store::listed(log, &Lookup::open()) {
-        Ok(listed) => !store::open_operations(&listed).is_empty(),
+    let is_open = match operations::listed(log, &Lookup::open()) {
+        Ok(listed) => !operations::open_operations(&listed).is_empty(),
         // Whoever asks for operations next is told.
         Err(_) => return,
     };
@@ -67,7 +67,7 @@ pub fn settle(state_dir: &StateDir, log: &Log, printer: &Printer) {
         Judgement::Behind(time, by) => (time, by, "behind"),
     };
     SystemClock::set(time);
-    printer.warn(&format!(
+    notices.warn(&format!(
         "the clock of this machine is {} {which} the one that the open operations in {} go by; their deadlines count the time that has passed, and until they are over times are told by that clock",
         format_duration(Duration::from_secs(by.as_secs())),
         state_dir.path().display()

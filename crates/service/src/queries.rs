@@ -7,16 +7,16 @@ use std::time::Duration;
 use tidegate_executor::{Clock as _, Engine, EngineError, Replay, Summary, SystemClock, record, replay};
 use tidegate_lifecycle::operation::{Driver, Explanation, Fact, Input, OperationView, explain, view};
 use tidegate_model::{OperationId, Severity, Warning, format_duration};
-use tidegate_oplog::{History, LogError, Lookup, TypedLog as _};
+use tidegate_oplog::{History, Log, LogError, Lookup, TypedLog as _};
 use tokio::sync::Semaphore;
 
-use crate::control::{Inspected, Listed, Reply, Request, Told, Wish};
-use crate::error::CliError;
-use crate::output::schema::ExplanationDocument;
-use crate::store::{self, Log};
+use crate::control::protocol::{Inspected, Reply, Request, Told, Wish};
+use crate::documents::ExplanationDocument;
+use crate::error::{Kind, ServiceError};
+use crate::operations::{self, Listed};
 
 /// The log, and the engine that works on it, if one does.
-pub struct Desk {
+pub struct Queries {
     log: Log,
     engine: Option<Engine>,
     /// There may be another engine at work on it.
@@ -30,7 +30,7 @@ const FOLLOWERS_MAX: usize = 16;
 /// How long whoever follows an operation waits for an event, before it is told that there is none.
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(10);
 
-impl Desk {
+impl Queries {
     fn new(log: Log, engine: Option<Engine>, beside: bool) -> Self {
         Self { log, engine, beside, followers: Semaphore::new(FOLLOWERS_MAX) }
     }
@@ -56,14 +56,14 @@ impl Desk {
     }
 
     /// The answer to a request.
-    pub async fn answer(&self, request: Request) -> Result<Reply, CliError> {
+    pub async fn answer(&self, request: Request) -> Result<Reply, ServiceError> {
         match request {
             Request::List { app, open } => {
                 let lookup = Lookup { application: app, open: open.then_some(true), ..Lookup::all() };
-                self.list(move |log| store::listed(log, &lookup)).await.map(Reply::Operations)
+                self.list(move |log| operations::listed(log, &lookup)).await.map(Reply::Operations)
             }
             Request::Find { text } => {
-                self.list(move |log| store::candidates(log, &text)).await.map(Reply::Operations)
+                self.list(move |log| operations::candidates(log, &text)).await.map(Reply::Operations)
             }
             Request::Inspect { operation } => {
                 self.inspect(operation).await.map(|inspected| Reply::Operation(Box::new(inspected)))
@@ -83,7 +83,7 @@ impl Desk {
         }
     }
 
-    async fn events(&self, operation: OperationId, after: u64, wait: bool) -> Result<Told, CliError> {
+    async fn events(&self, operation: OperationId, after: u64, wait: bool) -> Result<Told, ServiceError> {
         let read = || self.blocking(move |log| Ok(replay(log.as_ref(), operation, after)?));
         let at_work = self.at_work().await?;
         let mut found = read().await?;
@@ -114,8 +114,8 @@ impl Desk {
 
     async fn blocking<T: Send + 'static>(
         &self,
-        call: impl FnOnce(&Log) -> Result<T, CliError> + Send + 'static,
-    ) -> Result<T, CliError> {
+        call: impl FnOnce(&Log) -> Result<T, ServiceError> + Send + 'static,
+    ) -> Result<T, ServiceError> {
         let log = self.log.clone();
         match tokio::task::spawn_blocking(move || call(&log)).await {
             Ok(result) => result,
@@ -124,7 +124,7 @@ impl Desk {
     }
 
     /// The operations that are at work here; `None` where that cannot be told.
-    async fn at_work(&self) -> Result<Option<BTreeSet<OperationId>>, CliError> {
+    async fn at_work(&self) -> Result<Option<BTreeSet<OperationId>>, ServiceError> {
         Ok(match &self.engine {
             Some(engine) => Some(engine.at_work().await?),
             None => (!self.beside).then(BTreeSet::new),
@@ -133,8 +133,8 @@ impl Desk {
 
     async fn list(
         &self,
-        read: impl FnOnce(&Log) -> Result<Vec<Listed>, CliError> + Send + 'static,
-    ) -> Result<Vec<Listed>, CliError> {
+        read: impl FnOnce(&Log) -> Result<Vec<Listed>, ServiceError> + Send + 'static,
+    ) -> Result<Vec<Listed>, ServiceError> {
         // In this order: one that begins in between is listed next time, one that ends is over.
         let at_work = self.at_work().await?;
         let mut listed = self.blocking(read).await?;
@@ -146,10 +146,10 @@ impl Desk {
         Ok(listed)
     }
 
-    async fn inspect(&self, operation: OperationId) -> Result<Inspected, CliError> {
+    async fn inspect(&self, operation: OperationId) -> Result<Inspected, ServiceError> {
         let at_work = self.at_work().await?;
         let inspected = match &self.engine {
-            Some(engine) => engine.inspect(operation).await.map_err(CliError::from),
+            Some(engine) => engine.inspect(operation).await.map_err(ServiceError::from),
             None => self.blocking(move |log| read(log, operation)).await,
         };
         match inspected {
@@ -160,8 +160,10 @@ impl Desk {
                 let explanation = ExplanationDocument::new(&view, explanation, at_work);
                 Ok(Inspected { operation: view, explanation })
             }
-            Err(CliError::Log(why) | CliError::Engine(EngineError::Log(why))) if costs_details(&why) => {
-                let found = self.blocking(move |log| store::known(log, operation)).await?;
+            Err(ServiceError::Log(why) | ServiceError::Engine(EngineError::Log(why)))
+                if costs_details(&why) =>
+            {
+                let found = self.blocking(move |log| operations::known(log, operation)).await?;
                 let summary = found.ok_or(EngineError::Unknown { operation })?.known()?;
                 let at_work = is_at_work(at_work.as_ref(), operation, summary.finished_at.is_some());
                 Ok(of_summary(&summary, &why, at_work))
@@ -170,7 +172,7 @@ impl Desk {
         }
     }
 
-    async fn wish(&self, operation: OperationId, by: &str, wish: Wish) -> Result<Reply, CliError> {
+    async fn wish(&self, operation: OperationId, by: &str, wish: Wish) -> Result<Reply, ServiceError> {
         if let Some(engine) = &self.engine {
             match tell(engine, operation, by, &wish).await {
                 // The engine has others to work on: this one lies in the log.
@@ -287,7 +289,7 @@ fn of_summary(summary: &Summary, why: &LogError, at_work: Option<bool>) -> Inspe
 }
 
 /// How an operation stands according to the log.
-fn read(log: &Log, operation: OperationId) -> Result<(OperationView, Explanation), CliError> {
+fn read(log: &Log, operation: OperationId) -> Result<(OperationView, Explanation), ServiceError> {
     match log.load_as(operation) {
         Ok(loaded) => {
             let driver = Driver::recover(loaded.snapshot, loaded.facts)?;
@@ -298,10 +300,10 @@ fn read(log: &Log, operation: OperationId) -> Result<(OperationView, Explanation
     }
 }
 
-fn refusal(error: &CliError) -> Reply {
+fn refusal(error: &ServiceError) -> Reply {
     match error {
-        CliError::Engine(EngineError::ShuttingDown | EngineError::Stopped) => Reply::Leaving,
-        error if crate::exit::is_refusal(error) => Reply::Refused(error.to_string()),
+        ServiceError::Engine(EngineError::ShuttingDown | EngineError::Stopped) => Reply::Leaving,
+        error if error.kind() == Kind::Refusal => Reply::Refused(error.to_string()),
         error => Reply::Failed(error.to_string()),
     }
 }

@@ -21,9 +21,8 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::args::StateArgs;
-use crate::error::CliError;
-use crate::output::Printer;
+use crate::error::ServiceError;
+use crate::notices::Notices;
 
 /// Manifests may hold secrets.
 const OWNER_ONLY: u32 = 0o700;
@@ -41,17 +40,17 @@ pub struct StateDir {
 }
 
 impl StateDir {
-    /// The folder named by the argument, the environment, or custom.
-    pub fn resolve(args: &StateArgs) -> Result<Self, CliError> {
+    /// The folder that is named, or that of custom.
+    pub fn resolve(named: Option<&Path>) -> Result<Self, ServiceError> {
         // An empty variable is one that is not set.
-        let given = args.state_dir.clone().filter(|dir| !dir.as_os_str().is_empty());
+        let given = named.filter(|dir| !dir.as_os_str().is_empty()).map(Path::to_path_buf);
         let root = match &given {
-            Some(dir) => std::path::absolute(dir).map_err(|source| CliError::Io {
+            Some(dir) => std::path::absolute(dir).map_err(|source| ServiceError::Io {
                 action: "find",
                 path: dir.clone(),
                 source,
             })?,
-            None => custom().ok_or(CliError::NoStateDirectory)?,
+            None => custom().ok_or(ServiceError::NoStateDirectory)?,
         };
         let resolved = Self { root, given };
         // All of a process are the same one.
@@ -85,41 +84,41 @@ impl StateDir {
     }
 
     /// Whether an operation was ever begun here.
-    pub fn has_log(&self) -> Result<bool, CliError> {
+    pub fn has_log(&self) -> Result<bool, ServiceError> {
         // The witness knows of operations even when the folder of the log is gone; opening the log then says so.
         Ok(self.has("log")? || self.has("witness")?)
     }
 
     /// Whether the simulated cluster was ever used here.
-    pub fn has_cluster(&self) -> Result<bool, CliError> {
+    pub fn has_cluster(&self) -> Result<bool, ServiceError> {
         self.has("cluster")
     }
 
     /// What may not be looked at is not the same as what is not there.
-    fn has(&self, name: &str) -> Result<bool, CliError> {
+    fn has(&self, name: &str) -> Result<bool, ServiceError> {
         let path = self.root.join(name);
         match path.try_exists() {
             Err(source) if source.kind() == io::ErrorKind::NotADirectory => {
                 Err(self.error("use as a state directory", source))
             }
-            Err(source) => Err(CliError::Io { action: "look at", path, source }),
+            Err(source) => Err(ServiceError::Io { action: "look at", path, source }),
             Ok(there) => Ok(there),
         }
     }
 
     /// Makes the folder, readable by its owner only. In one that is there nobody else may write.
-    pub fn create(&self, printer: &Printer) -> Result<(), CliError> {
+    pub fn create(&self, notices: &dyn Notices) -> Result<(), ServiceError> {
         fs::DirBuilder::new()
             .recursive(true)
             .mode(OWNER_ONLY)
             .create(&self.root)
             .map_err(|source| self.error("make the state directory", source))?;
-        self.close_to_others(printer)
+        self.close_to_others(notices)
     }
 
     /// Whoever may write there may put another log, key or socket in the place of ours. A folder that is a state
     /// directory, or empty, is closed to them; any other is not ours to close.
-    pub fn close_to_others(&self, printer: &Printer) -> Result<(), CliError> {
+    pub fn close_to_others(&self, notices: &dyn Notices) -> Result<(), ServiceError> {
         let found = fs::metadata(&self.root).map_err(|source| self.error("look at", source))?;
         let mode = found.permissions().mode();
         if mode & OTHERS_WRITE == 0 || !found.is_dir() {
@@ -132,20 +131,20 @@ impl StateDir {
             && is_ours
             && fs::set_permissions(&self.root, Permissions::from_mode(closed)).is_ok()
         {
-            printer.warn(&format!(
+            notices.warn(&format!(
                 "others could write to the state directory {path} (its mode was {:o}); now only its owner can",
                 mode & MODE
             ));
             return Ok(());
         }
-        Err(CliError::refused(format!(
+        Err(ServiceError::refused(format!(
             "others may write to {path} (its mode is {:o}), so it cannot be a state directory; name a folder in it, which is then made for you alone, or allow its owner only: chmod go-w",
             mode & MODE
         )))
     }
 
-    fn error(&self, action: &'static str, source: io::Error) -> CliError {
-        CliError::Io { action, path: self.root.clone(), source }
+    fn error(&self, action: &'static str, source: io::Error) -> ServiceError {
+        ServiceError::Io { action, path: self.root.clone(), source }
     }
 
     /// What a suggested command needs to find this folder again: ` --state-dir DIR`, or nothing.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_cluster::Cluster;
 use tidegate_executor::{Clock as _, SystemClock};
 
-use crate::output::Printer;
+use crate::notices::Notices;
 
 /// How often the cluster is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -14,19 +14,19 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const REMIND_EVERY: Duration = Duration::from_secs(15);
 
 /// Does some work with a cluster, and says what keeps it waiting.
-pub async fn explained<T>(cluster: &dyn Cluster, printer: &Printer, work: impl Future<Output = T>) -> T {
+pub async fn explained<T>(cluster: &dyn Cluster, notices: &dyn Notices, work: impl Future<Output = T>) -> T {
     tokio::select! {
         biased;
         done = work => done,
-        never = tell(cluster, printer) => match never {},
+        never = tell(cluster, notices) => match never {},
     }
 }
 
-async fn tell(cluster: &dyn Cluster, printer: &Printer) -> Infallible {
+async fn tell(cluster: &dyn Cluster, notices: &dyn Notices) -> Infallible {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         if let Some(strain) = cluster.strain() {
-            printer.note(&strain.words(SystemClock.now()));
+            notices.note(&strain.words(SystemClock.now()));
             tokio::time::sleep(REMIND_EVERY).await;
         }
     }

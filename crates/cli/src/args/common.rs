@@ -1,0 +1,44 @@
+//! What almost every command takes.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::values;
+
+/// Where the operation log and the simulated cluster are kept.
+#[derive(Clone, Debug, Default, Args)]
+pub struct StateArgs {
+    /// Folder of the operation log and the simulated cluster [default: $XDG_STATE_HOME/tidegate, or
+    /// ~/.local/state/tidegate]
+    #[arg(long, value_name = "DIR", env = "TIDEGATE_STATE_DIR", hide_env_values = true, value_parser = values::path())]
+    pub state_dir: Option<PathBuf>,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    // For people.
+    #[default]
+    Text,
+    // For programs.
+    Json,
+    // For programs.
+    Yaml,
+}
+
+impl StateArgs {
+    /// The folder, where one is named.
+    pub fn named(&self) -> Option<&Path> {
+        self.state_dir.as_deref()
+    }
+}
+
+/// What each code means; help and `docs/cli.md` say the same.
+pub const CODES: &str = "\
+Exit codes:
+  0  succeeded
+  1  failed, or an error, such as a cluster that cannot be reached
+  2  bad input or usage
+  3  not finished: timed out, interrupted or paused; can be resumed
+  4  refused: another operation is running, the state directory is in use, or the operation's state does not allow it";

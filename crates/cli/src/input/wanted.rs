@@ -1,0 +1,10 @@
+//! What input may be like.
+
+/// What is asked of the input besides being readable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// It may hold no objects at all.
+    pub empty: bool,
+    /// Its objects need no names, because they are only looked at.
+    pub unnamed: bool,
+}

@@ -1,0 +1,201 @@
+//! Why a state directory, a cluster or an operation could not be reached. Every message says what to do next.
+
+use std::io;
+use std::path::PathBuf;
+
+use tidegate_executor::EngineError;
+use tidegate_kube::ConnectError;
+use tidegate_lifecycle::Illegal;
+use tidegate_model::{Destination, OperationId};
+use tidegate_oplog::LogError;
+
+/// Why something could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// There is no way to the cluster.
+    #[error("{source}{}", instead(source))]
+    Connect {
+        /// Why not.
+        #[from]
+        source: ConnectError,
+    },
+    /// The way to the cluster of an operation leads to another one now.
+    #[error(
+        "operation {operation} was begun on the {recorded}, and what is there now is the {found}; it goes on only where it was begun: name the way there with --context or --kubeconfig"
+    )]
+    Elsewhere {
+        /// Which operation.
+        operation: OperationId,
+        /// Where it was begun.
+        recorded: String,
+        /// Where the way leads to.
+        found: String,
+    },
+    /// Another cluster has come in the place of the one an operation was begun on.
+    #[error(
+        "operation {operation} was begun on another cluster than the one that is at {recorded} now: the URL is the same, but the UID of the namespace kube-system is not. Name the way to the old one with --context or --kubeconfig, or, if it is gone, end the operation with `tidegate ops terminate {operation}` and begin anew"
+    )]
+    Replaced {
+        /// Which operation.
+        operation: OperationId,
+        /// Where it was begun.
+        recorded: String,
+    },
+    /// Nowhere to keep state.
+    #[error(
+        "neither HOME nor XDG_STATE_HOME is set, so there is no place for the state; name one with --state-dir or TIDEGATE_STATE_DIR"
+    )]
+    NoStateDirectory,
+    /// No operation has this id, prefix or application.
+    #[error("no operation and no application is named {text:?} in {}; `tidegate ops list` shows those there are", state_dir.display())]
+    UnknownOperation {
+        /// What was asked for.
+        text: String,
+        /// Where it was looked for.
+        state_dir: PathBuf,
+    },
+    /// More than one operation begins like this.
+    #[error("{text:?} is the beginning of {} operations: {}; write more of the id", matches.len(), matches.join(", "))]
+    AmbiguousOperation {
+        /// What was asked for.
+        text: String,
+        /// The operations.
+        matches: Vec<String>,
+    },
+    /// The state of things does not allow it.
+    #[error("{message}")]
+    Refused {
+        /// What is in the way, and what to do.
+        message: String,
+    },
+    /// The key in the environment is none.
+    #[error("TIDEGATE_LOG_KEY holds no key: {reason}")]
+    LogKey {
+        /// Why not.
+        reason: String,
+    },
+    /// A cluster.
+    #[error("{message}")]
+    Cluster {
+        /// Which, and what it said.
+        message: String,
+    },
+    /// A file or folder of the state directory.
+    #[error("cannot {action} {}: {source}; {}", path.display(), advice(source))]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// The process that owns the state directory gave no usable answer.
+    #[error("the process that works in this state directory {problem}; try again, or stop it and resume")]
+    Control {
+        /// What happened.
+        problem: String,
+    },
+    /// The operation log.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The log of an operation does not make sense.
+    #[error(transparent)]
+    Damaged(#[from] Illegal),
+}
+
+impl ServiceError {
+    /// What a cluster said. Where its words name the server, only the context has to be added.
+    pub fn of_cluster(cluster: &Destination, message: &str) -> Self {
+        let message = match cluster {
+            Destination::Kubernetes { server, context, .. } if message.contains(server.as_str()) => {
+                match context.as_str() {
+                    "" => message.to_owned(),
+                    context => format!("context {context}: {message}"),
+                }
+            }
+            _ => format!("the {cluster}: {message}"),
+        };
+        Self::Cluster { message }
+    }
+
+    /// What the simulated cluster said.
+    pub fn simulated(error: impl ToString) -> Self {
+        Self::of_cluster(&Destination::Simulated, &error.to_string())
+    }
+
+    /// Something the state of things does not allow.
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self::Refused { message: message.into() }
+    }
+}
+
+/// What an error means for whoever asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Something went wrong.
+    Error,
+    /// What was asked for does not make sense.
+    BadInput,
+    /// The operation can be resumed.
+    NotFinished,
+    /// Nothing is wrong but the state of things, which may change.
+    Refusal,
+}
+
+impl ServiceError {
+    /// What it means for whoever asked.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Connect { .. }
+            | Self::LogKey { .. }
+            | Self::NoStateDirectory
+            | Self::UnknownOperation { .. }
+            | Self::AmbiguousOperation { .. }
+            | Self::Engine(EngineError::Unknown { .. })
+            | Self::Log(LogError::UnknownStream { .. }) => Kind::BadInput,
+            Self::Engine(EngineError::ShuttingDown) => Kind::NotFinished,
+            Self::Refused { .. }
+            | Self::Elsewhere { .. }
+            | Self::Replaced { .. }
+            | Self::Log(LogError::Locked { .. })
+            | Self::Engine(
+                EngineError::Busy { .. }
+                | EngineError::Refused { .. }
+                | EngineError::AlreadyFinished { .. }
+                | EngineError::NotRunning { .. },
+            ) => Kind::Refusal,
+            Self::Log(_)
+            | Self::Engine(_)
+            | Self::Cluster { .. }
+            | Self::Io { .. }
+            | Self::Control { .. }
+            | Self::Damaged(_) => Kind::Error,
+        }
+    }
+}
+
+/// What to do about an error of the system.
+fn advice(error: &io::Error) -> &'static str {
+    /// Too many open files, in this process or in all.
+    const NO_HANDLES: [i32; 2] = [23, 24];
+    match error.kind() {
+        _ if error.raw_os_error().is_some_and(|code| NO_HANDLES.contains(&code)) => {
+            "allow more open files (`ulimit -n`) or end other programs"
+        }
+        io::ErrorKind::FileTooLarge => "raise the limit for the size of files (`ulimit -f`)",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space and start again",
+        _ => "check that the path exists and that you may use it",
+    }
+}
+
+/// Who has no cluster can still try things out.
+fn instead(error: &ConnectError) -> &'static str {
+    match error {
+        ConnectError::NotConfigured { .. } => "; --sim works on a simulated cluster, and needs nothing",
+        _ => "",
+    }
+}

@@ -1,0 +1,25 @@
+//! What every front end of Tidegate needs: a state directory with its log, the clusters that operations work on, questions
+//! about operations and wishes for them, and the socket by which processes reach the one at work.
+//!
+//! ```text
+//! Session   an engine at work in a state directory: log, clusters, control socket
+//! route     who answers for a state directory: the process at work, or else the log
+//! queries   the answers
+//! control   how processes ask each other
+//! ```
+
+pub mod clock;
+pub mod clusters;
+pub mod control;
+pub mod documents;
+pub mod error;
+pub mod log;
+pub mod notices;
+pub mod operations;
+pub mod outage;
+pub mod queries;
+pub mod route;
+pub mod session;
+pub mod simulated;
+pub mod state_dir;
+pub mod user;

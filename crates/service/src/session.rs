@@ -1,0 +1,96 @@
+//! An engine at work in a state directory: log, cluster, actors, and the socket others ask at.
+
+use std::sync::Arc;
+
+use tidegate_executor::{Engine, EngineError};
+use tidegate_health::HealthRules;
+use tidegate_model::Destination;
+use tidegate_oplog::{Log, LogError, Retention};
+
+use crate::clock;
+use crate::clusters::Clusters;
+use crate::control::server::Server;
+use crate::error::ServiceError;
+use crate::log;
+use crate::notices::Notices;
+use crate::queries::Queries;
+use crate::simulated;
+use crate::state_dir::StateDir;
+use crate::user;
+
+/// An engine at work.
+pub struct Session {
+    /// The engine.
+    pub engine: Engine,
+    server: Option<Server>,
+}
+
+impl Session {
+    /// Opens the state directory for work; makes it when it is not there.
+    pub async fn open(
+        state_dir: &StateDir,
+        clusters: Clusters,
+        health: HealthRules,
+        notices: &dyn Notices,
+    ) -> Result<Self, ServiceError> {
+        state_dir.create(notices)?;
+        let log = log::lock(state_dir, notices).await?;
+        Self::with_log(log, clusters, health, state_dir, notices).await
+    }
+
+    /// As [`Session::open`], with the log opened already.
+    pub async fn with_log(
+        log: Log,
+        clusters: Clusters,
+        health: HealthRules,
+        state_dir: &StateDir,
+        notices: &dyn Notices,
+    ) -> Result<Self, ServiceError> {
+        clock::mark(state_dir);
+        let mut builder = Engine::builder(Arc::clone(&log)).health(health).worker(user::worker());
+        if clusters.simulated {
+            let cluster = simulated::open(state_dir).await?;
+            builder = builder.cluster(Destination::Simulated, Arc::new(cluster));
+        }
+        for (destination, cluster) in clusters.real {
+            builder = builder.cluster(destination, cluster);
+        }
+        let engine = builder.start().await?;
+        let queries = Arc::new(Queries::with_engine(log, engine.clone()));
+        let server = match Server::listen(state_dir.socket(), queries) {
+            Ok(server) => Some(server),
+            Err(error) => {
+                notices.warn(&format!(
+                    "other tidegate processes cannot ask this one ({}: {error}); the sync itself is not affected",
+                    state_dir.socket().display()
+                ));
+                None
+            }
+        };
+        Ok(Self { engine, server })
+    }
+
+    /// Stops in order, resumable, and tidies the log: `keep` says what stays.
+    ///
+    /// # Errors
+    ///
+    /// The state directory was moved away meanwhile, so that what was recorded last is found by nobody.
+    pub async fn close(self, keep: Retention) -> Result<(), ServiceError> {
+        if let Some(server) = &self.server {
+            server.leave();
+        }
+        self.engine.shutdown().await;
+        if let Some(server) = self.server {
+            server.close().await;
+        }
+        match self.engine.compact(keep).await {
+            Err(EngineError::Log(moved @ LogError::Moved { .. })) => Err(moved.into()),
+            // What is not tidied now is tidied next time.
+            Err(error) => {
+                tracing::warn!(%error, "the log could not be compacted");
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+}
