@@ -2,6 +2,8 @@
 //! whose answers are lost, processes that stand still, die and come back, clocks that differ, namespaces that come late.
 //! Each play follows from a number. Never may two operations be at work at once, and each comes to its end.
 
+mod scene;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -10,224 +12,17 @@ use std::time::Duration;
 
 use tidegate_cluster::{ClusterError, ErrorKind};
 use tidegate_lifecycle::operation::{CallError, ClaimNews};
-use tidegate_model::{ClaimPlace, ClaimRequest, IfTaken, Object, SyncRequest, Timestamp};
+use tidegate_model::{ClaimPlace, ClaimRequest, IfTaken, SyncRequest};
 
-use super::keeper::{Around, Keeping, give_back};
-use super::record::{Claimant, Lease};
+use self::scene::{Answer, CALM_FROM, Dice, Event, Scene, Stage, Wanted, Weather};
+use super::keeper::{Keeping, give_back};
+use super::record::Claimant;
 use super::{CLAIM_LASTS, COVERS, Places};
 
 /// Plays that are always played.
 const PLAYS: u64 = 3_000;
-/// Bad weather passes, in milliseconds: with every fifth answer lost, nobody can watch for long.
-const CALM_FROM: u64 = 600_000;
-/// After so much time everybody should be over.
+/// After so much time, in milliseconds, everybody should be over.
 const ENOUGH: u64 = 1_800_000;
-
-/// Random numbers that follow from one (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
-    }
-
-    fn percent(&mut self, chance: u64) -> bool {
-        self.below(100) < chance
-    }
-}
-
-enum Wanted {
-    Read(ClaimPlace),
-    Write(Box<Object>),
-}
-
-enum Answer {
-    Read(Result<Option<Lease>, ClusterError>),
-    Written(Result<Lease, ClusterError>),
-    Slept,
-}
-
-enum Event {
-    /// A call reaches the cluster.
-    Reach(usize, u64, Wanted),
-    /// Its answer, or the end of a sleep, reaches an operation. Of an earlier life nobody is there to hear it.
-    Come(usize, u64, u32, Answer),
-    /// An operation begins, or its process comes back.
-    Begin(usize),
-    /// Its work is done, or it was asked to end.
-    Done(usize),
-    Die(usize),
-}
-
-/// What happens to the calls and processes of a play.
-struct Weather {
-    slow: u64,
-    lost: u64,
-    deaths: u64,
-    stalls: u64,
-}
-
-/// The cluster, time, and what is on its way.
-struct Scene {
-    dice: Dice,
-    weather: Weather,
-    now: u64,
-    queue: BTreeMap<(u64, u64), Event>,
-    asked: u64,
-    leases: BTreeMap<ClaimPlace, Object>,
-    versions: u64,
-    /// When the namespace of the application comes.
-    home_comes: u64,
-    answers: BTreeMap<u64, Answer>,
-    /// Which life of each operation asks.
-    lives: Vec<u32>,
-    told: VecDeque<(usize, ClaimNews)>,
-    renewed: VecDeque<(usize, u64)>,
-    /// What happens is printed.
-    aloud: bool,
-}
-
-impl Scene {
-    fn schedule(&mut self, after: u64, event: Event) {
-        self.asked += 1;
-        self.queue.insert((self.now + after, self.asked), event);
-    }
-
-    fn say(&self, who: usize, what: impl std::fmt::Display) {
-        if self.aloud {
-            println!("{:>9} ms  {who}  {what}", self.now);
-        }
-    }
-
-    fn delay(&mut self) -> u64 {
-        let slow = if self.now < CALM_FROM { self.weather.slow } else { 0 };
-        if self.dice.percent(5) { self.dice.below(slow * 10 + 1) } else { self.dice.below(slow + 1) }
-    }
-
-    fn place(object: &Object) -> ClaimPlace {
-        ClaimPlace { namespace: object.namespace().to_owned(), name: object.name().to_owned() }
-    }
-
-    fn serve(&mut self, wanted: Wanted) -> Answer {
-        match wanted {
-            Wanted::Read(place) => Answer::Read(Ok(self.leases.get(&place).cloned().map(Lease))),
-            Wanted::Write(object) => Answer::Written(self.put(*object)),
-        }
-    }
-
-    fn put(&mut self, mut object: Object) -> Result<Lease, ClusterError> {
-        let refuse = |kind| Err(ClusterError::new(kind, "refused"));
-        let place = Self::place(&object);
-        if place.namespace == "shop" && self.now < self.home_comes {
-            return refuse(ErrorKind::NamespaceMissing);
-        }
-        let sent = object.text("/metadata/resourceVersion").to_owned();
-        match self.leases.get(&place) {
-            Some(_) if sent.is_empty() => return refuse(ErrorKind::AlreadyExists),
-            Some(found) if found.text("/metadata/resourceVersion") != sent => {
-                return refuse(ErrorKind::Conflict);
-            }
-            None if !sent.is_empty() => return refuse(ErrorKind::NotFound),
-            _ => {}
-        }
-        self.versions += 1;
-        object.metadata_mut().insert("resourceVersion".to_owned(), self.versions.to_string().into());
-        self.leases.insert(place, object.clone());
-        Ok(Lease(object))
-    }
-}
-
-/// What is around one operation.
-struct Stage {
-    scene: Arc<Mutex<Scene>>,
-    who: usize,
-    /// Its clock shows another time than those of others, in milliseconds.
-    skew: i64,
-}
-
-/// A call on its way, or a sleep.
-struct Asked {
-    scene: Arc<Mutex<Scene>>,
-    number: u64,
-}
-
-impl Future for Asked {
-    type Output = Answer;
-
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Answer> {
-        let answer = self.scene.lock().unwrap().answers.remove(&self.number);
-        answer.map_or(Poll::Pending, Poll::Ready)
-    }
-}
-
-impl Stage {
-    fn ask(&self, wanted: Wanted) -> Asked {
-        let mut scene = self.scene.lock().unwrap();
-        let delay = scene.delay();
-        let number = scene.asked + 1;
-        scene.schedule(delay, Event::Reach(self.who, number, wanted));
-        Asked { scene: Arc::clone(&self.scene), number }
-    }
-}
-
-impl Around for Stage {
-    /// In milliseconds.
-    type Moment = u64;
-
-    async fn read(&self, place: &ClaimPlace) -> Result<Option<Lease>, ClusterError> {
-        match self.ask(Wanted::Read(place.clone())).await {
-            Answer::Read(answer) => answer,
-            _ => unreachable!("a read was asked for"),
-        }
-    }
-
-    async fn write(&self, lease: Object) -> Result<Lease, ClusterError> {
-        match self.ask(Wanted::Write(Box::new(lease))).await {
-            Answer::Written(answer) => answer,
-            _ => unreachable!("a write was asked for"),
-        }
-    }
-
-    async fn sleep(&self, time: Duration) {
-        let asked = {
-            let mut scene = self.scene.lock().unwrap();
-            let number = scene.asked + 1;
-            let life = scene.lives[self.who];
-            let time = u64::try_from(time.as_millis()).unwrap();
-            scene.schedule(time, Event::Come(self.who, number, life, Answer::Slept));
-            Asked { scene: Arc::clone(&self.scene), number }
-        };
-        asked.await;
-    }
-
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.skew + i64::try_from(self.moment()).unwrap())
-    }
-
-    fn elapsed(&self) -> Duration {
-        Duration::from_millis(self.moment())
-    }
-
-    fn moment(&self) -> u64 {
-        self.scene.lock().unwrap().now
-    }
-
-    fn renewed(&self, began: u64) {
-        self.scene.lock().unwrap().renewed.push_back((self.who, began));
-    }
-
-    fn tell(&self, news: ClaimNews) {
-        self.scene.lock().unwrap().told.push_back((self.who, news));
-    }
-}
 
 type Work = Pin<Box<dyn Future<Output = Option<Result<ClaimNews, CallError>>>>>;
 
