@@ -27,10 +27,7 @@ pub enum CliError {
     },
     /// `--strict`, and the plan has findings.
     #[error("{}", counted(warnings.len(), "finding", "refused by --strict; nothing was written"))]
-    Strict {
-        /// The findings.
-        warnings: Vec<Warning>,
-    },
+    Strict { warnings: Vec<Warning> },
     /// What should go on is held by a person.
     #[error("{message}")]
     Paused {

@@ -12,7 +12,6 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Begins to listen.
     pub fn listen() -> Result<Self, CliError> {
         let on = |kind| signal(kind).map_err(|source| CliError::io("listen to", "signals", source));
         Ok(Self {

@@ -26,7 +26,6 @@ pub struct Waited {
 /// An operation that is not over.
 #[derive(Debug)]
 pub struct Unfinished {
-    /// How it stands.
     pub view: OperationView,
     /// Why it is there.
     pub explanation: Explanation,
@@ -42,10 +41,7 @@ pub enum Left {
     /// A signal.
     Interrupted(&'static str),
     /// Somebody holds it.
-    Paused {
-        /// Who.
-        by: String,
-    },
+    Paused { by: String },
 }
 
 impl Left {
@@ -68,7 +64,7 @@ pub struct Waiting<'a> {
     pub timeout: Option<Duration>,
 }
 
-/// Waits.
+/// Returns when each operation is over or left: paused, out of time, or interrupted by a signal, which leaves all of them.
 pub async fn wait(
     waiting: Waiting<'_>,
     signals: &mut Signals,

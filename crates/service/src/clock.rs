@@ -46,7 +46,7 @@ enum Judgement {
     Steady,
     /// It was set by so much, and operations go on by the time that passed.
     Ahead(Timestamp, Duration),
-    /// The other way.
+    /// It was set back by so much, or another machine is behind.
     Behind(Timestamp, Duration),
 }
 

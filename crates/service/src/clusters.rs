@@ -53,7 +53,7 @@ pub enum Chosen {
 pub struct Connected {
     /// What is recorded about it.
     pub destination: Destination,
-    /// The way there.
+    /// One connection; its clones share it, and the limit of calls on their way.
     pub cluster: KubeCluster,
     /// Namespace of the context.
     pub namespace: String,
@@ -214,7 +214,7 @@ fn absolute(path: &Path) -> Result<String, ServiceError> {
 pub struct Clusters {
     /// Whether the simulated one is among them.
     pub simulated: bool,
-    /// The real ones.
+    /// The real ones, each by what was recorded of it first.
     pub real: BTreeMap<Destination, Arc<dyn Cluster>>,
 }
 

@@ -14,7 +14,7 @@ use crate::state_dir::StateDir;
 /// An operation as a list knows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Listed {
-    /// Which.
+    /// Its id; of a kind this program does not know, that of the stream.
     pub operation: OperationId,
     /// What is known of it; nothing where even that was lost.
     pub summary: Option<Summary>,

@@ -198,7 +198,6 @@ fn nothing(args: &ResumeArgs, is_whole: bool, printer: &Printer) -> Result<Ended
     Ok(Ended::Done)
 }
 
-/// The operations meant.
 fn choose(
     args: &ResumeArgs,
     log: &log::Log,

@@ -16,16 +16,11 @@ pub enum Problem {
     Manifest(#[from] ManifestError),
     /// The path is not there.
     #[error("{}: there is no such file or folder; check the path", shown(path))]
-    Missing {
-        /// The path.
-        path: PathBuf,
-    },
+    Missing { path: PathBuf },
     /// A file or folder that the system does not let us read.
     #[error("{}: the {what} cannot be read: {source}; mend that, or leave it out", shown(path))]
     Unreadable {
-        /// The path.
         path: PathBuf,
-        /// File or folder.
         what: &'static str,
         /// The system's words.
         source: io::Error,
@@ -35,10 +30,7 @@ pub enum Problem {
         "{}: no manifests in this folder; their names end in .yaml, .yml or .json, and hidden files are skipped (--allow-empty takes it as it is)",
         shown(path)
     )]
-    EmptyFolder {
-        /// The folder.
-        path: PathBuf,
-    },
+    EmptyFolder { path: PathBuf },
     /// Files without objects.
     #[error(
         "the input holds no objects; give at least one manifest, or --allow-empty if the application is to have none"
@@ -46,50 +38,32 @@ pub enum Problem {
     NoObjects,
     /// A link that leads into itself.
     #[error("{}: the link leads back to a folder it is in; remove the link", shown(path))]
-    Loop {
-        /// The link.
-        path: PathBuf,
-    },
+    Loop { path: PathBuf },
     /// A link to somewhere else.
     #[error(
         "{}: the link leads out of the folder that was given; copy what it leads to, or give that path as well",
         shown(path)
     )]
-    Outside {
-        /// The link.
-        path: PathBuf,
-    },
+    Outside { path: PathBuf },
     /// A socket, pipe or device in a folder.
     #[error("{}: not a regular file; move it out of the folder", shown(path))]
-    NotRegular {
-        /// The path.
-        path: PathBuf,
-    },
+    NotRegular { path: PathBuf },
     /// A named pipe: nobody may ever write to it.
     #[error(
         "{}: a named pipe, not a regular file; give - as the path and the manifests as standard input",
         shown(path)
     )]
-    NamedPipe {
-        /// The path.
-        path: PathBuf,
-    },
+    NamedPipe { path: PathBuf },
     /// More than anybody needs.
     #[error("{}: {what}; give the folders you mean", shown(path))]
     TooMuch {
         /// Where the limit was reached.
         path: PathBuf,
-        /// Which limit.
         what: String,
     },
     /// The file of ignored differences.
     #[error("{}: {message}; mend the file of --ignore-differences", shown(path))]
-    Ignore {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        message: String,
-    },
+    Ignore { path: PathBuf, message: String },
     /// A health script.
     #[error(transparent)]
     Script(#[from] ScriptError),

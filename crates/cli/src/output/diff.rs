@@ -24,7 +24,6 @@ pub struct DiffDocument<'a> {
     warnings: &'a [Warning],
 }
 
-/// One object.
 #[derive(Debug, Serialize)]
 struct ObjectDocument<'a> {
     group: &'a str,

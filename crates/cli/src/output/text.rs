@@ -43,7 +43,6 @@ pub struct Text {
 }
 
 impl Text {
-    /// Empty text.
     pub fn new() -> Self {
         Self::default()
     }
@@ -53,19 +52,16 @@ impl Text {
         Self::new().push(Style::Plain, text)
     }
 
-    /// Adds a piece.
     #[must_use]
     pub fn push(mut self, style: Style, text: impl AsRef<str>) -> Self {
         self.add(style, text);
         self
     }
 
-    /// Adds a piece.
     pub fn add(&mut self, style: Style, text: impl AsRef<str>) {
         self.pieces.push((style, escape(text.as_ref())));
     }
 
-    /// Ends the line.
     pub fn end_line(&mut self) {
         self.pieces.push((Style::Plain, "\n".to_owned()));
     }
@@ -75,7 +71,6 @@ impl Text {
         self.pieces.is_empty()
     }
 
-    /// Adds other text.
     pub fn append(&mut self, mut other: Self) {
         self.pieces.append(&mut other.pieces);
     }

@@ -15,7 +15,6 @@ use crate::output::{Printer, Style, Text, one_line};
 /// A long wait is explained this often.
 const REMIND_EVERY: Duration = Duration::from_secs(15);
 
-/// Writes lines.
 pub struct Lines<'p> {
     printer: &'p Printer,
     /// Several operations: each line names its application.

@@ -16,7 +16,6 @@ const CLASSES: &str = "\
   classDef hook stroke-width:2px,stroke-dasharray:5 3
 ";
 
-/// The diagram.
 pub fn diagram(report: &PlanReport<'_>) -> String {
     let mut diagram = "flowchart TD\n".to_owned();
     let mut phase = None;

@@ -19,7 +19,6 @@ pub struct PlanReport<'a> {
     pub application: &'a str,
     /// What it was compared with, in words.
     pub compared_with: &'a str,
-    /// The plan.
     pub plan: &'a Plan,
     /// Objects that take no part.
     pub left_out: &'a [LeftOut],
@@ -41,7 +40,6 @@ impl<'a> PlanReport<'a> {
     }
 }
 
-/// Prints a plan.
 pub fn print(report: &PlanReport<'_>, format: PlanFormat, printer: &Printer) -> Result<(), CliError> {
     match format {
         PlanFormat::Tree => printer.out(&tree::text(report)),

@@ -38,7 +38,6 @@ struct Picture {
     y: usize,
 }
 
-/// The picture.
 pub fn picture(report: &PlanReport<'_>) -> String {
     let mut picture = Picture { body: String::new(), y: HEAD };
     picture.head(report);

@@ -8,7 +8,6 @@ use crate::output::{Style, Text, one_line};
 /// Longer names are not padded for.
 const NAME_WIDTH_MAX: usize = 56;
 
-/// The tree.
 pub fn text(report: &PlanReport<'_>) -> Text {
     let mut text = Text::new();
     text.add(Style::Bold, format!("Plan for {}", report.application));
