@@ -9,7 +9,7 @@ use crate::operations::Listed;
 
 /// The longest request; replies hold whole operations and may be longer.
 pub(super) const REQUEST_BYTES_MAX: u64 = 64 << 10;
-/// The longest reply, in bytes: more than the manifests and facts of any operation.
+/// The longest reply, in bytes. One that is longer is no usable answer.
 pub(super) const REPLY_BYTES_MAX: u64 = 1 << 30;
 
 /// What can be asked.
