@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tidegate_cluster::{Cluster, LiveQuery, Reach};
-use tidegate_lifecycle::operation::{Fact, Operation, Progress, State};
+use tidegate_lifecycle::operation::{Fact, Operation, Progress, State, TaskState};
 use tidegate_model::{
     Action, Destination, Discovery, Gvk, LiveObject, ObjectKey, ResultCode, SyncOptions, SyncRequest, Task,
     annotations,
@@ -97,8 +97,9 @@ pub(super) async fn gone(cluster: &dyn Cluster, query: &LiveQuery, live: &[LiveO
     gone
 }
 
-/// What a plan changes: it adds what it writes, and what a search has found that is the application's own; `gone` goes. A
-/// plan that is not carried out is no proof of anything.
+/// What a plan changes: it adds what it creates, and what a search has found that is the application's own; `gone` goes. A
+/// plan that is not carried out is no proof of anything, so an object that is there and was not known is added when it has
+/// been written.
 pub(super) fn begun(
     planned: &Planned,
     request: &SyncRequest,
@@ -110,7 +111,11 @@ pub(super) fn begun(
     if request.options.dry_run || !plan.errors().is_empty() {
         return Vec::new();
     }
-    let is_own = |key: &ObjectKey| request.options.adopt || !elsewhere.contains(key);
+    let is_known = |place: &(Gvk, String, String)| known.is_some_and(|known| known.places.contains(place));
+    let is_to_come = |task: &&Task| task.action.writes() && task.live.is_some() && !is_known(&place(task));
+    let to_come: BTreeSet<ObjectKey> = plan.tasks.iter().filter(is_to_come).map(Task::key).collect();
+    let is_own =
+        |key: &ObjectKey| (request.options.adopt || !elsewhere.contains(key)) && !to_come.contains(key);
     let tasks = plan.tasks.iter().filter(|task| !task.is_hook() && is_own(&task.key())).map(place);
     let found = live.iter().filter(|live| reach != Reach::Places && is_own(live.key())).filter_map(|live| {
         let object = live.unpack();
@@ -140,24 +145,40 @@ pub fn update(
     let request = &state.header()?.request;
     let cluster = cluster_of(&request.destination)?;
     let is_over = facts.iter().any(|fact| matches!(fact, Fact::Finished { .. }));
-    let emptied = is_over.then(|| emptied(state)).flatten();
-    let changes: Vec<InventoryChange> = planned.into_iter().chain(emptied).collect();
+    let ended = is_over.then(|| ended(state)).into_iter().flatten();
+    let changes: Vec<InventoryChange> = planned.into_iter().chain(ended).collect();
     let application = request.application.clone();
     (!changes.is_empty()).then_some(InventoryUpdate { application, cluster, changes })
 }
 
-/// What an operation that is over has emptied: what it saw deleted, and did not write.
-fn emptied(state: &State) -> Option<InventoryChange> {
-    let State::Finished(operation) = state else { return None };
-    let request: &SyncRequest = &operation.header.request;
-    if request.options.dry_run {
-        return None;
+/// What is known when an operation is over: it has objects where it wrote, and none where it saw them deleted or where it
+/// was to create one and did not get that far.
+fn ended(state: &State) -> Vec<InventoryChange> {
+    let State::Finished(operation) = state else { return Vec::new() };
+    if operation.header.request.options.dry_run {
+        return Vec::new();
     }
-    let written: BTreeSet<ObjectKey> =
-        operation.plan.tasks.iter().filter(|task| task.action.writes()).map(Task::key).collect();
-    let gone: Inventory =
-        pruned(operation).filter(|task| !written.contains(&task.key())).map(place).collect();
-    (!gone.is_empty()).then_some(InventoryChange::Forget(gone))
+    let tasks = || operation.all_tasks().filter(|(_, task, _)| task.action.writes() && !task.is_hook());
+    let has_written = |state: &TaskState| state.applied.is_some();
+    let written: Inventory = tasks()
+        .filter(|(_, task, state)| task.live.is_some() && has_written(state))
+        .map(|(_, task, _)| place(task))
+        .collect();
+    let to_write: BTreeSet<ObjectKey> = tasks().map(|(_, task, _)| task.key()).collect();
+    let gone = pruned(operation).filter(|task| !to_write.contains(&task.key())).map(place);
+    let empty: Inventory = gone.chain(not_begun(operation).map(place)).collect();
+    let grow = (!written.is_empty()).then_some(InventoryChange::Extend(written));
+    let forget = (!empty.is_empty()).then_some(InventoryChange::Forget(empty));
+    grow.into_iter().chain(forget).collect()
+}
+
+/// What was to be created in waves that were never opened. After a retry nothing is known of earlier attempts, so no place
+/// is given up.
+fn not_begun(operation: &Operation) -> impl Iterator<Item = &Task> {
+    let waves = (0..).zip(&operation.plan.waves).map(|(index, _)| index);
+    let closed = waves.filter(|index| operation.attempt == 1 && operation.times(*index).opened_at.is_none());
+    let tasks = closed.flat_map(|index| operation.wave_tasks(index)).map(|(_, task, _)| task);
+    tasks.filter(|task| task.action.writes() && !task.is_hook() && task.live.is_none())
 }
 
 fn pruned(operation: &Operation) -> impl Iterator<Item = &Task> {

@@ -226,10 +226,33 @@ async fn what_was_adopted_is_pruned_and_stays_known_when_the_operation_fails() {
     assert_eq!(second.sync(&failing).await, OperationPhase::Failed);
     assert_eq!(
         (second.there(), second.names()),
-        (vec!["conf-a".to_owned()], vec!["conf-a".to_owned(), "conf-b".to_owned()])
+        (vec!["conf-a".to_owned()], vec!["conf-a".to_owned()]),
+        "what was not created is not there"
     );
     second.sync(&pruning(&team("team-b", "conf-b"))).await;
     assert_eq!(second.there(), ["conf-b"]);
+}
+
+/// A place where an operation was to write, and did not, proves nothing about the object there.
+#[tokio::test(start_paused = true)]
+async fn what_was_planned_and_not_written_is_not_ours() {
+    for fails in [true, false] {
+        let first = Bench::new();
+        let second = Bench { cluster: Arc::clone(&first.cluster), log: Log::new() };
+        first.sync(&team("team-a", "conf-a")).await;
+        let of_first = config("conf-a", 0, &[]).replace("name: conf-a", "name: conf-a\n  namespace: team-a");
+        let outcome = [("sim.tidegate.dev/outcome", "fail")];
+        let check = hook("check", "PreSync", if fails { &outcome } else { &[] });
+        let reaching = Sync::of(&[config("conf-b", 0, &[]), of_first, check].concat()).with(|request| {
+            request.namespace = "team-b".to_owned();
+            request.options.flags.push("CreateNamespace=true".to_owned());
+        });
+        let written = second.sync(&reaching).await == OperationPhase::Succeeded;
+        assert_eq!(written, !fails);
+        assert_eq!(second.names().contains(&"conf-a".to_owned()), written);
+        second.sync(&pruning(&team("team-b", "conf-b"))).await;
+        assert_eq!(second.there().contains(&"conf-a".to_owned()), !written);
+    }
 }
 
 /// What this log put somewhere is ours, whatever namespace the manifests name now.
