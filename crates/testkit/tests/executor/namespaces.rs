@@ -123,6 +123,31 @@ async fn a_namespace_that_goes_in_the_last_moment_fails_the_operation() {
     assert!(view.message.starts_with("namespace team is being deleted"), "{}", view.message);
 }
 
+/// It went, with all that was in it, while nobody was there to see it: the engine was down.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_went_while_nobody_looked_fails_the_operation() {
+    let (cluster, log) = (Moody::calm(), Log::new());
+    let engine = builder(&cluster, &log).start().await.unwrap();
+    let slow = hook("smoke", "PostSync", &[("sim.tidegate.dev/ready-after", "10m")]);
+    let far = slow.replace("name: smoke", "name: smoke\n  namespace: default");
+    let sync = Sync::of(&format!("{}{far}", config("a", 0, &[]))).with(|request| {
+        request.namespace = "team".to_owned();
+        request.options.flags.push("CreateNamespace=true".to_owned());
+    });
+    let id = submit(&engine, &sync).await;
+    until(&engine, id, |view, _| view.message.contains("smoke")).await;
+    engine.shutdown().await;
+    delete_namespace(&cluster.sim);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let there = cluster.sim.objects().into_iter().any(|object| object.name() == "team");
+    assert!(!there, "it is gone before the engine is back");
+    let engine = builder(&cluster, &log.reopen()).start().await.unwrap();
+    engine.resume(id).await.unwrap();
+    let view = end(&engine, id).await;
+    assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
+    assert!(view.message.starts_with("namespace team is being deleted"), "{}", view.message);
+}
+
 /// Whoever may create a hook may not be allowed to read it; when there is none, that is in nobody's way.
 #[tokio::test(start_paused = true)]
 async fn where_nothing_is_to_be_deleted_nothing_needs_to_be_read() {

@@ -142,7 +142,10 @@ pub(crate) enum Work {
     Plan(Box<Planning>),
     Task(Box<TaskWork>),
     /// Which of these namespaces are being deleted.
-    Namespaces(Arc<[String]>),
+    Namespaces {
+        names: Arc<[String]>,
+        written: BTreeSet<String>,
+    },
 }
 
 /// Writes only while the operation has its claim, if it has to have one.
@@ -162,9 +165,9 @@ impl Call {
                 match self.work {
                     Work::Plan(planning) => planning.run(cluster.as_ref(), self.command).await,
                     Work::Task(work) => work.run(cluster.as_ref(), self.command).await,
-                    Work::Namespaces(names) => {
+                    Work::Namespaces { names, written } => {
                         let names = names.iter().map(String::as_str);
-                        let terminating = effects::terminating_namespaces(cluster.as_ref(), names).await;
+                        let terminating = effects::lost_namespaces(cluster.as_ref(), names, &written).await;
                         let terminating = terminating.into_iter().collect();
                         self.command.answer(Input::NamespacesSeen { terminating });
                     }

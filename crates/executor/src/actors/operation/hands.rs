@@ -361,7 +361,10 @@ impl Hands<SyncOperation> for SyncHands {
             Command::Plan => self.plan(state, on_its_way),
             Command::Task { task, attempt, what } => self.task(state, task, attempt, what, on_its_way),
             Command::LookAtNamespaces => {
-                let work = Work::Namespaces(namespaces(state));
+                let work = Work::Namespaces {
+                    names: namespaces(state),
+                    written: effects::written_namespaces(state),
+                };
                 self.call(state, Call { command: on_its_way, work });
             }
             Command::Claim | Command::Observe { .. } | Command::WatchNamespaces | Command::AskGate { .. } => {

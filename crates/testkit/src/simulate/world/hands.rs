@@ -50,7 +50,8 @@ impl World<'_> {
                 let operation = self.shell.state().operation();
                 let names = operation.map(|operation| Arc::clone(&operation.namespaces)).unwrap_or_default();
                 let names = names.iter().map(String::as_str);
-                let terminating = effects::terminating_namespaces(self.cluster, names).now_or_never();
+                let written = effects::written_namespaces(self.shell.state());
+                let terminating = effects::lost_namespaces(self.cluster, names, &written).now_or_never();
                 let terminating = terminating.expect("the simulated cluster answers at once");
                 Input::NamespacesSeen { terminating: terminating.into_iter().collect() }
             }
