@@ -52,3 +52,4 @@ pub use diff::{
 };
 pub use manifests::{Limits, ManifestError, Origin, Target};
 pub use plan::{LeftOut, PlanInput, Planned, named_objects, namespaces, plan};
+pub use prune::reason_to_keep;

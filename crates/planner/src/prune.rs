@@ -66,6 +66,17 @@ fn draft(domain: Domain<'_>, live: &Object) -> Draft {
     draft
 }
 
+/// Why an object that was to be pruned is left alone as it is now; `None` when it may go. Between plan and prune there may
+/// be hours, in which it goes to another application or somebody wants it to stay.
+pub fn reason_to_keep(request: &SyncRequest, live: &Object) -> Option<&'static str> {
+    if !request.tracking.is_root(&request.application, live) {
+        return Some("ignored (belongs to another application or object now)");
+    }
+    let stays =
+        hooks::role(live) != Role::Resource || options::prune(live, &request.options) == PruneOption::Refused;
+    stays.then_some("ignored (no prune)")
+}
+
 /// What happens to one object, whether it waits for a person, and why.
 fn decide(request: &SyncRequest, live: &Object) -> (Action, bool, &'static str) {
     let option = options::prune(live, &request.options);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use tidegate_cluster::{
     Applied as Written, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, WriteMode,
 };
-use tidegate_lifecycle::operation::{Applied, CallError};
+use tidegate_lifecycle::operation::{Applied, CallError, Pruning};
 use tidegate_model::{Action, Object, SyncRequest, Task};
+use tidegate_planner::reason_to_keep;
 
 use super::{Errand, bindings, call_error, definitions, hooks, propagation, trial, written};
 
@@ -157,13 +158,29 @@ pub(super) async fn applied(
     }
 }
 
-/// Deletes the object with this UID. `Ok(true)`: it is gone, or another object has its name.
-pub(super) async fn prune(cluster: &dyn Cluster, errand: &Errand<'_>, uid: &str) -> Result<bool, CallError> {
+/// Deletes the object with this UID, if it is as it was planned, or still ours and to be pruned.
+pub(super) async fn prune(
+    cluster: &dyn Cluster,
+    errand: &Errand<'_>,
+    uid: &str,
+) -> Result<Pruning, CallError> {
     let Task { live, options, .. } = errand.task;
     // Who has not written to it since the plan was made has not begun to delete it either.
     let planned = live.as_ref().map(|live| live.resource_version.as_str());
     let known = planned.filter(|_| !(errand.again || options.already_deleting));
-    delete(cluster, errand, uid, known).await
+    let keeps = |live: &Object| reason_to_keep(errand.request, live);
+    remove(cluster, errand, uid, (known, &keeps)).await
+}
+
+/// Deletes the object with this UID unless its deletion has begun already. `known`: a version of it of which that is
+/// certain, empty for any; without one it is looked at first. `Ok(true)`: it is gone, or another object has its name.
+pub(super) async fn delete(
+    cluster: &dyn Cluster,
+    errand: &Errand<'_>,
+    uid: &str,
+    known: Option<&str>,
+) -> Result<bool, CallError> {
+    Ok(remove(cluster, errand, uid, (known, &|_| None)).await? == Pruning::Gone)
 }
 
 /// How often a deletion is bound to a version of its object. Whoever writes to it all the time does not keep it.
@@ -175,26 +192,30 @@ enum Standing {
     Gone,
     /// Its deletion has begun.
     Leaving,
+    /// It is to be kept, because.
+    Kept(&'static str),
     /// Nobody has deleted it yet, as of this version; empty where it may not be seen.
     There(String),
 }
 
-/// Deletes the object with this UID unless its deletion has begun already. `known`: a version of it of which that is
-/// certain, empty for any; without one it is looked at first.
-pub(super) async fn delete(
+type Keeps<'k> = &'k (dyn Fn(&Object) -> Option<&'static str> + Sync);
+
+/// Whatever is looked at on the way is asked whether it is to be kept.
+async fn remove(
     cluster: &dyn Cluster,
     errand: &Errand<'_>,
     uid: &str,
-    known: Option<&str>,
-) -> Result<bool, CallError> {
+    (known, keeps): (Option<&str>, Keeps<'_>),
+) -> Result<Pruning, CallError> {
     let mut standing = match known {
         Some(version) => Standing::There(version.to_owned()),
-        None => look_at(cluster, errand, uid).await?,
+        None => look_at(cluster, errand, uid, keeps).await?,
     };
     for tries in 1.. {
         let version = match standing {
             Standing::Gone => break,
-            Standing::Leaving => return Ok(false),
+            Standing::Leaving => return Ok(Pruning::Begun),
+            Standing::Kept(reason) => return Ok(Pruning::Kept { reason: reason.to_owned() }),
             Standing::There(version) => version,
         };
         let resource_version = if tries > VERSIONS_MAX { String::new() } else { version };
@@ -209,22 +230,31 @@ pub(super) async fn delete(
             operation: Some(errand.operation),
         };
         match cluster.delete(request).await {
-            Ok(deleted) => return Ok(deleted == Deleted::Gone),
+            Ok(Deleted::Gone) => break,
+            Ok(Deleted::Deleting) => return Ok(Pruning::Begun),
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::UnknownKind) => break,
             // It was written since, which may have been a deletion; or it is another object.
             Err(error) if error.kind == ErrorKind::Conflict && tries <= VERSIONS_MAX => {
-                standing = look_at(cluster, errand, uid).await?;
+                standing = look_at(cluster, errand, uid, keeps).await?;
             }
             Err(error) => return Err(call_error(&error)),
         }
     }
-    Ok(true)
+    Ok(Pruning::Gone)
 }
 
-async fn look_at(cluster: &dyn Cluster, errand: &Errand<'_>, uid: &str) -> Result<Standing, CallError> {
+async fn look_at(
+    cluster: &dyn Cluster,
+    errand: &Errand<'_>,
+    uid: &str,
+    keeps: Keeps<'_>,
+) -> Result<Standing, CallError> {
     match hooks::look(cluster, errand).await {
         Ok(Some(object)) if object.uid() == uid && object.is_deleting() => Ok(Standing::Leaving),
-        Ok(Some(object)) if object.uid() == uid => Ok(Standing::There(object.resource_version().to_owned())),
+        Ok(Some(object)) if object.uid() == uid => Ok(match keeps(&object) {
+            Some(reason) => Standing::Kept(reason),
+            None => Standing::There(object.resource_version().to_owned()),
+        }),
         Ok(_) => Ok(Standing::Gone),
         Err(error) if error.kind == ErrorKind::Forbidden => Ok(Standing::There(String::new())),
         Err(error) => Err(call_error(&error)),

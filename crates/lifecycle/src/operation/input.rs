@@ -131,8 +131,8 @@ impl Input {
 pub enum Answer {
     /// To [`Command::Check`](super::Command): the server would accept it (its message), or not.
     Checked(Result<String, CallError>),
-    /// To [`Command::Prune`](super::Command): whether the object is gone already.
-    Pruned(Result<bool, CallError>),
+    /// To [`Command::Prune`](super::Command).
+    Pruned(Result<Pruning, CallError>),
     /// To [`Command::ClearHook`](super::Command); and to [`Command::Apply`](super::Command) of a hook, when its place is
     /// not clear any more.
     Cleared(Result<Clearing, CallError>),
@@ -157,6 +157,20 @@ pub enum Answer {
         reason: String,
         /// What its containers wrote last.
         logs: Vec<HookLog>,
+    },
+}
+
+/// What became of an object that was to be pruned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pruning {
+    /// It is gone, or another object has its name.
+    Gone,
+    /// Its deletion has begun.
+    Begun,
+    /// It was left alone: since the plan was made it went to somebody else, or somebody wants it to stay.
+    Kept {
+        /// Why, as results have it: `ignored (no prune)`.
+        reason: String,
     },
 }
 

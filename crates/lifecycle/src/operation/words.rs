@@ -6,7 +6,7 @@ use tidegate_model::{Observed, Plan};
 
 use super::claim::ClaimNews;
 use super::fact::Verdict;
-use super::input::{Answer, Applied, CallError, Clearing, Input, Stopped};
+use super::input::{Answer, Applied, CallError, Clearing, Input, Pruning, Stopped};
 
 impl Input {
     /// Shows every text that may quote what was in a manifest or an object. Names are not among them.
@@ -61,7 +61,8 @@ fn answered(answer: &mut Answer, look: &mut dyn FnMut(&mut String)) {
         | Answer::Released(Err(error))
         | Answer::Deleted(Err(error))
         | Answer::Stopped(Err(error)) => look(&mut error.message),
-        Answer::Pruned(Ok(_))
+        Answer::Pruned(Ok(Pruning::Kept { reason })) => look(reason),
+        Answer::Pruned(Ok(Pruning::Gone | Pruning::Begun))
         | Answer::Cleared(Ok(Clearing::Clear | Clearing::Deleting { .. } | Clearing::Taken { .. }))
         | Answer::Released(Ok(()))
         | Answer::Deleted(Ok(())) => {}

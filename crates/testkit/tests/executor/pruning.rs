@@ -185,3 +185,45 @@ async fn what_somebody_else_writes_meanwhile_is_pruned() {
         assert_eq!(done, expected);
     }
 }
+
+/// What went to another application after the plan was made, or is to stay since then, is left alone.
+#[tokio::test(start_paused = true)]
+async fn what_is_somebody_elses_or_to_stay_by_now_is_not_pruned() {
+    for (annotation, value, reason) in [
+        (
+            "argocd.argoproj.io/tracking-id",
+            "other:/ConfigMap:default/old",
+            "ignored (belongs to another application or object now)",
+        ),
+        ("argocd.argoproj.io/sync-options", "Prune=false", "ignored (no prune)"),
+    ] {
+        let sim = Arc::new(OnceLock::<SimCluster>::new());
+        let cluster = Moody::new(SimConfig::default(), {
+            let sim = Arc::clone(&sim);
+            move |verb, name| {
+                if let (("delete", "old"), Some(sim)) = ((verb, name), sim.get()) {
+                    let manifest = serde_json::json!({
+                        "apiVersion": "v1", "kind": "ConfigMap",
+                        "metadata": {"name": "old", "namespace": "default", "annotations": {annotation: value}},
+                    });
+                    let written = sim.apply_as("somebody", write(Object::try_from(manifest).unwrap()));
+                    written.now_or_never().expect("the simulated cluster answers at once").unwrap();
+                }
+                Fate::Answer
+            }
+        });
+        let log = Log::new();
+        let engine = builder(&cluster, &log).start().await.unwrap();
+        let first = submit(&engine, &Sync::of(&[config("a", 0, &[]), config("old", 0, &[])].concat())).await;
+        assert_eq!(end(&engine, first).await.phase, OperationPhase::Succeeded);
+        sim.set(cluster.sim.clone()).unwrap();
+        let one = Sync::of(&config("a", 0, &[])).with(|request| request.options.prune = true);
+        let second = submit(&engine, &one).await;
+        let view = end(&engine, second).await;
+        assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
+        let kept = view.resources.iter().find(|result| result.name == "old").unwrap();
+        assert_eq!((kept.status, kept.message.as_str()), (Some(ResultCode::PruneSkipped), reason));
+        let old = cluster.sim.objects().into_iter().find(|object| object.name() == "old");
+        assert!(old.is_some_and(|old| !old.is_deleting()), "{annotation}");
+    }
+}

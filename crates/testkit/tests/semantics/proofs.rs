@@ -299,6 +299,9 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/executor/pruning.rs::what_somebody_else_deletes_meanwhile_is_not_deleted_again",
         "crates/testkit/tests/executor/pruning.rs::what_somebody_else_writes_meanwhile_is_pruned",
     ]),
+    ("What is looked at before", &[
+        "crates/testkit/tests/executor/pruning.rs::what_is_somebody_elses_or_to_stay_by_now_is_not_pruned",
+    ]),
     ("An application knows its objects", &[
         "crates/model/src/tracking/tests.rs::who_owns_what",
         "crates/planner/tests/planner/pruning.rs::only_objects_of_the_application_are_pruned",

@@ -4,7 +4,7 @@ use tidegate_model::{Action, OperationPhase, Task, TaskId, Timestamp};
 
 use super::{Again, call_again, is_patient, observed};
 use crate::operation::fact::Fact;
-use crate::operation::input::{Answer, Applied, CallError, Clearing, Stopped};
+use crate::operation::input::{Answer, Applied, CallError, Clearing, Pruning, Stopped};
 use crate::operation::messages;
 use crate::operation::rules::{has_runner, needs_check};
 use crate::operation::state::{
@@ -82,13 +82,17 @@ impl Subject<'_> {
         })
     }
 
-    fn pruned(&self, result: &Result<bool, CallError>) -> Option<Vec<Fact>> {
+    fn pruned(&self, result: &Result<Pruning, CallError>) -> Option<Vec<Fact>> {
         let awaited = self.step()? == WaveStep::Pruning
             && self.task.action == Action::Prune
             && self.state.progress == Progress::Waiting;
         awaited.then(|| match result {
-            Ok(true) => vec![Fact::PruneSent { task: self.id, gone: true }],
-            Ok(false) => vec![Fact::DeletionBegun { task: self.id }],
+            Ok(Pruning::Gone) => vec![Fact::PruneSent { task: self.id, gone: true }],
+            Ok(Pruning::Begun) => vec![Fact::DeletionBegun { task: self.id }],
+            Ok(Pruning::Kept { reason }) => {
+                let (phase, message) = (OperationPhase::Succeeded, reason.clone());
+                vec![Fact::TaskCompleted { task: self.id, phase, message, at: self.now }]
+            }
             Err(error) => self.again_or(error, |message| self.failed(OperationPhase::Failed, message)),
         })
     }

@@ -219,6 +219,17 @@ fn health_seen(
 fn completed(operation: &mut Operation, id: TaskId, phase: OperationPhase, message: &str) -> Option<()> {
     let is_prune = operation.plan.task(id)?.action.is_prune();
     let state = state(operation, id)?;
+    // What was never told to go was left alone.
+    if is_prune && state.progress == Progress::Waiting && phase == OperationPhase::Succeeded {
+        record(operation, id, |state| {
+            state.progress = Progress::Done;
+            state.status = Some(ResultCode::PruneSkipped);
+            state.phase = Some(phase);
+            state.calls = None;
+            message.clone_into(&mut state.message);
+        });
+        return Some(());
+    }
     // An object that was told to go may fail to, and counts as pruned only by being gone.
     let is_running = state.progress == Progress::Running
         || is_prune && matches!(state.progress, Progress::Deleting { .. }) && phase.is_unsuccessful();

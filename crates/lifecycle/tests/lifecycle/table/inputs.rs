@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_lifecycle::operation::{
-    Answer, Applied, CallError, ClaimNews, Clearing, Fact, Input, Rejection, State, Stopped, Verdict, decide,
-    evolve,
+    Answer, Applied, CallError, ClaimNews, Clearing, Fact, Input, Pruning, Rejection, State, Stopped,
+    Verdict, decide, evolve,
 };
 use tidegate_model::{Evidence, Health, HealthStatus, Observation, Observed, OperationPhase, Plan, TaskId};
 
@@ -89,7 +89,7 @@ fn inputs(place: &str) -> Vec<Input> {
         Input::Answer { task: checked, attempt: 0, answer: Answer::Checked(Ok(String::new())) },
         about(checked, Answer::Checked(Ok("fine".into()))),
         about(checked, Answer::Checked(Err(error()))),
-        about(PRUNE, Answer::Pruned(Ok(true))),
+        about(PRUNE, Answer::Pruned(Ok(Pruning::Gone))),
         about(PRUNE, Answer::Pruned(Err(error()))),
         about(HOOK, Answer::Cleared(Ok(Clearing::Clear))),
         about(HOOK, Answer::Cleared(Err(error()))),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_lifecycle::operation::{Answer, Applied, Clearing, HookLog, Stopped, TaskCommand};
+use tidegate_lifecycle::operation::{Answer, Applied, Clearing, HookLog, Pruning, Stopped, TaskCommand};
 use tidegate_model::{DeletePolicy, Evidence, HealthStatus, Observed, OperationPhase, Task, TaskId};
 
 use super::fate::{Fate, Proof, Reply, seen};
@@ -127,7 +127,7 @@ impl Cluster {
             TaskCommand::Prune { uid } => {
                 let reply = self.reply(id, |fate| &mut fate.write);
                 let gone = reply == Reply::Fine && self.delete(id, uid, attempt, now);
-                Answer::Pruned(reply.into_result(gone))
+                Answer::Pruned(reply.into_result(if gone { Pruning::Gone } else { Pruning::Begun }))
             }
             TaskCommand::ClearHook => match self.reply(id, |fate| &mut fate.write) {
                 Reply::Fine => Answer::Cleared(Ok(self.clear(id, task, attempt, now))),
