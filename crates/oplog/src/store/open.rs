@@ -159,19 +159,21 @@ fn amiss(
 }
 
 /// A stream that was over, but of whose end the record is lost, would be resumed, and do again what later
-/// streams may have undone. It is set aside instead.
+/// streams may have undone. It is set aside instead. Where only its summary is from before the end, that is reported:
+/// whoever knows its facts states it again.
 fn doubt_reopened(findings: &mut Findings, testimony: &Testimony) {
     for (stream, seen) in testimony.seen.iter().filter(|(_, seen)| seen.ended) {
         if let Some(verdict) = findings.streams.get_mut(stream)
-            && let Ok(Verdict { line, head, .. }) = verdict
+            && let Ok(Verdict { line, head, lacking, .. }) = verdict
             && line.finished_at.is_none()
         {
             let (last, lost) = (head.last, seen.last.saturating_sub(head.last));
-            let reason = if lost > 0 {
-                format!("it was over, but its last {lost} facts are lost; what is left ends at fact {last}")
-            } else {
-                "it was over, but its summary is lost; what is left is an older one".to_owned()
-            };
+            if lost == 0 {
+                lacking.push("it was over, but its summary is lost; what is left is an older one".to_owned());
+                continue;
+            }
+            let reason =
+                format!("it was over, but its last {lost} facts are lost; what is left ends at fact {last}");
             *verdict = Err(Broken::new(reason));
         }
     }
