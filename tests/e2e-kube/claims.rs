@@ -204,6 +204,23 @@ pub async fn a_killed_sync_keeps_its_claim_for_its_resume() {
     assert_eq!(site.creations("Job", "migrate").await, 2, "once for each operation");
 }
 
+/// It had not begun, so it is over with the wish.
+pub async fn a_killed_sync_that_waited_for_the_claim_can_be_ended() {
+    let site = site("unbegun").await;
+    let one = begin(&site, &[]).await;
+    let mut two = start(&site, 2, &["--queue"]);
+    two.await_line(&one.id);
+    two.signal("KILL");
+    two.finish();
+    let ended = ["ops", "terminate", &site.namespace, "--state-dir", "state-2"];
+    site.run(&ended).expect_code(0);
+    let left = site.json(&["ops", "list", "--state-dir", "state-2", "-o", "json"]);
+    assert_eq!(left[0]["phase"], "Failed", "{left}");
+    complete(&site, &one.id).await;
+    one.running.finish().expect_code(0);
+    assert_eq!(revision_there(&site).await, "r1");
+}
+
 /// The first is stopped in the middle, as by a machine that sleeps. Its claim runs out and is taken over; when it wakes
 /// up, it writes nothing any more.
 pub async fn a_sync_that_slept_for_too_long_writes_nothing_more() {

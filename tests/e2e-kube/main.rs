@@ -46,6 +46,7 @@ fn tests() -> Vec<suite::Test> {
         claims::a_second_sync_waits_its_turn,
         claims::a_second_sync_ends_the_first,
         claims::a_killed_sync_keeps_its_claim_for_its_resume,
+        claims::a_killed_sync_that_waited_for_the_claim_can_be_ended,
         claims::a_sync_that_slept_for_too_long_writes_nothing_more,
         claims::without_the_rights_there_is_a_warning,
         claims::no_claim_is_taken_where_none_is_wanted,

@@ -1,6 +1,6 @@
 //! `tidegate ops`: listing, showing and steering operations.
 
-use tidegate_executor::{Clock as _, Summary, SystemClock};
+use tidegate_executor::{Clock as _, EngineError, Summary, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_oplog::Retention;
 use tidegate_service::clusters::{Clusters, Purpose};
@@ -204,7 +204,8 @@ async fn run_to_end(
     let mut progress = Progress::new(printer, 1);
     let events = session.engine.events_from_now().await?;
     let waited = match session.engine.resume(id).await {
-        Ok(()) => {
+        // What had not begun is over with the wish.
+        Ok(()) | Err(EngineError::AlreadyFinished { .. }) => {
             let waiting = Waiting { engine: &session.engine, events, operations: vec![id], timeout: None };
             wait::wait(waiting, signals, &mut progress).await
         }
