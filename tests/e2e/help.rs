@@ -5,7 +5,7 @@ use crate::bench::{Bench, redact};
 #[test]
 fn every_command_explains_itself() {
     let bench = Bench::new();
-    let commands: [&[&str]; 18] = [
+    let commands: [&[&str]; 19] = [
         &[],
         &["plan"],
         &["diff"],
@@ -20,6 +20,7 @@ fn every_command_explains_itself() {
         &["ops", "terminate"],
         &["ops", "pause"],
         &["ops", "confirm"],
+        &["ops", "approve"],
         &["health"],
         &["sim"],
         &["sim", "audit"],

@@ -16,6 +16,7 @@ mod damage;
 mod diff;
 mod events;
 mod exit_codes;
+mod gates;
 mod health;
 mod help;
 mod kill;

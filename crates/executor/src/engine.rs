@@ -488,6 +488,19 @@ impl Engine {
         self.ask(|reply| SupervisorMessage::JudgeBy { rules, reply }).await
     }
 
+    /// Approves a wave that the gate `approval` holds: the one with this number in the plan, from 1, or the one that waits for
+    /// it. Returns when the approval is durable.
+    pub async fn approve(
+        &self,
+        operation: OperationId,
+        wave: Option<u32>,
+        by: &str,
+        reason: &str,
+    ) -> Result<(), EngineError> {
+        let (by, reason) = (by.to_owned(), reason.to_owned());
+        self.person(operation, Input::Approve { wave, by, reason }).await
+    }
+
     /// The operations this engine works on now.
     pub async fn at_work(&self) -> Result<BTreeSet<OperationId>, EngineError> {
         self.ask(|reply| SupervisorMessage::AtWork { reply }).await

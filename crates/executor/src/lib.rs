@@ -39,6 +39,7 @@ pub use effects::Targets;
 pub use engine::{Engine, EngineBuilder, EngineError, IN_FLIGHT};
 pub use events::{Events, Gone, Missed, Replay, Seen, replay};
 pub use extend::{Cancellation, GateQuestion, GateReply, HealthQuestion, HookEnd, HookRun};
+pub use gates::{GateDefinitions, InvalidGate, Window, WindowKind};
 pub use ids::{IdSource, made_at};
 pub use offline::{Misstated, misstated, open_log, operations, record};
 pub use summary::{Summary, codecs};

@@ -210,6 +210,7 @@ async fn tell(engine: &Engine, operation: OperationId, by: &str, wish: &Wish) ->
         Wish::Pause { reason } => engine.pause(operation, by, reason).await,
         Wish::Unpause => engine.unpause(operation, by).await,
         Wish::Confirm => engine.confirm_prune(operation, by).await,
+        Wish::Approve { wave, reason } => engine.approve(operation, *wave, by, reason).await,
     }
 }
 
@@ -220,6 +221,7 @@ fn input(by: &str, wish: Wish) -> Input {
         Wish::Pause { reason } => Input::Pause { by, reason },
         Wish::Unpause => Input::Unpause { by },
         Wish::Confirm => Input::ConfirmPrune { by },
+        Wish::Approve { wave, reason } => Input::Approve { wave, by, reason },
     }
 }
 

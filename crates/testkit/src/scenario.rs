@@ -79,7 +79,7 @@ impl Sync {
     pub fn targets(&self) -> Targets {
         let targets =
             tidegate_planner::manifests::parse("golden.yaml", self.manifests.as_bytes(), &Limits::default());
-        Targets { targets: targets.expect("a golden manifest is valid"), warnings: Vec::new() }
+        Targets { targets: targets.expect("a golden manifest is valid"), ..Targets::default() }
     }
 }
 

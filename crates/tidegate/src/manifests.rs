@@ -22,7 +22,7 @@ fn lines(problems: &[ManifestError]) -> String {
 /// All problems of the text at once, each with its line: what is no YAML, and objects without kind or name.
 pub fn read_manifests(file: &str, content: &[u8]) -> Result<Targets, InvalidManifests> {
     match parse(file, content, &Limits::default()) {
-        Ok(targets) => Ok(Targets { targets, warnings: Vec::new() }),
+        Ok(targets) => Ok(Targets { targets, ..Targets::default() }),
         Err(problems) => Err(InvalidManifests { problems }),
     }
 }

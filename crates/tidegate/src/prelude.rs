@@ -17,8 +17,8 @@ pub use crate::{
 };
 pub use tidegate_cluster::Cluster;
 pub use tidegate_executor::{
-    Cancellation, Clock, Engine, EngineBuilder, EngineError, Event, EventKind, GateQuestion, GateReply,
-    HealthQuestion, HookEnd, HookRun, Summary, SystemClock, Targets,
+    Cancellation, Clock, Engine, EngineBuilder, EngineError, Event, EventKind, GateDefinitions, GateQuestion,
+    GateReply, HealthQuestion, HookEnd, HookRun, Summary, SystemClock, Targets,
 };
 pub use tidegate_lifecycle::operation::{Explanation, OperationView, Verdict};
 pub use tidegate_model::{

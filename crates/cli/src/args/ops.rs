@@ -75,6 +75,17 @@ pub enum OpsCommand {
     Unpause(OneArgs),
     /// Approve prunes that wait for confirmation (Prune=confirm)
     Confirm(OneArgs),
+    /// Approve a wave that waits at the gate "approval"
+    Approve {
+        #[command(flatten)]
+        one: OneArgs,
+        /// Number of the wave, as explain counts them; also one that is not reached yet [default: the one that waits]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        wave: Option<u32>,
+        /// Why, for the record
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        reason: String,
+    },
 }
 
 /// Which events are told.

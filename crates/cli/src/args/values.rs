@@ -60,6 +60,15 @@ pub fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// The name of a gate, as the annotation gives it.
+pub fn gate(text: &str) -> Result<String, String> {
+    let name = text.trim();
+    if name.is_empty() || name.contains(|c: char| c == ',' || c.is_whitespace() || c.is_control()) {
+        return Err("a gate has a name without spaces and commas, such as approval or soak:10m".to_owned());
+    }
+    Ok(name.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -36,7 +36,7 @@ async fn compare(args: &DiffArgs, printer: &Printer) -> Result<Ended, CliError> 
     let state_dir = StateDir::resolve(args.state.named())?;
     let (cluster, lock) = chosen.look(&state_dir, printer).await?;
     let known = log::inventory(&state_dir, lock.as_ref(), &request);
-    let targets = Targets { targets: manifests.targets, warnings: Vec::new() };
+    let targets = Targets { targets: manifests.targets, ..Targets::default() };
     let now = SystemClock.now();
     let comparing = effects::diff(cluster.as_ref(), &request, targets, now, known.as_ref());
     let (objects, findings) = outage::explained(cluster.as_ref(), printer, comparing)

@@ -34,6 +34,9 @@ pub async fn run(command: OpsCommand, printer: &Printer) -> Result<Ended, CliErr
         OpsCommand::Pause { one, reason } => wish(&one, Wish::Pause { reason }, printer).await,
         OpsCommand::Unpause(one) => wish(&one, Wish::Unpause, printer).await,
         OpsCommand::Confirm(one) => wish(&one, Wish::Confirm, printer).await,
+        OpsCommand::Approve { one, wave, reason } => {
+            wish(&one, Wish::Approve { wave, reason }, printer).await
+        }
     }
 }
 
@@ -244,6 +247,8 @@ fn say_done(
         (Wish::Unpause, true) => format!("is no longer paused; {resume}"),
         (Wish::Confirm, false) => "may prune now".to_owned(),
         (Wish::Confirm, true) => format!("may prune now; {resume}"),
+        (Wish::Approve { .. }, false) => "is approved".to_owned(),
+        (Wish::Approve { .. }, true) => format!("is approved; {resume}"),
     };
     let mut line = Text::plain(format!("operation {id} ({}) {what}", summary.application));
     line.end_line();

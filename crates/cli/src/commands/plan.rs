@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use tidegate_executor::{Clock as _, SystemClock, Targets, effects};
+use tidegate_executor::effects::ExtensionNames;
+use tidegate_executor::{Clock as _, GateDefinitions, SystemClock, Targets, effects};
 use tidegate_health::HealthRules;
 use tidegate_model::{Discovery, Object, OperationId, SyncRequest, Task};
-use tidegate_planner::{PlanInput, Planned, Target};
+use tidegate_planner::{PlanInput, Planned};
 use tidegate_service::clusters::{self, Chosen};
 use tidegate_service::error::ServiceError;
 use tidegate_service::log;
@@ -27,15 +28,18 @@ const NO_OPERATION: OperationId = OperationId(uuid::Uuid::nil());
 pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<Ended, CliError> {
     let manifests = input::load(&args.source.paths, args.source.wanted())?;
     let rules = customizations::given(&args.scripts, printer)?;
+    let definitions = input::definitions(args.selection.definitions.as_deref())?;
+    let gates = args.selection.gates.clone();
+    let targets = |targets| Targets { targets, warnings: Vec::new(), gates, definitions };
     let (request, planned, compared_with) = if args.offline {
         let request = request::of_plan(args, None, &manifests)?;
-        let planned = offline(&request, manifests.targets);
+        let planned = offline(&request, targets(manifests.targets));
         (request, planned, "no cluster, nothing is live".to_owned())
     } else {
         let chosen = clusters::choose(args.cluster.connection().as_ref(), printer).await?;
         let request = request::of_plan(args, Some(&chosen), &manifests)?;
         let state_dir = StateDir::resolve(args.state.named())?;
-        let planned = preview(&request, manifests.targets, &chosen, &state_dir, printer).await?;
+        let planned = preview(&request, targets(manifests.targets), &chosen, &state_dir, printer).await?;
         (request, planned, format!("the {}", chosen.destination()))
     };
     let judges: Vec<_> =
@@ -60,41 +64,44 @@ fn judge(task: &Task, manifests: &[Object], rules: &HealthRules) -> Option<&'sta
     }
 }
 
-fn offline(request: &SyncRequest, targets: Vec<Target>) -> Planned {
-    without_extensions(tidegate_planner::plan(PlanInput {
+fn offline(request: &SyncRequest, given: Targets) -> Planned {
+    let mut planned = tidegate_planner::plan(PlanInput {
         operation: NO_OPERATION,
         request,
         started_at: SystemClock.now(),
-        targets,
+        targets: given.targets,
         live: &[],
         known: &BTreeSet::new(),
         terminating: &BTreeSet::new(),
         discovery: &Discovery::built_in(),
         offline: true,
-    }))
+    });
+    Targets::gate(&given.gates, &mut planned.plan);
+    without_extensions(planned, &given.definitions)
 }
 
-/// The command has no extensions, and its plans say so where it matters.
-fn without_extensions(mut planned: Planned) -> Planned {
-    effects::warn_of_missing_extensions(&mut planned.plan, &effects::ExtensionNames::default());
+/// The command has no extensions but the gates that are defined, and its plans say so where it matters.
+fn without_extensions(mut planned: Planned, definitions: &GateDefinitions) -> Planned {
+    let known = ExtensionNames { gates: definitions.names().collect(), ..ExtensionNames::default() };
+    effects::warn_of_missing_extensions(&mut planned.plan, &known);
     planned
 }
 
 /// The plan against a cluster. Leaves nothing behind.
 pub async fn preview(
     request: &SyncRequest,
-    targets: Vec<Target>,
+    targets: Targets,
     chosen: &Chosen,
     state_dir: &StateDir,
     printer: &Printer,
 ) -> Result<Planned, CliError> {
-    let targets = Targets { targets, warnings: Vec::new() };
+    let definitions = targets.definitions.clone();
     let (cluster, lock) = chosen.look(state_dir, printer).await?;
     let known = log::inventory(state_dir, lock.as_ref(), request);
     let (cluster, now) = (cluster.as_ref(), SystemClock.now());
     let planning = effects::plan(cluster, NO_OPERATION, request, targets, now, known.as_ref());
     outage::explained(cluster, printer, planning)
         .await
-        .map(without_extensions)
+        .map(|planned| without_extensions(planned, &definitions))
         .map_err(|error| ServiceError::of_cluster(&chosen.destination(), &error.message).into())
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use tidegate_executor::Targets;
+use tidegate_executor::{GateDefinitions, Targets};
 use tidegate_health::HealthRules;
 use tidegate_model::{Action, IfTaken, OperationId, Plan, SyncRequest, format_duration};
 use tidegate_oplog::Lookup;
+use tidegate_planner::Target;
 use tidegate_service::clusters;
 use tidegate_service::session::Session;
 use tidegate_service::state_dir::StateDir;
@@ -24,26 +25,27 @@ use crate::wait::{self, Waiting};
 
 pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> {
     let manifests = input::load(&args.source.paths, args.source.wanted())?;
+    let definitions = input::definitions(args.selection.definitions.as_deref())?;
     let health = customizations::given(&args.scripts, printer)?;
     let state_dir = StateDir::resolve(args.state.named())?;
     let chosen = clusters::choose(args.cluster.connection().as_ref(), printer).await?;
     let request = request::of_sync(args, &chosen, &manifests, printer)?;
     if args.selection.strict {
-        let targets = manifests.targets.clone();
+        let targets = targets(manifests.targets.clone(), definitions.clone(), args);
         let warnings = plan::preview(&request, targets, &chosen, &state_dir, printer).await?.plan.warnings;
         if !warnings.is_empty() {
             return Err(CliError::Strict { warnings });
         }
     }
     if manifests.targets.is_empty() && args.selection.prune {
-        let planned = plan::preview(&request, Vec::new(), &chosen, &state_dir, printer).await?;
+        let planned = plan::preview(&request, Targets::default(), &chosen, &state_dir, printer).await?;
         name_what_goes(&planned.plan, printer);
     }
     let mut signals = Signals::listen()?;
     let session = Session::open(&state_dir, chosen.into(), health.clone(), printer).await?;
     let if_open = request::if_taken(&args.claim);
     remember(&session, &state_dir, &request.application, &health, if_open, printer).await?;
-    let targets = Targets { targets: manifests.targets, warnings: Vec::new() };
+    let targets = targets(manifests.targets, definitions, args);
     let mut progress = Progress::new(printer, 1);
     let events = session.engine.events_from_now().await?;
     let waited = match begun(&session, request, targets, args, &mut signals).await {
@@ -59,6 +61,10 @@ pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> 
     let waited = waited?;
     stopped?;
     report::report(waited, args.waiting.output, &state_dir, printer)
+}
+
+fn targets(targets: Vec<Target>, definitions: GateDefinitions, args: &SyncArgs) -> Targets {
+    Targets { targets, warnings: Vec::new(), gates: args.selection.gates.clone(), definitions }
 }
 
 /// The application is to have no objects: what that removes is named before anything is.

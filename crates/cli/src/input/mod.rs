@@ -1,6 +1,7 @@
 //! From paths to manifests. Everything that is wrong with any of the files is found before anything else happens.
 
 mod content;
+mod gates;
 mod ignore;
 pub mod problem;
 mod walk;
@@ -17,6 +18,7 @@ use tidegate_planner::{Limits, ManifestError, Target};
 
 use crate::error::CliError;
 
+pub use gates::definitions;
 pub use ignore::ignored;
 pub use problem::Problem;
 pub use walk::leads_out;

@@ -64,6 +64,14 @@ pub enum Problem {
     /// The file of ignored differences.
     #[error("{}: {message}; mend the file of --ignore-differences", shown(path))]
     Ignore { path: PathBuf, message: String },
+    /// The file of gates.
+    #[error("{}: {message}; mend the file of --gates", shown(path))]
+    Gates {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
     /// A health script.
     #[error(transparent)]
     Script(#[from] ScriptError),

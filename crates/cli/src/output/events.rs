@@ -75,6 +75,7 @@ fn kind(what: &EventKind) -> &'static str {
         EventKind::Paused { .. } => "paused",
         EventKind::Unpaused { .. } => "unpaused",
         EventKind::PruneConfirmed { .. } => "prune-confirmed",
+        EventKind::Approved { .. } => "approved",
         EventKind::Finished { .. } => "finished",
     }
 }
@@ -133,6 +134,9 @@ fn words(what: &EventKind) -> String {
         EventKind::Paused { by, reason } => said(&format!("{by} holds it"), reason),
         EventKind::Unpaused { by } => format!("{by} lets it go on"),
         EventKind::PruneConfirmed { by } => format!("{by} approves its prunes"),
+        EventKind::Approved { wave, by, reason } => {
+            said(&format!("{by} approves wave {}", wave.saturating_add(1)), reason)
+        }
         EventKind::Finished { phase, message } => said(&phase.to_string(), message),
     }
 }
@@ -176,6 +180,9 @@ fn details(what: &EventKind) -> Value {
         EventKind::RetryStarted { attempt } => json!({"attempt": attempt}),
         EventKind::Claim { news, message } => json!({"what": claim(news), "message": message}),
         EventKind::Paused { by, reason } => json!({"by": by, "reason": reason}),
+        EventKind::Approved { wave, by, reason } => {
+            json!({"number": wave.saturating_add(1), "by": by, "reason": reason})
+        }
         EventKind::TerminateRequested { by }
         | EventKind::Unpaused { by }
         | EventKind::PruneConfirmed { by } => json!({"by": by}),

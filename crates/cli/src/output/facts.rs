@@ -87,6 +87,7 @@ fn time(fact: &Fact) -> Option<Timestamp> {
         | Fact::Paused { at, .. }
         | Fact::Unpaused { at, .. }
         | Fact::PruneConfirmed { at, .. }
+        | Fact::Approved { at, .. }
         | Fact::CallFailed { at, .. }
         | Fact::ReasonSeen { at, .. }
         | Fact::Watching { at, .. }
@@ -154,6 +155,10 @@ fn words(fact: &Fact, plan: Option<&Plan>) -> String {
         Fact::Paused { by, reason, .. } => format!("{by} holds it: {reason}"),
         Fact::Unpaused { by, .. } => format!("{by} lets it go on"),
         Fact::PruneConfirmed { by, .. } => format!("{by} approves its prunes"),
+        Fact::Approved { wave, by, reason, .. } => {
+            let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+            format!("{by} approves wave {}{why}", wave.saturating_add(1))
+        }
         Fact::Finished { phase, message, .. } => format!("{phase}: {message}"),
         _ => task_words(fact, plan),
     }

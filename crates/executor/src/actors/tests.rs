@@ -92,7 +92,7 @@ impl Load {
     async fn submit(&self, name: &str) -> OperationId {
         let yaml = manifests(name);
         let targets = tidegate_planner::manifests::parse("a.yaml", yaml.as_bytes(), &Limits::default());
-        let targets = Targets { targets: targets.unwrap(), warnings: Vec::new() };
+        let targets = Targets { targets: targets.unwrap(), ..Targets::default() };
         self.engine.submit(request(name), targets).await.unwrap()
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use tidegate_lifecycle::operation::is_known_gate;
 use tidegate_model::{Plan, Severity, Warning, annotations};
 
 /// The names of the extensions an engine has. The `tidegate` command has none.
@@ -29,7 +30,7 @@ pub fn warn_of_missing_extensions(plan: &mut Plan, known: &ExtensionNames) {
         });
     };
     for wave in &plan.waves {
-        for gate in wave.gates.iter().filter(|gate| !known.gates.contains(*gate)) {
+        for gate in wave.gates.iter().filter(|gate| !is_known_gate(gate) && !known.gates.contains(*gate)) {
             let effect = format!("wave {} of {} stays closed", wave.wave, wave.phase);
             note("missing-gate", None, annotations::GATE, gate, &effect);
         }

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use tidegate_cluster::{Cluster, LiveQuery};
 use tidegate_lifecycle::operation::CallError;
-use tidegate_model::{LiveObject, OperationId, SyncRequest, Timestamp, Warning};
+use tidegate_model::{LiveObject, OperationId, Phase, Plan, SyncRequest, Timestamp, Warning};
 use tidegate_oplog::{InventoryChange, Known};
 use tidegate_planner::{PlanInput, Planned, Target, named_objects};
+
+use crate::gates::GateDefinitions;
 
 use super::inventory::{self, Places};
 use super::{Mask, call_error, comparing, namespaces, rights};
@@ -19,9 +21,24 @@ pub struct Targets {
     pub targets: Vec<Target>,
     /// What was found while they were read.
     pub warnings: Vec<Warning>,
+    /// Gates that every wave has, besides those its resources name.
+    #[serde(default)]
+    pub gates: Vec<String>,
+    /// What the names of gates stand for.
+    #[serde(default)]
+    pub definitions: GateDefinitions,
 }
 
 impl Targets {
+    /// Adds the gates that every wave has. What runs after a failure waits for nobody.
+    pub fn gate(gates: &[String], plan: &mut Plan) {
+        for wave in plan.waves.iter_mut().filter(|wave| wave.phase != Phase::SyncFail) {
+            wave.gates.extend_from_slice(gates);
+            wave.gates.sort_unstable();
+            wave.gates.dedup();
+        }
+    }
+
     /// The values of the Secrets among them.
     pub fn mask(&self) -> Mask {
         Mask::of(self.targets.iter().map(|target| &target.object))
@@ -134,5 +151,6 @@ pub(super) async fn draw(
         offline: false,
     });
     planned.plan.warnings.splice(0..0, targets.warnings);
+    Targets::gate(&targets.gates, &mut planned.plan);
     Ok(Drawn { planned, live, query, terminating })
 }

@@ -1,6 +1,12 @@
-//! Gates: how they are asked, and those that are built in.
+//! Gates: how they are asked, and those that are built in. Approvals and soaks need nobody to ask; the machine knows them.
 
 mod asking;
+mod cron;
+mod definitions;
+mod keeping;
+mod window;
 
 pub use asking::GateReply;
 pub(crate) use asking::ask;
+pub use definitions::{GateDefinitions, InvalidGate, Window, WindowKind};
+pub(crate) use keeping::{Asked, keep};

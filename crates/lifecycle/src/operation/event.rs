@@ -144,6 +144,15 @@ pub enum EventKind {
         /// Who.
         by: String,
     },
+    /// A person approves a wave.
+    Approved {
+        /// Its position in the plan.
+        wave: u32,
+        /// Who.
+        by: String,
+        /// Why; may be empty.
+        reason: String,
+    },
     /// The operation is over. No event follows.
     Finished {
         /// How.
@@ -279,6 +288,9 @@ impl Narrator {
             }
             Fact::Unpaused { by, at } => (EventKind::Unpaused { by: by.clone() }, at),
             Fact::PruneConfirmed { by, at } => (EventKind::PruneConfirmed { by: by.clone() }, at),
+            Fact::Approved { wave, by, reason, at } => {
+                (EventKind::Approved { wave: *wave, by: by.clone(), reason: reason.clone() }, at)
+            }
             Fact::Finished { phase, message, at } => {
                 (EventKind::Finished { phase: *phase, message: message.clone() }, at)
             }

@@ -210,6 +210,13 @@ fn running(operation: &mut Operation, fact: &Fact) -> Option<()> {
             operation.gates.push(GateAnswer { gate: gate.clone(), verdict: verdict.clone(), at: *at });
             Some(())
         }
+        Fact::Approved { wave, at, .. } => {
+            operation.wave(*wave)?;
+            if !operation.is_approved(*wave) {
+                operation.gates.push(GateAnswer::approval(*wave, *at));
+            }
+            Some(())
+        }
         Fact::Paused { .. } => pause(&mut operation.header, fact),
         Fact::Unpaused { at, .. } => {
             let since = operation.header.paused.as_ref()?.at;

@@ -8,6 +8,7 @@ use tidegate_model::{Action, ObjectKey, OperationPhase, Phase, Task, Timestamp, 
 
 use super::claim::Claim;
 use super::fact::Verdict;
+use super::gates::is_known_gate;
 use super::messages;
 use super::rules::{awaits_establishment, has_runner, unapplied};
 use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState, WaveStep};
@@ -280,7 +281,7 @@ fn wave(operation: &Operation, index: u32, step: WaveStep, now: Timestamp) -> Ex
     let opened = operation.times(index).opened_at.unwrap_or(operation.since);
     let failing = || failing_calls(operation.wave_tasks(index), operation.since);
     let (progress, mut awaited) = match step {
-        WaveStep::Held => ("held".to_owned(), held(operation, index, opened)),
+        WaveStep::Held => ("held".to_owned(), held(operation, index, opened, now)),
         WaveStep::DryRun => ("dry run".to_owned(), failing()),
         WaveStep::Pruning => ("pruning".to_owned(), failing()),
         WaveStep::AwaitingGone | WaveStep::Clearing => deleting(operation, index),
@@ -336,11 +337,11 @@ fn name(task: &Task) -> String {
     if task.is_hook() { format!("hook {key}") } else { key.to_string() }
 }
 
-fn held(operation: &Operation, index: u32, since: Timestamp) -> Vec<Awaited> {
-    let gates = operation.wave(index).map(|wave| wave.gates.as_slice()).unwrap_or_default();
-    let closed = gates.iter().filter_map(|gate| {
+fn held(operation: &Operation, index: u32, since: Timestamp, now: Timestamp) -> Vec<Awaited> {
+    let closed = operation.gates_of(index).iter().filter_map(|gate| {
         let answer = operation.gates.iter().find(|answer| answer.gate == *gate);
         let why = match answer.map(|answer| &answer.verdict) {
+            _ if is_known_gate(gate) => operation.why_closed(index, gate, now)?,
             Some(Verdict::Open) => return None,
             Some(Verdict::Closed { reason, .. }) => reason.clone(),
             None => NOT_ANSWERED.to_owned(),

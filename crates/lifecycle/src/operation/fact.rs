@@ -295,6 +295,17 @@ pub enum Fact {
         /// When.
         at: Timestamp,
     },
+    /// A person approves a wave.
+    Approved {
+        /// Its position in the plan.
+        wave: u32,
+        /// Who.
+        by: String,
+        /// Why; may be empty.
+        reason: String,
+        /// When.
+        at: Timestamp,
+    },
 }
 
 /// When a gate that says by itself when its answer changes is asked again.
@@ -418,7 +429,7 @@ impl Fact {
 impl LogRecord for Fact {
     type Earlier = earlier::Fact;
 
-    const HIGHEST_KIND: u16 = 36;
+    const HIGHEST_KIND: u16 = 37;
 
     fn is_earlier(kind: u16) -> bool {
         kind < 3
@@ -460,6 +471,7 @@ impl LogRecord for Fact {
             Self::Claim { .. } => 34,
             Self::DeletionBegun { .. } => 35,
             Self::NamespaceTerminating { .. } => 36,
+            Self::Approved { .. } => 37,
         }
     }
 }

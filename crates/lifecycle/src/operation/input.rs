@@ -109,6 +109,15 @@ pub enum Input {
         /// Who.
         by: String,
     },
+    /// A person approves a wave.
+    Approve {
+        /// Its number in the plan, from 1; `None`: the one that waits for it now.
+        wave: Option<u32>,
+        /// Who.
+        by: String,
+        /// Why; may be empty.
+        reason: String,
+    },
     /// The engine itself gives up on the operation, for example after repeated panics.
     Abort {
         /// Why.
@@ -121,7 +130,11 @@ impl Input {
     pub const fn is_wish(&self) -> bool {
         matches!(
             self,
-            Self::Terminate { .. } | Self::Pause { .. } | Self::Unpause { .. } | Self::ConfirmPrune { .. }
+            Self::Terminate { .. }
+                | Self::Pause { .. }
+                | Self::Unpause { .. }
+                | Self::ConfirmPrune { .. }
+                | Self::Approve { .. }
         )
     }
 }

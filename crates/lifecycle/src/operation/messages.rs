@@ -203,7 +203,7 @@ impl Operation {
         let hook = |task: &&Task| task.is_hook();
         let message = match step {
             WaveStep::Held => waiting_for(Reason::Confirmation, self.unconfirmed_prunes(index))
-                .or_else(|| self.closed_gates()),
+                .or_else(|| self.closed_gate()),
             WaveStep::AwaitingGone | WaveStep::Clearing => self
                 .taken_place(index)
                 .or_else(|| waiting_for(Reason::Deletion, self.wave_tasks(index).filter_map(deleting))),
@@ -231,22 +231,6 @@ impl Operation {
         let (_, task, state) = self.wave_tasks(index).find(|(_, _, state)| state.occupant.is_some())?;
         let waiting = waiting(Reason::Health, task, 1, 0);
         Some(format!("{waiting} of operation {}", state.occupant.as_ref()?.operation))
-    }
-
-    fn closed_gates(&self) -> Option<String> {
-        let closed = self.gates.iter().find_map(|answer| match &answer.verdict {
-            super::Verdict::Closed { reason, .. } => {
-                Some(format!("gate {} is closed: {reason}", answer.gate))
-            }
-            super::Verdict::Open => None,
-        });
-        closed.or_else(|| {
-            let (index, _) = self.current_wave()?;
-            let gates = &self.wave(index)?.gates;
-            let unanswered =
-                gates.iter().find(|gate| self.gates.iter().all(|answer| answer.gate != **gate))?;
-            Some(format!("gate {unanswered} has not answered yet"))
-        })
     }
 
     /// Prunes of a wave that wait for a person.

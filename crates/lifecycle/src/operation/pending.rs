@@ -197,9 +197,9 @@ impl Collected {
 
     fn gates(&mut self, operation: &Operation, index: u32) {
         // Those that are open too: they may close again before the last of the others opens.
-        let gates = operation.wave(index).map(|wave| wave.gates.as_slice()).unwrap_or_default();
         let ask = |gate: &String| Command::AskGate { wave: index, gate: gate.clone() };
-        self.commands.extend(gates.iter().map(ask));
+        self.commands.extend(operation.asked_gates(index).map(ask));
+        self.wake(operation.soaks_until(index).filter(|until| *until > self.now));
     }
 
     fn prunes(&mut self, operation: &Operation, index: u32) {

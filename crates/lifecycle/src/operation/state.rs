@@ -113,7 +113,7 @@ pub struct Operation {
     pub stage: Stage,
     /// Since when.
     pub since: Timestamp,
-    /// Answers of the gates of the current wave.
+    /// Answers of the gates of the current wave, and the waves that were approved.
     pub gates: Vec<GateAnswer>,
     /// Number of this attempt, from 1.
     pub attempt: u32,

@@ -19,7 +19,10 @@ impl Input {
             Self::Claim(Ok(ClaimNews::Without { reason })) => look(reason),
             Self::Answer { answer, .. } => answered(answer, look),
             Self::Observed { observation, .. } => seen(&mut observation.seen, look),
-            Self::Reason { reason, .. } | Self::Abort { reason } | Self::Pause { reason, .. } => look(reason),
+            Self::Reason { reason, .. }
+            | Self::Abort { reason }
+            | Self::Pause { reason, .. }
+            | Self::Approve { reason, .. } => look(reason),
             Self::Watching { trouble, .. } => trouble.iter_mut().for_each(look),
             Self::Gate { verdict: Verdict::Closed { reason, .. }, .. } => look(reason),
             Self::Gate { verdict: Verdict::Open, .. }

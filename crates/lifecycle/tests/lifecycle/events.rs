@@ -105,6 +105,10 @@ fn each_fact_of_interest_is_an_event_with_its_number() {
             Some(EventKind::PruneConfirmed { by: "ann".into() }),
         ),
         (
+            Fact::Approved { wave: 0, by: "ann".into(), reason: "fine".into(), at: at(8) },
+            Some(EventKind::Approved { wave: 0, by: "ann".into(), reason: "fine".into() }),
+        ),
+        (
             Fact::Finished { phase, message: words(), at: at(9) },
             Some(EventKind::Finished { phase, message: words() }),
         ),

@@ -1,6 +1,6 @@
 //! Waiting: gates, confirmation, definitions, evidence, delays, deadlines.
 
-use tidegate_lifecycle::operation::{Input, Verdict, view};
+use tidegate_lifecycle::operation::{Fact, Input, Verdict, explain, view};
 use tidegate_model::{
     Action, HealthStatus, Observation, Observed, OperationPhase, Phase, ResultCode, SyncRequest, WaitFor,
 };
@@ -143,6 +143,99 @@ fn a_gate_that_was_open_before_a_restart_is_asked_again() {
     world.run_until(2000);
     assert_eq!(world.driver().state().name(), "Wave 1 Held");
     assert_eq!(world.driver().state().message(), "gate night is closed: it is day");
+}
+
+fn approve(wave: Option<u32>) -> Input {
+    Input::Approve { wave, by: "ann".into(), reason: "looks good".into() }
+}
+
+#[test]
+fn a_wave_waits_for_a_person_who_approves_it() {
+    let plan = plan([resource(0, "ConfigMap/a"), resource(1, "ConfigMap/b"), resource(2, "ConfigMap/c")])
+        .gated(1, "approval")
+        .gated(2, "approval");
+    let mut world = World::new(plan, request());
+    // The last wave is approved before it is reached, and stays so over a crash.
+    world.at(10_000, approve(Some(3)));
+    world.at(11_000, approve(Some(3)));
+    world.at(12_000, approve(Some(1)));
+    world.at(13_000, approve(Some(9)));
+    world.run_until(60_000);
+    let said = explain(world.driver().state(), at(60_000)).to_string();
+    assert!(
+        said.contains("waiting 1 min for gate approval (wave 2 waits for a person: `tidegate ops approve "),
+        "{said}"
+    );
+    world.crash_at_once();
+    world.at(70_000, approve(None));
+    world.at(80_000, approve(None));
+    world.run();
+    assert_eq!(world.now, 70_000);
+    assert_eq!(world.driver().state().message(), "successfully synced (all tasks run)");
+    let refused: Vec<&String> = world.transcript.iter().filter(|line| line.starts_with('!')).collect();
+    assert_eq!(
+        refused,
+        [
+            "! wave 3 is approved already",
+            "! wave 1 needs no approval; name one that will with --wave: 2",
+            "! wave 9 needs no approval; name one that will with --wave: 2",
+        ]
+    );
+    let approvals: Vec<&Fact> =
+        world.durable.iter().filter(|fact| matches!(fact, Fact::Approved { .. })).collect();
+    let approved =
+        |wave, millis| Fact::Approved { wave, by: "ann".into(), reason: "looks good".into(), at: at(millis) };
+    assert_eq!(approvals, [&approved(2, 10_000), &approved(1, 70_000)]);
+}
+
+/// A retry of a wave that was approved needs no second approval.
+#[test]
+fn an_approval_holds_for_every_attempt() {
+    let plan = plan([hook(Phase::Sync, 0, "Job/a")]).gated(0, "approval");
+    let retry = tidegate_model::RetryPolicy { limit: 1, ..Default::default() };
+    let mut world = World::new(plan, SyncRequest { retry, ..request() });
+    world.fate("Job/a", |fate| fate.degrades("bad"));
+    world.at(1000, approve(None));
+    world.run();
+    assert!(
+        world.driver().state().message().contains("(retried 1 times)"),
+        "{}",
+        world.driver().state().message()
+    );
+    assert!(world.now < 60_000);
+}
+
+#[test]
+fn a_wave_soaks_after_the_one_before_it_has_passed() {
+    let plan = plan([resource(0, "Deployment/a"), resource(1, "ConfigMap/b")])
+        .gated(0, "soak:1h")
+        .gated(1, "soak:10m")
+        .gated(1, "soak:30s");
+    let mut world = World::new(plan, request());
+    world.run_until(100_000);
+    let passed = world.operation().waves[0].passed_at.expect("the first wave soaks after nothing");
+    let until = passed + seconds(600);
+    assert_eq!(
+        world.driver().state().message(),
+        format!("gate soak:10m is closed: the wave before is watched until {until}")
+    );
+    let said = explain(world.driver().state(), at(100_000)).to_string();
+    assert!(said.contains("gate soak:10m (the wave before is watched until"), "{said}");
+    assert!(!said.contains("soak:30s"), "{said}");
+    world.run_until(until.as_millis() - at(0).as_millis() - 1);
+    assert_eq!(world.driver().state().name(), "Wave 2 Held");
+    world.crash_at_once();
+    world.run();
+    assert_eq!(at(world.now), until, "a crash neither lengthens nor shortens it");
+}
+
+/// A duration that cannot be read is no gate that is open.
+#[test]
+fn a_soak_without_a_duration_is_a_gate_that_is_asked() {
+    let mut world = World::new(plan([resource(0, "ConfigMap/a")]).gated(0, "soak:long"), request());
+    world.gates.insert("soak:long".into(), [closed("nobody knows it", 600)].into());
+    world.run_until(5000);
+    assert_eq!(world.driver().state().message(), "gate soak:long is closed: nobody knows it");
 }
 
 #[test]

@@ -91,6 +91,14 @@ pub enum Wish {
     Unpause,
     /// Approve its prunes.
     Confirm,
+    /// Approve a wave.
+    Approve {
+        /// Its number, from 1; the one that waits for it if not said.
+        #[serde(default)]
+        wave: Option<u32>,
+        /// Why; may be empty.
+        reason: String,
+    },
 }
 
 /// What is answered.

@@ -39,7 +39,7 @@ pub fn request(application: &str) -> SyncRequest {
 
 pub fn targets(yaml: &str) -> Targets {
     let targets = manifests::parse("bench.yaml", yaml.as_bytes(), &Limits::default()).unwrap();
-    Targets { targets, warnings: Vec::new() }
+    Targets { targets, ..Targets::default() }
 }
 
 /// A config map of a wave, about as large as they are.

@@ -94,6 +94,56 @@ async fn a_gate_that_dies_later_is_closed() {
     until(&engine, id, |_, why| why.contains("gate night is not running")).await;
 }
 
+/// A sync window opens and closes by the clock, and is asked for after a restart as before it.
+#[tokio::test(start_paused = true)]
+async fn a_wave_waits_for_its_sync_window() {
+    use tidegate_executor::{GateDefinitions, Targets, Window, WindowKind};
+    use tidegate_testkit::recorded::Recorded as _;
+    let (cluster, log) = (Moody::calm(), Log::new());
+    let window = Window {
+        kind: WindowKind::Allow,
+        // Tests begin at midnight.
+        schedule: "0 9 * * *".into(),
+        duration: "8h".into(),
+        time_zone: String::new(),
+        manual_sync: false,
+        sync_overrun: false,
+        description: String::new(),
+    };
+    let definitions = GateDefinitions { windows: [("office".to_owned(), vec![window])].into() };
+    let sync = Sync::of(&config("c", 0, &[("tidegate.dev/gate", "window:office,window:lost")]));
+    let engine = builder(&cluster, &log).start().await.unwrap();
+    let targets = Targets { definitions: definitions.clone(), ..sync.targets() };
+    let lost = engine.submit(sync.request.clone(), targets).await.unwrap();
+    until(&engine, lost, |view, why| {
+        why.contains("sync window office does not allow it until 2026-01-01T09:00:00Z")
+            && why.contains("nobody has defined it")
+            && view.warnings.iter().any(|warning| warning.message.contains("window:lost"))
+            && view.warnings.iter().all(|warning| !warning.message.contains("window:office"))
+    })
+    .await;
+    engine.terminate(lost, "test").await.unwrap();
+    end(&engine, lost).await;
+    let sync = Sync::of(&config("c", 0, &[("tidegate.dev/gate", "window:office")]));
+    let targets = Targets { definitions, ..sync.targets() };
+    let id = engine.submit(sync.request.clone(), targets).await.unwrap();
+    until(&engine, id, |_, why| why.contains("09:00:00Z")).await;
+    tokio::time::sleep(Duration::from_secs(8 * 3600)).await;
+    let facts = log.facts(id).unwrap().len();
+    tokio::time::sleep(Duration::from_secs(1800)).await;
+    assert_eq!(log.facts(id).unwrap().len(), facts, "it waits, and that is no fact");
+    assert_eq!(cluster.created("c"), 0);
+    // The process is killed; the definitions are with the operation.
+    let log = log.reopen();
+    let a_minute_before = tidegate_testkit::process::START + Duration::from_secs(9 * 3600 - 60);
+    let clock = tidegate_executor::RuntimeClock::starting_at(a_minute_before);
+    let engine = builder(&cluster, &log).clock(Arc::new(clock)).start().await.unwrap();
+    engine.resume(id).await.unwrap();
+    let view = end(&engine, id).await;
+    assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
+    assert!(view.finished_at.unwrap() >= a_minute_before + Duration::from_secs(60));
+}
+
 /// The log does not grow while operations wait: by a gate that repeats itself, by one that is not there, by one that hangs.
 #[tokio::test(start_paused = true)]
 async fn waiting_at_a_gate_writes_nothing() {

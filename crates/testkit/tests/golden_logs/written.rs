@@ -54,7 +54,7 @@ fn full_plan() -> Plan {
         },
         hook(Phase::PostSync, "smoke"),
     ]);
-    plan.waves[1].gates = vec!["night-shift".into()];
+    plan.waves[1].gates = vec!["approval".into(), "night-shift".into()];
     plan.waves[1].timeout = Some(Duration::from_secs(600));
     plan.warnings = vec![Warning {
         severity: Severity::Warning,
@@ -176,6 +176,7 @@ fn second_wave(succeeded: OperationPhase) -> Vec<Fact> {
         step(1, WaveStep::Held, 60),
         Fact::GateAnswered { gate: "night-shift".into(), verdict: closed, at: at(60) },
         Fact::GateAnswered { gate: "night-shift".into(), verdict: Verdict::Open, at: at(61) },
+        Fact::Approved { wave: 1, by: "ann".into(), reason: "looks good".into(), at: at(61) },
         Fact::PruneConfirmed { by: "ann".into(), at: at(62) },
         step(1, WaveStep::DryRun, 62),
         checked(3),

@@ -197,6 +197,19 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("a hook that is removed by its own finalizer or TTL before its result was seen", &[
         "crates/testkit/tests/executor/troubles.rs::a_job_without_time_to_live_is_read_before_it_goes",
     ]),
+    ("an approval of a wave", &[
+        "crates/lifecycle/tests/lifecycle/waiting.rs::a_wave_waits_for_a_person_who_approves_it",
+        "crates/lifecycle/tests/lifecycle/waiting.rs::an_approval_holds_for_every_attempt",
+        "tests/e2e/gates.rs::a_wave_is_approved_from_another_process",
+        "tests/e2e/gates.rs::an_approval_survives_a_kill",
+    ]),
+    ("a sync window", &[
+        "crates/executor/src/gates/window.rs::what_windows_decide",
+        "crates/executor/src/gates/window.rs::a_window_goes_by_the_clock_of_its_zone",
+        "crates/testkit/tests/executor/extensions.rs::a_wave_waits_for_its_sync_window",
+        "tests/e2e/gates.rs::a_sync_window_holds_a_wave_over_a_kill",
+    ]),
+    ("a soak", &["crates/lifecycle/tests/lifecycle/waiting.rs::a_wave_soaks_after_the_one_before_it_has_passed"]),
     ("a gate that is open, or closed for the same reason as before", &[
         "crates/lifecycle/tests/lifecycle/waiting.rs::a_repeated_answer_of_a_gate_is_no_fact",
         "crates/lifecycle/tests/lifecycle/waiting.rs::a_gate_may_close_again_before_the_others_open",

@@ -36,6 +36,7 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::Paused { .. } => "paused",
         Fact::Unpaused { .. } => "unpaused",
         Fact::PruneConfirmed { .. } => "prune-confirmed",
+        Fact::Approved { .. } => "approved",
         Fact::Finished { .. } => "finished",
         Fact::ReasonSeen { .. } => "reason-seen",
         Fact::LogsKept { .. } => "logs-kept",
@@ -104,6 +105,11 @@ pub fn details(fact: &Fact, plan: Option<&Plan>) -> Value {
         Fact::AttemptFailed { message, retriable, .. } => json!({"message": message, "retriable": retriable}),
         Fact::RetryStarted { attempt, .. } => json!({"attempt": attempt}),
         Fact::Paused { by, reason, .. } => json!({"by": by, "reason": reason}),
+        Fact::Approved { wave, by, reason, .. } => {
+            let planned = plan.and_then(|plan| plan.waves.get(TaskId(*wave).index()));
+            let (phase, number) = planned.map(|wave| (wave.phase, wave.wave)).unzip();
+            json!({"number": wave.saturating_add(1), "phase": phase, "wave": number, "by": by, "reason": reason})
+        }
         Fact::TerminateRequested { by, .. } | Fact::Unpaused { by, .. } | Fact::PruneConfirmed { by, .. } => {
             json!({"by": by})
         }
@@ -284,6 +290,7 @@ mod tests {
             Fact::TerminateRequested { by: by.clone(), at },
             Fact::Paused { by: by.clone(), reason: reason.clone(), at },
             Fact::Unpaused { by: by.clone(), at },
+            Fact::Approved { wave: 0, by: by.clone(), reason: "words".to_owned(), at },
             Fact::PruneConfirmed { by, at },
             Fact::Finished { phase, message: message(), at },
             Fact::ReasonSeen { task, reason: reason.clone(), at },

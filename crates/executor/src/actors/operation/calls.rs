@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::clusters::Job;
 use crate::effects::{self, LastWords, Mask, Targets};
 use crate::extend::HookEnd;
+use crate::gates::GateDefinitions;
 use crate::inbox::{Arrival, Inbox, Note};
 use crate::shared::blocking;
 
@@ -65,6 +66,16 @@ pub(crate) async fn mask(log: &Log, targets: Digest) -> Option<Arc<Mask>> {
             None
         }
     }
+}
+
+/// What the names of an operation's gates stand for.
+pub(super) async fn definitions(log: &Log, targets: Digest) -> Result<GateDefinitions, CallError> {
+    #[derive(serde::Deserialize)]
+    struct Kept {
+        #[serde(default)]
+        definitions: GateDefinitions,
+    }
+    Ok(read::<Kept>(log, targets).await?.definitions)
 }
 
 /// Keeps a value as JSON outside the log.
@@ -230,6 +241,7 @@ impl Planning {
             None => read(&self.log, self.targets).await?,
         };
         inbox.note(Note::Mask(Arc::new(targets.mask())));
+        self.known.gates.extend(targets.definitions.names());
         let known = self.inventory().await?;
         let effects::Prepared { mut planned, inventory, terminating } = effects::prepare(
             cluster,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ractor::{ActorProcessingErr, RpcReplyPort};
 use tidegate_lifecycle::operation::{
     Command, Fact, Input, Narrator, Operation, Progress, Rejection, State, SyncOperation, TaskCommand,
+    Verdict,
 };
 use tidegate_lifecycle::{BatchOf, Hands};
 use tidegate_model::{Digest, ObjectKey, OperationId, SyncRequest, TaskId, Timestamp};
@@ -24,7 +25,7 @@ use crate::effects::{self, Mask};
 use crate::engine::EngineError;
 use crate::events::Told;
 use crate::extend::{Cancellation, GateQuestion, HookEnd, HookRun};
-use crate::gates;
+use crate::gates::{self, Asked, GateDefinitions};
 use crate::inbox::{Arrival, Inbox, Note};
 use crate::shared::Shared;
 use crate::summary::{Summary, summary};
@@ -284,13 +285,25 @@ impl SyncHands {
         let application = operation.header.request.application.clone();
         let (shared, id, inbox) = (Arc::clone(&self.shared), self.id, self.inbox.clone());
         let name = gate.to_owned();
+        let (targets, began) = (operation.header.targets, operation.header.started_at);
         let asking = tokio::spawn(async move {
             let question = |reply| {
                 let (application, objects) = (application.clone(), objects.clone());
                 GateQuestion { operation: id, application, phase, wave, objects, reply }
             };
             let tell = |verdict| inbox.tell(Input::Gate { wave: index, gate: name.clone(), verdict });
-            gates::ask(&name, shared.extensions.gates.get(&name), question, tell).await;
+            let registered = shared.extensions.gates.get(&name);
+            if registered.is_none() && GateDefinitions::concerns(&name) {
+                // Everything so far is begun by people.
+                let asked = Asked { gate: name.clone(), began, manual: true };
+                return match calls::definitions(&shared.log, targets).await {
+                    Ok(definitions) => {
+                        gates::keep(asked, &definitions, Arc::clone(&shared.clock), tell).await;
+                    }
+                    Err(error) => tell(Verdict::closed(error.message)),
+                };
+            }
+            gates::ask(&name, registered, question, tell).await;
         });
         self.gates.insert(gate.to_owned(), asking.abort_handle());
     }

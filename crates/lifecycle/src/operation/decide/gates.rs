@@ -4,7 +4,7 @@ use tidegate_model::Timestamp;
 
 use crate::operation::command::ASK_AGAIN_AFTER;
 use crate::operation::fact::{Fact, Verdict};
-use crate::operation::state::{Operation, Stage, WaveStep};
+use crate::operation::state::{GateAnswer, Operation, Stage, WaveStep};
 
 /// Why a gate is closed that was open when an earlier engine ended.
 const ASKED_ANEW: &str = "it is asked again, after a restart";
@@ -18,7 +18,7 @@ pub(super) fn answered(
     now: Timestamp,
 ) -> Option<Vec<Fact>> {
     let asked = operation.stage == Stage::Wave { index: wave, step: WaveStep::Held }
-        && operation.wave(wave).is_some_and(|wave| wave.gates.iter().any(|asked| asked == gate));
+        && operation.asked_gates(wave).any(|asked| asked == gate);
     if !asked {
         return None;
     }
@@ -31,10 +31,9 @@ pub(super) fn answered(
 
 /// What was open before a restart is not taken for open until it says so again: a night may lie between.
 pub(super) fn resumed(operation: &Operation, now: Timestamp) -> Vec<Fact> {
-    if !matches!(operation.stage, Stage::Wave { step: WaveStep::Held, .. }) {
-        return Vec::new();
-    }
+    let Stage::Wave { index, step: WaveStep::Held } = operation.stage else { return Vec::new() };
+    let is_asked = |answer: &&GateAnswer| operation.asked_gates(index).any(|gate| *gate == answer.gate);
     let closed = || Verdict::Closed { reason: ASKED_ANEW.to_owned(), ask_again_after: ASK_AGAIN_AFTER };
-    let open = operation.gates.iter().filter(|answer| answer.verdict == Verdict::Open);
+    let open = operation.gates.iter().filter(is_asked).filter(|answer| answer.verdict == Verdict::Open);
     open.map(|answer| Fact::GateAnswered { gate: answer.gate.clone(), verdict: closed(), at: now }).collect()
 }

@@ -76,6 +76,9 @@ pub enum Rejection {
     /// No prune waits for confirmation.
     #[error("no prune of this operation needs confirmation")]
     NothingToConfirm,
+    /// No wave waits for approval, or not the one that was named.
+    #[error("{0}")]
+    NothingToApprove(String),
 }
 
 /// The facts an input means.
@@ -137,6 +140,9 @@ fn accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec<Fact>,
         Input::Pause { by, reason } => people::pause(header, by, reason, now),
         Input::Unpause { by } => people::unpause(header, by, now),
         Input::ConfirmPrune { .. } => Err(Rejection::NothingToConfirm),
+        Input::Approve { .. } => {
+            Err(Rejection::NothingToApprove("the operation is not planned yet; approve it then".to_owned()))
+        }
         Input::Resumed => Ok(Vec::new()),
         _ => Err(Rejection::Stale { state: "Accepted".to_owned() }),
     }
@@ -178,6 +184,7 @@ fn wish(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<Fact
         Input::Pause { by, reason } => people::pause(&operation.header, by, reason, now),
         Input::Unpause { by } => people::unpause(&operation.header, by, now),
         Input::ConfirmPrune { by } => people::confirm_prune(operation, by, now),
+        Input::Approve { wave, by, reason } => people::approve(operation, *wave, by, reason, now),
         _ => Ok(Vec::new()),
     }
 }

@@ -45,6 +45,7 @@ pub(super) fn fits(stage: &Stage, fact: &Fact) -> bool {
         | Fact::TerminateRequested { .. }
         | Fact::Paused { .. }
         | Fact::Unpaused { .. }
-        | Fact::PruneConfirmed { .. } => !ending,
+        | Fact::PruneConfirmed { .. }
+        | Fact::Approved { .. } => !ending,
     }
 }

@@ -3,7 +3,7 @@
 use tidegate_model::{Action, Task, Timestamp};
 
 use super::{ending, step};
-use crate::operation::fact::{Fact, Verdict};
+use crate::operation::fact::Fact;
 use crate::operation::rules::{is_clearing, needs_check};
 use crate::operation::state::{Operation, Progress, TaskState, WaveStep};
 
@@ -19,7 +19,7 @@ pub(super) fn follow(operation: &Operation, index: u32, current: WaveStep, now: 
         operation.wave_tasks(index).any(|(_, task, state)| test(task, state))
     };
     match current {
-        WaveStep::Held if is_held(operation, index) => Vec::new(),
+        WaveStep::Held if is_held(operation, index, now) => Vec::new(),
         WaveStep::Held => next_step(operation, index, current, now),
         WaveStep::DryRun if any(&|task, state| needs_check(task, state, true)) => Vec::new(),
         WaveStep::Pruning if any(&|task, state| is_waiting_prune(task, state)) => Vec::new(),
@@ -62,12 +62,8 @@ pub(in crate::operation) fn verified(operation: &Operation, index: u32, now: Tim
     step(index, WaveStep::Passed, now)
 }
 
-fn is_held(operation: &Operation, index: u32) -> bool {
-    let gates = operation.wave(index).map(|wave| wave.gates.as_slice()).unwrap_or_default();
-    let is_open = |gate: &String| {
-        operation.gates.iter().any(|answer| answer.gate == *gate && answer.verdict == Verdict::Open)
-    };
-    !gates.iter().all(is_open) || operation.unconfirmed_prunes(index).next().is_some()
+fn is_held(operation: &Operation, index: u32, now: Timestamp) -> bool {
+    !operation.gates_are_open(index, now) || operation.unconfirmed_prunes(index).next().is_some()
 }
 
 fn is_waiting_prune(task: &Task, state: &TaskState) -> bool {

@@ -43,6 +43,7 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::Paused { .. } => "Paused",
         Fact::Unpaused { .. } => "Unpaused",
         Fact::PruneConfirmed { .. } => "PruneConfirmed",
+        Fact::Approved { .. } => "Approved",
         Fact::Finished { .. } => "Finished",
         Fact::ReasonSeen { .. } => "ReasonSeen",
         Fact::LogsKept { .. } => "LogsKept",
@@ -97,6 +98,7 @@ pub fn facts() -> Vec<Fact> {
         paused(),
         Fact::Unpaused { by: by(), at: at(30) },
         Fact::PruneConfirmed { by: by(), at: at(30) },
+        Fact::Approved { wave: 0, by: by(), reason: message(), at: at(30) },
         finished(failed),
         Fact::ReasonSeen { task: RESOURCE, reason: "crash-looping".into(), at: at(30) },
         Fact::LogsKept { task: LATE_HOOK, reason: message(), logs: Vec::new() },
@@ -108,7 +110,8 @@ pub fn facts() -> Vec<Fact> {
     ]
 }
 
-const ANY: &str = "DeadlinePassed:operation TerminateRequested Paused PruneConfirmed Finished Watching";
+const ANY: &str =
+    "DeadlinePassed:operation TerminateRequested Paused PruneConfirmed Approved Finished Watching";
 const WAVE: &str = "Moved AttemptFailed CallFailed:task DeadlinePassed:wave TaskFailed NamespaceTerminating";
 const AT_WORK: &str =
     "HealthSeen ReasonSeen TaskCompleted HookReleased HookStopped LogsKept DeadlinePassed:hook";

@@ -44,6 +44,7 @@ fn name(input: &Input) -> String {
         Input::Pause { .. } => "Pause".into(),
         Input::Unpause { .. } => "Unpause".into(),
         Input::ConfirmPrune { .. } => "ConfirmPrune".into(),
+        Input::Approve { .. } => "Approve".into(),
         Input::Abort { .. } => "Abort".into(),
     }
 }
@@ -120,6 +121,7 @@ fn inputs(place: &str) -> Vec<Input> {
         Input::Pause { by: by(), reason: String::new() },
         Input::Unpause { by: by() },
         Input::ConfirmPrune { by: by() },
+        Input::Approve { wave: None, by: by(), reason: String::new() },
         Input::Abort { reason: "engine".into() },
     ]
 }
@@ -137,16 +139,17 @@ fn outcome(result: &Result<Vec<Fact>, Rejection>) -> String {
         Err(Rejection::AlreadyPaused { .. }) => "AlreadyPaused".into(),
         Err(Rejection::NotPaused) => "NotPaused".into(),
         Err(Rejection::NothingToConfirm) => "NothingToConfirm".into(),
+        Err(Rejection::NothingToApprove(_)) => "NothingToApprove".into(),
     }
 }
 
 /// What every running operation answers to people.
 const RUNNING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- Abort=Finished Terminate=TerminateRequested+Moved Pause=Paused \
-    Unpause=NotPaused ConfirmPrune=PruneConfirmed";
+    Unpause=NotPaused ConfirmPrune=PruneConfirmed Approve=NothingToApprove";
 const ENDING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- Abort=Finished Terminate=AlreadyEnding Pause=AlreadyEnding \
-    Unpause=AlreadyEnding ConfirmPrune=AlreadyEnding";
+    Unpause=AlreadyEnding ConfirmPrune=AlreadyEnding Approve=AlreadyEnding";
 const OVER: &str = "Request=AlreadyStarted Terminate=AlreadyFinished Pause=AlreadyFinished \
-    Unpause=AlreadyFinished ConfirmPrune=AlreadyFinished";
+    Unpause=AlreadyFinished ConfirmPrune=AlreadyFinished Approve=AlreadyFinished";
 /// What the hooks and resources of a wave answer while they are at work.
 const AT_WORK: &str = "Namespace=NamespaceTerminating Ran=TaskCompleted Ran:err=TaskCompleted Released=HookReleased \
     Released:err=TaskCompleted+HookReleased Stopped=HookStopped Stopped:err=HookStopped LogsRead=LogsKept Reason=ReasonSeen Observed=TaskCompleted";

@@ -1,0 +1,96 @@
+//! What the names of gates stand for. Written by people, and kept with the operation.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::window::Opened;
+
+/// What a gate's name begins with that is open while sync windows allow it.
+pub(crate) const WINDOW: &str = "window:";
+
+/// What the names of gates stand for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GateDefinitions {
+    /// Sync windows, for `window:NAME`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub windows: BTreeMap<String, Vec<Window>>,
+}
+
+/// A sync window, as Argo CD has them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Window {
+    /// Whether it allows or denies.
+    pub kind: WindowKind,
+    /// When it begins: five fields, as cron has them.
+    pub schedule: String,
+    /// How long it lasts, such as `8h`.
+    pub duration: String,
+    /// The time zone of the schedule, such as `Europe/Berlin`; UTC if not said.
+    #[serde(default)]
+    pub time_zone: String,
+    /// Operations that a person began may pass all the same.
+    #[serde(default)]
+    pub manual_sync: bool,
+    /// Operations that were allowed when they began may go on.
+    #[serde(default)]
+    pub sync_overrun: bool,
+    /// What it is for.
+    #[serde(default)]
+    pub description: String,
+}
+
+/// What a sync window says while it is active.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WindowKind {
+    /// Waves may begin.
+    Allow,
+    /// Waves may not begin.
+    Deny,
+}
+
+/// A definition that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("gate {gate}: {problem}")]
+pub struct InvalidGate {
+    /// The gate.
+    pub gate: String,
+    /// What is wrong, and what to write.
+    pub problem: String,
+}
+
+impl GateDefinitions {
+    /// All that is wrong with them.
+    pub fn check(&self) -> Vec<InvalidGate> {
+        let mut wrong = Vec::new();
+        for (name, windows) in &self.windows {
+            let mut note =
+                |problem: String| wrong.push(InvalidGate { gate: format!("{WINDOW}{name}"), problem });
+            if name.is_empty() || name.contains(|c: char| c == ',' || c.is_whitespace()) {
+                note("write a name without spaces and commas".to_owned());
+            }
+            if windows.is_empty() {
+                note("it has no windows; write at least one with kind, schedule and duration".to_owned());
+            }
+            for (number, window) in (1_usize..).zip(windows) {
+                if let Err(problem) = Opened::of(window) {
+                    note(format!("window {number}: {problem}"));
+                }
+            }
+        }
+        wrong
+    }
+
+    /// The gates that are defined.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        self.windows.keys().map(|name| format!("{WINDOW}{name}"))
+    }
+
+    /// Whether a gate opens by definitions, by the look of its name.
+    pub(crate) fn concerns(gate: &str) -> bool {
+        gate.starts_with(WINDOW)
+    }
+}

@@ -1,0 +1,144 @@
+//! Waves that wait: for a person, for the time.
+
+use crate::bench::Bench;
+
+const GATED: &str = "\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: first
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: second
+  annotations: {argocd.argoproj.io/sync-wave: \"1\", tidegate.dev/gate: approval}
+";
+
+const SYNC: [&str; 5] = ["sync", "gated.yaml", "--app", "gated", "--sim"];
+
+fn bench() -> Bench {
+    let bench = Bench::new();
+    bench.write("gated.yaml", GATED);
+    bench
+}
+
+/// The approvals that were recorded: number of the wave, who, and why.
+fn approvals(bench: &Bench) -> Vec<String> {
+    let facts = bench.json(&["ops", "log", "gated", "-o", "json"]);
+    let facts = facts.as_array().unwrap().iter().filter(|fact| fact["kind"] == "approved");
+    let words = |fact: &serde_json::Value| {
+        let details = &fact["details"];
+        let text = |field: &str| details[field].as_str().unwrap_or("-").to_owned();
+        format!("{} {}: {}", details["number"], text("by"), text("reason"))
+    };
+    facts.map(words).collect()
+}
+
+#[test]
+fn a_wave_is_approved_from_another_process() {
+    let bench = bench();
+    let mut sync = bench.start(&SYNC);
+    sync.await_line("gate approval");
+    let explained = bench.run(&["explain", "gated"]).expect_code(0).out;
+    assert!(explained.contains("wave 2 of 2") && explained.contains("for gate approval"), "{explained}");
+    assert!(explained.contains("tidegate ops approve"), "{explained}");
+    assert_eq!(bench.creations("ConfigMap", "second"), 0);
+    let refused = bench.run(&["ops", "approve", "gated", "--wave", "1"]).expect_code(4);
+    assert!(refused.err.contains("wave 1 needs no approval"), "{}", refused.err);
+    bench.run(&["ops", "approve", "gated", "--reason", "change 42"]).expect_code(0);
+    let ended = sync.finish();
+    assert_eq!(ended.status.code(), Some(0));
+    assert_eq!(approvals(&bench), ["2 tester: change 42"]);
+    assert_eq!(bench.creations("ConfigMap", "second"), 1);
+}
+
+/// Approved and killed, or killed and approved: nobody is asked again.
+#[test]
+fn an_approval_survives_a_kill() {
+    for beforehand in [true, false] {
+        let bench = bench();
+        let soaked = GATED.replace("gate: approval", "gate: \"approval,soak:3s\"");
+        bench.write("gated.yaml", soaked);
+        let mut sync = bench.start(&SYNC);
+        sync.await_line("gate approval");
+        let approve = || bench.run(&["ops", "approve", "gated", "--wave", "2"]).expect_code(0);
+        if beforehand {
+            approve();
+        }
+        sync.signal("KILL");
+        sync.finish();
+        if !beforehand {
+            let approved = approve();
+            assert!(approved.out.contains("is approved; go on with `tidegate resume"), "{}", approved.out);
+        }
+        let resumed = bench.run(&["resume", "gated"]).expect_code(0);
+        assert!(!resumed.err.contains("gate approval"), "{}", resumed.err);
+        assert_eq!(approvals(&bench), ["2 tester: "], "approved beforehand: {beforehand}");
+        assert_eq!(bench.creations("ConfigMap", "second"), 1);
+    }
+}
+
+#[test]
+fn a_gate_can_be_asked_for_in_every_wave() {
+    let bench = bench();
+    let gated = [&SYNC[..], &["--gate", "soak:1s"]].concat();
+    let mut sync = bench.start(&gated);
+    sync.await_line("gate approval");
+    let plan = bench.run(&["plan", "gated.yaml", "--offline", "--gate", "soak:1s"]).expect_code(0).out;
+    assert!(plan.contains("behind soak:1s") && plan.contains("behind approval, soak:1s"), "{plan}");
+    bench.run(&["ops", "approve", "gated"]).expect_code(0);
+    assert_eq!(sync.finish().status.code(), Some(0));
+    bench.run(&[&SYNC[..], &["--gate", "a b"]].concat()).expect_code(2);
+    let plan = bench.run(&["plan", "gated.yaml", "--offline", "--gate", "soak:long"]).expect_code(0);
+    assert!(format!("{}{}", plan.out, plan.err).contains("\"soak:long\", which this engine does not have"));
+}
+
+const WINDOWS: &str = "\
+windows:
+  never:
+  - {kind: deny, schedule: \"* * * * *\", duration: 2m, timeZone: Europe/Berlin}
+  always:
+  - {kind: allow, schedule: \"* * * * *\", duration: 2m}
+";
+
+/// What a sync window is, is kept with the operation.
+#[test]
+fn a_sync_window_holds_a_wave_over_a_kill() {
+    let bench = Bench::new();
+    bench.write("gates.yaml", WINDOWS);
+    bench.write("gated.yaml", GATED.replace("gate: approval", "gate: \"window:always,window:never\""));
+    let mut sync = bench.start(&[&SYNC[..], &["--gates", "gates.yaml"]].concat());
+    sync.await_line("sync window never denies it");
+    sync.signal("KILL");
+    sync.finish();
+    bench.run(&["resume", "gated", "--timeout", "300ms"]).expect_code(3);
+    let explained = bench.run(&["explain", "gated"]).expect_code(0).out;
+    assert!(explained.contains("gate window:never (sync window never denies it)"), "{explained}");
+    assert!(!explained.contains("window:always"), "{explained}");
+    assert_eq!(bench.creations("ConfigMap", "second"), 0);
+    bench.run(&["ops", "terminate", "gated"]).expect_code(0);
+}
+
+#[test]
+fn a_file_of_gates_is_checked_when_it_is_read() {
+    let bench = bench();
+    for (text, wrong) in [
+        ("windows: {w: []}", "gate window:w: it has no windows"),
+        (
+            "windows:\n  w:\n  - {kind: allow, schedule: \"0 9 * *\", duration: 8h}\n",
+            "window 1: schedule \"0 9 * *\" has 4 fields",
+        ),
+        ("windows:\n  w:\n  - {kind: maybe, schedule: \"0 9 * * *\", duration: 8h}\n", "maybe"),
+        ("widows: {}", "widows"),
+    ] {
+        bench.write("gates.yaml", text);
+        let ran = bench.run(&["plan", "gated.yaml", "--offline", "--gates", "gates.yaml"]).expect_code(2);
+        assert!(ran.err.contains("gates.yaml: ") && ran.err.contains(wrong), "{text}: {}", ran.err);
+    }
+    bench.write("gates.yaml", WINDOWS);
+    bench.write("gated.yaml", GATED.replace("gate: approval", "gate: \"window:always,window:other\""));
+    let ran = bench.run(&["plan", "gated.yaml", "--offline", "--gates", "gates.yaml"]).expect_code(0);
+    let said = format!("{}{}", ran.out, ran.err);
+    assert!(said.contains("\"window:other\", which") && !said.contains("\"window:always\", which"), "{said}");
+}
