@@ -14,6 +14,8 @@ use crate::output::{Printer, Style, Text, one_line};
 
 /// A long wait is explained this often.
 const REMIND_EVERY: Duration = Duration::from_secs(15);
+/// Sights come a moment after a write, and then say more. A wait is not told without one until this has passed.
+const SIGHT_WITHIN: Duration = Duration::from_secs(2);
 
 pub struct Lines<'p> {
     printer: &'p Printer,
@@ -61,7 +63,7 @@ impl<'p> Lines<'p> {
         {
             seen.started_at = Some(view.started_at);
             seen.waves = view.waves;
-            waits = moved_to.and_then(|moved_to| why(moved_to, &seen.waves, &explanation));
+            waits = moved_to.and_then(|moved_to| why(moved_to, at, &seen.waves, &explanation));
         }
         if let EventKind::Moved { .. } = event.what {
             let is_untold = |at: &(u32, WaveStep)| may_wait(*at) && at.1 != WaveStep::Held && waits.is_none();
@@ -103,7 +105,7 @@ impl<'p> Lines<'p> {
         let is_troubled = explanation.trouble.is_some() && !seen.troubled;
         let is_long = explanation.at.since(said_at) >= REMIND_EVERY;
         if let Some((index, step)) = seen.untold
-            && let Some(waits) = why((index, step), &view.waves, explanation)
+            && let Some(waits) = why((index, step), said_at, &view.waves, explanation)
         {
             let text = moved(&Stage::Wave { index, step }, &view.waves, Some(waits), Duration::ZERO);
             seen.untold = None;
@@ -141,7 +143,12 @@ fn may_wait((_, step): (u32, WaveStep)) -> bool {
 }
 
 /// What is awaited in a step of a wave, if the operation is still there.
-fn why(at: (u32, WaveStep), waves: &[WaveView], explanation: &Explanation) -> Option<String> {
+fn why(
+    at: (u32, WaveStep),
+    since: Timestamp,
+    waves: &[WaveView],
+    explanation: &Explanation,
+) -> Option<String> {
     let index = usize::try_from(at.0).ok().filter(|_| may_wait(at))?;
     let (number, total) = place(waves, index);
     let position = format!("wave {number} of {total} ({}, ", waves.get(index)?.phase);
@@ -151,8 +158,9 @@ fn why(at: (u32, WaveStep), waves: &[WaveView], explanation: &Explanation) -> Op
     if at.1 == WaveStep::Held {
         return held_by(explanation);
     }
-    // Sights come a moment after a write, and then say more.
-    let first = explanation.awaited.first().filter(|first| first.why != NOT_SEEN)?;
+    let waited = explanation.at.since(since);
+    let first =
+        explanation.awaited.first().filter(|first| first.why != NOT_SEEN || waited >= SIGHT_WITHIN)?;
     let more = match explanation.awaited.len().saturating_sub(1) {
         0 => String::new(),
         more => format!(" and {more} more"),
