@@ -187,6 +187,12 @@ fn empty_input_removes_everything_only_when_it_is_meant() {
     let deleted = || bench.writes().iter().filter(|entry| entry["verb"] == "delete").count();
     let refused = bench.run(&["sync", "app", "--app", "a", "--sim", "--prune"]).expect_code(2);
     assert!(refused.err.contains("--allow-empty"), "{}", refused.err);
+    for hook in ["PreDelete", "Skip"] {
+        let annotated = format!("name: config, annotations: {{argocd.argoproj.io/hook: {hook}}}");
+        bench.write("app/a.yaml", CONFIG.replacen("name: config", &annotated, 1));
+        let refused = bench.run(&["sync", "app", "--app", "a", "--sim", "--prune"]).expect_code(2);
+        assert!(refused.err.contains("--allow-empty"), "{hook}: {}", refused.err);
+    }
     std::fs::remove_file(bench.path().join("app/a.yaml")).unwrap();
     for command in ["sync", "plan", "diff"] {
         let refused = bench.run(&[command, "app", "--app", "a", "--sim"]).expect_code(2);

@@ -26,6 +26,11 @@ impl Role {
     }
 }
 
+/// Whether a sync leaves a manifest out: it is marked `Skip`, or is a hook of something else than a sync.
+pub fn is_left_out(manifest: &Object) -> bool {
+    matches!(role(manifest), Role::Skip | Role::OtherHook | Role::Dropped)
+}
+
 /// Something surprising in the annotations of one object: a code and a message.
 pub(crate) type Remark = (&'static str, String);
 

@@ -50,6 +50,7 @@ mod waves;
 pub use diff::{
     Change, Comparer, Difference, IgnoreError, JqError, is_ignored_when_extraneous, server_side_diff,
 };
+pub use hooks::is_left_out;
 pub use manifests::{Limits, ManifestError, Origin, Target};
 pub use plan::{LeftOut, PlanInput, Planned, named_objects, namespaces, plan};
 pub use prune::reason_to_keep;

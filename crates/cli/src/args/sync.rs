@@ -31,7 +31,7 @@ pub struct SourceArgs {
 impl SourceArgs {
     /// What is asked of the input.
     pub fn wanted(&self) -> crate::input::wanted::Wanted {
-        crate::input::wanted::Wanted { empty: self.allow_empty, unnamed: false }
+        crate::input::wanted::Wanted { empty: self.allow_empty, synced: true, unnamed: false }
     }
 }
 

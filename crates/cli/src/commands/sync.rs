@@ -6,7 +6,7 @@ use tidegate_executor::{GateDefinitions, Targets};
 use tidegate_health::HealthRules;
 use tidegate_model::{Action, IfTaken, OperationId, Plan, SyncRequest, format_duration};
 use tidegate_oplog::Lookup;
-use tidegate_planner::Target;
+use tidegate_planner::{Target, is_left_out};
 use tidegate_service::clusters;
 use tidegate_service::session::Session;
 use tidegate_service::state_dir::StateDir;
@@ -37,7 +37,7 @@ pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> 
             return Err(CliError::Strict { warnings });
         }
     }
-    if manifests.targets.is_empty() && args.selection.prune {
+    if manifests.targets.iter().all(|target| is_left_out(&target.object)) && args.selection.prune {
         let planned = plan::preview(&request, Targets::default(), &chosen, &state_dir, printer).await?;
         name_what_goes(&planned.plan, printer);
     }

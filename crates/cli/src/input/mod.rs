@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 use tidegate_planner::manifests::{ManifestCause, parse, parse_unnamed};
-use tidegate_planner::{Limits, ManifestError, Target};
+use tidegate_planner::{Limits, ManifestError, Target, is_left_out};
 
 use crate::error::CliError;
 
@@ -63,8 +63,13 @@ pub fn load(paths: &[PathBuf], wanted: Wanted) -> Result<Manifests, CliError> {
             Err(found) => problems.extend(found),
         }
     }
-    if problems.is_empty() && targets.is_empty() && !wanted.empty {
-        problems.push(Problem::NoObjects);
+    if problems.is_empty() && !wanted.empty {
+        let is_nothing = |target: &Target| wanted.synced && is_left_out(&target.object);
+        match targets.iter().all(is_nothing) {
+            true if targets.is_empty() => problems.push(Problem::NoObjects),
+            true => problems.push(Problem::AllLeftOut { objects: targets.len() }),
+            false => {}
+        }
     }
     if !problems.is_empty() {
         return Err(CliError::BadInput { problems });

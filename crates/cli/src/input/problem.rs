@@ -36,6 +36,11 @@ pub enum Problem {
         "the input holds no objects; give at least one manifest, or --allow-empty if the application is to have none"
     )]
     NoObjects,
+    /// Objects of which none is applied.
+    #[error(
+        "a sync applies none of the {objects} objects in the input: their annotations make them hooks of a deletion, or leave them out; give at least one other manifest, or --allow-empty if the application is to have none"
+    )]
+    AllLeftOut { objects: usize },
     /// A link that leads into itself.
     #[error("{}: the link leads back to a folder it is in; remove the link", shown(path))]
     Loop { path: PathBuf },

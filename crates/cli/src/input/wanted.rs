@@ -5,6 +5,8 @@
 pub struct Wanted {
     /// It may hold no objects at all.
     pub empty: bool,
+    /// It is synced, so it is empty as well where a sync leaves all of its objects out.
+    pub synced: bool,
     /// Its objects need no names, because they are only looked at.
     pub unnamed: bool,
 }
