@@ -1,6 +1,7 @@
 //! The way to the cluster, and what is said when there is none.
 
 use std::net::TcpListener;
+use std::time::Duration;
 
 use serde_json::json;
 use tidegate_testkit::kube::{ControlPlane, Options};
@@ -106,6 +107,30 @@ pub async fn a_server_that_stands_still_is_named_and_nothing_waits_afterwards() 
     assert!(ran.out.contains("the cluster has not answered for"), "{}", ran.out);
     control.resume_api_server().unwrap();
     sync.finish().expect_code(0);
+}
+
+/// Whoever connects to a server that stands still can be interrupted, whatever it wants there.
+pub async fn a_signal_ends_what_connects_to_a_server_that_stands_still() {
+    let control = Box::leak(Box::new(ControlPlane::start(Options::default()).unwrap()));
+    let site = Site::on(control, "interrupted").await;
+    site.write("slow.yaml", SERVER);
+    let mut sync = site.start(&["sync", "slow.yaml", "--app", "a", "-n", &site.namespace]);
+    sync.await_line("waiting for Deployment");
+    sync.signal("KILL");
+    sync.finish();
+    control.pause_api_server().unwrap();
+    for args in [&["resume", "--all"][..], &["ops", "terminate", "a"]] {
+        let mut running = site.start(args);
+        running.await_line("not answered");
+        running.signal("INT");
+        // The request itself would be given up after 36 s.
+        let status = running.is_over_within(Duration::from_secs(15)).expect("it goes on waiting");
+        let ran = running.finish_with(status).expect_code(3);
+        assert!(ran.err.contains("tidegate resume"), "{}", ran.err);
+    }
+    control.resume_api_server().unwrap();
+    site.run(&["resume", "--all"]).expect_code(1);
+    assert_eq!(site.json(&["ops", "list", "-o", "json"])[0]["phase"], "Failed", "the wish holds");
 }
 
 pub async fn a_certificate_nobody_vouches_for_is_refused() {

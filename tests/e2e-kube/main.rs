@@ -54,6 +54,7 @@ fn tests() -> Vec<suite::Test> {
         connection::an_unknown_context_is_answered_with_those_there_are,
         connection::a_server_that_does_not_answer_is_named,
         connection::a_server_that_stands_still_is_named_and_nothing_waits_afterwards,
+        connection::a_signal_ends_what_connects_to_a_server_that_stands_still,
         connection::a_certificate_nobody_vouches_for_is_refused,
         connection::the_namespace_is_that_of_the_context,
         connection::it_acts_as_somebody_else,

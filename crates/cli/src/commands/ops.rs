@@ -140,13 +140,20 @@ async fn terminate(one: &OneArgs, connection: &ConnectionArgs, printer: &Printer
     let id = summary.operation;
     let mut clusters = Clusters::default();
     let recorded = operations::destination(&log, id)?;
-    if let Err(error) = clusters.add(id, &recorded, &connection.to_connection(), Purpose::End, printer).await
-    {
+    let connection = connection.to_connection();
+    let connected = tokio::select! {
+        connected = clusters.add(id, &recorded, &connection, Purpose::End, printer) => Some(connected),
+        _ = signals.next() => None,
+    };
+    if !matches!(connected, Some(Ok(()))) {
         printer.warn(&format!(
             "the wish is recorded; operation {id} ends when its cluster can be reached: `tidegate resume {id}{}`",
             state_dir.hint()
         ));
-        return Err(error.into());
+    }
+    match connected {
+        Some(connected) => connected?,
+        None => return Ok(Ended::NotFinished),
     }
     run_to_end(log, clusters, &summary, one.output, &state_dir, &mut signals, printer).await
 }

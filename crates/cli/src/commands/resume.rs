@@ -80,7 +80,15 @@ async fn go_on_with(
         return nothing();
     }
     let summaries = chosen.clone();
-    let Reconnected { clusters, chosen, unreached } = reconnect(args, &log, chosen, printer).await?;
+    let reconnected = tokio::select! {
+        reconnected = reconnect(args, &log, chosen, printer) => reconnected?,
+        signal = signals.next() => {
+            let hint = state_dir.hint();
+            printer.note(&format!("interrupted by {signal}; nothing was begun: go on with `tidegate resume --all{hint}`"));
+            return Ok(Ended::NotFinished);
+        }
+    };
+    let Reconnected { clusters, chosen, unreached } = reconnected;
     if chosen.is_empty() && unreached == 0 {
         return nothing();
     }
