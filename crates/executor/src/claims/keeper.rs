@@ -275,14 +275,18 @@ impl<A: Around> Keeping<A> {
     }
 }
 
-/// Gives the claim of an operation that is over back, if it has it. Otherwise it runs out.
+/// Gives the claim of an operation that is over back, if it has it. Otherwise it runs out. From another's claim the wish
+/// for its end goes, since nobody waits for that any more.
 pub(super) async fn give_back(around: &impl Around, us: &Claimant, places: &[ClaimPlace]) {
     for place in places {
         while let Ok(Some(lease)) = around.read(place).await {
-            if lease.owner(us, false) != Owner::Ours {
-                break;
-            }
-            match around.write(lease.given_back()).await {
+            let is_wanted_by_us = lease.end_wanted_by().is_some_and(|by| by.operation == us.operation);
+            let wanted = match lease.owner(us, false) {
+                Owner::Ours => lease.given_back(),
+                _ if is_wanted_by_us => lease.without_wish(),
+                _ => break,
+            };
+            match around.write(wanted).await {
                 // Somebody has asked for its end meanwhile.
                 Err(error) if is_race(error.kind) => {}
                 Err(error) => {

@@ -156,6 +156,11 @@ impl Lease {
         })
     }
 
+    /// The Lease without anybody's wish that its holder may end.
+    pub fn without_wish(&self) -> Object {
+        self.changed(forget_wishes)
+    }
+
     /// The Lease with the wish that its holder may end.
     pub fn with_wish(&self, us: &Claimant) -> Object {
         self.changed(|object| {

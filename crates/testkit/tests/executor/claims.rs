@@ -162,6 +162,32 @@ async fn a_superseded_operation_stops_its_hooks_and_the_next_goes_on() {
     assert_eq!(lease.annotation("tidegate.dev/end-wanted-by"), None);
 }
 
+/// Whoever wanted the end of another operation and is over itself wants it no more.
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_is_ended_takes_its_wish_for_the_end_of_another_back() {
+    let cluster = Moody::calm();
+    let (one, two) = (Runner::at(&cluster).await, Runner::at(&cluster).await);
+    let first = one.begin_slow().await;
+    // It sleeps, so it does not hear of the wish.
+    one.engine.shutdown().await;
+    let second = submit(&two.engine, &slow(IfTaken::Supersede)).await;
+    let wanted = || async {
+        let lease = lease(&cluster.sim, "default", "tidegate-shop").await.unwrap();
+        lease.annotation("tidegate.dev/end-wanted-by").map(str::to_owned)
+    };
+    while wanted().await.is_none() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(wanted().await, Some(second.to_string()));
+    two.engine.terminate(second, "ann").await.unwrap();
+    assert_eq!(end(&two.engine, second).await.phase, OperationPhase::Failed);
+    assert_eq!(wanted().await, None);
+    let one = one.again().await;
+    one.engine.resume(first).await.unwrap();
+    let view = end(&one.engine, first).await;
+    assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_resumed_operation_still_has_its_claim() {
     let cluster = Moody::calm();
