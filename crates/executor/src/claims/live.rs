@@ -19,12 +19,7 @@ use crate::shared::LogFailure;
 
 /// Holds the claim of one operation, for as long as it is polled.
 pub(crate) struct Keeper {
-    pub cluster: Arc<dyn Cluster>,
-    pub clock: Arc<dyn Clock>,
-    pub log_failure: LogFailure,
-    pub inbox: Inbox,
-    pub hold: Arc<Hold>,
-    pub operation: OperationId,
+    pub around: Live,
     pub us: Claimant,
     pub places: Places,
     pub if_taken: IfTaken,
@@ -53,10 +48,9 @@ impl Drop for Last {
 impl Keeper {
     /// Takes the claim and holds it. Ends when there is nothing to hold, and then says so.
     pub async fn run(self) {
-        let Self { cluster, clock, log_failure, inbox, hold, operation, us, places, if_taken, had } = self;
-        let mut last = Last { inbox: inbox.clone(), news: None };
-        let calls = Calls { cluster, log_failure, operation };
-        let around = Live { calls, clock, inbox, hold: Arc::clone(&hold), began: Instant::now() };
+        let Self { around, us, places, if_taken, had } = self;
+        let mut last = Last { inbox: around.inbox.clone(), news: None };
+        let hold = Arc::clone(&around.hold);
         let news = Keeping { around, us, places, if_taken, had }.run().await;
         match &news {
             Ok(ClaimNews::Without { .. }) => hold.open(),
@@ -66,20 +60,28 @@ impl Keeper {
     }
 }
 
-/// Calls about Leases.
-struct Calls {
-    cluster: Arc<dyn Cluster>,
-    log_failure: LogFailure,
-    operation: OperationId,
+/// What is around a keeper in the engine.
+pub(crate) struct Live {
+    pub cluster: Arc<dyn Cluster>,
+    pub clock: Arc<dyn Clock>,
+    pub log_failure: LogFailure,
+    pub inbox: Inbox,
+    pub hold: Arc<Hold>,
+    pub operation: OperationId,
+    pub began: Instant,
 }
 
-impl Calls {
+impl Live {
     fn may_call(&self) -> Result<(), ClusterError> {
         match self.log_failure.get() {
             Some(reason) => Err(ClusterError::new(ErrorKind::Unavailable, reason.as_str())),
             None => Ok(()),
         }
     }
+}
+
+impl Around for Live {
+    type Moment = Moment;
 
     async fn read(&self, place: &ClaimPlace) -> Result<Option<Lease>, ClusterError> {
         self.may_call()?;
@@ -89,27 +91,6 @@ impl Calls {
     async fn write(&self, lease: Object) -> Result<Lease, ClusterError> {
         self.may_call()?;
         self.cluster.put(lease, Some(self.operation)).await.map(Lease)
-    }
-}
-
-/// What is around a keeper in the engine.
-struct Live {
-    calls: Calls,
-    clock: Arc<dyn Clock>,
-    inbox: Inbox,
-    hold: Arc<Hold>,
-    began: Instant,
-}
-
-impl Around for Live {
-    type Moment = Moment;
-
-    async fn read(&self, place: &ClaimPlace) -> Result<Option<Lease>, ClusterError> {
-        self.calls.read(place).await
-    }
-
-    async fn write(&self, lease: Object) -> Result<Lease, ClusterError> {
-        self.calls.write(lease).await
     }
 
     async fn sleep(&self, time: Duration) {
@@ -139,12 +120,7 @@ impl Around for Live {
 
 /// What is needed to give a claim back.
 pub(crate) struct GivingBack {
-    pub cluster: Arc<dyn Cluster>,
-    pub clock: Arc<dyn Clock>,
-    pub log_failure: LogFailure,
-    pub inbox: Inbox,
-    pub hold: Arc<Hold>,
-    pub operation: OperationId,
+    pub around: Live,
     pub us: Claimant,
     pub places: Vec<ClaimPlace>,
 }
@@ -152,9 +128,7 @@ pub(crate) struct GivingBack {
 impl GivingBack {
     /// Gives the claim of an operation that is over back, if it has it. Otherwise it runs out.
     pub async fn run(self) {
-        let Self { cluster, clock, log_failure, inbox, hold, operation, us, places } = self;
-        let calls = Calls { cluster, log_failure, operation };
-        let around = Live { calls, clock, inbox, hold, began: Instant::now() };
+        let Self { around, us, places } = self;
         let giving = keeper::give_back(&around, &us, &places);
         if tokio::time::timeout(GIVE_BACK_WITHIN, giving).await.is_err() {
             tracing::warn!("a claim could not be given back in time; it runs out");

@@ -18,7 +18,7 @@ mod trials;
 use std::time::Duration;
 
 pub(crate) use self::hold::{Covered, Hold};
-pub(crate) use self::live::{GivingBack, Keeper};
+pub(crate) use self::live::{GivingBack, Keeper, Live};
 pub(crate) use self::place::Places;
 pub(crate) use self::record::Claimant;
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use tidegate_model::ClaimPlace;
 
 use tidegate_lifecycle::operation::State;
+use tokio::time::Instant;
 
 use super::hands::SyncHands;
-use crate::claims::{self, Claimant, Hold, Keeper, Places};
+use crate::claims::{self, Claimant, Hold, Keeper, Live, Places};
 use crate::inbox::Note;
 
 /// How far a claim was given back.
@@ -48,24 +49,29 @@ impl SyncHands {
         }
         let Some((us, places)) = self.claimant(state) else { return };
         let Some(header) = state.header() else { return };
-        let Some(cluster) =
-            self.shared.clusters.get(&header.request.destination).map(|cluster| cluster.at_once())
-        else {
-            return;
-        };
+        let Some(around) = self.around_claim(state) else { return };
         let keeper = Keeper {
-            cluster,
-            clock: Arc::clone(&self.shared.clock),
-            log_failure: Arc::clone(&self.shared.log_failure),
-            inbox: self.inbox.clone(),
-            hold: Arc::clone(&self.hold),
-            operation: self.id,
+            around,
             us,
             places,
             if_taken: header.request.claim.as_ref().map(|claim| claim.if_taken).unwrap_or_default(),
             had: header.held_claim().map(|(place, _)| place.clone()),
         };
         self.keeper = Some(tokio::spawn(keeper.run()).abort_handle());
+    }
+
+    /// What a keeper of the claim has to do with; `None` where nobody knows the way to the cluster.
+    fn around_claim(&self, state: &State) -> Option<Live> {
+        let cluster = self.shared.clusters.get(&state.header()?.request.destination)?;
+        Some(Live {
+            cluster: cluster.at_once(),
+            clock: Arc::clone(&self.shared.clock),
+            log_failure: Arc::clone(&self.shared.log_failure),
+            inbox: self.inbox.clone(),
+            hold: Arc::clone(&self.hold),
+            operation: self.id,
+            began: Instant::now(),
+        })
     }
 
     /// Whether nothing is left of the claim of an operation that is over; otherwise it is on its way.
@@ -78,12 +84,7 @@ impl SyncHands {
         if let Some(keeper) = self.keeper.take() {
             keeper.abort();
         }
-        let Some(cluster) = self.hold(state).and_then(|_| {
-            let header = state.header()?;
-            self.shared.clusters.get(&header.request.destination).map(|cluster| cluster.at_once())
-        }) else {
-            return true;
-        };
+        let Some(around) = self.hold(state).and_then(|_| self.around_claim(state)) else { return true };
         let Some((us, places)) = self.claimant(state) else { return true };
         let held = state.header().and_then(|header| header.held_claim());
         let places: Vec<ClaimPlace> = match held {
@@ -92,16 +93,7 @@ impl SyncHands {
         };
         self.giving_back = GivingBack::OnTheWay;
         let inbox = self.inbox.clone();
-        let giving_back = claims::GivingBack {
-            cluster,
-            clock: Arc::clone(&self.shared.clock),
-            log_failure: Arc::clone(&self.shared.log_failure),
-            inbox: inbox.clone(),
-            hold: Arc::clone(&self.hold),
-            operation: self.id,
-            us,
-            places,
-        };
+        let giving_back = claims::GivingBack { around, us, places };
         self.spawn(async move {
             giving_back.run().await;
             inbox.note(Note::GivenBack);
