@@ -20,13 +20,6 @@ pub async fn terminating(cluster: &dyn Cluster, names: impl IntoIterator<Item = 
     look(cluster, names, |_, found| found.is_some_and(Object::is_deleting)).await
 }
 
-/// The namespaces that an operation has written into.
-pub fn written(state: &State) -> BTreeSet<String> {
-    let tasks = state.operation().into_iter().flat_map(Operation::all_tasks);
-    let done = tasks.filter(|(_, _, state)| state.applied.is_some());
-    done.map(|(_, task, _)| task.namespace.clone()).collect()
-}
-
 /// The same at the end of an operation, where one that was `written` into may also have gone meanwhile, while nobody was
 /// there to see it.
 pub async fn lost(
@@ -51,4 +44,11 @@ async fn look(
         }
     }
     meant
+}
+
+/// The namespaces that an operation has written into.
+pub fn written(state: &State) -> BTreeSet<String> {
+    let tasks = state.operation().into_iter().flat_map(Operation::all_tasks);
+    let done = tasks.filter(|(_, _, state)| state.applied.is_some());
+    done.map(|(_, task, _)| task.namespace.clone()).collect()
 }
