@@ -57,6 +57,8 @@ pub(crate) struct Testimony {
     pub(crate) seen: BTreeMap<StreamId, Seen>,
     /// Up to this id, a stream that was not seen was forgotten on purpose.
     pub(crate) forgotten: Option<StreamId>,
+    /// There is no file. Nothing was ever written here, or somebody has removed it.
+    pub(crate) missing: bool,
     /// The file is there but does not begin like a witness: whether facts were lost cannot be told.
     pub(crate) unreadable: bool,
     /// Notes that are not what was written. A last one that is cut short, or was never filled, is what a crash leaves.
@@ -70,7 +72,10 @@ pub(crate) fn read(path: &Path) -> Result<Testimony, LogError> {
     let mut testimony = Testimony::default();
     let content = match files::read(path, FILE_MAX_BYTES) {
         Ok(Some(content)) => content,
-        Ok(None) => return Ok(testimony),
+        Ok(None) => {
+            testimony.missing = true;
+            return Ok(testimony);
+        }
         Err(LogError::TooLarge { .. }) => {
             testimony.unreadable = true;
             return Ok(testimony);
@@ -218,7 +223,7 @@ mod tests {
     fn remembers_the_last_of_each_and_stops_at_a_torn_note() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("witness");
-        assert_eq!(read(&path).unwrap(), Testimony::default());
+        assert_eq!(read(&path).unwrap(), Testimony { missing: true, ..Testimony::default() });
         let (five, six, over) =
             (Seen { last: 5, ended: false }, Seen { last: 6, ended: false }, Seen { last: 1, ended: true });
         let mut witness =

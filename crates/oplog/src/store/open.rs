@@ -69,13 +69,15 @@ impl SledLog {
         let Settled { live, mut set_aside, left_alone, lacking } =
             repair::settle(&database, &blobs, &quarantine, findings)?;
         report_losses(&testimony, &live, &left_alone, &quarantine)?;
+        let doubt = doubt_of(&testimony, live.is_empty() && left_alone.is_empty() && set_aside.is_empty());
         folders.forget_copy()?;
         let mut seen: BTreeMap<StreamId, Seen> = live.iter().map(Live::note).collect();
         // Whoever knows them better finds what was known of them.
         seen.extend(left_alone.iter().filter_map(|stream| Some((*stream, *testimony.seen.get(stream)?))));
         let witness = Witness::resume(root.join(WITNESS), &testimony, seen)?;
 
-        let mut damage = gather_damage(&quarantine, &testimony, &live, &mut set_aside)?;
+        let mut damage = gather_damage(&quarantine, &live, &mut set_aside)?;
+        damage.extend(doubt);
         for found in damage.iter_mut().filter(|found| !earlier.contains(found)) {
             found.is_new = true;
         }
@@ -255,29 +257,38 @@ fn last_known(
 /// All that was ever found damaged here, and which streams are set aside because of it.
 fn gather_damage(
     quarantine: &Quarantine,
-    testimony: &Testimony,
     live: &BTreeMap<StreamId, Live>,
     set_aside: &mut BTreeMap<StreamId, Broken>,
 ) -> Result<Vec<Damage>, LogError> {
-    let mut damage = quarantine.list()?;
+    let damage = quarantine.list()?;
     for entry in &damage {
         if let Some(stream) = entry.stream.filter(|stream| !live.contains_key(stream)) {
             set_aside.entry(stream).or_insert_with(|| Broken::new(entry.reason.clone()));
         }
     }
-    let witness = match (testimony.unreadable, testimony.damaged) {
-        (true, _) => Some(
-            "the witness file was damaged and was begun anew: whether facts were lost cannot be told"
-                .to_owned(),
-        ),
-        (false, 0) => None,
-        (false, damaged) => Some(format!(
-            "{damaged} notes in the witness file were damaged, and it was begun anew: whether facts of their streams were lost cannot be told"
-        )),
-    };
-    if let Some(reason) = witness {
-        tracing::warn!(reason, "the log is damaged");
-        damage.push(Damage { stream: None, reason, quarantine: None, is_new: true });
-    }
     Ok(damage)
+}
+
+/// What is to be said when the witness cannot speak for the whole log. It is told once, as a new witness is begun.
+fn doubt_of(testimony: &Testimony, is_empty: bool) -> Option<Damage> {
+    let reason = match testimony.damaged {
+        // A new log has none yet: it is written before the first fact.
+        _ if testimony.missing && !is_empty => {
+            "the witness file was missing and was begun anew: whether facts were \
+             lost, or this is an older copy of the log, cannot be told"
+                .to_owned()
+        }
+        _ if testimony.unreadable => {
+            "the witness file was damaged and was begun anew: whether facts were lost cannot \
+             be told"
+                .to_owned()
+        }
+        0 => return None,
+        damaged => format!(
+            "{damaged} notes in the witness file were damaged, and it was begun anew: whether facts of their streams \
+             were lost cannot be told"
+        ),
+    };
+    tracing::warn!(reason, "the log is damaged");
+    Some(Damage { stream: None, reason, quarantine: None, is_new: true })
 }

@@ -60,7 +60,7 @@ impl SledLog {
         let key = key::look(&directory, key)?;
         let mut attempt = 1;
         loop {
-            let (copy, contents) = take_copy(&directory)?;
+            let Copied { copy, contents, witness } = take_copy(&directory)?;
             let root = copy.path().to_path_buf();
             let quarantine = Quarantine::open_beside(directory.join("quarantine"), root.join("quarantine"))?;
             let blobs = BlobStore::open_to_read(directory.join("blobs"), key.clone());
@@ -70,9 +70,13 @@ impl SledLog {
             for damage in &mut log.damage {
                 damage.quarantine = damage.quarantine.take().filter(|path| !path.starts_with(&root));
             }
-            // A blob that was tidied away since the copy was taken is no damage.
+            // A blob that was tidied away since the copy was taken is no damage, nor a witness that came with it.
             let doubtful = log.damage.iter().any(|damage| damage.is_new);
-            if !doubtful || attempt == ATTEMPTS || copy::contents(&source(&directory)?)? == contents {
+            let is_as_copied = || -> Result<bool, LogError> {
+                Ok(files::exists(&directory.join(WITNESS))? == witness
+                    && copy::contents(&source(&directory)?)? == contents)
+            };
+            if !doubtful || attempt == ATTEMPTS || is_as_copied()? {
                 return Ok(log);
             }
             attempt += 1;
@@ -80,17 +84,26 @@ impl SledLog {
     }
 }
 
+/// What is read in the place of the log.
+struct Copied {
+    copy: TempDir,
+    contents: Contents,
+    /// Whether there was a witness.
+    witness: bool,
+}
+
 /// A copy of the database, and of the witness before it: the witness must not know more than the database.
-fn take_copy(directory: &Path) -> Result<(TempDir, Contents), LogError> {
+fn take_copy(directory: &Path) -> Result<Copied, LogError> {
     let copy = copy::temporary()?;
     let (from, to) = (directory.join(WITNESS), copy.path().join(WITNESS));
-    if let Some(witness) = files::read(&from, witness::FILE_MAX_BYTES)? {
-        std::fs::write(&to, witness).map_err(|error| LogError::io(&to, "write", error))?;
+    let witness = files::read(&from, witness::FILE_MAX_BYTES)?;
+    if let Some(content) = &witness {
+        std::fs::write(&to, content).map_err(|error| LogError::io(&to, "write", error))?;
     }
     let source = source(directory)?;
     check_files(&source)?;
     let contents = copy::copy(&source, &copy.path().join("log"))?;
-    Ok((copy, contents))
+    Ok(Copied { copy, contents, witness: witness.is_some() })
 }
 
 /// Where the database is: while it is being replaced, and after such a replacement was interrupted, the new one.

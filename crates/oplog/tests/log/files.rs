@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use tidegate_model::OperationPhase;
-use tidegate_oplog::Lookup;
+use tidegate_oplog::{LogKey, Lookup};
 
 use crate::kit::prelude::*;
-use crate::kit::{Disk, Fact, Kept, Log, append, operation, passed, reasons};
+use crate::kit::{Disk, Fact, Kept, Log, append, codecs, is_of_witness, operation, passed, reasons};
 
 /// Operations in the log that is damaged; each has as many facts as `FACTS`.
 const OPERATIONS: u128 = 12;
@@ -208,6 +208,47 @@ fn a_garbled_witness() {
     assert!(damage.len() == 1 && damage[0].reason.contains("witness"), "{damage:?}");
     assert_eq!(log.all(operation(1)).unwrap(), facts(FACTS));
     assert_eq!(disk.reopen().damage(), [], "the new one can speak");
+}
+
+/// Nor does a missing one; without it an older copy of the log would pass for the newest.
+#[test]
+fn a_missing_witness() {
+    let mut disk = Disk::fresh();
+    disk.open().append_all(vec![append(1, 1, passed(1..=3))]).unwrap();
+    disk.close();
+    drop(crate::kit::raw(&disk.path()));
+    let (log, older) = (disk.path().join("log"), disk.folder.path().join("older"));
+    copy(&log, &older);
+    disk.open().append_all(vec![append(1, 4, passed(4..=5))]).unwrap();
+    disk.close();
+    drop(crate::kit::raw(&disk.path()));
+    fs::remove_dir_all(&log).unwrap();
+    copy(&older, &log);
+    let witness = disk.path().join("witness");
+    fs::remove_file(&witness).unwrap();
+    // A reader cannot begin a new one, and so says it each time.
+    for _ in 0..2 {
+        let read = Log::open_to_read(disk.path(), Some(LogKey::new(&[7; 32])), codecs()).unwrap();
+        let damage = read.damage();
+        assert!(damage.len() == 1 && damage[0].is_new && is_of_witness(&damage[0]), "{damage:?}");
+        assert!(!witness.exists());
+    }
+    let log = disk.open();
+    let damage = log.damage();
+    assert!(damage.len() == 1 && damage[0].is_new && damage[0].reason.contains("older copy"), "{damage:?}");
+    assert_eq!(log.all(operation(1)).unwrap(), passed(1..=3));
+    log.append_all(vec![append(1, 4, passed(4..=4))]).unwrap();
+    assert_eq!(disk.reopen().damage(), [], "the new one can speak");
+}
+
+/// A log that holds nothing has lost nothing: the first process may have been killed before it made the file.
+#[test]
+fn a_missing_witness_of_an_empty_log() {
+    let mut disk = Disk::fresh();
+    disk.open();
+    disk.close();
+    fs::remove_file(disk.path().join("witness")).unwrap();
+    assert_eq!(disk.open().damage(), []);
 }
 
 /// What ended must not be resumed from an earlier fact, whatever later operations did since.

@@ -255,9 +255,15 @@ pub fn holder() -> Holder {
     }
 }
 
-/// The same damage as a later opening knows it.
+/// The same damage as a later opening knows it. What is amiss with the witness is told once.
 pub fn known(damage: &[Damage]) -> Vec<Damage> {
-    damage.iter().map(|damage| Damage { is_new: false, ..damage.clone() }).collect()
+    let lasting = damage.iter().filter(|damage| !is_of_witness(damage));
+    lasting.map(|damage| Damage { is_new: false, ..damage.clone() }).collect()
+}
+
+/// Whether a report is about the witness.
+pub fn is_of_witness(damage: &Damage) -> bool {
+    damage.stream.is_none() && damage.reason.contains("the witness file")
 }
 
 /// With a fixed key: golden logs are sealed with it.
