@@ -233,6 +233,9 @@ fn assemble(drafts: Vec<Draft>, errors: &BTreeMap<usize, String>) -> (Plan, Vec<
         wave.gates.sort_unstable();
         wave.gates.dedup();
     }
+    // A plan stays in memory for as long as its operation lasts.
+    plan.tasks.shrink_to_fit();
+    plan.waves.shrink_to_fit();
     (plan, manifests)
 }
 

@@ -132,7 +132,7 @@ fn place_of(object: &Object) -> Place {
 
 /// Follows one kind for as long as somebody asks about it. A panic in the cluster's code must not leave anybody
 /// waiting for ever.
-pub(super) async fn follow(context: Arc<Context>, scope: Scope, board: Arc<Board>) {
+pub(super) async fn follow(context: Arc<Context>, scope: Arc<Scope>, board: Arc<Board>) {
     loop {
         let looking = look_regularly(&context, &scope.gvk, &board);
         let watching = watch_again_and_again(&context, &scope, &board);

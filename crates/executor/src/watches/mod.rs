@@ -55,9 +55,10 @@ pub(crate) struct Subscription {
 /// All watches of one cluster.
 pub(crate) struct Watches {
     context: Arc<Context>,
-    scopes: HashMap<Scope, ScopeWatch>,
-    /// Where each subscription is, so that ending one does not search for it.
-    index: HashMap<OperationId, BTreeMap<Watched, (Scope, Place)>>,
+    scopes: HashMap<Arc<Scope>, ScopeWatch>,
+    /// Where each subscription is, so that ending one does not search for it. One map for all operations: most of those that
+    /// wait have a single subscription, and a map of their own would cost each of them 2 KiB.
+    index: BTreeMap<(OperationId, Watched), (Arc<Scope>, Place)>,
 }
 
 struct ScopeWatch {
@@ -75,7 +76,7 @@ impl Watches {
         permits: Arc<Semaphore>,
     ) -> Self {
         let context = Arc::new(Context { cluster, clock, extensions, health, permits });
-        Self { context, scopes: HashMap::new(), index: HashMap::new() }
+        Self { context, scopes: HashMap::new(), index: BTreeMap::new() }
     }
 
     /// Begins anew with other rules, and without any subscription.
@@ -99,15 +100,15 @@ impl Watches {
         let judged = judge_name.is_some() || context.health.has_rule(&gvk);
         let is_task = matches!(what, Watched::Task(_));
         let whole = judged || is_task && tidegate_health::tells_what_keeps_it(&gvk);
-        let scope = Scope {
+        let scope = Arc::new(Scope {
             gvk,
             namespace: Some(namespace.clone()).filter(|namespace| !namespace.is_empty()),
             detail: if whole { Detail::Full } else { Detail::Metadata },
-        };
-        let watch = self.scopes.entry(scope.clone()).or_insert_with_key(|scope| {
+        });
+        let watch = self.scopes.entry(Arc::clone(&scope)).or_insert_with_key(|scope| {
             let board = Arc::new(Board::default());
             let mut tasks = JoinSet::new();
-            tasks.spawn(follow(Arc::clone(&context), scope.clone(), Arc::clone(&board)));
+            tasks.spawn(follow(Arc::clone(&context), Arc::clone(scope), Arc::clone(&board)));
             ScopeWatch { board, tasks }
         });
         while watch.tasks.try_join_next().is_some() {}
@@ -119,7 +120,7 @@ impl Watches {
             subscriber.judged = Some(sender);
         }
         let known = watch.board.add(&place, subscriber.clone());
-        self.index.entry(operation).or_default().insert(what, (scope.clone(), place.clone()));
+        self.index.insert((operation, what), (Arc::clone(&scope), place.clone()));
         match known {
             Some(seen) if subscriber.judged.is_none() => context.send(&subscriber, seen),
             _ => {
@@ -131,20 +132,18 @@ impl Watches {
 
     /// Ends the reports of one object.
     pub fn unsubscribe(&mut self, operation: OperationId, what: &Watched) {
-        let Some(watched) = self.index.get_mut(&operation) else { return };
-        let found = watched.remove(what);
-        if watched.is_empty() {
-            self.index.remove(&operation);
-        }
-        if let Some((scope, place)) = found {
+        if let Some((scope, place)) = self.index.remove(&(operation, what.clone())) {
             self.remove(operation, what, &scope, &place);
         }
     }
 
     /// Ends the reports of an operation.
     pub fn forget(&mut self, operation: OperationId) {
-        for (what, (scope, place)) in self.index.remove(&operation).unwrap_or_default() {
-            self.remove(operation, &what, &scope, &place);
+        let first = (operation, Watched::Task(TaskId(0)));
+        let theirs =
+            self.index.range(first..).map(|(key, _)| key).take_while(|(whose, _)| *whose == operation);
+        for (_, what) in theirs.cloned().collect::<Vec<_>>() {
+            self.unsubscribe(operation, &what);
         }
     }
 

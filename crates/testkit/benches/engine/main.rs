@@ -23,6 +23,11 @@ mod volume;
 
 use std::process::Command;
 
+/// The allocator of the command, whose memory is measured.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// One line of the table: what, how much, and what we aim at.
 pub struct Line {
     /// What was measured.
