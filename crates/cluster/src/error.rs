@@ -20,6 +20,8 @@ pub enum ErrorKind {
     UnknownKind,
     /// 404 because the namespace is not there.
     NamespaceMissing,
+    /// 403 because the namespace is being deleted: nothing new is put there.
+    NamespaceTerminating,
     /// 409 on create: an object of that name is there.
     AlreadyExists,
     /// 409: the object changed in between, or a UID precondition did not hold, or a field has another owner.

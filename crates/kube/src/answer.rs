@@ -194,12 +194,14 @@ impl Status {
 
     fn kind(&self, message: &str) -> ErrorKind {
         let reason = self.reason.as_deref().unwrap_or_default();
-        if self.causes().any(|cause| cause.reason.as_deref() == Some("ResourceVersionTooLarge")) {
+        let is_cause = |name| self.causes().any(|cause| cause.reason.as_deref() == Some(name));
+        if is_cause("ResourceVersionTooLarge") {
             // After the store was restored from a backup: only listing again helps.
             return ErrorKind::Gone;
         }
         match self.code.unwrap_or(500) {
             401 => ErrorKind::Unauthorized,
+            403 if is_cause("NamespaceTerminating") => ErrorKind::NamespaceTerminating,
             403 => ErrorKind::Forbidden,
             409 if reason == "AlreadyExists" => ErrorKind::AlreadyExists,
             409 => ErrorKind::Conflict,

@@ -115,7 +115,7 @@ pub(crate) fn code_of(error: &ClusterError) -> u16 {
     match error.kind {
         ErrorKind::NotFound | ErrorKind::UnknownKind | ErrorKind::NamespaceMissing => 404,
         ErrorKind::AlreadyExists | ErrorKind::Conflict => 409,
-        ErrorKind::Forbidden => 403,
+        ErrorKind::Forbidden | ErrorKind::NamespaceTerminating => 403,
         ErrorKind::Unauthorized => 401,
         ErrorKind::Invalid => 422,
         ErrorKind::Gone => 410,

@@ -55,7 +55,7 @@ pub(crate) fn namespace_missing(namespace: &str) -> ClusterError {
 pub(crate) fn namespace_terminating(key: &ObjectKey) -> ClusterError {
     let why =
         format!("unable to create new content in namespace {} because it is being terminated", key.namespace);
-    forbidden(key, &why)
+    ClusterError::new(ErrorKind::NamespaceTerminating, forbidden(key, &why).message)
 }
 
 pub(crate) fn forbidden(key: &ObjectKey, why: &str) -> ClusterError {

@@ -1,7 +1,9 @@
 //! What the cluster refuses, and in which words.
 
 use serde_json::{Value, json};
-use tidegate_cluster::ErrorKind::{Conflict, Forbidden, Invalid, NamespaceMissing, UnknownKind};
+use tidegate_cluster::ErrorKind::{
+    Conflict, Forbidden, Invalid, NamespaceMissing, NamespaceTerminating, UnknownKind,
+};
 use tidegate_cluster::{ErrorKind, Propagation, WriteMode};
 use tidegate_model::Object;
 
@@ -182,7 +184,7 @@ fn an_ending_namespace_takes_nothing_new() {
     world.settle();
     let late = with(&config_map("late", json!({})), "/metadata/namespace", json!("shop"));
     let words = "configmaps \"late\" is forbidden: unable to create new content in namespace shop because it is being terminated";
-    assert_refused(&world.refused(&late, SSA), Forbidden, words);
+    assert_refused(&world.refused(&late, SSA), NamespaceTerminating, words);
     world.apply(&stuck);
 }
 

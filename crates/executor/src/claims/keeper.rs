@@ -62,7 +62,14 @@ enum Attempt {
     Lost(Option<ClaimHolder>),
     /// Somebody wrote it at the same moment.
     Again,
-    /// There is no such namespace.
+    /// There is no such namespace, or it is being deleted.
+    NoNamespace(ClusterError),
+}
+
+/// Why a claim is not renewed any more.
+enum Unheld {
+    Over(ClaimNews),
+    /// Its namespace is gone, or being deleted, and takes the Lease with it.
     NoNamespace(ClusterError),
 }
 
@@ -78,12 +85,20 @@ struct Watching {
 impl<A: Around> Keeping<A> {
     /// Takes the claim and renews it. Ends when there is nothing to hold, and says why.
     pub async fn run(&self) -> Result<ClaimNews, CallError> {
-        match self.take().await {
-            Ok(held) => {
-                self.around.tell(ClaimNews::Held { place: held.place.clone(), epoch: held.lease.epoch() });
-                self.renew(*held).await
-            }
-            Err(news) => news,
+        let mut held = match self.take().await {
+            Ok(held) => held,
+            Err(news) => return news,
+        };
+        loop {
+            let place = held.place.clone();
+            self.around.tell(ClaimNews::Held { place: place.clone(), epoch: held.lease.epoch() });
+            held = match self.renew(*held).await {
+                Unheld::Over(news) => return Ok(news),
+                Unheld::NoNamespace(error) => match self.move_aside(&place, &error).await {
+                    Ok(held) => held,
+                    Err(news) => return Ok(news),
+                },
+            };
         }
     }
 
@@ -100,7 +115,10 @@ impl<A: Around> Keeping<A> {
                 Ok(Attempt::Lost(holder)) => return Err(Ok(ClaimNews::Lost { holder })),
                 Ok(Attempt::Again) => self.around.sleep(LOOK_AGAIN_AFTER).await,
                 Ok(Attempt::NoNamespace(error)) => {
-                    return Err(refused(&error, self.had.is_some() || self.places.aside.is_some()));
+                    return match &self.had {
+                        Some(place) => self.move_aside(place, &error).await.map_err(Ok),
+                        None => Err(refused(&error, self.places.aside.is_some())),
+                    };
                 }
                 Ok(Attempt::Taken { holder, at_work }) => {
                     self.around.tell(ClaimNews::Taken { holder, at_work });
@@ -116,23 +134,55 @@ impl<A: Around> Keeping<A> {
         }
     }
 
+    /// The namespace of a claim that we hold has gone, or goes, and the claim with it. From now on it is kept aside, if
+    /// nobody else has it there.
+    async fn move_aside(&self, place: &ClaimPlace, why: &ClusterError) -> Result<Box<Held>, ClaimNews> {
+        let aside = self.places.aside.as_ref().filter(|aside| *aside != place);
+        let Some(aside) = aside else { return Err(without(why)) };
+        let mut watching = Watching::default();
+        loop {
+            let moment = self.around.moment();
+            match self.contend(aside, false, &mut watching, |watching| &mut watching.aside).await {
+                Ok(Attempt::Held(held)) => {
+                    self.around.renewed(moment);
+                    return Ok(held);
+                }
+                Ok(Attempt::Taken { holder, at_work: true }) => {
+                    return Err(ClaimNews::Lost { holder: Some(holder) });
+                }
+                Ok(Attempt::Lost(holder)) => return Err(ClaimNews::Lost { holder }),
+                Ok(Attempt::Taken { at_work: false, .. }) => self.around.sleep(LOOK_EVERY).await,
+                Ok(Attempt::Again) => self.around.sleep(LOOK_AGAIN_AFTER).await,
+                Ok(Attempt::NoNamespace(error)) => return Err(without(&nor_aside(why, aside, &error))),
+                Err(error) if is_no_right(error.kind) => return Err(without(&nor_aside(why, aside, &error))),
+                Err(_) => self.around.sleep(RENEW_AGAIN_AFTER).await,
+            }
+        }
+    }
+
     async fn attempt(&self, watching: &mut Watching) -> Result<Attempt, ClusterError> {
         if let Some(place) = &self.had {
-            return self.contend(place, watching, |watching| &mut watching.home).await;
+            return self.contend(place, true, watching, |watching| &mut watching.home).await;
         }
         let Places { home, aside } = &self.places;
-        let at_home = self.contend(home, watching, |watching| &mut watching.home).await?;
+        let at_home = self.contend(home, false, watching, |watching| &mut watching.home).await?;
         match (at_home, aside) {
             (Attempt::Held(held), Some(aside)) => Ok(match self.in_the_way(aside, watching).await? {
                 Some(other) => other,
                 None => Attempt::Held(held),
             }),
-            (Attempt::NoNamespace(_), Some(aside)) => {
-                let found = self.contend(aside, watching, |watching| &mut watching.aside).await?;
+            (Attempt::NoNamespace(why), Some(aside)) => {
+                let found = self.contend(aside, false, watching, |watching| &mut watching.aside).await;
+                let found = match found {
+                    Err(error) if is_no_right(error.kind) => {
+                        return Ok(Attempt::NoNamespace(nor_aside(&why, aside, &error)));
+                    }
+                    found => found?,
+                };
                 let Attempt::Held(held) = found else { return Ok(found) };
                 // Whoever came when the namespace was there has looked aside after it had taken the claim at home. So
                 // one of us sees the other.
-                match self.contend(home, watching, |watching| &mut watching.home).await? {
+                match self.contend(home, false, watching, |watching| &mut watching.home).await? {
                     Attempt::NoNamespace(_) => Ok(Attempt::Held(held)),
                     found => {
                         let _ = self.around.write(held.lease.given_back()).await;
@@ -144,15 +194,16 @@ impl<A: Around> Keeping<A> {
         }
     }
 
-    /// One look at a claim, and one attempt to take it if nobody else has it.
+    /// One look at a claim, and one attempt to take it if nobody else has it. `had`: it was ours there before.
     async fn contend(
         &self,
         place: &ClaimPlace,
+        had: bool,
         watching: &mut Watching,
         patience: fn(&mut Watching) -> &mut Patience,
     ) -> Result<Attempt, ClusterError> {
         let found = self.around.read(place).await?;
-        let owner = found.as_ref().map_or(Owner::Free, |lease| lease.owner(&self.us, self.had.is_some()));
+        let owner = found.as_ref().map_or(Owner::Free, |lease| lease.owner(&self.us, had));
         let known = found.as_ref().map_or(0, Lease::epoch);
         let (now, at) = (self.around.now(), self.around.elapsed());
         let Some(lease) = found.or_else(|| blank(place)) else { return Ok(Attempt::Again) };
@@ -167,7 +218,7 @@ impl<A: Around> Keeping<A> {
         };
         match self.around.write(wanted).await {
             Ok(lease) => Ok(Attempt::Held(Box::new(Held { place: place.clone(), lease }))),
-            Err(error) if error.kind == ErrorKind::NamespaceMissing => Ok(Attempt::NoNamespace(error)),
+            Err(error) if has_no_namespace(error.kind) => Ok(Attempt::NoNamespace(error)),
             Err(error) if is_race(error.kind) => Ok(Attempt::Again),
             Err(error) => Err(error),
         }
@@ -219,7 +270,7 @@ impl<A: Around> Keeping<A> {
     }
 
     /// Renews the claim until it is lost, or cannot be held any more.
-    async fn renew(&self, mut held: Held) -> Result<ClaimNews, CallError> {
+    async fn renew(&self, mut held: Held) -> Unheld {
         let mut pause = CLAIM_RENEWED_EVERY;
         let mut heard = None;
         loop {
@@ -231,10 +282,9 @@ impl<A: Around> Keeping<A> {
             self.around.sleep(pause).await;
             pause = match self.renew_once(&mut held).await {
                 Ok(None) => CLAIM_RENEWED_EVERY,
-                Ok(Some(news)) => return Ok(news),
-                Err(error) if is_no_right(error.kind) || error.kind == ErrorKind::NamespaceMissing => {
-                    return Ok(ClaimNews::Without { reason: error.message });
-                }
+                Ok(Some(news)) => return Unheld::Over(news),
+                Err(error) if has_no_namespace(error.kind) => return Unheld::NoNamespace(error),
+                Err(error) if is_no_right(error.kind) => return Unheld::Over(without(&error)),
                 Err(error) if is_race(error.kind) => LOOK_AGAIN_AFTER,
                 Err(_) => RENEW_AGAIN_AFTER,
             };
@@ -304,6 +354,11 @@ fn is_race(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Conflict | ErrorKind::AlreadyExists | ErrorKind::NotFound)
 }
 
+/// Nothing new can be put there.
+fn has_no_namespace(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NamespaceMissing | ErrorKind::NamespaceTerminating)
+}
+
 /// No claim can be had here.
 fn is_no_right(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Forbidden | ErrorKind::UnknownKind | ErrorKind::Unsupported)
@@ -311,5 +366,20 @@ fn is_no_right(kind: ErrorKind) -> bool {
 
 /// Why a claim could not be taken: the operation goes on without, or it is tried again, or that is the end.
 fn refused(error: &ClusterError, goes_on: bool) -> Result<ClaimNews, CallError> {
-    if goes_on { Ok(ClaimNews::Without { reason: error.message.clone() }) } else { Err(call_error(error)) }
+    if goes_on { Ok(without(error)) } else { Err(call_error(error)) }
+}
+
+/// Neither where the claim belongs nor aside.
+fn nor_aside(why: &ClusterError, aside: &ClaimPlace, error: &ClusterError) -> ClusterError {
+    let words =
+        format!("{}; nor can it be kept in namespace {}: {}", why.message, aside.namespace, error.message);
+    ClusterError::new(why.kind, words)
+}
+
+/// Why there is no claim to be had.
+fn without(error: &ClusterError) -> ClaimNews {
+    match error.kind {
+        ErrorKind::NamespaceTerminating => ClaimNews::namespace_goes(&error.message),
+        _ => ClaimNews::Without { reason: error.message.clone() },
+    }
 }

@@ -20,6 +20,10 @@ async fn refusals_become_what_the_engine_decides_by() {
         "reason": "FieldValueInvalid", "field": "spec.ports[0].nodePort",
         "message": "Invalid value: 30080: provided port is already allocated",
     }]});
+    let terminating = json!({"causes": [{
+        "reason": "NamespaceTerminating", "field": "metadata.namespace",
+        "message": "namespace shop is being terminated",
+    }]});
     let conflicts = json!({"causes": [
         {"reason": "FieldManagerConflict", "message": "conflict with \"hpa\" using apps/v1", "field": ".spec.replicas"},
         {"reason": "FieldManagerConflict", "message": "conflict with \"kubectl\" using v1", "field": ".data.a"},
@@ -60,6 +64,11 @@ async fn refusals_become_what_the_engine_decides_by() {
             Reply::Json(403, status(403, "Forbidden", "User \"u\" cannot patch resource \"configmaps\"")),
             ErrorKind::Forbidden,
             "cannot patch resource",
+        ),
+        (
+            Reply::Json(403, detailed(403, "Forbidden", "leases \"a\" is forbidden: it goes", terminating)),
+            ErrorKind::NamespaceTerminating,
+            "it goes",
         ),
         (
             Reply::Json(401, status(401, "Unauthorized", "Unauthorized")),

@@ -78,6 +78,28 @@ pub enum ClaimNews {
     },
 }
 
+/// Begins the reason of an operation that has no claim since its namespace is being deleted. Rights would not help it.
+const NAMESPACE_GOES: &str = "the namespace of its Lease is being deleted";
+
+impl ClaimNews {
+    /// None can be had, because the namespace that it is kept in is being deleted; with the cluster's words.
+    pub fn namespace_goes(message: &str) -> Self {
+        Self::Without { reason: format!("{NAMESPACE_GOES}: {message}") }
+    }
+}
+
+/// What an operation that has no claim warns of.
+pub(super) fn no_claim(reason: &str) -> String {
+    let advice = if reason.starts_with(NAMESPACE_GOES) {
+        "sync again when it is gone"
+    } else {
+        "give the rights for Leases (see docs/real-clusters.md), or switch the claim off with --no-claim"
+    };
+    format!(
+        "the operation runs without a claim on its application, so another one may run at the same time: {reason}; {advice}"
+    )
+}
+
 impl Header {
     /// Whether the operation may plan and write, as far as its claim is concerned.
     pub fn may_begin(&self) -> bool {

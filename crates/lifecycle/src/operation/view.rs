@@ -6,7 +6,7 @@ use tidegate_model::{
     Timestamp, Warning,
 };
 
-use super::claim::Claim;
+use super::claim::{Claim, no_claim};
 use super::state::{Header, HookLog, Operation, Outcome, Progress, Stage, State, WaveStep};
 
 /// An operation in output.
@@ -158,9 +158,7 @@ fn warnings(header: &Header, operation: Option<&Operation>) -> Vec<Warning> {
             code: "no-claim".to_owned(),
             object: None,
             origin: None,
-            message: format!(
-                "the operation runs without a claim on its application, so another one may run at the same time: {reason}; give the rights for Leases (see docs/real-clusters.md), or switch the claim off with --no-claim"
-            ),
+            message: no_claim(reason),
         }),
         _ => None,
     };

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tidegate_cluster::sim::{AuditEntry, SimCluster};
+use futures_util::FutureExt as _;
+use serde_json::json;
+use tidegate_cluster::sim::{AuditEntry, SimCluster, SimConfig};
 use tidegate_cluster::{Cluster as _, ErrorKind};
 use tidegate_executor::{CLAIM_LASTS, CLAIM_RENEWED_EVERY, Engine};
 use tidegate_lifecycle::operation::{ClaimStanding, OperationView};
@@ -13,7 +15,7 @@ use tidegate_model::{ClaimRequest, Gvk, IfTaken, Object, OperationId, OperationP
 use tidegate_testkit::scenario::Sync;
 use tokio::time::Instant;
 
-use crate::support::{Fate, Log, Moody, builder, config, end, hook, submit, until};
+use crate::support::{Fate, Log, Moody, builder, config, delete_namespace, end, hook, submit, until, write};
 
 const SLOW: (&str, &str) = ("sim.tidegate.dev/ready-after", "60s");
 
@@ -290,7 +292,7 @@ fn slow_server(name: &str, wave: i64) -> String {
 #[tokio::test(start_paused = true)]
 async fn without_the_rights_an_operation_goes_on_and_warns() {
     for verb in ["get", "put"] {
-        let cluster = Moody::new(tidegate_cluster::sim::SimConfig::default(), move |asked, name| {
+        let cluster = Moody::new(SimConfig::default(), move |asked, name| {
             let is_it = name.starts_with("tidegate-shop") && asked == verb;
             if is_it { Fate::Refuse(ErrorKind::Forbidden) } else { Fate::Answer }
         });
@@ -345,4 +347,86 @@ async fn a_namespace_for_claims_that_is_not_there_is_an_error() {
     assert_eq!(view.phase, OperationPhase::Error);
     assert!(view.message.starts_with("failed to take the claim: "), "{}", view.message);
     assert!(writes(&cluster.sim, id).is_empty());
+}
+
+/// A namespace that is being deleted, and that something in it keeps.
+fn stuck_namespace(sim: &SimCluster, name: &str) {
+    let apply = |manifest: serde_json::Value| {
+        sim.apply(write(Object::try_from(manifest).unwrap())).now_or_never().unwrap().unwrap();
+    };
+    apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+    apply(json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "held", "namespace": name, "finalizers": ["x.io/y"]}}));
+    delete_namespace(sim, name);
+}
+
+/// Its objects are elsewhere, so that only the claim is in the way.
+fn claiming_in(namespace: &str) -> Sync {
+    let here = |text: String| text.replace("metadata:", "metadata:\n  namespace: default");
+    let manifests = format!("{}{}", hook("migrate", "PreSync", &[SLOW]), config("c", 0, &[]));
+    claiming(&here(manifests), IfTaken::Refuse).with(|request| request.namespace = namespace.into())
+}
+
+/// A namespace that goes cannot have a Lease, so the claim is kept where it is for a namespace that is not there.
+#[tokio::test(start_paused = true)]
+async fn the_claim_on_an_application_in_a_namespace_that_goes_is_kept_aside() {
+    let cluster = Moody::calm();
+    stuck_namespace(&cluster.sim, "team");
+    let (one, two) = (Runner::at(&cluster).await, Runner::at(&cluster).await);
+    let first = submit(&one.engine, &claiming_in("team")).await;
+    while cluster.created("migrate") == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let refused = submit(&two.engine, &claiming_in("team")).await;
+    let view = end(&two.engine, refused).await;
+    assert_eq!(standing(&view), ClaimStanding::Refused, "{}", view.message);
+    let view = end(&one.engine, first).await;
+    assert_eq!((view.phase, standing(&view)), (OperationPhase::Succeeded, ClaimStanding::Released));
+    assert_eq!(view.warnings, []);
+    let lease = view.claim.unwrap().lease.unwrap();
+    assert!(lease.starts_with("default/tidegate-shop-"), "{lease}");
+}
+
+/// It begins to go while the operation holds its claim there.
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_moved_aside_when_its_namespace_goes() {
+    let cluster = Moody::calm();
+    let (one, two) = (Runner::at(&cluster).await, Runner::at(&cluster).await);
+    let team = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}});
+    cluster.sim.apply(write(Object::try_from(team).unwrap())).await.unwrap();
+    let first = submit(&one.engine, &claiming_in("team")).await;
+    while cluster.created("migrate") == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(lease(&cluster.sim, "team", "tidegate-shop").await.is_some());
+    delete_namespace(&cluster.sim, "team");
+    tokio::time::sleep(CLAIM_RENEWED_EVERY * 2).await;
+    let refused = submit(&two.engine, &claiming_in("team")).await;
+    let view = end(&two.engine, refused).await;
+    assert_eq!(standing(&view), ClaimStanding::Refused, "{}", view.message);
+    let view = end(&one.engine, first).await;
+    assert_eq!((view.phase, standing(&view)), (OperationPhase::Succeeded, ClaimStanding::Released));
+    assert_eq!(view.warnings, []);
+    assert!(view.claim.unwrap().lease.unwrap().starts_with("default/tidegate-shop-"));
+}
+
+/// Rights would help nobody who has no claim because his namespace goes, except those for the place aside.
+#[tokio::test(start_paused = true)]
+async fn without_a_claim_the_warning_names_the_namespace_that_goes() {
+    let cluster = Moody::new(SimConfig::default(), |verb, name| {
+        let is_aside = verb == "put" && name.starts_with("tidegate-shop-");
+        if is_aside { Fate::Refuse(ErrorKind::Forbidden) } else { Fate::Answer }
+    });
+    stuck_namespace(&cluster.sim, "team");
+    let one = Runner::at(&cluster).await;
+    let id = submit(&one.engine, &claiming_in("team")).await;
+    let view = end(&one.engine, id).await;
+    assert_eq!((view.phase, standing(&view)), (OperationPhase::Succeeded, ClaimStanding::Unavailable));
+    let message = &view.warnings.iter().find(|warning| warning.code == "no-claim").unwrap().message;
+    for words in
+        ["the namespace of its Lease is being deleted", "team because it is being terminated", "default"]
+    {
+        assert!(message.contains(words), "{words}: {message}");
+    }
+    assert!(!message.contains("give the rights"), "{message}");
 }

@@ -3,31 +3,13 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
+use tidegate_cluster::ErrorKind;
 use tidegate_cluster::sim::{SimCluster, SimConfig};
-use tidegate_cluster::{Cluster as _, DeleteRequest, ErrorKind, Propagation};
-use tidegate_model::{Gvk, OperationPhase};
+use tidegate_model::OperationPhase;
 use tidegate_testkit::scenario::Sync;
 use tokio::time::Instant;
 
-use crate::support::{Fate, Log, Moody, builder, config, end, hook, submit, until};
-
-/// Somebody deletes the namespace.
-fn delete_namespace(sim: &SimCluster) {
-    let gvk = Gvk::new("", "v1", "Namespace");
-    let namespace = sim.get(&gvk, "", "team").now_or_never().unwrap().unwrap().unwrap();
-    let request = DeleteRequest {
-        gvk,
-        namespace: String::new(),
-        name: "team".to_owned(),
-        uid: namespace.uid().to_owned(),
-        resource_version: String::new(),
-        propagation: Propagation::Background,
-        dry_run: false,
-        operation: None,
-    };
-    sim.delete(request).now_or_never().unwrap().unwrap();
-}
+use crate::support::{Fate, Log, Moody, builder, config, delete_namespace, end, hook, submit, until};
 
 fn team() -> Sync {
     Sync::of(&config("a", 0, &[])).with(|request| {
@@ -42,7 +24,7 @@ async fn a_namespace_that_begins_to_go_while_objects_go_into_it_fails_the_operat
     let trigger = Arc::clone(&armed);
     let cluster = Moody::new(SimConfig::default(), move |verb, name| {
         if let (Some(sim), "apply", "a") = (trigger.get(), verb, name) {
-            delete_namespace(sim);
+            delete_namespace(sim, "team");
         }
         Fate::Answer
     });
@@ -63,7 +45,7 @@ async fn nothing_is_written_into_a_namespace_that_is_going() {
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
     let first = submit(&engine, &team()).await;
     end(&engine, first).await;
-    delete_namespace(&cluster.sim);
+    delete_namespace(&cluster.sim, "team");
     let second = submit(&engine, &team()).await;
     let view = end(&engine, second).await;
     assert_eq!(view.phase, OperationPhase::Failed);
@@ -92,7 +74,7 @@ async fn a_namespace_that_goes_before_the_operation_is_over_fails_it() {
         until(&engine, id, |view, _| view.message.contains("smoke")).await;
         tokio::time::sleep(Duration::from_secs(60)).await;
         let began = Instant::now();
-        delete_namespace(&cluster.sim);
+        delete_namespace(&cluster.sim, "team");
         let view = end(&engine, id).await;
         assert_eq!(view.phase, OperationPhase::Failed);
         assert!(view.message.starts_with("namespace team is being deleted"), "{}", view.message);
@@ -111,7 +93,7 @@ async fn a_namespace_that_goes_in_the_last_moment_fails_the_operation() {
         if let (Some(sim), "get", "team") = (trigger.get(), verb, name)
             && sim.objects().iter().any(|object| object.name() == "a")
         {
-            delete_namespace(sim);
+            delete_namespace(sim, "team");
         }
         Fate::Answer
     });
@@ -137,7 +119,7 @@ async fn a_namespace_that_went_while_nobody_looked_fails_the_operation() {
     let id = submit(&engine, &sync).await;
     until(&engine, id, |view, _| view.message.contains("smoke")).await;
     engine.shutdown().await;
-    delete_namespace(&cluster.sim);
+    delete_namespace(&cluster.sim, "team");
     tokio::time::sleep(Duration::from_secs(60)).await;
     let there = cluster.sim.objects().into_iter().any(|object| object.name() == "team");
     assert!(!there, "it is gone before the engine is back");

@@ -5,15 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tidegate_cluster::sim::{AuditEntry, Clock as SimClock, SimCluster, SimConfig};
 use tidegate_cluster::{
-    ApplyRequest, Call, Cluster, ClusterError, Effect, ErrorKind, Layer, MissingRight, Right, Strain, Verb,
-    WriteMode,
+    ApplyRequest, Call, Cluster, ClusterError, DeleteRequest, Effect, ErrorKind, Layer, MissingRight,
+    Propagation, Right, Strain, Verb, WriteMode,
 };
 use tidegate_executor::extend::ractor::{Actor, ActorProcessingErr, ActorRef, Message};
 use tidegate_executor::{Clock, Engine, EngineBuilder, RuntimeClock};
 use tidegate_lifecycle::operation::OperationView;
-use tidegate_model::{Destination, Object, OperationId, Timestamp};
+use tidegate_model::{Destination, Gvk, Object, OperationId, Timestamp};
 use tidegate_oplog::MemoryLog;
 use tidegate_testkit::process::START;
 use tidegate_testkit::scenario::Sync;
@@ -243,6 +244,23 @@ pub async fn actor<M: Message + std::marker::Sync>(
 /// A write of an object, as somebody else makes it.
 pub fn write(object: Object) -> ApplyRequest {
     ApplyRequest::new(object, WriteMode::Apply { force: true })
+}
+
+/// Somebody deletes a namespace.
+pub fn delete_namespace(sim: &SimCluster, name: &str) {
+    let gvk = Gvk::new("", "v1", "Namespace");
+    let namespace = sim.get(&gvk, "", name).now_or_never().unwrap().unwrap().unwrap();
+    let request = DeleteRequest {
+        gvk,
+        namespace: String::new(),
+        name: name.to_owned(),
+        uid: namespace.uid().to_owned(),
+        resource_version: String::new(),
+        propagation: Propagation::Background,
+        dry_run: false,
+        operation: None,
+    };
+    sim.delete(request).now_or_never().unwrap().unwrap();
 }
 
 /// A config map of a wave.
