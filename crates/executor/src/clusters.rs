@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::actors::cluster::ClusterMessage;
 use crate::limits::Limited;
-use crate::shared::LogFailure;
+use crate::log::LogFailure;
 
 /// Work with a cluster; it reports its end by itself.
 pub(crate) type Job = Box<dyn FnOnce(Arc<dyn Cluster>) -> BoxFuture<'static, ()> + Send>;

@@ -7,24 +7,26 @@ use std::time::Duration;
 use ractor::{Actor, ActorCell, ActorRef, RpcReplyPort};
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
-use tidegate_lifecycle::Illegal;
 use tidegate_lifecycle::operation::{Driver, Event, Explanation, Fact, Input, OperationView, explain, view};
 use tidegate_model::{Destination, IfTaken, OperationId, SyncRequest};
-use tidegate_oplog::{Compacted, LogError, Lookup, Retention, TypedLog as _};
+use tidegate_oplog::{Compacted, Lookup, Retention, TypedLog as _};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::actors::log::{Log, LogHandle};
-use crate::actors::operation::{HandedOver, Inspection, keep};
-use crate::actors::supervisor::{Compaction, Submit, Supervisor, SupervisorMessage};
+use crate::actors::log::LogHandle;
+use crate::actors::operation::Inspection;
+use crate::actors::supervisor::{Submit, Supervisor, SupervisorMessage};
 use crate::clock::{Clock, SystemClock};
 use crate::clusters::{ClusterHandle, Clusters};
 use crate::effects::Targets;
+use crate::error::EngineError;
 use crate::events::{Announcer, Events, Seen, notify, recorded};
 use crate::extend::{Extensions, GateQuestion, HealthQuestion, HookRun};
 use crate::ids::{IdSource, Ids, random_ids};
+use crate::log::{Log, LogFailure, blocking, keep};
+use crate::manifests::HandedOver;
 use crate::offline::operations;
-use crate::shared::{LogFailure, Rules, Shared, blocking};
+use crate::shared::{Compaction, Rules, Shared};
 use crate::summary::Summary;
 
 /// How many calls to one cluster may be on their way at once, unless the builder says otherwise.
@@ -33,105 +35,6 @@ pub const IN_FLIGHT: usize = 32;
 const HANDED_OVER: usize = 16;
 /// How long an orderly shutdown waits for calls on their way. What is not recorded by then is found again on resume.
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(10);
-
-/// Why the engine could not do what was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    /// The application has an open operation.
-    #[error(
-        "application {application} has an operation that is not over: {open}; resume it with `tidegate resume {open}` or end it with `tidegate ops terminate {open}`"
-    )]
-    Busy {
-        /// The application.
-        application: String,
-        /// Its open operation.
-        open: OperationId,
-    },
-    /// There is no such operation in the log.
-    #[error(
-        "there is no operation {operation} in this state directory; `tidegate ops list` shows those there are"
-    )]
-    Unknown {
-        /// What was asked for.
-        operation: OperationId,
-    },
-    /// The operation is not being worked on by this engine.
-    #[error("operation {operation} is not at work; resume it with `tidegate resume {operation}`")]
-    NotRunning {
-        /// What was asked for.
-        operation: OperationId,
-    },
-    /// The operation is over.
-    #[error("operation {operation} is over: {message}")]
-    AlreadyFinished {
-        /// Which.
-        operation: OperationId,
-        /// Its final message.
-        message: String,
-    },
-    /// The operation's state does not allow it.
-    #[error("operation {operation}: {reason}")]
-    Refused {
-        /// Which.
-        operation: OperationId,
-        /// Why.
-        reason: String,
-    },
-    /// The operation's actor could not start.
-    #[error("operation {operation} cannot go on: {reason}")]
-    Start {
-        /// Which.
-        operation: OperationId,
-        /// Why.
-        reason: String,
-    },
-    /// The operation's actor failed before it could answer.
-    #[error("operation {operation} met a fault inside the engine and goes on from the log; ask again")]
-    Restarted {
-        /// Which.
-        operation: OperationId,
-    },
-    /// Two extensions of a kind have the same name.
-    #[error("two {kind}s are named {name}; names must differ")]
-    NameTaken {
-        /// Gate, hook runner or health judge.
-        kind: &'static str,
-        /// The name.
-        name: String,
-    },
-    /// The engine has a way to this cluster already.
-    #[error("the engine works on the {destination} already; its connection cannot be replaced while it runs")]
-    ClusterKnown {
-        /// Which.
-        destination: Box<Destination>,
-    },
-    /// The log refused a batch; nothing is done any more.
-    #[error(
-        "the operation log failed: {reason}; mend the cause and start again, everything recorded is kept"
-    )]
-    LogFailed {
-        /// What it said.
-        reason: String,
-    },
-    /// The log could not be read or written.
-    #[error(transparent)]
-    Log(#[from] LogError),
-    /// The log of an operation does not make sense.
-    #[error(transparent)]
-    Damaged(#[from] Illegal),
-    /// The manifests could not be kept.
-    #[error("{reason}")]
-    Manifests {
-        /// Why.
-        reason: String,
-    },
-    /// The engine is going down.
-    #[error("the engine is shutting down; the operation can be resumed")]
-    ShuttingDown,
-    /// An actor of the engine is not there any more.
-    #[error("the engine has stopped; start it again and resume")]
-    Stopped,
-}
 
 /// Puts an engine together.
 pub struct EngineBuilder {

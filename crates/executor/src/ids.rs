@@ -8,8 +8,8 @@ use tidegate_oplog::LogError;
 use tokio::sync::Mutex;
 use uuid::{NoContext, Uuid};
 
-use crate::actors::log::Log;
-use crate::shared::blocking;
+use crate::log::Log;
+use crate::log::blocking;
 
 /// Two ids of the same millisecond would be in any order.
 const STEP: Duration = Duration::from_millis(1);

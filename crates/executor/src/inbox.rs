@@ -10,8 +10,8 @@ use tidegate_lifecycle::operation::{Input, SyncOperation};
 use tidegate_model::TaskId;
 use tidegate_oplog::InventoryChange;
 
-use crate::actors::operation::Bundle;
 use crate::effects::Mask;
+use crate::manifests::Bundle;
 
 /// One thing that arrived.
 pub(crate) type Arrival = tidegate_lifecycle::Arrival<SyncOperation, Note>;

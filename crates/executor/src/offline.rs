@@ -9,10 +9,10 @@ use tidegate_lifecycle::operation::{Driver, Fact, Input, OperationView, Rejectio
 use tidegate_model::{OperationId, Timestamp};
 use tidegate_oplog::{AppendOf, Holder, LogError, LogKey, Lookup, OpenOptions, SledLog, TypedLog as _};
 
-use crate::actors::log::Log;
 use crate::clock::{Clock as _, SystemClock};
-use crate::engine::EngineError;
-use crate::shared::blocking;
+use crate::error::EngineError;
+use crate::log::Log;
+use crate::log::blocking;
 use crate::summary::{Summary, codecs, summary};
 
 /// Opens the log in a state directory, which is made when it is not there, and puts summaries right that damage has left

@@ -1,19 +1,18 @@
 //! What all actors of one engine share.
 
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use tidegate_health::HealthRules;
+use tidegate_oplog::Retention;
 use tokio::sync::Semaphore;
 
-use crate::actors::log::{Log, LogHandle};
-use crate::actors::supervisor::Compaction;
+use crate::actors::log::LogHandle;
 use crate::clock::Clock;
 use crate::clusters::Clusters;
 use crate::events::Announcer;
 use crate::extend::Extensions;
-
-/// Set once, by whoever sees it first.
-pub(crate) type LogFailure = Arc<OnceLock<String>>;
+use crate::log::{Log, LogFailure};
 
 /// What all actors of one engine share.
 pub(crate) struct Shared {
@@ -37,6 +36,13 @@ pub(crate) struct Shared {
     pub handed_over: Arc<Semaphore>,
 }
 
+/// When the log is made smaller, and what it keeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Compaction {
+    pub every: Duration,
+    pub keep: Retention,
+}
+
 /// Rules for health that may change while the engine runs.
 pub(crate) struct Rules(RwLock<HealthRules>);
 
@@ -51,18 +57,5 @@ impl Rules {
 
     pub fn change(&self, rules: HealthRules) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = rules;
-    }
-}
-
-/// Calls the log on a thread for blocking work.
-pub(crate) async fn blocking<T: Send + 'static>(
-    log: &Log,
-    call: impl FnOnce(&Log) -> Result<T, tidegate_oplog::LogError> + Send + 'static,
-) -> Result<T, tidegate_oplog::LogError> {
-    let log = Arc::clone(log);
-    match tokio::task::spawn_blocking(move || call(&log)).await {
-        Ok(result) => result,
-        // A panic in the log, or the runtime is going down: in both cases nothing more can be trusted to it.
-        Err(_) => Err(tidegate_oplog::LogError::Poisoned),
     }
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
 use tidegate_model::OperationId;
+use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
-use crate::clusters::ClusterHandle;
 use crate::extend::Extensions;
 use crate::watches::{Subscription, Watched, Watches};
 
@@ -30,7 +31,9 @@ pub(crate) struct ClusterActor;
 
 /// What a cluster actor needs.
 pub(crate) struct ClusterArguments {
-    pub cluster: Arc<ClusterHandle>,
+    pub cluster: Arc<dyn Cluster>,
+    /// Bounds the calls that are on their way at once.
+    pub permits: Arc<Semaphore>,
     pub clock: Arc<dyn Clock>,
     pub extensions: Arc<Extensions>,
     pub health: HealthRules,
@@ -46,8 +49,8 @@ impl Actor for ClusterActor {
         _: ActorRef<ClusterMessage>,
         arguments: ClusterArguments,
     ) -> Result<Watches, ActorProcessingErr> {
-        let ClusterArguments { cluster, clock, extensions, health } = arguments;
-        Ok(Watches::new(cluster.at_once(), clock, extensions, health, cluster.permits()))
+        let ClusterArguments { cluster, permits, clock, extensions, health } = arguments;
+        Ok(Watches::new(cluster, clock, extensions, health, permits))
     }
 
     async fn handle(

@@ -13,9 +13,9 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tidegate_oplog::{LogError, RawAppend};
 use tokio::sync::{Semaphore, oneshot, watch};
 
-use crate::engine::EngineError;
+use crate::error::EngineError;
 use crate::inbox::{AppendFailure, Arrival, Inbox, Note};
-use crate::shared::LogFailure;
+use crate::log::{Log, LogFailure};
 
 /// Largest number of batches in one group, so that one flush stays short.
 const GROUP_MAX: usize = 1024;
@@ -23,9 +23,6 @@ const GROUP_MAX: usize = 1024;
 /// After the log refused a group, so many groups hold one batch each: the operation that was refused tries again, and
 /// must not take others down with it.
 const SINGLY: usize = 256;
-
-/// The log every actor shares.
-pub(crate) type Log = tidegate_oplog::Log;
 
 /// Records that become bytes where blocking work is done: a snapshot may be large. Whose they are the log does not know.
 pub(crate) type Encode = Box<dyn FnOnce() -> Result<RawAppend, LogError> + Send>;
@@ -35,11 +32,6 @@ pub(crate) struct LogHandle {
     /// `None` while the actor is being started again.
     actor: watch::Sender<Option<ActorRef<LogMessage>>>,
 }
-
-/// The log actor has failed: whether a batch was written is not known, so its operation goes on from the log.
-#[derive(Debug, thiserror::Error)]
-#[error("the log actor failed before it told whether facts were written")]
-pub(crate) struct LogLost;
 
 impl LogHandle {
     pub fn new() -> Self {

@@ -23,7 +23,8 @@ use tidegate_planner::Limits;
 use crate::actors::cluster::ClusterMessage;
 use crate::clock::RuntimeClock;
 use crate::effects::Targets;
-use crate::engine::{Engine, EngineError};
+use crate::engine::Engine;
+use crate::error::EngineError;
 
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 const APPLICATIONS: usize = 4;

@@ -15,7 +15,7 @@ use super::place::Places;
 use super::record::{Claimant, Lease, lease_kind};
 use crate::clock::Clock;
 use crate::inbox::{Arrival, Inbox, Note};
-use crate::shared::LogFailure;
+use crate::log::LogFailure;
 
 /// Holds the claim of one operation, for as long as it is polled.
 pub(crate) struct Keeper {

@@ -18,9 +18,9 @@ use tidegate_lifecycle::operation::{Event, EventKind};
 use tidegate_model::OperationId;
 use tokio::sync::broadcast;
 
-pub use self::replay::{Gone, Replay, replay};
+pub use self::replay::{Gone, Missed, Replay, replay};
 pub(crate) use self::stream::recorded;
-pub use self::stream::{Events, Missed, Seen};
+pub use self::stream::{Events, Seen};
 
 /// Batches a slow listener may be behind before it reads the log instead.
 const TOLD_KEPT: usize = 256;

@@ -4,7 +4,47 @@ use tidegate_lifecycle::operation::{Event, EventKind, Fact, Narrator};
 use tidegate_model::OperationId;
 use tidegate_oplog::{History, LogError, OperationLog, TypedLog as _};
 
-use super::Missed;
+/// Events that cannot be told.
+#[derive(Debug, thiserror::Error)]
+pub enum Missed {
+    /// The oldest facts of an open operation were compacted. The stream goes on with the first that is still there.
+    #[error(
+        "operation {operation}: what happened after number {after} and before {first} is not kept any more"
+    )]
+    Compacted {
+        /// Which.
+        operation: OperationId,
+        /// What was asked for: everything after this number.
+        after: u64,
+        /// Number of the first fact that is still there.
+        first: u64,
+    },
+    /// An operation is over, and only its summary is kept.
+    #[error(
+        "operation {operation} is over, and what happened after number {after} is not kept any more; `tidegate ops show {operation}` has its result"
+    )]
+    Forgotten {
+        /// Which.
+        operation: OperationId,
+        /// What was asked for: everything after this number.
+        after: u64,
+    },
+    /// The log has less than was seen. The stream goes on with what comes.
+    #[error(
+        "operation {operation} has {last} records, and number {after} was seen: the log lost its end, or is another one"
+    )]
+    Ahead {
+        /// Which.
+        operation: OperationId,
+        /// What was asked for: everything after this number.
+        after: u64,
+        /// Number of the last fact there is.
+        last: u64,
+    },
+    /// What the log has cannot be read.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
 
 /// What the log tells of an operation after a fact.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,10 +9,10 @@ use tidegate_model::OperationId;
 use tidegate_oplog::{LogError, Lookup, TypedLog as _};
 use tokio::sync::broadcast::{self, error::RecvError};
 
-use super::replay::replay;
+use super::replay::{Missed, replay};
 use super::{Announcer, Told};
-use crate::actors::log::Log;
-use crate::shared::blocking;
+use crate::log::Log;
+use crate::log::blocking;
 
 /// With so many operations seen, it is looked which of them the log has forgotten.
 const SEEN_MANY: usize = 4096;
@@ -45,48 +45,6 @@ impl Seen {
 pub(crate) async fn recorded(log: &Log) -> Result<Seen, LogError> {
     let entries = blocking(log, |log| log.find_as::<Fact>(Lookup::all())).await?;
     Ok(Seen(entries.into_iter().map(|entry| (entry.stream.into(), entry.sequence)).collect()))
-}
-
-/// Events that cannot be told.
-#[derive(Debug, thiserror::Error)]
-pub enum Missed {
-    /// The oldest facts of an open operation were compacted. The stream goes on with the first that is still there.
-    #[error(
-        "operation {operation}: what happened after number {after} and before {first} is not kept any more"
-    )]
-    Compacted {
-        /// Which.
-        operation: OperationId,
-        /// What was asked for: everything after this number.
-        after: u64,
-        /// Number of the first fact that is still there.
-        first: u64,
-    },
-    /// An operation is over, and only its summary is kept.
-    #[error(
-        "operation {operation} is over, and what happened after number {after} is not kept any more; `tidegate ops show {operation}` has its result"
-    )]
-    Forgotten {
-        /// Which.
-        operation: OperationId,
-        /// What was asked for: everything after this number.
-        after: u64,
-    },
-    /// The log has less than was seen. The stream goes on with what comes.
-    #[error(
-        "operation {operation} has {last} records, and number {after} was seen: the log lost its end, or is another one"
-    )]
-    Ahead {
-        /// Which.
-        operation: OperationId,
-        /// What was asked for: everything after this number.
-        after: u64,
-        /// Number of the last fact there is.
-        last: u64,
-    },
-    /// What the log has cannot be read.
-    #[error(transparent)]
-    Log(#[from] LogError),
 }
 
 /// Whose events are wanted.

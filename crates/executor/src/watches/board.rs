@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidegate_lifecycle::operation::Input;
-use tidegate_model::{HealthStatus, Object, Observation, Observed, OperationId, Timestamp};
+use tidegate_model::{HealthStatus, Object, Observation, Observed, OperationId, TaskId, Timestamp};
 use tokio::sync::{Notify, watch};
 
-use super::Watched;
 use crate::inbox::Inbox;
 
 /// How long an object must not have been well before its pods are looked at: most become well meanwhile.
@@ -18,6 +17,15 @@ const UNWELL_FOR: Duration = Duration::from_secs(2);
 const AGAIN_MIN: Duration = Duration::from_secs(5);
 /// Longest wait before they are looked at again.
 const AGAIN_MAX: Duration = Duration::from_secs(60);
+
+/// What an object is to the operation that asks about it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Watched {
+    /// That of a task.
+    Task(TaskId),
+    /// A namespace that it writes into. Only that it goes is told.
+    Namespace(String),
+}
 
 /// Namespace and name.
 pub(super) type Place = (String, String);

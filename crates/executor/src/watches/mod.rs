@@ -13,6 +13,7 @@
 //! ```
 
 mod board;
+mod context;
 mod follow;
 mod reasons;
 
@@ -25,20 +26,13 @@ use tidegate_model::{Gvk, OperationId, TaskId};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+pub(crate) use self::board::Watched;
 use self::board::{Board, Place, Subscriber};
-use self::follow::{Context, follow, judge};
+use self::context::Context;
+use self::follow::{follow, judge};
 use crate::clock::Clock;
 use crate::extend::Extensions;
 use crate::inbox::Inbox;
-
-/// What an object is to the operation that asks about it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Watched {
-    /// That of a task.
-    Task(TaskId),
-    /// A namespace that it writes into. Only that it goes is told.
-    Namespace(String),
-}
 
 /// Who wants to know about which object.
 pub(crate) struct Subscription {

@@ -3,7 +3,7 @@
 use tidegate_model::Gvk;
 
 use super::board::{Board, Place};
-use super::follow::Context;
+use super::context::Context;
 
 /// Workloads of one scope whose pods are looked at in one round; the others wait for the next.
 const WORKLOADS_PER_ROUND: usize = 8;

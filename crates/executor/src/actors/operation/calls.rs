@@ -8,84 +8,15 @@ use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Answer, CallError, Command, Input, TaskCommand};
 use tidegate_model::{Digest, Object, OperationId, PackedObject, Plan, SyncRequest, TaskId, Timestamp};
 use tidegate_oplog::{InventoryChange, Known};
-use tokio::sync::{OnceCell, OwnedSemaphorePermit};
 
-use crate::actors::log::Log;
 use crate::claims::{Covered, Hold};
 use crate::clock::Clock;
 use crate::clusters::Job;
-use crate::effects::{self, LastWords, Mask, Targets};
+use crate::effects::{self, LastWords};
 use crate::extend::HookEnd;
-use crate::gates::GateDefinitions;
 use crate::inbox::{Arrival, Inbox, Note};
-use crate::shared::blocking;
-
-/// The manifests of an operation: those just planned, or read when the first of them is needed. They are held for as long
-/// as the operation works, so they are packed.
-pub(crate) struct Bundle {
-    log: Log,
-    digest: Digest,
-    manifests: OnceCell<Vec<PackedObject>>,
-}
-
-impl Bundle {
-    pub fn new(log: Log, digest: Digest) -> Self {
-        Self { log, digest, manifests: OnceCell::new() }
-    }
-
-    /// The manifests that have just been kept.
-    fn kept(log: Log, digest: Digest, manifests: Vec<Object>) -> Self {
-        let packed = manifests.into_iter().map(PackedObject::pack).collect();
-        Self { log, digest, manifests: OnceCell::new_with(Some(packed)) }
-    }
-
-    async fn manifests(&self) -> Result<&Vec<PackedObject>, CallError> {
-        self.manifests.get_or_try_init(|| read(&self.log, self.digest)).await
-    }
-}
-
-/// Reads JSON that was kept outside the log. Damage there is final: asking again does not mend it.
-async fn read<T: serde::de::DeserializeOwned + Send + 'static>(
-    log: &Log,
-    digest: Digest,
-) -> Result<T, CallError> {
-    let bytes = blocking(log, move |log| log.blob(digest)).await.map_err(|error| {
-        CallError::permanent(format!("the operation's manifests cannot be read: {error}"))
-    })?;
-    serde_json::from_slice(&bytes)
-        .map_err(|error| CallError::permanent(format!("the operation's manifests are damaged: {error}")))
-}
-
-/// What must not show of an operation's Secrets. Without its manifests nothing of them reaches a cluster, so nothing of
-/// them comes back.
-pub(crate) async fn mask(log: &Log, targets: Digest) -> Option<Arc<Mask>> {
-    match read::<Targets>(log, targets).await {
-        Ok(targets) => Some(Arc::new(targets.mask())),
-        Err(error) => {
-            tracing::warn!(reason = error.message, "the values of an operation's Secrets are not known");
-            None
-        }
-    }
-}
-
-/// What the names of an operation's gates stand for.
-pub(super) async fn definitions(log: &Log, targets: Digest) -> Result<GateDefinitions, CallError> {
-    #[derive(serde::Deserialize)]
-    struct Kept {
-        #[serde(default)]
-        definitions: GateDefinitions,
-    }
-    Ok(read::<Kept>(log, targets).await?.definitions)
-}
-
-/// Keeps a value as JSON outside the log.
-pub(crate) async fn keep<T: serde::Serialize>(log: &Log, value: &T) -> Result<Digest, CallError> {
-    let bytes = serde_json::to_vec(value)
-        .map_err(|error| CallError::permanent(format!("the manifests cannot be written as JSON: {error}")))?;
-    blocking(log, move |log| log.put_blob(&bytes))
-        .await
-        .map_err(|error| CallError::permanent(format!("the manifests cannot be kept: {error}")))
-}
+use crate::log::{Log, blocking, keep, read};
+use crate::manifests::{Bundle, HandedOver};
 
 /// A command on its way. It is answered exactly once: by dropping it, if by nothing else.
 pub(crate) struct OnItsWay {
@@ -186,13 +117,6 @@ impl Call {
             })
         })
     }
-}
-
-/// Manifests on their way from a submit to the planning, which need not read them again.
-pub(crate) struct HandedOver {
-    pub targets: Targets,
-    /// One of a few: a crowd of operations must not wait with all their manifests in memory.
-    pub place: OwnedSemaphorePermit,
 }
 
 /// What planning has led to.

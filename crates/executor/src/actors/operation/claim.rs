@@ -7,18 +7,9 @@ use tidegate_model::ClaimPlace;
 use tidegate_lifecycle::operation::State;
 use tokio::time::Instant;
 
-use super::hands::SyncHands;
+use super::hands::{GivingBack, SyncHands};
 use crate::claims::{self, Claimant, Hold, Keeper, Live, Places};
 use crate::inbox::Note;
-
-/// How far a claim was given back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum GivingBack {
-    #[default]
-    Not,
-    OnTheWay,
-    Done,
-}
 
 impl SyncHands {
     /// What covers the writes of this operation; `None` for one without a claim.

@@ -16,17 +16,17 @@ use tidegate_oplog::{AppendOf, InventoryChange};
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
-use super::calls::{self, Bundle, Call, HandedOver, OnItsWay, Planning, TaskWork, Work};
-use super::claim::GivingBack;
+use super::calls::{Call, OnItsWay, Planning, TaskWork, Work};
 use crate::actors::cluster::ClusterMessage;
 use crate::claims::Hold;
 use crate::clusters::ClusterHandle;
 use crate::effects::{self, Mask};
-use crate::engine::EngineError;
+use crate::error::EngineError;
 use crate::events::Told;
 use crate::extend::{Cancellation, GateQuestion, HookEnd, HookRun};
 use crate::gates::{self, Asked, GateDefinitions};
 use crate::inbox::{Arrival, Inbox, Note};
+use crate::manifests::{self, Bundle, HandedOver};
 use crate::shared::Shared;
 use crate::summary::{Summary, summary};
 use crate::watches::{Subscription, Watched};
@@ -46,6 +46,15 @@ pub(super) enum Reply {
     Wish(RpcReplyPort<Result<(), EngineError>>),
     /// To tell how the operation stands.
     Sight(oneshot::Sender<()>),
+}
+
+/// How far a claim was given back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum GivingBack {
+    #[default]
+    Not,
+    OnTheWay,
+    Done,
 }
 
 /// Carries out what one operation is owed.
@@ -127,7 +136,7 @@ impl SyncHands {
         if self.mask.is_none()
             && let Some(targets) = targets
         {
-            self.mask = calls::mask(&self.shared.log, targets).await;
+            self.mask = manifests::mask(&self.shared.log, targets).await;
         }
         if let Some(mask) = &self.mask {
             input.each_text(&mut |text| mask.hide(text));
@@ -296,7 +305,7 @@ impl SyncHands {
             if registered.is_none() && GateDefinitions::concerns(&name) {
                 // Everything so far is begun by people.
                 let asked = Asked { gate: name.clone(), began, manual: true };
-                return match calls::definitions(&shared.log, targets).await {
+                return match manifests::definitions(&shared.log, targets).await {
                     Ok(definitions) => {
                         gates::keep(asked, &definitions, Arc::clone(&shared.clock), tell).await;
                     }

@@ -19,13 +19,12 @@ use tidegate_lifecycle::{ShellError, Turn};
 use tidegate_model::{Digest, OperationId, SyncRequest, Timestamp};
 use tokio::sync::oneshot;
 
-use crate::actors::log::LogLost;
-use crate::actors::supervisor::SupervisorMessage;
-use crate::engine::EngineError;
+use crate::error::EngineError;
 use crate::inbox::{AppendFailure, Arrival, Inbox, Note};
+use crate::log::LogLost;
+use crate::manifests::HandedOver;
 use crate::shared::Shared;
 
-pub(crate) use self::calls::{Bundle, HandedOver, keep};
 use self::hands::{Reply, SyncHands};
 
 /// With so many commands on their way, answers come in crowds: others may run first, so that one look at a wave serves
@@ -72,10 +71,21 @@ pub(crate) enum Start {
     Recovered { driver: Box<Driver>, give_up: Option<String> },
 }
 
+/// What an operation says of itself, unasked.
+pub(crate) enum Report {
+    /// It is over. Its actor waits to be stopped.
+    Finished { operation: OperationId, end: Box<Inspection> },
+    /// The log does not take facts any more.
+    LogFailed { reason: String },
+}
+
+/// Where reports go.
+pub(crate) type Reporter = Arc<dyn Fn(Report) + Send + Sync>;
+
 /// What an operation actor needs.
 pub(crate) struct OperationArguments {
     pub shared: Arc<Shared>,
-    pub supervisor: ActorRef<SupervisorMessage>,
+    pub report: Reporter,
     pub operation: OperationId,
     pub start: Start,
 }
@@ -86,7 +96,7 @@ type Shell = tidegate_lifecycle::Shell<SyncOperation, SyncHands>;
 
 pub(crate) struct OperationState {
     shared: Arc<Shared>,
-    supervisor: ActorRef<SupervisorMessage>,
+    report: Reporter,
     id: OperationId,
     inbox: Inbox,
     shell: Shell,
@@ -103,7 +113,7 @@ impl Actor for OperationActor {
         myself: ActorRef<OperationMessage>,
         arguments: OperationArguments,
     ) -> Result<OperationState, ActorProcessingErr> {
-        let OperationArguments { shared, supervisor, operation: id, start } = arguments;
+        let OperationArguments { shared, report, operation: id, start } = arguments;
         let inbox = Inbox::new({
             let myself = myself.clone();
             move || drop(myself.send_message(OperationMessage::Arrived))
@@ -122,7 +132,7 @@ impl Actor for OperationActor {
             }
         };
         inbox.push(first.map_or(Arrival::Alarm, Arrival::Input));
-        Ok(OperationState { shared, supervisor, id, inbox, shell, finished: false })
+        Ok(OperationState { shared, report, id, inbox, shell, finished: false })
     }
 
     async fn handle(
@@ -206,7 +216,7 @@ impl OperationState {
         match failure {
             AppendFailure::Final(reason) => {
                 let reason = reason.clone();
-                let _ = self.supervisor.send_message(SupervisorMessage::LogFailed { reason: reason.clone() });
+                (self.report)(Report::LogFailed { reason: reason.clone() });
                 reason.into()
             }
             AppendFailure::Refused(reason) => reason.clone().into(),
@@ -260,8 +270,7 @@ impl OperationState {
             return;
         }
         if let Ok(end) = self.inspect() {
-            let message = SupervisorMessage::Finished { operation: self.id, end: Box::new(end) };
-            let _ = self.supervisor.send_message(message);
+            (self.report)(Report::Finished { operation: self.id, end: Box::new(end) });
         }
     }
 

@@ -12,15 +12,13 @@ use tidegate_lifecycle::operation::{ClaimNews, Input};
 use tidegate_model::{ClaimHolder, IfTaken, OperationId};
 use tokio::sync::oneshot;
 
-use super::{Submit, SupervisorMessage, SupervisorState};
-use crate::actors::operation::{OperationMessage, keep};
-use crate::engine::EngineError;
+use super::state::{Submit, SupervisorMessage, SupervisorState};
+use crate::actors::operation::OperationMessage;
+use crate::error::EngineError;
+use crate::log::keep;
 
 /// So many operations of one application may wait for their turn.
 const QUEUED_MAX: usize = 16;
-
-/// Operations of one application, the next one first.
-pub(super) type Queue = VecDeque<Submit>;
 
 impl SupervisorState {
     /// The application has an operation that is not over.

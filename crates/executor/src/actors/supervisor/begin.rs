@@ -3,29 +3,15 @@
 use std::collections::HashMap;
 
 use ractor::ActorRef;
-use tidegate_model::{Digest, IfTaken, OperationId, SyncRequest};
+use tidegate_model::OperationId;
 use tidegate_oplog::{LogError, Lookup};
 
-use super::{About, Reply, SupervisorMessage, SupervisorState};
-use crate::actors::operation::{HandedOver, Start};
-use crate::effects::Targets;
-use crate::engine::EngineError;
+use super::state::{About, Submit, SupervisorMessage, SupervisorState};
+use crate::actors::operation::Start;
+use crate::error::EngineError;
+use crate::log::blocking;
 use crate::offline::operations;
-use crate::shared::blocking;
 use crate::summary::Summary;
-
-/// A new operation.
-pub(crate) struct Submit {
-    pub operation: OperationId,
-    pub request: Box<SyncRequest>,
-    pub targets: Digest,
-    pub handed_over: Option<HandedOver>,
-    /// What becomes of it while another operation of its application is not over.
-    pub if_open: IfTaken,
-    /// What is kept anew when it has waited; empty for one that does not wait.
-    pub manifests: Targets,
-    pub reply: Reply<()>,
-}
 
 /// Which operation of an application is not over.
 enum Open {

@@ -1,19 +1,11 @@
 //! The log of a process that works for long is made smaller now and then, beside everything else.
 
 use std::sync::Arc;
-use std::time::Duration;
-
 use tidegate_oplog::Retention;
 
-use super::SupervisorState;
-use crate::shared::{Shared, blocking};
-
-/// When the log is made smaller, and what it keeps.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Compaction {
-    pub every: Duration,
-    pub keep: Retention,
-}
+use super::state::SupervisorState;
+use crate::log::blocking;
+use crate::shared::{Compaction, Shared};
 
 impl SupervisorState {
     /// Begins to make the log smaller now and then; that ends with the supervisor.

@@ -13,7 +13,7 @@ const RESULTS_MAX: usize = 5_000;
 
 /// The newest ends.
 #[derive(Default)]
-pub(super) struct Ends(VecDeque<(OperationId, Inspection)>);
+pub(crate) struct Ends(VecDeque<(OperationId, Inspection)>);
 
 impl Ends {
     pub(super) fn keep(&mut self, operation: OperationId, end: Inspection) {

@@ -15,136 +15,28 @@ mod compact;
 mod ends;
 mod parts;
 mod recover;
+mod state;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
-use tidegate_cluster::Cluster;
-use tidegate_health::HealthRules;
-use tidegate_lifecycle::operation::{Input, OperationView};
-use tidegate_model::{ClaimHolder, Destination, OperationId};
-use tidegate_oplog::LogError;
+use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tidegate_lifecycle::operation::OperationView;
+use tidegate_model::OperationId;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
-use crate::actors::operation::{Inspection, OperationActor, OperationArguments, OperationMessage, Start};
-use crate::engine::EngineError;
-use crate::restarts::Restarts;
+use crate::actors::operation::{
+    Inspection, OperationActor, OperationArguments, OperationMessage, Report, Start,
+};
+use crate::error::EngineError;
 use crate::shared::Shared;
-use crate::summary::Summary;
 
-use self::admission::Queue;
-pub(crate) use self::begin::Submit;
-pub(crate) use self::compact::Compaction;
 use self::ends::Ends;
-use self::recover::{Purpose, READS_AT_ONCE, Recovered, Resuming};
-
-type Reply<T> = RpcReplyPort<Result<T, EngineError>>;
-
-/// A message to the supervisor.
-pub(crate) enum SupervisorMessage {
-    /// Begin a new operation.
-    Submit(Submit),
-    /// The open operations, which some submits wait for.
-    OpenRead(Result<Vec<Summary>, LogError>),
-    /// Go on with an operation from the log.
-    Resume { operation: OperationId, reply: Reply<()> },
-    /// An operation was read from the log, or could not be.
-    Read { operation: OperationId, purpose: Purpose, result: Result<Recovered, EngineError> },
-    /// Tell when the operation is over.
-    Wait { operation: OperationId, reply: Reply<OperationView> },
-    /// A person's wish for an operation at work.
-    Person { operation: OperationId, input: Input, reply: Reply<()> },
-    /// How an operation at work stands.
-    Inspect { operation: OperationId, reply: Reply<Inspection> },
-    /// Operations may work on this cluster too.
-    AddCluster { destination: Destination, cluster: Arc<dyn Cluster>, reply: Reply<()> },
-    /// Objects are judged by other rules from now on.
-    JudgeBy { rules: HealthRules, reply: Reply<()> },
-    /// Which operations are at work.
-    AtWork { reply: Reply<BTreeSet<OperationId>> },
-    /// An open operation is to end for another one.
-    Supersede { open: OperationId, by: ClaimHolder },
-    /// The open operation of an application cannot go on.
-    Stuck { application: String, open: OperationId },
-    /// An application has no open operation, and others may wait for that.
-    BeginNext { application: String },
-    /// An operation is over.
-    Finished { operation: OperationId, end: Box<Inspection> },
-    /// Start an actor that operations depend on.
-    Start(Linked),
-    /// The log does not take facts any more.
-    LogFailed { reason: String },
-    /// Stop everything, resumable.
-    Shutdown { reply: Reply<()> },
-}
+use self::state::{About, Child, Linked, READS_AT_ONCE, Reply, SupervisorState};
+pub(crate) use self::state::{Submit, SupervisorMessage};
 
 pub(crate) struct Supervisor;
-
-/// Who an actor works for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Linked {
-    Operation(OperationId),
-    Log,
-    Cluster(Destination),
-}
-
-impl fmt::Display for Linked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Operation(operation) => write!(f, "the actor of operation {operation}"),
-            Self::Log => f.write_str("the engine's log actor"),
-            Self::Cluster(destination) => write!(f, "the engine's watches of the {destination}"),
-        }
-    }
-}
-
-pub(crate) struct SupervisorState {
-    shared: Arc<Shared>,
-    running: HashMap<OperationId, Child>,
-    /// Who the actors at work are.
-    linked: HashMap<ActorId, Linked>,
-    /// How the actors that operations depend on have failed.
-    restarts: BTreeMap<Linked, Restarts>,
-    /// Held while the log is written to.
-    writing: Arc<Semaphore>,
-    /// What is done beside the supervisor; it ends with it.
-    tasks: JoinSet<()>,
-    /// The open operation of each application, as the log has it; read when it is needed first.
-    open: Option<HashMap<String, OperationId>>,
-    /// Submits that wait for it.
-    submits: Vec<Submit>,
-    /// Operations that wait until another one of their application is over.
-    queues: HashMap<String, Queue>,
-    /// Operations that are being read to be resumed.
-    resuming: HashMap<OperationId, Resuming>,
-    ends: Ends,
-    /// A place for each operation that may be read at once.
-    reads: Arc<Semaphore>,
-    stopping: bool,
-    /// Told when everything has stopped.
-    stopped: Vec<Reply<()>>,
-}
-
-struct Child {
-    actor: ActorRef<OperationMessage>,
-    application: String,
-    /// Not known of one that has lost its beginning.
-    destination: Option<Destination>,
-    restarts: Restarts,
-    /// Its actor has failed, and the next one has not begun.
-    is_down: bool,
-    waiting: Vec<Reply<OperationView>>,
-}
-
-/// What is known of an operation besides its log.
-pub(crate) struct About {
-    application: String,
-    destination: Option<Destination>,
-    restarts: Restarts,
-}
 
 impl Actor for Supervisor {
     type Msg = SupervisorMessage;
@@ -214,9 +106,11 @@ impl Actor for Supervisor {
             SupervisorMessage::Supersede { open, by } => state.supersede(open, by),
             SupervisorMessage::Stuck { application, open } => state.stuck(&application, open),
             SupervisorMessage::BeginNext { application } => state.begin_next(&myself, &application),
-            SupervisorMessage::Finished { operation, end } => state.finished(&myself, operation, *end),
+            SupervisorMessage::Report(Report::Finished { operation, end }) => {
+                state.finished(&myself, operation, *end);
+            }
             SupervisorMessage::Start(part) => state.start(&myself, part).await,
-            SupervisorMessage::LogFailed { reason } => state.log_failed(&reason),
+            SupervisorMessage::Report(Report::LogFailed { reason }) => state.log_failed(&reason),
             SupervisorMessage::Shutdown { reply } => state.shutdown(reply),
         }
         Ok(())
@@ -308,7 +202,10 @@ impl SupervisorState {
     ) -> Result<(), EngineError> {
         let arguments = OperationArguments {
             shared: Arc::clone(&self.shared),
-            supervisor: myself.clone(),
+            report: {
+                let myself = myself.clone();
+                Arc::new(move |report| drop(myself.send_message(SupervisorMessage::Report(report))))
+            },
             operation,
             start,
         };

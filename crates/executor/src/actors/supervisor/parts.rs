@@ -10,12 +10,12 @@ use tidegate_lifecycle::operation::Input;
 use tidegate_model::Destination;
 use tokio::time::Instant;
 
-use super::{Linked, SupervisorMessage, SupervisorState};
+use super::state::{Linked, SupervisorMessage, SupervisorState};
 use crate::actors::cluster::{ClusterActor, ClusterArguments, ClusterMessage};
 use crate::actors::log::{LogActor, LogArguments};
 use crate::actors::operation::OperationMessage;
 use crate::clusters::ClusterHandle;
-use crate::engine::EngineError;
+use crate::error::EngineError;
 use crate::restarts::WINDOW;
 
 /// How often the actor of the log, or of one cluster, may end within [`WINDOW`] and be started again.
@@ -59,7 +59,8 @@ impl SupervisorState {
     ) -> Result<(), ractor::SpawnErr> {
         let Some(cluster) = self.shared.clusters.get(destination) else { return Ok(()) };
         let arguments = ClusterArguments {
-            cluster: Arc::clone(&cluster),
+            cluster: cluster.at_once(),
+            permits: cluster.permits(),
             clock: Arc::clone(&self.shared.clock),
             extensions: Arc::clone(&self.shared.extensions),
             health: self.shared.health.now(),

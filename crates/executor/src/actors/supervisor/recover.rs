@@ -8,57 +8,20 @@ use std::time::Duration;
 
 use ractor::ActorRef;
 use tidegate_lifecycle::operation::{Driver, Fact};
-use tidegate_model::{OperationId, SyncRequest};
+use tidegate_model::OperationId;
 use tidegate_oplog::TypedLog as _;
 use tokio::time::Instant;
 
-use super::{About, Reply, SupervisorMessage, SupervisorState};
-use crate::actors::log::{Log, LogLost};
+use super::state::{About, Purpose, Recovered, Reply, Resuming, SupervisorMessage, SupervisorState};
 use crate::actors::operation::Start;
-use crate::engine::EngineError;
+use crate::error::EngineError;
+use crate::log::{Log, LogLost, blocking};
 use crate::restarts::{Restarts, WINDOW};
-use crate::shared::{Shared, blocking};
+use crate::shared::Shared;
 use crate::summary::Summary;
 
 /// How often the actor of one operation may fail within [`WINDOW`] before the operation itself ends in Error.
 const RESTARTS_MAX: usize = 3;
-
-/// How many operations are read from the log at once; each takes a thread meanwhile.
-pub(super) const READS_AT_ONCE: usize = 8;
-
-/// An operation, read from the log.
-pub(crate) struct Recovered {
-    about: About,
-    driver: Box<Driver>,
-}
-
-impl About {
-    pub(super) fn new(request: &SyncRequest) -> Self {
-        Self {
-            application: request.application.clone(),
-            destination: Some(request.destination.clone()),
-            restarts: Restarts::default(),
-        }
-    }
-}
-
-/// What an operation is read for.
-#[derive(Debug)]
-pub(crate) enum Purpose {
-    /// Somebody wants it to go on.
-    Resume,
-    /// Its actor has failed; with a reason to end it at once.
-    Restart { wait: Duration, give_up: Option<String> },
-}
-
-/// An operation that is being read to be resumed.
-pub(super) struct Resuming {
-    pub reply: Reply<()>,
-    /// Only if this engine has a connection to its cluster.
-    if_connected: bool,
-    /// What came for it meanwhile.
-    messages: Vec<SupervisorMessage>,
-}
 
 impl SupervisorState {
     pub(super) fn resume(

@@ -1,0 +1,104 @@
+//! Why the engine could not do what was asked.
+
+use tidegate_lifecycle::Illegal;
+use tidegate_model::{Destination, OperationId};
+use tidegate_oplog::LogError;
+
+/// Why the engine could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The application has an open operation.
+    #[error(
+        "application {application} has an operation that is not over: {open}; resume it with `tidegate resume {open}` or end it with `tidegate ops terminate {open}`"
+    )]
+    Busy {
+        /// The application.
+        application: String,
+        /// Its open operation.
+        open: OperationId,
+    },
+    /// There is no such operation in the log.
+    #[error(
+        "there is no operation {operation} in this state directory; `tidegate ops list` shows those there are"
+    )]
+    Unknown {
+        /// What was asked for.
+        operation: OperationId,
+    },
+    /// The operation is not being worked on by this engine.
+    #[error("operation {operation} is not at work; resume it with `tidegate resume {operation}`")]
+    NotRunning {
+        /// What was asked for.
+        operation: OperationId,
+    },
+    /// The operation is over.
+    #[error("operation {operation} is over: {message}")]
+    AlreadyFinished {
+        /// Which.
+        operation: OperationId,
+        /// Its final message.
+        message: String,
+    },
+    /// The operation's state does not allow it.
+    #[error("operation {operation}: {reason}")]
+    Refused {
+        /// Which.
+        operation: OperationId,
+        /// Why.
+        reason: String,
+    },
+    /// The operation's actor could not start.
+    #[error("operation {operation} cannot go on: {reason}")]
+    Start {
+        /// Which.
+        operation: OperationId,
+        /// Why.
+        reason: String,
+    },
+    /// The operation's actor failed before it could answer.
+    #[error("operation {operation} met a fault inside the engine and goes on from the log; ask again")]
+    Restarted {
+        /// Which.
+        operation: OperationId,
+    },
+    /// Two extensions of a kind have the same name.
+    #[error("two {kind}s are named {name}; names must differ")]
+    NameTaken {
+        /// Gate, hook runner or health judge.
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// The engine has a way to this cluster already.
+    #[error("the engine works on the {destination} already; its connection cannot be replaced while it runs")]
+    ClusterKnown {
+        /// Which.
+        destination: Box<Destination>,
+    },
+    /// The log refused a batch; nothing is done any more.
+    #[error(
+        "the operation log failed: {reason}; mend the cause and start again, everything recorded is kept"
+    )]
+    LogFailed {
+        /// What it said.
+        reason: String,
+    },
+    /// The log could not be read or written.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The log of an operation does not make sense.
+    #[error(transparent)]
+    Damaged(#[from] Illegal),
+    /// The manifests could not be kept.
+    #[error("{reason}")]
+    Manifests {
+        /// Why.
+        reason: String,
+    },
+    /// The engine is going down.
+    #[error("the engine is shutting down; the operation can be resumed")]
+    ShuttingDown,
+    /// An actor of the engine is not there any more.
+    #[error("the engine has stopped; start it again and resume")]
+    Stopped,
+}
