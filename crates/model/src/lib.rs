@@ -21,6 +21,7 @@ mod time;
 mod tracking;
 
 pub mod annotations;
+pub mod argo;
 pub mod earlier;
 
 pub use claim::{ClaimHolder, ClaimPlace, ClaimRequest, IfTaken};

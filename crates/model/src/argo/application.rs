@@ -1,0 +1,119 @@
+use serde::{Deserialize, Serialize};
+
+use super::{
+    ApplicationSource, ApplicationStatus, Info, ObjectMeta, OperationRequest, ResourceIgnoreDifferences,
+    Rest, SyncPolicy,
+};
+
+/// The API version of the custom resources.
+pub const API_VERSION: &str = "argoproj.io/v1alpha1";
+
+/// `apiVersion` of a resource; always [`API_VERSION`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ResourceVersion {
+    /// The only one there is.
+    #[default]
+    #[serde(rename = "argoproj.io/v1alpha1")]
+    V1Alpha1,
+}
+
+/// `kind` of an [`Application`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ApplicationKind {
+    /// The only one there is.
+    #[default]
+    Application,
+}
+
+/// What is to be deployed, from where, and to where.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Application {
+    /// Always [`API_VERSION`].
+    pub api_version: ResourceVersion,
+    /// Always `Application`.
+    pub kind: ApplicationKind,
+    /// Name, namespace, annotations …
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    pub spec: ApplicationSpec,
+    /// An operation that is asked for, or under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<OperationRequest>,
+    /// What is.
+    #[serde(default, skip_serializing_if = "ApplicationStatus::is_empty")]
+    pub status: ApplicationStatus,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+impl Application {
+    /// The one source, where there is one and no more.
+    pub fn source(&self) -> Option<&ApplicationSource> {
+        match (self.spec.sources.as_slice(), &self.spec.source) {
+            ([], source) => source.as_ref(),
+            ([only], None) => Some(only),
+            _ => None,
+        }
+    }
+
+    /// The value of an annotation.
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        self.metadata.annotations.get(name).map(String::as_str)
+    }
+
+    /// Whether somebody asked for its deletion.
+    pub fn is_deleting(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+}
+
+/// `spec` of an [`Application`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApplicationSpec {
+    /// Name of its project; empty means `default`.
+    #[serde(default)]
+    pub project: String,
+    /// Where its objects go.
+    pub destination: ApplicationDestination,
+    /// Where its manifests come from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<ApplicationSource>,
+    /// Where they come from, when from several places; then `source` does not count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<ApplicationSource>,
+    /// How and when it is synced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync_policy: Option<SyncPolicy>,
+    /// Differences that do not count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignore_differences: Vec<ResourceIgnoreDifferences>,
+    /// Remarks for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub info: Vec<Info>,
+    /// How many syncs are remembered; 10 if not said, none if negative.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision_history_limit: Option<i64>,
+    /// Everything else, such as `sourceHydrator`.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// `spec.destination`: a cluster by URL or by name, and a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplicationDestination {
+    /// URL of the API server.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub server: String,
+    /// Name of the cluster, instead of its URL.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Where namespaced objects without a namespace go.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}

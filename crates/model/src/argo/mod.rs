@@ -1,0 +1,45 @@
+//! The custom resources of `argoproj.io/v1alpha1`, as their users write them.
+//!
+//! Field names are Argo CD's. Fields that are not known here are kept as they are, so that reading and writing a
+//! resource loses nothing; [`Application::unknown_fields`] names them. Of what is not read yet (Helm, Kustomize, plugins)
+//! the value itself is kept.
+
+mod application;
+mod ignore;
+mod meta;
+mod operation;
+mod policy;
+mod project;
+mod source;
+mod status;
+mod time;
+mod unknown;
+
+pub use application::{
+    API_VERSION, Application, ApplicationDestination, ApplicationKind, ApplicationSpec, ResourceVersion,
+};
+pub use ignore::ResourceIgnoreDifferences;
+pub use meta::ObjectMeta;
+pub use operation::{
+    Info, OperationInitiator, OperationRequest, OperationResource, Strategy, SyncOperation, SyncStrategy,
+};
+pub use policy::{Automated, ManagedNamespaceMetadata, Retry, RetryBackoff, SyncPolicy};
+pub use project::{AppProject, AppProjectKind, AppProjectSpec, ProjectDestination};
+pub use source::{ApplicationSource, DirectorySource};
+pub use status::{
+    ApplicationCondition, ApplicationStatus, ApplicationSummary, ComparedTo, ConditionType, HealthState,
+    OperationState, ResourceStatus, RevisionHistory, SyncOperationResult, SyncResource, SyncStatus,
+    SyncStatusCode,
+};
+pub use time::Time;
+
+/// Fields that are not known here, kept as they are.
+pub type Rest = serde_json::Map<String, serde_json::Value>;
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+fn is_zero(value: &i64) -> bool {
+    *value == 0
+}

@@ -1,0 +1,153 @@
+use serde::{Deserialize, Serialize};
+
+use super::{ApplicationSource, Rest, Retry, is_false, is_zero};
+
+/// An operation that is asked for: `operation` of an application, and a copy of it in its status.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OperationRequest {
+    /// A sync; there is nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync: Option<SyncOperation>,
+    /// Who asked.
+    #[serde(default, skip_serializing_if = "OperationInitiator::is_nobody")]
+    pub initiated_by: OperationInitiator,
+    /// Remarks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub info: Vec<Info>,
+    /// What happens after a failed attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+impl OperationRequest {
+    /// The remark of this name.
+    pub fn remark(&self, name: &str) -> Option<&str> {
+        self.info.iter().find(|info| info.name == name).map(|info| info.value.as_str())
+    }
+
+    /// Sets the remark of this name.
+    pub fn set_remark(&mut self, name: &str, value: impl Into<String>) {
+        self.info.retain(|info| info.name != name);
+        self.info.push(Info { name: name.to_owned(), value: value.into() });
+    }
+}
+
+/// A remark.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Info {
+    /// What it is about.
+    pub name: String,
+    /// What it says.
+    pub value: String,
+}
+
+/// Who asked for an operation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OperationInitiator {
+    /// A person.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub username: String,
+    /// Nobody: the policy of the application.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub automated: bool,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+impl OperationInitiator {
+    /// Whether nothing is said.
+    pub fn is_nobody(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The sync that is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SyncOperation {
+    /// To which revision; that of the source where it is empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub revision: String,
+    /// To which revisions, of several sources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub revisions: Vec<String>,
+    /// Objects that are no longer in the manifests are deleted.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub prune: bool,
+    /// Nothing is written.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub dry_run: bool,
+    /// Only these resources; empty for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<OperationResource>,
+    /// Instead of the source of the application.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<ApplicationSource>,
+    /// Instead of the sources of the application.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<ApplicationSource>,
+    /// Manifests of whoever asks, instead of any source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub manifests: Vec<String>,
+    /// Options, such as `CreateNamespace=true`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sync_options: Vec<String>,
+    /// How objects are written, and whether hooks run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync_strategy: Option<SyncStrategy>,
+    /// How many times in a row the cluster was put right without a change of the manifests.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub auto_heal_attempts_count: i64,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// One resource of a selective sync.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OperationResource {
+    /// API group, empty for the core API.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+    /// Namespace; empty for any.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// How objects are written: with `apply` no hooks run, with `hook`, or if neither is said, they do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SyncStrategy {
+    /// Without hooks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apply: Option<Strategy>,
+    /// With hooks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hook: Option<Strategy>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// What holds for either way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Strategy {
+    /// Delete and create again where an update is impossible.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub force: bool,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}

@@ -1,0 +1,97 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Rest, is_false, is_zero};
+
+/// How and when an application is synced.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SyncPolicy {
+    /// It is synced without being asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub automated: Option<Automated>,
+    /// Options of every sync, such as `CreateNamespace=true`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sync_options: Vec<String>,
+    /// What happens after a failed attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    /// What the namespace that is made for it bears.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub managed_namespace_metadata: Option<ManagedNamespaceMetadata>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// What is done without being asked. What is not said counts as `false`, except `enabled`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Automated {
+    /// Whether any of it is; yes if not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// Objects that are no longer in the manifests are deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prune: Option<bool>,
+    /// Changes that somebody made to the cluster are undone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub self_heal: Option<bool>,
+    /// Even when that leaves no object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_empty: Option<bool>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// What happens after a failed attempt.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Retry {
+    /// How many times it is tried again; negative for no limit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub limit: i64,
+    /// How long in between.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<RetryBackoff>,
+    /// Whether a new attempt takes the newest revision.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub refresh: bool,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// Growing waits, as texts: `5s`, `3m`, or a number of seconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RetryBackoff {
+    /// The first.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub duration: String,
+    /// By how much each is longer than the one before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub factor: Option<i64>,
+    /// The longest.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub max_duration: String,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// What the namespace that is made for an application bears.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ManagedNamespaceMetadata {
+    /// Labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}

@@ -1,0 +1,381 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ApplicationDestination, ApplicationSource, OperationRequest, Rest, Time, is_false, is_zero};
+use crate::argo::{ManagedNamespaceMetadata, ResourceIgnoreDifferences};
+use crate::{HealthStatus, OperationPhase};
+
+/// `status` of an application.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApplicationStatus {
+    /// How it stands to its manifests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync: Option<SyncStatus>,
+    /// How well it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<HealthState>,
+    /// Its resources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<ResourceStatus>,
+    /// What is wrong with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<ApplicationCondition>,
+    /// Its syncs that succeeded, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<RevisionHistory>,
+    /// The operation under way, or the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation_state: Option<OperationState>,
+    /// When it was last compared with the newest revision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reconciled_at: Option<Time>,
+    /// Written by older programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_at: Option<Time>,
+    /// What makes its manifests: `Directory`, `Helm`, `Kustomize`, `Plugin`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source_type: String,
+    /// The same, of several sources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub source_types: Vec<String>,
+    /// What runs in it.
+    #[serde(default, skip_serializing_if = "ApplicationSummary::is_empty")]
+    pub summary: ApplicationSummary,
+    /// Where the health of its resources is kept; empty for here.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub resource_health_source: String,
+    /// Namespace of the control plane that works on it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub controller_namespace: String,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+impl ApplicationStatus {
+    /// Whether nothing is known yet.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How an application stands to its manifests.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SyncStatus {
+    /// In one word.
+    pub status: SyncStatusCode,
+    /// What was compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compared_to: Option<ComparedTo>,
+    /// The revision that was compared.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub revision: String,
+    /// The revisions, of several sources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub revisions: Vec<String>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// Whether the cluster is as the manifests want it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SyncStatusCode {
+    /// It could not be told.
+    #[default]
+    Unknown,
+    /// It is.
+    Synced,
+    /// It is not.
+    OutOfSync,
+}
+
+impl fmt::Display for SyncStatusCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// What was compared with the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ComparedTo {
+    /// The source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<ApplicationSource>,
+    /// The sources, of several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<ApplicationSource>,
+    /// The place.
+    pub destination: ApplicationDestination,
+    /// Differences that did not count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignore_differences: Vec<ResourceIgnoreDifferences>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// How well an application, or one of its resources, does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HealthState {
+    /// In one word; an application does as its worst resource.
+    pub status: HealthStatus,
+    /// Why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Time>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// One resource of an application.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceStatus {
+    /// API group, empty for the core API.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// API version.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// Kind.
+    #[serde(default)]
+    pub kind: String,
+    /// Namespace, empty for cluster-scoped resources.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Name.
+    #[serde(default)]
+    pub name: String,
+    /// How it stands to its manifest; nothing for what is not compared, such as hooks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<SyncStatusCode>,
+    /// How well it does; nothing for kinds without health.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<HealthState>,
+    /// It is a hook.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub hook: bool,
+    /// It is no longer in the manifests.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub requires_pruning: bool,
+    /// A person has to approve its deletion.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub requires_deletion_confirmation: bool,
+    /// Its wave.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sync_wave: i64,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// What is wrong with an application.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApplicationCondition {
+    /// What kind of wrong.
+    #[serde(rename = "type")]
+    pub kind: ConditionType,
+    /// In words.
+    pub message: String,
+    /// Since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Time>,
+}
+
+/// Kinds of conditions: errors, then warnings.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum ConditionType {
+    /// The manifests could not be read, or not be compared.
+    ComparisonError,
+    /// It could not be deleted.
+    DeletionError,
+    /// What it asks for cannot be.
+    InvalidSpecError,
+    /// It is not synced by itself, or that failed.
+    SyncError,
+    /// Something else went wrong.
+    UnknownError,
+    /// A kind that is not looked at.
+    ExcludedResourceWarning,
+    /// Objects that belong to nobody.
+    OrphanedResourceWarning,
+    /// An object is in the manifests more than once.
+    RepeatedResourceWarning,
+    /// An object belongs to another application.
+    SharedResourceWarning,
+    /// One that is not known here.
+    #[serde(untagged)]
+    Other(String),
+}
+
+impl ConditionType {
+    /// Whether it is an error, and no warning.
+    pub fn is_error(&self) -> bool {
+        match self {
+            Self::Other(name) => name.ends_with("Error"),
+            known => *known <= Self::UnknownError,
+        }
+    }
+}
+
+impl fmt::Display for ConditionType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Other(name) => f.write_str(name),
+            known => fmt::Debug::fmt(known, f),
+        }
+    }
+}
+
+/// A sync that succeeded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RevisionHistory {
+    /// Number; that of the next one is one more.
+    pub id: i64,
+    /// The revision.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub revision: String,
+    /// The revisions, of several sources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub revisions: Vec<String>,
+    /// The source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<ApplicationSource>,
+    /// The sources, of several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<ApplicationSource>,
+    /// When it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deploy_started_at: Option<Time>,
+    /// When it ended.
+    pub deployed_at: Time,
+    /// Who asked.
+    #[serde(default, skip_serializing_if = "super::OperationInitiator::is_nobody")]
+    pub initiated_by: super::OperationInitiator,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// The operation under way, or the last one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OperationState {
+    /// What was asked.
+    pub operation: OperationRequest,
+    /// How it stands.
+    pub phase: OperationPhase,
+    /// In words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// When it began.
+    pub started_at: Time,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Time>,
+    /// How many times it was tried again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retry_count: i64,
+    /// What became of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync_result: Option<SyncOperationResult>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// What became of a sync.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SyncOperationResult {
+    /// The revision that was synced to.
+    #[serde(default)]
+    pub revision: String,
+    /// The revisions, of several sources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub revisions: Vec<String>,
+    /// The source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<ApplicationSource>,
+    /// The sources, of several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<ApplicationSource>,
+    /// What the namespace that was made bears.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub managed_namespace_metadata: Option<ManagedNamespaceMetadata>,
+    /// What became of each object.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<SyncResource>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// What became of one object of a sync.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SyncResource {
+    /// API group, empty for the core API.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace, empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// `Synced`, `SyncFailed`, `Pruned`, `PruneSkipped`; empty for a hook.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub status: String,
+    /// In words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Type of a hook.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hook_type: String,
+    /// How the hook, or the health of the object, stands.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hook_phase: String,
+    /// Phase of the sync.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub sync_phase: String,
+    /// Images of its containers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// What runs in an application.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ApplicationSummary {
+    /// Images of its containers, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
+    /// Where it is reached from outside.
+    #[serde(default, rename = "externalURLs", skip_serializing_if = "Vec::is_empty")]
+    pub external_urls: Vec<String>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+impl ApplicationSummary {
+    /// Whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}

@@ -1,0 +1,36 @@
+//! What a repository's names mean at one moment.
+
+use std::collections::BTreeMap;
+
+use gix::ObjectId;
+
+/// The names of a repository and what they stood for when it was looked at. Equal when nothing has moved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refs {
+    pub(crate) head: Option<ObjectId>,
+    pub(crate) names: BTreeMap<String, ObjectId>,
+}
+
+impl Refs {
+    /// What a name stands for: `HEAD`, a whole name, a branch, a tag, and then a branch of a remote.
+    pub(crate) fn find(&self, name: &str) -> Option<ObjectId> {
+        if matches!(name, "" | "HEAD") {
+            return self.head;
+        }
+        let prefixes = ["", "refs/heads/", "refs/tags/", "refs/remotes/origin/", "refs/"];
+        prefixes.iter().find_map(|prefix| self.names.get(&format!("{prefix}{name}"))).copied()
+    }
+}
+
+pub(crate) fn look(repository: &gix::Repository) -> gix::Result<Refs> {
+    let head = repository.head()?.id().map(gix::Id::detach);
+    let mut names = BTreeMap::new();
+    for reference in repository.references()?.all()? {
+        let reference = reference?;
+        // One that only points to another name means nothing of its own.
+        if let Some(id) = reference.try_id() {
+            names.insert(reference.name().as_bstr().to_string(), id.detach());
+        }
+    }
+    Ok(Refs { head, names })
+}

@@ -1,0 +1,208 @@
+//! Reading the tree of a commit.
+
+use gix::objs::tree::EntryKind;
+use gix::{ObjectId, Repository};
+
+use crate::error::reason;
+use crate::{Address, SourceError};
+
+/// How much of a folder is read before it is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Files and folders that are looked at.
+    pub entries: u64,
+    /// Folders inside each other.
+    pub depth: u64,
+    /// Bytes of all manifests.
+    pub bytes: u64,
+    /// Links that lead to links.
+    pub links: u64,
+}
+
+impl Default for Limits {
+    /// Room for the largest folders in use many times over.
+    fn default() -> Self {
+        Self { entries: 100_000, depth: 64, bytes: 64 << 20, links: 8 }
+    }
+}
+
+/// Something in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Its path below the folder that is listed.
+    pub path: String,
+    pub id: ObjectId,
+    pub kind: EntryKind,
+}
+
+impl Entry {
+    pub fn is_link(&self) -> bool {
+        self.kind == EntryKind::Link
+    }
+}
+
+/// Reads one commit.
+pub(crate) struct Reader<'r> {
+    pub git: &'r Repository,
+    pub repository: &'r Address,
+    pub commit: &'r str,
+    /// The commit's tree.
+    pub root: ObjectId,
+    pub limits: &'r Limits,
+}
+
+impl Reader<'_> {
+    fn wrong(&self, error: &gix::Error) -> SourceError {
+        SourceError::Read { repository: self.repository.to_string(), reason: reason(error) }
+    }
+
+    /// What is in a folder, by name.
+    fn entries(&self, tree: ObjectId) -> Result<Vec<Entry>, SourceError> {
+        let tree = self.git.find_tree(tree).map_err(|error| self.wrong(&error))?;
+        let decoded = tree.decode().map_err(|error| self.wrong(&error))?;
+        let entry = |entry: &gix::objs::tree::EntryRef<'_>| Entry {
+            path: entry.filename.to_string(),
+            id: entry.oid.to_owned(),
+            kind: entry.mode.kind(),
+        };
+        Ok(decoded.entries.iter().map(entry).collect())
+    }
+
+    /// The names in a folder.
+    pub fn names(&self, folder: ObjectId) -> Result<Vec<String>, SourceError> {
+        Ok(self.entries(folder)?.into_iter().map(|entry| entry.path).collect())
+    }
+
+    /// A folder of the commit, under its plain path.
+    pub fn folder(&self, path: &str) -> Result<(String, ObjectId), SourceError> {
+        let none =
+            |found| SourceError::NoFolder { path: path.to_owned(), found, commit: self.commit.to_owned() };
+        let Some(plain) = join("", path) else { return Err(none("outside of the repository")) };
+        let (mut tree, mut at) = (self.root, String::new());
+        for part in parts(&plain) {
+            at = if at.is_empty() { part.to_owned() } else { format!("{at}/{part}") };
+            let found = self.entries(tree)?.into_iter().find(|entry| entry.path == part);
+            match found {
+                Some(Entry { kind: EntryKind::Tree, id, .. }) => tree = id,
+                Some(Entry { kind: EntryKind::Commit, .. }) => {
+                    return Err(SourceError::Submodule { path: at });
+                }
+                Some(Entry { kind: EntryKind::Link, .. }) => return Err(none("a link, or below one,")),
+                Some(_) => return Err(none("a file")),
+                None => return Err(none("not there")),
+            }
+        }
+        Ok((plain, tree))
+    }
+
+    /// All that is in a folder but the folders themselves, sorted by path; of the folders in it too, if they are wanted.
+    pub fn list(&self, folder: ObjectId, path: &str, recurse: bool) -> Result<Vec<Entry>, SourceError> {
+        let limit = |limit, what| SourceError::Limit { path: path.to_owned(), limit, what };
+        let mut waiting = vec![(String::new(), folder, 1)];
+        let (mut listed, mut seen) = (Vec::new(), 0_u64);
+        while let Some((prefix, tree, depth)) = waiting.pop() {
+            if depth > self.limits.depth {
+                return Err(limit(self.limits.depth, "folders inside each other"));
+            }
+            for entry in self.entries(tree)? {
+                seen = seen.saturating_add(1);
+                if seen > self.limits.entries {
+                    return Err(limit(self.limits.entries, "files and folders"));
+                }
+                let below = format!("{prefix}{}", entry.path);
+                match entry.kind {
+                    EntryKind::Tree if recurse => waiting.push((format!("{below}/"), entry.id, depth + 1)),
+                    EntryKind::Tree => {}
+                    EntryKind::Commit if recurse => {
+                        return Err(SourceError::Submodule { path: full(path, &below) });
+                    }
+                    EntryKind::Commit => {}
+                    EntryKind::Link => {
+                        self.target(&full(path, &below), entry.id)?;
+                        listed.push(Entry { path: below, ..entry });
+                    }
+                    EntryKind::Blob | EntryKind::BlobExecutable => {
+                        listed.push(Entry { path: below, ..entry })
+                    }
+                }
+            }
+        }
+        listed.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(listed)
+    }
+
+    /// Where a link leads to, in the repository.
+    fn target(&self, path: &str, link: ObjectId) -> Result<String, SourceError> {
+        let content = self.blob(link)?;
+        let target = String::from_utf8_lossy(&content).into_owned();
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let inside = if target.starts_with('/') { None } else { join(folder, &target) };
+        inside.ok_or_else(|| SourceError::Link { path: path.to_owned(), target })
+    }
+
+    /// The content of an entry, wherever it leads; nothing for a link to a folder, which is no manifest.
+    pub fn content(&self, path: &str, entry: &Entry) -> Result<Option<Vec<u8>>, SourceError> {
+        let (mut at, mut id, mut kind) = (path.to_owned(), entry.id, entry.kind);
+        let mut left = self.limits.links;
+        while kind == EntryKind::Link {
+            let target = self.target(&at, id)?;
+            let dead = || SourceError::DeadLink { path: path.to_owned(), target: target.clone() };
+            left = left.checked_sub(1).ok_or_else(dead)?;
+            let found = self.lookup(&target)?.ok_or_else(dead)?;
+            (at, id, kind) = (target, found.id, found.kind);
+        }
+        match kind {
+            EntryKind::Blob | EntryKind::BlobExecutable => self.blob(id).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// What is at a plain path of the commit.
+    fn lookup(&self, path: &str) -> Result<Option<Entry>, SourceError> {
+        let mut found = Entry { path: String::new(), id: self.root, kind: EntryKind::Tree };
+        for part in parts(path) {
+            if found.kind != EntryKind::Tree {
+                return Ok(None);
+            }
+            match self.entries(found.id)?.into_iter().find(|entry| entry.path == part) {
+                Some(entry) => found = entry,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(found))
+    }
+
+    /// The content of a blob, whose size is looked at first.
+    fn blob(&self, id: ObjectId) -> Result<Vec<u8>, SourceError> {
+        let header = self.git.find_header(id).map_err(|error| self.wrong(&error))?;
+        if header.size() > self.limits.bytes {
+            let path = String::new();
+            return Err(SourceError::Limit { path, limit: self.limits.bytes, what: "bytes in one file" });
+        }
+        Ok(self.git.find_object(id).map_err(|error| self.wrong(&error))?.detach().data)
+    }
+}
+
+/// A path below a folder of the repository.
+pub(crate) fn full(folder: &str, below: &str) -> String {
+    if folder.is_empty() { below.to_owned() } else { format!("{folder}/{below}") }
+}
+
+fn parts(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|part| !part.is_empty())
+}
+
+/// A path from a folder on, without `.` and `..`; nothing where it leaves the repository.
+fn join(folder: &str, path: &str) -> Option<String> {
+    let mut plain: Vec<&str> = parts(folder).collect();
+    for part in parts(path) {
+        match part {
+            "." => {}
+            ".." => {
+                plain.pop()?;
+            }
+            name => plain.push(name),
+        }
+    }
+    Some(plain.join("/"))
+}

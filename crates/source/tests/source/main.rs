@@ -1,0 +1,261 @@
+//! Real repositories, made and read without a `git` program.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests stop at the first surprise")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use tidegate_model::argo::{ApplicationSource, DirectorySource};
+use tidegate_source::{Limits, Located, Repositories, Repository, SourceError, commit_folder};
+
+const MAP: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}";
+
+struct Bench {
+    folder: TempDir,
+    repositories: Repositories,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), repositories: Repositories::default() }
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join("repo")
+    }
+
+    fn write(&self, file: &str, content: &str) {
+        let path = self.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn commit(&self) -> String {
+        commit_folder(&self.path(), "change", 1_795_253_400).unwrap().unwrap()
+    }
+
+    fn open(&self) -> Arc<Repository> {
+        self.repositories.open("./repo", self.folder.path()).unwrap()
+    }
+
+    fn locate(&self, source: &ApplicationSource) -> Result<Located, SourceError> {
+        let repository = self.open();
+        repository.look().unwrap();
+        let commit = repository.resolve(&source.target_revision)?;
+        repository.locate(source, &commit, &Limits::default())
+    }
+
+    fn files(&self, source: &ApplicationSource) -> Result<Vec<String>, SourceError> {
+        let located = self.locate(source)?;
+        let files = self.open().read(&located, &Limits::default())?;
+        Ok(files.into_iter().map(|file| file.path).collect())
+    }
+}
+
+fn source(path: &str) -> ApplicationSource {
+    ApplicationSource { path: path.into(), ..ApplicationSource::default() }
+}
+
+fn directory(path: &str, recurse: bool, include: &str, exclude: &str) -> ApplicationSource {
+    let (include, exclude) = (include.to_owned(), exclude.to_owned());
+    let directory = DirectorySource { recurse, include, exclude, ..DirectorySource::default() };
+    ApplicationSource { directory: Some(directory), ..source(path) }
+}
+
+#[test]
+fn the_files_of_a_folder() {
+    let bench = Bench::new();
+    for file in ["a.yaml", "b.yml", "c.json", "notes.txt", "deep/d.yaml", "deep/er/e.yaml"] {
+        bench.write(&format!("app/{file}"), MAP);
+    }
+    bench.write("other.yaml", MAP);
+    bench.commit();
+    let all = ["app/a.yaml", "app/b.yml", "app/c.json", "app/deep/d.yaml", "app/deep/er/e.yaml"];
+    for (source, expected) in [
+        (source("app"), &all[..3]),
+        (source("./app/"), &all[..3]),
+        (source("deep/../app"), &all[..3]),
+        (source("."), &["other.yaml"]),
+        (source(""), &["other.yaml"]),
+        (directory("app", true, "", ""), &all),
+        (directory("app", true, "*.yaml", "deep/er/*"), &["app/a.yaml", "app/deep/d.yaml"]),
+        (directory("app", true, "{*.yml,*.json}", ""), &all[1..3]),
+    ] {
+        assert_eq!(bench.files(&source).unwrap(), expected, "{source:?}");
+    }
+}
+
+#[test]
+fn revisions() {
+    let bench = Bench::new();
+    bench.write("a.yaml", MAP);
+    let first = bench.commit();
+    bench.write("b.yaml", MAP);
+    let second = bench.commit();
+    assert_eq!(commit_folder(&bench.path(), "nothing", 0).unwrap(), None, "nothing has changed");
+    let refs = bench.path().join(".git/refs");
+    for (name, commit) in [("tags/v1", &first), ("heads/release", &first), ("heads/v1", &second)] {
+        fs::write(refs.join(name), format!("{commit}\n")).unwrap();
+    }
+    let repository = bench.open();
+    for (revision, expected) in [
+        ("", &second),
+        ("HEAD", &second),
+        ("main", &second),
+        ("release", &first),
+        ("v1", &second),
+        ("refs/tags/v1", &first),
+        (first.as_str(), &first),
+        (&first[..8], &first),
+    ] {
+        assert_eq!(repository.resolve(revision).unwrap(), *expected, "{revision}");
+    }
+    for revision in ["none", "1.*", "HEAD~1", "main^{tree}", "0000000000000000000000000000000000000000"] {
+        let error = repository.resolve(revision).unwrap_err();
+        assert!(error.to_string().contains(revision), "{error}");
+    }
+}
+
+/// One look serves all, and says whether anything has moved.
+#[test]
+fn a_repository_is_known_once_and_looked_at_when_asked() {
+    let bench = Bench::new();
+    bench.write("a.yaml", MAP);
+    let first = bench.commit();
+    let repository = bench.open();
+    assert!(Arc::ptr_eq(
+        &repository,
+        &bench.repositories.open("./repo/../repo", bench.folder.path()).unwrap()
+    ));
+    assert!(repository.look().unwrap());
+    assert!(!repository.look().unwrap());
+    bench.write("a.yaml", "{}");
+    let second = bench.commit();
+    assert_eq!(repository.resolve("main").unwrap(), first, "nobody has looked");
+    assert!(repository.look().unwrap());
+    assert_eq!(repository.resolve("main").unwrap(), second);
+}
+
+#[test]
+fn the_key_is_that_of_content_and_parameters() {
+    let bench = Bench::new();
+    bench.write("app/a.yaml", MAP);
+    bench.commit();
+    let key = |source: &ApplicationSource| bench.locate(source).unwrap().key;
+    let first = key(&source("app"));
+    assert_eq!(key(&directory("./app", false, "", "")), first, "the same, written in another way");
+    for other in [source(""), directory("app", true, "", ""), directory("app", false, "*", "")] {
+        assert_ne!(key(&other), first, "{other:?}");
+    }
+    bench.write("elsewhere/b.yaml", MAP);
+    bench.commit();
+    assert_eq!(key(&source("app")), first, "nothing of it has changed");
+    bench.write("app/a.yaml", "{}");
+    bench.commit();
+    assert_ne!(key(&source("app")), first);
+}
+
+#[test]
+fn links_stay_in_the_repository() {
+    let bench = Bench::new();
+    bench.write("shared/base.yaml", MAP);
+    bench.write("app/a.yaml", MAP);
+    let link = |target: &str, at: &str| symlink(target, bench.path().join(at)).unwrap();
+    link("../shared/base.yaml", "app/linked.yaml");
+    link("linked.yaml", "app/twice.yaml");
+    link("../shared", "app/folder.yaml");
+    bench.commit();
+    let app = source("app");
+    assert_eq!(bench.files(&app).unwrap(), ["app/a.yaml", "app/linked.yaml", "app/twice.yaml"]);
+    let key = bench.locate(&app).unwrap().key;
+    bench.write("shared/base.yaml", "{}");
+    bench.commit();
+    assert_ne!(bench.locate(&app).unwrap().key, key, "what it leads to has changed");
+    for (target, expected) in
+        [("../../x.yaml", "outside"), ("/etc/passwd", "outside"), ("gone.yaml", "no file")]
+    {
+        link(target, "app/bad.yaml");
+        bench.commit();
+        let error = bench.files(&app).unwrap_err().to_string();
+        assert!(error.contains("app/bad.yaml") && error.contains(expected), "{target}: {error}");
+        fs::remove_file(bench.path().join("app/bad.yaml")).unwrap();
+    }
+    link("bad.yaml", "app/bad.yaml");
+    bench.commit();
+    assert!(matches!(bench.files(&app), Err(SourceError::DeadLink { .. })), "a link to itself");
+}
+
+#[test]
+fn what_is_not_supported_is_said() {
+    let bench = Bench::new();
+    for (file, content) in [
+        ("chart/Chart.yaml", "{}"),
+        ("overlay/kustomization.yaml", "{}"),
+        ("sonnet/a.jsonnet", "{}"),
+        ("given/.argocd-source-shop.yaml", "{}"),
+        ("app/a.yaml", MAP),
+    ] {
+        bench.write(file, content);
+    }
+    bench.commit();
+    let asks = |set: fn(&mut ApplicationSource)| {
+        let mut source = source("app");
+        set(&mut source);
+        source
+    };
+    for (source, expected) in [
+        (source("chart"), "Helm"),
+        (source("overlay"), "Kustomize"),
+        (source("sonnet"), "Jsonnet"),
+        (source("given"), ".argocd-source-shop.yaml"),
+        (asks(|source| source.chart = "a".into()), "source.chart"),
+        (asks(|source| source.helm = Some("{}".into())), "source.helm"),
+        (asks(|source| source.plugin = Some("{}".into())), "source.plugin"),
+        (asks(|source| source.tag_prefix = "v".into()), "source.tagPrefix"),
+        (asks(|source| drop(source.rest.insert("oci".into(), true.into()))), "source.oci"),
+    ] {
+        let error = bench.files(&source).unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains("not supported yet"), "{error}");
+    }
+    assert_eq!(bench.files(&directory("sonnet", false, "", "*.jsonnet")).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let bench = Bench::new();
+    fs::create_dir_all(bench.path()).unwrap();
+    let open = |url: &str| bench.repositories.open(url, bench.folder.path()).err().unwrap().to_string();
+    assert!(open("./repo").contains("no Git repository"), "an empty folder");
+    assert!(open("./gone").contains("gone"));
+    bench.write("app/a.yaml", MAP);
+    bench.commit();
+    for (path, expected) in [("none", "not there"), ("app/a.yaml", "a file"), ("../out", "outside")] {
+        let error = bench.files(&source(path)).unwrap_err().to_string();
+        assert!(error.contains(path) && error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn limits() {
+    let bench = Bench::new();
+    for at in 0..5 {
+        bench.write(&format!("app/{at}/{at}/a.yaml"), MAP);
+    }
+    bench.commit();
+    let limits = Limits::default();
+    for (limits, expected) in [
+        (Limits { entries: 10, ..limits }, "more than 10 files"),
+        (Limits { depth: 2, ..limits }, "more than 2 folders"),
+        (Limits { bytes: 200, ..limits }, "more than 200 bytes"),
+        (Limits { bytes: 20, ..limits }, "more than 20 bytes"),
+    ] {
+        let repository = bench.open();
+        let commit = repository.resolve("HEAD").unwrap();
+        let located = repository.locate(&directory("app", true, "", ""), &commit, &limits);
+        let error = located.and_then(|located| repository.read(&located, &limits)).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    assert!(Path::new(&bench.path()).exists());
+}
