@@ -267,9 +267,47 @@ fn a_simulated_cluster_that_is_damaged_is_named_and_can_be_reset() {
         }
         let ran = bench.run(&["sim", "reset"]).expect_code(0);
         assert!(ran.err.contains("`tidegate ops terminate"), "{what}: {}", ran.err);
-        assert_eq!(bench.run(&["sim", "objects", "-o", "json"]).expect_code(0).out, "[]\n");
+        let objects = bench.json(&["sim", "objects", "-o", "json"]);
+        let names: Vec<_> = objects.as_array().unwrap().iter().map(|it| &it["metadata"]["name"]).collect();
+        assert_eq!(names, ["default", "kube-system"], "{what}: those of a new cluster");
         bench.run(&["ops", "terminate", "a"]).expect_code(0);
         bench.run(&["sync", "stuck.yaml", "--app", "a", "--sim", "--timeout", "100ms"]).expect_code(3);
+    }
+}
+
+/// An empty cluster in the place of one that operations ran on is not taken for granted; one that was reset is.
+#[test]
+fn a_simulated_cluster_that_is_missing_is_said_to_begin_empty() {
+    type Lose = fn(&Path);
+    let cases: [Lose; 2] = [
+        |cluster| fs::remove_dir_all(cluster).unwrap(),
+        |cluster| fs::remove_file(cluster.join("journal-0")).unwrap(),
+    ];
+    for lose in cases {
+        let bench = Bench::new();
+        bench.write("config.yaml", CONFIG);
+        // The folder is new: what is not there yet is not missing.
+        let sync = &["sync", "config.yaml", "--app", "a", "--sim"][..];
+        let ran = bench.run(sync).expect_code(0);
+        assert!(!ran.err.contains("missing"), "{}", ran.err);
+        let cluster = bench.state().join("cluster");
+        let words = format!("warning: the simulated cluster is missing from {}", cluster.display());
+        let looks: [&[&str]; 4] = [
+            &["sim", "audit"],
+            &["sim", "objects"],
+            &["diff", "config.yaml", "--app", "a", "--sim"],
+            &["plan", "config.yaml", "--app", "a", "--sim"],
+        ];
+        for args in looks.into_iter().chain([sync]) {
+            bench.run(&["sim", "reset"]).expect_code(0);
+            let ran = bench.run(args);
+            assert!(!ran.err.contains("missing"), "{args:?}: {}", ran.err);
+            lose(&cluster);
+            let ran = bench.run(args);
+            assert!(ran.err.contains(&words) && ran.err.contains("begins empty"), "{args:?}: {}", ran.err);
+            // Whatever that left, there is something to lose again.
+            bench.run(&["sim", "reset"]).expect_code(0);
+        }
     }
 }
 

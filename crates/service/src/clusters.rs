@@ -89,9 +89,13 @@ impl Chosen {
             Self::Simulated if state_dir.cluster().is_dir() => {
                 // Only one process at a time may have the cluster open, and the log has the lock.
                 let lock = log::lock(state_dir, notices).await?;
-                Ok((Arc::new(simulated::open(state_dir).await?), Some(lock)))
+                let cluster = simulated::open(state_dir, &lock, notices).await?;
+                Ok((Arc::new(cluster), Some(lock)))
             }
-            Self::Simulated => Ok((Arc::new(simulated::empty()), None)),
+            Self::Simulated => {
+                simulated::tell_missing_beside(state_dir, notices)?;
+                Ok((Arc::new(simulated::empty()), None))
+            }
         }
     }
 }

@@ -49,7 +49,7 @@ impl Session {
         clock::mark(state_dir);
         let mut builder = Engine::builder(Arc::clone(&log)).health(health).worker(user::worker());
         if clusters.simulated {
-            let cluster = simulated::open(state_dir).await?;
+            let cluster = simulated::open(state_dir, &log, notices).await?;
             builder = builder.cluster(Destination::Simulated, Arc::new(cluster));
         }
         for (destination, cluster) in clusters.real {

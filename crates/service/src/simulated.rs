@@ -1,15 +1,28 @@
 //! The simulated cluster of a state directory.
 
-use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
-use tidegate_executor::{Clock as _, SystemClock};
-use tidegate_model::Object;
-use tidegate_oplog::PrivateCopy;
+use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig, is_kept};
+use tidegate_executor::{Clock as _, SystemClock, operations};
+use tidegate_model::{Destination, Object};
+use tidegate_oplog::{Log, Lookup, PrivateCopy};
 
 use crate::error::ServiceError;
+use crate::log;
+use crate::notices::Notices;
 use crate::state_dir::StateDir;
 
-/// Opens the simulated cluster. The caller holds the lock of the state directory.
-pub async fn open(state_dir: &StateDir) -> Result<SimCluster, ServiceError> {
+/// Opens the simulated cluster, which begins empty where there is none: where operations ran on one, that is told. The
+/// caller holds the lock of the state directory, whose log this is.
+pub async fn open(
+    state_dir: &StateDir,
+    log: &Log,
+    notices: &dyn Notices,
+) -> Result<SimCluster, ServiceError> {
+    tell_missing(state_dir, log, notices)?;
+    begin(state_dir).await
+}
+
+/// Opens the simulated cluster, however it began. The caller holds the lock of the state directory.
+pub async fn begin(state_dir: &StateDir) -> Result<SimCluster, ServiceError> {
     let dir = state_dir.cluster();
     let open =
         move || SimCluster::open(&dir, SimConfig::default(), wall_clock()).map_err(ServiceError::simulated);
@@ -25,6 +38,40 @@ pub async fn copied_objects(state_dir: &StateDir) -> Result<Vec<Object>, Service
         Ok(cluster.map_err(ServiceError::simulated)?.objects())
     };
     tokio::task::spawn_blocking(read).await.map_err(ServiceError::simulated)?
+}
+
+/// Says so when operations ran on the simulated cluster and nothing of it is there. One that was reset is there.
+pub fn tell_missing(state_dir: &StateDir, log: &Log, notices: &dyn Notices) -> Result<(), ServiceError> {
+    let dir = state_dir.cluster();
+    if is_kept(&dir).map_err(ServiceError::simulated)? {
+        return Ok(());
+    }
+    let here = Destination::Simulated.to_string();
+    let mut ran = operations(log, Lookup::all())?.into_iter().filter(|ran| ran.destination == here);
+    // In the order of the log.
+    if let Some(newest) = ran.next_back() {
+        notices.warn(&format!(
+            "the simulated cluster is missing from {}, and operations ran on it, the newest of them {}: it begins \
+             empty, without what they put there",
+            dir.display(),
+            newest.operation
+        ));
+    }
+    Ok(())
+}
+
+/// As [`tell_missing`], for those who do not have the log open. One that cannot be read has nothing to say.
+pub fn tell_missing_beside(state_dir: &StateDir, notices: &dyn Notices) -> Result<(), ServiceError> {
+    if !state_dir.has_log()? || is_kept(&state_dir.cluster()).map_err(ServiceError::simulated)? {
+        return Ok(());
+    }
+    match tokio::task::block_in_place(|| log::open_to_read(state_dir, notices)) {
+        Ok(log) => tell_missing(state_dir, &log, notices),
+        Err(error) => {
+            tracing::warn!(%error, "whether operations ran on the simulated cluster cannot be told");
+            Ok(())
+        }
+    }
 }
 
 /// An empty cluster that leaves nothing behind.

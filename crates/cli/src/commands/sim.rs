@@ -1,9 +1,9 @@
 //! `tidegate sim`: a look into the simulated cluster.
 
-use tidegate_cluster::sim::{AuditEntry, read_audit};
+use tidegate_cluster::sim::{AuditEntry, is_kept, read_audit};
 use tidegate_executor::{Summary, operations};
 use tidegate_model::{Destination, Object};
-use tidegate_oplog::Lookup;
+use tidegate_oplog::{Log, Lookup};
 use tidegate_service::error::ServiceError;
 use tidegate_service::route;
 use tidegate_service::state_dir::StateDir;
@@ -25,6 +25,7 @@ pub async fn run(command: SimCommand, printer: &Printer) -> Result<Ended, CliErr
 /// Reads the journal without opening the cluster, so it works while a sync is at work.
 fn audit(output: Format, state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(state.named())?;
+    simulated::tell_missing_beside(&state_dir, printer)?;
     let entries = match state_dir.has_cluster()? {
         true => read_audit(&state_dir.cluster()).map_err(ServiceError::simulated)?,
         false => Vec::new(),
@@ -72,12 +73,14 @@ async fn objects(output: Format, state: &StateArgs, printer: &Printer) -> Result
     let mut objects: Vec<Object> = Vec::new();
     if state_dir.has_log()? && state_dir.has_cluster()? {
         objects = match log::lock(&state_dir, printer).await {
-            Ok(_lock) => simulated::open(&state_dir).await?.objects(),
+            Ok(log) => simulated::open(&state_dir, &log, printer).await?.objects(),
             Err(ServiceError::Log(why)) if route::keeps_from_writing(&why) => {
                 simulated::copied_objects(&state_dir).await?
             }
             Err(error) => return Err(error.into()),
         };
+    } else {
+        simulated::tell_missing_beside(&state_dir, printer)?;
     }
     match output {
         Format::Text if objects.is_empty() => {
@@ -112,14 +115,28 @@ fn object_table(objects: &[Object], width: Option<u16>) -> Text {
 
 async fn reset(state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(state.named())?;
-    if state_dir.has_cluster()? {
-        let dir = state_dir.cluster();
+    let has_cluster = state_dir.has_cluster()?;
+    if has_cluster || state_dir.has_log()? {
         let log = log::lock(&state_dir, printer).await?;
+        if has_cluster {
+            remove(&state_dir, &log, printer).await?;
+        }
+        // One that is there and empty is not missing.
+        simulated::begin(&state_dir).await?;
+    }
+    printer.note("the simulated cluster is empty now");
+    Ok(Ended::Done)
+}
+
+/// Removes the simulated cluster, unless an operation works on it that can be ended there.
+async fn remove(state_dir: &StateDir, log: &Log, printer: &Printer) -> Result<(), CliError> {
+    let dir = state_dir.cluster();
+    if is_kept(&dir).map_err(ServiceError::simulated)? {
         let simulated = Destination::Simulated.to_string();
         let works_here = |summary: &Summary| summary.destination == simulated;
-        if let Some(open) = operations(&log, Lookup::open())?.into_iter().find(works_here) {
+        if let Some(open) = operations(log, Lookup::open())?.into_iter().find(works_here) {
             let (id, hint) = (open.operation, state_dir.hint());
-            match simulated::open(&state_dir).await {
+            match simulated::begin(state_dir).await {
                 Ok(_) => {
                     return Err(CliError::refused(format!(
                         "operation {id} is not over and works on this cluster; end it first with `tidegate ops terminate {id}{hint}`"
@@ -131,10 +148,8 @@ async fn reset(state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> 
                 )),
             }
         }
-        std::fs::remove_dir_all(&dir).map_err(|source| CliError::io("remove", dir, source))?;
     }
-    printer.note("the simulated cluster is empty now");
-    Ok(Ended::Done)
+    std::fs::remove_dir_all(&dir).map_err(|source| CliError::io("remove", dir, source))
 }
 
 #[cfg(test)]

@@ -129,6 +129,12 @@ fn read_journal<T: DeserializeOwned>(
     each_line(&path, u64::MAX, take)
 }
 
+/// Whether a cluster was begun in a folder, and not all of it is gone.
+pub fn is_kept(dir: &Path) -> Result<bool, SimError> {
+    let snapshot = dir.join(SNAPSHOT);
+    Ok(snapshot.try_exists().map_err(io_error(&snapshot))? || !is_fresh(dir)?)
+}
+
 /// Whether nothing was ever kept in a folder.
 fn is_fresh(dir: &Path) -> Result<bool, SimError> {
     let entries = match fs::read_dir(dir) {

@@ -68,7 +68,7 @@ pub use config::SimConfig;
 pub use controllers::{PodStage, Turn, pod_status, settled_status};
 pub use delete::STUCK;
 pub use faults::Faults;
-pub use journal::read_audit;
+pub use journal::{is_kept, read_audit};
 pub use lines::SimError;
 pub use state::SimState;
 pub use watch::Cursor;
