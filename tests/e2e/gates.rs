@@ -131,6 +131,9 @@ fn a_file_of_gates_is_checked_when_it_is_read() {
         ),
         ("windows:\n  w:\n  - {kind: maybe, schedule: \"0 9 * * *\", duration: 8h}\n", "maybe"),
         ("widows: {}", "widows"),
+        ("concurrency: {db: {limit: 0}}", "gate concurrency:db: limit: with 0 nobody ever gets in"),
+        ("concurrency: {db: {limit: 1, width: 2}}", "width"),
+        ("concurrency: {\"a b\": {limit: 1}}", "gate concurrency:a b: write a name without spaces"),
     ] {
         bench.write("gates.yaml", text);
         let ran = bench.run(&["plan", "gated.yaml", "--offline", "--gates", "gates.yaml"]).expect_code(2);
@@ -141,4 +144,47 @@ fn a_file_of_gates_is_checked_when_it_is_read() {
     let ran = bench.run(&["plan", "gated.yaml", "--offline", "--gates", "gates.yaml"]).expect_code(0);
     let said = format!("{}{}", ran.out, ran.err);
     assert!(said.contains("\"window:other\", which") && !said.contains("\"window:always\", which"), "{said}");
+}
+
+/// A job that takes a while, in a group, and what comes after it.
+fn grouped(name: &str, takes: &str) -> String {
+    format!(
+        "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}-job\n  annotations: {{argocd.argoproj.io/hook: PreSync, \
+         tidegate.dev/gate: \"concurrency:db\", sim.tidegate.dev/ready-after: {takes}}}\nspec: {{backoffLimit: 0, template: \
+         {{spec: {{restartPolicy: Never, containers: [{{name: c, image: busybox}}]}}}}}}\n---\napiVersion: v1\nkind: ConfigMap\n\
+         metadata: {{name: {name}}}\n"
+    )
+}
+
+/// An operation that was in the group when it was killed is in it until it is over, and others say that they wait for it.
+#[test]
+fn a_place_in_a_group_outlives_a_kill() {
+    let bench = Bench::new();
+    bench.write("gates.yaml", "concurrency: {db: {limit: 1}}\n");
+    bench.write("one.yaml", grouped("one", "4s"));
+    bench.write("two.yaml", grouped("two", "1s"));
+    let sync = |name: &'static str| ["sync", name, "--app", &name[..3], "--sim", "--gates", "gates.yaml"];
+    let mut one = bench.start(&sync("one.yaml"));
+    one.await_line("one-job");
+    one.signal("KILL");
+    one.finish();
+    let first = bench.newest();
+    let mut two = bench.start(&sync("two.yaml"));
+    two.await_line("1 operation of the group is at work, of 1 at most");
+    let explained = bench.run(&["explain", "two"]).expect_code(0).out;
+    let why =
+        format!("for gate concurrency:db (1 operation of the group is at work, of 1 at most: one ({first}, ");
+    assert!(explained.contains(&why), "{explained}");
+    two.signal("KILL");
+    two.finish();
+    bench.run(&["resume", "--all"]).expect_code(0);
+    let writes = bench.writes();
+    let made = |kind: &str, name: &str| {
+        writes.iter().position(|entry| entry["kind"] == kind && entry["name"] == name && entry["code"] == 201)
+    };
+    assert!(made("Job", "two-job").unwrap() > made("ConfigMap", "one").unwrap(), "{writes:?}");
+    let plan = bench.run(&["plan", "one.yaml", "--offline"]).expect_code(0);
+    assert!(
+        format!("{}{}", plan.out, plan.err).contains("\"concurrency:db\", which this engine does not have")
+    );
 }

@@ -30,6 +30,8 @@ pub(crate) enum Note {
     Mask(Arc<Mask>),
     /// A runner has ended the hook of a task, in an attempt.
     Ran(TaskId, u32),
+    /// A gate that gives places is not asked any more. What it has said came before.
+    Unasked,
     /// It has lasted long enough to watch the namespaces it writes into.
     NamespacesDue,
     /// The batch on its way was not written.

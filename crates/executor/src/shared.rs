@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::clusters::Clusters;
 use crate::events::Announcer;
 use crate::extend::Extensions;
+use crate::gates::Groups;
 use crate::log::{Log, LogFailure};
 
 /// What all actors of one engine share.
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     /// Whether the log is made smaller while the engine runs.
     pub compaction: Option<Compaction>,
     pub announcer: Announcer,
+    /// Which operations have places in groups, and which wait for one.
+    pub groups: Groups,
     /// A place for each operation that may wait for its planning with its manifests in memory.
     pub handed_over: Arc<Semaphore>,
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::concurrency::{CONCURRENCY, Concurrency};
 use super::window::Opened;
 
 /// What a gate's name begins with that is open while sync windows allow it.
@@ -16,7 +17,13 @@ pub struct GateDefinitions {
     /// Sync windows, for `window:NAME`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub windows: BTreeMap<String, Vec<Window>>,
+    /// Groups of operations, for `concurrency:GROUP`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub concurrency: BTreeMap<String, Concurrency>,
 }
+
+/// Why a gate is closed whose name stands for nothing.
+pub(crate) const UNDEFINED: &str = "nobody has defined it; begin the operation with --gates FILE";
 
 /// A sync window, as Argo CD has them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,30 +74,49 @@ impl GateDefinitions {
     pub fn check(&self) -> Vec<InvalidGate> {
         let mut wrong = Vec::new();
         for (name, windows) in &self.windows {
-            let mut note =
-                |problem: String| wrong.push(InvalidGate { gate: format!("{WINDOW}{name}"), problem });
-            if name.is_empty() || name.contains(|c: char| c == ',' || c.is_whitespace()) {
-                note("write a name without spaces and commas".to_owned());
-            }
-            if windows.is_empty() {
-                note("it has no windows; write at least one with kind, schedule and duration".to_owned());
-            }
-            for (number, window) in (1_usize..).zip(windows) {
-                if let Err(problem) = Opened::of(window) {
-                    note(format!("window {number}: {problem}"));
-                }
-            }
+            note(&mut wrong, WINDOW, name, check_windows(windows));
+        }
+        for (name, group) in &self.concurrency {
+            note(&mut wrong, CONCURRENCY, name, group.check().err());
         }
         wrong
     }
 
     /// The gates that are defined.
     pub fn names(&self) -> impl Iterator<Item = String> {
-        self.windows.keys().map(|name| format!("{WINDOW}{name}"))
+        let windows = self.windows.keys().map(|name| format!("{WINDOW}{name}"));
+        windows.chain(self.concurrency.keys().map(|name| format!("{CONCURRENCY}{name}")))
+    }
+
+    /// How many operations of a group may be at work at once. The error says why a gate of it is closed.
+    pub(crate) fn limit(&self, group: &str) -> Result<usize, String> {
+        let group = self.concurrency.get(group).ok_or(UNDEFINED)?;
+        group.check().map(|()| group.limit)
     }
 
     /// Whether a gate opens by definitions, by the look of its name.
     pub(crate) fn concerns(gate: &str) -> bool {
         gate.starts_with(WINDOW)
     }
+}
+
+/// Adds what is wrong with a gate, and with its name.
+fn note(wrong: &mut Vec<InvalidGate>, kind: &str, name: &str, problems: impl IntoIterator<Item = String>) {
+    let is_wrong = name.is_empty() || name.contains(|c: char| c == ',' || c.is_whitespace());
+    let name_problem = is_wrong.then(|| "write a name without spaces and commas".to_owned());
+    let gate = format!("{kind}{name}");
+    let problems = name_problem.into_iter().chain(problems);
+    wrong.extend(problems.map(|problem| InvalidGate { gate: gate.clone(), problem }));
+}
+
+fn check_windows(windows: &[Window]) -> Vec<String> {
+    if windows.is_empty() {
+        return vec!["it has no windows; write at least one with kind, schedule and duration".to_owned()];
+    }
+    let numbered = (1_usize..).zip(windows);
+    let problem = |(number, window)| {
+        let problem = Opened::of(window).err()?;
+        Some(format!("window {number}: {problem}"))
+    };
+    numbered.filter_map(problem).collect()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_lifecycle::operation::Verdict;
 use tidegate_model::Timestamp;
 
-use super::definitions::{GateDefinitions, WINDOW};
+use super::definitions::{GateDefinitions, UNDEFINED, WINDOW};
 use super::window::{self, Opened};
 use crate::clock::Clock;
 
@@ -28,7 +28,7 @@ pub(crate) async fn keep(
 ) {
     let name = asked.gate.strip_prefix(WINDOW).unwrap_or_default();
     let windows = match definitions.windows.get(name) {
-        None => Err("nobody has defined it; begin the operation with --gates FILE".to_owned()),
+        None => Err(UNDEFINED.to_owned()),
         Some(windows) => windows.iter().map(Opened::of).collect::<Result<Vec<_>, _>>(),
     };
     let windows = match windows {

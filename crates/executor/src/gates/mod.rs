@@ -1,6 +1,7 @@
 //! Gates: how they are asked, and those that are built in. Approvals and soaks need nobody to ask; the machine knows them.
 
 mod asking;
+mod concurrency;
 mod cron;
 mod definitions;
 mod keeping;
@@ -8,5 +9,7 @@ mod window;
 
 pub use asking::GateReply;
 pub(crate) use asking::ask;
+pub use concurrency::Concurrency;
+pub(crate) use concurrency::{CONCURRENCY, Groups, Recorded, Ticket};
 pub use definitions::{GateDefinitions, InvalidGate, Window, WindowKind};
 pub(crate) use keeping::{Asked, keep};

@@ -340,11 +340,12 @@ fn name(task: &Task) -> String {
 fn held(operation: &Operation, index: u32, since: Timestamp, now: Timestamp) -> Vec<Awaited> {
     let closed = operation.gates_of(index).iter().filter_map(|gate| {
         let answer = operation.gates.iter().find(|answer| answer.gate == *gate);
-        let why = match answer.map(|answer| &answer.verdict) {
-            _ if is_known_gate(gate) => operation.why_closed(index, gate, now)?,
-            Some(Verdict::Open) => return None,
-            Some(Verdict::Closed { reason, .. }) => reason.clone(),
-            None => NOT_ANSWERED.to_owned(),
+        let why = match (operation.why_closed(index, gate, now), answer.map(|answer| &answer.verdict)) {
+            (Some(why), _) => why,
+            (None, Some(Verdict::Open)) => return None,
+            (None, _) if is_known_gate(gate) => return None,
+            (None, Some(Verdict::Closed { reason, .. })) => reason.clone(),
+            (None, None) => NOT_ANSWERED.to_owned(),
         };
         Some(Awaited { what: format!("gate {gate}"), why, since })
     });

@@ -1,17 +1,22 @@
 //! The gates that follow from what is recorded and from the time alone: a person's approval, and a soak after the wave
-//! before. All others are asked.
+//! before. All others are asked; those that count the operations of a group are asked last, and what they gave is kept
+//! from wave to wave.
 
 use std::time::Duration;
 
 use tidegate_model::{Timestamp, parse_duration};
 
 use super::fact::Verdict;
-use super::state::{GateAnswer, Operation};
+use super::state::{GateAnswer, Operation, State};
 
 /// The name of the gate that a person opens.
 pub const APPROVAL: &str = "approval";
 /// What a gate's name begins with that opens some time after the wave before has passed.
 const SOAK: &str = "soak:";
+/// What a gate's name begins with that opens for so many operations of a group at once.
+const CONCURRENCY: &str = "concurrency:";
+/// Why a gate is closed that gives a place in a group, while the wave waits for more than that.
+const ASKED_LAST: &str = "its turn comes when the wave waits for nothing else";
 /// An approval may come before its wave, so the answer bears the number of the wave.
 const APPROVED: &str = "approval/";
 
@@ -34,7 +39,30 @@ pub fn is_known_gate(gate: &str) -> bool {
     known(gate).is_some()
 }
 
+/// The group that a gate gives places in: `db` of `concurrency:db`. `None` for every other gate.
+pub fn concurrency_group(gate: &str) -> Option<&str> {
+    gate.strip_prefix(CONCURRENCY)
+}
+
+fn gives_place(gate: &str) -> bool {
+    concurrency_group(gate).is_some()
+}
+
+impl State {
+    /// The groups that the operation has a place in: from the answer of their gate on, until it comes to a wave that does not
+    /// name the group, or ends. SyncFail waves belong to the wave that failed.
+    pub fn places(&self) -> impl Iterator<Item = &str> {
+        let operation = self.operation().filter(|_| !self.is_finished());
+        operation.into_iter().flat_map(|operation| &operation.gates).filter_map(GateAnswer::place)
+    }
+}
+
 impl GateAnswer {
+    /// The group that the operation has a place in by this answer.
+    fn place(&self) -> Option<&str> {
+        concurrency_group(&self.gate).filter(|_| self.verdict == Verdict::Open)
+    }
+
     /// A wave was approved, which holds in every attempt.
     pub(super) fn approval(wave: u32, at: Timestamp) -> Self {
         Self { gate: format!("{APPROVED}{wave}"), verdict: Verdict::Open, at }
@@ -83,16 +111,48 @@ impl Operation {
 
     /// Whether all gates of a wave are open.
     pub(super) fn gates_are_open(&self, index: u32, now: Timestamp) -> bool {
-        let is_open = |gate: &String| {
-            self.gates.iter().any(|answer| answer.gate == *gate && answer.verdict == Verdict::Open)
-        };
-        self.asked_gates(index).all(is_open)
+        self.other_gates_are_open(index, now)
+            && self.asked_gates(index).filter(|gate| gives_place(gate)).all(|gate| self.is_open(gate))
+    }
+
+    /// Whether all gates of a wave are open, but perhaps for those that give a place in a group.
+    fn other_gates_are_open(&self, index: u32, now: Timestamp) -> bool {
+        self.asked_gates(index).filter(|gate| !gives_place(gate)).all(|gate| self.is_open(gate))
             && !self.lacks_approval(index)
             && self.soaks_until(index).is_none_or(|until| now >= until)
     }
 
-    /// Why a gate of a wave is closed that nobody is asked about; `None` for one that is open, and for the others.
+    fn is_open(&self, gate: &str) -> bool {
+        self.gates.iter().any(|answer| answer.gate == gate && answer.verdict == Verdict::Open)
+    }
+
+    /// Whether a gate of a held wave is to be asked now. A place in a group is wanted when it can be used: others would wait
+    /// for an operation that waits for a person.
+    pub(super) fn is_asked_now(&self, index: u32, gate: &str, now: Timestamp) -> bool {
+        !gives_place(gate)
+            || self.other_gates_are_open(index, now) && self.unconfirmed_prunes(index).next().is_none()
+    }
+
+    /// Leaves of the answers of gates what holds in the next wave too: approvals, and places. A wave that names a further
+    /// group gives all places back, to ask for all of them at once: two operations that each had what the other one asks
+    /// for would wait for ever.
+    pub(super) fn keep_answers(&mut self, next: u32) {
+        let named: Vec<String> = self.asked_gates(next).filter(|gate| gives_place(gate)).cloned().collect();
+        let needs_more = named.iter().any(|gate| !self.is_open(gate));
+        let is_sync_fail = self.is_sync_fail(next);
+        self.gates.retain(|answer| {
+            let keeps_place =
+                answer.place().is_some() && !needs_more && (is_sync_fail || named.contains(&answer.gate));
+            answer.is_approval() || keeps_place
+        });
+    }
+
+    /// Why a gate of a wave is closed as far as the machine knows it without asking; `None` for one that is open, and for
+    /// those that are asked now.
     pub(super) fn why_closed(&self, index: u32, gate: &str, now: Timestamp) -> Option<String> {
+        if gives_place(gate) && !self.is_open(gate) && !self.is_asked_now(index, gate, now) {
+            return Some(ASKED_LAST.to_owned());
+        }
         match known(gate)? {
             Known::Approval if self.is_approved(index) => None,
             Known::Approval => Some(self.wants_approval(index)),
@@ -107,14 +167,17 @@ impl Operation {
         if self.lacks_approval(index) {
             return Some(closed(APPROVAL, &self.wants_approval(index)));
         }
-        let answered = self.gates.iter().find_map(|answer| match &answer.verdict {
-            Verdict::Closed { reason, .. } => Some(closed(&answer.gate, reason)),
-            Verdict::Open => None,
-        });
-        let unanswered = || {
+        let answered = |places: bool| {
+            let mut answers = self.gates.iter().filter(move |answer| gives_place(&answer.gate) == places);
+            answers.find_map(|answer| match &answer.verdict {
+                Verdict::Closed { reason, .. } => Some(closed(&answer.gate, reason)),
+                Verdict::Open => None,
+            })
+        };
+        let unanswered = |places: bool| {
             let is_answered = |gate: &String| self.gates.iter().any(|answer| answer.gate == *gate);
-            let gate = self.asked_gates(index).find(|gate| !is_answered(gate))?;
-            Some(format!("gate {gate} has not answered yet"))
+            let mut asked = self.asked_gates(index).filter(|gate| gives_place(gate) == places);
+            Some(format!("gate {} has not answered yet", asked.find(|gate| !is_answered(gate))?))
         };
         let soaking = || {
             let until = self.soaks_until(index)?;
@@ -124,7 +187,8 @@ impl Operation {
             };
             Some(closed(self.gates_of(index).iter().find(is_it)?, &soaks(until)))
         };
-        answered.or_else(unanswered).or_else(soaking)
+        let others = answered(false).or_else(|| unanswered(false)).or_else(soaking);
+        others.or_else(|| answered(true)).or_else(|| unanswered(true))
     }
 
     fn wants_approval(&self, index: u32) -> String {

@@ -48,7 +48,7 @@ pub use evolve::evolve;
 pub use explain::{Awaited, Explanation, NOT_ANSWERED, NOT_SEEN, PLACE_TAKEN, TRYING_AGAIN, explain};
 pub use fact::{DeadlineScope, Fact, Verdict};
 pub use follow::follow;
-pub use gates::{APPROVAL, is_known_gate};
+pub use gates::{APPROVAL, concurrency_group, is_known_gate};
 pub use input::{Answer, Applied, CallError, Clearing, Input, Pruning, Stopped};
 pub use judge::hook_phase;
 pub use machine::{Driver, Sight, SyncOperation};

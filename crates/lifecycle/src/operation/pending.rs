@@ -198,7 +198,8 @@ impl Collected {
     fn gates(&mut self, operation: &Operation, index: u32) {
         // Those that are open too: they may close again before the last of the others opens.
         let ask = |gate: &String| Command::AskGate { wave: index, gate: gate.clone() };
-        self.commands.extend(operation.asked_gates(index).map(ask));
+        let asked = operation.asked_gates(index).filter(|gate| operation.is_asked_now(index, gate, self.now));
+        self.commands.extend(asked.map(ask));
         self.wake(operation.soaks_until(index).filter(|until| *until > self.now));
     }
 

@@ -19,6 +19,7 @@ mod failing;
 mod namespaces;
 mod notes;
 mod outages;
+mod places;
 mod pruning;
 mod random;
 mod retries;

@@ -178,6 +178,9 @@ fn plan_of(scene: &Scene) -> Plan {
         if dice.percent(20) {
             wave.gates.push("gate".into());
         }
+        if dice.percent(20) {
+            wave.gates.push("concurrency:g".into());
+        }
     }
     let mut dice = Dice(scene.timeouts);
     for wave in &mut plan.waves {
@@ -198,7 +201,8 @@ fn world(scene: &Scene) -> World {
     let mut dice = Dice(scene.gates);
     while dice.percent(50) {
         let closed = Verdict::Closed { reason: "not yet".into(), ask_again_after: seconds(dice.below(3)) };
-        world.gates.entry("gate".into()).or_default().push_back(closed);
+        let gate = if dice.percent(70) { "gate" } else { "concurrency:g" };
+        world.gates.entry(gate.into()).or_default().push_back(closed);
     }
     // Somebody always comes to confirm and to let go, again and again because a wish can be lost with the engine.
     for round in 1..60 {

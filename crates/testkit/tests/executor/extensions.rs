@@ -110,7 +110,8 @@ async fn a_wave_waits_for_its_sync_window() {
         sync_overrun: false,
         description: String::new(),
     };
-    let definitions = GateDefinitions { windows: [("office".to_owned(), vec![window])].into() };
+    let windows = [("office".to_owned(), vec![window])].into();
+    let definitions = GateDefinitions { windows, ..GateDefinitions::default() };
     let sync = Sync::of(&config("c", 0, &[("tidegate.dev/gate", "window:office,window:lost")]));
     let engine = builder(&cluster, &log).start().await.unwrap();
     let targets = Targets { definitions: definitions.clone(), ..sync.targets() };

@@ -16,6 +16,7 @@ mod compaction;
 mod ensure;
 mod events;
 mod extensions;
+mod groups;
 mod inventory;
 mod judges;
 mod logs;

@@ -8,10 +8,9 @@ use std::time::Duration;
 use ractor::{ActorProcessingErr, RpcReplyPort};
 use tidegate_lifecycle::operation::{
     Command, Fact, Input, Narrator, Operation, Progress, Rejection, State, SyncOperation, TaskCommand,
-    Verdict,
 };
 use tidegate_lifecycle::{BatchOf, Hands};
-use tidegate_model::{Digest, ObjectKey, OperationId, SyncRequest, TaskId, Timestamp};
+use tidegate_model::{Digest, OperationId, SyncRequest, TaskId, Timestamp};
 use tidegate_oplog::{AppendOf, InventoryChange};
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
@@ -23,8 +22,8 @@ use crate::clusters::ClusterHandle;
 use crate::effects::{self, Mask};
 use crate::error::EngineError;
 use crate::events::Told;
-use crate::extend::{Cancellation, GateQuestion, HookEnd, HookRun};
-use crate::gates::{self, Asked, GateDefinitions};
+use crate::extend::{Cancellation, HookEnd, HookRun};
+use crate::gates::Recorded;
 use crate::inbox::{Arrival, Inbox, Note};
 use crate::manifests::{self, Bundle, HandedOver};
 use crate::shared::Shared;
@@ -57,6 +56,15 @@ pub(super) enum GivingBack {
     Done,
 }
 
+/// What is told of the operation's places in groups.
+#[derive(Default)]
+pub(super) struct Placing {
+    /// The groups have been told of places.
+    pub had: bool,
+    /// To be told when the batch on its way is durable.
+    pub next: Option<Recorded>,
+}
+
 /// Carries out what one operation is owed.
 pub(super) struct SyncHands {
     pub shared: Arc<Shared>,
@@ -64,7 +72,9 @@ pub(super) struct SyncHands {
     pub inbox: Inbox,
     alarm: Option<AbortHandle>,
     /// The gates that are listened to.
-    gates: BTreeMap<String, AbortHandle>,
+    pub gates: BTreeMap<String, AbortHandle>,
+    /// What is told of its places in groups.
+    pub placing: Placing,
     /// The hooks that runners have begun and not ended, to be cancelled.
     runs: BTreeMap<(TaskId, u32), watch::Sender<bool>>,
     /// When it rings, the namespaces that the operation writes into are watched.
@@ -108,6 +118,7 @@ impl SyncHands {
             inbox,
             alarm: None,
             gates: BTreeMap::new(),
+            placing: Placing::default(),
             runs: BTreeMap::new(),
             namespaces_due: None,
             alive: watch::Sender::new(()),
@@ -284,39 +295,6 @@ impl SyncHands {
         }
     }
 
-    /// Asks a gate, and listens to it until the wave is not held any more.
-    fn ask_gate(&mut self, state: &State, index: u32, gate: &str) {
-        let Some(operation) = state.operation() else { return };
-        let Some(planned) = operation.wave(index) else { return };
-        let (phase, wave) = (planned.phase, planned.wave);
-        let objects: Vec<ObjectKey> =
-            operation.plan.tasks_of(planned).iter().map(tidegate_model::Task::key).collect();
-        let application = operation.header.request.application.clone();
-        let (shared, id, inbox) = (Arc::clone(&self.shared), self.id, self.inbox.clone());
-        let name = gate.to_owned();
-        let (targets, began) = (operation.header.targets, operation.header.started_at);
-        let asking = tokio::spawn(async move {
-            let question = |reply| {
-                let (application, objects) = (application.clone(), objects.clone());
-                GateQuestion { operation: id, application, phase, wave, objects, reply }
-            };
-            let tell = |verdict| inbox.tell(Input::Gate { wave: index, gate: name.clone(), verdict });
-            let registered = shared.extensions.gates.get(&name);
-            if registered.is_none() && GateDefinitions::concerns(&name) {
-                // Everything so far is begun by people.
-                let asked = Asked { gate: name.clone(), began, manual: true };
-                return match manifests::definitions(&shared.log, targets).await {
-                    Ok(definitions) => {
-                        gates::keep(asked, &definitions, Arc::clone(&shared.clock), tell).await;
-                    }
-                    Err(error) => tell(Verdict::closed(error.message)),
-                };
-            }
-            gates::ask(&name, registered, question, tell).await;
-        });
-        self.gates.insert(gate.to_owned(), asking.abort_handle());
-    }
-
     /// Work outside the cluster. Like a call to the cluster it ends with this actor, whatever it is waiting for.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut alive = self.alive.subscribe();
@@ -337,9 +315,7 @@ impl SyncHands {
         if let Some(keeper) = self.keeper.take() {
             keeper.abort();
         }
-        for asking in std::mem::take(&mut self.gates).into_values() {
-            asking.abort();
-        }
+        self.leave_gates(state);
         if state.is_finished() {
             self.cancel_runs(state);
         }
@@ -366,6 +342,7 @@ impl Hands<SyncOperation> for SyncHands {
     fn note(&mut self, state: &State, note: Note) {
         match note {
             Note::NamespacesDue => self.watch_namespaces(state),
+            Note::Unasked => self.resolve_places(state),
             Note::Unclaimed => self.keeper = None,
             Note::GivenBack => self.giving_back = GivingBack::Done,
             Note::Inventory(changes) => self.inventory.extend(changes),
@@ -422,10 +399,7 @@ impl Hands<SyncOperation> for SyncHands {
                 self.namespaces_due.take().iter().for_each(AbortHandle::abort);
                 namespaces(state).iter().cloned().map(Watched::Namespace).collect()
             }
-            Command::AskGate { gate, .. } => {
-                self.gates.remove(gate).iter().for_each(AbortHandle::abort);
-                return;
-            }
+            Command::AskGate { gate, .. } => return self.unask_gate(gate),
             _ => return,
         };
         let Some(cluster) = self.cluster(state) else { return };
@@ -450,11 +424,13 @@ impl Hands<SyncOperation> for SyncHands {
             inventory: effects::update_inventory(state, &batch.facts, self.inventory.drain(..)),
             ..AppendOf::new(self.id, batch.first_sequence, batch.facts, summary.into())
         };
+        self.append_places(state);
         self.shared.log_actor.append(Box::new(|| append.encode()), self.inbox.clone());
         Ok(())
     }
 
     fn announce(&mut self, state: &State) {
+        self.settle_places();
         self.cancel_runs(state);
         if let Some(told) = self.told.take() {
             self.shared.announcer.tell(told);

@@ -3,6 +3,7 @@
 //! Message → arrival → shell → its hands. Nothing that matters lives only here: the actor may end at any instant, and
 //! another one goes on from the log.
 
+mod asking;
 mod calls;
 mod claim;
 mod hands;
@@ -128,7 +129,9 @@ impl Actor for OperationActor {
             Start::Recovered { driver, give_up } => {
                 let narrator = Narrator::of(driver.state(), driver.sequence());
                 let first = give_up.map_or(Input::Resumed, |reason| Input::Abort { reason });
-                (Shell::recovered(*driver, hands(Some(narrator), None)), Some(first))
+                let mut hands = hands(Some(narrator), None);
+                hands.recover_places(driver.state());
+                (Shell::recovered(*driver, hands), Some(first))
             }
         };
         inbox.push(first.map_or(Arrival::Alarm, Arrival::Input));

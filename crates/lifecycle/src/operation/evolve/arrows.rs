@@ -5,7 +5,7 @@ use tidegate_model::{Action, OperationPhase, ResultCode, TaskId, Timestamp};
 use super::tasks::record;
 use crate::operation::messages;
 use crate::operation::rules::has_runner;
-use crate::operation::state::{Cursor, GateAnswer, Operation, Progress, Stage, TaskState, WaveStep};
+use crate::operation::state::{Cursor, Operation, Progress, Stage, TaskState, WaveStep};
 
 /// Whether the machine may go from one stage to another. [`follow`](crate::operation::follow) decides when it does.
 fn is_arrow(from: &Stage, to: &Stage) -> bool {
@@ -54,7 +54,7 @@ pub(super) fn moved(operation: &mut Operation, to: &Stage, at: Timestamp) -> Opt
 }
 
 fn open_wave(operation: &mut Operation, index: u32, at: Timestamp) {
-    operation.gates.retain(GateAnswer::is_approval);
+    operation.keep_answers(index);
     // Whoever watches for this wave will be told.
     operation.header.blind = None;
     operation.wave_expired = None;
