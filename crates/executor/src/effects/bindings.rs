@@ -3,7 +3,8 @@
 use tidegate_cluster::{Cluster, ClusterError};
 use tidegate_model::{Gvk, Object};
 
-const RBAC: &str = "rbac.authorization.k8s.io";
+/// The group of roles and bindings.
+pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Whether an object gives somebody a role.
 pub(super) fn is_binding(object: &Object) -> bool {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use tidegate_cluster::{Cluster, LiveQuery};
+use tidegate_cluster::{Cluster, ErrorKind, LiveQuery};
 use tidegate_lifecycle::operation::CallError;
 use tidegate_model::{LiveObject, OperationId, Phase, Plan, SyncRequest, Timestamp, Warning};
 use tidegate_oplog::{InventoryChange, Known};
@@ -134,22 +134,29 @@ pub(super) async fn draw(
     let (application, tracking) = (request.application.clone(), request.tracking.clone());
     let query = LiveQuery { application, tracking, named, inventory: places.served, reach };
     let namespaces = tidegate_planner::namespaces(request, &targets.targets, &discovery);
+    let plan = |live: &[LiveObject], terminating: &BTreeSet<String>| {
+        tidegate_planner::plan(PlanInput {
+            operation,
+            request,
+            started_at,
+            targets: targets.targets,
+            live,
+            known: &places.keys,
+            terminating,
+            discovery: &discovery,
+            offline: false,
+        })
+    };
     let live = match cluster.live(&query).await {
         Ok(live) => live,
-        Err(error) => return Err(rights::beside(cluster, &query, &error).await),
+        Err(error) if error.kind == ErrorKind::Forbidden => {
+            let blind = plan(&[], &BTreeSet::new()).plan;
+            return Err(rights::beside(cluster, &blind.tasks, &error).await);
+        }
+        Err(error) => return Err(call_error(&error)),
     };
     let terminating = namespaces::terminating(cluster, namespaces.iter().map(String::as_str)).await;
-    let mut planned = tidegate_planner::plan(PlanInput {
-        operation,
-        request,
-        started_at,
-        targets: targets.targets,
-        live: &live,
-        known: &places.keys,
-        terminating: &terminating,
-        discovery: &discovery,
-        offline: false,
-    });
+    let mut planned = plan(&live, &terminating);
     planned.plan.warnings.splice(0..0, targets.warnings);
     Targets::gate(&targets.gates, &mut planned.plan);
     Ok(Drawn { planned, live, query, terminating })

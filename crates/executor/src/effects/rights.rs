@@ -2,24 +2,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_cluster::{Cluster, ClusterError, ErrorKind, LiveQuery, MissingRight, Right};
+use tidegate_cluster::{Cluster, ClusterError, MissingRight, Right};
 use tidegate_lifecycle::operation::CallError;
-use tidegate_model::{Action, DeletePolicy, Plan, Severity, SyncRequest, Task, Warning};
+use tidegate_model::{Action, Plan, Severity, SyncRequest, Task, Warning};
 
+use super::bindings::RBAC;
 use super::call_error;
 
 /// Adds to a plan which rights it needs and the user lacks, as far as the cluster tells. They keep it from running, unless
 /// it begins without a dry run: then some may come with it.
 pub async fn review(cluster: &dyn Cluster, request: &SyncRequest, plan: &mut Plan) {
-    let rights: BTreeSet<Right> = plan.tasks.iter().flat_map(needed).collect();
-    if rights.is_empty() {
+    let needed = all(&plan.tasks, needed);
+    if needed.is_empty() {
         return;
     }
     // A cluster that does not answer now is asked again by whatever comes next.
-    let missing = cluster.missing_rights(&rights).await.unwrap_or_default();
+    let mut missing = cluster.missing_rights(&needed).await.unwrap_or_default();
     if missing.is_empty() {
         return;
     }
+    // Whoever grants them wants to do so once.
+    let useful = &all(&plan.tasks, useful) - &needed;
+    missing.extend(cluster.missing_rights(&useful).await.unwrap_or_default());
     let trial = request.options.dry_run || !request.options.skip_dry_run;
     plan.warnings.push(Warning {
         severity: if trial { Severity::Error } else { Severity::Warning },
@@ -35,39 +39,55 @@ pub async fn review(cluster: &dyn Cluster, request: &SyncRequest, plan: &mut Pla
     });
 }
 
-/// What a task does to its object. What comes with the operation, a kind or a namespace, may bring rights along.
-fn needed(task: &Task) -> Vec<Right> {
-    let runs_elsewhere = task.hook.as_ref().is_some_and(|hook| hook.runner.is_some());
-    if task.options.dry_run_at_wave || runs_elsewhere {
-        return Vec::new();
-    }
-    let replaces_hook = task.live.is_some()
-        && task.hook.as_ref().is_some_and(|hook| hook.deletes(DeletePolicy::BeforeHookCreation));
-    let verbs: &[&'static str] = match task.action {
-        Action::Create if !task.options.server_side => &["create"],
-        Action::Create => &["create", "patch"],
-        Action::Apply => &["patch"],
-        Action::Replace if task.options.force => &["delete", "create"],
-        Action::Replace => &["update"],
-        Action::Prune => &["delete"],
-        Action::PruneSkipped | Action::Unchanged => &[],
-    };
-    let verbs = verbs.iter().chain(replaces_hook.then_some(&"delete"));
-    let right =
-        |verb: &&'static str| Right { verb, gvk: task.gvk.clone(), namespace: task.namespace.clone() };
-    verbs.map(right).collect()
+/// The rights of all tasks whose objects the cluster has. What comes with the operation, a kind or a namespace, may bring
+/// rights along.
+fn all(tasks: &[Task], verbs: impl Fn(&Task) -> Vec<&'static str>) -> BTreeSet<Right> {
+    let runs_elsewhere = |task: &&Task| task.hook.as_ref().is_some_and(|hook| hook.runner.is_some());
+    let ours = tasks.iter().filter(|task| !(task.options.dry_run_at_wave || runs_elsewhere(task)));
+    let rights = ours.flat_map(|task| {
+        let right = |verb| Right { verb, gvk: task.gvk.clone(), namespace: task.namespace.clone() };
+        verbs(task).into_iter().map(right)
+    });
+    rights.collect()
 }
 
-/// Why the cluster cannot be read for a plan. Where it is forbidden, with all that is missing beside it.
-pub(super) async fn beside(cluster: &dyn Cluster, query: &LiveQuery, error: &ClusterError) -> CallError {
+/// What a task cannot be carried out without.
+fn needed(task: &Task) -> Vec<&'static str> {
+    let writes: &[_] = match (task.action, task.options.server_side) {
+        (Action::Create, _) if task.options.replace => &["create", "get"],
+        (Action::Create, true) => &["create", "patch"],
+        (Action::Create, false) => &["create", "get"],
+        (Action::Apply, true) => &["patch"],
+        (Action::Apply, false) => &["get", "patch"],
+        (Action::Replace, _) if task.options.force => &["create", "delete", "get"],
+        (Action::Replace, _) => &["get", "update"],
+        (Action::Prune, _) => &["delete"],
+        (Action::PruneSkipped | Action::Unchanged, _) => &[],
+    };
+    // One is looked at before its finalizer is taken off, and deleted by its policy, for another attempt, or when it is
+    // terminated or late, which nobody knows before.
+    let hooks: &[_] = if task.is_hook() { &["create", "delete", "get", "patch"] } else { &[] };
+    [writes, hooks].concat()
+}
+
+/// What makes a task go better, or may become needed: what is awaited is seen at once and not at the next look; what
+/// cannot be changed is made anew.
+fn useful(task: &Task) -> Vec<&'static str> {
+    let Task { action, options, gvk, .. } = task;
+    let recreated = options.force || gvk.group == RBAC && gvk.kind.ends_with("RoleBinding");
+    let sees = ["get", "list", "watch"].into_iter().filter(|_| *action != Action::PruneSkipped);
+    let recreates = ["create", "delete"].into_iter().filter(|_| *action == Action::Apply && recreated);
+    sees.chain(recreates).collect()
+}
+
+/// Why the cluster cannot be read for a plan. Where it is forbidden, with all that is missing beside it: `tasks` are those
+/// of a plan that takes the cluster for empty.
+pub(super) async fn beside(cluster: &dyn Cluster, tasks: &[Task], error: &ClusterError) -> CallError {
     let mut failure = call_error(error);
-    if error.kind != ErrorKind::Forbidden {
-        return failure;
-    }
-    let all = query.named.iter().flat_map(|(gvk, namespace, _)| {
-        ["get", "create", "patch"].map(|verb| Right { verb, gvk: gvk.clone(), namespace: namespace.clone() })
-    });
-    let missing = cluster.missing_rights(&all.collect()).await.unwrap_or_default();
+    // What is there is changed.
+    let changes = |task: &Task| if task.options.replace { "update" } else { "patch" };
+    let verbs = |task: &Task| [needed(task), useful(task), vec![changes(task)]].concat();
+    let missing = cluster.missing_rights(&all(tasks, verbs)).await.unwrap_or_default();
     if !missing.is_empty() {
         failure.message = format!("{}; these rights are missing: {}", failure.message, words(&missing));
     }

@@ -26,6 +26,7 @@ mod outages;
 mod planned;
 mod pruning;
 mod recorded;
+mod rights;
 mod rivals;
 mod scripts;
 mod secrets;

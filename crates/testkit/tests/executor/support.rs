@@ -79,8 +79,13 @@ impl Moody {
 
     /// A cluster that says of some verbs that the right to them is missing, and lets them pass all the same.
     pub fn lacking(lacking: &'static [&'static str]) -> Arc<Self> {
-        let calm = Arc::into_inner(Self::calm()).unwrap();
-        Arc::new(Self { lacking, ..calm })
+        Self::calm().but_lacking(lacking)
+    }
+
+    /// The same of any cluster.
+    pub fn but_lacking(self: Arc<Self>, lacking: &'static [&'static str]) -> Arc<Self> {
+        let moody = Arc::into_inner(self).unwrap();
+        Arc::new(Self { lacking, ..moody })
     }
 
     /// A cluster that answers everything.
