@@ -3,11 +3,14 @@
 //!
 //! Known are the values of the operation's own Secrets: as they stand in `stringData`, decoded and encoded in `data`,
 //! in base64 of either alphabet and in hex, line by line, and the texts inside values that are JSON themselves. They are
-//! searched for in the text as it stands, and as it reads without percent signs, backslashes and line breaks (`views`):
-//! whoever quotes a value may write any of its characters in another way. Long values are found
+//! searched for in the text as it stands, and as it reads without percent signs, backslashes and line breaks, and out of
+//! base64 (`views`): whoever quotes a value may write any of its characters in another way, and pack it with others, as
+//! `user:value`. Long values are found
 //! by their beginning as well, because servers cut what they quote. Of the shortest, masking every occurrence would make
 //! texts unreadable and tell the value by its absence: they are masked as whole words, the very shortest in quotes.
 
+#[cfg(test)]
+mod trials;
 mod views;
 
 use std::collections::{BTreeSet, HashMap};
@@ -18,7 +21,7 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 use serde_json::Value;
 use tidegate_model::Object;
 
-use self::views::{View, views};
+use self::views::{View, each_view};
 
 /// What stands in the place of a value: always the same, so that not even its length shows.
 pub const MASK: &str = "++++++++";
@@ -82,7 +85,8 @@ impl Mask {
         if self.patterns.is_empty() {
             return;
         }
-        let mut hidden: Vec<Range<usize>> = views(text).iter().flat_map(|view| self.found(view)).collect();
+        let mut hidden: Vec<Range<usize>> = Vec::new();
+        each_view(text, &mut |view| hidden.extend(self.found(view)));
         hidden.sort_by_key(|place| place.start);
         let mut merged: Vec<Range<usize>> = Vec::new();
         for place in hidden {
@@ -212,6 +216,13 @@ fn add_plain(text: &str, patterns: &mut BTreeSet<String>) {
     } else {
         patterns.insert(text.to_owned());
     }
+    // As it reads where lines were put together.
+    if text.contains(|sign: char| sign.is_ascii_whitespace()) {
+        let squeezed: String = text.split_ascii_whitespace().collect();
+        if squeezed.len() >= ANYWHERE_BYTES {
+            patterns.insert(squeezed);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -292,6 +303,25 @@ mod tests {
         let mask = Mask::of([&Object::try_from(secret(json!({}), json!({"a": "smile 😀 please"}))).unwrap()]);
         assert_eq!(mask.hidden(r#"a "smile \ud83d\ude00 please" b"#.to_owned()), r#"a "++++++++" b"#);
         assert_eq!(mask.hidden("100% sure\n50%\\".to_owned()), "100% sure\n50%\\");
+    }
+
+    /// As in the header of a request: `Basic` and base64 of user and password.
+    #[test]
+    fn values_are_masked_where_they_are_packed_with_others() {
+        let mask =
+            mask(secret(json!({}), json!({"password": "hunter2", "long": "correct horse", "pin": "123"})));
+        for packed in ["user:hunter2", "me:hunter2", "a:hunter2", "a:hunter2\n", "{\"p\":\"hunter2\"}"] {
+            let text = format!("no: Basic {}, please", STANDARD.encode(packed));
+            let hidden = mask.hidden(text.clone());
+            let (before, after) = hidden.split_once(MASK).unwrap_or_else(|| panic!("{packed}: {hidden}"));
+            assert!(before.starts_with("no: Basic ") && after.ends_with(", please"), "{packed}: {hidden}");
+            let shown = before.len() - "no: Basic ".len();
+            assert!(STANDARD.decode(&before["no: Basic ".len()..][..shown / 4 * 4]).is_ok(), "{hidden}");
+        }
+        for text in ["an ordinary sentence with internationalization", "kube-system/coredns-7db6d8ff4d-x2x9z"]
+        {
+            assert_eq!(mask.hidden(text.to_owned()), text);
+        }
     }
 
     #[test]
