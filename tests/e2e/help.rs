@@ -5,7 +5,7 @@ use crate::bench::{Bench, redact};
 #[test]
 fn every_command_explains_itself() {
     let bench = Bench::new();
-    let commands: [&[&str]; 19] = [
+    let commands: [&[&str]; 24] = [
         &[],
         &["plan"],
         &["diff"],
@@ -21,6 +21,11 @@ fn every_command_explains_itself() {
         &["ops", "pause"],
         &["ops", "confirm"],
         &["ops", "approve"],
+        &["serve"],
+        &["app"],
+        &["app", "sync"],
+        &["app", "wait"],
+        &["example"],
         &["health"],
         &["sim"],
         &["sim", "audit"],

@@ -27,6 +27,7 @@ mod plan;
 mod random_kill;
 mod reading;
 mod secrets;
+mod serve;
 mod state;
 mod sync;
 mod tracking;

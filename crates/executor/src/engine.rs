@@ -266,7 +266,7 @@ impl Engine {
         targets: Targets,
         if_open: IfTaken,
     ) -> Result<OperationId, EngineError> {
-        let operation = self.ids.next(&self.shared.log, self.shared.clock.now()).await?;
+        let operation = self.next_id().await?;
         self.begin(operation, request, targets, if_open).await?;
         Ok(operation)
     }
@@ -303,6 +303,11 @@ impl Engine {
             Err(EngineError::AlreadyFinished { .. }) => Ok(()),
             resumed => resumed,
         }
+    }
+
+    /// An id for [`Engine::ensure`], after those of all operations there are.
+    pub async fn next_id(&self) -> Result<OperationId, EngineError> {
+        Ok(self.ids.next(&self.shared.log, self.shared.clock.now()).await?)
     }
 
     async fn begin(

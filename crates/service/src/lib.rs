@@ -6,8 +6,10 @@
 //! route     who answers for a state directory: the process at work, or else the log
 //! queries   the answers
 //! control   how processes ask each other
+//! applications  Applications that are compared and synced for as long as the process lives
 //! ```
 
+pub mod applications;
 pub mod clock;
 pub mod clusters;
 pub mod control;
@@ -18,6 +20,7 @@ pub mod notices;
 pub mod operations;
 pub mod outage;
 pub mod queries;
+pub mod reach;
 pub mod route;
 pub mod session;
 pub mod simulated;

@@ -2,6 +2,7 @@
 //! straight from the log where none is.
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tidegate_executor::{Clock as _, Engine, EngineError, Replay, Summary, SystemClock, record, replay};
@@ -10,6 +11,7 @@ use tidegate_model::{OperationId, Severity, Warning, format_duration};
 use tidegate_oplog::{History, Log, LogError, Lookup, TypedLog as _};
 use tokio::sync::Semaphore;
 
+use crate::applications::Serving;
 use crate::control::protocol::{Inspected, Reply, Request, Told, Wish};
 use crate::documents::ExplanationDocument;
 use crate::error::{Kind, ServiceError};
@@ -19,6 +21,8 @@ use crate::operations::{self, Listed};
 pub struct Queries {
     log: Log,
     engine: Option<Engine>,
+    /// The applications that are served, where any are.
+    serving: OnceLock<Serving>,
     /// There may be another engine at work on it.
     beside: bool,
     /// A place for each who waits for events. Others are answered at once, so that they keep nobody else waiting.
@@ -32,7 +36,8 @@ const FOLLOWED_WITHIN: Duration = Duration::from_secs(10);
 
 impl Queries {
     fn new(log: Log, engine: Option<Engine>, beside: bool) -> Self {
-        Self { log, engine, beside, followers: Semaphore::new(FOLLOWERS_MAX) }
+        let followers = Semaphore::new(FOLLOWERS_MAX);
+        Self { log, engine, serving: OnceLock::new(), beside, followers }
     }
 
     /// Answers from the log alone; nobody works on it.
@@ -48,6 +53,20 @@ impl Queries {
     /// Answers from the engine, and from the log where the engine does not know.
     pub fn with_engine(log: Log, engine: Engine) -> Self {
         Self::new(log, Some(engine), false)
+    }
+
+    /// From now on, answers about these applications too.
+    pub fn serve(&self, serving: Serving) {
+        // There is one set of applications in a process.
+        let _ = self.serving.set(serving);
+    }
+
+    fn serving(&self) -> Result<&Serving, ServiceError> {
+        self.serving.get().ok_or_else(|| {
+            ServiceError::refused(
+                "the process at work in this state directory serves no applications; wait for its end, and start `tidegate serve`",
+            )
+        })
     }
 
     /// The answer for another process.
@@ -80,6 +99,20 @@ impl Queries {
                 self.events(operation, after, wait).await.map(Reply::Events)
             }
             Request::Wish { operation, by, wish } => self.wish(operation, &by, wish).await,
+            Request::Applications { name } => {
+                let found = self.serving()?.find(name.as_deref());
+                let applications = found.applications.iter().map(|one| one.as_ref().clone()).collect();
+                Ok(Reply::Applications { applications, problems: found.problems })
+            }
+            Request::SyncApplication { name, operation } => {
+                self.serving()?.sync(&name, *operation).await.map(|()| Reply::Done)
+            }
+            Request::DeleteSimulated { object } => {
+                self.serving()?.delete_simulated(&object).await.map(|()| Reply::Done)
+            }
+            Request::RefreshApplication { name, hard } => {
+                self.serving()?.refresh(&name, hard).map(|()| Reply::Done)
+            }
         }
     }
 

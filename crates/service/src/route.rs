@@ -180,6 +180,7 @@ pub fn unexpected(reply: &Reply) -> ServiceError {
         Reply::Operation(_) => "an operation",
         Reply::Facts { .. } => "facts",
         Reply::Events(_) => "events",
+        Reply::Applications { .. } => "applications",
         Reply::Done | Reply::Recorded => "a bare yes",
         Reply::Refused(_) | Reply::Failed(_) | Reply::Leaving => "a refusal",
     };

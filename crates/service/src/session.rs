@@ -22,6 +22,8 @@ use crate::user;
 pub struct Session {
     /// The engine.
     pub engine: Engine,
+    /// What answers those who ask at the socket.
+    pub queries: Arc<Queries>,
     server: Option<Server>,
 }
 
@@ -57,7 +59,7 @@ impl Session {
         }
         let engine = builder.start().await?;
         let queries = Arc::new(Queries::with_engine(log, engine.clone()));
-        let server = match Server::listen(state_dir.socket(), queries) {
+        let server = match Server::listen(state_dir.socket(), Arc::clone(&queries)) {
             Ok(server) => Some(server),
             Err(error) => {
                 notices.warn(&format!(
@@ -67,7 +69,7 @@ impl Session {
                 None
             }
         };
-        Ok(Self { engine, server })
+        Ok(Self { engine, queries, server })
     }
 
     /// Stops in order, resumable, and tidies the log: `keep` says what stays.

@@ -1,8 +1,9 @@
 //! The simulated cluster of a state directory.
 
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig, is_kept};
+use tidegate_cluster::{Cluster, DeleteRequest, Propagation};
 use tidegate_executor::{Clock as _, SystemClock, operations};
-use tidegate_model::{Destination, Object};
+use tidegate_model::{Destination, GroupKind, Gvk, Object, ResourceSelector};
 use tidegate_oplog::{Log, Lookup, PrivateCopy};
 
 use crate::error::ServiceError;
@@ -72,6 +73,29 @@ pub fn tell_missing_beside(state_dir: &StateDir, notices: &dyn Notices) -> Resul
             Ok(())
         }
     }
+}
+
+/// Deletes an object, as somebody else would.
+pub async fn delete(cluster: &dyn Cluster, object: &ResourceSelector) -> Result<(), ServiceError> {
+    let ResourceSelector { group, kind, namespace, name } = object;
+    let none =
+        || ServiceError::refused(format!("there is no {kind} {namespace}/{name} in the simulated cluster"));
+    let discovery = cluster.discover().await.map_err(ServiceError::simulated)?;
+    let known = discovery.get(&GroupKind::new(group, kind)).and_then(|info| info.versions.first());
+    let gvk = Gvk::new(group, known.ok_or_else(none)?, kind);
+    let found =
+        cluster.get(&gvk, namespace, name).await.map_err(ServiceError::simulated)?.ok_or_else(none)?;
+    let request = DeleteRequest {
+        gvk,
+        namespace: namespace.clone(),
+        name: name.clone(),
+        uid: found.uid().to_owned(),
+        resource_version: String::new(),
+        propagation: Propagation::Background,
+        dry_run: false,
+        operation: None,
+    };
+    cluster.delete(request).await.map(drop).map_err(ServiceError::simulated)
 }
 
 /// An empty cluster that leaves nothing behind.

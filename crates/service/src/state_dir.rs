@@ -10,6 +10,7 @@
 //!   quarantine/    what was found damaged, with reasons
 //!   cluster/       the simulated cluster
 //!   customizations/ the health scripts operations began with
+//!   applications/  what is known of each Application that is served
 //!   clock          the time that open operations go by, and at which moment of the machine's uptime it was that
 //!   control.sock   how other tidegate processes reach the one at work; there only while one is
 //! ```
@@ -71,6 +72,11 @@ impl StateDir {
     /// The health scripts of open operations.
     pub fn customizations(&self) -> PathBuf {
         self.root.join("customizations")
+    }
+
+    /// What is known of the Applications that are served.
+    pub fn applications(&self) -> PathBuf {
+        self.root.join("applications")
     }
 
     /// The time that operations go by.
@@ -161,7 +167,7 @@ impl StateDir {
 static HINT: OnceLock<String> = OnceLock::new();
 
 /// Commands that have a state directory.
-const WITH_STATE: [&str; 7] = ["diff", "explain", "ops", "plan", "resume", "sim", "sync"];
+const WITH_STATE: [&str; 9] = ["app", "diff", "explain", "ops", "plan", "resume", "serve", "sim", "sync"];
 
 /// The same text, in which the commands that are suggested (`` `tidegate resume ID` ``) name the state directory.
 pub fn with_hints(text: &str) -> String {

@@ -1,5 +1,6 @@
 //! The command line as it is written. The second stage, what it means, is in [`crate::request`] and the commands.
 
+mod app;
 mod cluster;
 mod common;
 mod diff;
@@ -13,6 +14,9 @@ mod values;
 use clap::{ArgAction, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub use app::{
+    AppArgs, AppCommand, AppSyncArgs, AppWaitArgs, ExampleArgs, ExampleCommand, OneAppArgs, ServeArgs,
+};
 pub use cluster::ConnectionArgs;
 pub use common::{Format, StateArgs};
 pub use diff::DiffArgs;
@@ -27,7 +31,8 @@ Examples:
   tidegate sync examples/shop --app shop --sim      do it, wave by wave
   tidegate sync examples/shop --app shop            the same on the cluster of the kubeconfig
   tidegate explain shop                             why is it waiting, and for what?
-  tidegate resume --all                             go on after a crash";
+  tidegate resume --all                             go on after a crash
+  tidegate serve --sim --apps fleet                 keep applications as Git has them";
 
 const ENVIRONMENT: &str = "\
 Environment:
@@ -71,10 +76,16 @@ pub enum Command {
     Explain(ExplainArgs),
     /// List, show and steer operations
     Ops(OpsArgs),
+    /// Serve Applications: compare and sync them for as long as the process lives
+    Serve(ServeArgs),
+    /// List, show and sync the Applications that are served
+    App(AppArgs),
     /// Say how well objects in files do
     Health(HealthArgs),
     /// Look into the simulated cluster
     Sim(SimArgs),
+    /// Write something to try things out on
+    Example(ExampleArgs),
     /// Print the completion script of a shell
     #[command(
         after_help = "Example:\n  tidegate completions bash > ~/.local/share/bash-completion/completions/tidegate"

@@ -164,7 +164,8 @@ pub struct ExplainArgs {
 #[command(after_help = "\
 Examples:
   tidegate sim audit -o json
-  tidegate sim objects")]
+  tidegate sim objects
+  tidegate sim delete apps:Deployment:fleet/frontend")]
 pub struct SimArgs {
     /// What to do.
     #[command(subcommand)]
@@ -187,6 +188,14 @@ pub enum SimCommand {
         /// How the result is printed; JSON and YAML hold the whole objects
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
         output: Format,
+        #[command(flatten)]
+        state: StateArgs,
+    },
+    /// Delete an object, as somebody else would: to see what happens then
+    Delete {
+        /// GROUP:KIND:NAMESPACE/NAME
+        #[arg(value_parser = super::values::selector)]
+        object: tidegate_model::ResourceSelector,
         #[command(flatten)]
         state: StateArgs,
     },

@@ -1,13 +1,16 @@
 //! What each command does.
 
+mod app;
 mod diff;
 mod events;
+mod example;
 mod explain;
 mod health;
 mod ops;
 mod plan;
 mod report;
 mod resume;
+mod serve;
 mod sim;
 mod sync;
 
@@ -27,6 +30,9 @@ pub async fn run(command: Command, printer: &Printer) -> Result<Ended, CliError>
         Command::Resume(args) => resume::run(&args, printer).await,
         Command::Explain(args) => explain::run(&args, printer).await,
         Command::Ops(args) => ops::run(args.command, printer).await,
+        Command::Serve(args) => serve::run(&args, printer).await,
+        Command::App(args) => app::run(args.command, printer).await,
+        Command::Example(args) => example::run(&args.command, printer),
         Command::Health(args) => health::run(&args, printer),
         Command::Sim(args) => sim::run(args.command, printer).await,
         Command::Completions { shell } => {

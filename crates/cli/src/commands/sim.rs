@@ -2,8 +2,10 @@
 
 use tidegate_cluster::sim::{AuditEntry, is_kept, read_audit};
 use tidegate_executor::{Summary, operations};
-use tidegate_model::{Destination, Object};
+use tidegate_model::{Destination, Object, ResourceSelector};
 use tidegate_oplog::{Log, Lookup};
+use tidegate_service::control::client::{self, Asked};
+use tidegate_service::control::protocol::Request;
 use tidegate_service::error::ServiceError;
 use tidegate_service::route;
 use tidegate_service::state_dir::StateDir;
@@ -18,6 +20,7 @@ pub async fn run(command: SimCommand, printer: &Printer) -> Result<Ended, CliErr
     match command {
         SimCommand::Audit { output, state } => audit(output, &state, printer),
         SimCommand::Objects { output, state } => objects(output, &state, printer).await,
+        SimCommand::Delete { object, state } => delete(&object, &state, printer).await,
         SimCommand::Reset { state } => reset(&state, printer).await,
     }
 }
@@ -111,6 +114,20 @@ fn object_table(objects: &[Object], width: Option<u16>) -> Text {
         ]
     });
     table(["GROUP", "KIND", "NAMESPACE", "NAME", "HEALTH"], rows, width)
+}
+
+/// Through the process at work, where there is one.
+async fn delete(object: &ResourceSelector, state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let state_dir = StateDir::resolve(state.named())?;
+    let request = Request::DeleteSimulated { object: object.clone() };
+    match client::ask(&state_dir.socket(), &request).await? {
+        Asked::Answered(reply) => drop(route::accept(reply)?),
+        Asked::Nobody | Asked::Silent => {
+            let log = log::lock(&state_dir, printer).await?;
+            simulated::delete(&simulated::open(&state_dir, &log, printer).await?, object).await?;
+        }
+    }
+    Ok(Ended::Done)
 }
 
 async fn reset(state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {

@@ -4,6 +4,7 @@ mod machine;
 mod printer;
 mod table;
 
+pub mod application;
 pub mod diff;
 pub mod events;
 pub mod facts;

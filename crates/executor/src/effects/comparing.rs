@@ -171,6 +171,8 @@ pub struct ObjectDifference {
     pub status: ObjectStatus,
     /// It asks not to count (`IgnoreExtraneous`), or it was found elsewhere and may be another's.
     pub ignored: bool,
+    /// The object as it is, where it is there; values of Secrets are not masked.
+    pub live: Option<Arc<Object>>,
     /// What differs; values of Secrets are masked.
     pub difference: Difference,
     /// Why the server refuses the manifest. The difference is then an estimate.
@@ -227,7 +229,8 @@ async fn differences(
         let manifest = task.manifest.and_then(|manifest| planned.manifests.get(manifest.index()));
         let live = by_key.get(&task.key()).map(|live| live.unpack());
         let pair = (manifest, live.as_deref());
-        objects.push(judge(&comparer, task, pair, outcomes.remove(&id)));
+        let judged = judge(&comparer, task, pair, outcomes.remove(&id));
+        objects.push(ObjectDifference { live, ..judged });
     }
     Ok((objects, planned.plan.warnings))
 }
@@ -256,5 +259,5 @@ fn judge(
         (manifest, None, _) => (ObjectStatus::Added, Difference::of_one(None, manifest)),
         (_, Some(_), _) => (ObjectStatus::Same, Difference::default()),
     };
-    ObjectDifference { task: task.clone(), status, ignored, difference, refused, estimate }
+    ObjectDifference { task: task.clone(), status, ignored, live: None, difference, refused, estimate }
 }

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate_lifecycle::operation::{Event, Fact, OperationView};
-use tidegate_model::OperationId;
+use tidegate_model::argo::{Application, OperationRequest};
+use tidegate_model::{OperationId, ResourceSelector};
 
 use crate::documents::ExplanationDocument;
 use crate::operations::Listed;
@@ -59,6 +60,32 @@ pub enum Request {
         /// What.
         wish: Wish,
     },
+    /// Applications that are served: all, or those that are meant.
+    Applications {
+        /// The name of one, or `NAMESPACE/NAME`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
+    /// An operation of an application.
+    SyncApplication {
+        /// Its name, or `NAMESPACE/NAME`.
+        name: String,
+        /// What is asked for; who asks is told by the system.
+        operation: Box<OperationRequest>,
+    },
+    /// That an application be compared now.
+    RefreshApplication {
+        /// Its name, or `NAMESPACE/NAME`.
+        name: String,
+        /// With manifests that are read anew.
+        #[serde(default)]
+        hard: bool,
+    },
+    /// That an object of the simulated cluster be deleted.
+    DeleteSimulated {
+        /// Which; not in words that match several.
+        object: ResourceSelector,
+    },
 }
 
 impl Request {
@@ -69,8 +96,10 @@ impl Request {
 
     /// The same, as the wish of `user`, whatever it says itself.
     pub(super) fn asked_by(mut self, user: String) -> Self {
-        if let Self::Wish { by, .. } = &mut self {
-            *by = user;
+        match &mut self {
+            Self::Wish { by, .. } => *by = user,
+            Self::SyncApplication { operation, .. } => operation.initiated_by.username = user,
+            _ => {}
         }
         self
     }
@@ -121,6 +150,13 @@ pub enum Reply {
     },
     /// To [`Request::Events`].
     Events(Told),
+    /// To [`Request::Applications`].
+    Applications {
+        /// By name.
+        applications: Vec<Application>,
+        /// What cannot be read and belongs to none.
+        problems: Vec<String>,
+    },
     /// The wish is durable, and the process works on the operation.
     Done,
     /// The wish is durable; nobody works on the operation.

@@ -1,0 +1,151 @@
+//! Is an operation begun without being asked?
+
+use std::time::Duration;
+
+use tidegate_model::argo::{
+    Application, ConditionType, OperationInitiator, OperationRequest, OperationResource, OperationState,
+    ResourceStatus, Retry, SyncOperation, SyncStatusCode,
+};
+use tidegate_model::{OperationPhase, Timestamp};
+
+use crate::{automated, conditions};
+
+/// How often an automatic operation is tried again, where the application does not say.
+const RETRIES: i64 = 5;
+/// The wait before the second attempt in a row to put the cluster right.
+const HEAL_AGAIN_AFTER: Duration = Duration::from_secs(2);
+/// By how much each further wait is longer.
+const HEAL_FACTOR: u32 = 3;
+/// The longest of them.
+const HEAL_AGAIN_MAX: Duration = Duration::from_secs(300);
+
+/// What is done next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// Nothing, until something happens.
+    Nothing,
+    /// An operation is begun.
+    Begin(Box<OperationRequest>),
+    /// It is looked at again then.
+    Wait(Timestamp),
+}
+
+/// A decision, and the reason for which an application that should be synced is not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// What is done.
+    pub next: Next,
+    /// Why it is not synced.
+    pub error: Option<String>,
+}
+
+impl Decision {
+    fn nothing() -> Self {
+        Self { next: Next::Nothing, error: None }
+    }
+
+    fn refused(error: String) -> Self {
+        Self { next: Next::Nothing, error: Some(error) }
+    }
+}
+
+/// Decides after a comparison, whose outcome is in the status, and says in the conditions why nothing is done.
+pub fn take_in(application: &mut Application, now: Timestamp) -> Next {
+    let Decision { next, error } = decide(application, now);
+    // While an operation is under way, what was said before it stays.
+    if application.operation.is_none() {
+        let found = error.map(|error| (ConditionType::SyncError, error));
+        conditions::set(&mut application.status.conditions, &[ConditionType::SyncError], found, now);
+    }
+    next
+}
+
+/// Decides after a comparison, whose outcome is in the status.
+pub fn decide(application: &Application, now: Timestamp) -> Decision {
+    let status = &application.status;
+    let Some(policy) = automated(application) else { return Decision::nothing() };
+    let (prune, self_heal, allow_empty) =
+        (policy.prune == Some(true), policy.self_heal == Some(true), policy.allow_empty == Some(true));
+    let Some(sync) = status.sync.as_ref().filter(|sync| sync.status == SyncStatusCode::OutOfSync) else {
+        return Decision::nothing();
+    };
+    if application.operation.is_some() || application.is_deleting() {
+        return Decision::nothing();
+    }
+    let differing =
+        || status.resources.iter().filter(|one| !one.hook && one.status != Some(SyncStatusCode::Synced));
+    if !prune && differing().all(|one| one.requires_pruning) {
+        return Decision::nothing();
+    }
+    let mut begun = SyncOperation {
+        revision: sync.revision.clone(),
+        source: application.source().cloned(),
+        prune,
+        sync_options: application
+            .spec
+            .sync_policy
+            .as_ref()
+            .map(|all| all.sync_options.clone())
+            .unwrap_or_default(),
+        ..SyncOperation::default()
+    };
+    if let Some(last) = status.operation_state.as_ref().filter(|last| is_attempt(last, &begun)) {
+        if last.phase != OperationPhase::Succeeded {
+            return Decision::refused(format!(
+                "Failed last sync attempt to [{}]: {}",
+                sync.revision, last.message
+            ));
+        }
+        if !self_heal {
+            return Decision::nothing();
+        }
+        let healed = last.operation.sync.as_ref().map_or(0, |sync| sync.auto_heal_attempts_count);
+        if let Some(due) = last.finished_at.map(|at| at.moment() + patience(healed)).filter(|due| *due > now)
+        {
+            return Decision { next: Next::Wait(due), error: None };
+        }
+        begun.auto_heal_attempts_count = healed.saturating_add(1);
+        begun.resources = differing().filter(|one| prune || !one.requires_pruning).map(named).collect();
+    }
+    if prune
+        && !allow_empty
+        && status.resources.iter().filter(|one| !one.hook).all(|one| one.requires_pruning)
+    {
+        return Decision::refused(format!(
+            "Skipping sync attempt to [{}]: auto-sync will wipe out all resources",
+            sync.revision
+        ));
+    }
+    let retry = application.spec.sync_policy.as_ref().and_then(|policy| policy.retry.clone());
+    let operation = OperationRequest {
+        sync: Some(begun),
+        initiated_by: OperationInitiator { automated: true, ..OperationInitiator::default() },
+        retry: Some(retry.unwrap_or_else(|| Retry { limit: RETRIES, ..Retry::default() })),
+        ..OperationRequest::default()
+    };
+    Decision { next: Next::Begin(Box::new(operation)), error: None }
+}
+
+/// Whether an operation was an attempt to do the same: to the same revision of the same source.
+fn is_attempt(last: &OperationState, begun: &SyncOperation) -> bool {
+    match &last.sync_result {
+        None => last.phase.is_completed(),
+        Some(result) => result.revision == begun.revision && result.source == begun.source,
+    }
+}
+
+/// The wait after an operation, the `healed`-th in a row to put the cluster right.
+fn patience(healed: i64) -> Duration {
+    let Ok(again) = u32::try_from(healed.saturating_sub(1)) else { return Duration::ZERO };
+    HEAL_AGAIN_AFTER.saturating_mul(HEAL_FACTOR.saturating_pow(again)).min(HEAL_AGAIN_MAX)
+}
+
+fn named(resource: &ResourceStatus) -> OperationResource {
+    OperationResource {
+        group: resource.group.clone(),
+        kind: resource.kind.clone(),
+        name: resource.name.clone(),
+        namespace: resource.namespace.clone(),
+        ..OperationResource::default()
+    }
+}

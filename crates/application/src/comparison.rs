@@ -1,0 +1,139 @@
+//! What a comparison with the cluster means for the status.
+
+use std::collections::BTreeSet;
+
+use tidegate_model::argo::{
+    Application, ApplicationStatus, ApplicationSummary, ConditionType, HealthState, ResourceStatus,
+    SyncStatus, SyncStatusCode,
+};
+use tidegate_model::{HealthStatus, Timestamp};
+
+use crate::conditions;
+use crate::refresh::{Level, REFRESH_ANNOTATION, compared_to};
+
+/// The kinds of conditions that a comparison finds.
+const FOUND: [ConditionType; 6] = [
+    ConditionType::ComparisonError,
+    ConditionType::InvalidSpecError,
+    ConditionType::UnknownError,
+    ConditionType::SharedResourceWarning,
+    ConditionType::RepeatedResourceWarning,
+    ConditionType::ExcludedResourceWarning,
+];
+
+/// One resource, as it was compared.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Resource {
+    /// What the status says of it.
+    pub status: ResourceStatus,
+    /// It is in the cluster.
+    pub is_live: bool,
+    /// It is out of sync, and asks not to count (`IgnoreExtraneous`), or may be another's.
+    pub is_ignored: bool,
+    /// Its health does not count (`ignore-healthcheck`).
+    pub is_healthy_anyway: bool,
+    /// Images of its containers.
+    pub images: Vec<String>,
+}
+
+/// What became of a comparison.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It was made.
+    Compared {
+        /// With this revision.
+        revision: String,
+        /// What made the manifests.
+        source_type: String,
+        /// The resources, in any order.
+        resources: Vec<Resource>,
+        /// What was found beside.
+        warnings: Vec<(ConditionType, String)>,
+    },
+    /// It could not be made.
+    Failed {
+        /// With this revision; empty where even that could not be told.
+        revision: String,
+        /// Of which kind the reason is.
+        kind: ConditionType,
+        /// Why not.
+        message: String,
+    },
+}
+
+/// Whether all that counts is in sync. An application without resources is.
+pub fn sync_status(resources: &[Resource]) -> SyncStatusCode {
+    let of = |code| {
+        let counts = |resource: &&Resource| !resource.is_ignored && !resource.status.hook;
+        resources.iter().filter(counts).any(|resource| resource.status.status == Some(code))
+    };
+    match (of(SyncStatusCode::Unknown), of(SyncStatusCode::OutOfSync)) {
+        (true, _) => SyncStatusCode::Unknown,
+        (false, true) => SyncStatusCode::OutOfSync,
+        (false, false) => SyncStatusCode::Synced,
+    }
+}
+
+/// The worst health of all that counts. What is missing does not, unless nothing is there at all.
+pub fn health(resources: &[Resource]) -> HealthStatus {
+    let counted: Vec<&Resource> = resources
+        .iter()
+        .filter(|one| !one.status.hook && !one.is_healthy_anyway && !one.is_ignored)
+        .collect();
+    if !counted.is_empty() && counted.iter().all(|one| !one.is_live) {
+        return HealthStatus::Missing;
+    }
+    let judged = counted.iter().filter(|one| one.is_live).filter_map(|one| one.status.health.as_ref());
+    judged.map(|health| health.status).max().unwrap_or(HealthStatus::Healthy)
+}
+
+/// Takes the outcome of a comparison into the status. An asked-for comparison is then no longer asked for.
+pub fn take_in(application: &mut Application, outcome: Outcome, level: Level, now: Timestamp) {
+    application.metadata.annotations.remove(REFRESH_ANNOTATION);
+    let compared_to = Some(compared_to(application));
+    let status = &mut application.status;
+    let (revision, code, health) = match outcome {
+        Outcome::Compared { revision, source_type, mut resources, warnings } => {
+            conditions::set(&mut status.conditions, &FOUND, warnings, now);
+            let (code, health) = (sync_status(&resources), health(&resources));
+            let images: BTreeSet<String> =
+                resources.iter_mut().flat_map(|one| std::mem::take(&mut one.images)).collect();
+            status.summary =
+                ApplicationSummary { images: images.into_iter().collect(), ..ApplicationSummary::default() };
+            resources.sort_by(|a, b| order(&a.status).cmp(&order(&b.status)));
+            status.resources = resources.into_iter().map(|one| one.status).collect();
+            status.source_type = source_type;
+            (revision, code, Some(health))
+        }
+        Outcome::Failed { revision, kind, message } => {
+            // What is wanted cannot be told, and nothing is known of the cluster.
+            let is_invalid = kind != ConditionType::ComparisonError;
+            conditions::set(&mut status.conditions, &FOUND, [(kind, message)], now);
+            let unknown = is_invalid || status.health.is_none();
+            (revision, SyncStatusCode::Unknown, unknown.then_some(HealthStatus::Unknown))
+        }
+    };
+    let before = status.sync.take().unwrap_or_default();
+    status.sync =
+        Some(SyncStatus { status: code, compared_to, revision, rest: before.rest, ..SyncStatus::default() });
+    if let Some(health) = health {
+        set_health(status, health, now);
+    }
+    if status.reconciled_at.is_none() || level >= Level::Latest {
+        status.reconciled_at = Some(now.into());
+    }
+}
+
+fn order(resource: &ResourceStatus) -> (&str, &str, &str, &str) {
+    (&resource.group, &resource.kind, &resource.namespace, &resource.name)
+}
+
+/// The time of a health is that of its last change.
+fn set_health(status: &mut ApplicationStatus, health: HealthStatus, now: Timestamp) {
+    if status.health.as_ref().is_none_or(|before| before.status != health) {
+        let rest = status.health.take().map(|before| before.rest).unwrap_or_default();
+        let last_transition_time = Some(now.into());
+        status.health =
+            Some(HealthState { status: health, message: String::new(), last_transition_time, rest });
+    }
+}

@@ -1,0 +1,36 @@
+//! What is to be done about an Application. Pure: the resource, what was compared, how its operation stands and the time
+//! come in as arguments; the status document and the next step come out.
+//!
+//! | module | question |
+//! |---|---|
+//! | [`refresh`] | must it be compared again, and with which revision? |
+//! | [`comparison`] | in sync? how well does it do? what does its status say? |
+//! | [`conditions`] | what is wrong with it, and since when? |
+//! | [`automation`] | is an operation begun without being asked, which one, or when? |
+//! | [`operation`] | what does an operation ask of the engine, and what does its status say? |
+
+pub mod automation;
+pub mod comparison;
+pub mod conditions;
+pub mod operation;
+pub mod refresh;
+
+use tidegate_model::argo::{Application, Automated};
+
+/// The namespace of the control plane: applications in it, or in none, go by their plain name.
+pub const CONTROL_NAMESPACE: &str = "argocd";
+
+/// The name under which an application's objects are tracked, and its operations listed.
+pub fn instance_name(application: &Application) -> String {
+    let metadata = &application.metadata;
+    match metadata.namespace.as_str() {
+        "" | CONTROL_NAMESPACE => metadata.name.clone(),
+        namespace => format!("{namespace}_{}", metadata.name),
+    }
+}
+
+/// What is done without being asked, if anything is.
+pub fn automated(application: &Application) -> Option<&Automated> {
+    let automated = application.spec.sync_policy.as_ref()?.automated.as_ref()?;
+    (automated.enabled != Some(false)).then_some(automated)
+}

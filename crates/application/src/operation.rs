@@ -1,0 +1,243 @@
+//! What an operation asks of the engine, and what the status says of it.
+
+use std::time::Duration;
+
+use tidegate_model::argo::{
+    Application, ApplicationSource, OperationRequest, OperationState, Retry, RevisionHistory, SyncOperation,
+    SyncOperationResult, SyncResource,
+};
+use tidegate_model::{
+    Backoff, ClaimRequest, Destination, IgnoreDifference, OperationId, OperationPhase, ResourceResult,
+    ResourceSelector, RetryPolicy, SyncOptions, SyncRequest, Timestamp, parse_duration,
+};
+
+use crate::instance_name;
+
+/// The remark of an operation that says which one of the engine it is. It is written before the engine hears of it, so
+/// that it is begun once, whatever dies in between.
+pub const ID_REMARK: &str = "tidegate.dev/operation-id";
+/// How many syncs are remembered, where the application does not say.
+const HISTORY: i64 = 10;
+
+/// Why an operation cannot be begun as it is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// It asks for nothing.
+    #[error("Invalid operation request: no operation specified")]
+    Nothing,
+    /// It asks for what is not done yet.
+    #[error("{0} is not supported yet")]
+    Unsupported(&'static str),
+    /// Its waits cannot be read.
+    #[error("retry.backoff.{field} {text:?} is no duration such as 5s")]
+    Backoff {
+        /// Which.
+        field: &'static str,
+        /// What it says.
+        text: String,
+    },
+}
+
+/// The engine's id of an operation, once it has one.
+pub fn id(operation: &OperationRequest) -> Option<OperationId> {
+    operation.remark(ID_REMARK)?.parse().ok()
+}
+
+/// The source an operation deploys: its own, or that of the application.
+pub fn source<'a>(
+    application: &'a Application,
+    operation: &'a OperationRequest,
+) -> Result<&'a ApplicationSource, Refused> {
+    let sync = operation.sync.as_ref().ok_or(Refused::Nothing)?;
+    if sync.sources.len() > 1 {
+        return Err(Refused::Unsupported("an operation with several sources"));
+    }
+    if !sync.manifests.is_empty() {
+        return Err(Refused::Unsupported("a sync of local manifests (operation.sync.manifests)"));
+    }
+    let own = sync.source.as_ref().or(sync.sources.first());
+    own.or_else(|| application.source()).ok_or(Refused::Unsupported("an application with several sources"))
+}
+
+/// What an operation asks of the engine, at a place.
+pub fn request(
+    application: &Application,
+    operation: &OperationRequest,
+    (destination, namespace): (Destination, String),
+    revision: &str,
+) -> Result<SyncRequest, Refused> {
+    let sync = operation.sync.as_ref().ok_or(Refused::Nothing)?;
+    let of_source = source(application, operation)?;
+    let by = &operation.initiated_by;
+    let initiated_by = if by.automated { "automated sync".to_owned() } else { by.username.clone() };
+    let is_shared = matches!(destination, Destination::Kubernetes { .. });
+    let base = SyncRequest::new(instance_name(application), namespace, destination);
+    Ok(SyncRequest {
+        revision: revision.to_owned(),
+        options: options(application, sync),
+        selection: sync.resources.iter().map(selector).collect(),
+        retry: operation.retry.as_ref().map(retry).transpose()?.unwrap_or_default(),
+        initiated_by,
+        sources: vec![format!("{} {}", of_source.repo_url, of_source.path)],
+        ignore_differences: ignored(application),
+        claim: (is_shared && !sync.dry_run).then(ClaimRequest::default),
+        ..base
+    })
+}
+
+/// What a comparison of the application asks; it is carried out by nobody.
+pub fn comparison(application: &Application, destination: Destination, namespace: String) -> SyncRequest {
+    let policy = application.spec.sync_policy.as_ref();
+    let flags = policy.map(|policy| policy.sync_options.clone()).unwrap_or_default();
+    let sync = SyncOperation { sync_options: flags, ..SyncOperation::default() };
+    SyncRequest {
+        options: options(application, &sync),
+        ignore_differences: ignored(application),
+        ..SyncRequest::new(instance_name(application), namespace, destination)
+    }
+}
+
+fn ignored(application: &Application) -> Vec<IgnoreDifference> {
+    application.spec.ignore_differences.iter().map(IgnoreDifference::from).collect()
+}
+
+fn options(application: &Application, sync: &SyncOperation) -> SyncOptions {
+    let strategy = sync.sync_strategy.as_ref();
+    let (apply, hook) =
+        (strategy.and_then(|one| one.apply.as_ref()), strategy.and_then(|one| one.hook.as_ref()));
+    let policy = application.spec.sync_policy.as_ref();
+    let metadata = policy.and_then(|policy| policy.managed_namespace_metadata.clone()).unwrap_or_default();
+    SyncOptions {
+        prune: sync.prune,
+        dry_run: sync.dry_run,
+        force: apply.or(hook).is_some_and(|strategy| strategy.force),
+        skip_hooks: apply.is_some(),
+        flags: sync.sync_options.clone(),
+        namespace_labels: metadata.labels.into_iter().collect(),
+        namespace_annotations: metadata.annotations.into_iter().collect(),
+        ..SyncOptions::default()
+    }
+}
+
+fn selector(resource: &tidegate_model::argo::OperationResource) -> ResourceSelector {
+    ResourceSelector {
+        group: resource.group.clone(),
+        kind: resource.kind.clone(),
+        namespace: resource.namespace.clone(),
+        name: resource.name.clone(),
+    }
+}
+
+fn retry(retry: &Retry) -> Result<RetryPolicy, Refused> {
+    let by_default = Backoff::default();
+    let read = |field, text: &str, otherwise| match text {
+        "" => Ok(otherwise),
+        seconds if seconds.chars().all(|c| c.is_ascii_digit()) => {
+            let wrong = |_| Refused::Backoff { field, text: text.to_owned() };
+            seconds.parse().map(Duration::from_secs).map_err(wrong)
+        }
+        text => parse_duration(text).map_err(|_| Refused::Backoff { field, text: text.to_owned() }),
+    };
+    if retry.refresh {
+        return Err(Refused::Unsupported("retry.refresh, a new revision for a new attempt,"));
+    }
+    let given = retry.backoff.clone().unwrap_or_default();
+    let backoff = Backoff {
+        duration: read("duration", &given.duration, by_default.duration)?,
+        factor: given.factor.and_then(|factor| u32::try_from(factor).ok()).unwrap_or(by_default.factor),
+        max: read("maxDuration", &given.max_duration, by_default.max)?,
+    };
+    Ok(RetryPolicy { limit: retry.limit, backoff, restart: false })
+}
+
+/// How an operation stands, as the engine tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// In one word.
+    pub phase: OperationPhase,
+    /// In words.
+    pub message: String,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+    /// How many times it was tried again.
+    pub retry_count: u32,
+    /// What became of its objects so far.
+    pub resources: Vec<ResourceResult>,
+}
+
+impl Progress {
+    /// An operation that ended before it began.
+    pub fn refused(message: String, now: Timestamp) -> Self {
+        Self {
+            phase: OperationPhase::Error,
+            message,
+            started_at: now,
+            finished_at: Some(now),
+            retry_count: 0,
+            resources: Vec::new(),
+        }
+    }
+}
+
+/// Takes the progress of the operation that is asked for into the status. One that is over is no longer asked for, and
+/// when it deployed the whole application, it is remembered.
+pub fn take_in(application: &mut Application, progress: Progress) {
+    let Some(operation) = application.operation.clone() else { return };
+    let sync = operation.sync.clone().unwrap_or_default();
+    let own = source(application, &operation).ok().cloned();
+    let policy = application.spec.sync_policy.as_ref();
+    let state = OperationState {
+        phase: progress.phase,
+        message: progress.message,
+        started_at: progress.started_at.into(),
+        finished_at: progress.finished_at.map(Into::into),
+        retry_count: progress.retry_count.into(),
+        sync_result: Some(SyncOperationResult {
+            revision: sync.revision.clone(),
+            source: own.clone(),
+            managed_namespace_metadata: policy.and_then(|policy| policy.managed_namespace_metadata.clone()),
+            resources: progress.resources.into_iter().map(result).collect(),
+            ..SyncOperationResult::default()
+        }),
+        operation: operation.clone(),
+        rest: tidegate_model::argo::Rest::new(),
+    };
+    application.status.operation_state = Some(state);
+    let Some(finished_at) = progress.finished_at else { return };
+    application.operation = None;
+    if progress.phase == OperationPhase::Succeeded && !sync.dry_run && sync.resources.is_empty() {
+        let history = &mut application.status.history;
+        history.push(RevisionHistory {
+            id: history.last().map_or(0, |last| last.id.saturating_add(1)),
+            revision: sync.revision,
+            source: own,
+            deploy_started_at: Some(progress.started_at.into()),
+            deployed_at: finished_at.into(),
+            initiated_by: operation.initiated_by,
+            ..RevisionHistory::default()
+        });
+        let limit = application.spec.revision_history_limit.unwrap_or(HISTORY);
+        let surplus = history.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
+        history.drain(..surplus);
+    }
+}
+
+fn result(resource: ResourceResult) -> SyncResource {
+    let text = |value: Option<String>| value.unwrap_or_default();
+    SyncResource {
+        group: resource.group,
+        version: resource.version,
+        kind: resource.kind,
+        namespace: resource.namespace,
+        name: resource.name,
+        status: text(resource.status.map(|status| status.to_string())),
+        message: resource.message,
+        hook_type: text(resource.hook_type.map(|phase| phase.to_string())),
+        hook_phase: text(resource.hook_phase.map(|phase| phase.to_string())),
+        sync_phase: resource.sync_phase.to_string(),
+        images: resource.images,
+        ..SyncResource::default()
+    }
+}

@@ -1,0 +1,144 @@
+//! What is begun without being asked.
+
+use serde_json::{Value, json};
+use tidegate_application::automation::{Next, decide};
+use tidegate_application::comparison::take_in as compare;
+use tidegate_application::operation::{Progress, take_in};
+use tidegate_application::refresh::Level;
+use tidegate_model::argo::{Application, OperationRequest, SyncStatusCode as Code};
+use tidegate_model::{HealthStatus::Healthy, OperationPhase};
+
+use crate::{application, at, compared, out_of_sync, resource};
+
+fn begun(app: &Application, now: i64) -> Option<OperationRequest> {
+    match decide(app, at(now)).next {
+        Next::Begin(operation) => Some(*operation),
+        _ => None,
+    }
+}
+
+/// An application out of sync, whose operation to the same revision ended like this at 10 s.
+fn after(policy: Value, phase: OperationPhase) -> Application {
+    let mut app = application(policy);
+    out_of_sync(&mut app, "c1", at(0));
+    app.operation = begun(&app, 0);
+    let message = "it broke".to_owned();
+    let (started_at, finished_at) = (at(1), Some(at(10)));
+    take_in(
+        &mut app,
+        Progress { phase, message, started_at, finished_at, retry_count: 0, resources: Vec::new() },
+    );
+    out_of_sync(&mut app, "c1", at(11));
+    app
+}
+
+#[test]
+fn only_where_the_policy_says_so() {
+    for (policy, expected) in [
+        (json!({}), false),
+        (json!({"automated": {}}), true),
+        (json!({"automated": {"enabled": true}}), true),
+        (json!({"automated": {"enabled": false, "selfHeal": true}}), false),
+    ] {
+        let mut app = application(policy.clone());
+        assert_eq!(begun(&app, 0), None, "nothing was compared");
+        out_of_sync(&mut app, "c1", at(0));
+        assert_eq!(begun(&app, 0).is_some(), expected, "{policy}");
+        compare(
+            &mut app,
+            compared("c1", vec![resource("a", Code::Synced, Some(Healthy))]),
+            Level::Latest,
+            at(1),
+        );
+        assert_eq!(begun(&app, 1), None, "it is in sync");
+    }
+}
+
+#[test]
+fn what_is_begun() {
+    let mut app = application(json!({
+        "automated": {"prune": true}, "syncOptions": ["CreateNamespace=true"], "retry": {"limit": 2},
+    }));
+    out_of_sync(&mut app, "c1", at(0));
+    let operation = begun(&app, 0).unwrap();
+    let sync = operation.sync.as_ref().unwrap();
+    assert_eq!((sync.revision.as_str(), sync.prune, sync.resources.len()), ("c1", true, 0));
+    assert_eq!(
+        (sync.source.as_ref(), sync.sync_options.as_slice()),
+        (app.source(), &["CreateNamespace=true".into()][..])
+    );
+    assert_eq!((operation.initiated_by.automated, operation.retry.unwrap().limit), (true, 2));
+    app.spec.sync_policy.as_mut().unwrap().retry = None;
+    assert_eq!(begun(&app, 0).unwrap().retry.unwrap().limit, 5, "if not said");
+    app.operation = Some(OperationRequest::default());
+    assert_eq!(begun(&app, 0), None, "one is under way");
+    app.operation = None;
+    app.metadata.deletion_timestamp = Some(at(0).into());
+    assert_eq!(begun(&app, 0), None, "it is being deleted");
+}
+
+#[test]
+fn nothing_is_tried_twice() {
+    let failed = after(json!({"automated": {"selfHeal": true}}), OperationPhase::Failed);
+    let decision = decide(&failed, at(11));
+    assert_eq!(decision.next, Next::Nothing);
+    assert_eq!(decision.error.as_deref(), Some("Failed last sync attempt to [c1]: it broke"));
+    // Another revision, or another source at the same revision, is something else.
+    let mut moved = failed.clone();
+    out_of_sync(&mut moved, "c2", at(12));
+    assert!(begun(&moved, 12).is_some());
+    let mut changed = failed;
+    changed.spec.source.as_mut().unwrap().target_revision = "main".into();
+    assert!(begun(&changed, 12).is_some());
+    let succeeded = after(json!({"automated": {}}), OperationPhase::Succeeded);
+    assert_eq!(
+        decide(&succeeded, at(11)),
+        decide(&application(json!({})), at(11)),
+        "nothing, and nothing is wrong"
+    );
+}
+
+/// The first time at once, then after 2, 6, 18 … seconds, at most 300.
+#[test]
+fn the_cluster_is_put_right() {
+    let mut app = after(json!({"automated": {"selfHeal": true}}), OperationPhase::Succeeded);
+    let operation = begun(&app, 11).unwrap();
+    let sync = operation.sync.as_ref().unwrap();
+    assert_eq!(
+        sync.resources.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(),
+        ["web"],
+        "only what differs"
+    );
+    assert_eq!(sync.auto_heal_attempts_count, 1);
+    for (count, wait) in [(1, 2), (2, 6), (3, 18), (4, 54), (5, 162), (6, 300), (60, 300)] {
+        let last = app.status.operation_state.as_mut().unwrap();
+        last.operation.sync.as_mut().unwrap().auto_heal_attempts_count = count;
+        let early = decide(&app, at(10 + wait - 1));
+        assert_eq!(early.next, Next::Wait(at(10 + wait)), "after {count}");
+        let sync = begun(&app, 10 + wait).unwrap().sync.unwrap();
+        assert_eq!(sync.auto_heal_attempts_count, count + 1);
+    }
+}
+
+#[test]
+fn what_would_only_prune() {
+    let extra = |name| {
+        let mut extra = resource(name, Code::OutOfSync, Some(Healthy));
+        extra.status.requires_pruning = true;
+        extra
+    };
+    let kept = || resource("kept", Code::Synced, Some(Healthy));
+    for (policy, resources, expected, error) in [
+        (json!({}), vec![kept(), extra("a")], false, None),
+        (json!({"prune": true}), vec![kept(), extra("a")], true, None),
+        (json!({"prune": true}), vec![extra("a")], false, Some("auto-sync will wipe out all resources")),
+        (json!({"prune": true, "allowEmpty": true}), vec![extra("a")], true, None),
+    ] {
+        let mut app = application(json!({"automated": policy}));
+        compare(&mut app, compared("c1", resources), Level::Latest, at(0));
+        assert_eq!(begun(&app, 0).is_some(), expected, "{policy}");
+        let found = decide(&app, at(0)).error;
+        assert_eq!(found.is_some(), error.is_some(), "{policy}: {found:?}");
+        assert!(found.unwrap_or_default().contains(error.unwrap_or_default()));
+    }
+}

@@ -1,0 +1,61 @@
+//! The rules by which applications are compared, judged and synced, one row each.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests stop at the first surprise")]
+
+mod automatic;
+mod progress;
+mod status;
+
+use serde_json::{Value, json};
+use tidegate_application::comparison::{Outcome, Resource, take_in};
+use tidegate_application::refresh::Level;
+use tidegate_model::argo::{Application, HealthState, ResourceStatus, SyncStatusCode};
+use tidegate_model::{HealthStatus, Timestamp};
+
+/// Seconds after the beginning of the tests.
+pub fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_millis(1_795_253_400_000 + seconds * 1000)
+}
+
+/// An application with this policy.
+pub fn application(policy: Value) -> Application {
+    let spec = json!({
+        "project": "default", "destination": {"name": "in-cluster", "namespace": "shop"},
+        "source": {"repoURL": "./repo", "path": "web"}, "syncPolicy": policy,
+    });
+    serde_json::from_value(json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "web"}, "spec": spec,
+    }))
+    .unwrap()
+}
+
+/// A resource of this name, sync status and health; one without health is not in the cluster.
+pub fn resource(name: &str, status: SyncStatusCode, health: Option<HealthStatus>) -> Resource {
+    let health = health.map(|status| HealthState {
+        status,
+        message: String::new(),
+        last_transition_time: None,
+        rest: Default::default(),
+    });
+    Resource {
+        is_live: health.is_some(),
+        status: ResourceStatus {
+            name: name.into(),
+            status: Some(status),
+            health,
+            ..ResourceStatus::default()
+        },
+        ..Resource::default()
+    }
+}
+
+pub fn compared(revision: &str, resources: Vec<Resource>) -> Outcome {
+    let (revision, source_type) = (revision.to_owned(), "Directory".to_owned());
+    Outcome::Compared { revision, source_type, resources, warnings: Vec::new() }
+}
+
+/// The application after it was found out of sync with this revision.
+pub fn out_of_sync(application: &mut Application, revision: &str, now: Timestamp) {
+    let web = resource("web", SyncStatusCode::OutOfSync, Some(HealthStatus::Healthy));
+    let other = resource("other", SyncStatusCode::Synced, Some(HealthStatus::Healthy));
+    take_in(application, compared(revision, vec![web, other]), Level::Latest, now);
+}

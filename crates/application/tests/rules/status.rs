@@ -1,0 +1,146 @@
+//! What the status says after a comparison, and when the next one is due.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tidegate_application::comparison::{Outcome, Resource, health, sync_status, take_in};
+use tidegate_application::refresh::{self, Level, needed};
+use tidegate_model::HealthStatus::{Degraded, Healthy, Missing, Progressing, Suspended, Unknown};
+use tidegate_model::argo::{ConditionType, SyncStatusCode as Code};
+
+use crate::{application, at, compared, out_of_sync, resource};
+
+const EVERY: Duration = Duration::from_secs(180);
+
+fn hook(resource: Resource) -> Resource {
+    let mut hook = resource;
+    hook.status.hook = true;
+    hook
+}
+
+#[test]
+fn in_sync_or_not() {
+    let synced = || resource("a", Code::Synced, Some(Healthy));
+    let out = || resource("b", Code::OutOfSync, Some(Healthy));
+    let unknown = || resource("c", Code::Unknown, None);
+    let ignored = Resource { is_ignored: true, ..out() };
+    for (resources, expected) in [
+        (vec![], Code::Synced),
+        (vec![synced()], Code::Synced),
+        (vec![synced(), out()], Code::OutOfSync),
+        (vec![synced(), ignored], Code::Synced),
+        (vec![synced(), hook(out())], Code::Synced),
+        (vec![out(), unknown()], Code::Unknown),
+    ] {
+        assert_eq!(sync_status(&resources), expected, "{resources:?}");
+    }
+}
+
+#[test]
+fn as_well_as_its_worst_resource() {
+    let of = |health| resource("a", Code::Synced, health);
+    for (resources, expected) in [
+        (vec![], Healthy),
+        (vec![of(Some(Healthy)), of(Some(Suspended))], Suspended),
+        (vec![of(Some(Suspended)), of(Some(Progressing))], Progressing),
+        (vec![of(Some(Degraded)), of(Some(Progressing))], Degraded),
+        (vec![of(Some(Unknown)), of(Some(Degraded))], Unknown),
+        (vec![of(Some(Healthy)), of(None)], Healthy),
+        (vec![of(None), of(None)], Missing),
+        (vec![of(Some(Healthy)), hook(of(Some(Degraded)))], Healthy),
+        (vec![of(Some(Healthy)), Resource { is_healthy_anyway: true, ..of(Some(Degraded)) }], Healthy),
+    ] {
+        assert_eq!(health(&resources), expected, "{resources:?}");
+    }
+    let mut without_rule = of(Some(Healthy));
+    without_rule.status.health = None;
+    assert_eq!(health(&[without_rule]), Healthy, "it is there, and has no health");
+}
+
+#[test]
+fn a_comparison_is_taken_into_the_status() {
+    let mut app = application(json!({}));
+    let mut web = resource("web", Code::OutOfSync, Some(Progressing));
+    web.images = vec!["b:1".into(), "a:1".into(), "b:1".into()];
+    take_in(
+        &mut app,
+        compared("c1", vec![web, resource("api", Code::Synced, Some(Healthy))]),
+        Level::Latest,
+        at(0),
+    );
+    let status = &app.status;
+    let sync = status.sync.as_ref().unwrap();
+    assert_eq!((sync.status, sync.revision.as_str()), (Code::OutOfSync, "c1"));
+    assert_eq!(sync.compared_to, Some(refresh::compared_to(&app)));
+    assert_eq!(status.resources.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["api", "web"]);
+    assert_eq!(status.summary.images, ["a:1", "b:1"]);
+    assert_eq!(status.reconciled_at, Some(at(0).into()));
+    // Only the cluster was looked at: nothing was compared with the newest revision.
+    let again = || compared("c1", vec![resource("web", Code::Synced, Some(Progressing))]);
+    take_in(&mut app, again(), Level::Recent, at(5));
+    assert_eq!(app.status.reconciled_at, Some(at(0).into()));
+    assert_eq!(
+        app.status.health.as_ref().unwrap().last_transition_time,
+        Some(at(0).into()),
+        "it is as it was"
+    );
+    take_in(&mut app, compared("c1", vec![]), Level::Latest, at(9));
+    assert_eq!(app.status.health.as_ref().unwrap().last_transition_time, Some(at(9).into()));
+}
+
+#[test]
+fn a_failed_comparison_says_why_and_since_when() {
+    let mut app = application(json!({}));
+    out_of_sync(&mut app, "c1", at(0));
+    let failed = |kind| Outcome::Failed { revision: String::new(), kind, message: "no such path".into() };
+    for now in [1, 2] {
+        take_in(&mut app, failed(ConditionType::ComparisonError), Level::Latest, at(now));
+        let condition = &app.status.conditions[0];
+        assert_eq!(app.status.conditions.len(), 1);
+        assert_eq!(
+            (&condition.kind, condition.message.as_str()),
+            (&ConditionType::ComparisonError, "no such path")
+        );
+        assert_eq!(condition.last_transition_time, Some(at(1).into()), "the same is not said anew");
+    }
+    assert_eq!(app.status.sync.as_ref().unwrap().status, Code::Unknown);
+    assert_eq!(app.status.health.as_ref().unwrap().status, Healthy, "nothing is known to the contrary");
+    take_in(&mut app, failed(ConditionType::InvalidSpecError), Level::Latest, at(3));
+    assert_eq!(app.status.health.as_ref().unwrap().status, Unknown);
+    out_of_sync(&mut app, "c1", at(4));
+    assert_eq!(app.status.conditions, []);
+}
+
+#[test]
+fn when_a_comparison_is_due() {
+    let mut fresh = application(json!({}));
+    assert_eq!(needed(&fresh, None, at(0), EVERY), Some(Level::Forced), "it was never compared");
+    out_of_sync(&mut fresh, "c1", at(0));
+    let due = |change: fn(&mut tidegate_model::argo::Application), asked, now| {
+        let mut app = fresh.clone();
+        change(&mut app);
+        needed(&app, asked, at(now), EVERY)
+    };
+    let annotate = |app: &mut tidegate_model::argo::Application, value: &str| {
+        app.metadata.annotations.insert("argocd.argoproj.io/refresh".into(), value.into());
+    };
+    assert_eq!(due(|_| {}, None, 179), None);
+    assert_eq!(due(|_| {}, Some(Level::Recent), 179), Some(Level::Recent));
+    assert_eq!(due(|_| {}, Some(Level::Recent), 180), Some(Level::Latest), "it is old");
+    assert_eq!(due(|app| app.spec.source.as_mut().unwrap().path = "x".into(), None, 1), Some(Level::Forced));
+    assert_eq!(due(|app| app.spec.destination.namespace = "x".into(), None, 1), Some(Level::Latest));
+    assert_eq!(due(|app| app.spec.ignore_differences.push(Default::default()), None, 1), Some(Level::Latest));
+    let mut asked = fresh.clone();
+    annotate(&mut asked, "normal");
+    assert_eq!(needed(&asked, None, at(1), EVERY), Some(Level::Forced));
+    annotate(&mut asked, "hard");
+    assert_eq!(needed(&asked, Some(Level::Recent), at(1), EVERY), Some(Level::Hard));
+    out_of_sync(&mut asked, "c1", at(1));
+    assert_eq!(needed(&asked, None, at(1), EVERY), None, "it was done");
+    assert_eq!(needed(&fresh, None, at(9_999), Duration::ZERO), None, "nothing ever is old");
+    for (value, expected) in [("true", true), ("1", true), ("false", false), ("soon", false)] {
+        let mut app = fresh.clone();
+        app.metadata.annotations.insert(refresh::SKIP_ANNOTATION.into(), value.into());
+        assert_eq!(refresh::is_skipped(&app), expected, "{value}");
+    }
+}

@@ -1,0 +1,187 @@
+//! `serve`, `app` and `example`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use tidegate_model::ResourceSelector;
+
+use super::cluster::ClusterArgs;
+use super::common::{Format, StateArgs};
+use super::health::CustomizationArgs;
+use super::sync::KeepArgs;
+use super::values;
+
+/// Serves Applications.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+The folder holds Applications (argoproj.io/v1alpha1) as YAML or JSON; folders in it are not read.
+A repoURL is file:///path, an absolute path, or one relative to the folder: ./repo. Of an
+application whose file disappears the objects stay. What is not supported yet is a condition of
+the application that asks for it.
+
+Examples:
+  tidegate serve --sim --apps fleet
+  tidegate serve --context staging --apps applications/ --refresh-every 30s")]
+pub struct ServeArgs {
+    /// Folder of the Applications
+    #[arg(long, value_name = "DIR", value_parser = values::path())]
+    pub apps: PathBuf,
+    /// How often repositories are looked at, and applications compared anyway; 0s for never
+    #[arg(long, value_name = "D", default_value = "3m", value_parser = values::duration)]
+    pub refresh_every: Duration,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    #[command(flatten)]
+    pub scripts: CustomizationArgs,
+    #[command(flatten)]
+    pub keep: KeepArgs,
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+/// Lists, shows and syncs Applications.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Works through the `tidegate serve` at work in the state directory. NAME is an application's name, or
+NAMESPACE/NAME. With -o json or yaml, the resources themselves are printed.
+
+Examples:
+  tidegate app list
+  tidegate app get backend -o yaml
+  tidegate app sync backend
+  tidegate app wait --timeout 5m")]
+pub struct AppArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: AppCommand,
+}
+
+/// What can be done with Applications.
+#[derive(Clone, Debug, Subcommand)]
+pub enum AppCommand {
+    /// List all applications
+    List {
+        /// How the result is printed
+        #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
+        output: Format,
+        #[command(flatten)]
+        state: StateArgs,
+    },
+    /// Show an application: what is wanted, what is, and what is wrong
+    Get(OneAppArgs),
+    /// Show the syncs of an application that succeeded
+    History(OneAppArgs),
+    /// Sync an application, and wait for it
+    Sync(AppSyncArgs),
+    /// Look at the repository, and compare an application with its cluster
+    Refresh {
+        /// Name of the application
+        name: String,
+        /// Read and parse the manifests anew
+        #[arg(long)]
+        hard: bool,
+        #[command(flatten)]
+        state: StateArgs,
+    },
+    /// Wait until applications are Synced and Healthy, and no operation is under way
+    Wait(AppWaitArgs),
+}
+
+/// One application, and how to print it.
+#[derive(Clone, Debug, Args)]
+pub struct OneAppArgs {
+    /// Name of the application
+    pub name: String,
+    /// How the result is printed
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub output: Format,
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+/// What is synced.
+#[derive(Clone, Debug, Args)]
+pub struct AppSyncArgs {
+    /// Name of the application
+    pub name: String,
+    /// Branch, tag or commit, instead of the application's
+    #[arg(long, value_name = "REVISION")]
+    pub revision: Option<String>,
+    /// Delete objects that are no longer in the manifests
+    #[arg(long)]
+    pub prune: bool,
+    /// Write nothing; the cluster judges everything
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Only this resource, without hooks: GROUP:KIND:NAMESPACE/NAME; repeat it for more
+    #[arg(long = "resource", value_name = "RESOURCE", value_parser = values::selector)]
+    pub resources: Vec<ResourceSelector>,
+    /// Do not wait for the end
+    #[arg(long = "async")]
+    pub is_async: bool,
+    /// How long to wait for the end
+    #[arg(long, value_name = "D", value_parser = values::duration)]
+    pub timeout: Option<Duration>,
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+/// What is waited for.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Without --sync, --health and --operation, all three are waited for.
+
+Examples:
+  tidegate app wait
+  tidegate app wait backend --health --timeout 5m")]
+pub struct AppWaitArgs {
+    /// Names of the applications [default: all]
+    pub names: Vec<String>,
+    /// Until they are Synced
+    #[arg(long)]
+    pub sync: bool,
+    /// Until they are Healthy
+    #[arg(long)]
+    pub health: bool,
+    /// Until their operations are over
+    #[arg(long)]
+    pub operation: bool,
+    /// How long to wait
+    #[arg(long, value_name = "D", value_parser = values::duration)]
+    pub timeout: Option<Duration>,
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+/// Writes examples.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tidegate example fleet
+  tidegate example commit fleet/repo --message \"Greet in another way\"")]
+pub struct ExampleArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: ExampleCommand,
+}
+
+/// What there is to try.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ExampleCommand {
+    /// Write three Applications and the Git repository they are deployed from
+    Fleet {
+        /// A folder that is empty, or not there
+        #[arg(default_value = "fleet", value_name = "DIR")]
+        folder: PathBuf,
+    },
+    /// Commit all files of a folder to the Git repository in it; no git program is needed
+    Commit {
+        /// The folder
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// What the commit says
+        #[arg(short, long, value_name = "TEXT", default_value = "Change the example")]
+        message: String,
+    },
+}

@@ -1,0 +1,191 @@
+//! `tidegate app`: the Applications of a `tidegate serve`.
+
+use std::time::Duration;
+
+use tidegate_application::CONTROL_NAMESPACE;
+use tidegate_model::argo::{
+    Application, OperationRequest, OperationResource, OperationState, SyncOperation, SyncStatusCode,
+};
+use tidegate_model::{HealthStatus, OperationPhase, ResourceSelector, format_duration};
+use tidegate_service::control::protocol::Request;
+use tidegate_service::reach;
+use tidegate_service::state_dir::StateDir;
+
+use crate::args::{AppCommand, AppSyncArgs, AppWaitArgs, Format, OneAppArgs, StateArgs};
+use crate::error::CliError;
+use crate::exit::Ended;
+use crate::output::{Printer, application};
+use crate::signals::Signals;
+
+/// How often whoever waits asks again.
+const ASK_EVERY: Duration = Duration::from_millis(250);
+
+pub async fn run(command: AppCommand, printer: &Printer) -> Result<Ended, CliError> {
+    match command {
+        AppCommand::List { output, state } => list(output, &state, printer).await,
+        AppCommand::Get(one) => get(&one, printer).await,
+        AppCommand::History(one) => history(&one, printer).await,
+        AppCommand::Sync(args) => sync(&args, printer).await,
+        AppCommand::Refresh { name, hard, state } => {
+            let state_dir = StateDir::resolve(state.named())?;
+            reach::tell(&state_dir, &Request::RefreshApplication { name, hard }).await?;
+            Ok(Ended::Done)
+        }
+        AppCommand::Wait(args) => wait(&args, printer).await,
+    }
+}
+
+async fn list(output: Format, state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let state_dir = StateDir::resolve(state.named())?;
+    let found = reach::find(&state_dir, printer, None).await?;
+    found.problems.iter().for_each(|problem| printer.warn(problem));
+    match output {
+        Format::Text if found.applications.is_empty() => printer.note("there are no applications"),
+        Format::Text => printer.out(&application::list(&found.applications, printer.width()))?,
+        format => printer.value(&application::document(&found.applications), format)?,
+    }
+    Ok(Ended::Done)
+}
+
+async fn one(state_dir: &StateDir, name: &str, printer: &Printer) -> Result<Application, CliError> {
+    let mut found = reach::find(state_dir, printer, Some(name)).await?.applications;
+    match (found.pop(), found.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (Some(_), false) => {
+            Err(CliError::usage(format!("there are several applications {name}; write NAMESPACE/NAME")))
+        }
+        (None, _) => Err(CliError::usage(format!(
+            "there is no application {name}; `tidegate app list` shows those there are"
+        ))),
+    }
+}
+
+async fn get(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let found = one(&StateDir::resolve(args.state.named())?, &args.name, printer).await?;
+    match args.output {
+        Format::Text => printer.out(&application::show(&found, printer.width()))?,
+        format => printer.value(&found, format)?,
+    }
+    Ok(Ended::Done)
+}
+
+async fn history(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let found = one(&StateDir::resolve(args.state.named())?, &args.name, printer).await?;
+    match args.output {
+        Format::Text if found.status.history.is_empty() => {
+            printer.note(&format!("no sync of {} has succeeded yet", args.name));
+        }
+        Format::Text => printer.out(&application::history(&found.status.history, printer.width()))?,
+        format => printer.value(&found.status.history, format)?,
+    }
+    Ok(Ended::Done)
+}
+
+async fn sync(args: &AppSyncArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let state_dir = StateDir::resolve(args.state.named())?;
+    let known = one(&state_dir, &args.name, printer).await?;
+    let policy = known.spec.sync_policy.clone().unwrap_or_default();
+    let asked = OperationRequest {
+        sync: Some(SyncOperation {
+            revision: args.revision.clone().unwrap_or_default(),
+            prune: args.prune,
+            dry_run: args.dry_run,
+            resources: args.resources.iter().map(named).collect(),
+            sync_options: policy.sync_options,
+            ..SyncOperation::default()
+        }),
+        retry: policy.retry,
+        ..OperationRequest::default()
+    };
+    let request = Request::SyncApplication { name: args.name.clone(), operation: Box::new(asked) };
+    reach::tell(&state_dir, &request).await?;
+    if args.is_async {
+        return Ok(Ended::Done);
+    }
+    let names = vec![args.name.clone()];
+    let waited = until(&state_dir, &names, args.timeout, printer, is_over).await?;
+    let Some(over) = waited.and_then(|mut found| found.pop()) else { return Ok(Ended::NotFinished) };
+    let state = over.status.operation_state.as_ref();
+    printer.out(&application::show(&over, printer.width()))?;
+    Ok(Ended::Operation(state.map_or(OperationPhase::Error, |state| state.phase)))
+}
+
+fn named(selector: &ResourceSelector) -> OperationResource {
+    let ResourceSelector { group, kind, namespace, name } = selector.clone();
+    OperationResource { group, kind, namespace, name, ..OperationResource::default() }
+}
+
+/// Nothing is under way, and what the last operation did has been seen.
+fn is_over(application: &Application) -> bool {
+    let status = &application.status;
+    let is_seen = |state: &OperationState| {
+        let dry_run = state.operation.sync.as_ref().is_some_and(|sync| sync.dry_run);
+        state.finished_at.is_some_and(|at| dry_run || status.reconciled_at.is_some_and(|seen| seen >= at))
+    };
+    application.operation.is_none() && status.operation_state.as_ref().is_none_or(is_seen)
+}
+
+async fn wait(args: &AppWaitArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let state_dir = StateDir::resolve(args.state.named())?;
+    let all = !(args.sync || args.health || args.operation);
+    let is_met = |application: &Application| {
+        let status = &application.status;
+        let synced = status.sync.as_ref().is_some_and(|sync| sync.status == SyncStatusCode::Synced);
+        let healthy = status.health.as_ref().is_some_and(|health| health.status == HealthStatus::Healthy);
+        (!(all || args.sync) || synced)
+            && (!(all || args.health) || healthy)
+            && (!(all || args.operation) || is_over(application))
+    };
+    let waited = until(&state_dir, &args.names, args.timeout, printer, is_met).await?;
+    let Some(found) = waited else { return Ok(Ended::NotFinished) };
+    printer.out(&application::list(&found, printer.width()))?;
+    Ok(Ended::Done)
+}
+
+/// Asks until all that are named are as they should be; nothing when that took too long, or somebody interrupts, which is told.
+async fn until(
+    state_dir: &StateDir,
+    names: &[String],
+    timeout: Option<Duration>,
+    printer: &Printer,
+    is_met: impl Fn(&Application) -> bool,
+) -> Result<Option<Vec<Application>>, CliError> {
+    let mut signals = Signals::listen()?;
+    let mut left = Vec::new();
+    let asking = async {
+        loop {
+            let mut found = reach::ask(state_dir, None).await?.applications;
+            for name in names {
+                if !found.iter().any(|one| is_meant(one, name)) {
+                    return Err(CliError::usage(format!(
+                        "there is no application {name}; `tidegate app list` shows those there are"
+                    )));
+                }
+            }
+            found.retain(|one| names.is_empty() || names.iter().any(|name| is_meant(one, name)));
+            left = found.iter().filter(|one| !is_met(one)).cloned().collect::<Vec<_>>();
+            if left.is_empty() {
+                return Ok(found);
+            }
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+    };
+    let why = tokio::select! {
+        found = asking => return found.map(Some),
+        signal = signals.next() => format!("interrupted by {signal}"),
+        () = tokio::time::sleep(timeout.unwrap_or(Duration::MAX)) => {
+            format!("not there after {}", format_duration(timeout.unwrap_or_default()))
+        }
+    };
+    printer.warn(&why);
+    printer.out(&application::list(&left, printer.width()))?;
+    Ok(None)
+}
+
+fn is_meant(application: &Application, text: &str) -> bool {
+    let metadata = &application.metadata;
+    text.split_once('/').map_or(metadata.name == text, |(namespace, name)| {
+        let own = if metadata.namespace.is_empty() { CONTROL_NAMESPACE } else { &metadata.namespace };
+        metadata.name == name && own == namespace
+    })
+}

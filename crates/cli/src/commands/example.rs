@@ -1,0 +1,62 @@
+//! `tidegate example`: something to try things out on, with nothing but the command.
+
+use std::fs;
+use std::path::Path;
+
+use tidegate_executor::{Clock as _, SystemClock};
+use tidegate_source::commit_folder;
+
+use crate::args::ExampleCommand;
+use crate::error::CliError;
+use crate::exit::Ended;
+use crate::output::Printer;
+
+/// The files of the example, by their places in its folder.
+const FLEET: [(&str, &str); 8] = [
+    ("README.md", include_str!("../../../../examples/fleet/README.md")),
+    ("database.yaml", include_str!("../../../../examples/fleet/database.yaml")),
+    ("backend.yaml", include_str!("../../../../examples/fleet/backend.yaml")),
+    ("frontend.yaml", include_str!("../../../../examples/fleet/frontend.yaml")),
+    ("repo/database/database.yaml", include_str!("../../../../examples/fleet/repo/database/database.yaml")),
+    ("repo/backend/migrate.yaml", include_str!("../../../../examples/fleet/repo/backend/migrate.yaml")),
+    ("repo/backend/backend.yaml", include_str!("../../../../examples/fleet/repo/backend/backend.yaml")),
+    ("repo/frontend/frontend.yaml", include_str!("../../../../examples/fleet/repo/frontend/frontend.yaml")),
+];
+
+pub fn run(command: &ExampleCommand, printer: &Printer) -> Result<Ended, CliError> {
+    match command {
+        ExampleCommand::Fleet { folder } => fleet(folder, printer),
+        ExampleCommand::Commit { folder, message } => {
+            match commit(folder, message)? {
+                Some(commit) => printer.note(&format!("committed {commit}")),
+                None => printer.note("nothing has changed since the last commit"),
+            }
+            Ok(Ended::Done)
+        }
+    }
+}
+
+fn fleet(folder: &Path, printer: &Printer) -> Result<Ended, CliError> {
+    let is_taken = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) || folder.is_file();
+    if is_taken {
+        let place = folder.display();
+        return Err(CliError::usage(format!("{place} is there and not empty; name another folder")));
+    }
+    for (name, content) in FLEET {
+        let path = folder.join(name);
+        let parent = path.parent().unwrap_or(folder);
+        fs::create_dir_all(parent).map_err(|source| CliError::io("make", parent, source))?;
+        fs::write(&path, content).map_err(|source| CliError::io("write", &path, source))?;
+    }
+    commit(&folder.join("repo"), "Deploy the fleet")?;
+    printer.note(&format!(
+        "wrote three applications to {0}, and a Git repository to {0}/repo; serve them with `tidegate serve --sim --apps {0}`",
+        folder.display()
+    ));
+    Ok(Ended::Done)
+}
+
+fn commit(folder: &Path, message: &str) -> Result<Option<String>, CliError> {
+    let seconds = SystemClock.now().as_seconds();
+    commit_folder(folder, message, seconds).map_err(|error| CliError::usage(error.to_string()))
+}

@@ -1,0 +1,59 @@
+//! `tidegate serve`: Applications, compared and synced for as long as the process lives.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_cluster::Cluster;
+use tidegate_service::applications::store::{ApplicationStore, FolderStore};
+use tidegate_service::applications::{Applications, Places};
+use tidegate_service::clusters::{self, Chosen, Clusters};
+use tidegate_service::session::Session;
+use tidegate_service::state_dir::StateDir;
+use tidegate_service::{log, simulated};
+
+use crate::args::ServeArgs;
+use crate::customizations;
+use crate::error::CliError;
+use crate::exit::Ended;
+use crate::output::{Printer, counted};
+use crate::signals::Signals;
+use crate::wait;
+
+pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let state_dir = StateDir::resolve(args.state.named())?;
+    let rules = customizations::given(&args.scripts, printer)?;
+    let store: Arc<dyn ApplicationStore> = Arc::new(FolderStore::open(&args.apps, state_dir.applications())?);
+    let chosen = clusters::choose(args.cluster.connection().as_ref(), printer).await?;
+    let mut signals = Signals::listen()?;
+    state_dir.create(printer)?;
+    let log = log::lock(&state_dir, printer).await?;
+    let (destination, namespace) = (chosen.destination(), chosen.namespace(None));
+    let cluster: Arc<dyn Cluster> = match chosen {
+        Chosen::Simulated => Arc::new(simulated::open(&state_dir, &log, printer).await?),
+        Chosen::Real(connected) => Arc::new(connected.cluster),
+    };
+    // One way to the cluster serves operations and comparisons.
+    let real = BTreeMap::from([(destination.clone(), Arc::clone(&cluster))]);
+    let clusters = Clusters { simulated: false, real };
+    let session = Session::with_log(Arc::clone(&log), clusters, rules.clone(), &state_dir, printer).await?;
+    let places = Places::new(destination.clone(), cluster, namespace);
+    let what = (state_dir.clone(), store);
+    let applications =
+        Applications::serve(session.engine.clone(), log, what, places, (rules, args.refresh_every)).await?;
+    session.queries.serve(applications.serving());
+    let found = applications.board().find(None);
+    found.problems.iter().for_each(|problem| printer.warn(problem));
+    let number = u32::try_from(found.applications.len()).unwrap_or(u32::MAX);
+    printer.note(&format!(
+        "serving {} of {} on the {destination}; `tidegate app list` shows how they stand",
+        counted(number, "application", "applications"),
+        args.apps.display()
+    ));
+    let signal = signals.next().await;
+    printer.note(&format!(
+        "ending by {signal}; operations that are not over go on with the next `tidegate serve`"
+    ));
+    applications.stop().await;
+    wait::close(session, args.keep.retention(), &mut signals).await?;
+    Ok(Ended::Done)
+}

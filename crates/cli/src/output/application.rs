@@ -1,0 +1,187 @@
+//! Applications for people, and as the lists that programs know.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use tidegate_application::automated;
+use tidegate_model::argo::{Application, ApplicationSource, ResourceStatus, RevisionHistory, Time};
+
+use super::{Style, Text, table};
+
+/// Digits of a commit that tell it from others.
+const SHORT: usize = 7;
+
+/// As `kubectl get -o json` prints a list.
+pub fn document(applications: &[Application]) -> Value {
+    json!({"apiVersion": "v1", "kind": "List", "items": applications})
+}
+
+/// One line for each.
+pub fn list(applications: &[Application], width: Option<u16>) -> Text {
+    let rows = applications.iter().map(|one| {
+        let source = one.source().cloned().unwrap_or_default();
+        [
+            name(one),
+            cluster(one),
+            one.spec.destination.namespace.clone(),
+            or(&one.spec.project, "default"),
+            sync(one),
+            health(one),
+            policy(one).to_owned(),
+            conditions(one),
+            source.repo_url,
+            source.path,
+            source.target_revision,
+        ]
+    });
+    let heads = [
+        "NAME",
+        "CLUSTER",
+        "NAMESPACE",
+        "PROJECT",
+        "STATUS",
+        "HEALTH",
+        "SYNCPOLICY",
+        "CONDITIONS",
+        "REPO",
+        "PATH",
+        "TARGET",
+    ];
+    table(heads, rows, width)
+}
+
+/// All that is known of one.
+pub fn show(application: &Application, width: Option<u16>) -> Text {
+    let status = &application.status;
+    let source = application.source().cloned().unwrap_or_default();
+    let mut text = Text::new();
+    let mut line = |label: &str, value: String| {
+        if !value.is_empty() {
+            text.add(Style::Dim, format!("{label:<16}"));
+            text.add(Style::Plain, value);
+            text.end_line();
+        }
+    };
+    line("Name:", name(application));
+    line("Project:", or(&application.spec.project, "default"));
+    line("Destination:", format!("{} {}", cluster(application), application.spec.destination.namespace));
+    line("Source:", shown(&source));
+    line("Sync Policy:", policy(application).to_owned());
+    let revision = status.sync.as_ref().map(|sync| short(&sync.revision)).unwrap_or_default();
+    let target = or(&source.target_revision, "HEAD");
+    line("Sync Status:", format!("{} with {target} ({revision})", sync(application)));
+    line("Health Status:", health(application));
+    line("Compared:", time(status.reconciled_at));
+    if let Some(last) = &status.operation_state {
+        let by = &last.operation.initiated_by;
+        let by = if by.automated { "automated" } else { by.username.as_str() };
+        line("Operation:", format!("{} by {by}: {}", last.phase, last.message));
+        let revision = last.sync_result.as_ref().map(|result| short(&result.revision)).unwrap_or_default();
+        line("  Revision:", revision);
+        line("  Started:", time(Some(last.started_at)));
+        line("  Finished:", time(last.finished_at));
+    }
+    if !status.conditions.is_empty() {
+        text.end_line();
+        let rows = status
+            .conditions
+            .iter()
+            .map(|one| [one.kind.to_string(), one.message.clone(), time(one.last_transition_time)]);
+        text.append(table(["CONDITION", "MESSAGE", "SINCE"], rows, width));
+    }
+    if !status.resources.is_empty() {
+        text.end_line();
+        text.append(table(
+            ["GROUP", "KIND", "NAMESPACE", "NAME", "WAVE", "STATUS", "HEALTH"],
+            status.resources.iter().map(resource),
+            width,
+        ));
+    }
+    text
+}
+
+/// The syncs that succeeded, oldest first.
+pub fn history(entries: &[RevisionHistory], width: Option<u16>) -> Text {
+    let rows = entries.iter().map(|one| {
+        let by = if one.initiated_by.automated { "automated" } else { one.initiated_by.username.as_str() };
+        [one.id.to_string(), time(Some(one.deployed_at)), one.revision.clone(), by.to_owned()]
+    });
+    table(["ID", "DATE", "REVISION", "BY"], rows, width)
+}
+
+fn resource(one: &ResourceStatus) -> [String; 7] {
+    let status = one.status.map(|status| status.to_string()).unwrap_or_default();
+    let pruned = if one.requires_pruning { " (requires pruning)" } else { "" };
+    let health = one.health.as_ref().map(|health| format!("{:?}", health.status)).unwrap_or_default();
+    [
+        one.group.clone(),
+        one.kind.clone(),
+        one.namespace.clone(),
+        one.name.clone(),
+        one.sync_wave.to_string(),
+        format!("{status}{pruned}"),
+        health,
+    ]
+}
+
+fn name(application: &Application) -> String {
+    let metadata = &application.metadata;
+    match metadata.namespace.as_str() {
+        "" => metadata.name.clone(),
+        namespace => format!("{namespace}/{}", metadata.name),
+    }
+}
+
+fn cluster(application: &Application) -> String {
+    let destination = &application.spec.destination;
+    if destination.server.is_empty() { destination.name.clone() } else { destination.server.clone() }
+}
+
+fn sync(application: &Application) -> String {
+    application.status.sync.as_ref().map(|sync| sync.status).unwrap_or_default().to_string()
+}
+
+fn health(application: &Application) -> String {
+    application
+        .status
+        .health
+        .as_ref()
+        .map_or_else(|| "Unknown".to_owned(), |health| format!("{:?}", health.status))
+}
+
+fn policy(application: &Application) -> &'static str {
+    match automated(application) {
+        None => "Manual",
+        Some(automated) if automated.prune == Some(true) => "Auto-Prune",
+        Some(_) => "Auto",
+    }
+}
+
+/// `SyncError`, or `SharedResourceWarning(2)`.
+fn conditions(application: &Application) -> String {
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    for condition in &application.status.conditions {
+        let count = counts.entry(condition.kind.to_string()).or_default();
+        *count = count.saturating_add(1);
+    }
+    let words =
+        counts.into_iter().map(|(kind, count)| if count == 1 { kind } else { format!("{kind}({count})") });
+    let words: Vec<String> = words.collect();
+    if words.is_empty() { "<none>".to_owned() } else { words.join(",") }
+}
+
+fn shown(source: &ApplicationSource) -> String {
+    format!("{} {} at {}", source.repo_url, source.path, or(&source.target_revision, "HEAD"))
+}
+
+fn or(text: &str, otherwise: &str) -> String {
+    if text.is_empty() { otherwise.to_owned() } else { text.to_owned() }
+}
+
+fn short(revision: &str) -> String {
+    revision.chars().take(SHORT).collect()
+}
+
+fn time(time: Option<Time>) -> String {
+    time.map(|time| time.to_string()).unwrap_or_default()
+}

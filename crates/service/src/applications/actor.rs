@@ -1,0 +1,362 @@
+//! One application: its resource, and what is under way for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use tidegate_application::automation::{self, Next};
+use tidegate_application::comparison::{self, Outcome};
+use tidegate_application::conditions;
+use tidegate_application::operation::{self, ID_REMARK, Progress};
+use tidegate_application::refresh::{self, Level};
+use tidegate_executor::{Clock as _, SystemClock};
+use tidegate_model::argo::{Application, ComparedTo, ConditionType, OperationRequest};
+use tidegate_model::{OperationId, Timestamp};
+use tidegate_source::Address;
+use tokio::task::JoinSet;
+
+use super::carrying;
+use super::comparing::{self, Compared};
+use super::shared::Shared;
+use super::store::{AppKey, Stored};
+use super::supervisor::SupervisorMessage;
+
+/// Changes of its objects are looked at together, so long after the first.
+const TOGETHER: Duration = Duration::from_millis(200);
+/// How long until something is tried again that the state directory did not allow.
+const AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// A condition of our own.
+const UNKNOWN_FIELD: &str = "UnknownFieldWarning";
+
+/// A message to the actor of an application.
+pub(crate) enum AppMessage {
+    /// It is written down in another way.
+    Changed(Box<Stored>),
+    /// It is to be compared.
+    Compare(Level),
+    /// Something in the cluster has changed; others may have as well.
+    Stirred,
+    /// A comparison has ended. It was made with what was wanted then.
+    Compared { compared: Box<Compared>, with: Box<ComparedTo>, level: Level },
+    /// The operation that is asked for can be begun, or cannot.
+    Prepared(Result<(String, OperationId), String>),
+    /// How its operation stands.
+    Moved { operation: OperationId, progress: Box<Progress> },
+    /// Somebody asks for an operation.
+    Sync { asked: Box<OperationRequest>, reply: RpcReplyPort<Result<(), String>> },
+    /// It is time to look what is due.
+    Wake,
+}
+
+pub(crate) struct ApplicationActor;
+
+/// What the actor needs.
+pub(crate) struct AppArguments {
+    pub shared: Arc<Shared>,
+    pub stored: Box<Stored>,
+    pub supervisor: ActorRef<SupervisorMessage>,
+}
+
+pub(crate) struct AppState {
+    shared: Arc<Shared>,
+    supervisor: ActorRef<SupervisorMessage>,
+    key: AppKey,
+    application: Application,
+    problem: Option<String>,
+    /// As it is on the disk.
+    kept: Option<Application>,
+    asked: Option<Level>,
+    comparing: bool,
+    preparing: bool,
+    carried: Option<OperationId>,
+    stirred: bool,
+    /// Its alarm; there is one at most.
+    alarm: Option<Timestamp>,
+    /// All that is under way; it ends with the actor.
+    tasks: JoinSet<()>,
+}
+
+impl Actor for ApplicationActor {
+    type Msg = AppMessage;
+    type State = AppState;
+    type Arguments = AppArguments;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<AppMessage>,
+        arguments: AppArguments,
+    ) -> Result<AppState, ActorProcessingErr> {
+        let AppArguments { shared, stored, supervisor } = arguments;
+        let Stored { application, problem } = *stored;
+        let mut state = AppState {
+            key: AppKey::of(&application),
+            shared,
+            supervisor,
+            application,
+            problem,
+            kept: None,
+            asked: Some(Level::Latest),
+            comparing: false,
+            preparing: false,
+            carried: None,
+            stirred: false,
+            alarm: None,
+            tasks: JoinSet::new(),
+        };
+        state.step(&myself).await;
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<AppMessage>,
+        message: AppMessage,
+        state: &mut AppState,
+    ) -> Result<(), ActorProcessingErr> {
+        while state.tasks.try_join_next().is_some() {}
+        match message {
+            AppMessage::Changed(stored) => state.changed(*stored),
+            AppMessage::Compare(level) => state.ask(level),
+            AppMessage::Stirred => state.stirred(&myself),
+            AppMessage::Compared { compared, with, level } => state.compared(*compared, &with, level),
+            AppMessage::Prepared(prepared) => state.prepared(prepared),
+            AppMessage::Moved { operation, progress } => state.moved(operation, *progress),
+            AppMessage::Sync { asked, reply } => {
+                let answer = state.sync(*asked);
+                // What is answered with a yes is on the disk.
+                let kept = state.keep().await;
+                drop(reply.send(answer.and(kept)));
+            }
+            AppMessage::Wake => {
+                state.alarm = None;
+                if std::mem::take(&mut state.stirred) {
+                    state.ask(Level::Recent);
+                }
+            }
+        }
+        state.step(&myself).await;
+        Ok(())
+    }
+}
+
+impl AppState {
+    fn now(&self) -> Timestamp {
+        SystemClock.now()
+    }
+
+    fn ask(&mut self, level: Level) {
+        self.asked = self.asked.max(Some(level));
+    }
+
+    fn changed(&mut self, stored: Stored) {
+        let Stored { application, problem } = stored;
+        self.problem = problem;
+        (self.application.metadata, self.application.spec) = (application.metadata, application.spec);
+        self.application.rest = application.rest;
+        self.ask(Level::Latest);
+    }
+
+    fn stirred(&mut self, myself: &ActorRef<AppMessage>) {
+        if !std::mem::replace(&mut self.stirred, true) {
+            self.set_alarm(myself, self.now() + TOGETHER);
+        }
+    }
+
+    /// A message at this time; an earlier one that is set already will do.
+    fn set_alarm(&mut self, myself: &ActorRef<AppMessage>, at: Timestamp) {
+        if self.alarm.is_some_and(|set| set <= at) {
+            return;
+        }
+        self.alarm = Some(at);
+        // One that comes too early does no harm.
+        let wait = at.since(self.now()) + Duration::from_millis(1);
+        drop(myself.send_after(wait, || AppMessage::Wake));
+    }
+
+    fn sync(&mut self, asked: OperationRequest) -> Result<(), String> {
+        if self.application.is_deleting() {
+            return Err(format!("application {} is deleting", self.key));
+        }
+        if self.application.operation.is_some() {
+            return Err(format!(
+                "another operation is already in progress for application {}; `tidegate app wait {0} --operation` waits for it",
+                self.key
+            ));
+        }
+        if let Some(problem) = &self.problem {
+            return Err(format!("application {} cannot be synced: {problem}", self.key));
+        }
+        self.application.operation = Some(asked);
+        Ok(())
+    }
+
+    fn compared(&mut self, compared: Compared, with: &ComparedTo, level: Level) {
+        self.comparing = false;
+        let Compared { outcome, objects, moved } = compared;
+        if let Some(objects) = objects {
+            self.shared.watching.set(&self.key, objects);
+        }
+        if let Some(address) = moved {
+            self.tell_moved(address);
+        }
+        if refresh::compared_to(&self.application) != *with {
+            // Something else is wanted by now.
+            self.ask(Level::Forced);
+            return;
+        }
+        let now = self.now();
+        comparison::take_in(&mut self.application, outcome, level, now);
+    }
+
+    fn tell_moved(&self, address: Address) {
+        let but = self.key.clone();
+        drop(
+            self.supervisor
+                .send_message(SupervisorMessage::Moved { addresses: vec![address], but: Some(but) }),
+        );
+    }
+
+    fn prepared(&mut self, prepared: Result<(String, OperationId), String>) {
+        self.preparing = false;
+        match prepared {
+            Ok((revision, id)) => {
+                let Some(asked) = &mut self.application.operation else { return };
+                asked.set_remark(ID_REMARK, id.to_string());
+                asked.sync.get_or_insert_default().revision = revision;
+            }
+            Err(message) => {
+                let refused = Progress::refused(message, self.now());
+                operation::take_in(&mut self.application, refused);
+                self.ask(Level::Latest);
+            }
+        }
+    }
+
+    fn moved(&mut self, id: OperationId, progress: Progress) {
+        let is_current = self.application.operation.as_ref().and_then(operation::id) == Some(id);
+        if !is_current {
+            return;
+        }
+        let automated = self.application.operation.as_ref().is_some_and(|asked| asked.initiated_by.automated);
+        operation::take_in(&mut self.application, progress);
+        if self.application.operation.is_none() {
+            self.carried = None;
+            // What it has done is to be seen, and never before it ended.
+            self.ask(if automated { Level::Latest } else { Level::Forced });
+        }
+    }
+
+    /// Everything that is due. Begun is only what is on the disk.
+    async fn step(&mut self, myself: &ActorRef<AppMessage>) {
+        let now = self.now();
+        self.describe(now);
+        self.compare(myself, now);
+        self.automate(myself, now);
+        if let Err(problem) = self.keep().await {
+            tracing::error!(application = %self.key, %problem, "what is known of an application cannot be kept");
+            self.set_alarm(myself, now + AGAIN_AFTER);
+            return;
+        }
+        self.carry_on(myself);
+        if !self.shared.every.is_zero()
+            && let Some(at) = self.application.status.reconciled_at
+        {
+            self.set_alarm(myself, at.moment() + self.shared.every + Duration::from_secs(1));
+        }
+    }
+
+    /// What is wrong with it, whatever a comparison finds.
+    fn describe(&mut self, now: Timestamp) {
+        if let Some(problem) = self.problem.clone() {
+            let kind = ConditionType::InvalidSpecError;
+            let outcome = Outcome::Failed { revision: String::new(), kind, message: problem };
+            comparison::take_in(&mut self.application, outcome, Level::Recent, now);
+        }
+        let deleting = self.application.is_deleting().then(|| {
+            let message = "its file is gone, and a finalizer asks that its objects be deleted first, which is not supported yet: they are left alone. Put the file back without the finalizer, and remove it then";
+            (ConditionType::DeletionError, message.to_owned())
+        });
+        let other = ConditionType::Other(UNKNOWN_FIELD.to_owned());
+        let unknown = self.application.unknown_fields();
+        let unknown = (!unknown.is_empty())
+            .then(|| (other.clone(), format!("these fields have no effect: {}", unknown.join(", "))));
+        let kinds = [ConditionType::DeletionError, other];
+        conditions::set(
+            &mut self.application.status.conditions,
+            &kinds,
+            deleting.into_iter().chain(unknown),
+            now,
+        );
+    }
+
+    fn compare(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
+        if self.comparing || self.problem.is_some() || refresh::is_skipped(&self.application) {
+            return;
+        }
+        let Some(level) = refresh::needed(&self.application, self.asked, now, self.shared.every) else {
+            return;
+        };
+        (self.asked, self.comparing) = (None, true);
+        let (shared, application, actor) =
+            (Arc::clone(&self.shared), self.application.clone(), myself.clone());
+        self.tasks.spawn(async move {
+            let with = Box::new(refresh::compared_to(&application));
+            let _permit = shared.permits.acquire().await;
+            let inner = Arc::clone(&shared);
+            let comparing =
+                tokio::spawn(async move { comparing::compare(&inner, &application, level).await }).await;
+            let compared = Box::new(comparing.unwrap_or_else(|fault| {
+                let (revision, kind) = (String::new(), ConditionType::UnknownError);
+                let message = format!("comparing it met a fault: {fault}");
+                Compared { outcome: Outcome::Failed { revision, kind, message }, objects: None, moved: None }
+            }));
+            drop(actor.send_message(AppMessage::Compared { compared, with, level }));
+        });
+    }
+
+    fn automate(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
+        // What is known may be old: it is decided when that has come.
+        if self.comparing || self.problem.is_some() || refresh::is_skipped(&self.application) {
+            return;
+        }
+        match automation::take_in(&mut self.application, now) {
+            Next::Nothing => {}
+            Next::Begin(asked) => self.application.operation = Some(*asked),
+            Next::Wait(until) => {
+                self.set_alarm(myself, until);
+            }
+        }
+    }
+
+    /// Prepares the operation that is asked for, or carries it out.
+    fn carry_on(&mut self, myself: &ActorRef<AppMessage>) {
+        let Some(asked) = &self.application.operation else { return };
+        let (shared, application, actor) =
+            (Arc::clone(&self.shared), self.application.clone(), myself.clone());
+        match operation::id(asked) {
+            Some(id) if self.carried != Some(id) => {
+                self.carried = Some(id);
+                self.tasks.spawn(carrying::carry(shared, application, id, actor));
+            }
+            None if !self.preparing => {
+                self.preparing = true;
+                self.tasks.spawn(async move {
+                    let prepared = carrying::prepare(&shared, &application).await;
+                    drop(actor.send_message(AppMessage::Prepared(prepared)));
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes down what has changed, and shows it.
+    async fn keep(&mut self) -> Result<(), String> {
+        if self.kept.as_ref() == Some(&self.application) {
+            return Ok(());
+        }
+        self.shared.board.post(&self.key, Arc::new(self.application.clone()));
+        self.shared.store.keep(&self.application).await.map_err(|error| error.to_string())?;
+        self.kept = Some(self.application.clone());
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! How each application stands now: for those who ask, and for the actors that begin anew.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidegate_model::argo::Application;
+
+use super::store::AppKey;
+
+/// How each application stands.
+#[derive(Default)]
+pub struct Board(Mutex<Posted>);
+
+#[derive(Default)]
+struct Posted {
+    applications: BTreeMap<AppKey, Arc<Application>>,
+    problems: Vec<String>,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// The applications, by name.
+    pub applications: Vec<Arc<Application>>,
+    /// What cannot be read and belongs to none.
+    pub problems: Vec<String>,
+}
+
+impl Board {
+    fn posted(&self) -> MutexGuard<'_, Posted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn post(&self, key: &AppKey, application: Arc<Application>) {
+        self.posted().applications.insert(key.clone(), application);
+    }
+
+    pub(super) fn remove(&self, key: &AppKey) {
+        self.posted().applications.remove(key);
+    }
+
+    pub(super) fn set_problems(&self, problems: Vec<String>) {
+        self.posted().problems = problems;
+    }
+
+    pub(super) fn get(&self, key: &AppKey) -> Option<Arc<Application>> {
+        self.posted().applications.get(key).map(Arc::clone)
+    }
+
+    /// All, or those that are meant.
+    pub fn find(&self, text: Option<&str>) -> Found {
+        let posted = self.posted();
+        let meant = posted.applications.iter().filter(|(key, _)| text.is_none_or(|text| key.is_meant(text)));
+        let applications = meant.map(|(_, application)| Arc::clone(application)).collect();
+        Found { applications, problems: posted.problems.clone() }
+    }
+}

@@ -1,0 +1,142 @@
+//! Carrying out the operation that an application asks for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::ActorRef;
+use tidegate_application::operation::{self, Progress};
+use tidegate_executor::{Clock as _, EngineError, SystemClock, Targets};
+use tidegate_lifecycle::operation::OperationView;
+use tidegate_model::argo::Application;
+use tidegate_model::{IfTaken, OperationId};
+
+use super::actor::AppMessage;
+use super::comparing::check;
+use super::places::Place;
+use super::shared::Shared;
+
+/// How often the status follows an operation, at most.
+const TOLD_EVERY: Duration = Duration::from_millis(500);
+/// How long until the engine is asked again, after a fault of its own.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Why an operation is not carried out.
+enum Not {
+    /// It cannot be.
+    Refused(String),
+    /// The engine ends, and goes on with it next time.
+    Stopped,
+}
+
+impl From<EngineError> for Not {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::ShuttingDown | EngineError::Stopped | EngineError::LogFailed { .. } => Self::Stopped,
+            error => Self::Refused(error.to_string()),
+        }
+    }
+}
+
+/// The commit an operation deploys, and the id it will have. Nothing is begun.
+pub(crate) async fn prepare(
+    shared: &Arc<Shared>,
+    application: &Application,
+) -> Result<(String, OperationId), String> {
+    let asked = application.operation.clone().unwrap_or_default();
+    check(application)?;
+    let place = shared.places.resolve(&application.spec.destination)?;
+    let source = operation::source(application, &asked).map_err(|error| error.to_string())?.clone();
+    let revision =
+        asked.sync.as_ref().map(|sync| sync.revision.clone()).filter(|revision| !revision.is_empty());
+    let revision = revision.unwrap_or_else(|| source.target_revision.clone());
+    let resolved = shared.manifests.resolve(source.clone(), revision, true).await?;
+    // What cannot be asked of the engine is better told now.
+    operation::request(application, &asked, (place.destination, place.namespace), &resolved.commit)
+        .map_err(|error| error.to_string())?;
+    let id = shared.engine.next_id().await.map_err(|error| error.to_string())?;
+    Ok((resolved.commit, id))
+}
+
+/// Sees to it that the operation is carried out, and tells the actor how it stands until it is over.
+pub(crate) async fn carry(
+    shared: Arc<Shared>,
+    application: Application,
+    operation: OperationId,
+    actor: ActorRef<AppMessage>,
+) {
+    let tell =
+        |progress| drop(actor.send_message(AppMessage::Moved { operation, progress: Box::new(progress) }));
+    match begin(&shared, &application, operation).await {
+        Ok(()) => follow(&shared, operation, tell).await,
+        Err(Not::Refused(message)) => tell(Progress::refused(message, SystemClock.now())),
+        Err(Not::Stopped) => {}
+    }
+}
+
+async fn begin(shared: &Arc<Shared>, application: &Application, operation: OperationId) -> Result<(), Not> {
+    match shared.engine.resume(operation).await {
+        Ok(()) | Err(EngineError::AlreadyFinished { .. }) => return Ok(()),
+        Err(EngineError::Unknown { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let asked = application.operation.clone().unwrap_or_default();
+    let revision = asked.sync.as_ref().map(|sync| sync.revision.clone()).unwrap_or_default();
+    let refused = |error: operation::Refused| Not::Refused(error.to_string());
+    let source = operation::source(application, &asked).map_err(refused)?.clone();
+    let targets = shared.manifests.targets(source, revision.clone(), false).await.map_err(Not::Refused)?;
+    let Place { destination, namespace, .. } =
+        shared.places.resolve(&application.spec.destination).map_err(Not::Refused)?;
+    let request =
+        operation::request(application, &asked, (destination, namespace), &revision).map_err(refused)?;
+    let targets = Targets { targets: targets.as_ref().clone(), ..Targets::default() };
+    // Another operation of the application, such as one of `tidegate sync`, is finished first.
+    Ok(shared.engine.ensure_when(operation, request, targets, IfTaken::Queue).await?)
+}
+
+/// Tells how the operation stands when something has happened, and not more often than anybody looks.
+async fn follow(shared: &Arc<Shared>, operation: OperationId, tell: impl Fn(Progress)) {
+    let engine = &shared.engine;
+    loop {
+        let ended = engine.wait(operation);
+        tokio::pin!(ended);
+        let mut events = engine.events(operation, 0).await.ok();
+        let ended = loop {
+            if let Ok((view, _)) = engine.inspect(operation).await {
+                tell(progress(view));
+            }
+            let happens = async {
+                tokio::time::sleep(TOLD_EVERY).await;
+                match &mut events {
+                    Some(events) => drop(events.next().await),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                ended = &mut ended => break ended,
+                () = happens => {}
+            }
+        };
+        match ended {
+            Ok(view) => return tell(progress(view)),
+            Err(EngineError::ShuttingDown | EngineError::Stopped | EngineError::LogFailed { .. }) => return,
+            Err(error) => {
+                tracing::warn!(%operation, %error, "an operation is not at work, and is gone on with");
+                tokio::time::sleep(AGAIN_AFTER).await;
+                if let Err(error) = engine.resume(operation).await {
+                    tracing::warn!(%operation, %error, "an operation cannot be gone on with");
+                }
+            }
+        }
+    }
+}
+
+fn progress(view: OperationView) -> Progress {
+    Progress {
+        phase: view.phase,
+        message: view.message,
+        started_at: view.started_at,
+        finished_at: view.finished_at,
+        retry_count: view.retry_count,
+        resources: view.resources,
+    }
+}

@@ -1,0 +1,175 @@
+//! Comparing an application with its cluster.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_application::comparison::{Outcome, Resource};
+use tidegate_application::operation;
+use tidegate_application::refresh::Level;
+use tidegate_executor::effects::{self, ObjectDifference, ObjectStatus};
+use tidegate_executor::{Clock as _, SystemClock, Targets};
+use tidegate_health::HealthRules;
+use tidegate_model::argo::{Application, ConditionType, HealthState, ResourceStatus, Rest, SyncStatusCode};
+use tidegate_model::{Gvk, HealthStatus, Object, ObjectKey, Severity, Timestamp, Warning, annotations};
+use tidegate_source::{Address, SOURCE_TYPE};
+
+use super::places::Place;
+use super::shared::Shared;
+use crate::log;
+
+/// The project that every application may be in.
+const DEFAULT_PROJECT: &str = "default";
+
+/// A comparison, and what else it has found.
+pub(crate) struct Compared {
+    pub outcome: Outcome,
+    /// The objects it was about; nothing where it could not be made.
+    pub objects: Option<BTreeMap<ObjectKey, Gvk>>,
+    /// The repository whose names have moved.
+    pub moved: Option<Address>,
+}
+
+struct Failed {
+    kind: ConditionType,
+    revision: String,
+    message: String,
+}
+
+fn invalid(message: impl Into<String>) -> Failed {
+    Failed { kind: ConditionType::InvalidSpecError, revision: String::new(), message: message.into() }
+}
+
+/// Why an application cannot be served, whatever its manifests are.
+pub(crate) fn check(application: &Application) -> Result<(), String> {
+    let spec = &application.spec;
+    if !["", DEFAULT_PROJECT].contains(&spec.project.as_str()) {
+        return Err(format!(
+            "project {:?} is not supported yet: the rules of an AppProject would have no effect; only project {DEFAULT_PROJECT} is served",
+            spec.project
+        ));
+    }
+    if spec.rest.contains_key("sourceHydrator") {
+        return Err("spec.sourceHydrator is not supported yet".to_owned());
+    }
+    match (application.source(), spec.sources.is_empty()) {
+        (Some(_), _) => Ok(()),
+        (None, true) => Err("spec.source is missing: it says where the manifests come from".to_owned()),
+        (None, false) => Err("several sources (spec.sources) are not supported yet; give it one".to_owned()),
+    }
+}
+
+/// Compares, and says in the outcome why that was not possible.
+pub(crate) async fn compare(shared: &Arc<Shared>, application: &Application, level: Level) -> Compared {
+    let mut moved = None;
+    match try_compare(shared, application, level, &mut moved).await {
+        Ok((outcome, objects)) => Compared { outcome, objects: Some(objects), moved },
+        Err(Failed { kind, revision, message }) => {
+            Compared { outcome: Outcome::Failed { revision, kind, message }, objects: None, moved }
+        }
+    }
+}
+
+async fn try_compare(
+    shared: &Arc<Shared>,
+    application: &Application,
+    level: Level,
+    moved: &mut Option<Address>,
+) -> Result<(Outcome, BTreeMap<ObjectKey, Gvk>), Failed> {
+    check(application).map_err(invalid)?;
+    let place = shared.places.resolve(&application.spec.destination).map_err(invalid)?;
+    let source = application.source().cloned().unwrap_or_default();
+    let before = application.status.sync.as_ref().map(|sync| sync.revision.clone()).unwrap_or_default();
+    let wrong = |revision: &str, message| Failed {
+        kind: ConditionType::ComparisonError,
+        revision: revision.to_owned(),
+        message,
+    };
+    let revision = if level == Level::Recent && !before.is_empty() {
+        before
+    } else {
+        let (wanted, look) = (source.target_revision.clone(), level >= Level::Forced);
+        let resolving = shared.manifests.resolve(source.clone(), wanted, look).await;
+        let resolved = resolving.map_err(|message| wrong("", message))?;
+        *moved = resolved.moved;
+        resolved.commit
+    };
+    let reading = shared.manifests.targets(source, revision.clone(), level == Level::Hard).await;
+    let targets = reading.map_err(|message| wrong(&revision, message))?;
+    let Place { destination, cluster, namespace } = place;
+    let request = operation::comparison(application, destination, namespace);
+    let known = log::inventory(&shared.state_dir, Some(&shared.log), &request);
+    let targets = Targets { targets: targets.as_ref().clone(), ..Targets::default() };
+    let now = SystemClock.now();
+    let comparing = effects::diff(cluster.as_ref(), &request, targets, now, known.as_ref()).await;
+    let (differences, findings) = comparing.map_err(|error| {
+        wrong(&revision, format!("the cluster cannot be compared with: {}", error.message))
+    })?;
+    let errors: Vec<String> =
+        findings.iter().filter(|one| one.severity == Severity::Error).map(ToString::to_string).collect();
+    if !errors.is_empty() {
+        return Err(wrong(&revision, errors.join("; ")));
+    }
+    let mut warnings: Vec<(ConditionType, String)> = findings.iter().filter_map(warning).collect();
+    warnings.extend(differences.iter().filter_map(refusal));
+    let objects = differences.iter().map(|one| (one.task.key(), one.task.gvk.clone())).collect();
+    let resources = differences.into_iter().map(|one| resource(one, &shared.rules, now)).collect();
+    let source_type = SOURCE_TYPE.to_owned();
+    Ok((Outcome::Compared { revision, source_type, resources, warnings }, objects))
+}
+
+fn warning(finding: &Warning) -> Option<(ConditionType, String)> {
+    let kind = match finding.code.as_str() {
+        "shared-resource" => ConditionType::SharedResourceWarning,
+        "repeated-resource" => ConditionType::RepeatedResourceWarning,
+        _ => return None,
+    };
+    Some((kind, finding.to_string()))
+}
+
+fn refusal(difference: &ObjectDifference) -> Option<(ConditionType, String)> {
+    let why = difference.refused.as_ref()?;
+    let message = format!("the cluster refuses {}: {why}", difference.task.key());
+    Some((ConditionType::ComparisonError, message))
+}
+
+fn resource(difference: ObjectDifference, rules: &HealthRules, now: Timestamp) -> Resource {
+    let ObjectDifference { task, status, ignored, live, .. } = difference;
+    let ignores_health = |object: &Object| object.annotation(annotations::IGNORE_HEALTHCHECK) == Some("true");
+    let live = live.as_deref();
+    let code = if status == ObjectStatus::Same { SyncStatusCode::Synced } else { SyncStatusCode::OutOfSync };
+    Resource {
+        status: ResourceStatus {
+            group: task.gvk.group.clone(),
+            version: task.gvk.version.clone(),
+            kind: task.gvk.kind.clone(),
+            namespace: task.namespace.clone(),
+            name: task.name.clone(),
+            status: Some(code),
+            health: live.map_or_else(|| Some(missing()), |live| health(live, rules, now)),
+            requires_pruning: status == ObjectStatus::Extra,
+            sync_wave: task.wave,
+            ..ResourceStatus::default()
+        },
+        is_live: live.is_some(),
+        is_ignored: ignored,
+        is_healthy_anyway: live.is_some_and(ignores_health),
+        images: task.images,
+    }
+}
+
+fn missing() -> HealthState {
+    HealthState {
+        status: HealthStatus::Missing,
+        message: String::new(),
+        last_transition_time: None,
+        rest: Rest::new(),
+    }
+}
+
+fn health(live: &Object, rules: &HealthRules, now: Timestamp) -> Option<HealthState> {
+    let (status, message) = match rules.assess(live, now)? {
+        Ok(health) => (health.status, health.message),
+        Err(error) => (HealthStatus::Unknown, error.to_string()),
+    };
+    Some(HealthState { status, message, ..missing() })
+}

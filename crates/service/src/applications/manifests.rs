@@ -1,0 +1,114 @@
+//! Manifests of sources, off the async threads, parsed once for each content.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_model::Digest;
+use tidegate_model::argo::ApplicationSource;
+use tidegate_planner::Target;
+use tidegate_planner::manifests::{self, parse};
+use tidegate_source::{Address, Limits, Repositories};
+
+/// So many sets of manifests are kept parsed.
+const KEPT: usize = 64;
+
+/// Manifests of all sources.
+pub(crate) struct Manifests {
+    repositories: Repositories,
+    /// What relative addresses are relative to.
+    base: PathBuf,
+    parsed: Mutex<VecDeque<(Digest, Arc<Vec<Target>>)>>,
+}
+
+/// What a revision means.
+pub(crate) struct Resolved {
+    pub commit: String,
+    /// The repository, where this look found that its names have moved: others that use it may care.
+    pub moved: Option<Address>,
+}
+
+impl Manifests {
+    pub fn new(base: PathBuf) -> Self {
+        Self { repositories: Repositories::default(), base, parsed: Mutex::default() }
+    }
+
+    /// The repository of a source, if it has one.
+    pub fn address(&self, source: &ApplicationSource) -> Option<Address> {
+        Address::parse(&source.repo_url, &self.base).ok()
+    }
+
+    /// Looks at each repository once; those whose names have moved, or that cannot be read.
+    pub async fn look(self: &Arc<Self>) -> Vec<Address> {
+        let this = Arc::clone(self);
+        let look = move || {
+            let changed = |repository: &Arc<tidegate_source::Repository>| repository.look().unwrap_or(true);
+            let all = this.repositories.all().into_iter().filter(changed);
+            all.map(|repository| repository.address().clone()).collect()
+        };
+        tokio::task::spawn_blocking(look).await.unwrap_or_default()
+    }
+
+    /// What a revision of a source means, by the last look at its repository or by a new one.
+    pub async fn resolve(
+        self: &Arc<Self>,
+        source: ApplicationSource,
+        revision: String,
+        look: bool,
+    ) -> Result<Resolved, String> {
+        let this = Arc::clone(self);
+        blocking(move || {
+            let opened = this.repositories.open(&source.repo_url, &this.base);
+            let repository = opened.map_err(|error| error.to_string())?;
+            let moved = look && repository.look().map_err(|error| error.to_string())?;
+            let commit = repository.resolve(&revision).map_err(|error| error.to_string())?;
+            Ok(Resolved { commit, moved: moved.then(|| repository.address().clone()) })
+        })
+        .await
+    }
+
+    /// The manifests of a source in a commit.
+    pub async fn targets(
+        self: &Arc<Self>,
+        source: ApplicationSource,
+        commit: String,
+        anew: bool,
+    ) -> Result<Arc<Vec<Target>>, String> {
+        let this = Arc::clone(self);
+        blocking(move || this.read(&source, &commit, anew)).await
+    }
+
+    fn read(&self, source: &ApplicationSource, commit: &str, anew: bool) -> Result<Arc<Vec<Target>>, String> {
+        let limits = Limits::default();
+        let wrong = |error: tidegate_source::SourceError| error.to_string();
+        let repository = self.repositories.open(&source.repo_url, &self.base).map_err(wrong)?;
+        let located = repository.locate(source, commit, &limits).map_err(wrong)?;
+        let parsed = || self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = parsed().iter().find(|(key, _)| !anew && *key == located.key) {
+            return Ok(Arc::clone(known));
+        }
+        let (mut targets, mut problems) = (Vec::new(), Vec::new());
+        for file in repository.read(&located, &limits).map_err(wrong)? {
+            match parse(&file.path, &file.content, &manifests::Limits::default()) {
+                Ok(found) => targets.extend(found),
+                Err(errors) => problems.extend(errors.iter().map(ToString::to_string)),
+            }
+        }
+        if !problems.is_empty() {
+            return Err(problems.join("; "));
+        }
+        let targets = Arc::new(targets);
+        let mut parsed = parsed();
+        parsed.retain(|(key, _)| *key != located.key);
+        parsed.push_front((located.key, Arc::clone(&targets)));
+        parsed.truncate(KEPT);
+        Ok(targets)
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    let fault = |error| Err(format!("reading the repository met a fault: {error}"));
+    tokio::task::spawn_blocking(call).await.unwrap_or_else(fault)
+}

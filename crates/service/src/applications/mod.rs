@@ -1,0 +1,28 @@
+//! Applications, served: compared with their clusters, and synced when they ask for it.
+//!
+//! ```text
+//! ApplicationStore ──▶ Applications (supervisor) ──links, restarts──▶ ApplicationActor, one per Application
+//!   folder of YAML         ▲           ▲                                │ compares (`comparing`), carries out (`carrying`)
+//!                     refs moved   objects changed                      ▼
+//!                     (`Repositories`)  (`watching`)                 Engine, Cluster, store, `Board`
+//! ```
+//!
+//! An actor that waits holds its resource and nothing else; what it decides is in the crate `application`. Everything it
+//! must not forget is in the store before it acts: an operation has its id there before the engine hears of it, so it is
+//! begun once, whatever dies in between.
+
+mod actor;
+mod board;
+mod carrying;
+mod comparing;
+mod manifests;
+mod places;
+mod shared;
+mod supervisor;
+mod watching;
+
+pub mod store;
+
+pub use board::{Board, Found};
+pub use places::Places;
+pub use supervisor::{Applications, Serving};

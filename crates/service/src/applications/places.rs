@@ -1,0 +1,69 @@
+//! Which cluster a destination means.
+
+use std::sync::Arc;
+
+use tidegate_cluster::Cluster;
+use tidegate_model::Destination;
+use tidegate_model::argo::ApplicationDestination;
+
+/// The name and the address under which applications know the cluster that a control plane works on.
+const IN_CLUSTER: &str = "in-cluster";
+const IN_CLUSTER_SERVER: &str = "https://kubernetes.default.svc";
+
+/// The cluster that is served.
+#[derive(Clone)]
+pub struct Places {
+    destination: Destination,
+    cluster: Arc<dyn Cluster>,
+    /// Where objects go that name no namespace.
+    namespace: String,
+}
+
+/// Where the objects of an application go.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub destination: Destination,
+    pub cluster: Arc<dyn Cluster>,
+    pub namespace: String,
+}
+
+impl Places {
+    /// One cluster, and the namespace of what names none.
+    pub fn new(destination: Destination, cluster: Arc<dyn Cluster>, namespace: String) -> Self {
+        Self { destination, cluster, namespace }
+    }
+
+    pub(crate) fn cluster(&self) -> &Arc<dyn Cluster> {
+        &self.cluster
+    }
+
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.destination == Destination::Simulated
+    }
+
+    /// The place that is meant, or why there is none.
+    pub(crate) fn resolve(&self, wanted: &ApplicationDestination) -> Result<Place, String> {
+        let own = match &self.destination {
+            Destination::Simulated => IN_CLUSTER_SERVER,
+            Destination::Kubernetes { server, .. } => server.as_str(),
+        };
+        let is_meant = match (wanted.name.as_str(), wanted.server.trim_end_matches('/')) {
+            ("", "") => {
+                return Err("spec.destination names no cluster; give it a server or a name".to_owned());
+            }
+            (name, "") => name == IN_CLUSTER,
+            ("", server) => server == IN_CLUSTER_SERVER || server == own.trim_end_matches('/'),
+            _ => return Err("spec.destination has both a name and a server; give it one of them".to_owned()),
+        };
+        if !is_meant {
+            let asked = if wanted.name.is_empty() { &wanted.server } else { &wanted.name };
+            return Err(format!(
+                "the cluster {asked} of spec.destination is not known here; this process serves the {} only, which is called {IN_CLUSTER} or {IN_CLUSTER_SERVER}",
+                self.destination
+            ));
+        }
+        let namespace = if wanted.namespace.is_empty() { &self.namespace } else { &wanted.namespace };
+        let (destination, cluster) = (self.destination.clone(), Arc::clone(&self.cluster));
+        Ok(Place { destination, cluster, namespace: namespace.clone() })
+    }
+}

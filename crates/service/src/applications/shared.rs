@@ -1,0 +1,32 @@
+//! What all applications of a process share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_executor::Engine;
+use tidegate_health::HealthRules;
+use tidegate_oplog::Log;
+use tokio::sync::Semaphore;
+
+use super::board::Board;
+use super::manifests::Manifests;
+use super::places::Places;
+use super::store::ApplicationStore;
+use super::watching::Watching;
+use crate::state_dir::StateDir;
+
+pub(crate) struct Shared {
+    pub engine: Engine,
+    pub log: Log,
+    pub state_dir: StateDir,
+    pub store: Arc<dyn ApplicationStore>,
+    pub places: Places,
+    pub manifests: Arc<Manifests>,
+    pub rules: HealthRules,
+    /// After so long a comparison is old.
+    pub every: Duration,
+    pub board: Board,
+    /// Bounds the comparisons under way.
+    pub permits: Semaphore,
+    pub watching: Watching,
+}

@@ -1,0 +1,309 @@
+//! A folder of YAML files. Its files are looked at every second; what is known of the applications is kept in the state
+//! directory, so that nobody but their author writes to the files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tidegate_executor::{Clock as _, SystemClock};
+use tidegate_model::argo::{API_VERSION, Application, ObjectMeta};
+use tidegate_planner::manifests::{Limits, parse};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::{AppKey, ApplicationStore, StoreEvent, Stored, kept};
+use crate::error::ServiceError;
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What keeps an application until its objects are gone.
+const CASCADE: &str = "resources-finalizer.argocd.argoproj.io";
+
+/// A folder of YAML files.
+pub struct FolderStore {
+    folder: PathBuf,
+    kept: PathBuf,
+}
+
+impl FolderStore {
+    /// A folder, which must be there, and where to keep what is known.
+    pub fn open(folder: &Path, kept: PathBuf) -> Result<Self, ServiceError> {
+        let wrong = |source| ServiceError::Io { action: "read", path: folder.to_path_buf(), source };
+        let folder = fs::canonicalize(folder).map_err(wrong)?;
+        fs::read_dir(&folder).map_err(wrong)?;
+        Ok(Self { folder, kept })
+    }
+}
+
+#[async_trait]
+impl ApplicationStore for FolderStore {
+    fn base(&self) -> PathBuf {
+        self.folder.clone()
+    }
+
+    fn watch(&self) -> UnboundedReceiver<StoreEvent> {
+        let (tell, told) = unbounded_channel();
+        let mut watcher =
+            Watcher { folder: self.folder.clone(), kept: self.kept.clone(), ..Watcher::default() };
+        tokio::spawn(async move {
+            loop {
+                let looking = tokio::task::spawn_blocking(move || {
+                    let events = watcher.look();
+                    (watcher, events)
+                });
+                let Ok((back, events)) = looking.await else { return };
+                watcher = back;
+                if !tell_all(&tell, events) {
+                    return;
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        });
+        told
+    }
+
+    async fn keep(&self, application: &Application) -> Result<(), ServiceError> {
+        let (folder, application) = (self.kept.clone(), application.clone());
+        blocking(self.kept.clone(), move || kept::write(&folder, &application)).await
+    }
+
+    async fn forget(&self, key: &AppKey) -> Result<(), ServiceError> {
+        let path = kept::file(&self.kept, key);
+        let forget = move || match fs::remove_file(&path) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                Err(ServiceError::Io { action: "remove", path, source })
+            }
+            _ => Ok(()),
+        };
+        blocking(self.kept.clone(), forget).await
+    }
+}
+
+async fn blocking(
+    path: PathBuf,
+    call: impl FnOnce() -> Result<(), ServiceError> + Send + 'static,
+) -> Result<(), ServiceError> {
+    let failed = |error| ServiceError::Io { action: "write", path, source: std::io::Error::other(error) };
+    tokio::task::spawn_blocking(call).await.map_err(failed)?
+}
+
+fn tell_all(tell: &UnboundedSender<StoreEvent>, events: Vec<StoreEvent>) -> bool {
+    !tell.is_closed() && events.into_iter().all(|event| tell.send(event).is_ok())
+}
+
+/// What says that a file has changed.
+type Stamp = (std::time::SystemTime, u64);
+
+/// What was seen of a file.
+#[derive(Default)]
+struct Seen {
+    stamp: Option<Stamp>,
+    /// Its applications, as far as they could be read; those of before where it cannot be read now.
+    applications: BTreeMap<AppKey, Stored>,
+    problems: Vec<String>,
+}
+
+#[derive(Default)]
+struct Watcher {
+    folder: PathBuf,
+    kept: PathBuf,
+    files: BTreeMap<PathBuf, Seen>,
+    told: BTreeMap<AppKey, Stored>,
+    problems: Vec<String>,
+    settled: bool,
+}
+
+impl Watcher {
+    /// What has happened since the last look.
+    fn look(&mut self) -> Vec<StoreEvent> {
+        let (found, mut problems) = self.stamps();
+        self.files.retain(|path, _| found.contains_key(path));
+        for (path, stamp) in found {
+            let seen = self.files.entry(path.clone()).or_default();
+            if seen.stamp != Some(stamp) {
+                seen.stamp = Some(stamp);
+                read(&path, seen);
+            }
+        }
+        let mut current: BTreeMap<AppKey, (PathBuf, Stored)> = BTreeMap::new();
+        for (path, seen) in &self.files {
+            problems.extend(seen.problems.iter().cloned());
+            for (key, stored) in &seen.applications {
+                match current.get_mut(key) {
+                    None => drop(current.insert(key.clone(), (path.clone(), stored.clone()))),
+                    Some((first, stored)) => {
+                        let message =
+                            format!("it is also in {}; the one in {} counts", name(path), name(first));
+                        stored.problem.get_or_insert(message);
+                    }
+                }
+            }
+        }
+        self.events(current.into_iter().map(|(key, (_, stored))| (key, stored)).collect(), problems)
+    }
+
+    fn stamps(&self) -> (BTreeMap<PathBuf, Stamp>, Vec<String>) {
+        let (mut found, mut problems) = (BTreeMap::new(), Vec::new());
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) => return (found, vec![format!("{}: {error}", self.folder.display())]),
+        };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let is_manifest =
+                path.extension().is_some_and(|one| ["yaml", "yml", "json"].iter().any(|known| one == *known));
+            match fs::metadata(&path) {
+                Ok(file) if is_manifest && file.is_file() => {
+                    found.insert(path, (file.modified().unwrap_or(std::time::UNIX_EPOCH), file.len()));
+                }
+                Err(error) if is_manifest => problems.push(format!("{}: {error}", name(&path))),
+                _ => {}
+            }
+        }
+        (found, problems)
+    }
+
+    fn events(&mut self, mut current: BTreeMap<AppKey, Stored>, problems: Vec<String>) -> Vec<StoreEvent> {
+        if !self.settled {
+            for application in kept::kept_applications(&self.kept).unwrap_or_default() {
+                // It may have gone while nobody looked.
+                self.told.insert(AppKey::of(&application), Stored { application, problem: None });
+            }
+        }
+        let mut events = Vec::new();
+        for (key, before) in &self.told {
+            if !current.contains_key(key) {
+                match leaving(before) {
+                    Some(stored) => drop(current.insert(key.clone(), stored)),
+                    None => events.push(StoreEvent::Gone(key.clone())),
+                }
+            }
+        }
+        for (key, stored) in &current {
+            let before = self.told.get(key);
+            if self.settled && before == Some(stored) {
+                continue;
+            }
+            let mut told = stored.clone();
+            if let Some(known) = kept::read(&kept::file(&self.kept, key)) {
+                (told.application.status, told.application.operation) = (known.status, known.operation);
+            }
+            events.push(StoreEvent::Applied(Box::new(told)));
+        }
+        self.told = current;
+        if !self.settled || self.problems != problems {
+            events.push(StoreEvent::Problems(problems.clone()));
+            self.problems = problems;
+        }
+        if !self.settled {
+            events.push(StoreEvent::Settled);
+            self.settled = true;
+        }
+        events
+    }
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// An application whose file is gone, and which asks that its objects be deleted first: it stays until that is done.
+fn leaving(before: &Stored) -> Option<Stored> {
+    let finalizers = &before.application.metadata.finalizers;
+    finalizers.iter().any(|one| one.starts_with(CASCADE)).then(|| {
+        let mut stored = before.clone();
+        let now = SystemClock.now().into();
+        stored.application.metadata.deletion_timestamp.get_or_insert(now);
+        stored.problem = None;
+        stored
+    })
+}
+
+/// Reads a file that has changed.
+fn read(path: &Path, seen: &mut Seen) {
+    let name = name(path);
+    let content = fs::read(path).map_err(|error| vec![format!("{name}: {error}")]);
+    let parsed = content.and_then(|content| {
+        parse(&name, &content, &Limits::default())
+            .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())
+    });
+    match parsed {
+        Err(problems) => {
+            // As a control plane refuses what it cannot read, and keeps what it has.
+            let message = problems.join("; ");
+            for stored in seen.applications.values_mut() {
+                stored.problem =
+                    Some(format!("its file cannot be read, so what was in it before counts: {message}"));
+            }
+            seen.problems = problems;
+        }
+        Ok(targets) => {
+            seen.applications.clear();
+            seen.problems.clear();
+            for target in targets {
+                let place = target.origin.to_string();
+                match read_one(target.object.as_value(), &place) {
+                    Ok(stored) => match seen.applications.entry(AppKey::of(&stored.application)) {
+                        std::collections::btree_map::Entry::Vacant(vacant) => drop(vacant.insert(stored)),
+                        std::collections::btree_map::Entry::Occupied(mut first) => {
+                            first
+                                .get_mut()
+                                .problem
+                                .get_or_insert(format!("it is also in {place}; the first one counts"));
+                        }
+                    },
+                    Err(problem) => seen.problems.push(problem),
+                }
+            }
+        }
+    }
+}
+
+fn read_one(value: &Value, place: &str) -> Result<Stored, String> {
+    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (version, kind) = (text("/apiVersion"), text("/kind"));
+    match (version, kind) {
+        (API_VERSION, "Application") => {}
+        (API_VERSION, kind @ ("ApplicationSet" | "AppProject")) => {
+            return Err(format!(
+                "{place}: {kind} {} is not supported yet, and has no effect",
+                text("/metadata/name")
+            ));
+        }
+        _ => {
+            return Err(format!(
+                "{place}: {kind} ({version}) is no Application; only Applications are served"
+            ));
+        }
+    }
+    let (application, problem) = match serde_json::from_value::<Application>(value.clone()) {
+        Ok(mut application) => {
+            // Those who serve it write these.
+            application.status = Default::default();
+            let asked = application.operation.take();
+            let problem =
+                asked.map(|_| "operation in a file has no effect; use `tidegate app sync`".to_owned());
+            (application, problem)
+        }
+        Err(error) => {
+            let metadata: ObjectMeta =
+                serde_json::from_value(value.pointer("/metadata").cloned().unwrap_or_default())
+                    .unwrap_or_else(|_| ObjectMeta {
+                        name: text("/metadata/name").to_owned(),
+                        ..ObjectMeta::default()
+                    });
+            (Application { metadata, ..Application::default() }, Some(format!("{place}: {error}")))
+        }
+    };
+    let key = AppKey::of(&application);
+    let is_plain = |text: &str| {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
+        !text.is_empty() && text.len() <= 253 && !text.starts_with('.') && text.chars().all(plain)
+    };
+    if is_plain(&key.name) && is_plain(&key.namespace) {
+        return Ok(Stored { application, problem });
+    }
+    let names: BTreeSet<&str> = [key.namespace.as_str(), key.name.as_str()].into();
+    Err(format!("{place}: {names:?} must hold lower-case letters, digits, '-' and '.' only"))
+}

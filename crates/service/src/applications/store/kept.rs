@@ -1,0 +1,62 @@
+//! What is known of applications, as files in the state directory.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use tidegate_model::argo::Application;
+
+use super::AppKey;
+use crate::error::ServiceError;
+
+/// The file of an application. Names hold no `_`, so no two have the same.
+pub fn file(folder: &Path, key: &AppKey) -> PathBuf {
+    folder.join(format!("{}_{}.json", key.namespace, key.name))
+}
+
+/// Writes beside, and then in the place of what was there: a crash leaves the one or the other.
+pub fn write(folder: &Path, application: &Application) -> Result<(), ServiceError> {
+    let path = file(folder, &AppKey::of(application));
+    let beside = path.with_extension("new");
+    let write = || -> io::Result<()> {
+        fs::create_dir_all(folder)?;
+        let mut file = File::create(&beside)?;
+        file.write_all(&serde_json::to_vec(application)?)?;
+        file.sync_all()?;
+        fs::rename(&beside, &path)?;
+        File::open(folder)?.sync_all()
+    };
+    write().map_err(|source| ServiceError::Io { action: "write", path: path.clone(), source })
+}
+
+/// What is known of an application; nothing where that cannot be read, which is told.
+pub fn read(path: &Path) -> Option<Application> {
+    let content = match fs::read(path) {
+        Ok(content) => content,
+        Err(error) => {
+            if error.kind() != io::ErrorKind::NotFound {
+                tracing::warn!(path = %path.display(), %error, "what is known of an application cannot be read");
+            }
+            return None;
+        }
+    };
+    serde_json::from_slice(&content)
+        .inspect_err(|error| tracing::warn!(path = %path.display(), %error, "what is known of an application is damaged"))
+        .ok()
+}
+
+/// Everything that is known of applications, by name: also when nobody serves them.
+pub fn kept_applications(folder: &Path) -> Result<Vec<Application>, ServiceError> {
+    let wrong = |source| ServiceError::Io { action: "read", path: folder.to_path_buf(), source };
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(wrong)?,
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        paths.push(entry.map_err(wrong)?.path());
+    }
+    paths.sort();
+    let is_kept = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "json");
+    Ok(paths.iter().filter(|path| is_kept(path)).filter_map(|path| read(path)).collect())
+}

@@ -1,0 +1,91 @@
+//! Where Applications are written down, and what is known of them is kept.
+
+mod folder;
+mod kept;
+
+use std::fmt;
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use tidegate_application::CONTROL_NAMESPACE;
+use tidegate_model::argo::Application;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::error::ServiceError;
+
+pub use folder::FolderStore;
+pub use kept::kept_applications;
+
+/// Which application.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AppKey {
+    /// Its namespace; that of the control plane where it names none.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl AppKey {
+    /// That of an application.
+    pub fn of(application: &Application) -> Self {
+        let namespace = match application.metadata.namespace.as_str() {
+            "" => CONTROL_NAMESPACE,
+            namespace => namespace,
+        };
+        Self { namespace: namespace.to_owned(), name: application.metadata.name.clone() }
+    }
+
+    /// Whether a person means it: by its name, or by both.
+    pub fn is_meant(&self, text: &str) -> bool {
+        text.split_once('/')
+            .map_or(self.name == text, |(namespace, name)| self.namespace == namespace && self.name == name)
+    }
+}
+
+impl fmt::Display for AppKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.namespace.as_str() {
+            CONTROL_NAMESPACE => f.write_str(&self.name),
+            namespace => write!(f, "{namespace}/{}", self.name),
+        }
+    }
+}
+
+/// An application as the store has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored {
+    /// What is wanted of it; with what is known of it, where the store has that.
+    pub application: Application,
+    /// Why that may not be what is written down: it cannot be read, or it is wrong.
+    pub problem: Option<String>,
+}
+
+/// What happens in a store.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StoreEvent {
+    /// An application is new, or changed.
+    Applied(Box<Stored>),
+    /// An application is no longer written down.
+    Gone(AppKey),
+    /// Everything that cannot be read and belongs to no application, now.
+    Problems(Vec<String>),
+    /// All that was there at the beginning has been told.
+    Settled,
+}
+
+/// Where Applications are written down. Of one application only its own actor writes.
+#[async_trait]
+pub trait ApplicationStore: Send + Sync + 'static {
+    /// What relative addresses of repositories are relative to.
+    fn base(&self) -> PathBuf;
+
+    /// What is there, and then what changes. Ends with the receiver.
+    fn watch(&self) -> UnboundedReceiver<StoreEvent>;
+
+    /// Keeps what is known of an application, and the operation that is asked for. When this returns it is on the disk, all
+    /// of it or nothing.
+    async fn keep(&self, application: &Application) -> Result<(), ServiceError>;
+
+    /// Forgets what is known of an application.
+    async fn forget(&self, key: &AppKey) -> Result<(), ServiceError>;
+}

@@ -1,0 +1,360 @@
+//! All applications of a process: their actors, and who is told what.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use tidegate_application::conditions;
+use tidegate_application::refresh::Level;
+use tidegate_executor::{Clock as _, Engine, EngineError, SystemClock};
+use tidegate_health::HealthRules;
+use tidegate_model::ResourceSelector;
+use tidegate_model::argo::{ConditionType, OperationRequest};
+use tidegate_oplog::{Log, Lookup};
+use tidegate_source::Address;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinSet;
+
+use super::actor::{AppArguments, AppMessage, ApplicationActor};
+use super::board::{Board, Found};
+use super::manifests::Manifests;
+use super::places::Places;
+use super::shared::Shared;
+use super::store::{AppKey, ApplicationStore, StoreEvent, Stored};
+use super::watching::Watching;
+use crate::error::ServiceError;
+use crate::simulated;
+use crate::state_dir::StateDir;
+
+/// Comparisons under way at once; others wait.
+const COMPARISONS: usize = 8;
+/// So often an actor that fails is begun anew, before its application is left alone until it changes.
+const FAILURES_MAX: u32 = 3;
+
+/// A message to the supervisor.
+pub(crate) enum SupervisorMessage {
+    /// Something has happened in the store.
+    Store(StoreEvent),
+    /// An object of this application has changed.
+    Stirred(AppKey),
+    /// The names of these repositories have moved; one application knows.
+    Moved { addresses: Vec<Address>, but: Option<AppKey> },
+    /// An application is to be compared.
+    Compare { key: AppKey, level: Level },
+    /// Somebody asks for an operation.
+    Sync { key: AppKey, asked: Box<OperationRequest>, reply: RpcReplyPort<Result<(), String>> },
+}
+
+/// All applications of a process, served.
+pub struct Applications {
+    serving: Serving,
+    /// What feeds the supervisor; ends with it.
+    _feeding: JoinSet<()>,
+}
+
+/// What applications are asked through. Cheap to clone.
+#[derive(Clone)]
+pub struct Serving {
+    shared: Arc<Shared>,
+    supervisor: ActorRef<SupervisorMessage>,
+}
+
+impl Applications {
+    /// Serves the applications of a store. Returns when all that are there are known; operations that are open in the log
+    /// are gone on with.
+    ///
+    /// # Errors
+    ///
+    /// The engine has stopped.
+    pub async fn serve(
+        engine: Engine,
+        log: Log,
+        (state_dir, store): (StateDir, Arc<dyn ApplicationStore>),
+        places: Places,
+        (rules, every): (HealthRules, Duration),
+    ) -> Result<Self, ServiceError> {
+        for open in engine.find(Lookup::open()).await? {
+            if let Err(error) = engine.resume(open.operation).await {
+                tracing::warn!(operation = %open.operation, %error, "an open operation cannot be gone on with");
+            }
+        }
+        let (watching, mut stirred) = Watching::new(Arc::clone(places.cluster()));
+        let manifests = Arc::new(Manifests::new(store.base()));
+        let mut events = store.watch();
+        let (board, permits) = (Board::default(), Semaphore::new(COMPARISONS));
+        let shared = Arc::new(Shared {
+            engine,
+            log,
+            state_dir,
+            store,
+            places,
+            manifests,
+            rules,
+            every,
+            board,
+            permits,
+            watching,
+        });
+        let (settled, is_settled) = oneshot::channel();
+        let (supervisor, _) = Actor::spawn(None, Supervisor, (Arc::clone(&shared), settled))
+            .await
+            .map_err(|_| EngineError::Stopped)?;
+        let mut feeding = JoinSet::new();
+        let to = supervisor.clone();
+        feeding.spawn(async move {
+            while let Some(event) = events.recv().await {
+                drop(to.send_message(SupervisorMessage::Store(event)));
+            }
+        });
+        let to = supervisor.clone();
+        feeding.spawn(async move {
+            while let Some(key) = stirred.recv().await {
+                drop(to.send_message(SupervisorMessage::Stirred(key)));
+            }
+        });
+        if !every.is_zero() {
+            feeding.spawn(look_regularly(Arc::clone(&shared.manifests), every, supervisor.clone()));
+        }
+        is_settled.await.map_err(|_| EngineError::Stopped)?;
+        let serving = Serving { shared, supervisor };
+        Ok(Self { serving, _feeding: feeding })
+    }
+
+    /// What they are asked through.
+    pub fn serving(&self) -> Serving {
+        self.serving.clone()
+    }
+
+    /// What is known of all applications.
+    pub fn board(&self) -> &Board {
+        &self.serving.shared.board
+    }
+
+    /// Ends all actors. What was under way is gone on with next time.
+    pub async fn stop(self) {
+        let _ = self.serving.supervisor.stop_and_wait(None, None).await;
+    }
+}
+
+async fn look_regularly(manifests: Arc<Manifests>, every: Duration, to: ActorRef<SupervisorMessage>) {
+    loop {
+        tokio::time::sleep(every).await;
+        let addresses = manifests.look().await;
+        if !addresses.is_empty() {
+            drop(to.send_message(SupervisorMessage::Moved { addresses, but: None }));
+        }
+    }
+}
+
+impl Serving {
+    /// The applications, or those that are meant.
+    pub fn find(&self, text: Option<&str>) -> Found {
+        self.shared.board.find(text)
+    }
+
+    fn one(&self, text: &str) -> Result<AppKey, ServiceError> {
+        let found = self.find(Some(text)).applications;
+        match found.as_slice() {
+            [only] => Ok(AppKey::of(only)),
+            [] => Err(ServiceError::refused(format!(
+                "there is no application {text}; `tidegate app list` shows those there are"
+            ))),
+            _ => Err(ServiceError::refused(format!(
+                "there are several applications {text}; write NAMESPACE/NAME"
+            ))),
+        }
+    }
+
+    /// Asks for an operation of the application that is meant. Returns when that is durable.
+    pub async fn sync(&self, text: &str, asked: OperationRequest) -> Result<(), ServiceError> {
+        let key = self.one(text)?;
+        let (reply, answer) = oneshot::channel();
+        let message = SupervisorMessage::Sync { key, asked: Box::new(asked), reply: reply.into() };
+        self.supervisor.send_message(message).map_err(|_| EngineError::Stopped)?;
+        answer.await.map_err(|_| EngineError::Stopped)?.map_err(ServiceError::refused)
+    }
+
+    /// Deletes an object of the simulated cluster, where that is the one that is served.
+    pub async fn delete_simulated(&self, object: &ResourceSelector) -> Result<(), ServiceError> {
+        let places = &self.shared.places;
+        if !places.is_simulated() {
+            return Err(ServiceError::refused("the process at work serves no simulated cluster"));
+        }
+        simulated::delete(places.cluster().as_ref(), object).await
+    }
+
+    /// Has the application that is meant compared.
+    pub fn refresh(&self, text: &str, hard: bool) -> Result<(), ServiceError> {
+        let key = self.one(text)?;
+        let level = if hard { Level::Hard } else { Level::Forced };
+        let message = SupervisorMessage::Compare { key, level };
+        Ok(self.supervisor.send_message(message).map_err(|_| EngineError::Stopped)?)
+    }
+}
+
+struct Supervisor;
+
+struct Child {
+    actor: Option<ActorRef<AppMessage>>,
+    problem: Option<String>,
+    failures: u32,
+}
+
+struct SupervisorState {
+    shared: Arc<Shared>,
+    children: BTreeMap<AppKey, Child>,
+    linked: HashMap<ActorId, AppKey>,
+    settled: Option<oneshot::Sender<()>>,
+}
+
+impl Actor for Supervisor {
+    type Msg = SupervisorMessage;
+    type State = SupervisorState;
+    type Arguments = (Arc<Shared>, oneshot::Sender<()>);
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<SupervisorMessage>,
+        (shared, settled): Self::Arguments,
+    ) -> Result<SupervisorState, ActorProcessingErr> {
+        let settled = Some(settled);
+        Ok(SupervisorState { shared, children: BTreeMap::new(), linked: HashMap::new(), settled })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<SupervisorMessage>,
+        message: SupervisorMessage,
+        state: &mut SupervisorState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            SupervisorMessage::Store(event) => state.happened(&myself, event).await,
+            SupervisorMessage::Stirred(key) => state.tell(&key, AppMessage::Stirred),
+            SupervisorMessage::Moved { addresses, but } => state.moved(&addresses, but.as_ref()),
+            SupervisorMessage::Compare { key, level } => state.tell(&key, AppMessage::Compare(level)),
+            SupervisorMessage::Sync { key, asked, reply } => {
+                match state.actor(&key) {
+                    Some(actor) => drop(actor.send_message(AppMessage::Sync { asked, reply })),
+                    None => drop(reply.send(Err(format!(
+                        "application {key} is left alone after a fault; see its conditions"
+                    )))),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<SupervisorMessage>,
+        event: SupervisionEvent,
+        state: &mut SupervisorState,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorFailed(cell, error) => {
+                if let Some(key) = state.linked.remove(&cell.get_id()) {
+                    state.failed(&myself, &key, &error.to_string()).await;
+                }
+            }
+            SupervisionEvent::ActorTerminated(cell, _, _) => drop(state.linked.remove(&cell.get_id())),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl SupervisorState {
+    fn actor(&self, key: &AppKey) -> Option<&ActorRef<AppMessage>> {
+        self.children.get(key)?.actor.as_ref()
+    }
+
+    fn tell(&self, key: &AppKey, message: AppMessage) {
+        if let Some(actor) = self.actor(key) {
+            drop(actor.send_message(message));
+        }
+    }
+
+    async fn happened(&mut self, myself: &ActorRef<SupervisorMessage>, event: StoreEvent) {
+        match event {
+            StoreEvent::Applied(stored) => {
+                let key = AppKey::of(&stored.application);
+                match self.children.get_mut(&key) {
+                    Some(Child { actor: Some(actor), problem, .. }) => {
+                        problem.clone_from(&stored.problem);
+                        drop(actor.send_message(AppMessage::Changed(stored)));
+                    }
+                    _ => self.begin(myself, stored, 0).await,
+                }
+            }
+            StoreEvent::Gone(key) => {
+                if let Some(actor) = self.children.remove(&key).and_then(|child| child.actor) {
+                    let _ = actor.stop_and_wait(None, None).await;
+                }
+                self.shared.watching.forget(&key);
+                self.shared.board.remove(&key);
+                if let Err(error) = self.shared.store.forget(&key).await {
+                    tracing::warn!(application = %key, %error, "an application that is gone is still known");
+                }
+            }
+            StoreEvent::Problems(problems) => self.shared.board.set_problems(problems),
+            StoreEvent::Settled => {
+                if let Some(settled) = self.settled.take() {
+                    let _ = settled.send(());
+                }
+            }
+        }
+    }
+
+    async fn begin(&mut self, myself: &ActorRef<SupervisorMessage>, stored: Box<Stored>, failures: u32) {
+        let (key, problem) = (AppKey::of(&stored.application), stored.problem.clone());
+        let arguments = AppArguments { shared: Arc::clone(&self.shared), stored, supervisor: myself.clone() };
+        let begun = Actor::spawn_linked(None, ApplicationActor, arguments, myself.get_cell()).await;
+        let actor = match begun {
+            Ok((actor, _)) => {
+                self.linked.insert(actor.get_id(), key.clone());
+                Some(actor)
+            }
+            Err(error) => {
+                tracing::error!(application = %key, %error, "the actor of an application cannot begin");
+                None
+            }
+        };
+        self.children.insert(key, Child { actor, problem, failures });
+    }
+
+    /// Begins an actor anew, from what it had kept; not for ever.
+    async fn failed(&mut self, myself: &ActorRef<SupervisorMessage>, key: &AppKey, error: &str) {
+        let Some(child) = self.children.get_mut(key) else { return };
+        child.failures = child.failures.saturating_add(1);
+        let (failures, problem) = (child.failures, child.problem.clone());
+        tracing::error!(application = %key, %error, failures, "the actor of an application has failed");
+        let Some(application) = self.shared.board.get(key) else { return };
+        let mut application = application.as_ref().clone();
+        if failures <= FAILURES_MAX {
+            return self.begin(myself, Box::new(Stored { application, problem }), failures).await;
+        }
+        child.actor = None;
+        let message = format!("it met a fault {failures} times and is left alone until it changes: {error}");
+        let found = [(ConditionType::UnknownError, message)];
+        let kinds = [ConditionType::UnknownError];
+        conditions::set(&mut application.status.conditions, &kinds, found, SystemClock.now());
+        self.shared.board.post(key, Arc::new(application));
+    }
+
+    fn moved(&self, addresses: &[Address], but: Option<&AppKey>) {
+        let addresses: BTreeSet<&Address> = addresses.iter().collect();
+        for (key, child) in &self.children {
+            let uses = || {
+                let application = self.shared.board.get(key)?;
+                self.shared.manifests.address(application.source()?)
+            };
+            if but != Some(key)
+                && let (Some(actor), Some(address)) = (&child.actor, uses())
+                && addresses.contains(&address)
+            {
+                drop(actor.send_message(AppMessage::Compare(Level::Latest)));
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Who cares when an object in the cluster changes. One watch per kind, of metadata only, serves all applications.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use tidegate_cluster::{Cluster, ClusterError, Detail, Scope, WatchEvent};
+use tidegate_model::{Gvk, ObjectKey};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+
+use super::store::AppKey;
+
+/// After a watch has ended it is begun again, later each time it is in vain.
+const AGAIN_AFTER: Duration = Duration::from_millis(500);
+const AGAIN_MAX: Duration = Duration::from_secs(60);
+
+/// The watches of one cluster.
+pub(crate) struct Watching {
+    cluster: Arc<dyn Cluster>,
+    tell: UnboundedSender<AppKey>,
+    index: Arc<Mutex<Index>>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+#[derive(Default)]
+struct Index {
+    owners: BTreeMap<ObjectKey, BTreeSet<AppKey>>,
+    objects: BTreeMap<AppKey, BTreeSet<ObjectKey>>,
+    watched: BTreeSet<Gvk>,
+}
+
+impl Index {
+    fn forget(&mut self, application: &AppKey) {
+        for object in self.objects.remove(application).unwrap_or_default() {
+            if let Some(owners) = self.owners.get_mut(&object) {
+                owners.remove(application);
+                if owners.is_empty() {
+                    self.owners.remove(&object);
+                }
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Watching {
+    /// Watches nothing yet; the receiver is told whose objects have changed.
+    pub fn new(cluster: Arc<dyn Cluster>) -> (Self, UnboundedReceiver<AppKey>) {
+        let (tell, told) = unbounded_channel();
+        (Self { cluster, tell, index: Arc::default(), tasks: Mutex::default() }, told)
+    }
+
+    /// An application cares for these objects, whether they are there or not, and for no others.
+    pub fn set(&self, application: &AppKey, objects: BTreeMap<ObjectKey, Gvk>) {
+        let mut index = lock(&self.index);
+        index.forget(application);
+        for (object, gvk) in &objects {
+            index.owners.entry(object.clone()).or_default().insert(application.clone());
+            if index.watched.insert(gvk.clone()) {
+                let scope = Scope { gvk: gvk.clone(), namespace: None, detail: Detail::Metadata };
+                let (cluster, tell, index) =
+                    (Arc::clone(&self.cluster), self.tell.clone(), Arc::clone(&self.index));
+                lock(&self.tasks).spawn(async move { follow(cluster.as_ref(), &scope, &tell, &index).await });
+            }
+        }
+        index.objects.insert(application.clone(), objects.into_keys().collect());
+    }
+
+    /// An application cares for nothing any more.
+    pub fn forget(&self, application: &AppKey) {
+        lock(&self.index).forget(application);
+    }
+}
+
+/// Goes on for as long as anybody listens.
+async fn follow(cluster: &dyn Cluster, scope: &Scope, tell: &UnboundedSender<AppKey>, index: &Mutex<Index>) {
+    let mut wait = AGAIN_AFTER;
+    let mut missed = false;
+    loop {
+        match once(cluster, scope, tell, index, missed).await {
+            Ok(()) => wait = AGAIN_AFTER,
+            Err(error) => {
+                tracing::info!(kind = %scope.gvk.kind, %error, "a watch has ended and is begun again");
+                wait = wait.saturating_mul(2).min(AGAIN_MAX);
+            }
+        }
+        if tell.is_closed() {
+            return;
+        }
+        missed = true;
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// One watch, up to its end. What was missed before it concerns everybody who has such objects.
+async fn once(
+    cluster: &dyn Cluster,
+    scope: &Scope,
+    tell: &UnboundedSender<AppKey>,
+    index: &Mutex<Index>,
+    missed: bool,
+) -> Result<(), ClusterError> {
+    let listing = cluster.list(scope).await?;
+    let mut changes = cluster.watch(scope, &listing.resource_version).await?;
+    if missed {
+        let group_kind = scope.gvk.group_kind();
+        let owners: BTreeSet<AppKey> = {
+            let index = lock(index);
+            let of_kind = index.owners.iter().filter(|(object, _)| object.group_kind() == group_kind);
+            of_kind.flat_map(|(_, owners)| owners.iter().cloned()).collect()
+        };
+        owners.into_iter().for_each(|owner| drop(tell.send(owner)));
+    }
+    while let Some(change) = changes.next().await {
+        let (WatchEvent::Applied(object) | WatchEvent::Deleted(object)) = change? else { continue };
+        let owners = lock(index).owners.get(&object.key()).cloned().unwrap_or_default();
+        owners.into_iter().for_each(|owner| drop(tell.send(owner)));
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! Reaching the applications of a state directory: through the process that serves them, or in what it has kept.
+
+use tidegate_model::argo::Application;
+
+use crate::applications::store::{AppKey, kept_applications};
+use crate::control::client::{self, Asked};
+use crate::control::protocol::{Reply, Request};
+use crate::error::ServiceError;
+use crate::notices::Notices;
+use crate::route::{accept, unexpected};
+use crate::state_dir::StateDir;
+
+/// Applications, and what could not be read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reached {
+    /// By name.
+    pub applications: Vec<Application>,
+    /// What cannot be read and belongs to none.
+    pub problems: Vec<String>,
+}
+
+fn nobody(state_dir: &StateDir) -> ServiceError {
+    let place = state_dir.path().display();
+    ServiceError::refused(format!(
+        "no `tidegate serve` is at work in {place}; start one, or name another --state-dir"
+    ))
+}
+
+/// Tells the process at work what to do. Returns when that is durable.
+pub async fn tell(state_dir: &StateDir, request: &Request) -> Result<(), ServiceError> {
+    match client::ask(&state_dir.socket(), request).await? {
+        Asked::Answered(reply) => match accept(reply)? {
+            Reply::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        },
+        Asked::Nobody | Asked::Silent => Err(nobody(state_dir)),
+    }
+}
+
+/// Applications as the process at work knows them: all, or those that are meant.
+pub async fn ask(state_dir: &StateDir, name: Option<&str>) -> Result<Reached, ServiceError> {
+    let request = Request::Applications { name: name.map(str::to_owned) };
+    match client::ask(&state_dir.socket(), &request).await? {
+        Asked::Answered(reply) => match accept(reply)? {
+            Reply::Applications { applications, problems } => Ok(Reached { applications, problems }),
+            other => Err(unexpected(&other)),
+        },
+        Asked::Nobody | Asked::Silent => Err(nobody(state_dir)),
+    }
+}
+
+/// As [`ask`]; where nobody serves them, as they were last, and that is told.
+pub async fn find(
+    state_dir: &StateDir,
+    notices: &dyn Notices,
+    name: Option<&str>,
+) -> Result<Reached, ServiceError> {
+    let refused = match ask(state_dir, name).await {
+        Err(error @ ServiceError::Refused { .. }) => error,
+        answer => return answer,
+    };
+    let mut applications = kept_applications(&state_dir.applications())?;
+    if applications.is_empty() {
+        return Err(refused);
+    }
+    applications.retain(|one| name.is_none_or(|name| AppKey::of(one).is_meant(name)));
+    notices.note("no `tidegate serve` is at work here; this is how the applications stood last");
+    Ok(Reached { applications, problems: Vec::new() })
+}

@@ -1,0 +1,266 @@
+//! Applications that are served: from the example's Git repository to the simulated cluster, and through kills.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::bench::{Bench, Running};
+
+/// The example, written by the command itself, and what serves it.
+struct Fleet {
+    bench: Bench,
+}
+
+impl Fleet {
+    fn new() -> Self {
+        let bench = Bench::new();
+        bench.run(&["example", "fleet"]).expect_code(0);
+        Self { bench }
+    }
+
+    fn serve(&self) -> Running {
+        let mut serving = self.bench.start(&["serve", "--sim", "--apps", "fleet"]);
+        serving.await_line("serving");
+        serving
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.bench.path().join("fleet").join(name)
+    }
+
+    fn replace(&self, name: &str, from: &str, to: &str) {
+        let text = fs::read_to_string(self.path(name)).unwrap();
+        assert!(text.contains(from), "{name}: {text}");
+        fs::write(self.path(name), text.replace(from, to)).unwrap();
+    }
+
+    fn commit(&self) {
+        self.bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
+    }
+
+    fn wait(&self, names: &[&str]) {
+        self.bench.run(&[&["app", "wait", "--timeout", "10m"], names].concat()).expect_code(0);
+    }
+
+    fn get(&self, name: &str) -> Value {
+        self.bench.json(&["app", "get", name, "-o", "json"])
+    }
+
+    /// Asks until the application is as it should be.
+    #[track_caller]
+    fn until(&self, name: &str, is_met: impl Fn(&Value) -> bool) -> Value {
+        let found = std::iter::repeat_with(|| self.get(name)).take(3000).find(is_met);
+        found.unwrap_or_else(|| panic!("{}", self.get(name)))
+    }
+
+    fn condition(&self, name: &str, kind: &str) -> String {
+        let of = |app: &Value| {
+            let conditions = app["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let found = conditions.into_iter().find(|condition| condition["type"] == kind);
+            found.map(|condition| condition["message"].as_str().unwrap().to_owned())
+        };
+        of(&self.until(name, |app| of(app).is_some())).unwrap()
+    }
+
+    /// The numbers of the writes that made objects, in order.
+    fn made(&self, kind: &str, name: &str) -> Vec<u64> {
+        let writes = self.bench.writes();
+        let of = writes.iter().filter(|one| one["kind"] == kind && one["name"] == name && one["code"] == 201);
+        of.map(|one| one["sequence"].as_u64().unwrap()).collect()
+    }
+
+    fn end(serving: Running) {
+        serving.signal("TERM");
+        serving.finish().expect_code(0);
+    }
+}
+
+#[test]
+fn the_fleet_is_synced_wave_by_wave() {
+    let fleet = Fleet::new();
+    let serving = fleet.serve();
+    fleet.wait(&[]);
+    for (app, waves) in [
+        ("database", vec![("ConfigMap", "database-settings"), ("StatefulSet", "database")]),
+        ("backend", vec![("Job", "migrate"), ("ConfigMap", "backend-settings"), ("Deployment", "backend")]),
+        ("frontend", vec![("Deployment", "frontend"), ("Service", "frontend")]),
+    ] {
+        let made: Vec<Vec<u64>> = waves.iter().map(|(kind, name)| fleet.made(kind, name)).collect();
+        assert!(made.iter().all(|one| one.len() == 1) && made.is_sorted(), "{app}: {made:?}");
+        let found = fleet.get(app);
+        let status = &found["status"];
+        assert_eq!(status["sync"]["status"], "Synced", "{app}");
+        assert_eq!(status["health"]["status"], "Healthy", "{app}");
+        assert_eq!(status["operationState"]["phase"], "Succeeded", "{app}");
+        assert_eq!(status["operationState"]["syncResult"]["revision"], status["sync"]["revision"], "{app}");
+        assert_eq!(status["history"][0]["revision"], status["sync"]["revision"], "{app}");
+        assert_eq!(found.get("operation"), None, "{app}: it is over");
+        assert!(status["reconciledAt"].as_str() >= status["operationState"]["finishedAt"].as_str(), "{app}");
+    }
+    let list = fleet.bench.json(&["app", "list", "-o", "json"]);
+    assert_eq!((list["kind"].as_str(), list["items"].as_array().unwrap().len()), (Some("List"), 3));
+    let text = fleet.bench.run(&["app", "list"]).expect_code(0).out;
+    assert!(text.starts_with("NAME") && text.contains("Auto-Prune"), "{text}");
+    // Nobody else may serve the same state directory meanwhile, and it is said who does.
+    let second = fleet.bench.run(&["serve", "--sim", "--apps", "fleet"]).expect_code(4);
+    assert!(second.err.contains("process"), "{}", second.err);
+    Fleet::end(serving);
+    let told = fleet.bench.run(&["app", "list"]).expect_code(0);
+    assert!(told.err.contains("stood last") && told.out.contains("Healthy"), "{told:?}");
+}
+
+#[test]
+fn a_new_commit_is_synced_and_what_somebody_changes_is_put_right() {
+    let fleet = Fleet::new();
+    let serving = fleet.serve();
+    fleet.wait(&["frontend"]);
+    let first = fleet.get("frontend")["status"]["sync"]["revision"].clone();
+    fleet.replace("repo/frontend/frontend.yaml", "frontend:1.0", "frontend:2.0");
+    fleet.commit();
+    fleet.bench.run(&["app", "refresh", "frontend"]).expect_code(0);
+    let found = fleet.until("frontend", |app| {
+        app["status"]["history"].as_array().is_some_and(|history| history.len() == 2)
+    });
+    assert_ne!(found["status"]["history"][1]["revision"], first);
+    fleet.wait(&["frontend"]);
+    assert_eq!(fleet.get("frontend")["status"]["summary"]["images"][0], "example.com/fleet/frontend:2.0");
+    // Nothing but the watch tells of this: the next comparison is minutes away.
+    let before = fleet.made("Deployment", "frontend").len();
+    fleet.bench.run(&["sim", "delete", "apps:Deployment:fleet/frontend"]).expect_code(0);
+    let healed = fleet.until("frontend", |app| {
+        app["status"]["operationState"]["operation"]["sync"]["autoHealAttemptsCount"] == 1
+            && app["status"]["operationState"]["phase"] == "Succeeded"
+    });
+    assert_eq!(healed["status"]["history"].as_array().unwrap().len(), 2, "putting right is no deployment");
+    assert_eq!(fleet.made("Deployment", "frontend").len(), before + 1);
+    fleet.wait(&[]);
+    Fleet::end(serving);
+}
+
+#[test]
+fn a_kill_in_the_middle_of_the_migration_runs_it_once() {
+    let fleet = Fleet::new();
+    let serving = fleet.serve();
+    fleet.until("backend", |app| {
+        app["status"]["operationState"]["phase"] == "Running" && !fleet.made("Job", "migrate").is_empty()
+    });
+    serving.signal("KILL");
+    serving.finish();
+    let killed = fleet.get("backend");
+    let id = killed["operation"]["info"][0]["value"].as_str().unwrap().to_owned();
+    let serving = fleet.serve();
+    fleet.wait(&[]);
+    assert_eq!(fleet.made("Job", "migrate").len(), 1);
+    let state = &fleet.get("backend")["status"]["operationState"];
+    assert_eq!(
+        state["operation"]["info"][0]["value"].as_str(),
+        Some(id.as_str()),
+        "the same operation went on"
+    );
+    let operations = fleet.bench.json(&["ops", "list", "--app", "backend", "-o", "json"]);
+    assert_eq!(operations.as_array().unwrap().len(), 1, "{operations}");
+    Fleet::end(serving);
+}
+
+#[test]
+fn a_broken_application_says_what_is_wrong_and_the_others_go_on() {
+    let fleet = Fleet::new();
+    for (name, from, to) in [
+        ("repo", "./repo", "./gone"),
+        ("path", "path: frontend", "path: nowhere"),
+        ("revision", "targetRevision: main", "targetRevision: none"),
+        ("https", "./repo", "https://example.com/fleet.git"),
+        ("cluster", "name: in-cluster", "name: elsewhere"),
+        ("project", "project: default", "project: strict"),
+        ("typo", "selfHeal: true", "selfHeal: often"),
+        ("helm", "path: frontend", "path: frontend\n    helm: {releaseName: a}"),
+    ] {
+        let text = fs::read_to_string(fleet.path("frontend.yaml")).unwrap();
+        let text = text.replace("name: frontend", &format!("name: {name}"));
+        assert!(text.contains(from), "{name}");
+        fs::write(fleet.path(&format!("broken-{name}.yaml")), text.replace(from, to)).unwrap();
+    }
+    fs::write(fleet.path("broken.yaml"), "kind: [\n").unwrap();
+    fs::write(fleet.path("repo/database/broken.yaml"), "kind: [\n").unwrap();
+    fleet.commit();
+    let serving = fleet.serve();
+    fleet.wait(&["backend", "frontend"]);
+    for (name, kind, part) in [
+        ("repo", "ComparisonError", "gone"),
+        ("path", "ComparisonError", "nowhere"),
+        ("revision", "ComparisonError", "none"),
+        ("https", "ComparisonError", "HTTPS is not supported yet"),
+        ("cluster", "InvalidSpecError", "elsewhere"),
+        ("project", "InvalidSpecError", "strict"),
+        ("typo", "InvalidSpecError", "broken-typo.yaml"),
+        ("helm", "ComparisonError", "Helm (source.helm) is not supported yet"),
+        ("database", "ComparisonError", "database/broken.yaml:"),
+    ] {
+        let message = fleet.condition(name, kind);
+        assert!(message.contains(part), "{name}: {message}");
+        assert_eq!(fleet.get(name)["status"]["sync"]["status"], "Unknown", "{name}");
+    }
+    let listed = fleet.bench.run(&["app", "list"]).expect_code(0);
+    assert!(listed.err.contains("broken.yaml:"), "{}", listed.err);
+    let refused = fleet.bench.run(&["app", "sync", "typo"]).expect_code(4);
+    assert!(refused.err.contains("broken-typo.yaml"), "{}", refused.err);
+    // Mended, it is synced.
+    fs::remove_file(fleet.path("repo/database/broken.yaml")).unwrap();
+    fleet.commit();
+    fleet.bench.run(&["app", "refresh", "database"]).expect_code(0);
+    fleet.wait(&["database"]);
+    Fleet::end(serving);
+}
+
+#[test]
+fn what_a_person_asks_for_is_done_and_recorded() {
+    let fleet = Fleet::new();
+    fleet.replace("database.yaml", "    automated:\n      prune: true\n      selfHeal: true\n", "");
+    let serving = fleet.serve();
+    let found = fleet.until("database", |app| app["status"]["sync"]["status"] == "OutOfSync");
+    assert_eq!(found["status"]["health"]["status"], "Missing");
+    assert_eq!(found["status"].get("operationState"), None, "nobody has asked");
+    let synced = fleet.bench.run(&["app", "sync", "database"]).expect_code(0);
+    assert!(synced.out.contains("Succeeded by tester"), "{}", synced.out);
+    fleet.wait(&["database"]);
+    let history = fleet.bench.json(&["app", "history", "database", "-o", "json"]);
+    assert_eq!(history[0]["initiatedBy"]["username"], "tester");
+    let wrong = fleet.bench.run(&["app", "sync", "database", "--revision", "none"]).expect_code(1);
+    assert!(wrong.out.contains("no branch, tag or commit \"none\""), "{}", wrong.out);
+    fleet.bench.run(&["app", "sync", "nobody"]).expect_code(2);
+    Fleet::end(serving);
+}
+
+/// As in Argo CD: what is not to be cascaded stays in the cluster.
+#[test]
+fn an_application_whose_file_is_gone_is_forgotten_and_its_objects_stay() {
+    let fleet = Fleet::new();
+    fleet.replace(
+        "backend.yaml",
+        "  name: backend\n",
+        "  name: backend\n  finalizers: [resources-finalizer.argocd.argoproj.io]\n",
+    );
+    let serving = fleet.serve();
+    fleet.wait(&["frontend", "backend"]);
+    fs::remove_file(fleet.path("frontend.yaml")).unwrap();
+    fs::remove_file(fleet.path("backend.yaml")).unwrap();
+    let message = fleet.condition("backend", "DeletionError");
+    assert!(message.contains("not supported yet"), "{message}");
+    let names = || {
+        let list = fleet.bench.json(&["app", "list", "-o", "json"]);
+        let items = list["items"].as_array().unwrap().clone();
+        items.iter().map(|one| one["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let is_gone =
+        std::iter::repeat_with(names).take(3000).find(|names| !names.contains(&"frontend".to_owned()));
+    assert_eq!(is_gone.unwrap(), ["backend", "database"]);
+    Fleet::end(serving);
+    let objects = fleet.bench.json(&["sim", "objects", "-o", "json"]);
+    let is_there = |name: &str| objects.as_array().unwrap().iter().any(|one| one["metadata"]["name"] == name);
+    assert!(is_there("frontend") && is_there("backend"));
+    // It stays known, and its deletion asked for, over a restart.
+    let serving = fleet.serve();
+    assert!(fleet.get("backend")["metadata"]["deletionTimestamp"].is_string());
+    Fleet::end(serving);
+}
