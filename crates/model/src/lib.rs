@@ -35,7 +35,7 @@ pub use plan::{
     Action, DeletePolicy, Hook, LiveRef, ManifestId, Phase, Plan, PlannedWave, Severity, Task, TaskOptions,
     Warning,
 };
-pub use record::{LogRecord, Records};
+pub use record::{Content, LogRecord, Records};
 pub use request::{
     Backoff, Destination, IgnoreDifference, Impersonation, ResourceSelector, RetryPolicy, SyncOptions,
     SyncRequest, WaitFor,

@@ -19,6 +19,20 @@ pub trait LogRecord: Serialize + DeserializeOwned + Clone + Send + Sync + 'stati
 
     /// Which kind of record this is, from 1.
     fn kind(&self) -> u16;
+
+    /// A record of an earlier kind. Whoever has several earlier layouts reads each as what it is.
+    fn read_earlier<C: Content>(_kind: u16, content: &C) -> Result<Self, C::Error> {
+        content.read::<Self::Earlier>().map(Into::into)
+    }
+}
+
+/// The content of a record, which its kind says how to read.
+pub trait Content {
+    /// Why it is not what it was read as.
+    type Error;
+
+    /// The content as a value of this type, all of it.
+    fn read<T: DeserializeOwned>(&self) -> Result<T, Self::Error>;
 }
 
 /// The records of one machine, by its facts: what a stream of its kind is made of.

@@ -15,7 +15,7 @@ use bincode::config::{Configuration, Limit, LittleEndian, Varint};
 use bincode::serde::{decode_from_slice, encode_to_vec};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidegate_model::{LogRecord, StreamId};
+use tidegate_model::{Content, LogRecord, StreamId};
 use uuid::Uuid;
 
 use crate::LogError;
@@ -146,11 +146,22 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FrameError>
     }
 }
 
+/// The content of a record as it is on disk.
+struct Bytes<'a>(&'a [u8]);
+
+impl Content for Bytes<'_> {
+    type Error = FrameError;
+
+    fn read<T: DeserializeOwned>(&self) -> Result<T, FrameError> {
+        decode(self.0)
+    }
+}
+
 /// A logged record from its content, with the kind it was marked with.
 pub(crate) fn decode_record<R: LogRecord>(kind: u16, content: &[u8]) -> Result<R, FrameError> {
     check_kind::<R>(kind)?;
     if R::is_earlier(kind) {
-        return decode::<R::Earlier>(content).map(Into::into);
+        return R::read_earlier(kind, &Bytes(content));
     }
     let record: R = decode(content)?;
     match record.kind() {

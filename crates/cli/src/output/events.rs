@@ -68,6 +68,7 @@ fn kind(what: &EventKind) -> &'static str {
         EventKind::Warned { .. } => "warned",
         EventKind::DeadlinePassed { .. } => "deadline-passed",
         EventKind::NamespaceTerminating { .. } => "namespace-terminating",
+        EventKind::NamespaceLost { .. } => "namespace-lost",
         EventKind::AttemptFailed { .. } => "attempt-failed",
         EventKind::RetryStarted { .. } => "retry-started",
         EventKind::Claim { .. } => "claim",
@@ -125,6 +126,7 @@ fn words(what: &EventKind) -> String {
         EventKind::NamespaceTerminating { namespace } => {
             format!("namespace {namespace} is being deleted, so the wave ends")
         }
+        EventKind::NamespaceLost { namespace, loss } => loss.of(namespace),
         EventKind::AttemptFailed { message, retriable } => {
             said(&format!("the attempt failed{}", if *retriable { "" } else { " for good" }), message)
         }
@@ -174,6 +176,9 @@ fn details(what: &EventKind) -> Value {
             json!({"of": of, "message": message})
         }
         EventKind::NamespaceTerminating { namespace } => json!({"namespace": namespace}),
+        EventKind::NamespaceLost { namespace, loss } => {
+            json!({"namespace": namespace, "loss": loss.as_str()})
+        }
         EventKind::AttemptFailed { message, retriable } => {
             json!({"message": message, "retriable": retriable})
         }

@@ -83,6 +83,7 @@ fn time(fact: &Fact) -> Option<Timestamp> {
         | Fact::DeadlinePassed { at, .. }
         | Fact::AttemptFailed { at, .. }
         | Fact::RetryStarted { at, .. }
+        | Fact::RetryPlansAnew { at, .. }
         | Fact::TerminateRequested { at, .. }
         | Fact::Paused { at, .. }
         | Fact::Unpaused { at, .. }
@@ -93,11 +94,13 @@ fn time(fact: &Fact) -> Option<Timestamp> {
         | Fact::Watching { at, .. }
         | Fact::Claim { at, .. }
         | Fact::NamespaceTerminating { at, .. }
+        | Fact::NamespaceLost { at, .. }
         | Fact::Finished { at, .. } => Some(*at),
         Fact::Applied { applied, .. } => Some(applied.at),
         Fact::Checked { .. }
         | Fact::CheckFailed { .. }
         | Fact::LogsKept { .. }
+        | Fact::NamespacesSeen { .. }
         | Fact::Warned { .. }
         | Fact::PruneSent { .. }
         | Fact::DeletionBegun { .. }
@@ -137,6 +140,11 @@ fn words(fact: &Fact, plan: Option<&Plan>) -> String {
         Fact::NamespaceTerminating { namespace, .. } => {
             format!("namespace {namespace} is being deleted, so the wave ends")
         }
+        Fact::NamespaceLost { namespace, loss, .. } => loss.of(namespace),
+        Fact::NamespacesSeen { namespaces } => {
+            let all = namespaces.iter().map(|(name, identity)| format!("{name} ({})", identity.uid));
+            format!("goes into namespace {}", all.collect::<Vec<_>>().join(", "))
+        }
         Fact::CallFailed { task, message, retry_at, .. } => {
             let what = task.as_ref().map_or_else(|| "planning".to_owned(), name);
             format!("{what}: a call failed and is made again at {retry_at}: {message}")
@@ -150,6 +158,7 @@ fn words(fact: &Fact, plan: Option<&Plan>) -> String {
             format!("the attempt failed{}: {message}", if *retriable { "" } else { " for good" })
         }
         Fact::RetryStarted { attempt, .. } => format!("attempt {attempt} begins"),
+        Fact::RetryPlansAnew { attempt, .. } => format!("attempt {attempt} begins, with a new plan"),
         Fact::TerminateRequested { by, .. } => format!("{by} ends it"),
         Fact::Paused { by, reason, .. } if reason.is_empty() => format!("{by} holds it"),
         Fact::Paused { by, reason, .. } => format!("{by} holds it: {reason}"),

@@ -32,7 +32,7 @@ pub use inventory::{cluster_of, update as update_inventory};
 pub(crate) use logs::{LastWords, READ_WITHIN, read as read_logs};
 pub use mask::{MASK, Mask};
 pub(crate) use namespaces::kind as namespace_kind;
-pub use namespaces::{lost as lost_namespaces, written as written_namespaces};
+pub use namespaces::look_at as look_at_namespaces;
 pub use planning::{Prepared, Targets, plan, prepare};
 pub use rights::review as review_rights;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use tidegate_cluster::{Cluster, ErrorKind, LiveQuery};
-use tidegate_lifecycle::operation::CallError;
+use tidegate_lifecycle::operation::{CallError, NamespaceSight};
 use tidegate_model::{LiveObject, OperationId, Phase, Plan, SyncRequest, Timestamp, Warning};
 use tidegate_oplog::{InventoryChange, Known};
 use tidegate_planner::{PlanInput, Planned, Target, named_objects};
@@ -62,8 +62,8 @@ pub struct Prepared {
     pub planned: Planned,
     /// To be kept with the plan, or before it.
     pub inventory: Vec<InventoryChange>,
-    /// Namespaces of the manifests that are being deleted.
-    pub terminating: BTreeSet<String>,
+    /// The namespaces of the manifests, as far as they may be seen.
+    pub namespaces: Vec<NamespaceSight>,
 }
 
 /// Reads the cluster, at the places of the inventory and as far as it does not suffice, and plans. For a plan that is only
@@ -97,7 +97,7 @@ pub async fn prepare(
     known: Option<&Known>,
 ) -> Result<Prepared, CallError> {
     let asked = (operation, request);
-    let Drawn { mut planned, live, query, terminating } =
+    let Drawn { mut planned, live, query, namespaces } =
         draw(cluster, asked, targets, started_at, known).await?;
     let gone = inventory::gone(cluster, &query, &live).await;
     if request.options.has("ApplyOutOfSyncOnly=true") {
@@ -105,7 +105,7 @@ pub async fn prepare(
         comparing::take_in(&mut planned, compared, !request.options.dry_run);
     }
     let inventory = inventory::begun(&planned, request, known, (query.reach, &live), &gone);
-    Ok(Prepared { planned, inventory, terminating })
+    Ok(Prepared { planned, inventory, namespaces })
 }
 
 /// The plan as the manifests and the live objects alone give it.
@@ -115,8 +115,8 @@ pub(super) struct Drawn {
     pub live: Vec<LiveObject>,
     /// How they were asked for.
     pub query: LiveQuery,
-    /// Namespaces of the manifests that are being deleted.
-    pub terminating: BTreeSet<String>,
+    /// The namespaces of the manifests, as far as they may be seen.
+    pub namespaces: Vec<NamespaceSight>,
 }
 
 /// Reads the cluster and plans, without asking what the server would change.
@@ -155,9 +155,11 @@ pub(super) async fn draw(
         }
         Err(error) => return Err(call_error(&error)),
     };
-    let terminating = namespaces::terminating(cluster, namespaces.iter().map(String::as_str)).await;
+    let namespaces = namespaces::look_at(cluster, namespaces.iter().map(String::as_str)).await;
+    let terminating: BTreeSet<String> =
+        namespaces.iter().filter(|sight| sight.terminating).map(|sight| sight.name.clone()).collect();
     let mut planned = plan(&live, &terminating);
     planned.plan.warnings.splice(0..0, targets.warnings);
     Targets::gate(&targets.gates, &mut planned.plan);
-    Ok(Drawn { planned, live, query, terminating })
+    Ok(Drawn { planned, live, query, namespaces })
 }

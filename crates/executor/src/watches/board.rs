@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use std::time::Duration;
 
-use tidegate_lifecycle::operation::Input;
+use tidegate_lifecycle::operation::{Identity, Input, NamespaceSight};
 use tidegate_model::{HealthStatus, Object, Observation, Observed, OperationId, TaskId, Timestamp};
 use tokio::sync::{Notify, watch};
 
@@ -49,8 +49,11 @@ impl Subscriber {
         match &self.what {
             Watched::Task(task) => self.inbox.tell(Input::Observed { task: *task, observation }),
             Watched::Namespace(name) => {
-                if matches!(observation.seen, Observed::Present { deleting: true, .. }) {
-                    self.inbox.tell(Input::NamespaceTerminating { name: name.clone() });
+                // That one is gone is believed when it is looked at: it may come with the operation.
+                if let Observed::Present { uid, resource_version, deleting, .. } = observation.seen {
+                    let found = Some(Identity { uid, resource_version });
+                    let sight = NamespaceSight { name: name.clone(), found, terminating: deleting };
+                    self.inbox.tell(Input::NamespaceSeen(sight));
                 }
             }
         }

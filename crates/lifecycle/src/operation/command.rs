@@ -34,10 +34,10 @@ pub enum Command {
         /// Which task.
         task: TaskId,
     },
-    /// Keep reporting when a namespace that the operation writes into begins to go, as
-    /// [`Input::NamespaceTerminating`](super::Input). It may begin late: before the end all of them are looked at.
+    /// Keep reporting what is seen of the namespaces that the operation writes into, as
+    /// [`Input::NamespaceSeen`](super::Input). It may begin late: before the end all of them are looked at.
     WatchNamespaces,
-    /// Look whether the namespaces that the operation writes into are being deleted. Answer:
+    /// Look at the namespaces that the operation writes into. Answer:
     /// [`Input::NamespacesSeen`](super::Input).
     LookAtNamespaces,
     /// Ask a gate about a wave, and keep listening: what it answers, and whatever it answers later by itself, comes as
@@ -96,7 +96,7 @@ impl Command {
                 Input::Answer { task: *task, attempt: *attempt, answer: what.failed(error) }
             }
             // What cannot be seen keeps nobody from ending.
-            Self::LookAtNamespaces => Input::NamespacesSeen { terminating: Vec::new() },
+            Self::LookAtNamespaces => Input::NamespacesSeen { namespaces: Vec::new() },
             Self::Claim | Self::Observe { .. } | Self::WatchNamespaces | Self::AskGate { .. } => return None,
         };
         Some(input)

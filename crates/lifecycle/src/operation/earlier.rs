@@ -1,9 +1,10 @@
 //! Records in the layouts that earlier programs wrote, and the way to what they are today. Nothing in here is changed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use tidegate_model::{Digest, OperationId, OperationPhase, ResultCode, Timestamp, earlier};
+use tidegate_model::{Digest, OperationId, OperationPhase, Plan, ResultCode, Timestamp, earlier};
 
 use super::rules::namespaces_of;
 use super::state::{
@@ -128,6 +129,78 @@ impl From<Operation> for state::Operation {
             failure: old.failure,
             termination: old.termination,
             outcome: old.outcome,
+            seen_namespaces: BTreeMap::new(),
+            lost_namespace: None,
+            cursor: Cursor::default(),
+            namespaces: Arc::default(),
+        };
+        operation.namespaces = namespaces_of(&operation.plan);
+        operation.cursor = Cursor::of(&operation);
+        operation
+    }
+}
+
+/// A state of kind 2.
+#[derive(Clone, Debug, Deserialize)]
+pub enum StateOfKind2 {
+    New,
+    Accepted(Box<state::Header>),
+    Running(Box<OperationOfKind2>),
+    Finished(Box<OperationOfKind2>),
+}
+
+impl From<StateOfKind2> for state::State {
+    fn from(old: StateOfKind2) -> Self {
+        match old {
+            StateOfKind2::New => Self::New,
+            StateOfKind2::Accepted(header) => Self::Accepted(header),
+            StateOfKind2::Running(operation) => Self::Running(Box::new((*operation).into())),
+            StateOfKind2::Finished(operation) => Self::Finished(Box::new((*operation).into())),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct OperationOfKind2 {
+    header: state::Header,
+    plan: Arc<Plan>,
+    bundle: Option<Digest>,
+    tasks: Vec<state::TaskState>,
+    waves: Vec<WaveTimes>,
+    stage: Stage,
+    since: Timestamp,
+    gates: Vec<GateAnswer>,
+    attempt: u32,
+    results: u32,
+    prune_confirmed: bool,
+    judged: Judged,
+    wave_expired: Option<String>,
+    failure: Option<Failure>,
+    termination: Option<Termination>,
+    outcome: Option<Outcome>,
+}
+
+impl From<OperationOfKind2> for state::Operation {
+    fn from(old: OperationOfKind2) -> Self {
+        let mut operation = Self {
+            header: old.header,
+            plan: old.plan,
+            bundle: old.bundle,
+            tasks: old.tasks,
+            waves: old.waves,
+            stage: old.stage,
+            since: old.since,
+            gates: old.gates,
+            attempt: old.attempt,
+            results: old.results,
+            prune_confirmed: old.prune_confirmed,
+            judged: old.judged,
+            wave_expired: old.wave_expired,
+            failure: old.failure,
+            termination: old.termination,
+            outcome: old.outcome,
+            seen_namespaces: BTreeMap::new(),
+            lost_namespace: None,
             cursor: Cursor::default(),
             namespaces: Arc::default(),
         };

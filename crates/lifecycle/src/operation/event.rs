@@ -13,7 +13,7 @@ use tidegate_model::{
 
 use super::claim::ClaimNews;
 use super::fact::{DeadlineScope, Fact, Verdict};
-use super::state::{Stage, State};
+use super::state::{Loss, Stage, State};
 
 /// Something that happened to an operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -102,6 +102,13 @@ pub enum EventKind {
     NamespaceTerminating {
         /// Its name.
         namespace: String,
+    },
+    /// A namespace that the operation writes into is lost. A wave that is at work ends, and has failed.
+    NamespaceLost {
+        /// Its name.
+        namespace: String,
+        /// What became of it.
+        loss: Loss,
     },
     /// An attempt has failed.
     AttemptFailed {
@@ -238,6 +245,7 @@ impl Narrator {
                 });
             }
             Fact::Planned { plan, .. } => self.plan = Arc::clone(plan),
+            Fact::RetryPlansAnew { .. } => self.plan = Arc::default(),
             // What was not valid is planned anew.
             Fact::RetryStarted { .. } if !self.plan.errors().is_empty() => self.plan = Arc::default(),
             _ => {}
@@ -275,10 +283,18 @@ impl Narrator {
             Fact::NamespaceTerminating { namespace, at } => {
                 (EventKind::NamespaceTerminating { namespace: namespace.clone() }, at)
             }
+            Fact::NamespaceLost { namespace, loss: Loss::Terminating, at } => {
+                (EventKind::NamespaceTerminating { namespace: namespace.clone() }, at)
+            }
+            Fact::NamespaceLost { namespace, loss, at } => {
+                (EventKind::NamespaceLost { namespace: namespace.clone(), loss: *loss }, at)
+            }
             Fact::AttemptFailed { message, retriable, at } => {
                 (EventKind::AttemptFailed { message: message.clone(), retriable: *retriable }, at)
             }
-            Fact::RetryStarted { attempt, at } => (EventKind::RetryStarted { attempt: *attempt }, at),
+            Fact::RetryStarted { attempt, at } | Fact::RetryPlansAnew { attempt, at } => {
+                (EventKind::RetryStarted { attempt: *attempt }, at)
+            }
             Fact::Claim { news, at } => {
                 (EventKind::Claim { news: news.clone(), message: claim(about.waits, news) }, at)
             }

@@ -4,6 +4,7 @@ mod arrows;
 mod legal;
 mod tasks;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_model::{OperationPhase, Plan, Timestamp};
@@ -14,14 +15,14 @@ use super::fact::{DeadlineScope, Fact};
 use super::messages;
 use super::rules::{is_sound, namespaces_of};
 use super::state::{
-    Calls, Cursor, Failure, GateAnswer, Header, Judged, Operation, Outage, Outcome, Pause, Stage, State,
-    TaskState, Termination, WaveTimes,
+    Calls, Cursor, Failure, GateAnswer, Header, Judged, Loss, Operation, Outage, Outcome, Pause, Stage,
+    State, TaskState, Termination, WaveTimes,
 };
 use crate::machine::Illegal;
 
 /// The state after a fact. Where the machine goes is for [`follow`](super::follow()) to say: a fact other than an arrow
 /// leaves the stage as it is. Arrows are `Moved`, and those between the kinds of state: `Accepted`, `Planned`,
-/// `RetryStarted` (back to the beginning of the attempt) and `Finished`.
+/// `RetryStarted` (back to the beginning of the attempt), `RetryPlansAnew` (back to the planning) and `Finished`.
 pub fn evolve(state: State, fact: &Fact) -> Result<State, Illegal> {
     let illegal = |state: String| Illegal { state, fact: fact_name(fact) };
     match state {
@@ -40,11 +41,15 @@ pub fn evolve(state: State, fact: &Fact) -> Result<State, Illegal> {
                 let stage = operation.stage.name();
                 return finish(operation, *phase, message, *at).ok_or_else(|| illegal(stage));
             }
-            if let Fact::RetryStarted { attempt, .. } = fact
-                && !operation.is_valid()
-            {
+            let anew = match fact {
+                Fact::RetryPlansAnew { attempt, .. } => Some(*attempt),
+                // Earlier programs said no more of a plan that was not valid.
+                Fact::RetryStarted { attempt, .. } if !operation.is_valid() => Some(*attempt),
+                _ => None,
+            };
+            if let Some(attempt) = anew {
                 let stage = operation.stage.name();
-                return plan_again(*operation, *attempt).ok_or_else(|| illegal(stage));
+                return plan_again(*operation, attempt).ok_or_else(|| illegal(stage));
             }
             let before = fact.task().map(|task| operation.before(task));
             match running(&mut operation, fact) {
@@ -153,6 +158,8 @@ fn fresh(header: Header, plan: Arc<Plan>, at: Timestamp) -> Operation {
         failure: None,
         termination: None,
         outcome: None,
+        seen_namespaces: BTreeMap::new(),
+        lost_namespace: None,
         cursor: Cursor::default(),
         namespaces: Arc::default(),
     }
@@ -255,9 +262,17 @@ fn running(operation: &mut Operation, fact: &Fact) -> Option<()> {
         }
         Fact::RetryStarted { attempt, at } => retry(operation, *attempt, *at),
         Fact::NamespaceTerminating { namespace, .. } => {
-            let (index, _) = operation.current_wave().filter(|(index, _)| !operation.is_sync_fail(*index))?;
-            tasks::lose_namespace(operation, index, namespace);
-            operation.wave_expired = Some(messages::namespace_terminating(namespace));
+            end_wave_without(operation, namespace, Loss::Terminating)
+        }
+        Fact::NamespaceLost { namespace, loss, .. } => {
+            operation.lost_namespace = Some(namespace.clone());
+            if operation.current_wave().is_some() {
+                end_wave_without(operation, namespace, *loss)?;
+            }
+            Some(())
+        }
+        Fact::NamespacesSeen { namespaces } => {
+            operation.seen_namespaces.extend(namespaces.iter().cloned());
             Some(())
         }
         Fact::Watching { trouble, at } => {
@@ -269,6 +284,14 @@ fn running(operation: &mut Operation, fact: &Fact) -> Option<()> {
         }
         fact => tasks::evolve(operation, fact),
     }
+}
+
+/// The wave at work ends: a namespace is lost, and what it put there.
+fn end_wave_without(operation: &mut Operation, namespace: &str, loss: Loss) -> Option<()> {
+    let (index, _) = operation.current_wave().filter(|(index, _)| !operation.is_sync_fail(*index))?;
+    tasks::lose_namespace(operation, index, namespace, loss);
+    operation.wave_expired = Some(messages::namespace_lost(namespace, loss));
+    Some(())
 }
 
 /// While an operation is paused its deadlines stand still.
@@ -330,6 +353,7 @@ fn retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option<()> {
     let restart = operation.header.request.retry.restart || operation.plan.restart_on_retry;
     operation.attempt = attempt;
     operation.wave_expired = None;
+    operation.lost_namespace = None;
     operation.since = at;
     for task in &mut operation.tasks {
         if restart || task.is_unsuccessful() {
@@ -340,12 +364,14 @@ fn retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option<()> {
     renumber(operation);
     if restart {
         operation.waves.fill(WaveTimes::default());
+        // Whatever stands there now gets all of it again.
+        operation.seen_namespaces.clear();
     }
     operation.stage = Stage::Planned;
     Some(())
 }
 
-/// Another attempt of an operation whose plan is not valid: what was missing may have come.
+/// Another attempt that plans anew: what was missing may have come, and what was there may have gone.
 fn plan_again(operation: Operation, attempt: u32) -> Option<State> {
     if attempt != operation.attempt.saturating_add(1) {
         return None;

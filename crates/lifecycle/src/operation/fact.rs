@@ -11,7 +11,7 @@ use tidegate_model::{
 
 use super::claim::ClaimNews;
 use super::earlier;
-use super::state::{AppliedRef, HookLog, Occupant, Stage};
+use super::state::{AppliedRef, HookLog, Identity, Loss, Occupant, Stage};
 
 /// Something that happened to an operation, as the log keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -306,6 +306,29 @@ pub enum Fact {
         /// When.
         at: Timestamp,
     },
+    /// Namespaces that the operation writes into were seen for the first time. Others of the same name that come later are
+    /// not those.
+    NamespacesSeen {
+        /// Their names, and which they are.
+        namespaces: Vec<(String, Identity)>,
+    },
+    /// A namespace that the operation writes into is lost, and all that was put there. A wave that is at work ends, and has
+    /// failed.
+    NamespaceLost {
+        /// Its name.
+        namespace: String,
+        /// What became of it.
+        loss: Loss,
+        /// When.
+        at: Timestamp,
+    },
+    /// Another attempt begins, with a plan of its own.
+    RetryPlansAnew {
+        /// Its number; the first attempt is 1.
+        attempt: u32,
+        /// When.
+        at: Timestamp,
+    },
 }
 
 /// When a gate that says by itself when its answer changes is asked again.
@@ -404,6 +427,7 @@ impl Fact {
             | Self::ReasonSeen { .. }
             | Self::Watching { .. }
             | Self::Warned { .. }
+            | Self::NamespacesSeen { .. }
             | Self::GateAnswered { verdict: Verdict::Closed { .. }, .. } => false,
             // The pods may be gone before they could be read again.
             Self::LogsKept { logs, .. } => !logs.is_empty(),
@@ -429,7 +453,7 @@ impl Fact {
 impl LogRecord for Fact {
     type Earlier = earlier::Fact;
 
-    const HIGHEST_KIND: u16 = 37;
+    const HIGHEST_KIND: u16 = 40;
 
     fn is_earlier(kind: u16) -> bool {
         kind < 3
@@ -472,6 +496,9 @@ impl LogRecord for Fact {
             Self::DeletionBegun { .. } => 35,
             Self::NamespaceTerminating { .. } => 36,
             Self::Approved { .. } => 37,
+            Self::NamespacesSeen { .. } => 38,
+            Self::NamespaceLost { .. } => 39,
+            Self::RetryPlansAnew { .. } => 40,
         }
     }
 }

@@ -75,7 +75,11 @@ fn arrows(operation: &Operation, now: Timestamp) -> Vec<Fact> {
         Stage::DryRun => dry_run(operation, now),
         Stage::Wave { index, step } => wave::follow(operation, *index, *step, now),
         Stage::AwaitingRetry { until } if now >= *until => {
-            vec![Fact::RetryStarted { attempt: operation.attempt.saturating_add(1), at: now }]
+            let attempt = operation.attempt.saturating_add(1);
+            vec![match operation.plans_anew() {
+                true => Fact::RetryPlansAnew { attempt, at: now },
+                false => Fact::RetryStarted { attempt, at: now },
+            }]
         }
         Stage::AwaitingRetry { .. } => Vec::new(),
         Stage::Terminating => ending::terminated(operation, now),

@@ -9,7 +9,7 @@ use tidegate_model::{
 
 use super::claim::ClaimNews;
 use super::fact::Verdict;
-use super::state::HookLog;
+use super::state::{HookLog, Identity};
 
 /// One thing that happened outside the machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +29,8 @@ pub enum Input {
         plan: Arc<Plan>,
         /// Where the manifests are kept.
         bundle: Digest,
+        /// The namespaces of the manifests, as far as they may be seen.
+        namespaces: Vec<NamespaceSight>,
     },
     /// The answer to [`Command::Plan`](super::Command): the cluster could not be read.
     PlanFailed(CallError),
@@ -66,15 +68,12 @@ pub enum Input {
         /// Since when that is so.
         since: Timestamp,
     },
-    /// A namespace that the operation writes into is being deleted.
-    NamespaceTerminating {
-        /// Its name.
-        name: String,
-    },
-    /// The answer to [`Command::LookAtNamespaces`](super::Command): those that are being deleted, as far as it can be seen.
+    /// A namespace that the operation writes into was seen. The sight may be old.
+    NamespaceSeen(NamespaceSight),
+    /// The answer to [`Command::LookAtNamespaces`](super::Command), as far as they may be seen.
     NamespacesSeen {
-        /// Their names.
-        terminating: Vec<String>,
+        /// What was seen.
+        namespaces: Vec<NamespaceSight>,
     },
     /// A gate has answered, again or for the first time. What it has said before is no news.
     Gate {
@@ -123,6 +122,17 @@ pub enum Input {
         /// Why.
         reason: String,
     },
+}
+
+/// What was seen in the place of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespaceSight {
+    /// Its name.
+    pub name: String,
+    /// Which one is there; `None` where none is.
+    pub found: Option<Identity>,
+    /// Whether that one is being deleted.
+    pub terminating: bool,
 }
 
 impl Input {

@@ -3,7 +3,7 @@
 use tidegate_model::{ClaimHolder, Task, Timestamp};
 
 use super::claim::Claim;
-use super::state::{Header, Operation, Progress, Stage, State, WaveStep};
+use super::state::{Header, Loss, Operation, Progress, Stage, State, WaveStep};
 
 pub(crate) const SUCCEEDED_ALL: &str = "successfully synced (all tasks run)";
 pub(crate) const SUCCEEDED_NO_MORE: &str = "successfully synced (no more tasks)";
@@ -77,18 +77,44 @@ pub(crate) fn kept_by(what: &str) -> String {
     if what.is_empty() { String::new() } else { format!("waits for {what}") }
 }
 
-/// A namespace that the operation writes into goes.
-pub(crate) fn namespace_terminating(name: &str) -> String {
-    format!(
-        "namespace {name} is being deleted, and with it all that this operation put there; sync again when it is gone"
-    )
+/// A namespace that the operation writes into is lost.
+pub(crate) fn namespace_lost(name: &str, loss: Loss) -> String {
+    let what = loss.of(name);
+    match loss {
+        Loss::Terminating => {
+            format!("{what}, and with it all that this operation put there; sync again when it is gone")
+        }
+        Loss::Gone => format!("{what}, and with it all that this operation put there; sync again"),
+        Loss::MadeAgain => {
+            format!("{what}, and what this operation put there has gone with the old one; sync again")
+        }
+    }
 }
 
 /// The same, before anything was put there.
-pub(crate) fn namespace_terminating_already(name: &str) -> String {
-    format!(
-        "namespace {name} is being deleted, and objects of this operation go into it; sync again when it is gone"
-    )
+pub(crate) fn namespace_lost_already(name: &str, loss: Loss) -> String {
+    let when = if loss == Loss::Terminating { " when it is gone" } else { "" };
+    format!("{}, and objects of this operation go into it; sync again{when}", loss.of(name))
+}
+
+impl Loss {
+    /// The word for it: `terminating`, `gone` or `made-again`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Terminating => "terminating",
+            Self::Gone => "gone",
+            Self::MadeAgain => "made-again",
+        }
+    }
+
+    /// What became of a namespace: `namespace shop is being deleted`.
+    pub fn of(self, namespace: &str) -> String {
+        match self {
+            Self::Terminating => format!("namespace {namespace} is being deleted"),
+            Self::Gone => format!("namespace {namespace} was deleted"),
+            Self::MadeAgain => format!("namespace {namespace} was deleted and made again by somebody else"),
+        }
+    }
 }
 
 /// A namespace is to be pruned that the operation writes into.

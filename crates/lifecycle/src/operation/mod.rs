@@ -49,12 +49,13 @@ pub use explain::{Awaited, Explanation, NOT_ANSWERED, NOT_SEEN, PLACE_TAKEN, TRY
 pub use fact::{DeadlineScope, Fact, Verdict};
 pub use follow::follow;
 pub use gates::{APPROVAL, concurrency_group, is_known_gate};
-pub use input::{Answer, Applied, CallError, Clearing, Input, Pruning, Stopped};
+pub use input::{Answer, Applied, CallError, Clearing, Input, NamespaceSight, Pruning, Stopped};
 pub use judge::hook_phase;
 pub use machine::{Driver, Sight, SyncOperation};
 pub use pending::pending;
 pub use state::{
-    AppliedRef, Calls, Cursor, Failure, GateAnswer, Header, HookLog, Notes, Occupant, OpenTasks, Operation,
-    Outage, Outcome, Pause, Progress, SeenHealth, Stage, State, TaskState, Termination, WaveStep, WaveTimes,
+    AppliedRef, Calls, Cursor, Failure, GateAnswer, Header, HookLog, Identity, Loss, Notes, Occupant,
+    OpenTasks, Operation, Outage, Outcome, Pause, Progress, SeenHealth, Stage, State, TaskState, Termination,
+    WaveStep, WaveTimes,
 };
 pub use view::{ClaimStanding, ClaimView, HookLogView, OperationView, WaveView, view};

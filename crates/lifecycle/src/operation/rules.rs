@@ -287,6 +287,12 @@ impl Operation {
         limit < 0 || i64::from(self.attempt.saturating_sub(1)) < limit
     }
 
+    /// Whether another attempt needs a plan of its own: nothing came of this one, or it is about a namespace that is lost.
+    pub(crate) fn plans_anew(&self) -> bool {
+        let has_begun = self.failure.as_ref().is_some_and(|failure| failure.wave.is_some());
+        !has_begun || !self.is_valid() || self.lost_namespace.is_some()
+    }
+
     /// How many times the operation was tried again.
     pub fn retry_count(&self) -> u32 {
         self.attempt.saturating_sub(1)

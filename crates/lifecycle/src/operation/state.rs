@@ -1,10 +1,12 @@
 //! What an operation is, at one moment. Built only by [`evolve`](super::evolve).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
-    Digest, LogRecord, OperationId, OperationPhase, Plan, PlannedWave, SyncRequest, Task, TaskId, Timestamp,
+    Content, Digest, LogRecord, OperationId, OperationPhase, Plan, PlannedWave, SyncRequest, Task, TaskId,
+    Timestamp,
 };
 
 use super::claim::Claim;
@@ -34,14 +36,21 @@ pub enum State {
 impl LogRecord for State {
     type Earlier = earlier::State;
 
-    const HIGHEST_KIND: u16 = 2;
+    const HIGHEST_KIND: u16 = 3;
 
     fn is_earlier(kind: u16) -> bool {
-        kind < 2
+        kind < 3
     }
 
     fn kind(&self) -> u16 {
-        2
+        3
+    }
+
+    fn read_earlier<C: Content>(kind: u16, content: &C) -> Result<Self, C::Error> {
+        match kind {
+            2 => content.read::<earlier::StateOfKind2>().map(Into::into),
+            _ => content.read::<earlier::State>().map(Into::into),
+        }
     }
 }
 
@@ -131,12 +140,36 @@ pub struct Operation {
     pub termination: Option<Termination>,
     /// How it ended.
     pub outcome: Option<Outcome>,
+    /// Which namespaces those are that the plan writes into, as far as they were seen: when it was made, or else later.
+    pub seen_namespaces: BTreeMap<String, Identity>,
+    /// The namespace that this attempt has lost.
+    pub lost_namespace: Option<String>,
     /// Where the current wave stands among its tasks. Not recorded: the rest says it.
     #[serde(skip)]
     pub cursor: Cursor,
     /// The namespaces that the plan writes into. Not recorded: the plan says it.
     #[serde(skip)]
     pub namespaces: Arc<[String]>,
+}
+
+/// Which of all objects that have, or had, the same name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.resourceVersion` when it was seen.
+    pub resource_version: String,
+}
+
+/// What became of a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Loss {
+    /// It is being deleted.
+    Terminating,
+    /// It is gone.
+    Gone,
+    /// It is gone, and somebody has made another of the same name.
+    MadeAgain,
 }
 
 /// Which resources of a wave are judged by their health, besides its hooks.

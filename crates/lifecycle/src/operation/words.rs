@@ -29,7 +29,7 @@ impl Input {
             | Self::Request { .. }
             | Self::Resumed
             | Self::Claim(Ok(_))
-            | Self::NamespaceTerminating { .. }
+            | Self::NamespaceSeen(_)
             | Self::NamespacesSeen { .. }
             | Self::Terminate { .. }
             | Self::Unpause { .. }

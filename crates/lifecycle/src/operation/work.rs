@@ -106,7 +106,7 @@ fn waiting(width: u32, of_hooks: bool) -> SyncShell {
         if of_hooks { hook(tidegate_model::Phase::Sync, 0, &name) } else { resource(0, &name) }
     });
     let plan = Arc::new(plan(wide.chain([resource(1, "Deployment/last")])));
-    let planned = Input::Planned { plan, bundle: DIGEST };
+    let planned = Input::Planned { plan, bundle: DIGEST, namespaces: Vec::new() };
     shell.hands_mut().commands.clear();
     take(&mut shell, 0, Arrival::Answer { about: Subject::Plan, input: planned });
     answer_all(&mut shell, 0);

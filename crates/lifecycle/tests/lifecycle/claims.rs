@@ -41,7 +41,7 @@ impl Operation {
         let mut this = Self::begun(request);
         this.hear(1, held());
         let plan = plan([hook(Phase::PreSync, 0, "Job/migrate"), resource(0, "ConfigMap/c")]);
-        this.offer(2, Input::Planned { plan: Arc::new(plan), bundle: DIGEST });
+        this.offer(2, Input::Planned { plan: Arc::new(plan), bundle: DIGEST, namespaces: Vec::new() });
         for task in [0, 1] {
             this.offer(
                 3,
@@ -207,7 +207,11 @@ fn an_operation_that_lost_its_claim_before_it_planned_takes_it_anew() {
     operation.hear(2, ClaimNews::Lost { holder: Some(other()) });
     assert_eq!(operation.commands(2), [Command::Claim]);
     // A plan that was on its way is of the past.
-    let late = Input::Planned { plan: Arc::new(plan([resource(0, "ConfigMap/c")])), bundle: DIGEST };
+    let late = Input::Planned {
+        plan: Arc::new(plan([resource(0, "ConfigMap/c")])),
+        bundle: DIGEST,
+        namespaces: Vec::new(),
+    };
     operation.offer(3, late);
     assert_eq!(operation.commands(3), [Command::Claim]);
 }

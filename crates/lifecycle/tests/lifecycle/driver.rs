@@ -103,7 +103,9 @@ fn recovery_needs_no_path_of_its_own() {
 fn an_operation_that_goes_round_in_circles_is_ended() {
     let driver = begun();
     let mut driver = Driver::recover(Some((FACTS_MAX, driver.state().clone())), []).unwrap();
-    driver.offer(&Input::Planned { plan: Arc::new(plan([])), bundle: DIGEST }, at(0)).unwrap();
+    driver
+        .offer(&Input::Planned { plan: Arc::new(plan([])), bundle: DIGEST, namespaces: Vec::new() }, at(0))
+        .unwrap();
     driver.advance(at(0)).unwrap();
     assert!(driver.state().is_finished());
     assert_eq!(driver.state().message(), "gave up after 5000000 recorded facts");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_lifecycle::operation::{
-    ClaimNews, Deadline, DeadlineScope, EventKind, Fact, Narrator, Stage, Verdict, WaveName, WaveStep,
+    ClaimNews, Deadline, DeadlineScope, EventKind, Fact, Loss, Narrator, Stage, Verdict, WaveName, WaveStep,
 };
 use tidegate_model::{
     ClaimHolder, ClaimPlace, ClaimRequest, IfTaken, OperationPhase, Phase, SyncRequest, TaskId,
@@ -86,6 +86,15 @@ fn each_fact_of_interest_is_an_event_with_its_number() {
             Fact::NamespaceTerminating { namespace: "shop".into(), at: at(5) },
             Some(EventKind::NamespaceTerminating { namespace: "shop".into() }),
         ),
+        (
+            Fact::NamespaceLost { namespace: "shop".into(), loss: Loss::Terminating, at: at(5) },
+            Some(EventKind::NamespaceTerminating { namespace: "shop".into() }),
+        ),
+        (
+            Fact::NamespaceLost { namespace: "shop".into(), loss: Loss::MadeAgain, at: at(5) },
+            Some(EventKind::NamespaceLost { namespace: "shop".into(), loss: Loss::MadeAgain }),
+        ),
+        (Fact::NamespacesSeen { namespaces: Vec::new() }, None),
         (
             Fact::AttemptFailed { message: words(), retriable: true, at: at(6) },
             Some(EventKind::AttemptFailed { message: words(), retriable: true }),

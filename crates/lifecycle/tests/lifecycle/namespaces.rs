@@ -1,6 +1,6 @@
 //! What goes into a namespace that goes is lost: the operation fails, and names it.
 
-use tidegate_lifecycle::operation::{Input, explain};
+use tidegate_lifecycle::operation::{Fact, Identity, Input, NamespaceSight, explain};
 use tidegate_model::{DeletePolicy, OperationPhase, Phase, Plan, SyncRequest, WaitFor};
 
 use crate::build::*;
@@ -47,6 +47,74 @@ fn an_operation_does_not_succeed_in_a_namespace_that_goes() {
     assert_eq!(world.results(), [why]);
 }
 
+/// Nobody was there to see it go, and another one is there: what was put into the first is gone all the same.
+#[test]
+fn an_operation_does_not_succeed_in_another_namespace_of_the_same_name() {
+    let again = "namespace shop was deleted and made again by somebody else, and what this operation put there has gone with the old one; sync again";
+    let healthy = SyncRequest { wait: WaitFor::Healthy, ..request() };
+    for tells in [true, false] {
+        let mut world = World::new(plan([resource(0, "Deployment/api")]), healthy.clone());
+        world.made_again.insert("shop".into(), 500);
+        world.tells_of_going = tells;
+        assert_eq!(end(&mut world), (OperationPhase::Failed, again.to_owned()));
+        assert_eq!(world.now, if tells { 500 } else { 1000 }, "at once, if it is told");
+    }
+    // One that is not there any more was there when the plan was made, whether anything was put into it or not.
+    let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request());
+    world.gone.insert("shop".into(), 0);
+    world.fate("ConfigMap/c", |fate| fate.write.push_back(Reply::No("namespaces \"shop\" not found".into())));
+    let gone = "namespace shop was deleted, and with it all that this operation put there; sync again";
+    assert_eq!(end(&mut world), (OperationPhase::Failed, gone.to_owned()));
+    // Earlier programs did not say which one it was.
+    let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request());
+    (world.knows_namespaces, world.tells_of_going) = (false, false);
+    world.made_again.insert("shop".into(), 0);
+    assert_eq!(end(&mut world).0, OperationPhase::Succeeded);
+    world = World::new(plan([resource(0, "ConfigMap/c")]), request());
+    (world.knows_namespaces, world.tells_of_going) = (false, false);
+    world.gone.insert("shop".into(), 0);
+    assert_eq!(end(&mut world), (OperationPhase::Failed, gone.to_owned()));
+}
+
+/// A watch may show what was there before, and an operation may bring its namespace.
+#[test]
+fn an_old_sight_and_a_namespace_of_its_own_are_no_loss() {
+    let seen = |uid: &str, version: &str, terminating| {
+        let found = Some(Identity { uid: uid.into(), resource_version: version.into() });
+        Input::NamespaceSeen(NamespaceSight { name: "shop".into(), found, terminating })
+    };
+    let smoke = || hook(Phase::PostSync, 0, "Job/smoke");
+    let mut world = World::new(plan([resource(0, "ConfigMap/c"), smoke()]), request());
+    // Version 1 is known from the plan.
+    world.gone.insert("shop".into(), 60_000);
+    world.at(500, seen("0", "0", false));
+    world.at(600, seen("0", "0", true));
+    assert_eq!(end(&mut world).0, OperationPhase::Succeeded);
+    let brings = || {
+        plan([
+            resource(0, "Namespace/shop").with(|task| task.namespace.clear()),
+            resource(1, "ConfigMap/c"),
+            smoke(),
+        ])
+    };
+    let uid_of = |world: &World| {
+        world.durable.iter().find_map(|fact| match fact {
+            Fact::Applied { applied, .. } => Some(applied.clone()),
+            _ => None,
+        })
+    };
+    let mut world = World::new(brings(), request());
+    world.run_until(900);
+    let made = uid_of(&world).unwrap();
+    world.at(950, seen(&made.uid, &made.resource_version, false));
+    assert_eq!(end(&mut world).0, OperationPhase::Succeeded);
+    let mut world = World::new(brings(), request());
+    world.at(950, seen("another", "999999", false));
+    let (phase, message) = end(&mut world);
+    assert_eq!(phase, OperationPhase::Failed);
+    assert!(message.starts_with("namespace shop was deleted and made again"), "{message}");
+}
+
 #[test]
 fn hooks_in_a_namespace_that_goes_are_stopped_first() {
     let tasks = plan([
@@ -75,14 +143,34 @@ fn a_wave_that_fails_looks_for_the_reason() {
     assert_eq!(message, "one or more objects failed to apply, reason: denied");
 }
 
+/// The plan was about the namespace that was there: what is there now may have to be made, or filled, from the beginning.
 #[test]
-fn another_attempt_may_find_it_there_again() {
-    let tasks = plan([resource(0, "ConfigMap/c"), hook(Phase::PostSync, 0, "Job/smoke")]);
-    let mut world = going(tasks, retrying(1), 500, true);
+fn another_attempt_plans_anew_what_is_lost() {
+    let tasks = || plan([resource(0, "ConfigMap/c"), hook(Phase::PostSync, 0, "Job/smoke")]);
+    let mut world = going(tasks(), retrying(1), 500, true);
     world.run_until(600);
     assert!(world.driver().state().message().starts_with(LOST), "{}", world.driver().state().message());
     world.going.clear();
     assert_eq!(end(&mut world).0, OperationPhase::Succeeded);
+    let plans =
+        |world: &World| world.durable.iter().filter(|fact| matches!(fact, Fact::Planned { .. })).count();
+    assert_eq!(plans(&world), 2);
+    let applied = |fact: &&Fact| matches!(fact, Fact::Applied { task: tidegate_model::TaskId(0), .. });
+    assert_eq!(
+        world.durable.iter().filter(applied).count(),
+        2,
+        "what was put into the old one is put into the new one as well"
+    );
+    // Before its first wave nothing came of a plan.
+    let mut world = World::new(tasks(), retrying(1));
+    world.fate("ConfigMap/c", |fate| fate.check.push_back(Reply::No("namespaces \"shop\" not found".into())));
+    assert_eq!(end(&mut world).0, OperationPhase::Succeeded);
+    assert_eq!(plans(&world), 2);
+    // What fails in a wave goes on there, with the plan it has.
+    let mut world = World::new(tasks(), retrying(1));
+    world.fate("ConfigMap/c", |fate| fate.write.push_back(Reply::No("denied".into())));
+    assert_eq!(end(&mut world).0, OperationPhase::Succeeded);
+    assert_eq!(plans(&world), 1);
 }
 
 #[test]
@@ -91,7 +179,8 @@ fn nothing_is_written_into_a_namespace_that_went_before() {
     let mut world = World::new(tasks, request());
     // As whoever has planned tells it; the dry run is on its way.
     world.fate("ConfigMap/c", |fate| fate.check.push_back(Reply::Later(60_000)));
-    world.at(1000, Input::NamespaceTerminating { name: "shop".into() });
+    let found = Some(Identity { uid: "1".into(), resource_version: "1".into() });
+    world.at(1000, Input::NamespaceSeen(NamespaceSight { name: "shop".into(), found, terminating: true }));
     let (phase, message) = end(&mut world);
     assert_eq!((phase, world.now), (OperationPhase::Failed, 1000));
     let expected = "namespace shop is being deleted, and objects of this operation go into it";

@@ -261,7 +261,9 @@ fn check_history(world: &World) {
     let mut failed = false;
     for fact in &world.durable {
         match fact {
-            Fact::RetryStarted { attempt: next, .. } => (attempt, failed) = (*next, false),
+            Fact::RetryStarted { attempt: next, .. } | Fact::RetryPlansAnew { attempt: next, .. } => {
+                (attempt, failed) = (*next, false)
+            }
             Fact::AttemptFailed { .. } => failed = true,
             Fact::Applied { task, .. } | Fact::RunnerStarted { task, .. } => {
                 *applied.entry((*task, attempt)).or_insert(0) += 1;

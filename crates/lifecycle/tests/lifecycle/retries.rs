@@ -121,7 +121,7 @@ fn waves_of_an_earlier_attempt_are_pending_again() {
 }
 
 #[test]
-fn a_dry_run_is_tried_again_for_what_failed() {
+fn an_attempt_that_wrote_nothing_is_planned_anew() {
     let mut world =
         World::new(plan([resource(0, "Deployment/a"), resource(0, "Deployment/b")]), retrying(-1));
     world.fate("Deployment/b", |fate| fate.check.extend([NO(), NO()]));
@@ -132,8 +132,12 @@ fn a_dry_run_is_tried_again_for_what_failed() {
             check Deployment/a
             check Deployment/b
             # one or more objects failed to apply (dry run). Retrying attempt #1 at 12:00AM.
+            plan
+            check Deployment/a
             check Deployment/b
             # one or more objects failed to apply (dry run). Retrying attempt #2 at 12:00AM.
+            plan
+            check Deployment/a
             check Deployment/b
             apply Deployment/a
             apply Deployment/b

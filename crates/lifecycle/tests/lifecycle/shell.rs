@@ -56,7 +56,11 @@ fn awaiting(width: u32) -> SyncShell {
     let mut shell = begun();
     let first = (0..width).map(|n| resource(0, &format!("Deployment/d{n}")));
     let plan = plan(first.chain([resource(1, "Deployment/last")]));
-    take(&mut shell, 0, answer(Input::Planned { plan: Arc::new(plan), bundle: DIGEST }));
+    take(
+        &mut shell,
+        0,
+        answer(Input::Planned { plan: Arc::new(plan), bundle: DIGEST, namespaces: Vec::new() }),
+    );
     for round in [Answer::Checked(Ok(String::new())), Answer::Applied(Ok(Box::new(applied())))] {
         for command in commands(&mut shell) {
             if let Command::Task { task, attempt, .. } = command {
@@ -165,7 +169,11 @@ fn a_shell_that_is_to_stop_waits_for_what_is_on_its_way() {
     let mut shell = begun();
     shell.stop();
     assert_eq!(settle(&mut shell, 1), Turn::GoesOn);
-    let planned = Input::Planned { plan: Arc::new(plan([resource(0, "Deployment/d")])), bundle: DIGEST };
+    let planned = Input::Planned {
+        plan: Arc::new(plan([resource(0, "Deployment/d")])),
+        bundle: DIGEST,
+        namespaces: Vec::new(),
+    };
     assert_eq!(take(&mut shell, 2, answer(planned)), Turn::Stopped);
     assert_eq!(commands(&mut shell), [Command::Plan], "nothing more was begun");
     let again = Driver::recover(None, []).unwrap();

@@ -3,13 +3,16 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tidegate_cluster::ErrorKind;
+use futures_util::FutureExt as _;
 use tidegate_cluster::sim::{SimCluster, SimConfig};
-use tidegate_model::OperationPhase;
-use tidegate_testkit::scenario::Sync;
+use tidegate_cluster::{Cluster as _, ErrorKind};
+use tidegate_model::{Gvk, Object, ObjectKey, OperationPhase};
+use tidegate_testkit::scenario::{Sync, retries};
 use tokio::time::Instant;
 
-use crate::support::{Fate, Log, Moody, builder, config, delete_namespace, end, hook, submit, until};
+use crate::support::{
+    Fate, Log, Moody, builder, config, delete_namespace, end, hook, server, submit, until, write,
+};
 
 fn team() -> Sync {
     Sync::of(&config("a", 0, &[])).with(|request| {
@@ -127,7 +130,126 @@ async fn a_namespace_that_went_while_nobody_looked_fails_the_operation() {
     engine.resume(id).await.unwrap();
     let view = end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
-    assert!(view.message.starts_with("namespace team is being deleted"), "{}", view.message);
+    assert!(view.message.starts_with("namespace team was deleted, and with it"), "{}", view.message);
+}
+
+/// An operation that waits in the namespace `team`, whether it brings it or finds it there.
+fn waits_in(team: bool) -> Sync {
+    let slow = server("slow", 1, &[("sim.tidegate.dev/ready-after", "10m")]);
+    let last = config("last", 2, &[]);
+    Sync::of(&format!("{}{slow}{last}", config("a", 0, &[]))).with(|request| {
+        request.namespace = "team".to_owned();
+        if team {
+            request.options.flags.push("CreateNamespace=true".to_owned());
+        }
+    })
+}
+
+fn make_namespace(sim: &SimCluster) {
+    let team = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}});
+    sim.apply(write(Object::try_from(team).unwrap())).now_or_never().unwrap().unwrap();
+}
+
+/// Somebody makes it again before the engine is back, so that one is there: it is another one, and what earlier waves put
+/// into the first is not in it.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_was_made_again_while_nobody_looked_fails_the_operation() {
+    for brings in [true, false] {
+        let (cluster, log) = (Moody::calm(), Log::new());
+        if !brings {
+            make_namespace(&cluster.sim);
+        }
+        let engine = builder(&cluster, &log).start().await.unwrap();
+        let id = submit(&engine, &waits_in(brings)).await;
+        until(&engine, id, |view, _| view.message.contains("slow")).await;
+        engine.shutdown().await;
+        delete_namespace(&cluster.sim, "team");
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        make_namespace(&cluster.sim);
+        let engine = builder(&cluster, &log.reopen()).start().await.unwrap();
+        engine.resume(id).await.unwrap();
+        let began = Instant::now();
+        let view = end(&engine, id).await;
+        assert_eq!(view.phase, OperationPhase::Failed, "{brings}: {}", view.message);
+        let words = "namespace team was deleted and made again by somebody else";
+        assert!(view.message.starts_with(words), "{brings}: {}", view.message);
+        assert!(began.elapsed() < Duration::from_secs(5), "{brings}: {:?}", began.elapsed());
+    }
+}
+
+/// The same while the engine does not see the cluster for long.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_was_made_again_while_the_cluster_was_away_fails_the_operation() {
+    let away: Arc<std::sync::atomic::AtomicBool> = Arc::default();
+    let is_away = Arc::clone(&away);
+    let cluster = Moody::new(SimConfig::default(), move |_, _| {
+        let is_away = is_away.load(std::sync::atomic::Ordering::SeqCst);
+        if is_away { Fate::Refuse(ErrorKind::Unavailable) } else { Fate::Answer }
+    });
+    let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+    // What is awaited is elsewhere, so that only the namespace tells.
+    let elsewhere = server("slow", 1, &[("sim.tidegate.dev/ready-after", "10m")]).replacen(
+        "metadata:",
+        "metadata:\n  namespace: default",
+        1,
+    );
+    let sync = Sync::of(&format!("{}{elsewhere}{}", config("a", 0, &[]), config("last", 2, &[])));
+    let id = submit(
+        &engine,
+        &sync.with(|request| {
+            request.namespace = "team".to_owned();
+            request.options.flags.push("CreateNamespace=true".to_owned());
+        }),
+    )
+    .await;
+    until(&engine, id, |view, _| view.message.contains("slow")).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    away.store(true, std::sync::atomic::Ordering::SeqCst);
+    delete_namespace(&cluster.sim, "team");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    make_namespace(&cluster.sim);
+    away.store(false, std::sync::atomic::Ordering::SeqCst);
+    let view = end(&engine, id).await;
+    assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
+}
+
+/// The first attempt finds the namespace on its way out. When it is gone, it is made again, which the plan of that time
+/// knows nothing of.
+#[tokio::test(start_paused = true)]
+async fn another_attempt_makes_a_namespace_that_was_going_before_the_first() {
+    let cluster = Moody::calm();
+    let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+    let first = submit(&engine, &team()).await;
+    end(&engine, first).await;
+    for by_hand in [false, true] {
+        let held = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "held", "namespace": "team", "finalizers": ["x.io/y"]}});
+        cluster.sim.apply(write(Object::try_from(held).unwrap())).await.unwrap();
+        delete_namespace(&cluster.sim, "team");
+        let sync = team().with(|request| {
+            request.retry = retries(10);
+            if by_hand {
+                request.options.flags.clear();
+            }
+        });
+        let id = submit(&engine, &sync).await;
+        let words = "namespace team is being deleted";
+        let is_awaited = |message: &str| message.starts_with(words) && message.contains("Retrying");
+        until(&engine, id, |view, _| is_awaited(&view.message)).await;
+        let key = ObjectKey::new("", "ConfigMap", "team", "held");
+        cluster
+            .sim
+            .remove_finalizer(&key, &Gvk::new("", "v1", "ConfigMap"), "", "x.io/y", None)
+            .await
+            .unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if by_hand {
+            make_namespace(&cluster.sim);
+        }
+        let view = end(&engine, id).await;
+        assert_eq!(view.phase, OperationPhase::Succeeded, "{by_hand}: {}", view.message);
+        assert!(cluster.sim.objects().iter().any(|object| object.name() == "a"), "{by_hand}");
+    }
 }
 
 /// Whoever may create a hook may not be allowed to read it; when there is none, that is in nobody's way.

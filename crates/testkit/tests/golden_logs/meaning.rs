@@ -33,8 +33,8 @@ fn known_facts(layout: &str) -> BTreeMap<OperationId, Vec<Value>> {
 #[test]
 fn every_field_of_every_fact_is_read() {
     // In the layout of today a fact has its number of today; those of the second were 3 to 34, of the third to 36, of the
-    // fourth to 37.
-    for (layout, number) in [(LAYOUT, 32), ("v3", 34), ("v4", 35)] {
+    // fourth to 37, of the fifth to 40.
+    for (layout, number) in [(LAYOUT, 32), ("v3", 34), ("v4", 35), ("v5", 38)] {
         let (_scratch, log) = scratch(layout);
         let mut kinds = BTreeSet::new();
         for (id, known) in known_facts(layout) {
@@ -145,6 +145,23 @@ fn results_of_the_third_layout_are_what_they_were() {
     let state = folded(facts.into_iter().take(10).collect());
     let why = explain(&state, at(20)).to_string();
     assert!(why.contains("(deletion requested; waits for finalizer example.com/guard)"), "{why}");
+}
+
+#[test]
+fn results_of_the_fifth_layout_are_what_they_were() {
+    let (_scratch, log) = scratch("v5");
+    assert_eq!(
+        results_in(&log, 13),
+        ["settings Synced Succeeded applied 0", "api Synced Succeeded applied 1"]
+    );
+    let facts = |count| folded(log.facts(id(13)).unwrap().into_iter().take(count).collect());
+    let (lost, anew) = (facts(14), facts(18));
+    let operation = lost.operation().unwrap();
+    assert_eq!(operation.lost_namespace.as_deref(), Some("store"));
+    assert_eq!(operation.seen_namespaces["store"].uid, "store-1");
+    let operation = anew.operation().unwrap();
+    assert_eq!((operation.attempt, operation.seen_namespaces["store"].uid.as_str()), (2, "store-2"));
+    assert_eq!(operation.lost_namespace, None);
 }
 
 #[test]

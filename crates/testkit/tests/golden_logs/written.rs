@@ -401,5 +401,6 @@ pub fn all() -> Vec<Written> {
         denied(),
         departures::prunes_slowly(),
         departures::namespace_goes(),
+        departures::namespace_is_made_again(),
     ]
 }

@@ -156,7 +156,10 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("the destination namespace", &[
         "crates/planner/tests/planner/pruning.rs::a_namespace_that_is_asked_for_is_not_pruned",
     ]),
-    ("a namespace that is to be pruned, or is being deleted, while objects go into it", &[
+    ("a namespace that is to be pruned, is being deleted, or is deleted and made again, while objects go into it", &[
+        "crates/testkit/tests/executor/namespaces.rs::a_namespace_that_was_made_again_while_nobody_looked_fails_the_operation",
+        "crates/testkit/tests/executor/namespaces.rs::a_namespace_that_was_made_again_while_the_cluster_was_away_fails_the_operation",
+        "crates/lifecycle/tests/lifecycle/namespaces.rs::an_operation_does_not_succeed_in_another_namespace_of_the_same_name",
         "crates/planner/tests/planner/pruning.rs::a_namespace_does_not_go_while_objects_go_into_it",
         "crates/testkit/tests/executor/namespaces.rs::nothing_is_written_into_a_namespace_that_is_going",
         "crates/testkit/tests/executor/namespaces.rs::a_namespace_that_goes_before_the_operation_is_over_fails_it",

@@ -1,7 +1,7 @@
 //! What a fact says, under names that stay: renaming a type inside changes nothing here.
 
 use serde_json::{Value, json};
-use tidegate_lifecycle::operation::{ClaimNews, DeadlineScope, Fact, Stage, Verdict, WaveStep};
+use tidegate_lifecycle::operation::{ClaimNews, DeadlineScope, Fact, Identity, Stage, Verdict, WaveStep};
 use tidegate_model::{Plan, SyncRequest, TaskId};
 
 use crate::output::plan;
@@ -32,6 +32,7 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::HookStopped { .. } => "hook-stopped",
         Fact::AttemptFailed { .. } => "attempt-failed",
         Fact::RetryStarted { .. } => "retry-started",
+        Fact::RetryPlansAnew { .. } => "retry-plans-anew",
         Fact::TerminateRequested { .. } => "terminate-requested",
         Fact::Paused { .. } => "paused",
         Fact::Unpaused { .. } => "unpaused",
@@ -44,6 +45,8 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::Warned { .. } => "warned",
         Fact::Claim { .. } => "claim",
         Fact::NamespaceTerminating { .. } => "namespace-terminating",
+        Fact::NamespaceLost { .. } => "namespace-lost",
+        Fact::NamespacesSeen { .. } => "namespaces-seen",
     }
 }
 
@@ -103,7 +106,9 @@ pub fn details(fact: &Fact, plan: Option<&Plan>) -> Value {
             json!({"of": of, "message": message})
         }
         Fact::AttemptFailed { message, retriable, .. } => json!({"message": message, "retriable": retriable}),
-        Fact::RetryStarted { attempt, .. } => json!({"attempt": attempt}),
+        Fact::RetryStarted { attempt, .. } | Fact::RetryPlansAnew { attempt, .. } => {
+            json!({"attempt": attempt})
+        }
         Fact::Paused { by, reason, .. } => json!({"by": by, "reason": reason}),
         Fact::Approved { wave, by, reason, .. } => {
             let planned = plan.and_then(|plan| plan.waves.get(TaskId(*wave).index()));
@@ -117,6 +122,11 @@ pub fn details(fact: &Fact, plan: Option<&Plan>) -> Value {
         Fact::Watching { trouble, .. } => json!({"trouble": trouble}),
         Fact::Claim { news, .. } => claim(news),
         Fact::NamespaceTerminating { namespace, .. } => json!({"namespace": namespace}),
+        Fact::NamespaceLost { namespace, loss, .. } => json!({"namespace": namespace, "loss": loss.as_str()}),
+        Fact::NamespacesSeen { namespaces } => {
+            let one = |(name, identity): &(String, Identity)| json!({"name": name, "uid": identity.uid});
+            json!({"namespaces": namespaces.iter().map(one).collect::<Vec<_>>()})
+        }
         _ => task_details(fact),
     }
 }
@@ -234,7 +244,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use tidegate_lifecycle::operation::{AppliedRef, HookLog};
+    use tidegate_lifecycle::operation::{AppliedRef, HookLog, Loss};
     use tidegate_model::{
         Destination, Digest, Health, HealthStatus, LogRecord as _, OperationId, OperationPhase, Timestamp,
     };
@@ -303,6 +313,9 @@ mod tests {
             Fact::Warned { task, warnings: vec![message()] },
             Fact::Claim { news: ClaimNews::Without { reason: message() }, at },
             Fact::NamespaceTerminating { namespace: "shop".to_owned(), at },
+            Fact::NamespaceLost { namespace: "shop".to_owned(), loss: Loss::MadeAgain, at },
+            Fact::NamespacesSeen { namespaces: Vec::new() },
+            Fact::RetryPlansAnew { attempt: 2, at },
         ]
     }
 

@@ -1,11 +1,10 @@
 //! Commands on their way to the cluster. Each is answered even when its job is dropped or panics, so none is ever lost.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
-use tidegate_lifecycle::operation::{Answer, CallError, Command, Input, TaskCommand};
+use tidegate_lifecycle::operation::{Answer, CallError, Command, Input, NamespaceSight, TaskCommand};
 use tidegate_model::{Digest, Object, OperationId, PackedObject, Plan, SyncRequest, TaskId, Timestamp};
 use tidegate_oplog::{InventoryChange, Known};
 
@@ -83,11 +82,8 @@ pub(crate) struct Call {
 pub(crate) enum Work {
     Plan(Box<Planning>),
     Task(Box<TaskWork>),
-    /// Which of these namespaces are being deleted.
-    Namespaces {
-        names: Arc<[String]>,
-        written: BTreeSet<String>,
-    },
+    /// A look at these namespaces.
+    Namespaces(Arc<[String]>),
 }
 
 /// Writes only while the operation has its claim, if it has to have one.
@@ -107,11 +103,10 @@ impl Call {
                 match self.work {
                     Work::Plan(planning) => planning.run(cluster.as_ref(), self.command).await,
                     Work::Task(work) => work.run(cluster.as_ref(), self.command).await,
-                    Work::Namespaces { names, written } => {
+                    Work::Namespaces(names) => {
                         let names = names.iter().map(String::as_str);
-                        let terminating = effects::lost_namespaces(cluster.as_ref(), names, &written).await;
-                        let terminating = terminating.into_iter().collect();
-                        self.command.answer(Input::NamespacesSeen { terminating });
+                        let namespaces = effects::look_at_namespaces(cluster.as_ref(), names).await;
+                        self.command.answer(Input::NamespacesSeen { namespaces });
                     }
                 }
             })
@@ -124,7 +119,7 @@ struct Outcome {
     plan: Plan,
     bundle: Bundle,
     inventory: Vec<InventoryChange>,
-    terminating: BTreeSet<String>,
+    namespaces: Vec<NamespaceSight>,
 }
 
 /// Reading the cluster and planning.
@@ -142,15 +137,13 @@ pub(crate) struct Planning {
 impl Planning {
     async fn run(self, cluster: &dyn Cluster, command: OnItsWay) {
         match self.plan(cluster, &command.inbox).await {
-            Ok(Outcome { plan, bundle, inventory, terminating }) => {
-                let planned = Input::Planned { plan: Arc::new(plan), bundle: bundle.digest };
+            Ok(Outcome { plan, bundle, inventory, namespaces }) => {
+                let planned = Input::Planned { plan: Arc::new(plan), bundle: bundle.digest, namespaces };
                 let inbox = command.inbox.clone();
                 // Before the plan, so that it is not written later.
                 inbox.note(Note::Inventory(inventory));
                 inbox.note(Note::Bundle(Arc::new(bundle)));
                 command.answer(planned);
-                // After the plan, which says what the operation writes into.
-                terminating.into_iter().for_each(|name| inbox.tell(Input::NamespaceTerminating { name }));
             }
             Err(error) => command.fail(error),
         }
@@ -167,7 +160,7 @@ impl Planning {
         inbox.note(Note::Mask(Arc::new(targets.mask())));
         self.known.gates.extend(targets.definitions.names());
         let known = self.inventory().await?;
-        let effects::Prepared { mut planned, inventory, terminating } = effects::prepare(
+        let effects::Prepared { mut planned, inventory, namespaces } = effects::prepare(
             cluster,
             self.operation,
             &self.request,
@@ -180,7 +173,7 @@ impl Planning {
         effects::review_rights(cluster, &self.request, &mut planned.plan).await;
         let digest = keep(&self.log, &planned.manifests).await?;
         let bundle = Bundle::kept(self.log, digest, planned.manifests);
-        Ok(Outcome { plan: planned.plan, bundle, inventory, terminating })
+        Ok(Outcome { plan: planned.plan, bundle, inventory, namespaces })
     }
 
     async fn inventory(&self) -> Result<Option<Known>, CallError> {

@@ -266,11 +266,13 @@ impl SyncHands {
         });
     }
 
-    /// The look at its end tells an operation enough that is over soon.
+    /// The look at its end tells an operation enough that is over soon. While nobody was at work on it, anything may have
+    /// happened.
     fn await_namespaces(&mut self) {
         let inbox = self.inbox.clone();
+        let wait = if self.recovered { Duration::ZERO } else { NAMESPACES_AFTER };
         let due = tokio::spawn(async move {
-            tokio::time::sleep(NAMESPACES_AFTER).await;
+            tokio::time::sleep(wait).await;
             inbox.note(Note::NamespacesDue);
         });
         self.namespaces_due = Some(due.abort_handle());
@@ -360,10 +362,7 @@ impl Hands<SyncOperation> for SyncHands {
             Command::Plan => self.plan(state, on_its_way),
             Command::Task { task, attempt, what } => self.task(state, task, attempt, what, on_its_way),
             Command::LookAtNamespaces => {
-                let work = Work::Namespaces {
-                    names: namespaces(state),
-                    written: effects::written_namespaces(state),
-                };
+                let work = Work::Namespaces(namespaces(state));
                 self.call(state, Call { command: on_its_way, work });
             }
             Command::Claim | Command::Observe { .. } | Command::WatchNamespaces | Command::AskGate { .. } => {

@@ -117,8 +117,10 @@ fn accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec<Fact>,
         Input::Planned { plan, .. } if !is_sound(plan) => {
             Ok(ending::at_once(OperationPhase::Error, super::messages::UNSOUND_PLAN.to_owned(), now))
         }
-        Input::Planned { plan, bundle } => {
-            Ok(vec![Fact::Planned { plan: Arc::clone(plan), bundle: *bundle, at: now }])
+        Input::Planned { plan, bundle, namespaces } => {
+            let planned = Fact::Planned { plan: Arc::clone(plan), bundle: *bundle, at: now };
+            let seen = namespaces::planned(plan, namespaces, now);
+            Ok(std::iter::once(planned).chain(seen).collect())
         }
         Input::PlanFailed(error) => {
             let message = error.message.clone();
@@ -161,9 +163,9 @@ fn running(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<F
         // Whoever holds it tries again.
         Input::Claim(Err(_)) => Ok(Vec::new()),
         Input::Reason { task, reason } => observed::reason(operation, *task, reason, now).ok_or_else(stale),
-        Input::NamespaceTerminating { name } => Ok(namespaces::terminating(operation, name, now)),
-        Input::NamespacesSeen { terminating } => {
-            namespaces::seen(operation, terminating, now).ok_or_else(stale)
+        Input::NamespaceSeen(sight) => Ok(namespaces::one_seen(operation, sight, now)),
+        Input::NamespacesSeen { namespaces } => {
+            namespaces::all_seen(operation, namespaces, now).ok_or_else(stale)
         }
         Input::Watching { trouble, since } => Ok(watching(operation, trouble.as_deref(), (*since).min(now))),
         Input::Gate { wave, gate, verdict } => {

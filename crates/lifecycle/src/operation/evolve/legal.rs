@@ -31,6 +31,8 @@ pub(super) fn fits(stage: &Stage, fact: &Fact) -> bool {
         | Fact::HealthSeen { .. }
         | Fact::ReasonSeen { .. }
         | Fact::NamespaceTerminating { .. } => in_wave,
+        Fact::NamespacesSeen { .. } => in_wave || *stage == Stage::Planned,
+        Fact::NamespaceLost { .. } => in_wave || matches!(stage, Stage::Planned | Stage::DryRun),
         Fact::Applied { .. } | Fact::Warned { .. } => {
             matches!(step, Some(WaveStep::Clearing | WaveStep::Applying)) || *stage == Stage::Terminating
         }
@@ -40,7 +42,9 @@ pub(super) fn fits(stage: &Stage, fact: &Fact) -> bool {
         Fact::HookDeleted { .. } => matches!(stage, Stage::Finishing { .. }),
         Fact::DeadlinePassed { scope: DeadlineScope::Wave | DeadlineScope::Hook(_), .. } => in_wave,
         Fact::AttemptFailed { .. } => in_wave || matches!(stage, Stage::Planned | Stage::DryRun),
-        Fact::RetryStarted { .. } => matches!(stage, Stage::AwaitingRetry { .. }),
+        Fact::RetryStarted { .. } | Fact::RetryPlansAnew { .. } => {
+            matches!(stage, Stage::AwaitingRetry { .. })
+        }
         Fact::DeadlinePassed { scope: DeadlineScope::Operation, .. }
         | Fact::TerminateRequested { .. }
         | Fact::Paused { .. }

@@ -7,7 +7,7 @@ use crate::operation::fact::Fact;
 use crate::operation::messages;
 use crate::operation::rules::has_runner;
 use crate::operation::state::{
-    AppliedRef, HookLog, Operation, Progress, SeenHealth, Stage, TaskState, WaveStep,
+    AppliedRef, HookLog, Identity, Loss, Operation, Progress, SeenHealth, Stage, TaskState, WaveStep,
 };
 
 /// Changes a task that has a result from now on; the first time it gets the next order number.
@@ -341,6 +341,7 @@ fn applied(
         return None;
     }
     let judged = operation.judges(task);
+    let made = (task.gvk.group.is_empty() && task.gvk.kind == "Namespace").then(|| task.name.clone());
     expect(operation, id, |progress| !matches!(progress, Progress::Running | Progress::Done))?;
     record(operation, id, |state| {
         if !matches!(state.progress, Progress::Stopping { .. }) {
@@ -357,6 +358,10 @@ fn applied(
         state.applied = Some(applied.clone());
         message.clone_into(&mut state.message);
     });
+    if let Some(name) = made.filter(|name| operation.namespaces.contains(name)) {
+        let AppliedRef { uid, resource_version, .. } = applied.clone();
+        operation.seen_namespaces.entry(name).or_insert(Identity { uid, resource_version });
+    }
     Some(())
 }
 
@@ -430,9 +435,9 @@ pub(super) fn expire_wave(operation: &mut Operation, index: u32, message: &str) 
     end_wave(operation, "the wave's deadline has passed", late);
 }
 
-/// A namespace goes, and what the operation put there with it: hooks are stopped, and what is awaited there has failed.
-pub(super) fn lose_namespace(operation: &mut Operation, index: u32, namespace: &str) {
-    let reason = format!("namespace {namespace} is being deleted");
+/// A namespace is lost, and what the operation put there: hooks are stopped, and what is awaited there has failed.
+pub(super) fn lose_namespace(operation: &mut Operation, index: u32, namespace: &str, loss: Loss) {
+    let reason = loss.of(namespace);
     let lost = awaited_resources(operation, index, |task, _| {
         (task.namespace == namespace && task.action.writes()).then(|| reason.clone())
     });

@@ -22,7 +22,7 @@ fn answer(task: TaskId, attempt: u32, answer: Answer) -> Input {
 #[test]
 fn facts_that_matter() {
     let lazy = "Checked CheckFailed CallFailed CallFailed:task PruneSent DeletionBegun HookCleared ObjectGone HealthSeen HookReleased \
-        ReasonSeen LogsKept Watching PlaceTaken Warned";
+        ReasonSeen LogsKept Watching PlaceTaken Warned NamespacesSeen";
     let lazy_unless_hook = "Applied TaskCompleted TaskFailed";
     let among = |names: &str, fact: &Fact| names.split_whitespace().any(|name| name == kind(fact));
     for fact in facts() {

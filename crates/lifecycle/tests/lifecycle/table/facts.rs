@@ -1,7 +1,7 @@
 //! Every state with every fact: it follows, or it is illegal, and nothing panics.
 
 use tidegate_lifecycle::operation::{
-    ClaimNews, DeadlineScope, Fact, Stage, State, Verdict, WaveStep, evolve, follow,
+    ClaimNews, DeadlineScope, Fact, Loss, Stage, State, Verdict, WaveStep, evolve, follow,
 };
 use tidegate_model::{Health, HealthStatus, LogRecord as _, OperationPhase, TaskId};
 
@@ -22,6 +22,8 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::PruneSent { .. } => "PruneSent",
         Fact::DeletionBegun { .. } => "DeletionBegun",
         Fact::NamespaceTerminating { .. } => "NamespaceTerminating",
+        Fact::NamespaceLost { .. } => "NamespaceLost",
+        Fact::NamespacesSeen { .. } => "NamespacesSeen",
         Fact::HookCleared { .. } => "HookCleared",
         Fact::ObjectGone { .. } => "ObjectGone",
         Fact::Applied { .. } => "Applied",
@@ -39,6 +41,7 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::HookStopped { .. } => "HookStopped",
         Fact::AttemptFailed { .. } => "AttemptFailed",
         Fact::RetryStarted { .. } => "RetryStarted",
+        Fact::RetryPlansAnew { .. } => "RetryPlansAnew",
         Fact::TerminateRequested { .. } => "TerminateRequested",
         Fact::Paused { .. } => "Paused",
         Fact::Unpaused { .. } => "Unpaused",
@@ -74,6 +77,8 @@ pub fn facts() -> Vec<Fact> {
         Fact::PruneSent { task: PRUNE, gone: false },
         Fact::DeletionBegun { task: PRUNE },
         Fact::NamespaceTerminating { namespace: "shop".into(), at: at(30) },
+        Fact::NamespaceLost { namespace: "shop".into(), loss: Loss::Gone, at: at(30) },
+        Fact::NamespacesSeen { namespaces: Vec::new() },
         Fact::HookCleared { task: HOOK, deleting: None },
         Fact::ObjectGone { task: PRUNE },
         applied(RESOURCE),
@@ -94,6 +99,7 @@ pub fn facts() -> Vec<Fact> {
         Fact::HookStopped { task: LATE_HOOK, phase: failed, message: message(), clean: true },
         attempt_failed(),
         Fact::RetryStarted { attempt: 2, at: at(30) },
+        Fact::RetryPlansAnew { attempt: 2, at: at(30) },
         Fact::TerminateRequested { by: by(), at: at(30) },
         paused(),
         Fact::Unpaused { by: by(), at: at(30) },
@@ -112,7 +118,7 @@ pub fn facts() -> Vec<Fact> {
 
 const ANY: &str =
     "DeadlinePassed:operation TerminateRequested Paused PruneConfirmed Approved Finished Watching";
-const WAVE: &str = "Moved AttemptFailed CallFailed:task DeadlinePassed:wave TaskFailed NamespaceTerminating";
+const WAVE: &str = "Moved AttemptFailed CallFailed:task DeadlinePassed:wave TaskFailed NamespaceTerminating NamespaceLost NamespacesSeen";
 const AT_WORK: &str =
     "HealthSeen ReasonSeen TaskCompleted HookReleased HookStopped LogsKept DeadlinePassed:hook";
 
@@ -120,8 +126,8 @@ const AT_WORK: &str =
 const TABLE: [(&str, [&str; 3]); 20] = [
     ("New", ["Accepted", "", ""]),
     ("Accepted", ["Planned CallFailed TerminateRequested Paused Finished", "", ""]),
-    ("Planned", [ANY, "Moved AttemptFailed", ""]),
-    ("DryRun", [ANY, "Moved Checked CheckFailed CallFailed:task AttemptFailed", ""]),
+    ("Planned", [ANY, "Moved AttemptFailed NamespaceLost NamespacesSeen", ""]),
+    ("DryRun", [ANY, "Moved Checked CheckFailed CallFailed:task AttemptFailed NamespaceLost", ""]),
     ("Held", [ANY, WAVE, "GateAnswered"]),
     ("Wave DryRun", [ANY, WAVE, "Checked CheckFailed"]),
     ("Pruning", [ANY, WAVE, "PruneSent DeletionBegun"]),
@@ -132,7 +138,7 @@ const TABLE: [(&str, [&str; 3]); 20] = [
     ("Settling", [ANY, WAVE, AT_WORK]),
     ("Verifying", [ANY, WAVE, AT_WORK]),
     ("Passed", [ANY, WAVE, AT_WORK]),
-    ("AwaitingRetry", [ANY, "RetryStarted", ""]),
+    ("AwaitingRetry", [ANY, "RetryStarted RetryPlansAnew", ""]),
     (
         "Terminating",
         [

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_lifecycle::operation::{
-    Answer, Applied, CallError, ClaimNews, Clearing, Fact, Input, Pruning, Rejection, State, Stopped,
-    Verdict, decide, evolve,
+    Answer, Applied, CallError, ClaimNews, Clearing, Fact, Identity, Input, NamespaceSight, Pruning,
+    Rejection, State, Stopped, Verdict, decide, evolve,
 };
 use tidegate_model::{Evidence, Health, HealthStatus, Observation, Observed, OperationPhase, Plan, TaskId};
 
@@ -36,7 +36,7 @@ fn name(input: &Input) -> String {
         Input::Reason { .. } => "Reason".into(),
         Input::Watching { .. } => "Watching".into(),
         Input::Claim(result) => of("Claim", result.is_ok()),
-        Input::NamespaceTerminating { .. } => "Namespace".into(),
+        Input::NamespaceSeen(_) => "Namespace".into(),
         Input::NamespacesSeen { .. } => "Namespaces".into(),
         Input::Gate { .. } => "Gate".into(),
         Input::Resumed => "Resumed".into(),
@@ -77,13 +77,15 @@ fn inputs(place: &str) -> Vec<Input> {
     let checked = if place.starts_with("Wave DryRun") { CHECKED_LATE } else { RESOURCE };
     let about = |task: TaskId, answer| Input::Answer { task, attempt: 1, answer };
     let by = || "cat".to_owned();
+    let going = Identity { uid: "1".into(), resource_version: "1".into() };
     let observation = Observation { at: at(20), seen: present() };
     vec![
         Input::Request { operation: id(), request: Box::new(request()), targets: DIGEST },
-        Input::Planned { plan: Arc::new(the_plan()), bundle: DIGEST },
+        Input::Planned { plan: Arc::new(the_plan()), bundle: DIGEST, namespaces: Vec::new() },
         Input::Planned {
             plan: Arc::new(Plan { tasks: Vec::new(), waves: the_plan().waves, ..Plan::default() }),
             bundle: DIGEST,
+            namespaces: Vec::new(),
         },
         Input::PlanFailed(CallError::transient("busy")),
         Input::PlanFailed(error()),
@@ -113,8 +115,8 @@ fn inputs(place: &str) -> Vec<Input> {
             task: if place.starts_with("AwaitingGone") { PRUNE } else { RESOURCE },
             observation,
         },
-        Input::NamespaceTerminating { name: "shop".into() },
-        Input::NamespacesSeen { terminating: Vec::new() },
+        Input::NamespaceSeen(NamespaceSight { name: "shop".into(), found: Some(going), terminating: true }),
+        Input::NamespacesSeen { namespaces: Vec::new() },
         Input::Gate { wave: 0, gate: "gate".into(), verdict: Verdict::Open },
         Input::Resumed,
         Input::Terminate { by: by() },
@@ -151,7 +153,7 @@ const ENDING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim
 const OVER: &str = "Request=AlreadyStarted Terminate=AlreadyFinished Pause=AlreadyFinished \
     Unpause=AlreadyFinished ConfirmPrune=AlreadyFinished Approve=AlreadyFinished";
 /// What the hooks and resources of a wave answer while they are at work.
-const AT_WORK: &str = "Namespace=NamespaceTerminating Ran=TaskCompleted Ran:err=TaskCompleted Released=HookReleased \
+const AT_WORK: &str = "Namespace=NamespaceLost Ran=TaskCompleted Ran:err=TaskCompleted Released=HookReleased \
     Released:err=TaskCompleted+HookReleased Stopped=HookStopped Stopped:err=HookStopped LogsRead=LogsKept Reason=ReasonSeen Observed=TaskCompleted";
 
 /// What is not listed is stale: a late or repeated answer, dropped without harm.
@@ -163,17 +165,17 @@ const TABLE: [(&str, &str, &str); 20] = [
         "Namespace=Stale Watching=Stale Claim:err=Finished Planned=Planned Planned:err=Finished PlanFailed=CallFailed PlanFailed:err=Finished \
          Terminate=TerminateRequested+Finished ConfirmPrune=NothingToConfirm",
     ),
-    ("Planned", RUNNING, "Namespace=AttemptFailed"),
-    ("DryRun", RUNNING, "Namespace=AttemptFailed Checked=Checked Checked:err=CheckFailed"),
-    ("Held", RUNNING, "Namespace=NamespaceTerminating Gate=GateAnswered"),
-    ("Wave DryRun", RUNNING, "Namespace=NamespaceTerminating Checked=Checked Checked:err=CheckFailed"),
-    ("Pruning", RUNNING, "Namespace=NamespaceTerminating Pruned=PruneSent Pruned:err=TaskFailed"),
-    ("AwaitingGone", RUNNING, "Namespace=NamespaceTerminating Observed=ObjectGone"),
-    ("Clearing", RUNNING, "Namespace=NamespaceTerminating Cleared=HookCleared Cleared:err=TaskFailed"),
+    ("Planned", RUNNING, "Namespace=NamespaceLost+AttemptFailed"),
+    ("DryRun", RUNNING, "Namespace=NamespaceLost+AttemptFailed Checked=Checked Checked:err=CheckFailed"),
+    ("Held", RUNNING, "Namespace=NamespaceLost Gate=GateAnswered"),
+    ("Wave DryRun", RUNNING, "Namespace=NamespaceLost Checked=Checked Checked:err=CheckFailed"),
+    ("Pruning", RUNNING, "Namespace=NamespaceLost Pruned=PruneSent Pruned:err=TaskFailed"),
+    ("AwaitingGone", RUNNING, "Namespace=NamespaceLost Observed=ObjectGone"),
+    ("Clearing", RUNNING, "Namespace=NamespaceLost Cleared=HookCleared Cleared:err=TaskFailed"),
     (
         "Applying",
         RUNNING,
-        "Namespace=NamespaceTerminating Applied=Applied Applied:err=TaskFailed Cleared=HookCleared \
+        "Namespace=NamespaceLost Applied=Applied Applied:err=TaskFailed Cleared=HookCleared \
          Cleared:err=TaskFailed",
     ),
     ("AwaitingHealth", RUNNING, AT_WORK),

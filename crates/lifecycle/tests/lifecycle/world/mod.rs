@@ -6,11 +6,11 @@ mod fate;
 mod listener;
 mod rough;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tidegate_lifecycle::operation::{
-    Command, Driver, Fact, Input, Operation, SyncOperation, TaskCommand, Verdict,
+    Command, Driver, Fact, Identity, Input, NamespaceSight, Operation, SyncOperation, TaskCommand, Verdict,
 };
 use tidegate_lifecycle::{Arrival, Outbox, Shell};
 use tidegate_model::{Observation, Plan, SyncRequest, Task, TaskId};
@@ -47,6 +47,12 @@ pub struct World {
     pub cluster: Cluster,
     /// When namespaces begin to go.
     pub going: BTreeMap<String, i64>,
+    /// When namespaces have gone.
+    pub gone: BTreeMap<String, i64>,
+    /// When somebody makes namespaces again.
+    pub made_again: BTreeMap<String, i64>,
+    /// Whether it was recorded which namespaces there are.
+    pub knows_namespaces: bool,
     /// Whether their going is told when it begins; otherwise it is found by looking.
     pub tells_of_going: bool,
     /// What each gate will answer; open when there is nothing left.
@@ -80,6 +86,9 @@ impl World {
             now: 0,
             cluster,
             going: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            made_again: BTreeMap::new(),
+            knows_namespaces: true,
             tells_of_going: true,
             gates: BTreeMap::new(),
             durable: Vec::new(),
@@ -271,8 +280,9 @@ impl World {
                 }
                 Command::Observe { task } => self.schedule(self.now, Event::Look(task)),
                 Command::WatchNamespaces if self.tells_of_going => {
-                    for (name, millis) in self.going.clone() {
-                        self.at(millis, Input::NamespaceTerminating { name });
+                    for (name, millis) in self.going.clone().into_iter().chain(self.made_again.clone()) {
+                        let sight = self.namespace(&name, millis);
+                        self.at(millis.max(self.now), Input::NamespaceSeen(sight));
                     }
                 }
                 _ => {}
@@ -307,7 +317,15 @@ impl World {
     fn answer(&mut self, command: &Command) -> Input {
         match command {
             Command::Plan => match self.plan_replies.pop_front().unwrap_or(Reply::Fine).into_result(()) {
-                Ok(()) => Input::Planned { plan: Arc::new(self.plan.clone()), bundle: DIGEST },
+                Ok(()) => Input::Planned {
+                    plan: Arc::new(self.plan.clone()),
+                    bundle: DIGEST,
+                    namespaces: if self.knows_namespaces {
+                        self.namespaces(self.now - 1)
+                    } else {
+                        Vec::new()
+                    },
+                },
                 Err(error) => Input::PlanFailed(error),
             },
             Command::Task { task, attempt, what } => {
@@ -315,13 +333,28 @@ impl World {
                 let answer = self.cluster.carry_out(*task, planned, *attempt, what, self.now);
                 Input::Answer { task: *task, attempt: *attempt, answer }
             }
-            Command::LookAtNamespaces => {
-                let going = self.going.iter().filter(|(_, at)| **at <= self.now);
-                Input::NamespacesSeen { terminating: going.map(|(name, _)| name.clone()).collect() }
-            }
+            Command::LookAtNamespaces => Input::NamespacesSeen { namespaces: self.namespaces(self.now) },
             Command::Observe { .. } | Command::WatchNamespaces | Command::Claim | Command::AskGate { .. } => {
                 unreachable!("these have no answer")
             }
+        }
+    }
+
+    fn namespaces(&self, millis: i64) -> Vec<NamespaceSight> {
+        let names: BTreeSet<&String> =
+            self.going.keys().chain(self.gone.keys()).chain(self.made_again.keys()).collect();
+        names.into_iter().map(|name| self.namespace(name, millis)).collect()
+    }
+
+    /// What stands in the place of a namespace at a time.
+    fn namespace(&self, name: &str, millis: i64) -> NamespaceSight {
+        let since = |changes: &BTreeMap<String, i64>| changes.get(name).is_some_and(|at| *at <= millis);
+        let is_new = since(&self.made_again);
+        let which = |uid: &str| Identity { uid: uid.into(), resource_version: uid.into() };
+        NamespaceSight {
+            name: name.into(),
+            found: if is_new { Some(which("2")) } else { (!since(&self.gone)).then(|| which("1")) },
+            terminating: since(&self.going) && !is_new && !since(&self.gone),
         }
     }
 

@@ -50,10 +50,9 @@ impl World<'_> {
                 let operation = self.shell.state().operation();
                 let names = operation.map(|operation| Arc::clone(&operation.namespaces)).unwrap_or_default();
                 let names = names.iter().map(String::as_str);
-                let written = effects::written_namespaces(self.shell.state());
-                let terminating = effects::lost_namespaces(self.cluster, names, &written).now_or_never();
-                let terminating = terminating.expect("the simulated cluster answers at once");
-                Input::NamespacesSeen { terminating: terminating.into_iter().collect() }
+                let namespaces = effects::look_at_namespaces(self.cluster, names).now_or_never();
+                let namespaces = namespaces.expect("the simulated cluster answers at once");
+                Input::NamespacesSeen { namespaces }
             }
             Command::Observe { .. } | Command::WatchNamespaces | Command::Claim => {
                 unreachable!("these are not sent to the cluster")
@@ -68,10 +67,10 @@ impl World<'_> {
         let request = &self.sync.request;
         let planning = effects::prepare(self.cluster, self.id, request, targets, started_at, known.as_ref());
         match planning.now_or_never().expect("the simulated cluster answers at once") {
-            Ok(effects::Prepared { planned, inventory, .. }) => {
+            Ok(effects::Prepared { planned, inventory, namespaces }) => {
                 self.inventory.extend(inventory);
                 let bundle = self.log.put_blob(&serde_json::to_vec(&planned.manifests).unwrap()).unwrap();
-                Input::Planned { plan: Arc::new(planned.plan), bundle }
+                Input::Planned { plan: Arc::new(planned.plan), bundle, namespaces }
             }
             Err(error) => Input::PlanFailed(error),
         }

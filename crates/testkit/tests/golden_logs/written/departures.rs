@@ -1,6 +1,6 @@
 //! Objects that were told to go, and a namespace.
 
-use tidegate_lifecycle::operation::{Fact, Stage, WaveStep};
+use tidegate_lifecycle::operation::{Fact, Identity, Loss, Stage, WaveStep};
 use tidegate_model::{Action, OperationPhase, Phase, SyncRequest, TaskId};
 
 use super::Written;
@@ -67,4 +67,60 @@ pub fn namespace_goes() -> Written {
         finished(failed, message, 9),
     ];
     Written { facts, snapshot_after: 9 }
+}
+
+/// Its namespace is another one when it comes back, so it plans anew.
+pub fn namespace_is_made_again() -> Written {
+    let succeeded = OperationPhase::Succeeded;
+    let lost = "namespace store was deleted and made again";
+    let message = "successfully synced (all tasks run)";
+    let tasks = || {
+        plan(vec![
+            task(Phase::Sync, 0, "ConfigMap", "settings", Action::Create),
+            task(Phase::Sync, 1, "Deployment", "api", Action::Create),
+        ])
+    };
+    let seen = |uid: &str, version: &str| {
+        let identity = Identity { uid: uid.into(), resource_version: version.into() };
+        Fact::NamespacesSeen { namespaces: vec![("store".into(), identity)] }
+    };
+    let mut facts = vec![
+        accepted(13, |request| {
+            plain(request);
+            request.options.skip_dry_run = true;
+        }),
+        planned(tasks()),
+        seen("store-1", "7"),
+        step(0, WaveStep::Held, 3),
+        step(0, WaveStep::Applying, 3),
+        applied(0, 3, true),
+        step(0, WaveStep::AwaitingHealth, 3),
+        step(0, WaveStep::Passed, 3),
+        step(1, WaveStep::Held, 3),
+        step(1, WaveStep::Applying, 3),
+        applied(1, 4, false),
+        step(1, WaveStep::AwaitingHealth, 4),
+        Fact::NamespaceLost { namespace: "store".into(), loss: Loss::MadeAgain, at: at(9) },
+        Fact::AttemptFailed { message: lost.into(), retriable: true, at: at(9) },
+        moved(Stage::AwaitingRetry { until: at(14) }, 9),
+        Fact::RetryPlansAnew { attempt: 2, at: at(14) },
+        planned(tasks()),
+        seen("store-2", "70"),
+        step(0, WaveStep::Held, 15),
+        step(0, WaveStep::Applying, 15),
+        applied(0, 15, true),
+        step(0, WaveStep::AwaitingHealth, 15),
+        step(0, WaveStep::Passed, 15),
+        step(1, WaveStep::Held, 15),
+        step(1, WaveStep::Applying, 15),
+        applied(1, 16, true),
+        step(1, WaveStep::AwaitingHealth, 16),
+        step(1, WaveStep::Verifying, 16),
+        step(1, WaveStep::Passed, 16),
+    ];
+    facts.extend([
+        moved(Stage::Finishing { phase: succeeded, message: message.into() }, 16),
+        finished(succeeded, message, 16),
+    ]);
+    Written { facts, snapshot_after: 15 }
 }
