@@ -14,7 +14,9 @@ struct Fleet {
 
 impl Fleet {
     fn new() -> Self {
-        let bench = Bench::new();
+        let mut bench = Bench::new();
+        // Nothing but the command: there is no git program, nor any other.
+        bench.set("PATH", "");
         bench.run(&["example", "fleet"]).expect_code(0);
         Self { bench }
     }
@@ -160,6 +162,42 @@ fn a_kill_in_the_middle_of_the_migration_runs_it_once() {
     );
     let operations = fleet.bench.json(&["ops", "list", "--app", "backend", "-o", "json"]);
     assert_eq!(operations.as_array().unwrap().len(), 1, "{operations}");
+    Fleet::end(serving);
+}
+
+/// Killed again and again while everything is on its way, in the order in which things happen to fall.
+#[test]
+fn however_often_it_is_killed_each_thing_happens_once() {
+    let fleet = Fleet::new();
+    let marks: [&dyn Fn() -> bool; 4] = [
+        &|| !fleet.bench.writes().is_empty(),
+        &|| !fleet.made("StatefulSet", "database").is_empty(),
+        &|| !fleet.made("Job", "migrate").is_empty(),
+        &|| !fleet.made("Deployment", "backend").is_empty(),
+    ];
+    for is_reached in marks {
+        let serving = fleet.serve();
+        assert!((0..3000).any(|_| is_reached()));
+        serving.signal("KILL");
+        serving.finish();
+    }
+    let serving = fleet.serve();
+    fleet.wait(&[]);
+    let names = [
+        ("Job", "migrate"),
+        ("ConfigMap", "database-settings"),
+        ("StatefulSet", "database"),
+        ("Deployment", "backend"),
+        ("Deployment", "frontend"),
+    ];
+    for (kind, name) in names {
+        assert_eq!(fleet.made(kind, name).len(), 1, "{name}");
+    }
+    for app in ["database", "backend", "frontend"] {
+        let operations = fleet.bench.json(&["ops", "list", "--app", app, "-o", "json"]);
+        assert_eq!(operations.as_array().unwrap().len(), 1, "{operations}");
+        assert_eq!(fleet.get(app)["status"]["history"].as_array().unwrap().len(), 1, "{app}");
+    }
     Fleet::end(serving);
 }
 

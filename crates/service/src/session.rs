@@ -1,6 +1,7 @@
 //! An engine at work in a state directory: log, cluster, actors, and the socket others ask at.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_executor::{Engine, EngineError};
 use tidegate_health::HealthRules;
@@ -17,6 +18,9 @@ use crate::queries::Queries;
 use crate::simulated;
 use crate::state_dir::StateDir;
 use crate::user;
+
+/// How often a process that lives for long makes its log smaller.
+const COMPACT_EVERY: Duration = Duration::from_secs(3600);
 
 /// An engine at work.
 pub struct Session {
@@ -48,8 +52,22 @@ impl Session {
         state_dir: &StateDir,
         notices: &dyn Notices,
     ) -> Result<Self, ServiceError> {
+        Self::for_long(log, clusters, (health, None), state_dir, notices).await
+    }
+
+    /// As [`Session::with_log`], for a process that lives for long: the log is made smaller every hour.
+    pub async fn for_long(
+        log: Log,
+        clusters: Clusters,
+        (health, keep): (HealthRules, Option<Retention>),
+        state_dir: &StateDir,
+        notices: &dyn Notices,
+    ) -> Result<Self, ServiceError> {
         clock::mark(state_dir);
         let mut builder = Engine::builder(Arc::clone(&log)).health(health).worker(user::worker());
+        if let Some(keep) = keep {
+            builder = builder.compact_every(COMPACT_EVERY, keep);
+        }
         if clusters.simulated {
             let cluster = simulated::open(state_dir, &log, notices).await?;
             builder = builder.cluster(Destination::Simulated, Arc::new(cluster));

@@ -35,12 +35,14 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     // One way to the cluster serves operations and comparisons.
     let real = BTreeMap::from([(destination.clone(), Arc::clone(&cluster))]);
     let clusters = Clusters { simulated: false, real };
-    let session = Session::with_log(Arc::clone(&log), clusters, rules.clone(), &state_dir, printer).await?;
+    let long = (rules.clone(), Some(args.keep.retention()));
+    let session = Session::for_long(Arc::clone(&log), clusters, long, &state_dir, printer).await?;
     let places = Places::new(destination.clone(), cluster, namespace);
     let what = (state_dir.clone(), store);
     let applications =
         Applications::serve(session.engine.clone(), log, what, places, (rules, args.refresh_every)).await?;
     session.queries.serve(applications.serving());
+    applications.left_alone.iter().for_each(|left| printer.warn(left));
     let found = applications.board().find(None);
     found.problems.iter().for_each(|problem| printer.warn(problem));
     let number = u32::try_from(found.applications.len()).unwrap_or(u32::MAX);

@@ -13,7 +13,7 @@ use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::argo::{Application, ComparedTo, ConditionType, OperationRequest};
 use tidegate_model::{OperationId, Timestamp};
 use tidegate_source::Address;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::carrying;
 use super::comparing::{self, Compared};
@@ -23,6 +23,10 @@ use super::supervisor::SupervisorMessage;
 
 /// Changes of its objects are looked at together, so long after the first.
 const TOGETHER: Duration = Duration::from_millis(200);
+/// While they go on changing, a comparison begins so many times its own length after the last one has ended, and no
+/// sooner than this: so that a rollout is watched, and the cluster has other work to do.
+const REST: u32 = 4;
+const REST_MIN: Duration = Duration::from_secs(1);
 /// How long until something is tried again that the state directory did not allow.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// A condition of our own.
@@ -37,7 +41,7 @@ pub(crate) enum AppMessage {
     /// Something in the cluster has changed; others may have as well.
     Stirred,
     /// A comparison has ended. It was made with what was wanted then.
-    Compared { compared: Box<Compared>, with: Box<ComparedTo>, level: Level },
+    Compared { compared: Box<Compared>, with: Box<ComparedTo>, level: Level, began: Timestamp },
     /// The operation that is asked for can be begun, or cannot.
     Prepared(Result<(String, OperationId), String>),
     /// How its operation stands.
@@ -46,6 +50,15 @@ pub(crate) enum AppMessage {
     Sync { asked: Box<OperationRequest>, reply: RpcReplyPort<Result<(), String>> },
     /// It is time to look what is due.
     Wake,
+}
+
+/// A message to come, which does not when this is dropped: or each would be followed by one more.
+struct Alarm(AbortHandle);
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 pub(crate) struct ApplicationActor;
@@ -70,8 +83,10 @@ pub(crate) struct AppState {
     preparing: bool,
     carried: Option<OperationId>,
     stirred: bool,
+    /// Before this, changes of its objects are no reason for another comparison.
+    rests_until: Timestamp,
     /// Its alarm; there is one at most.
-    alarm: Option<Timestamp>,
+    alarm: Option<(Timestamp, Alarm)>,
     /// All that is under way; it ends with the actor.
     tasks: JoinSet<()>,
 }
@@ -100,6 +115,7 @@ impl Actor for ApplicationActor {
             preparing: false,
             carried: None,
             stirred: false,
+            rests_until: Timestamp::default(),
             alarm: None,
             tasks: JoinSet::new(),
         };
@@ -118,7 +134,11 @@ impl Actor for ApplicationActor {
             AppMessage::Changed(stored) => state.changed(*stored),
             AppMessage::Compare(level) => state.ask(level),
             AppMessage::Stirred => state.stirred(&myself),
-            AppMessage::Compared { compared, with, level } => state.compared(*compared, &with, level),
+            AppMessage::Compared { compared, with, level, began } => {
+                let now = state.now();
+                state.rests_until = now + now.since(began).saturating_mul(REST).max(REST_MIN);
+                state.compared(*compared, &with, level);
+            }
             AppMessage::Prepared(prepared) => state.prepared(prepared),
             AppMessage::Moved { operation, progress } => state.moved(operation, *progress),
             AppMessage::Sync { asked, reply } => {
@@ -129,8 +149,11 @@ impl Actor for ApplicationActor {
             }
             AppMessage::Wake => {
                 state.alarm = None;
-                if std::mem::take(&mut state.stirred) {
+                if state.stirred && state.rests_until <= state.now() {
+                    state.stirred = false;
                     state.ask(Level::Recent);
+                } else if state.stirred {
+                    state.set_alarm(&myself, state.rests_until);
                 }
             }
         }
@@ -158,19 +181,19 @@ impl AppState {
 
     fn stirred(&mut self, myself: &ActorRef<AppMessage>) {
         if !std::mem::replace(&mut self.stirred, true) {
-            self.set_alarm(myself, self.now() + TOGETHER);
+            let at = (self.now() + TOGETHER).max(self.rests_until);
+            self.set_alarm(myself, at);
         }
     }
 
     /// A message at this time; an earlier one that is set already will do.
     fn set_alarm(&mut self, myself: &ActorRef<AppMessage>, at: Timestamp) {
-        if self.alarm.is_some_and(|set| set <= at) {
+        if self.alarm.as_ref().is_some_and(|(set, _)| *set <= at) {
             return;
         }
-        self.alarm = Some(at);
-        // One that comes too early does no harm.
         let wait = at.since(self.now()) + Duration::from_millis(1);
-        drop(myself.send_after(wait, || AppMessage::Wake));
+        let alarm = Alarm(myself.send_after(wait, || AppMessage::Wake).abort_handle());
+        self.alarm = Some((at, alarm));
     }
 
     fn sync(&mut self, asked: OperationRequest) -> Result<(), String> {
@@ -302,6 +325,7 @@ impl AppState {
         self.tasks.spawn(async move {
             let with = Box::new(refresh::compared_to(&application));
             let _permit = shared.permits.acquire().await;
+            let began = SystemClock.now();
             let inner = Arc::clone(&shared);
             let comparing =
                 tokio::spawn(async move { comparing::compare(&inner, &application, level).await }).await;
@@ -310,7 +334,7 @@ impl AppState {
                 let message = format!("comparing it met a fault: {fault}");
                 Compared { outcome: Outcome::Failed { revision, kind, message }, objects: None, moved: None }
             }));
-            drop(actor.send_message(AppMessage::Compared { compared, with, level }));
+            drop(actor.send_message(AppMessage::Compared { compared, with, level, began }));
         });
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ractor::ActorRef;
 use tidegate_application::operation::{self, Progress};
-use tidegate_executor::{Clock as _, EngineError, SystemClock, Targets};
+use tidegate_executor::{Clock as _, EngineError, Summary, SystemClock, Targets};
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::argo::Application;
 use tidegate_model::{IfTaken, OperationId};
@@ -122,12 +122,26 @@ async fn follow(shared: &Arc<Shared>, operation: OperationId, tell: impl Fn(Prog
             Err(error) => {
                 tracing::warn!(%operation, %error, "an operation is not at work, and is gone on with");
                 tokio::time::sleep(AGAIN_AFTER).await;
-                if let Err(error) = engine.resume(operation).await {
-                    tracing::warn!(%operation, %error, "an operation cannot be gone on with");
+                match engine.resume(operation).await {
+                    // Of one that was over long ago, only a line may be left.
+                    Err(EngineError::AlreadyFinished { .. }) => {
+                        if let Some(over) = summed_up(shared, operation).await {
+                            return tell(over);
+                        }
+                    }
+                    Err(error) => tracing::warn!(%operation, %error, "an operation cannot be gone on with"),
+                    Ok(()) => {}
                 }
             }
         }
     }
+}
+
+async fn summed_up(shared: &Arc<Shared>, operation: OperationId) -> Option<Progress> {
+    let all = shared.engine.list().await.ok()?;
+    let Summary { phase, message, started_at, finished_at, .. } =
+        all.into_iter().find(|summary| summary.operation == operation)?;
+    Some(Progress { phase, message, started_at, finished_at, retry_count: 0, resources: Vec::new() })
 }
 
 fn progress(view: OperationView) -> Progress {

@@ -49,6 +49,8 @@ pub(crate) enum SupervisorMessage {
 /// All applications of a process, served.
 pub struct Applications {
     serving: Serving,
+    /// Open operations that this process cannot go on with, and why.
+    pub left_alone: Vec<String>,
     /// What feeds the supervisor; ends with it.
     _feeding: JoinSet<()>,
 }
@@ -74,9 +76,10 @@ impl Applications {
         places: Places,
         (rules, every): (HealthRules, Duration),
     ) -> Result<Self, ServiceError> {
+        let mut left_alone = Vec::new();
         for open in engine.find(Lookup::open()).await? {
             if let Err(error) = engine.resume(open.operation).await {
-                tracing::warn!(operation = %open.operation, %error, "an open operation cannot be gone on with");
+                left_alone.push(format!("operation {} of {}: {error}", open.operation, open.application));
             }
         }
         let (watching, mut stirred) = Watching::new(Arc::clone(places.cluster()));
@@ -118,7 +121,7 @@ impl Applications {
         }
         is_settled.await.map_err(|_| EngineError::Stopped)?;
         let serving = Serving { shared, supervisor };
-        Ok(Self { serving, _feeding: feeding })
+        Ok(Self { serving, left_alone, _feeding: feeding })
     }
 
     /// What they are asked through.

@@ -307,3 +307,117 @@ fn read_one(value: &Value, place: &str) -> Result<Stored, String> {
     let names: BTreeSet<&str> = [key.namespace.as_str(), key.name.as_str()].into();
     Err(format!("{place}: {names:?} must hold lower-case letters, digits, '-' and '.' only"))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first surprise")]
+mod tests {
+    use super::*;
+
+    const WEB: &str = "{apiVersion: argoproj.io/v1alpha1, kind: Application, metadata: {name: web}, spec: {project: default, destination: {name: in-cluster}, source: {repoURL: ./repo}}}\n";
+
+    /// Files change their length, so that a clock that stands still is no harm.
+    fn bench() -> (tempfile::TempDir, Watcher, impl Fn(&str, &str)) {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, kept) = (folder.path().to_path_buf(), folder.path().join("kept"));
+        let watcher = Watcher { folder: path.clone(), kept, ..Watcher::default() };
+        let write = move |name: &str, content: &str| fs::write(path.join(name), content).unwrap();
+        (folder, watcher, write)
+    }
+
+    /// What has happened, in a word for each.
+    fn told(watcher: &mut Watcher) -> Vec<String> {
+        let tell = |event| match event {
+            StoreEvent::Applied(stored) => {
+                let wrong = stored.problem.map(|problem| format!(" ({problem})")).unwrap_or_default();
+                let deleting = if stored.application.is_deleting() { " deleting" } else { "" };
+                format!("applied {}{deleting}{wrong}", AppKey::of(&stored.application))
+            }
+            StoreEvent::Gone(key) => format!("gone {key}"),
+            StoreEvent::Problems(problems) => format!("problems {problems:?}"),
+            StoreEvent::Settled => "settled".to_owned(),
+        };
+        watcher.look().into_iter().map(tell).collect()
+    }
+
+    #[test]
+    fn what_changes_is_told_once() {
+        let (_folder, mut watcher, write) = bench();
+        write("web.yaml", WEB);
+        write("notes.txt", "nothing of ours");
+        assert_eq!(told(&mut watcher), ["applied web", "problems []", "settled"]);
+        assert_eq!(told(&mut watcher), Vec::<String>::new());
+        write("web.yaml", &WEB.replace("./repo", "./other"));
+        assert_eq!(told(&mut watcher), ["applied web"]);
+        write("web.yaml", "");
+        assert_eq!(told(&mut watcher), ["gone web"]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_costs_nothing_else() {
+        let (_folder, mut watcher, write) = bench();
+        write("web.yaml", WEB);
+        write("other.yaml", &WEB.replace("name: web", "name: other"));
+        told(&mut watcher);
+        write("web.yaml", "kind: [");
+        let events = told(&mut watcher);
+        assert_eq!(events.len(), 2, "{events:?}");
+        assert!(events[0].starts_with("applied web (its file cannot be read"), "{events:?}");
+        assert!(events[1].contains("web.yaml"), "{events:?}");
+        write("web.yaml", WEB);
+        assert_eq!(told(&mut watcher), ["applied web", "problems []"]);
+    }
+
+    #[test]
+    fn what_is_no_application_is_named() {
+        let (_folder, mut watcher, write) = bench();
+        for (content, expected) in [
+            (
+                WEB.replace("kind: Application", "kind: ApplicationSet"),
+                "ApplicationSet web is not supported yet",
+            ),
+            (WEB.replace("argoproj.io/v1alpha1", "v1"), "is no Application"),
+            (WEB.replace("name: web", "name: ../../web"), "must hold lower-case"),
+            (WEB.replace("name: web", "name: web, namespace: a_b"), "must hold lower-case"),
+            (WEB.replace("{project: default", "{project: 7"), "applied web (web.yaml:1: invalid type"),
+            (WEB.replace("spec:", "operation: {sync: {}}, spec:"), "operation in a file has no effect"),
+            (format!("{WEB}---\n{WEB}"), "it is also in web.yaml:3"),
+        ] {
+            write("web.yaml", &content);
+            let events = told(&mut watcher).join("\n");
+            assert!(events.contains(expected), "{content}: {events}");
+        }
+        write("web.yaml", WEB);
+        told(&mut watcher);
+        write("zzz.yaml", &format!("{WEB}\n"));
+        assert_eq!(told(&mut watcher), ["applied web (it is also in zzz.yaml; the one in web.yaml counts)"]);
+    }
+
+    #[test]
+    fn what_is_kept_comes_back_and_what_went_meanwhile_is_told() {
+        let (folder, mut watcher, write) = bench();
+        write("web.yaml", WEB);
+        told(&mut watcher);
+        let mut known = watcher.told.values().next().unwrap().application.clone();
+        known.status.source_type = "Directory".into();
+        kept::write(&watcher.kept, &known).unwrap();
+        let mut gone = known.clone();
+        gone.metadata.name = "gone".into();
+        kept::write(&watcher.kept, &gone).unwrap();
+        let mut leaving = known.clone();
+        leaving.metadata.name = "leaving".into();
+        leaving.metadata.finalizers = vec![CASCADE.to_owned()];
+        kept::write(&watcher.kept, &leaving).unwrap();
+        let again = || {
+            let (folder, kept) = (folder.path().to_path_buf(), watcher.kept.clone());
+            Watcher { folder, kept, ..Watcher::default() }
+        };
+        let expected = ["gone gone", "applied leaving deleting", "applied web", "problems []", "settled"];
+        assert_eq!(told(&mut again()), expected);
+        let events = again().look();
+        let web = events.iter().find_map(|event| match event {
+            StoreEvent::Applied(stored) if stored.application.metadata.name == "web" => Some(stored),
+            _ => None,
+        });
+        assert_eq!(web.unwrap().application.status, known.status);
+    }
+}
