@@ -22,7 +22,11 @@ impl Fleet {
     }
 
     fn serve(&self) -> Running {
-        let mut serving = self.bench.start(&["serve", "--sim", "--apps", "fleet"]);
+        self.serve_with(&[])
+    }
+
+    fn serve_with(&self, options: &[&str]) -> Running {
+        let mut serving = self.bench.start(&[&["serve", "--sim", "--apps", "fleet"], options].concat());
         serving.await_line("serving");
         serving
     }
@@ -137,6 +141,25 @@ fn a_new_commit_is_synced_and_what_somebody_changes_is_put_right() {
     assert_eq!(healed["status"]["history"].as_array().unwrap().len(), 2, "putting right is no deployment");
     assert_eq!(fleet.made("Deployment", "frontend").len(), before + 1);
     fleet.wait(&[]);
+    Fleet::end(serving);
+}
+
+#[test]
+fn what_changes_is_found_without_being_asked_for() {
+    let fleet = Fleet::new();
+    let serving = fleet.serve_with(&["--refresh-every", "1s"]);
+    fleet.wait(&["frontend"]);
+    let revision = |app: &Value| app["status"]["history"].as_array().and_then(|all| all.last().cloned());
+    let first = revision(&fleet.get("frontend"));
+    fleet.replace("repo/frontend/frontend.yaml", "frontend:1.0", "frontend:2.0");
+    fleet.commit();
+    fleet.until("frontend", |app| revision(app) != first);
+    // Of the file of the application as well: a branch that is not there, and what is wrong with that.
+    fleet.replace("frontend.yaml", "targetRevision: main", "targetRevision: gone");
+    assert!(fleet.condition("frontend", "ComparisonError").contains("gone"));
+    fleet.replace("frontend.yaml", "targetRevision: gone", "targetRevision: main");
+    fleet.wait(&["frontend"]);
+    assert_eq!(fleet.get("frontend")["status"].get("conditions"), None);
     Fleet::end(serving);
 }
 

@@ -67,3 +67,56 @@ impl Places {
         Ok(Place { destination, cluster, namespace: namespace.clone() })
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+mod tests {
+    use super::*;
+    use crate::simulated;
+
+    fn resolve(
+        destination: Destination,
+        name: &str,
+        server: &str,
+        namespace: &str,
+    ) -> Result<String, String> {
+        let places = Places::new(destination, Arc::new(simulated::empty()), "default".to_owned());
+        let (name, server, namespace) = (name.to_owned(), server.to_owned(), namespace.to_owned());
+        let wanted = ApplicationDestination { name, server, namespace, ..ApplicationDestination::default() };
+        places.resolve(&wanted).map(|place| place.namespace)
+    }
+
+    fn real() -> Destination {
+        Destination::Kubernetes {
+            context: "staging".to_owned(),
+            server: "https://10.0.0.1:6443".to_owned(),
+            kubeconfig: None,
+            impersonate: Default::default(),
+            uid: String::new(),
+        }
+    }
+
+    #[test]
+    fn only_the_cluster_that_is_served_is_meant() {
+        for (name, server, namespace, expected) in [
+            (IN_CLUSTER, "", "shop", Ok("shop")),
+            (IN_CLUSTER, "", "", Ok("default")),
+            ("", IN_CLUSTER_SERVER, "", Ok("default")),
+            ("", "https://kubernetes.default.svc/", "", Ok("default")),
+            ("", "", "shop", Err("names no cluster")),
+            (IN_CLUSTER, IN_CLUSTER_SERVER, "", Err("both")),
+            ("staging", "", "", Err("staging")),
+            ("", "https://10.0.0.2:6443", "", Err("10.0.0.2")),
+        ] {
+            for destination in [Destination::Simulated, real()] {
+                let found = resolve(destination, name, server, namespace);
+                match expected {
+                    Ok(expected) => assert_eq!(found.as_deref(), Ok(expected), "{name} {server}"),
+                    Err(part) => assert!(found.unwrap_err().contains(part), "{name} {server}"),
+                }
+            }
+        }
+        assert!(resolve(real(), "", "https://10.0.0.1:6443/", "").is_ok());
+        assert!(resolve(Destination::Simulated, "", "https://10.0.0.1:6443", "").is_err());
+    }
+}
