@@ -143,7 +143,7 @@ pub struct TaskOptions {
     pub replace: bool,
     /// The definition of its kind is part of this operation: where the kind is not served yet, it is awaited.
     pub awaits_kind: bool,
-    /// Of a prune: the object was on its way out already when the plan was made.
+    /// The object was on its way out already when the plan was made.
     pub already_deleting: bool,
     /// It bears the application's mark, but nothing proves that it is the application's: it was found where the operation
     /// does not deploy, and no earlier operation of this log put it there.

@@ -67,15 +67,21 @@ impl Drafter<'_> {
         draft.changes_live = difference.is_some();
         let (action, reason) = match (live, difference) {
             (None, _) => (Action::Create, "not in the cluster yet".to_owned()),
-            (Some(_), None) if only_out_of_sync => (Action::Unchanged, "in sync".to_owned()),
+            (Some(live), None) if only_out_of_sync && !live.is_deleting() => {
+                (Action::Unchanged, "in sync".to_owned())
+            }
             (Some(_), _) if draft.task.options.replace => {
                 (Action::Replace, "in the cluster; replaced as a whole".to_owned())
             }
             (Some(_), Some(path)) if only_out_of_sync => {
                 (Action::Apply, format!("out of sync at {}; manifest is applied", escape(&path)))
             }
+            (Some(live), _) if live.is_deleting() => {
+                (Action::Apply, "being deleted; manifest is applied when it is gone".to_owned())
+            }
             (Some(_), _) => (Action::Apply, "in the cluster; manifest is applied".to_owned()),
         };
+        draft.task.options.already_deleting = live.is_some_and(Object::is_deleting);
         draft.task.action = action;
         draft.task.reason = reason;
         draft.manifest = Some(manifest);

@@ -32,6 +32,10 @@ pub(super) struct Compared {
 /// Whether only the server can tell if an object is in sync: the local comparison found a difference, which may be due
 /// to what only the server knows. The object's compare options may forbid the question, or ask for it anyway.
 pub(super) fn is_in_doubt(task: &Task, option: Option<bool>) -> bool {
+    // What goes is made anew, however alike it is.
+    if task.options.already_deleting {
+        return false;
+    }
     match task.action {
         // Deleting and creating again cannot be tried.
         Action::Replace => option != Some(false) && !task.options.force,

@@ -124,17 +124,36 @@ pub(super) async fn apply(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<
     let object = manifest(errand)?;
     let Task { action, options, .. } = errand.task;
     let SyncRequest { application, tracking, .. } = errand.request;
+    // What is written to an object on its way out goes with it. It is looked for again, about a minute long.
+    if options.already_deleting
+        && let Some(found) = hooks::find(cluster, errand).await?.filter(Object::is_deleting)
+    {
+        return Err(leaving(errand, &found));
+    }
     let is_creation = *action == Action::Create && options.replace;
     // An object that was not there when the plan was made is there because this operation made it.
     if errand.again
         && is_creation
         && let Some(found) = hooks::find(cluster, errand).await?
         && tracking.is_owner(application, &found)
+        && !found.is_deleting()
     {
         return Ok(hooks::adopted(errand, &found).await);
     }
-    let answer = write(cluster, errand, request(errand, object, false)).await;
-    applied(cluster, errand, answer).await
+    match write(cluster, errand, request(errand, object, false)).await {
+        Ok(done) if done.object.is_deleting() => Err(leaving(errand, &done.object)),
+        answer => applied(cluster, errand, answer).await,
+    }
+}
+
+/// Somebody deletes an object that is to be there. It is made anew when it is gone.
+fn leaving(errand: &Errand<'_>, found: &Object) -> CallError {
+    let kept_by = tidegate_health::kept_by(found);
+    let waits = if kept_by.is_empty() { String::new() } else { format!("; it waits for {kept_by}") };
+    CallError::transient(format!(
+        "{} is being deleted, and what is applied would go with it{waits}",
+        errand.task.key()
+    ))
 }
 
 /// What the answer to a write means.

@@ -19,6 +19,7 @@ mod extensions;
 mod groups;
 mod inventory;
 mod judges;
+mod leaving;
 mod logs;
 mod many;
 mod namespaces;

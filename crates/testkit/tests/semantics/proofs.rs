@@ -54,6 +54,10 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("prune of an object that somebody else deletes", &[
         "crates/testkit/tests/executor/pruning.rs::what_somebody_else_deletes_meanwhile_is_not_deleted_again",
     ]),
+    ("an object of the manifests that somebody deletes", &[
+        "crates/testkit/tests/executor/leaving.rs::what_somebody_deletes_is_made_anew_when_it_is_gone",
+        "crates/testkit/tests/executor/leaving.rs::what_never_goes_is_no_success",
+    ]),
     ("`Prune=confirm`", &[
         "crates/planner/tests/planner/pruning.rs::prune_decisions",
         "crates/lifecycle/tests/lifecycle/traces.rs::i_a_prune_waits_for_confirmation",
