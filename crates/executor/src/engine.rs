@@ -7,7 +7,9 @@ use std::time::Duration;
 use ractor::{Actor, ActorCell, ActorRef, RpcReplyPort};
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
-use tidegate_lifecycle::operation::{Driver, Event, Explanation, Fact, Input, OperationView, explain, view};
+use tidegate_lifecycle::operation::{
+    Driver, Event, Explanation, Fact, Input, OperationView, concurrency_group, explain, is_known_gate, view,
+};
 use tidegate_model::{Destination, IfTaken, OperationId, SyncRequest};
 use tidegate_oplog::{Compacted, Lookup, Retention, TypedLog as _};
 use tokio::sync::{Semaphore, oneshot};
@@ -110,10 +112,16 @@ impl EngineBuilder {
         self
     }
 
-    /// A gate that `tidegate.dev/gate: <name>` names.
+    /// A gate that `tidegate.dev/gate: <name>` names. `approval`, `soak:` and `concurrency:` are gates of every engine
+    /// ([`EngineError::BuiltInGate`] at the start); `window:` is taken from the file of sync windows.
     #[must_use]
     pub fn gate(mut self, name: impl Into<String>, gate: ActorRef<GateQuestion>) -> Self {
-        register(&mut self.extensions.gates, &mut self.name_taken, "gate", name.into(), gate);
+        let name = name.into();
+        if is_known_gate(&name) || concurrency_group(&name).is_some() {
+            self.name_taken.get_or_insert(EngineError::BuiltInGate { name });
+            return self;
+        }
+        register(&mut self.extensions.gates, &mut self.name_taken, "gate", name, gate);
         self
     }
 

@@ -69,6 +69,12 @@ pub enum EngineError {
         /// The name.
         name: String,
     },
+    /// A gate has a name that means one of every engine's.
+    #[error("gate {name} is built in and would never be asked; give yours another name")]
+    BuiltInGate {
+        /// The name.
+        name: String,
+    },
     /// The engine has a way to this cluster already.
     #[error("the engine works on the {destination} already; its connection cannot be replaced while it runs")]
     ClusterKnown {

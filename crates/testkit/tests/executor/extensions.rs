@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidegate_executor::{Event, EventKind, GateQuestion, HookEnd, HookRun};
+use tidegate_executor::{EngineError, Event, EventKind, GateQuestion, HookEnd, HookRun};
 use tidegate_lifecycle::operation::Verdict;
 use tidegate_model::OperationPhase;
 use tidegate_testkit::scenario::{Sync, retries};
@@ -18,6 +18,23 @@ fn gated() -> Sync {
 
 fn closed(reason: &str) -> Verdict {
     Verdict::Closed { reason: reason.to_owned(), ask_again_after: Duration::from_secs(30) }
+}
+
+/// An actor that nobody would ever ask is worse than an error.
+#[tokio::test(start_paused = true)]
+async fn a_gate_of_every_engine_cannot_be_registered() {
+    for name in ["approval", "soak:10m", "concurrency:db"] {
+        let gate = actor(|_: GateQuestion| {}).await;
+        let refused = builder(&Moody::calm(), &Log::new()).gate(name, gate).start().await.err();
+        assert!(
+            matches!(&refused, Some(EngineError::BuiltInGate { name: named }) if named == name),
+            "{refused:?}"
+        );
+    }
+    // The file of sync windows may be left to a program.
+    let gate = actor(|_: GateQuestion| {}).await;
+    let engine = builder(&Moody::calm(), &Log::new()).gate("window:office", gate).start().await.unwrap();
+    engine.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
