@@ -43,7 +43,7 @@ fn a_pipe_in_the_place_of_a_file_is_refused_at_once() {
     let bench = bench();
     let whole = bench.path().join("whole");
     copy(&bench.state(), &whole);
-    for name in ["holder", "witness", "key", "key-id", "log/db", "log/conf", "cluster/journal-0"] {
+    for name in ["holder", "witness", "key", "key-id", "log/db", "log/conf", "cluster/journal-0", "clock"] {
         fs::remove_dir_all(bench.state()).unwrap();
         copy(&whole, &bench.state());
         let path = bench.state().join(name);
@@ -52,6 +52,20 @@ fn a_pipe_in_the_place_of_a_file_is_refused_at_once() {
         let ran = bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(1);
         assert!(ran.err.contains(name) && ran.err.contains("not a regular file"), "{name}: {}", ran.err);
     }
+}
+
+/// It is no reason to stop: the clock on the wall counts then, and the file is written anew.
+#[test]
+fn a_clock_file_that_is_none_is_reported_once() {
+    let bench = bench();
+    fs::write(bench.state().join("clock"), "noon\n").unwrap();
+    for args in [&["ops", "list"][..], &["sync", "config.yaml", "--app", "a", "--sim"]] {
+        let ran = bench.run(args).expect_code(0);
+        let clock = bench.state().join("clock");
+        assert!(ran.err.contains(&format!("warning: {} is damaged", clock.display())), "{}", ran.err);
+    }
+    let ran = bench.run(&["ops", "list"]).expect_code(0);
+    assert!(!ran.err.contains("clock"), "{}", ran.err);
 }
 
 #[test]

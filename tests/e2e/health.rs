@@ -311,3 +311,14 @@ fn the_plan_says_who_judges_and_the_convention_can_be_switched_off() {
     assert_eq!(bench.json(&health[..5])["status"], "Progressing");
     assert_eq!(bench.json(&health)["status"], json!(null));
 }
+
+/// It has no `--allow-empty`, so that is no advice.
+#[test]
+fn input_without_objects_is_refused_in_words_for_this_command() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path().join("folder")).unwrap();
+    for (input, words) in [("-", "the input holds no objects"), ("folder", "no manifests in this folder")] {
+        let ran = bench.run_with_input(&["health", "-f", input], "").expect_code(2);
+        assert!(ran.err.contains(words) && !ran.err.contains("allow-empty"), "{}", ran.err);
+    }
+}

@@ -42,6 +42,8 @@ const KNOWN: [Known; 14] = [
     known("RespectIgnoreDifferences", SWITCH, true, false),
     known("FailOnSharedResource", SWITCH, true, false),
 ];
+/// Options that Argo CD gives to an operation and not to an application; whoever asks for a sync gives them the same way.
+const OF_OPERATION: [&str; 2] = ["Force", "SkipHooks"];
 /// Options whose `=false` on a resource does not undo `=true` on the application.
 const NOT_UNDONE: [&str; 3] = ["Replace", "PruneLast", "SkipDryRunOnMissingResource"];
 
@@ -157,7 +159,10 @@ pub(crate) fn review_application(options: &SyncOptions) -> Vec<Remark> {
                 "option-without-effect",
                 format!("sync option {flag:?} has no effect on an application; write it in annotation {} of a resource", annotations::SYNC_OPTIONS),
             )),
-            None => remarks.push(("unknown-sync-option", unknown(flag, |known| known.application))),
+            None => {
+                let remark = unknown(flag, |known| known.application, &OF_OPERATION);
+                remarks.push(("unknown-sync-option", remark));
+            }
         }
     }
     let metadata = !options.namespace_labels.is_empty() || !options.namespace_annotations.is_empty();
@@ -186,7 +191,7 @@ pub(crate) fn review_resource(object: &Object, options: &SyncOptions) -> Vec<Rem
                 format!("sync option {word:?} does not undo {}=true of the application", known.name),
             )),
             Some(_) => {}
-            None => remarks.push(("unknown-sync-option", unknown(word, |known| known.resource))),
+            None => remarks.push(("unknown-sync-option", unknown(word, |known| known.resource, &[]))),
         }
     }
     remarks
@@ -213,17 +218,17 @@ fn find(option: &str) -> Option<&'static Known> {
     KNOWN.iter().find(|known| known.name == name && known.values.contains(&value))
 }
 
-fn unknown(option: &str, here: impl Fn(&Known) -> bool) -> String {
+fn unknown(option: &str, here: impl Fn(&Known) -> bool, switches: &[&'static str]) -> String {
     let name = option.split('=').next().unwrap_or_default().trim();
-    let near = KNOWN.iter().find(|known| here(known) && known.name.eq_ignore_ascii_case(name));
-    let hint = match near {
-        Some(known) => {
-            let spellings: Vec<String> =
-                known.values.iter().map(|value| format!("{}={value}", known.name)).collect();
+    let known = KNOWN.iter().filter(|known| here(known)).map(|known| (known.name, known.values));
+    let all: Vec<(&str, &[&str])> = known.chain(switches.iter().map(|name| (*name, SWITCH))).collect();
+    let hint = match all.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+        Some((name, values)) => {
+            let spellings: Vec<String> = values.iter().map(|value| format!("{name}={value}")).collect();
             format!("write {}", spellings.join(" or "))
         }
         None => {
-            let names: Vec<&str> = KNOWN.iter().filter(|known| here(known)).map(|known| known.name).collect();
+            let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
             format!("known are {}", names.join(", "))
         }
     };
@@ -352,10 +357,20 @@ mod tests {
         for (flags, expected) in [
             (&["CreateNamespace=true", "PrunePropagationPolicy=orphan", "Prune=confirm"][..], &[][..]),
             (&["Force=true"], &["option-without-effect"]),
+            (&["Force=yes", "skiphooks=true"], &["unknown-sync-option", "unknown-sync-option"]),
             (&[" Replace=true", "PruneLast"], &["unknown-sync-option", "unknown-sync-option"]),
             (&["ServerSideApply=false"], &[]),
         ] {
             assert_eq!(codes(review_application(&application(flags))), expected, "{flags:?}");
+        }
+        for (flag, hint) in [
+            ("Foo=true", "known are Validate, "),
+            ("Foo=true", ", FailOnSharedResource, Force, SkipHooks"),
+            ("Force=yes", "write Force=true or Force=false"),
+            ("skiphooks=true", "write SkipHooks=true or SkipHooks=false"),
+        ] {
+            let message = review_application(&application(&[flag])).remove(0).1;
+            assert!(message.contains(hint), "{flag}: {message}");
         }
         let message = review_resource(&object("replace=true"), &application(&[])).remove(0).1;
         assert_eq!(

@@ -13,15 +13,16 @@
 //! counts.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use tidegate_executor::{Clock as _, SystemClock, Uptime};
 use tidegate_model::{Timestamp, format_duration};
-use tidegate_oplog::{Log, Lookup};
+use tidegate_oplog::{Log, LogError, Lookup};
 
+use crate::error::ServiceError;
 use crate::notices::Notices;
 use crate::operations;
 use crate::state_dir::StateDir;
@@ -39,6 +40,17 @@ struct Mark {
     time: Timestamp,
 }
 
+/// What an earlier process has left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Left {
+    /// Nothing, or nothing that may be read.
+    Nothing,
+    /// The time.
+    Mark(Mark),
+    /// Something else.
+    Garbled,
+}
+
 /// What was made of the clock on the wall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Judgement {
@@ -51,18 +63,33 @@ enum Judgement {
 }
 
 /// Sets the clock of this process by what earlier ones have left, and says so when it is not that of the wall.
-pub fn settle(state_dir: &StateDir, log: &Log, notices: &dyn Notices) {
-    let Some(mark) = read(&state_dir.clock()) else { return };
+///
+/// # Errors
+///
+/// Something that is no file is in its place.
+pub fn settle(state_dir: &StateDir, log: &Log, notices: &dyn Notices) -> Result<(), ServiceError> {
+    let path = state_dir.clock();
+    let mark = match read(&path)? {
+        Left::Mark(mark) => mark,
+        Left::Nothing => return Ok(()),
+        Left::Garbled => {
+            notices.warn(&format!(
+                "{} is damaged, and is written anew by the next operation: whether the clock of this machine was set since the last one cannot be told",
+                path.display()
+            ));
+            return Ok(());
+        }
+    };
     let is_open = match operations::listed(log, &Lookup::open()) {
         Ok(listed) => !operations::open_operations(&listed).is_empty(),
         // Whoever asks for operations next is told.
-        Err(_) => return,
+        Err(_) => return Ok(()),
     };
     if !is_open {
-        return;
+        return Ok(());
     }
     let (time, by, which) = match judge(&mark, Uptime::now().as_ref(), SystemClock.now()) {
-        Judgement::Steady => return,
+        Judgement::Steady => return Ok(()),
         Judgement::Ahead(time, by) => (time, by, "ahead of"),
         Judgement::Behind(time, by) => (time, by, "behind"),
     };
@@ -72,6 +99,7 @@ pub fn settle(state_dir: &StateDir, log: &Log, notices: &dyn Notices) {
         format_duration(Duration::from_secs(by.as_secs())),
         state_dir.path().display()
     ));
+    Ok(())
 }
 
 /// Leaves the time for later processes. The caller holds the lock of the state directory.
@@ -80,7 +108,13 @@ pub fn mark(state_dir: &StateDir) {
     let mark = Mark { uptime, time: SystemClock.now() };
     let (path, new) = (state_dir.clock(), state_dir.path().join("clock.new"));
     // Without it the clock on the wall counts.
-    if let Err(error) = fs::write(&new, mark.to_line()).and_then(|()| fs::rename(&new, &path)) {
+    let write = || {
+        // Whatever is there, opening it may last for ever.
+        let _ = fs::remove_file(&new);
+        File::create_new(&new)?.write_all(mark.to_line().as_bytes())?;
+        fs::rename(&new, &path)
+    };
+    if let Err(error) = write() {
         tracing::warn!(%error, path = %path.display(), "the time could not be left for later processes");
     }
 }
@@ -100,20 +134,23 @@ fn judge(mark: &Mark, uptime: Option<&Uptime>, wall: Timestamp) -> Judgement {
     }
 }
 
-/// `None` where there is none, or none that can be read: nothing but a step of the clock goes unnoticed by that.
-fn read(path: &Path) -> Option<Mark> {
-    let line = || -> io::Result<String> {
-        if !fs::metadata(path)?.is_file() {
-            return Err(io::ErrorKind::InvalidInput.into());
+/// What may not be read is as good as nothing: no more than a step of the clock goes unnoticed by that.
+fn read(path: &Path) -> Result<Left, ServiceError> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() => {
+            return Err(LogError::NotAFile { path: path.to_path_buf() }.into());
         }
-        let mut line = String::new();
-        File::open(path)?.take(BYTES_MAX).read_to_string(&mut line)?;
-        Ok(line)
-    };
-    match line() {
-        Ok(line) => Mark::parse(&line),
-        Err(_) => None,
+        Ok(_) => {}
+        Err(_) => return Ok(Left::Nothing),
     }
+    let mut line = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut line));
+    // A machine that lost its power may have left an empty file.
+    if read.is_err() || line.is_empty() {
+        return Ok(Left::Nothing);
+    }
+    let mark = std::str::from_utf8(&line).ok().and_then(Mark::parse);
+    Ok(mark.map_or(Left::Garbled, Left::Mark))
 }
 
 impl Mark {

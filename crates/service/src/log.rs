@@ -51,7 +51,7 @@ fn open(state_dir: &StateDir, notices: &dyn Notices) -> Result<Log, ServiceError
     state_dir.close_to_others(notices)?;
     let log = tidegate_executor::open_log(state_dir.path(), given_key()?)?;
     tell_damage(&log, state_dir, notices);
-    clock::settle(state_dir, &log, notices);
+    clock::settle(state_dir, &log, notices)?;
     Ok(log)
 }
 
@@ -60,7 +60,7 @@ fn open(state_dir: &StateDir, notices: &dyn Notices) -> Result<Log, ServiceError
 pub fn open_to_read(state_dir: &StateDir, notices: &dyn Notices) -> Result<Log, ServiceError> {
     let log: Log = Arc::new(SledLog::open_to_read(state_dir.path(), given_key()?, codecs())?);
     tell_damage(&log, state_dir, notices);
-    clock::settle(state_dir, &log, notices);
+    clock::settle(state_dir, &log, notices)?;
     Ok(log)
 }
 

@@ -10,7 +10,8 @@ use super::sync::WaitingArgs;
 /// Lists, shows and steers operations.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-ID is an operation's id, the beginning of one, or an application's name for its newest operation.
+ID is an operation's id, the beginning of one, or an application's name for its open operation,
+or else its newest in the log.
 An operation that another tidegate process works on is steered through that process; one whose
 process is gone is steered in the log.
 
@@ -149,7 +150,7 @@ Examples:
   tidegate explain shop
   tidegate explain 019a1b2c -o json")]
 pub struct ExplainArgs {
-    /// An operation's id, the beginning of one, or an application's name for its newest operation
+    /// An operation's id, the beginning of one, or an application's name for its open operation, or else its newest
     #[arg(value_name = "ID|APP")]
     pub id: String,
     /// How the result is printed

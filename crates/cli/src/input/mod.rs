@@ -51,7 +51,7 @@ enum Source {
 /// Reads all manifests of the paths.
 pub fn load(paths: &[PathBuf], wanted: Wanted) -> Result<Manifests, CliError> {
     let mut problems = Vec::new();
-    let sources = find(paths, &mut problems);
+    let sources = find(paths, wanted.synced, &mut problems);
     if wanted.empty {
         problems.retain(|problem| !matches!(problem, Problem::EmptyFolder { .. }));
     }
@@ -66,7 +66,7 @@ pub fn load(paths: &[PathBuf], wanted: Wanted) -> Result<Manifests, CliError> {
     if problems.is_empty() && !wanted.empty {
         let is_nothing = |target: &Target| wanted.synced && is_left_out(&target.object);
         match targets.iter().all(is_nothing) {
-            true if targets.is_empty() => problems.push(Problem::NoObjects),
+            true if targets.is_empty() => problems.push(Problem::NoObjects { synced: wanted.synced }),
             true => problems.push(Problem::AllLeftOut { objects: targets.len() }),
             false => {}
         }
@@ -78,7 +78,7 @@ pub fn load(paths: &[PathBuf], wanted: Wanted) -> Result<Manifests, CliError> {
     Ok(Manifests { targets, revision })
 }
 
-fn find(paths: &[PathBuf], problems: &mut Vec<Problem>) -> Vec<Source> {
+fn find(paths: &[PathBuf], synced: bool, problems: &mut Vec<Problem>) -> Vec<Source> {
     let mut sources = Vec::new();
     for path in paths {
         if path.as_os_str() == "-" {
@@ -91,7 +91,7 @@ fn find(paths: &[PathBuf], problems: &mut Vec<Problem>) -> Vec<Source> {
             let before = (sources.len(), problems.len());
             walk::files(path, problems, &mut |file| sources.push(Source::File(file)));
             if before == (sources.len(), problems.len()) {
-                problems.push(Problem::EmptyFolder { path: path.clone() });
+                problems.push(Problem::EmptyFolder { path: path.clone(), synced });
             }
         } else if is_named_pipe(path) {
             problems.push(Problem::NamedPipe { path: path.clone() });

@@ -27,15 +27,24 @@ pub enum Problem {
     },
     /// A folder without manifests.
     #[error(
-        "{}: no manifests in this folder; their names end in .yaml, .yml or .json, and hidden files are skipped (--allow-empty takes it as it is)",
-        shown(path)
+        "{}: no manifests in this folder; their names end in .yaml, .yml or .json, and hidden files are skipped{}",
+        shown(path),
+        if *synced { " (--allow-empty takes it as it is)" } else { "" }
     )]
-    EmptyFolder { path: PathBuf },
+    EmptyFolder {
+        path: PathBuf,
+        /// The command syncs what it reads, and may be told to take nothing for what it is.
+        synced: bool,
+    },
     /// Files without objects.
     #[error(
-        "the input holds no objects; give at least one manifest, or --allow-empty if the application is to have none"
+        "the input holds no objects; give at least one manifest{}",
+        if *synced { ", or --allow-empty if the application is to have none" } else { "" }
     )]
-    NoObjects,
+    NoObjects {
+        /// The command syncs what it reads, and may be told to take nothing for what it is.
+        synced: bool,
+    },
     /// Objects of which none is applied.
     #[error(
         "a sync applies none of the {objects} objects in the input: their annotations make them hooks of a deletion, or leave them out; give at least one other manifest, or --allow-empty if the application is to have none"

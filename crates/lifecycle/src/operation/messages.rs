@@ -47,9 +47,12 @@ pub(crate) fn claim_refused(header: &Header, holder: &ClaimHolder) -> String {
 /// Another operation has worked on the application, or still does.
 pub(crate) fn claim_lost(header: &Header, holder: Option<&ClaimHolder>) -> String {
     let application = &header.request.application;
-    let who = holder.map_or_else(|| "another operation, which is over".to_owned(), ToString::to_string);
+    let who = match holder {
+        Some(holder) => format!("is that of {holder} now"),
+        None => "was taken by another operation, which is over".to_owned(),
+    };
     format!(
-        "the claim on application {application} ran out while nobody worked on this operation, and was taken by {who}; nothing more is written: begin anew"
+        "the claim on application {application} {who}: it ran out while nobody renewed it, or its Lease was changed. This operation ends: nothing more is written, and its running hooks are left as they are. To go on, begin anew: sync again when the other operation is over"
     )
 }
 
