@@ -1,5 +1,9 @@
 //! Waves that wait: for a person, for the time.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+
 use crate::bench::Bench;
 
 const GATED: &str = "\
@@ -133,6 +137,8 @@ fn a_file_of_gates_is_checked_when_it_is_read() {
         ("widows: {}", "widows"),
         ("concurrency: {db: {limit: 0}}", "gate concurrency:db: limit: with 0 nobody ever gets in"),
         ("concurrency: {db: {limit: 1, width: 2}}", "width"),
+        ("http: {f: {url: ftp://f}}", "gate http:f: url: it is neither http nor https"),
+        ("http: {f: {url: http://f, retries: 3}}", "retries"),
         ("concurrency: {\"a b\": {limit: 1}}", "gate concurrency:a b: write a name without spaces"),
     ] {
         bench.write("gates.yaml", text);
@@ -187,4 +193,82 @@ fn a_place_in_a_group_outlives_a_kill() {
     assert!(
         format!("{}{}", plan.out, plan.err).contains("\"concurrency:db\", which this engine does not have")
     );
+}
+
+/// An endpoint that answers every question with what is said now, and keeps the questions.
+struct Endpoint {
+    address: String,
+    says: Arc<Mutex<String>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Endpoint {
+    fn new(says: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (says, asked) = (Arc::new(Mutex::new(says.to_owned())), Arc::new(Mutex::new(Vec::new())));
+        let endpoint = Self { address, says: Arc::clone(&says), asked: Arc::clone(&asked) };
+        // It ends with the tests.
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let mut reader = BufReader::new(stream);
+                let (mut request, mut length) = (String::new(), 0);
+                while reader.read_line(&mut request).is_ok_and(|read| read > 2) {
+                    let line = request.lines().last().unwrap_or_default().to_ascii_lowercase();
+                    if let Some(value) = line.strip_prefix("content-length: ") {
+                        length = value.parse().unwrap();
+                    }
+                }
+                let mut body = vec![0; length];
+                reader.read_exact(&mut body).unwrap();
+                request.push_str(&String::from_utf8(body).unwrap());
+                asked.lock().unwrap().push(request);
+                let answer = says.lock().unwrap().clone();
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                    answer.len()
+                );
+                let _ = reader.get_mut().write_all(format!("{head}{answer}").as_bytes());
+            }
+        });
+        endpoint
+    }
+
+    fn says(&self, answer: &str) {
+        answer.clone_into(&mut self.says.lock().unwrap());
+    }
+}
+
+/// An endpoint says why not, and then yes; what it is told to know us by shows nowhere.
+#[test]
+fn an_endpoint_opens_a_wave() {
+    let endpoint = Endpoint::new("{\"allowed\": false, \"message\": \"frozen, says tok3n\"}");
+    let bench = Bench::new();
+    let token = bench.write("token", "tok3n\n");
+    let gates = format!(
+        "http:\n  freeze:\n    url: http://{}/allowed?phase=${{phase}}\n    interval: 1s\n    headers:\n      Authorization: \
+         {{prefix: \"Bearer \", file: {}}}\n",
+        endpoint.address,
+        token.display()
+    );
+    bench.write("gates.yaml", gates);
+    bench.write("gated.yaml", GATED.replace("gate: approval", "gate: \"http:freeze\""));
+    let mut sync = bench.start(&[&SYNC[..], &["--gates", "gates.yaml"]].concat());
+    sync.await_line("frozen, says ***");
+    let explained = bench.run(&["explain", "gated"]).expect_code(0).out;
+    assert!(explained.contains("for gate http:freeze (frozen, says ***)"), "{explained}");
+    endpoint.says("oh no");
+    sync.await_line("answered 200 OK, but not with a JSON object");
+    endpoint.says("{\"allowed\": true}");
+    let ended = sync.finish();
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    let asked = endpoint.asked.lock().unwrap();
+    let first = asked.first().unwrap();
+    assert!(first.starts_with("POST /allowed?phase=Sync HTTP/1.1\r\n"), "{first}");
+    assert!(
+        first.contains("authorization: Bearer tok3n\r\n") && first.contains("\"application\":\"gated\""),
+        "{first}"
+    );
+    let log = bench.run(&["ops", "log", "gated", "-o", "json"]).expect_code(0).out;
+    assert!(!format!("{}{}{log}", ended.out, ended.err).contains("tok3n"), "{log}");
 }

@@ -24,7 +24,7 @@ use crate::effects::Targets;
 use crate::error::EngineError;
 use crate::events::{Announcer, Events, Seen, notify, recorded};
 use crate::extend::{Extensions, GateQuestion, HealthQuestion, HookRun};
-use crate::gates::Groups;
+use crate::gates::{Groups, Web};
 use crate::ids::{IdSource, Ids, random_ids};
 use crate::log::{Log, LogFailure, blocking, keep};
 use crate::manifests::HandedOver;
@@ -196,6 +196,7 @@ impl EngineBuilder {
             compaction: self.compaction,
             announcer: Announcer::new(),
             groups: Groups::default(),
+            web: Web::default(),
             handed_over: Arc::new(Semaphore::new(HANDED_OVER)),
         });
         let mut notifying = Vec::new();

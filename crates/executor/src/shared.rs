@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::clusters::Clusters;
 use crate::events::Announcer;
 use crate::extend::Extensions;
-use crate::gates::Groups;
+use crate::gates::{Groups, Web};
 use crate::log::{Log, LogFailure};
 
 /// What all actors of one engine share.
@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     pub announcer: Announcer,
     /// Which operations have places in groups, and which wait for one.
     pub groups: Groups,
+    /// The way to the endpoints that gates ask.
+    pub web: Web,
     /// A place for each operation that may wait for its planning with its manifests in memory.
     pub handed_over: Arc<Semaphore>,
 }

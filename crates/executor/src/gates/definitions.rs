@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::concurrency::{CONCURRENCY, Concurrency};
-use super::window::Opened;
-
-/// What a gate's name begins with that is open while sync windows allow it.
-pub(crate) const WINDOW: &str = "window:";
+use super::http::{HTTP, HttpGate};
+use super::window::{Opened, WINDOW};
 
 /// What the names of gates stand for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +18,9 @@ pub struct GateDefinitions {
     /// Groups of operations, for `concurrency:GROUP`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub concurrency: BTreeMap<String, Concurrency>,
+    /// Endpoints that are asked, for `http:NAME`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub http: BTreeMap<String, HttpGate>,
 }
 
 /// Why a gate is closed whose name stands for nothing.
@@ -79,13 +80,17 @@ impl GateDefinitions {
         for (name, group) in &self.concurrency {
             note(&mut wrong, CONCURRENCY, name, group.check().err());
         }
+        for (name, gate) in &self.http {
+            note(&mut wrong, HTTP, name, gate.check());
+        }
         wrong
     }
 
     /// The gates that are defined.
     pub fn names(&self) -> impl Iterator<Item = String> {
         let windows = self.windows.keys().map(|name| format!("{WINDOW}{name}"));
-        windows.chain(self.concurrency.keys().map(|name| format!("{CONCURRENCY}{name}")))
+        let groups = self.concurrency.keys().map(|name| format!("{CONCURRENCY}{name}"));
+        windows.chain(groups).chain(self.http.keys().map(|name| format!("{HTTP}{name}")))
     }
 
     /// How many operations of a group may be at work at once. The error says why a gate of it is closed.
@@ -96,7 +101,7 @@ impl GateDefinitions {
 
     /// Whether a gate opens by definitions, by the look of its name.
     pub(crate) fn concerns(gate: &str) -> bool {
-        gate.starts_with(WINDOW)
+        [WINDOW, HTTP].iter().any(|kind| gate.starts_with(kind))
     }
 }
 

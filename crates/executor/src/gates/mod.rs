@@ -1,15 +1,20 @@
 //! Gates: how they are asked, and those that are built in. Approvals and soaks need nobody to ask; the machine knows them.
 
+mod asked;
 mod asking;
 mod concurrency;
 mod cron;
 mod definitions;
+mod http;
 mod keeping;
 mod window;
 
+pub(crate) use asked::Asked;
 pub use asking::GateReply;
 pub(crate) use asking::ask;
 pub use concurrency::Concurrency;
 pub(crate) use concurrency::{CONCURRENCY, Groups, Recorded, Ticket};
 pub use definitions::{GateDefinitions, InvalidGate, Window, WindowKind};
-pub(crate) use keeping::{Asked, keep};
+pub(crate) use http::Web;
+pub use http::{HeaderSource, HttpGate, HttpMethod};
+pub(crate) use keeping::{Around, keep};

@@ -11,6 +11,8 @@ use tidegate_model::{Timestamp, parse_duration};
 use super::cron::Schedule;
 use super::definitions::{Window, WindowKind};
 
+/// What a gate's name begins with that is open while sync windows allow it.
+pub(crate) const WINDOW: &str = "window:";
 /// Where systems keep the rules of time zones.
 const ZONES: &str = "/usr/share/zoneinfo";
 /// A longer zone than anybody's.

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::hands::{Placing, SyncHands};
 use crate::extend::GateQuestion;
-use crate::gates::{self, Asked, GateDefinitions, Recorded, Ticket};
+use crate::gates::{self, Around, Asked, GateDefinitions, Recorded, Ticket};
 use crate::inbox::Note;
 use crate::log::blocking;
 use crate::manifests;
@@ -41,7 +41,18 @@ impl SyncHands {
         let application = operation.header.request.application.clone();
         let (shared, id, inbox) = (Arc::clone(&self.shared), self.id, self.inbox.clone());
         let name = gate.to_owned();
-        let (targets, began) = (operation.header.targets, operation.header.started_at);
+        let targets = operation.header.targets;
+        let asked = Asked {
+            gate: name.clone(),
+            operation: id,
+            application: application.clone(),
+            revision: operation.header.request.revision.clone(),
+            phase,
+            wave,
+            began: operation.header.started_at,
+            // Everything so far is begun by people.
+            manual: true,
+        };
         let asking = tokio::spawn(async move {
             let question = |reply| {
                 let (application, objects) = (application.clone(), objects.clone());
@@ -50,12 +61,9 @@ impl SyncHands {
             let tell = |verdict| inbox.tell(Input::Gate { wave: index, gate: name.clone(), verdict });
             let registered = shared.extensions.gates.get(&name);
             if registered.is_none() && GateDefinitions::concerns(&name) {
-                // Everything so far is begun by people.
-                let asked = Asked { gate: name.clone(), began, manual: true };
+                let around = Around { clock: &shared.clock, web: &shared.web };
                 return match manifests::definitions(&shared.log, targets).await {
-                    Ok(definitions) => {
-                        gates::keep(asked, &definitions, Arc::clone(&shared.clock), tell).await;
-                    }
+                    Ok(definitions) => gates::keep(&asked, &definitions, &around, tell).await,
                     Err(error) => tell(Verdict::closed(error.message)),
                 };
             }

@@ -1,0 +1,19 @@
+//! Texts with `${name}` in them.
+
+/// Fills a text. The error names what nobody knows.
+pub(super) fn fill(text: &str, values: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+    let (mut filled, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, after)) = rest.split_once("${") {
+        let (name, next) = after.split_once('}').ok_or("${ without }")?;
+        let value = values(name).ok_or_else(|| {
+            format!(
+                "${{{name}}} stands for nothing; there are operation, application, revision, phase and wave"
+            )
+        })?;
+        filled.push_str(before);
+        filled.push_str(&value);
+        rest = next;
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
