@@ -139,6 +139,11 @@ fn a_file_of_gates_is_checked_when_it_is_read() {
         ("concurrency: {db: {limit: 1, width: 2}}", "width"),
         ("http: {f: {url: ftp://f}}", "gate http:f: url: it is neither http nor https"),
         ("http: {f: {url: http://f, retries: 3}}", "retries"),
+        ("cel: {c: {apiVersion: v1, kind: Job, name: j, expression: \"1 +\"}}", "gate cel:c: expression: "),
+        (
+            "cel: {c: {apiVersion: v1, kind: Job, expression: \"true\"}}",
+            "gate cel:c: name: write the name of an object",
+        ),
         ("concurrency: {\"a b\": {limit: 1}}", "gate concurrency:a b: write a name without spaces"),
     ] {
         bench.write("gates.yaml", text);
@@ -271,4 +276,40 @@ fn an_endpoint_opens_a_wave() {
     );
     let log = bench.run(&["ops", "log", "gated", "-o", "json"]).expect_code(0).out;
     assert!(!format!("{}{}{log}", ended.out, ended.err).contains("tok3n"), "{log}");
+}
+
+const SWITCH: &str = "\
+cel:
+  switch:
+    apiVersion: v1
+    kind: ConfigMap
+    namespace: default
+    name: switch
+    expression: object.data.deploys == 'on'
+";
+
+/// Another operation writes the object that a wave waits for.
+#[test]
+fn an_object_of_the_cluster_opens_a_wave() {
+    let bench = Bench::new();
+    bench.write("gates.yaml", SWITCH);
+    bench.write("gated.yaml", GATED.replace("gate: approval", "gate: \"cel:switch\""));
+    let switch = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: switch}\ndata: {deploys: 'on'}\n";
+    bench.write("switch.yaml", switch);
+    let mut sync = bench.start(&[&SYNC[..], &["--gates", "gates.yaml"]].concat());
+    sync.await_line("there is no ConfigMap switch in default");
+    let explained = bench.run(&["explain", "gated"]).expect_code(0).out;
+    assert!(
+        explained.contains("for gate cel:switch (there is no ConfigMap switch in default)"),
+        "{explained}"
+    );
+    sync.signal("KILL");
+    sync.finish();
+    bench.write("off.yaml", switch.replace("'on'", "'off'"));
+    bench.run(&["sync", "off.yaml", "--app", "switch", "--sim"]).expect_code(0);
+    let resumed = bench.run(&["resume", "gated", "--timeout", "1s"]).expect_code(3);
+    assert!(resumed.err.contains("not true: object.data.deploys == 'on'"), "{}", resumed.err);
+    bench.run(&["sync", "switch.yaml", "--app", "switch", "--sim"]).expect_code(0);
+    bench.run(&["resume", "gated"]).expect_code(0);
+    assert_eq!(bench.creations("ConfigMap", "second"), 1);
 }

@@ -24,7 +24,7 @@ use crate::effects::Targets;
 use crate::error::EngineError;
 use crate::events::{Announcer, Events, Seen, notify, recorded};
 use crate::extend::{Extensions, GateQuestion, HealthQuestion, HookRun};
-use crate::gates::{Groups, Web};
+use crate::gates::{Groups, Objects, Web};
 use crate::ids::{IdSource, Ids, random_ids};
 use crate::log::{Log, LogFailure, blocking, keep};
 use crate::manifests::HandedOver;
@@ -197,6 +197,7 @@ impl EngineBuilder {
             announcer: Announcer::new(),
             groups: Groups::default(),
             web: Web::default(),
+            objects: Objects::default(),
             handed_over: Arc::new(Semaphore::new(HANDED_OVER)),
         });
         let mut notifying = Vec::new();

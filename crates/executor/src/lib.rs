@@ -44,7 +44,8 @@ pub use error::EngineError;
 pub use events::{Events, Gone, Missed, Replay, Seen, replay};
 pub use extend::{Cancellation, GateQuestion, GateReply, HealthQuestion, HookEnd, HookRun};
 pub use gates::{
-    Concurrency, GateDefinitions, HeaderSource, HttpGate, HttpMethod, InvalidGate, Window, WindowKind,
+    CelGate, Concurrency, GateDefinitions, HeaderSource, HttpGate, HttpMethod, InvalidGate, Window,
+    WindowKind,
 };
 pub use ids::{IdSource, made_at};
 pub use offline::{Misstated, misstated, open_log, operations, record};

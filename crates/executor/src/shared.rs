@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::clusters::Clusters;
 use crate::events::Announcer;
 use crate::extend::Extensions;
-use crate::gates::{Groups, Web};
+use crate::gates::{Groups, Objects, Web};
 use crate::log::{Log, LogFailure};
 
 /// What all actors of one engine share.
@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub groups: Groups,
     /// The way to the endpoints that gates ask.
     pub web: Web,
+    /// The objects of clusters that gates look at.
+    pub objects: Objects,
     /// A place for each operation that may wait for its planning with its manifests in memory.
     pub handed_over: Arc<Semaphore>,
 }

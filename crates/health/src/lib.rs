@@ -50,7 +50,7 @@ mod workloads;
 pub use application::of_application;
 pub use assess::{MESSAGE_BYTES_MAX, assess, has_rule, observe, worst};
 pub use builtin::{BuiltInKind, built_in_kinds};
-pub use cel::{EXPRESSIONS_FILE, EXPRESSIONS_KEY_PREFIX, Expressions};
+pub use cel::{Condition, EXPRESSIONS_FILE, EXPRESSIONS_KEY_PREFIX, Expressions};
 pub use error::HealthError;
 pub use layers::{Layer, evidence};
 pub use leaving::{kept_by, tells_what_keeps_it};

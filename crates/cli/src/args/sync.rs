@@ -76,7 +76,7 @@ pub struct SelectionArgs {
     /// A gate that every wave waits for, besides those its resources name: approval, soak:10m; repeat it for more
     #[arg(long = "gate", value_name = "NAME", value_parser = values::gate)]
     pub gates: Vec<String>,
-    /// What the names of gates stand for: a YAML file with sync windows, groups and endpoints (see docs/gates.md); kept with the operation
+    /// What the names of gates stand for: a YAML file with sync windows, groups, endpoints and expressions (see docs/gates.md); kept with the operation
     #[arg(long = "gates", value_name = "FILE")]
     pub definitions: Option<PathBuf>,
     /// Refuse input with findings instead of only warning about them

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::cel::{CEL, CelGate};
 use super::concurrency::{CONCURRENCY, Concurrency};
 use super::http::{HTTP, HttpGate};
 use super::window::{Opened, WINDOW};
@@ -21,6 +22,9 @@ pub struct GateDefinitions {
     /// Endpoints that are asked, for `http:NAME`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub http: BTreeMap<String, HttpGate>,
+    /// Expressions over objects of the cluster, for `cel:NAME`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cel: BTreeMap<String, CelGate>,
 }
 
 /// Why a gate is closed whose name stands for nothing.
@@ -83,6 +87,9 @@ impl GateDefinitions {
         for (name, gate) in &self.http {
             note(&mut wrong, HTTP, name, gate.check());
         }
+        for (name, gate) in &self.cel {
+            note(&mut wrong, CEL, name, gate.check());
+        }
         wrong
     }
 
@@ -90,7 +97,9 @@ impl GateDefinitions {
     pub fn names(&self) -> impl Iterator<Item = String> {
         let windows = self.windows.keys().map(|name| format!("{WINDOW}{name}"));
         let groups = self.concurrency.keys().map(|name| format!("{CONCURRENCY}{name}"));
-        windows.chain(groups).chain(self.http.keys().map(|name| format!("{HTTP}{name}")))
+        let endpoints = self.http.keys().map(|name| format!("{HTTP}{name}"));
+        let expressions = self.cel.keys().map(|name| format!("{CEL}{name}"));
+        windows.chain(groups).chain(endpoints).chain(expressions)
     }
 
     /// How many operations of a group may be at work at once. The error says why a gate of it is closed.
@@ -101,7 +110,7 @@ impl GateDefinitions {
 
     /// Whether a gate opens by definitions, by the look of its name.
     pub(crate) fn concerns(gate: &str) -> bool {
-        [WINDOW, HTTP].iter().any(|kind| gate.starts_with(kind))
+        [WINDOW, HTTP, CEL].iter().any(|kind| gate.starts_with(kind))
     }
 }
 

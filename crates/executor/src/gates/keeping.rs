@@ -7,10 +7,14 @@ use futures_util::FutureExt as _;
 use tidegate_lifecycle::operation::{ASK_AGAIN_AFTER, Verdict};
 
 use super::asked::Asked;
+use super::cel::{self, CEL, Objects, Way};
 use super::definitions::{GateDefinitions, UNDEFINED, Window};
 use super::http::{self, HTTP, Web};
 use super::window::{self, Opened, WINDOW};
 use crate::clock::Clock;
+
+/// Why a gate is closed that looks at a cluster which this engine does not reach.
+const NO_WAY: &str = "this engine has no connection to the operation's cluster; start it with one";
 
 /// What gates have to do with.
 pub(crate) struct Around<'a> {
@@ -18,6 +22,10 @@ pub(crate) struct Around<'a> {
     pub clock: &'a Arc<dyn Clock>,
     /// The way to endpoints.
     pub web: &'a Web,
+    /// The objects that are watched.
+    pub objects: &'a Objects,
+    /// The way to the cluster of the operation, if there is one.
+    pub way: Option<&'a Way>,
 }
 
 /// Tells how the gate stands, now and whenever that changes, for as long as this is polled. What cannot be decided is closed, and
@@ -46,6 +54,12 @@ async fn open(asked: &Asked, definitions: &GateDefinitions, around: &Around<'_>,
         match definitions.http.get(name) {
             Some(gate) => http::keep(asked, gate, around.web, tell).await,
             None => undefined(),
+        }
+    } else if let Some(name) = asked.gate.strip_prefix(CEL) {
+        match (definitions.cel.get(name), around.way) {
+            (Some(gate), Some(way)) => cel::keep(gate, around.objects, way, tell).await,
+            (Some(_), None) => tell(Verdict::closed(NO_WAY)),
+            (None, _) => undefined(),
         }
     } else {
         undefined();
@@ -110,7 +124,7 @@ mod tests {
             manual: true,
         };
         let clock: Arc<dyn Clock> = Arc::new(Broken::default());
-        let around = Around { clock: &clock, web: &Web::default() };
+        let around = Around { clock: &clock, web: &Web::default(), objects: &Objects::default(), way: None };
         let told = RefCell::new(Vec::new());
         let keeping = keep(&asked, &definitions, &around, |verdict| told.borrow_mut().push(verdict));
         let _ = tokio::time::timeout(Duration::from_secs(3600), keeping).await;

@@ -2,6 +2,7 @@
 
 mod asked;
 mod asking;
+mod cel;
 mod concurrency;
 mod cron;
 mod definitions;
@@ -12,6 +13,8 @@ mod window;
 pub(crate) use asked::Asked;
 pub use asking::GateReply;
 pub(crate) use asking::ask;
+pub use cel::CelGate;
+pub(crate) use cel::{Objects, Way};
 pub use concurrency::Concurrency;
 pub(crate) use concurrency::{CONCURRENCY, Groups, Recorded, Ticket};
 pub use definitions::{GateDefinitions, InvalidGate, Window, WindowKind};

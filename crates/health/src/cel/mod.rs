@@ -3,6 +3,7 @@
 //! The part of CEL that such expressions use, with a budget: fields, operators, macros, texts, optional fields. It has no
 //! clock, and no types of its own but those of JSON.
 
+mod condition;
 mod functions;
 mod run;
 mod syntax;
@@ -19,6 +20,7 @@ use run::Fault;
 use syntax::Expression;
 use value::Value;
 
+pub use condition::Condition;
 pub(crate) use run::STEPS_MAX;
 
 /// What a file of expressions is called in a folder.

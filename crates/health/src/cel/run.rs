@@ -35,6 +35,14 @@ pub(super) fn run(expression: &Expression, object: &Json) -> Outcome {
     run.value(expression)
 }
 
+/// Runs an expression in which a value has one name.
+pub(super) fn run_on(expression: &Expression, name: &str, value: &Json) -> Outcome {
+    let mut run = Run { object: &Json::Null, names: Vec::new(), left: STEPS_MAX };
+    run.charge(size(value))?;
+    run.names.push((name, Value::of(value)));
+    run.value(expression)
+}
+
 pub(super) struct Run<'a> {
     object: &'a Json,
     /// Names of macros, the innermost last.

@@ -13,6 +13,7 @@ mod bindings;
 mod changes;
 mod claims;
 mod compaction;
+mod conditions;
 mod ensure;
 mod events;
 mod extensions;

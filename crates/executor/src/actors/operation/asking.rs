@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::hands::{Placing, SyncHands};
 use crate::extend::GateQuestion;
-use crate::gates::{self, Around, Asked, GateDefinitions, Recorded, Ticket};
+use crate::gates::{self, Around, Asked, GateDefinitions, Recorded, Ticket, Way};
 use crate::inbox::Note;
 use crate::log::blocking;
 use crate::manifests;
@@ -42,6 +42,12 @@ impl SyncHands {
         let (shared, id, inbox) = (Arc::clone(&self.shared), self.id, self.inbox.clone());
         let name = gate.to_owned();
         let targets = operation.header.targets;
+        let destination = &operation.header.request.destination;
+        let way = shared.clusters.get(destination).map(|cluster| Way {
+            destination: destination.clone(),
+            cluster: cluster.at_once(),
+            permits: cluster.permits(),
+        });
         let asked = Asked {
             gate: name.clone(),
             operation: id,
@@ -61,7 +67,8 @@ impl SyncHands {
             let tell = |verdict| inbox.tell(Input::Gate { wave: index, gate: name.clone(), verdict });
             let registered = shared.extensions.gates.get(&name);
             if registered.is_none() && GateDefinitions::concerns(&name) {
-                let around = Around { clock: &shared.clock, web: &shared.web };
+                let (web, objects) = (&shared.web, &shared.objects);
+                let around = Around { clock: &shared.clock, web, objects, way: way.as_ref() };
                 return match manifests::definitions(&shared.log, targets).await {
                     Ok(definitions) => gates::keep(&asked, &definitions, &around, tell).await,
                     Err(error) => tell(Verdict::closed(error.message)),

@@ -1,0 +1,103 @@
+//! Watches on a simulated cluster, on virtual time.
+
+use serde_json::json;
+use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
+use tidegate_cluster::{ApplyRequest, DeleteRequest, Detail, Propagation, WriteMode};
+use tidegate_model::{Gvk, Timestamp};
+
+use super::*;
+
+fn cluster() -> SimCluster {
+    SimCluster::in_memory(SimConfig::default(), Clock::tokio(Timestamp::from_millis(1_700_000_000_000)))
+}
+
+fn way(cluster: &SimCluster) -> Way {
+    let permits = Arc::new(Semaphore::new(4));
+    Way { destination: Destination::Simulated, cluster: Arc::new(cluster.clone()), permits }
+}
+
+fn kind() -> Gvk {
+    Gvk::new("", "v1", "ConfigMap")
+}
+
+fn selection(name: Option<&str>, labels: &[(&str, &str)]) -> Selection {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    Selection {
+        scope: Scope { gvk: kind(), namespace: Some("default".into()), detail: Detail::Full },
+        name: name.map(str::to_owned),
+        labels: labels.iter().map(owned).collect(),
+    }
+}
+
+async fn write(cluster: &SimCluster, name: &str, tier: &str) {
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default", "labels": {"tier": tier}}});
+    let request = ApplyRequest::new(Object::try_from(object).unwrap(), WriteMode::Apply { force: true });
+    cluster.apply(request).await.unwrap();
+}
+
+async fn delete(cluster: &SimCluster, name: &str) {
+    let uid = cluster.get(&kind(), "default", name).await.unwrap().unwrap().uid().to_owned();
+    let request = DeleteRequest {
+        gvk: kind(),
+        namespace: "default".into(),
+        name: name.into(),
+        uid,
+        resource_version: String::new(),
+        propagation: Propagation::Background,
+        dry_run: false,
+        operation: None,
+    };
+    cluster.delete(request).await.unwrap();
+}
+
+/// Waits until exactly these are shown.
+async fn until(seen: &mut watch::Receiver<View>, expected: &[&str]) {
+    let shows = |view: &View| match view {
+        View::Shown(shown) => shown.keys().map(|(_, name)| name.as_str()).eq(expected.iter().copied()),
+        _ => false,
+    };
+    let waiting = tokio::time::timeout(Duration::from_secs(60), seen.wait_for(shows));
+    assert!(waiting.await.is_ok_and(|seen| seen.is_ok()), "{expected:?} is not shown");
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_come_change_and_go() {
+    let (cluster, objects) = (cluster(), Objects::default());
+    write(&cluster, "a", "web").await;
+    write(&cluster, "b", "db").await;
+    let mut web = objects.follow(&way(&cluster), &selection(None, &[("tier", "web")]));
+    let mut b = objects.follow(&way(&cluster), &selection(Some("b"), &[]));
+    until(&mut web, &["a"]).await;
+    until(&mut b, &["b"]).await;
+    write(&cluster, "c", "web").await;
+    until(&mut web, &["a", "c"]).await;
+    // What does not bear the label any more is not meant any more.
+    write(&cluster, "a", "db").await;
+    until(&mut web, &["c"]).await;
+    delete(&cluster, "b").await;
+    until(&mut b, &[]).await;
+    write(&cluster, "b", "web").await;
+    until(&mut web, &["b", "c"]).await;
+    until(&mut b, &["b"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_watch_serves_all_and_ends_with_the_last() {
+    let (cluster, objects) = (cluster(), Objects::default());
+    let way = way(&cluster);
+    let same = selection(Some("a"), &[]);
+    let (first, mut second) = (objects.follow(&way, &same), objects.follow(&way, &same));
+    let other = objects.follow(&way, &selection(Some("b"), &[]));
+    assert_eq!(objects.count(), 2);
+    drop((first, other));
+    until(&mut second, &[]).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(objects.count(), 1);
+    drop(second);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(objects.count(), 0);
+    let mut again = objects.follow(&way, &same);
+    write(&cluster, "a", "web").await;
+    until(&mut again, &["a"]).await;
+}
