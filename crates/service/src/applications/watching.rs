@@ -123,3 +123,63 @@ async fn once(
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first surprise")]
+mod tests {
+    use serde_json::json;
+    use tidegate_cluster::{ApplyRequest, WriteMode};
+    use tidegate_model::Object;
+
+    use super::*;
+    use crate::simulated;
+
+    fn key(name: &str) -> AppKey {
+        AppKey { namespace: "argocd".to_owned(), name: name.to_owned() }
+    }
+
+    fn map(name: &str) -> (ObjectKey, Gvk) {
+        (ObjectKey::new("", "ConfigMap", "default", name), Gvk::new("", "v1", "ConfigMap"))
+    }
+
+    async fn write(cluster: &dyn Cluster, name: &str, value: usize) {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": "default"}, "data": {"value": value.to_string()},
+        });
+        let mode = WriteMode::Apply { force: true };
+        cluster.apply(ApplyRequest::new(Object::try_from(object).unwrap(), mode)).await.unwrap();
+    }
+
+    /// Writes until somebody is told: a watch begins in its own time.
+    async fn told(cluster: &dyn Cluster, told: &mut UnboundedReceiver<AppKey>, name: &str) -> AppKey {
+        for value in 0.. {
+            write(cluster, name, value).await;
+            let waiting = tokio::time::timeout(Duration::from_millis(50), told.recv());
+            if let Ok(Some(key)) = waiting.await {
+                return key;
+            }
+        }
+        unreachable!("it goes on until somebody is told")
+    }
+
+    #[tokio::test]
+    async fn whoever_has_an_object_is_told_of_it_and_nobody_else() {
+        let cluster: Arc<dyn Cluster> = Arc::new(simulated::empty());
+        let (watching, mut told_of) = Watching::new(Arc::clone(&cluster));
+        watching.set(&key("one"), [map("a"), map("b")].into());
+        watching.set(&key("two"), [map("c")].into());
+        assert_eq!(told(cluster.as_ref(), &mut told_of, "c").await, key("two"));
+        assert_eq!(told(cluster.as_ref(), &mut told_of, "b").await, key("one"));
+        assert_eq!(lock(&watching.index).watched.len(), 1, "one watch for the kind");
+        // What it no longer has is none of its business; what it has now is.
+        watching.set(&key("one"), [map("a")].into());
+        watching.forget(&key("two"));
+        while told_of.try_recv().is_ok() {}
+        write(cluster.as_ref(), "b", 1_000).await;
+        write(cluster.as_ref(), "c", 1_000).await;
+        assert_eq!(told(cluster.as_ref(), &mut told_of, "a").await, key("one"));
+        let index = lock(&watching.index);
+        assert_eq!((index.owners.len(), index.objects.len()), (1, 1));
+    }
+}
