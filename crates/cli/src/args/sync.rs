@@ -177,7 +177,8 @@ pub struct ClaimArgs {
     /// refused; one that lies in this state directory is gone on with first
     #[arg(long, conflicts_with_all = ["supersede", "no_claim"])]
     pub queue: bool,
-    /// End another operation of the application that is not over, and go on when it has ended
+    /// End another operation of the application that is not over, begun from whatever state directory, and go on when it has
+    /// ended
     #[arg(long, conflicts_with = "no_claim")]
     pub supersede: bool,
     /// The namespace of the Lease that says which operation works on the application [default: that of the objects]
