@@ -86,14 +86,16 @@ async fn begun(
     args: &SyncArgs,
     signals: &mut Signals,
 ) -> Result<OperationId, CliError> {
-    let patience = args.waiting.timeout;
+    let if_open = request::if_taken(&args.claim);
+    let waits = if_open != IfTaken::Refuse;
     let not_begun = |why: String| {
-        CliError::refused(format!(
-            "{why} while another operation of the application was not over; nothing of this one was begun"
-        ))
+        let during = if waits { " while another operation of the application was not over" } else { "" };
+        CliError::refused(format!("{why}{during}; nothing of this one was begun"))
     };
+    // One that waits for no other begins at once: however long the machine takes for that, it is begun.
+    let patience = args.waiting.timeout.filter(|_| waits);
     tokio::select! {
-        begun = session.engine.submit_when(request, targets, request::if_taken(&args.claim)) => Ok(begun?),
+        begun = session.engine.submit_when(request, targets, if_open) => Ok(begun?),
         signal = signals.next() => Err(not_begun(format!("interrupted by {signal}"))),
         () = tokio::time::sleep(patience.unwrap_or(Duration::MAX)) => {
             Err(not_begun(format!("not begun after {}", format_duration(patience.unwrap_or_default()))))
