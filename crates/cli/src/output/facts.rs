@@ -104,6 +104,7 @@ fn time(fact: &Fact) -> Option<Timestamp> {
         | Fact::Warned { .. }
         | Fact::PruneSent { .. }
         | Fact::DeletionBegun { .. }
+        | Fact::RecreationBegun { .. }
         | Fact::HookCleared { .. }
         | Fact::PlaceTaken { .. }
         | Fact::ObjectGone { .. }
@@ -201,6 +202,9 @@ fn task_words(fact: &Fact, plan: Option<&Plan>) -> String {
             format!("{}: operation {} still runs it, so it is left alone", name(task), by.operation)
         }
         Fact::PlaceTaken { task, by: None } => format!("{}: it runs no more", name(task)),
+        Fact::RecreationBegun { task, uid } => {
+            format!("{}: told to go, and created again when it is gone ({uid})", name(task))
+        }
         Fact::HookCleared { task, deleting: None } => format!("{}: its place is clear", name(task)),
         Fact::HookCleared { task, deleting: Some(uid) } => {
             format!("{}: an older one ({uid}) is being deleted", name(task))

@@ -63,7 +63,9 @@ impl<'p> Lines<'p> {
         {
             seen.started_at = Some(view.started_at);
             seen.waves = view.waves;
-            waits = moved_to.and_then(|moved_to| why(moved_to, at, &seen.waves, &explanation));
+            // That it begins to apply is told first.
+            let may_tell = moved_to.filter(|(_, step)| *step != WaveStep::Applying);
+            waits = may_tell.and_then(|moved_to| why(moved_to, at, &seen.waves, &explanation));
         }
         if let EventKind::Moved { .. } = event.what {
             let is_untold = |at: &(u32, WaveStep)| may_wait(*at) && at.1 != WaveStep::Held && waits.is_none();
@@ -139,7 +141,14 @@ impl<'p> Lines<'p> {
 
 /// Steps that may take long, and then say why.
 fn may_wait((_, step): (u32, WaveStep)) -> bool {
-    matches!(step, WaveStep::Held | WaveStep::AwaitingGone | WaveStep::AwaitingHealth)
+    matches!(
+        step,
+        WaveStep::Held
+            | WaveStep::AwaitingGone
+            | WaveStep::Clearing
+            | WaveStep::Applying
+            | WaveStep::AwaitingHealth
+    )
 }
 
 /// What is awaited in a step of a wave, if the operation is still there.
@@ -229,7 +238,9 @@ fn moved(stage: &Stage, waves: &[WaveView], waits: Option<String>, took: Duratio
         (WaveStep::AwaitingGone, Some(waits)) => {
             format!("waiting for the deletion of {}", one_line(&waits))
         }
-        (WaveStep::AwaitingHealth, Some(waits)) => format!("waiting for {}", one_line(&waits)),
+        (WaveStep::Clearing | WaveStep::Applying | WaveStep::AwaitingHealth, Some(waits)) => {
+            format!("waiting for {}", one_line(&waits))
+        }
         // All that it could prune is left where it is.
         (WaveStep::Pruning, _) if wave.prunes == 0 => return None,
         (WaveStep::Pruning, _) => format!("pruning {}", objects(wave.prunes)),

@@ -169,8 +169,7 @@ async fn begin_at(cluster: &dyn Cluster, errand: &Errand<'_>, object: Object, fo
         Ok(Place::Kept) => {
             let resource_version = found.resource_version().to_owned();
             let request = ApplyRequest { resource_version, ..resources::request(errand, object, false) };
-            let answer = resources::write(cluster, errand, request).await;
-            Answer::Applied(resources::applied(cluster, errand, answer).await.map(Box::new))
+            resources::answer(cluster, errand, request).await
         }
         Ok(Place::Not(Clearing::Adopted(applied))) => Answer::Applied(Ok(applied)),
         Ok(Place::Not(clearing)) => Answer::Cleared(Ok(clearing)),

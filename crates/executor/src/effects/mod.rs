@@ -63,7 +63,7 @@ pub async fn carry_out(cluster: &dyn Cluster, errand: &Errand<'_>, command: &Tas
         TaskCommand::Prune { uid } => Answer::Pruned(resources::prune(cluster, errand, uid).await),
         TaskCommand::ClearHook => Answer::Cleared(hooks::clear(cluster, errand).await),
         TaskCommand::Apply if errand.task.is_hook() => hooks::create(cluster, errand).await,
-        TaskCommand::Apply => Answer::Applied(resources::apply(cluster, errand).await.map(Box::new)),
+        TaskCommand::Apply => resources::apply(cluster, errand).await,
         TaskCommand::ReleaseHook { uid } => Answer::Released(hooks::release(cluster, errand, uid).await),
         TaskCommand::DeleteHook { uid } => Answer::Deleted(hooks::delete(cluster, errand, uid).await),
         TaskCommand::StopHook => Answer::Stopped(hooks::stop(cluster, errand).await),

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use tidegate_cluster::{
-    Applied as Written, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, WriteMode,
+    Applied as Written, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Propagation,
+    WriteMode,
 };
-use tidegate_lifecycle::operation::{Applied, CallError, Pruning};
+use tidegate_lifecycle::operation::{Answer, Applied, CallError, Clearing, Pruning};
 use tidegate_model::{Action, Object, SyncRequest, Task};
 use tidegate_planner::reason_to_keep;
 
@@ -57,7 +58,7 @@ pub(super) async fn check(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<
         // hook's policy keeps is written over, and judged as it is.
         trial::anew(cluster, request(errand, object, true)).await
     } else {
-        write(cluster, errand, request(errand, object, true)).await
+        try_to_put(cluster, errand, request(errand, object, true)).await
     };
     match answer {
         Ok(applied) => Ok(applied.message),
@@ -79,21 +80,34 @@ pub(super) async fn predict(
     manifest: &Object,
 ) -> Result<Object, ClusterError> {
     let request = request(errand, manifest.clone(), true);
-    write(cluster, errand, request).await.map(|applied| applied.object)
+    try_to_put(cluster, errand, request).await.map(|applied| applied.object)
+}
+
+/// What became of a manifest.
+pub(super) enum Put {
+    Written(Written),
+    /// The old object is on its way out. The manifest can be written when it is gone.
+    Leaving {
+        uid: String,
+    },
 }
 
 /// Writes a manifest. An object that cannot be changed into it is deleted and made anew where `Force` says so, and where
 /// it is a binding that is to give another role: what it gives cannot be changed, and `kubectl auth reconcile` does the
 /// same.
-pub(super) async fn write(
+pub(super) async fn put(
     cluster: &dyn Cluster,
     errand: &Errand<'_>,
     request: ApplyRequest,
-) -> Result<Written, ClusterError> {
+) -> Result<Put, ClusterError> {
+    let is_replaced = request.mode == (WriteMode::Replace { recreate: true });
+    if is_replaced && !request.dry_run {
+        return recreate(cluster, errand, request, WriteMode::Replace { recreate: false }).await;
+    }
     let forced = errand.task.options.force;
     let may_recreate = is_change(errand) && (forced || bindings::is_binding(&request.object));
     if !may_recreate {
-        return cluster.apply(request).await;
+        return cluster.apply(request).await.map(Put::Written);
     }
     match cluster.apply(request.clone()).await {
         Err(refused) if refused.kind == ErrorKind::Invalid => {
@@ -103,13 +117,67 @@ pub(super) async fn write(
             // Nothing is deleted for a manifest that is refused in any case.
             let beside = ApplyRequest { dry_run: true, resource_version: String::new(), ..request.clone() };
             let trial = trial::anew(cluster, beside).await?;
-            let mode = WriteMode::Recreate { server_side: errand.task.options.server_side };
-            let dry_run = request.dry_run;
-            let done = cluster.apply(ApplyRequest { mode, ..request }).await?;
-            // What stands in the way of a creation hides what the server would make of it.
-            Ok(if dry_run { Written { object: trial.object, ..done } } else { done })
+            let server_side = errand.task.options.server_side;
+            if request.dry_run {
+                let mode = WriteMode::Recreate { server_side };
+                let done = cluster.apply(ApplyRequest { mode, ..request }).await?;
+                // What stands in the way of a creation hides what the server would make of it.
+                return Ok(Put::Written(Written { object: trial.object, ..done }));
+            }
+            let anew =
+                if server_side { WriteMode::Apply { force: true } } else { WriteMode::ClientSideApply };
+            recreate(cluster, errand, request, anew).await
         }
-        answer => answer,
+        answer => answer.map(Put::Written),
+    }
+}
+
+/// Deletes what is there and writes the manifest, or says what is still in its way.
+async fn recreate(
+    cluster: &dyn Cluster,
+    errand: &Errand<'_>,
+    request: ApplyRequest,
+    anew: WriteMode,
+) -> Result<Put, ClusterError> {
+    let Task { gvk, namespace, name, live, .. } = errand.task;
+    let planned = live.as_ref().map(|live| live.uid.as_str());
+    let found = hooks::look(cluster, errand).await?;
+    // One that has come since was perhaps made by us, before a crash or by a call that failed.
+    let is_to_go = |found: &Object| !errand.again || planned == Some(found.uid());
+    if let Some(found) = found.filter(is_to_go) {
+        let uid = found.uid().to_owned();
+        let deletion = DeleteRequest {
+            gvk: gvk.clone(),
+            namespace: namespace.clone(),
+            name: name.clone(),
+            uid: uid.clone(),
+            resource_version: request.resource_version.clone(),
+            propagation: Propagation::Background,
+            dry_run: false,
+            operation: Some(errand.operation),
+        };
+        // A deletion that has begun is not sent again.
+        let left = if found.is_deleting() { Ok(Deleted::Deleting) } else { cluster.delete(deletion).await };
+        match left {
+            Ok(Deleted::Deleting) => return Ok(Put::Leaving { uid }),
+            Ok(Deleted::Gone) => {}
+            Err(error) if error.kind == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let request = ApplyRequest { mode: anew, take_over: None, resource_version: String::new(), ..request };
+    cluster.apply(request).await.map(Put::Written)
+}
+
+/// The same for a trial, which leaves everything where it is.
+async fn try_to_put(
+    cluster: &dyn Cluster,
+    errand: &Errand<'_>,
+    request: ApplyRequest,
+) -> Result<Written, ClusterError> {
+    match put(cluster, errand, ApplyRequest { dry_run: true, ..request }).await? {
+        Put::Written(written) => Ok(written),
+        Put::Leaving { .. } => Err(ClusterError::new(ErrorKind::Conflict, "the old object is in the way")),
     }
 }
 
@@ -120,8 +188,33 @@ fn is_change(errand: &Errand<'_>) -> bool {
 }
 
 /// Applies the manifest of a resource.
-pub(super) async fn apply(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Applied, CallError> {
-    let object = manifest(errand)?;
+pub(super) async fn apply(cluster: &dyn Cluster, errand: &Errand<'_>) -> Answer {
+    match adopt(cluster, errand).await {
+        Ok(None) => {}
+        Ok(Some(adopted)) => return Answer::Applied(Ok(Box::new(adopted))),
+        Err(error) => return Answer::Applied(Err(error)),
+    }
+    match manifest(errand) {
+        Ok(object) => answer(cluster, errand, request(errand, object, false)).await,
+        Err(error) => Answer::Applied(Err(error)),
+    }
+}
+
+/// Writes a manifest, and says what became of it.
+pub(super) async fn answer(cluster: &dyn Cluster, errand: &Errand<'_>, request: ApplyRequest) -> Answer {
+    let written = match put(cluster, errand, request).await {
+        Ok(Put::Leaving { uid }) => return Answer::Cleared(Ok(Clearing::Deleting { uid })),
+        Ok(Put::Written(written)) if written.object.is_deleting() && !errand.task.is_hook() => {
+            return Answer::Applied(Err(leaving(errand, &written.object)));
+        }
+        Ok(Put::Written(written)) => Ok(written),
+        Err(error) => Err(error),
+    };
+    Answer::Applied(applied(cluster, errand, written).await.map(Box::new))
+}
+
+/// What was created before a crash; or an error while what is there is on its way out.
+async fn adopt(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Option<Applied>, CallError> {
     let Task { action, options, .. } = errand.task;
     let SyncRequest { application, tracking, .. } = errand.request;
     // What is written to an object on its way out goes with it. It is looked for again, about a minute long.
@@ -138,12 +231,9 @@ pub(super) async fn apply(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<
         && tracking.is_owner(application, &found)
         && !found.is_deleting()
     {
-        return Ok(hooks::adopted(errand, &found).await);
+        return Ok(Some(hooks::adopted(errand, &found).await));
     }
-    match write(cluster, errand, request(errand, object, false)).await {
-        Ok(done) if done.object.is_deleting() => Err(leaving(errand, &done.object)),
-        answer => applied(cluster, errand, answer).await,
-    }
+    Ok(None)
 }
 
 /// Somebody deletes an object that is to be there. It is made anew when it is gone.

@@ -364,13 +364,15 @@ fn applied(operation: &Operation, index: u32) -> String {
     format!("{done} of {all} applied")
 }
 
-/// Definitions whose kinds the next group may need, hooks whose place is not clear any more, and failing calls.
+/// Definitions whose kinds the next group may need, hooks whose place is not clear any more, resources that are to be
+/// created again, and failing calls.
 fn applying(operation: &Operation, index: u32) -> Vec<Awaited> {
     let definitions =
         operation.apply_group(index).filter(|(_, task, state)| awaits_establishment(task, state)).map(
             |(_, task, state)| Awaited { what: name(task), why: why(state), since: since(operation, state) },
         );
-    let in_the_way = leaving(operation, index).filter(|(task, _)| task.is_hook()).map(|(_, awaited)| awaited);
+    let holds_up = |(task, _): &(&Task, Awaited)| !task.action.is_prune();
+    let in_the_way = leaving(operation, index).filter(holds_up).map(|(_, awaited)| awaited);
     let failing = failing_calls(operation.wave_tasks(index), operation.since);
     definitions.chain(in_the_way).chain(taken(operation, index)).chain(failing).collect()
 }

@@ -329,6 +329,13 @@ pub enum Fact {
         /// When.
         at: Timestamp,
     },
+    /// A resource that no write can change was told to go, and is on its way out. It is created again when it is gone.
+    RecreationBegun {
+        /// Which task.
+        task: TaskId,
+        /// UID of the object that goes.
+        uid: String,
+    },
 }
 
 /// When a gate that says by itself when its answer changes is asked again.
@@ -383,6 +390,7 @@ impl Fact {
             | Self::CheckFailed { task, .. }
             | Self::PruneSent { task, .. }
             | Self::DeletionBegun { task }
+            | Self::RecreationBegun { task, .. }
             | Self::HookCleared { task, .. }
             | Self::PlaceTaken { task, .. }
             | Self::ObjectGone { task }
@@ -419,6 +427,7 @@ impl Fact {
             | Self::CallFailed { .. }
             | Self::PruneSent { .. }
             | Self::DeletionBegun { .. }
+            | Self::RecreationBegun { .. }
             | Self::HookCleared { .. }
             | Self::PlaceTaken { .. }
             | Self::ObjectGone { .. }
@@ -453,7 +462,7 @@ impl Fact {
 impl LogRecord for Fact {
     type Earlier = earlier::Fact;
 
-    const HIGHEST_KIND: u16 = 40;
+    const HIGHEST_KIND: u16 = 41;
 
     fn is_earlier(kind: u16) -> bool {
         kind < 3
@@ -499,6 +508,7 @@ impl LogRecord for Fact {
             Self::NamespacesSeen { .. } => 38,
             Self::NamespaceLost { .. } => 39,
             Self::RetryPlansAnew { .. } => 40,
+            Self::RecreationBegun { .. } => 41,
         }
     }
 }

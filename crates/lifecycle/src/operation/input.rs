@@ -156,8 +156,8 @@ pub enum Answer {
     Checked(Result<String, CallError>),
     /// To [`Command::Prune`](super::Command).
     Pruned(Result<Pruning, CallError>),
-    /// To [`Command::ClearHook`](super::Command); and to [`Command::Apply`](super::Command) of a hook, when its place is
-    /// not clear any more.
+    /// To [`Command::ClearHook`](super::Command); and to [`Command::Apply`](super::Command): of a hook, when its place is
+    /// not clear any more, and of a resource that is to be created again and is on its way out.
     Cleared(Result<Clearing, CallError>),
     /// To [`Command::Apply`](super::Command).
     Applied(Result<Box<Applied>, CallError>),

@@ -27,6 +27,8 @@ pub(crate) const HOOK_TERMINATED: &str = "Terminated";
 pub(crate) const PRUNED: &str = "pruned";
 pub(crate) const NOT_TRIED: &str = "not tried: its kind or namespace comes with this operation (dry run)";
 pub(crate) const RUNNER_NOT_TRIED: &str = "not tried: a hook runner carries it out (dry run)";
+/// Of a resource that was told to go, is gone, and is to be created again.
+pub(crate) const RECREATED: &str = "deleted, and to be created again";
 /// Of an object that was told to go and is still there.
 const LEAVING: &str = "deletion requested";
 pub(crate) const PRUNED_DRY_RUN: &str = "pruned (dry run)";
@@ -225,21 +227,47 @@ impl Operation {
         }
     }
 
+    /// What it waits for when a deadline passes; of an object that was told to go, with what keeps it.
+    pub(crate) fn waited_for(&self) -> String {
+        let message = self.message();
+        let kept = self.current_wave().and_then(|(index, step)| match step {
+            WaveStep::AwaitingHealth | WaveStep::Settling { .. } => {
+                let awaiting = self.awaiting(index);
+                let (first, _) = awaiting.leaving().filter(|_| awaiting.health().is_none())?;
+                self.task(first)
+            }
+            _ if self.taken_place(index).is_some() => None,
+            _ => self.in_the_way(index, step).min_by_key(|(task, _)| !task.is_hook()),
+        });
+        match kept {
+            Some((_, state)) => format!("{message} ({})", leaving(state.reason())),
+            None => message,
+        }
+    }
+
+    /// The objects whose going a step of a wave waits for.
+    fn in_the_way(&self, index: u32, step: WaveStep) -> impl Iterator<Item = (&Task, &super::TaskState)> {
+        let deleting = self
+            .wave_tasks(index)
+            .filter(|(_, _, state)| matches!(state.progress, Progress::Deleting { .. }));
+        let deleting = deleting.map(|(_, task, state)| (task, state));
+        deleting.filter(move |(task, _)| match step {
+            WaveStep::AwaitingGone | WaveStep::Clearing => true,
+            // What is pruned holds up nothing here.
+            WaveStep::Applying => !task.action.is_prune(),
+            _ => false,
+        })
+    }
+
     fn wave_message(&self, index: u32, step: WaveStep) -> String {
-        let deleting = |(_, task, state): (_, _, &super::TaskState)| {
-            matches!(state.progress, Progress::Deleting { .. }).then_some(task)
-        };
-        let hook = |task: &&Task| task.is_hook();
         let message = match step {
             WaveStep::Held => waiting_for(Reason::Confirmation, self.unconfirmed_prunes(index))
                 .or_else(|| self.closed_gate()),
-            WaveStep::AwaitingGone | WaveStep::Clearing => self
-                .taken_place(index)
-                .or_else(|| waiting_for(Reason::Deletion, self.wave_tasks(index).filter_map(deleting))),
-            // What is pruned holds up nothing here.
-            WaveStep::Applying => self.taken_place(index).or_else(|| {
-                waiting_for(Reason::Deletion, self.wave_tasks(index).filter_map(deleting).filter(hook))
-            }),
+            WaveStep::AwaitingGone | WaveStep::Clearing | WaveStep::Applying => {
+                self.taken_place(index).or_else(|| {
+                    waiting_for(Reason::Deletion, self.in_the_way(index, step).map(|(task, _)| task))
+                })
+            }
             WaveStep::AwaitingHealth | WaveStep::Settling { .. } => {
                 let awaiting = self.awaiting(index);
                 let health =

@@ -239,6 +239,7 @@ impl Collected {
                 (Progress::Waiting | Progress::Ready, None) => {
                     self.task(operation, id, state, TaskCommand::Apply)
                 }
+                (Progress::Deleting { .. }, None) => self.commands.push(Command::Observe { task: id }),
                 (_, None) if !task.is_hook() && awaits_establishment(task, state) => {
                     self.commands.push(Command::Observe { task: id });
                 }

@@ -1,7 +1,7 @@
 //! What was told to go counts as pruned when it is gone, and not before.
 
 use tidegate_lifecycle::operation::{Input, explain};
-use tidegate_model::{OperationPhase, Phase, Plan, SyncRequest, WaitFor};
+use tidegate_model::{Action, OperationPhase, Phase, Plan, SyncRequest, WaitFor};
 
 use crate::build::*;
 use crate::world::{Reply, World};
@@ -74,7 +74,8 @@ fn what_is_not_gone_in_time_is_not_pruned() {
         world.run();
         assert_eq!((phase(&world), world.results()[0].as_str()), (Some(OperationPhase::Failed), late));
         let message = world.driver().state().message();
-        assert!(message.ends_with("waiting for deletion of apps/Deployment/old"), "{message}");
+        let waited = "waiting for deletion of apps/Deployment/old (deletion requested; waits for finalizer example.com/guard)";
+        assert!(message.ends_with(waited), "{message}");
     }
 }
 
@@ -94,6 +95,72 @@ fn a_wave_that_is_too_late_prunes_again_in_the_next_attempt() {
     assert_eq!(phase(&world), Some(OperationPhase::Succeeded));
     assert_eq!(world.results()[0], PRUNED);
     assert_eq!(world.cluster.audit.len(), 2, "one deletion, and one object made: {:?}", world.cluster.audit);
+}
+
+/// What cannot be changed is told to go and created again. While a finalizer keeps it, it is named with that.
+#[test]
+fn a_resource_that_is_to_be_created_again_is_awaited_to_be_gone() {
+    let kept = "deletion requested; waits for finalizer example.com/guard";
+    let waiting = "waiting for deletion of /ConfigMap/c";
+    let world = |request, timeout, lingers| {
+        let task = resource(0, "ConfigMap/c").acting(Action::Apply).living();
+        let tasks = plan([task, resource(0, "Deployment/later"), resource(1, "ConfigMap/last")]);
+        let mut world = World::new(tasks.wave_timeout(0, timeout), request);
+        world.fate("ConfigMap/c", |fate| {
+            (fate.recreated, fate.lingers, fate.kept_by) =
+                (true, lingers, "finalizer example.com/guard".into());
+        });
+        world
+    };
+    let mut one = world(request(), 600, 30_000);
+    one.run_until(10_000);
+    assert_eq!(one.driver().state().message(), waiting);
+    assert_eq!(one.results(), [format!("1 ConfigMap/c - Running: {kept}")], "the next group waits for it");
+    let why = explain(one.driver().state(), at(10_000)).to_string();
+    assert!(why.contains(&format!("ConfigMap shop/c ({kept})")), "{why}");
+    one.run();
+    assert_eq!(
+        (phase(&one), one.results()[0].as_str()),
+        (Some(OperationPhase::Succeeded), "1 ConfigMap/c Synced Succeeded: c applied")
+    );
+    one.check_replay();
+    // Each deadline says the same.
+    let mut late = world(request(), 60, i64::MAX);
+    late.run();
+    let message = late.driver().state().message();
+    assert!(message.ends_with(&format!("{waiting} ({kept})")), "{message}");
+    assert_eq!(
+        late.results()[0],
+        format!("1 ConfigMap/c - Failed: not gone when the wave's deadline passed: {kept}")
+    );
+    let request = SyncRequest { deadline: Some(seconds(60)), ..request() };
+    let mut late = world(request, 600, i64::MAX);
+    late.run();
+    let message = late.driver().state().message();
+    assert!(message.ends_with(&format!("{waiting} ({kept})")), "{message}");
+    assert_eq!(
+        late.results()[0],
+        format!("1 ConfigMap/c - Failed: not gone when the operation's deadline passed: {kept}")
+    );
+    // Another attempt goes on with it.
+    let mut again = world(retrying(1), 20, 22_000);
+    again.run();
+    assert_eq!(phase(&again), Some(OperationPhase::Succeeded), "{}", again.driver().state().message());
+}
+
+/// The deadline names what keeps the older object of a hook, too.
+#[test]
+fn the_place_of_a_hook_that_does_not_clear_is_named_with_what_keeps_it() {
+    let tasks =
+        plan([hook(Phase::PreSync, 0, "Job/h").living(), resource(0, "ConfigMap/c")]).wave_timeout(0, 60);
+    let mut world = World::new(tasks, request());
+    world.fate("Job/h", |fate| {
+        (fate.lingers, fate.kept_by) = (i64::MAX, "finalizer example.com/guard".into())
+    });
+    world.run();
+    let message = world.driver().state().message();
+    let waited = "waiting for deletion of hook batch/Job/h (deletion requested; waits for finalizer example.com/guard)";
+    assert!(message.ends_with(waited), "{message}");
 }
 
 /// Its outcome is known, and a finalizer may keep an object for ever.

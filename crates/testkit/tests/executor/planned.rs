@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use tidegate_cluster::Cluster as _;
 use tidegate_cluster::sim::Verb;
 use tidegate_lifecycle::operation::OperationView;
-use tidegate_model::{OperationPhase, ResultCode};
+use tidegate_model::{ObjectKey, OperationPhase, ResultCode};
 use tidegate_testkit::scenario::{Sync, retries};
 
 use crate::support::{Log, Moody, builder, config, end, hook, submit, until};
@@ -139,4 +140,47 @@ async fn an_object_on_its_way_out_is_not_deleted_again() {
     }
     let deletions = cluster.writes().into_iter().filter(|entry| entry.verb == Verb::Delete);
     assert_eq!(deletions.count(), 1);
+}
+
+/// Deleted and created again: while a finalizer keeps the old object the operation says so, and it is deleted once.
+#[tokio::test(start_paused = true)]
+async fn what_is_to_be_created_again_waits_for_the_old_object_to_go() {
+    let held = ("sim.tidegate.dev/outcome", "stuck-deleting");
+    let forced = |options: &str| config("a", 0, &[("argocd.argoproj.io/sync-options", options), held]);
+    let immutable = |value: &str, options: &str| {
+        forced(options).replace("data: {a: b}", &format!("data: {{a: {value}}}\nimmutable: true"))
+    };
+    let binding = |role: &str| {
+        format!(
+            "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata:\n  name: a\n  annotations: \
+             {{sim.tidegate.dev/outcome: stuck-deleting}}\nroleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, \
+             name: {role}}}\n"
+        )
+    };
+    for (old, new, kind) in [
+        (forced("Force=true"), forced("Replace=true,Force=true"), "ConfigMap"),
+        (immutable("b", "Force=true"), immutable("c", "Force=true"), "ConfigMap"),
+        (binding("view"), binding("edit"), "RoleBinding"),
+    ] {
+        let cluster = Moody::calm();
+        assert_eq!(run(&cluster, &Sync::of(&old)).await.phase, OperationPhase::Succeeded);
+        let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+        let id = submit(&engine, &Sync::of(&new)).await;
+        let what = format!("{kind} default/a");
+        let why = "deletion requested; waits for finalizer sim.tidegate.dev/stuck-deleting";
+        until(&engine, id, |_, told| told.contains(&what) && told.contains(why)).await;
+        // However long it takes: it is not a call that is made again and again.
+        tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+        let object = cluster.sim.objects().into_iter().find(|object| object.kind() == kind).unwrap();
+        let key = ObjectKey::new(object.group(), kind, "default", "a");
+        let finalizer = "sim.tidegate.dev/stuck-deleting";
+        cluster.sim.remove_finalizer(&key, &object.gvk(), object.uid(), finalizer, None).await.unwrap();
+        let view = end(&engine, id).await;
+        assert_eq!(view.phase, OperationPhase::Succeeded, "{kind}: {}", view.message);
+        let count =
+            |verb| cluster.writes().iter().filter(|entry| entry.verb == verb && entry.code < 300).count();
+        assert_eq!((count(Verb::Delete), cluster.created("a")), (1, 2), "{kind}: {:?}", cluster.writes());
+        let found = cluster.sim.objects().into_iter().find(|found| found.kind() == kind).unwrap();
+        assert_ne!(found.uid(), object.uid(), "{kind}");
+    }
 }

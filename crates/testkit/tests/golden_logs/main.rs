@@ -3,7 +3,7 @@
 //! `tests/golden/v1` is a state directory with the golden operations as the first layout of facts had them, `v2` one
 //! with those of the layout that has claims, warnings, adoption and hooks in each other's places, `v3` one with deletions
 //! that take their time and namespaces that go, `v4` one with approvals, `v5` one with namespaces that are lost and plans
-//! made anew. `v1.json` and so on are what they meant to the program that wrote them. A change of the machine may not change what an old log says. `TIDEGATE_WRITE_GOLDEN=v6` writes the folder of a *new*
+//! made anew, `v6` one with resources that are created again. `v1.json` and so on are what they meant to the program that wrote them. A change of the machine may not change what an old log says. `TIDEGATE_WRITE_GOLDEN=v7` writes the folder of a *new*
 //! layout; one that is there is never written again.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "test code")]
 
@@ -22,7 +22,7 @@ use tidegate_model::OperationId;
 use tidegate_testkit::recorded::Recorded as _;
 
 /// The layouts there are.
-const LAYOUTS: [&str; 5] = ["v1", "v2", "v3", "v4", "v5"];
+const LAYOUTS: [&str; 6] = ["v1", "v2", "v3", "v4", "v5", "v6"];
 
 fn meanings(layout: &str) -> BTreeMap<OperationId, Value> {
     let text = std::fs::read(golden(&format!("{layout}.json"))).unwrap();

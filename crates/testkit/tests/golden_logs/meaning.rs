@@ -34,7 +34,7 @@ fn known_facts(layout: &str) -> BTreeMap<OperationId, Vec<Value>> {
 fn every_field_of_every_fact_is_read() {
     // In the layout of today a fact has its number of today; those of the second were 3 to 34, of the third to 36, of the
     // fourth to 37, of the fifth to 40.
-    for (layout, number) in [(LAYOUT, 32), ("v3", 34), ("v4", 35), ("v5", 38)] {
+    for (layout, number) in [(LAYOUT, 32), ("v3", 34), ("v4", 35), ("v5", 38), ("v6", 39)] {
         let (_scratch, log) = scratch(layout);
         let mut kinds = BTreeSet::new();
         for (id, known) in known_facts(layout) {
@@ -162,6 +162,15 @@ fn results_of_the_fifth_layout_are_what_they_were() {
     let operation = anew.operation().unwrap();
     assert_eq!((operation.attempt, operation.seen_namespaces["store"].uid.as_str()), (2, "store-2"));
     assert_eq!(operation.lost_namespace, None);
+}
+
+#[test]
+fn results_of_the_sixth_layout_are_what_they_were() {
+    let (_scratch, log) = scratch("v6");
+    assert_eq!(results_in(&log, 14), ["settings Synced Succeeded applied 0"]);
+    let state = folded(log.facts(id(14)).unwrap().into_iter().take(6).collect());
+    let why = explain(&state, at(20)).to_string();
+    assert!(why.contains("settings (deletion requested; waits for finalizer example.com/guard)"), "{why}");
 }
 
 #[test]

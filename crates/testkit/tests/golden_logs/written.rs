@@ -402,5 +402,6 @@ pub fn all() -> Vec<Written> {
         departures::prunes_slowly(),
         departures::namespace_goes(),
         departures::namespace_is_made_again(),
+        departures::is_created_again(),
     ]
 }

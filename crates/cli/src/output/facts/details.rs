@@ -18,6 +18,7 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::CallFailed { .. } => "call-failed",
         Fact::PruneSent { .. } => "prune-sent",
         Fact::DeletionBegun { .. } => "deletion-begun",
+        Fact::RecreationBegun { .. } => "recreation-begun",
         Fact::HookCleared { .. } => "hook-cleared",
         Fact::PlaceTaken { .. } => "place-taken",
         Fact::ObjectGone { .. } => "object-gone",
@@ -57,6 +58,7 @@ pub fn task(fact: &Fact) -> Option<TaskId> {
         | Fact::CheckFailed { task, .. }
         | Fact::PruneSent { task, .. }
         | Fact::DeletionBegun { task }
+        | Fact::RecreationBegun { task, .. }
         | Fact::HookCleared { task, .. }
         | Fact::PlaceTaken { task, .. }
         | Fact::ObjectGone { task }
@@ -149,6 +151,7 @@ fn task_details(fact: &Fact) -> Value {
     match fact {
         Fact::Checked { message, .. } | Fact::CheckFailed { message, .. } => json!({"message": message}),
         Fact::PruneSent { gone, .. } => json!({"gone": gone}),
+        Fact::RecreationBegun { uid, .. } => json!({"deletingUid": uid}),
         Fact::HookCleared { deleting, .. } => json!({"deletingUid": deleting}),
         Fact::PlaceTaken { by, .. } => {
             json!({"byOperation": by.as_ref().map(|by| &by.operation), "uid": by.as_ref().map(|by| &by.uid)})
@@ -283,6 +286,7 @@ mod tests {
             Fact::CallFailed { task: None, message: message(), retry_at: at, at, outage: true },
             Fact::PruneSent { task, gone: true },
             Fact::DeletionBegun { task },
+            Fact::RecreationBegun { task, uid: "u0".to_owned() },
             Fact::HookCleared { task, deleting: Some("u0".to_owned()) },
             Fact::PlaceTaken { task, by: None },
             Fact::ObjectGone { task },

@@ -98,6 +98,11 @@ impl Subject<'_> {
     }
 
     fn cleared(&self, result: &Result<Clearing, CallError>) -> Option<Vec<Fact>> {
+        if let (Ok(Clearing::Deleting { uid }), false) = (result, self.task.is_hook()) {
+            let awaited = self.step()? == WaveStep::Applying && self.state.progress == Progress::Waiting;
+            let begun = Fact::RecreationBegun { task: self.id, uid: uid.clone() };
+            return (awaited && self.task.action.writes()).then(|| vec![begun]);
+        }
         let awaited = match (self.step()?, &self.state.progress) {
             (WaveStep::Clearing | WaveStep::Applying, Progress::Waiting) => self.state.occupant.is_none(),
             // The place was found clear and is not any more.

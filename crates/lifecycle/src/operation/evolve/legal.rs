@@ -36,7 +36,7 @@ pub(super) fn fits(stage: &Stage, fact: &Fact) -> bool {
         Fact::Applied { .. } | Fact::Warned { .. } => {
             matches!(step, Some(WaveStep::Clearing | WaveStep::Applying)) || *stage == Stage::Terminating
         }
-        Fact::RunnerStarted { .. } => step == Some(WaveStep::Applying),
+        Fact::RunnerStarted { .. } | Fact::RecreationBegun { .. } => step == Some(WaveStep::Applying),
         Fact::TaskCompleted { .. } | Fact::HookReleased { .. } => in_wave || ending,
         Fact::TaskFailed { .. } | Fact::HookStopped { .. } => in_wave || *stage == Stage::Terminating,
         Fact::HookDeleted { .. } => matches!(stage, Stage::Finishing { .. }),

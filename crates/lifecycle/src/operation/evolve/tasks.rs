@@ -61,7 +61,15 @@ pub(super) fn evolve(operation: &mut Operation, fact: &Fact) -> Option<()> {
             Some(())
         }
         Fact::PruneSent { task, gone } => prune_sent(operation, *task, *gone),
-        Fact::DeletionBegun { task } => deletion_begun(operation, *task),
+        Fact::DeletionBegun { task } => {
+            let uid = operation.plan.task(*task)?.live.as_ref()?.uid.clone();
+            deletion_begun(operation, *task, uid)
+        }
+        Fact::RecreationBegun { task, uid } => {
+            let planned = operation.plan.task(*task)?;
+            (planned.action.writes() && !planned.is_hook()).then_some(())?;
+            deletion_begun(operation, *task, uid.clone())
+        }
         Fact::HookCleared { task, deleting } => hook_cleared(operation, *task, deleting.as_deref()),
         Fact::PlaceTaken { task, by } => {
             operation.plan.task(*task)?.hook.as_ref()?;
@@ -108,6 +116,7 @@ fn is_answer(fact: &Fact) -> bool {
             | Fact::CallFailed { outage: false, .. }
             | Fact::PruneSent { .. }
             | Fact::DeletionBegun { .. }
+            | Fact::RecreationBegun { .. }
             | Fact::HookCleared { .. }
             | Fact::PlaceTaken { .. }
             | Fact::ObjectGone { .. }
@@ -165,20 +174,24 @@ fn object_gone(operation: &mut Operation, id: TaskId) -> Option<()> {
     if is_prune {
         record(operation, id, |state| pruned(state, Progress::Done));
     } else {
-        // The place of a hook is looked at once more before it is taken: a sight may be old, and another object may have
-        // come in between.
+        // The place is looked at once more before it is taken: a sight may be old, and another object may have come in
+        // between.
         state.progress = Progress::Waiting;
+        if state.phase == Some(OperationPhase::Running) {
+            messages::RECREATED.clone_into(&mut state.message);
+        }
     }
     Some(())
 }
 
-/// Why an object is not well, or still there. What is told of a prune is its result until it is gone.
+/// Why an object is not well, or still there. What is told of one that goes is its result until it is gone.
 fn reason_seen(operation: &mut Operation, id: TaskId, reason: &str) -> Option<()> {
-    let is_prune = operation.plan.task(id)?.action.is_prune();
+    let (task, state) = operation.task(id)?;
+    let is_leaving = state.is_leaving(task);
     let awaited = |progress: &Progress| matches!(progress, Progress::Running | Progress::Deleting { .. });
     let state = expect(operation, id, awaited)?;
     reason.clone_into(&mut state.notes.get_or_insert_default().reason);
-    if is_prune && state.phase == Some(OperationPhase::Running) {
+    if is_leaving {
         state.message = messages::leaving(reason);
     }
     Some(())
@@ -217,8 +230,9 @@ fn health_seen(
 }
 
 fn completed(operation: &mut Operation, id: TaskId, phase: OperationPhase, message: &str) -> Option<()> {
-    let is_prune = operation.plan.task(id)?.action.is_prune();
-    let state = state(operation, id)?;
+    let (task, state) = operation.task(id)?;
+    let (is_prune, is_leaving) = (task.action.is_prune(), state.is_leaving(task));
+    let state = self::state(operation, id)?;
     // What was never told to go was left alone.
     if is_prune && state.progress == Progress::Waiting && phase == OperationPhase::Succeeded {
         record(operation, id, |state| {
@@ -231,8 +245,7 @@ fn completed(operation: &mut Operation, id: TaskId, phase: OperationPhase, messa
         return Some(());
     }
     // An object that was told to go may fail to, and counts as pruned only by being gone.
-    let is_running = state.progress == Progress::Running
-        || is_prune && matches!(state.progress, Progress::Deleting { .. }) && phase.is_unsuccessful();
+    let is_running = state.progress == Progress::Running || is_leaving && phase.is_unsuccessful();
     // A hook that had ended, whose finalizer cannot be removed.
     let is_stuck = state.awaits_release() && phase == OperationPhase::Error;
     if !phase.is_completed() || !(is_running || is_stuck) {
@@ -316,8 +329,7 @@ fn pruned(state: &mut TaskState, progress: Progress) {
     state.message = messages::PRUNED.to_owned();
 }
 
-fn deletion_begun(operation: &mut Operation, id: TaskId) -> Option<()> {
-    let uid = operation.plan.task(id)?.live.as_ref()?.uid.clone();
+fn deletion_begun(operation: &mut Operation, id: TaskId, uid: String) -> Option<()> {
     expect(operation, id, |progress| *progress == Progress::Waiting)?;
     record(operation, id, |state| {
         state.progress = Progress::Deleting { uid };

@@ -32,7 +32,7 @@ pub(super) fn passed(operation: &Operation, now: Timestamp) -> Vec<Fact> {
         let deadline = operation.header.request.deadline.unwrap_or_default();
         let waited = match (&operation.stage, &operation.failure) {
             (Stage::AwaitingRetry { .. }, Some(failure)) => failure.message.clone(),
-            _ => operation.message(),
+            _ => operation.waited_for(),
         };
         let mut facts = late_resources(operation, now);
         facts.extend(late(DeadlineScope::Operation, operation_too_late(deadline, &waited)));
@@ -59,5 +59,5 @@ fn wave_too_late(operation: &Operation, index: u32) -> String {
         .map(|wave| (wave.phase.to_string(), wave.wave, wave.timeout.unwrap_or_default()))
         .unwrap_or_default();
     let timeout = format_duration(timeout);
-    format!("wave {wave} of {phase} did not pass within {timeout}: {}", operation.message())
+    format!("wave {wave} of {phase} did not pass within {timeout}: {}", operation.waited_for())
 }

@@ -35,7 +35,7 @@ pub enum Progress {
     /// Nothing was done in this attempt.
     #[default]
     Waiting,
-    /// An object is being deleted: the one to prune, or the hook's older one.
+    /// An object is being deleted: the one to prune, the hook's older one, or a resource that is to be created again.
     Deleting {
         /// Its `metadata.uid`.
         uid: String,
@@ -148,10 +148,11 @@ impl TaskState {
         }
     }
 
-    /// Whether the object of a prune was told to go, and is not seen to be gone yet. Earlier programs took it for pruned.
+    /// Whether the object of a prune, or a resource that is to be created again, was told to go, and is not seen to be gone
+    /// yet. Earlier programs took a prune for done then.
     pub(crate) fn is_leaving(&self, task: &Task) -> bool {
         let is_deleting = matches!(self.progress, Progress::Deleting { .. });
-        task.action.is_prune() && is_deleting && self.status.is_none()
+        !task.is_hook() && is_deleting && self.status.is_none()
     }
 
     /// What it gets when a deadline passes while it is awaited: the wave's, or the operation's. `why` it is not well.

@@ -21,7 +21,7 @@ fn answer(task: TaskId, attempt: u32, answer: Answer) -> Input {
 /// Which facts commands must wait for. What a hook did is never lost; what a resource did is found again.
 #[test]
 fn facts_that_matter() {
-    let lazy = "Checked CheckFailed CallFailed CallFailed:task PruneSent DeletionBegun HookCleared ObjectGone HealthSeen HookReleased \
+    let lazy = "Checked CheckFailed CallFailed CallFailed:task PruneSent DeletionBegun RecreationBegun HookCleared ObjectGone HealthSeen HookReleased \
         ReasonSeen LogsKept Watching PlaceTaken Warned NamespacesSeen";
     let lazy_unless_hook = "Applied TaskCompleted TaskFailed";
     let among = |names: &str, fact: &Fact| names.split_whitespace().any(|name| name == kind(fact));

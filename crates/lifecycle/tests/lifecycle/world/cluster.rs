@@ -134,6 +134,10 @@ impl Cluster {
                 reply => Answer::Cleared(reply.into_result(Clearing::Clear)),
             },
             TaskCommand::Apply => match self.reply(id, |fate| &mut fate.write) {
+                Reply::Fine if self.is_kept(id, attempt, now) => {
+                    let uid = self.objects[&id].uid.clone();
+                    Answer::Cleared(Ok(Clearing::Deleting { uid }))
+                }
                 Reply::Fine => match self.lost_place(id, task, attempt, now) {
                     Some(clearing) => Answer::Cleared(Ok(clearing)),
                     None => Answer::Applied(Ok(Box::new(self.apply(id, task, attempt, now)))),
@@ -166,6 +170,16 @@ impl Cluster {
                 let log = |text| HookLog { pod: format!("{}-x", task.name), container: "main".into(), text };
                 Answer::LogsRead { reason: String::new(), logs: text.map(log).into_iter().collect() }
             }
+        }
+    }
+
+    /// Whether an object that is to be created again was told to go, and is still there.
+    fn is_kept(&mut self, id: TaskId, attempt: u32, now: i64) -> bool {
+        let old = |object: &&Object| object.mark.is_none();
+        let uid = self.objects.get(&id).filter(old).map(|object| object.uid.clone());
+        match uid.filter(|_| self.fates[&id].recreated) {
+            Some(uid) => !self.delete(id, &uid, attempt, now),
+            None => false,
         }
     }
 

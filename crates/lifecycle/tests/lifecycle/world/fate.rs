@@ -60,6 +60,8 @@ pub struct Fate {
     pub proof: Proof,
     /// How long it stays when it is deleted; `i64::MAX` for ever.
     pub lingers: i64,
+    /// Whether it cannot be changed: it is deleted and created again.
+    pub recreated: bool,
     /// What keeps it meanwhile.
     pub kept_by: String,
     /// Hooks of other operations that come into its place when it is about to be created, and how long each runs.
@@ -91,6 +93,7 @@ impl Fate {
             health,
             proof: Proof::Generation,
             lingers: 0,
+            recreated: false,
             kept_by: String::new(),
             rivals: VecDeque::new(),
             vanishes: None,

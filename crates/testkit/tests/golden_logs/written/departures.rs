@@ -124,3 +124,32 @@ pub fn namespace_is_made_again() -> Written {
     ]);
     Written { facts, snapshot_after: 15 }
 }
+
+/// It cannot be changed, so it goes and is created again.
+pub fn is_created_again() -> Written {
+    let succeeded = OperationPhase::Succeeded;
+    let message = "successfully synced (all tasks run)";
+    let facts = vec![
+        accepted(14, |request| {
+            plain(request);
+            request.options.skip_dry_run = true;
+        }),
+        planned(plan(vec![task(Phase::Sync, 0, "ConfigMap", "settings", Action::Replace)])),
+        step(0, WaveStep::Held, 3),
+        step(0, WaveStep::Applying, 3),
+        Fact::RecreationBegun { task: TaskId(0), uid: "live-settings".into() },
+        Fact::ReasonSeen {
+            task: TaskId(0),
+            reason: "waits for finalizer example.com/guard".into(),
+            at: at(5),
+        },
+        Fact::ObjectGone { task: TaskId(0) },
+        applied(0, 60, true),
+        step(0, WaveStep::AwaitingHealth, 60),
+        step(0, WaveStep::Verifying, 60),
+        step(0, WaveStep::Passed, 60),
+        moved(Stage::Finishing { phase: succeeded, message: message.into() }, 60),
+        finished(succeeded, message, 60),
+    ];
+    Written { facts, snapshot_after: 6 }
+}
