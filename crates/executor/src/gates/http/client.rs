@@ -35,12 +35,14 @@ pub(super) enum Said {
     Nothing(String),
 }
 
+type TlsClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
 /// The way to endpoints. Connections are made for each question.
 #[derive(Default)]
 pub(crate) struct Web {
     plain: OnceLock<Client<HttpConnector, Full<Bytes>>>,
     /// Made when it is needed: it reads which certificates this system trusts.
-    tls: OnceLock<Result<Client<HttpsConnector<HttpConnector>, Full<Bytes>>, String>>,
+    tls: OnceLock<Result<TlsClient, String>>,
 }
 
 /// The answer of an endpoint that speaks clearly. Other fields are its own business.
@@ -77,7 +79,7 @@ impl Web {
     }
 }
 
-fn with_tls() -> Result<Client<HttpsConnector<HttpConnector>, Full<Bytes>>, String> {
+fn with_tls() -> Result<TlsClient, String> {
     let tls = HttpsConnectorBuilder::new().with_native_roots().map_err(|error| {
         format!("the certificates that this system trusts cannot be read: {error}; SSL_CERT_FILE names a file of them")
     })?;
