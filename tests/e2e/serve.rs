@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Running};
+use crate::bench::{Bench, Ran, Running};
 
 /// The example, written by the command itself, and what serves it.
 struct Fleet {
@@ -188,6 +188,43 @@ fn a_kill_in_the_middle_of_the_migration_runs_it_once() {
     Fleet::end(serving);
 }
 
+#[test]
+fn a_service_whose_log_fails_ends_and_says_so() {
+    let fleet = Fleet::new();
+    let serving = fleet.serve();
+    fleet.until("backend", |app| {
+        app["status"]["operationState"]["phase"] == "Running" && !fleet.made("Job", "migrate").is_empty()
+    });
+    let moved = fleet.bench.path().join("moved");
+    fs::rename(fleet.bench.state(), &moved).unwrap();
+    let ended = serving.finish().expect_code(1);
+    assert!(ended.err.contains("the operation log failed"), "{}", ended.err);
+    // Where it was, everything goes on.
+    let _ = fs::remove_dir_all(fleet.bench.state());
+    fs::rename(moved, fleet.bench.state()).unwrap();
+    let serving = fleet.serve();
+    fleet.wait(&[]);
+    assert_eq!(fleet.made("Job", "migrate").len(), 1);
+    Fleet::end(serving);
+}
+
+#[test]
+fn a_folder_that_is_away_for_a_moment_costs_nothing() {
+    let fleet = Fleet::new();
+    let serving = fleet.serve_with(&["--refresh-every", "1s"]);
+    fleet.wait(&[]);
+    let away = fleet.bench.path().join("away");
+    fs::rename(fleet.bench.path().join("fleet"), &away).unwrap();
+    let is_noticed = |listed: &Ran| listed.err.contains("what was in it before counts");
+    let list = || fleet.bench.run(&["app", "list"]).expect_code(0);
+    assert!(std::iter::repeat_with(list).take(3000).any(|listed| is_noticed(&listed)));
+    fs::rename(away, fleet.bench.path().join("fleet")).unwrap();
+    assert!(std::iter::repeat_with(list).take(3000).any(|listed| !is_noticed(&listed)));
+    fleet.wait(&[]);
+    assert_eq!(fleet.get("backend")["status"]["history"].as_array().unwrap().len(), 1);
+    Fleet::end(serving);
+}
+
 /// Killed again and again while everything is on its way, in the order in which things happen to fall.
 #[test]
 fn however_often_it_is_killed_each_thing_happens_once() {
@@ -236,6 +273,8 @@ fn a_broken_application_says_what_is_wrong_and_the_others_go_on() {
         ("project", "project: default", "project: strict"),
         ("typo", "selfHeal: true", "selfHeal: often"),
         ("helm", "path: frontend", "path: frontend\n    helm: {releaseName: a}"),
+        ("nowhere", "    path: frontend\n", ""),
+        ("rooted", "path: frontend", "path: /frontend"),
     ] {
         let text = fs::read_to_string(fleet.path("frontend.yaml")).unwrap();
         let text = text.replace("name: frontend", &format!("name: {name}"));
@@ -256,6 +295,8 @@ fn a_broken_application_says_what_is_wrong_and_the_others_go_on() {
         ("project", "InvalidSpecError", "strict"),
         ("typo", "InvalidSpecError", "broken-typo.yaml"),
         ("helm", "ComparisonError", "Helm (source.helm) is not supported yet"),
+        ("nowhere", "InvalidSpecError", "spec.source.path is missing"),
+        ("rooted", "InvalidSpecError", "begins with a slash"),
         ("database", "ComparisonError", "database/broken.yaml:"),
     ] {
         let message = fleet.condition(name, kind);

@@ -315,6 +315,12 @@ impl Engine {
         }
     }
 
+    /// Why nothing is done any more; `None` while all is well. Operations can be resumed by the next engine.
+    pub fn failure(&self) -> Option<EngineError> {
+        let reason = self.shared.log_failure.get()?.clone();
+        Some(EngineError::LogFailed { reason })
+    }
+
     /// An id for [`Engine::ensure`], after those of all operations there are.
     pub async fn next_id(&self) -> Result<OperationId, EngineError> {
         Ok(self.ids.next(&self.shared.log, self.shared.clock.now()).await?)

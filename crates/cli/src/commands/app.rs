@@ -163,6 +163,9 @@ async fn until(
                 }
             }
             found.retain(|one| names.is_empty() || names.iter().any(|name| is_meant(one, name)));
+            if found.is_empty() {
+                return Err(CliError::usage("there are no applications to wait for".to_owned()));
+            }
             left = found.iter().filter(|one| !is_met(one)).cloned().collect::<Vec<_>>();
             if left.is_empty() {
                 return Ok(found);

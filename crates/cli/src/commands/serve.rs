@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_cluster::Cluster;
+use tidegate_executor::{Engine, EngineError};
 use tidegate_service::applications::store::{ApplicationStore, FolderStore};
 use tidegate_service::applications::{Applications, Places};
 use tidegate_service::clusters::{self, Chosen, Clusters};
@@ -18,6 +20,9 @@ use crate::exit::Ended;
 use crate::output::{Printer, counted};
 use crate::signals::Signals;
 use crate::wait;
+
+/// How often it is looked whether the engine still works.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(args.state.named())?;
@@ -51,11 +56,29 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
         counted(number, "application", "applications"),
         args.apps.display()
     ));
-    let signal = signals.next().await;
+    let signal = tokio::select! {
+        signal = signals.next() => signal,
+        error = failed(&session.engine) => {
+            // Whoever started this process learns of it, and can start it again.
+            applications.stop().await;
+            let _ = wait::close(session, args.keep.retention(), &mut signals).await;
+            return Err(error.into());
+        }
+    };
     printer.note(&format!(
         "ending by {signal}; operations that are not over go on with the next `tidegate serve`"
     ));
     applications.stop().await;
     wait::close(session, args.keep.retention(), &mut signals).await?;
     Ok(Ended::Done)
+}
+
+/// Returns when the engine does nothing any more, because its log takes nothing.
+async fn failed(engine: &Engine) -> EngineError {
+    loop {
+        if let Some(error) = engine.failure() {
+            return error;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
 }

@@ -145,6 +145,10 @@ impl Actor for ApplicationActor {
                 let answer = state.sync(*asked);
                 // What is answered with a yes is on the disk.
                 let kept = state.keep().await;
+                if answer.is_ok() && kept.is_err() {
+                    // Whoever is told that nothing was begun may ask again.
+                    state.application.operation = None;
+                }
                 drop(reply.send(answer.and(kept)));
             }
             AppMessage::Wake => {

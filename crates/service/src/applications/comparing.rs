@@ -52,6 +52,15 @@ pub(crate) fn check(application: &Application) -> Result<(), String> {
         return Err("spec.sourceHydrator is not supported yet".to_owned());
     }
     match (application.source(), spec.sources.is_empty()) {
+        // The whole repository is meant by `.` alone: nothing at all would be read as that, and prune what is not there.
+        (Some(source), _) if source.path.is_empty() && source.chart.is_empty() => {
+            Err("spec.source.path is missing: it says which folder of the repository; `.` is all of it"
+                .to_owned())
+        }
+        (Some(source), _) if source.path.starts_with('/') => Err(format!(
+            "spec.source.path {:?} begins with a slash; write it relative to the root of the repository",
+            source.path
+        )),
         (Some(_), _) => Ok(()),
         (None, true) => Err("spec.source is missing: it says where the manifests come from".to_owned()),
         (None, false) => Err("several sources (spec.sources) are not supported yet; give it one".to_owned()),

@@ -100,6 +100,7 @@ async fn after_a_failed_append_nothing_reaches_the_cluster() {
             let shop = submit(&engine, &for_application("shop", &manifests)).await;
             let Err(error) = within(engine.wait(shop)).await else { continue };
             assert!(matches!(error, EngineError::LogFailed { .. }), "{successes}: {error}");
+            assert!(matches!(engine.failure(), Some(EngineError::LogFailed { .. })), "{successes}");
             let written = cluster.sim.audit().len();
             let other = for_application("other", &manifests);
             let refused = engine.submit(other.request.clone(), other.targets()).await.unwrap_err();

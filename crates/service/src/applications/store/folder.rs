@@ -148,7 +148,12 @@ impl Watcher {
         let (mut found, mut problems) = (BTreeMap::new(), Vec::new());
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
-            Err(error) => return (found, vec![format!("{}: {error}", self.folder.display())]),
+            // What was in it before counts: nobody has said that it is to go.
+            Err(error) => {
+                let known = |(path, seen): (&PathBuf, &Seen)| Some((path.clone(), seen.stamp?));
+                let problem = format!("{}: {error}; what was in it before counts", self.folder.display());
+                return (self.files.iter().filter_map(known).collect(), vec![problem]);
+            }
         };
         for path in entries.flatten().map(|entry| entry.path()) {
             let is_manifest =
@@ -224,6 +229,15 @@ fn leaving(before: &Stored) -> Option<Stored> {
 fn read(path: &Path, seen: &mut Seen) {
     let name = name(path);
     let content = fs::read(path).map_err(|error| vec![format!("{name}: {error}")]);
+    let content = content.and_then(|content| {
+        // Whoever writes a file anew empties it first.
+        let is_emptied = content.trim_ascii().is_empty() && !seen.applications.is_empty();
+        if is_emptied {
+            Err(vec![format!("{name}: it is empty; remove it if its applications are to go")])
+        } else {
+            Ok(content)
+        }
+    });
     let parsed = content.and_then(|content| {
         parse(&name, &content, &Limits::default())
             .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())
@@ -233,8 +247,9 @@ fn read(path: &Path, seen: &mut Seen) {
             // As a control plane refuses what it cannot read, and keeps what it has.
             let message = problems.join("; ");
             for stored in seen.applications.values_mut() {
-                stored.problem =
-                    Some(format!("its file cannot be read, so what was in it before counts: {message}"));
+                stored.problem = Some(format!(
+                    "its file cannot be read, so it is left alone, as it was, until that is mended: {message}"
+                ));
             }
             seen.problems = problems;
         }
@@ -348,7 +363,27 @@ mod tests {
         assert_eq!(told(&mut watcher), Vec::<String>::new());
         write("web.yaml", &WEB.replace("./repo", "./other"));
         assert_eq!(told(&mut watcher), ["applied web"]);
+        write("web.yaml", "# nothing any more\n---\n");
+        assert_eq!(told(&mut watcher), ["gone web"]);
+    }
+
+    #[test]
+    fn what_is_away_or_empty_for_a_moment_counts_as_it_was() {
+        let (folder, mut watcher, write) = bench();
+        write("web.yaml", WEB);
+        told(&mut watcher);
+        let away = folder.path().with_extension("away");
+        fs::rename(folder.path(), &away).unwrap();
+        let events = told(&mut watcher);
+        assert!(events.len() == 1 && events[0].contains("what was in it before counts"), "{events:?}");
+        fs::rename(&away, folder.path()).unwrap();
+        assert_eq!(told(&mut watcher), ["problems []"]);
         write("web.yaml", "");
+        let events = told(&mut watcher);
+        assert!(events[0].starts_with("applied web (its file cannot be read"), "{events:?}");
+        write("web.yaml", WEB);
+        assert_eq!(told(&mut watcher), ["applied web", "problems []"]);
+        fs::remove_file(folder.path().join("web.yaml")).unwrap();
         assert_eq!(told(&mut watcher), ["gone web"]);
     }
 
