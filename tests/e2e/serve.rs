@@ -45,6 +45,12 @@ impl Fleet {
         self.bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
     }
 
+    /// How long the migration takes.
+    fn migrates_for(&self, time: &str) {
+        self.replace("repo/backend/migrate.yaml", "ready-after: 3s", &format!("ready-after: {time}"));
+        self.commit();
+    }
+
     fn wait(&self, names: &[&str]) {
         self.bench.run(&[&["app", "wait", "--timeout", "10m"], names].concat()).expect_code(0);
     }
@@ -166,6 +172,7 @@ fn what_changes_is_found_without_being_asked_for() {
 #[test]
 fn a_kill_in_the_middle_of_the_migration_runs_it_once() {
     let fleet = Fleet::new();
+    fleet.migrates_for("15s");
     let serving = fleet.serve();
     fleet.until("backend", |app| {
         app["status"]["operationState"]["phase"] == "Running" && !fleet.made("Job", "migrate").is_empty()
@@ -191,6 +198,7 @@ fn a_kill_in_the_middle_of_the_migration_runs_it_once() {
 #[test]
 fn a_service_whose_log_fails_ends_and_says_so() {
     let fleet = Fleet::new();
+    fleet.migrates_for("10m");
     let serving = fleet.serve();
     fleet.until("backend", |app| {
         app["status"]["operationState"]["phase"] == "Running" && !fleet.made("Job", "migrate").is_empty()
@@ -203,7 +211,8 @@ fn a_service_whose_log_fails_ends_and_says_so() {
     let _ = fs::remove_dir_all(fleet.bench.state());
     fs::rename(moved, fleet.bench.state()).unwrap();
     let serving = fleet.serve();
-    fleet.wait(&[]);
+    fleet.bench.run(&["ops", "terminate", "backend"]).expect_code(0);
+    fleet.until("backend", |app| app["status"]["operationState"]["phase"] == "Failed");
     assert_eq!(fleet.made("Job", "migrate").len(), 1);
     Fleet::end(serving);
 }
