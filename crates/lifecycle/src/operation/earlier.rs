@@ -39,22 +39,29 @@ impl From<Fact> for fact::Fact {
     }
 }
 
-/// A state of kind 1.
+/// A state as it was laid out in kinds 1 and 2: the kinds differ in what is in it.
 #[derive(Clone, Debug, Deserialize)]
-pub enum State {
+pub enum Layout<H, P, T> {
     New,
-    Accepted(Box<Header>),
-    Running(Box<Operation>),
-    Finished(Box<Operation>),
+    Accepted(Box<H>),
+    Running(Box<Operation<H, P, T>>),
+    Finished(Box<Operation<H, P, T>>),
 }
 
-impl From<State> for state::State {
-    fn from(old: State) -> Self {
+/// A state of kind 1.
+pub type State = Layout<Header, earlier::Plan, TaskState>;
+/// A state of kind 2.
+pub type StateOfKind2 = Layout<state::Header, Plan, state::TaskState>;
+
+impl<H: Into<state::Header>, P: Into<Plan>, T: Into<state::TaskState>> From<Layout<H, P, T>>
+    for state::State
+{
+    fn from(old: Layout<H, P, T>) -> Self {
         match old {
-            State::New => Self::New,
-            State::Accepted(header) => Self::Accepted(Box::new((*header).into())),
-            State::Running(operation) => Self::Running(Box::new((*operation).into())),
-            State::Finished(operation) => Self::Finished(Box::new((*operation).into())),
+            Layout::New => Self::New,
+            Layout::Accepted(header) => Self::Accepted(Box::new((*header).into())),
+            Layout::Running(operation) => Self::Running(Box::new((*operation).into())),
+            Layout::Finished(operation) => Self::Finished(Box::new((*operation).into())),
         }
     }
 }
@@ -91,11 +98,11 @@ impl From<Header> for state::Header {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-pub struct Operation {
-    header: Header,
-    plan: earlier::Plan,
+pub struct Operation<H, P, T> {
+    header: H,
+    plan: P,
     bundle: Option<Digest>,
-    tasks: Vec<TaskState>,
+    tasks: Vec<T>,
     waves: Vec<WaveTimes>,
     stage: Stage,
     since: Timestamp,
@@ -110,8 +117,10 @@ pub struct Operation {
     outcome: Option<Outcome>,
 }
 
-impl From<Operation> for state::Operation {
-    fn from(old: Operation) -> Self {
+impl<H: Into<state::Header>, P: Into<Plan>, T: Into<state::TaskState>> From<Operation<H, P, T>>
+    for state::Operation
+{
+    fn from(old: Operation<H, P, T>) -> Self {
         let mut operation = Self {
             header: old.header.into(),
             plan: Arc::new(old.plan.into()),
@@ -140,78 +149,8 @@ impl From<Operation> for state::Operation {
     }
 }
 
-/// A state of kind 2.
 #[derive(Clone, Debug, Deserialize)]
-pub enum StateOfKind2 {
-    New,
-    Accepted(Box<state::Header>),
-    Running(Box<OperationOfKind2>),
-    Finished(Box<OperationOfKind2>),
-}
-
-impl From<StateOfKind2> for state::State {
-    fn from(old: StateOfKind2) -> Self {
-        match old {
-            StateOfKind2::New => Self::New,
-            StateOfKind2::Accepted(header) => Self::Accepted(header),
-            StateOfKind2::Running(operation) => Self::Running(Box::new((*operation).into())),
-            StateOfKind2::Finished(operation) => Self::Finished(Box::new((*operation).into())),
-        }
-    }
-}
-
-#[derive(Clone, Debug, Deserialize)]
-pub struct OperationOfKind2 {
-    header: state::Header,
-    plan: Arc<Plan>,
-    bundle: Option<Digest>,
-    tasks: Vec<state::TaskState>,
-    waves: Vec<WaveTimes>,
-    stage: Stage,
-    since: Timestamp,
-    gates: Vec<GateAnswer>,
-    attempt: u32,
-    results: u32,
-    prune_confirmed: bool,
-    judged: Judged,
-    wave_expired: Option<String>,
-    failure: Option<Failure>,
-    termination: Option<Termination>,
-    outcome: Option<Outcome>,
-}
-
-impl From<OperationOfKind2> for state::Operation {
-    fn from(old: OperationOfKind2) -> Self {
-        let mut operation = Self {
-            header: old.header,
-            plan: old.plan,
-            bundle: old.bundle,
-            tasks: old.tasks,
-            waves: old.waves,
-            stage: old.stage,
-            since: old.since,
-            gates: old.gates,
-            attempt: old.attempt,
-            results: old.results,
-            prune_confirmed: old.prune_confirmed,
-            judged: old.judged,
-            wave_expired: old.wave_expired,
-            failure: old.failure,
-            termination: old.termination,
-            outcome: old.outcome,
-            seen_namespaces: BTreeMap::new(),
-            lost_namespace: None,
-            cursor: Cursor::default(),
-            namespaces: Arc::default(),
-        };
-        operation.namespaces = namespaces_of(&operation.plan);
-        operation.cursor = Cursor::of(&operation);
-        operation
-    }
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct TaskState {
+pub struct TaskState {
     progress: Progress,
     checked: bool,
     status: Option<ResultCode>,
