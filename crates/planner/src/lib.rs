@@ -23,11 +23,13 @@
 //! | `pairing` | which live object belongs to which target, and which to none? |
 //! | `diff` | does the live object already say what the target says? |
 //! | `resources`, `namespace`, `prune` | what is done to each object? |
+//! | [`bindings`] | does a binding give another role, which only a new one can? |
 //! | `order` | what comes before what? |
 //! | `plan` | all of it together |
 
 mod annotated;
 mod availability;
+pub mod bindings;
 mod diff;
 mod draft;
 mod findings;

@@ -6,6 +6,7 @@ use tidegate_model::{
     Action, DeletePolicy, Hook, Object, ObjectKey, Phase, SyncRequest, annotations, claimed_by,
 };
 
+use crate::bindings;
 use crate::diff::Comparer;
 use crate::draft::Draft;
 use crate::findings::{Findings, Subject};
@@ -81,6 +82,9 @@ impl Drafter<'_> {
             }
             (Some(_), _) => (Action::Apply, "in the cluster; manifest is applied".to_owned()),
         };
+        if action == Action::Apply && live.is_some_and(|live| bindings::gives_another_role(&manifest, live)) {
+            self.findings.warn("role-changed", &draft.subject, "the role of a binding cannot be changed: if the server takes the new one, the binding is deleted and created again, and gives nobody a role in between");
+        }
         draft.task.options.already_deleting = live.is_some_and(Object::is_deleting);
         draft.task.action = action;
         draft.task.reason = reason;

@@ -43,11 +43,11 @@ struct Mark {
 /// What an earlier process has left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Left {
-    /// Nothing, or nothing that may be read.
+    /// Nothing.
     Nothing,
     /// The time.
     Mark(Mark),
-    /// Something else.
+    /// Something else, or something that may not be read. A machine that lost its power may have left an empty file.
     Garbled,
 }
 
@@ -134,7 +134,6 @@ fn judge(mark: &Mark, uptime: Option<&Uptime>, wall: Timestamp) -> Judgement {
     }
 }
 
-/// What may not be read is as good as nothing: no more than a step of the clock goes unnoticed by that.
 fn read(path: &Path) -> Result<Left, ServiceError> {
     match fs::metadata(path) {
         Ok(found) if !found.is_file() => {
@@ -145,11 +144,7 @@ fn read(path: &Path) -> Result<Left, ServiceError> {
     }
     let mut line = Vec::new();
     let read = File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut line));
-    // A machine that lost its power may have left an empty file.
-    if read.is_err() || line.is_empty() {
-        return Ok(Left::Nothing);
-    }
-    let mark = std::str::from_utf8(&line).ok().and_then(Mark::parse);
+    let mark = read.ok().and_then(|_| std::str::from_utf8(&line).ok().and_then(Mark::parse));
     Ok(mark.map_or(Left::Garbled, Left::Mark))
 }
 

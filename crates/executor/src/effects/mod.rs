@@ -3,7 +3,6 @@
 //! Free of actors and timers, so the simulator carries commands out through the same code. Every function may run
 //! twice for the same command (a crash between doing and recording) and then changes nothing the second time.
 
-mod bindings;
 mod comparing;
 mod definitions;
 mod extensions;

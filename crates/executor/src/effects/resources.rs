@@ -8,9 +8,9 @@ use tidegate_cluster::{
 };
 use tidegate_lifecycle::operation::{Answer, Applied, CallError, Clearing, Pruning};
 use tidegate_model::{Action, Object, SyncRequest, Task};
-use tidegate_planner::reason_to_keep;
+use tidegate_planner::{bindings, reason_to_keep};
 
-use super::{Errand, bindings, call_error, definitions, hooks, propagation, trial, written};
+use super::{Errand, call_error, definitions, hooks, propagation, trial, written};
 
 fn mode(errand: &Errand<'_>) -> WriteMode {
     let Task { action, options, .. } = errand.task;
@@ -105,13 +105,13 @@ pub(super) async fn put(
         return recreate(cluster, errand, request, WriteMode::Replace { recreate: false }).await;
     }
     let forced = errand.task.options.force;
-    let may_recreate = is_change(errand) && (forced || bindings::is_binding(&request.object));
+    let may_recreate = is_change(errand) && (forced || bindings::is_binding(&request.object.gvk()));
     if !may_recreate {
         return cluster.apply(request).await.map(Put::Written);
     }
     match cluster.apply(request.clone()).await {
         Err(refused) if refused.kind == ErrorKind::Invalid => {
-            if !forced && !bindings::gives_another_role(cluster, &request.object).await? {
+            if !forced && !gives_another_role(cluster, &request.object).await? {
                 return Err(refused);
             }
             // Nothing is deleted for a manifest that is refused in any case.
@@ -130,6 +130,11 @@ pub(super) async fn put(
         }
         answer => answer.map(Put::Written),
     }
+}
+
+async fn gives_another_role(cluster: &dyn Cluster, manifest: &Object) -> Result<bool, ClusterError> {
+    let live = cluster.get(&manifest.gvk(), manifest.namespace(), manifest.name()).await?;
+    Ok(live.is_some_and(|live| bindings::gives_another_role(manifest, &live)))
 }
 
 /// Deletes what is there and writes the manifest, or says what is still in its way.

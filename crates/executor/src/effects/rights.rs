@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_cluster::{Cluster, ClusterError, MissingRight, Right};
 use tidegate_lifecycle::operation::CallError;
 use tidegate_model::{Action, Plan, Severity, SyncRequest, Task, Warning};
+use tidegate_planner::bindings::is_binding;
 
-use super::bindings::RBAC;
 use super::call_error;
 
 /// Adds to a plan which rights it needs and the user lacks, as far as the cluster tells. They keep it from running, unless
@@ -74,7 +74,7 @@ fn needed(task: &Task) -> Vec<&'static str> {
 /// cannot be changed is made anew.
 fn useful(task: &Task) -> Vec<&'static str> {
     let Task { action, options, gvk, .. } = task;
-    let recreated = options.force || gvk.group == RBAC && gvk.kind.ends_with("RoleBinding");
+    let recreated = options.force || is_binding(gvk);
     let sees = ["get", "list", "watch"].into_iter().filter(|_| *action != Action::PruneSkipped);
     let recreates = ["create", "delete"].into_iter().filter(|_| *action == Action::Apply && recreated);
     sees.chain(recreates).collect()

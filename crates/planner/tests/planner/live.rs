@@ -361,3 +361,32 @@ fn fields_of_client_side_apply_are_taken_over() {
         assert_eq!(found.as_deref(), expected, "{entries} {annotation:?} {flag:?}");
     }
 }
+
+/// Nobody is surprised by a moment without rights: a role cannot be changed, so the binding is made anew.
+#[test]
+fn a_binding_that_is_to_give_another_role_is_told() {
+    let binding = |kind: &str, role: &str, subject: &str| {
+        let namespace = if kind == "RoleBinding" { "shop" } else { "" };
+        format!(
+            "apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: readers\n  \
+             namespace: '{namespace}'\nroleRef: {{kind: ClusterRole, name: {role}}}\nsubjects: [{{kind: User, name: {subject}}}]\n"
+        )
+    };
+    let is_told = |live: &str, flags: &[&str], kind: &str| {
+        let wanted = binding(kind, "edit", "jane");
+        case(&wanted).live(live).flags(flags).codes().contains(&"role-changed".to_owned())
+    };
+    for kind in ["RoleBinding", "ClusterRoleBinding"] {
+        for (live, flags, expected) in [
+            (binding(kind, "view", "jane"), &[][..], true),
+            (binding(kind, "view", "jane"), &["ServerSideApply=true"], true),
+            (binding(kind, "view", "jane"), &["ApplyOutOfSyncOnly=true"], true),
+            // The server refuses to replace it.
+            (binding(kind, "view", "jane"), &["Replace=true"], false),
+            (binding(kind, "edit", "joe"), &[], false),
+            (String::new(), &[], false),
+        ] {
+            assert_eq!(is_told(&live, flags, kind), expected, "{kind} {flags:?}\n{live}");
+        }
+    }
+}
