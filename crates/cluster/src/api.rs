@@ -362,6 +362,23 @@ pub struct DeleteRequest {
     pub operation: Option<OperationId>,
 }
 
+impl DeleteRequest {
+    /// Of an object as it was found: what it owns goes after it, on nobody's behalf.
+    #[must_use]
+    pub fn of(found: &Object) -> Self {
+        Self {
+            gvk: found.gvk(),
+            namespace: found.namespace().to_owned(),
+            name: found.name().to_owned(),
+            uid: found.uid().to_owned(),
+            resource_version: String::new(),
+            propagation: Propagation::Background,
+            dry_run: false,
+            operation: None,
+        }
+    }
+}
+
 /// The answer to a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {

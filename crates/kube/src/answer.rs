@@ -245,7 +245,7 @@ impl Status {
             self.details.as_ref().and_then(|details| field(details).as_deref()).unwrap_or_default()
         };
         let (kind, name) = (named(|details| &details.kind), named(|details| &details.name));
-        let of_namespace = about.gvk.is_some_and(|gvk| gvk.group.is_empty() && gvk.kind == "Namespace");
+        let of_namespace = about.gvk.is_some_and(Gvk::is_namespace);
         match about.gvk {
             Some(gvk) if name.is_empty() => unknown_kind(gvk),
             Some(_) if kind == "namespaces" && name == about.namespace && !of_namespace => {

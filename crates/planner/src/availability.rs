@@ -26,7 +26,7 @@ fn brought(drafts: &[Draft]) -> Brought {
         })
         .collect();
     let namespaces = written()
-        .filter(|(draft, _)| draft.task.gvk.group.is_empty() && draft.task.gvk.kind == "Namespace")
+        .filter(|(draft, _)| draft.task.gvk.is_namespace())
         .filter(|(draft, _)| draft.task.live.is_none())
         .map(|(draft, _)| draft.task.name.clone())
         .collect();

@@ -80,7 +80,7 @@ fn sort_key(draft: &Draft) -> SortKey<'_> {
 
 fn namespace_made(draft: &Draft) -> Option<String> {
     let gvk = &draft.task.gvk;
-    (gvk.group.is_empty() && gvk.kind == "Namespace").then(|| draft.task.name.clone())
+    gvk.is_namespace().then(|| draft.task.name.clone())
 }
 
 fn kind_made(draft: &Draft) -> Option<GroupKind> {

@@ -1,7 +1,7 @@
 //! The simulated cluster of a state directory.
 
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig, is_kept};
-use tidegate_cluster::{Cluster, DeleteRequest, Propagation};
+use tidegate_cluster::{Cluster, DeleteRequest};
 use tidegate_executor::{Clock as _, SystemClock, operations};
 use tidegate_model::{Destination, GroupKind, Gvk, Object, ResourceSelector};
 use tidegate_oplog::{Log, Lookup, PrivateCopy};
@@ -85,16 +85,7 @@ pub async fn delete(cluster: &dyn Cluster, object: &ResourceSelector) -> Result<
     let gvk = Gvk::new(group, known.ok_or_else(none)?, kind);
     let found =
         cluster.get(&gvk, namespace, name).await.map_err(ServiceError::simulated)?.ok_or_else(none)?;
-    let request = DeleteRequest {
-        gvk,
-        namespace: namespace.clone(),
-        name: name.clone(),
-        uid: found.uid().to_owned(),
-        resource_version: String::new(),
-        propagation: Propagation::Background,
-        dry_run: false,
-        operation: None,
-    };
+    let request = DeleteRequest::of(&found);
     cluster.delete(request).await.map(drop).map_err(ServiceError::simulated)
 }
 

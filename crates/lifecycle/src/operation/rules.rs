@@ -140,9 +140,8 @@ impl Operation {
 
     /// The namespace that the plan prunes and writes into, if there is one, and why that cannot be done.
     pub(crate) fn prune_from_under_itself(&self) -> Option<(TaskId, String)> {
-        let is_namespace = |task: &Task| task.gvk.group.is_empty() && task.gvk.kind == "Namespace";
         let mut pruned =
-            self.plan.enumerate().filter(|(_, task)| task.action == Action::Prune && is_namespace(task));
+            self.plan.enumerate().filter(|(_, task)| task.action == Action::Prune && task.gvk.is_namespace());
         pruned.find_map(|(id, namespace)| {
             let mut wanted = self.plan.tasks.iter().filter(|task| !task.action.is_prune());
             let inside = wanted.find(|task| task.namespace == namespace.name)?;
@@ -318,8 +317,7 @@ impl Operation {
         let wanted = &self.header.request.namespace;
         self.all_tasks()
             .find(|(_, task, state)| {
-                let is_namespace = task.gvk.group.is_empty() && task.gvk.kind == "Namespace";
-                is_namespace
+                task.gvk.is_namespace()
                     && task.name == *wanted
                     && task.live.is_none()
                     && !task.is_hook()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_cluster::{Cluster as _, DeleteRequest, Propagation};
+use tidegate_cluster::{Cluster as _, DeleteRequest};
 use tidegate_executor::Engine;
 use tidegate_model::{Object, OperationPhase};
 use tidegate_testkit::scenario::Sync;
@@ -25,16 +25,7 @@ async fn on_its_way_out(options: &str) -> (Arc<Moody>, Engine, Sync) {
     let first = submit(&engine, &Sync::of(&held)).await;
     assert_eq!(end(&engine, first).await.phase, OperationPhase::Succeeded);
     let found = found(&cluster);
-    let delete = DeleteRequest {
-        gvk: found.gvk(),
-        namespace: found.namespace().to_owned(),
-        name: found.name().to_owned(),
-        uid: String::new(),
-        resource_version: String::new(),
-        propagation: Propagation::Background,
-        dry_run: false,
-        operation: None,
-    };
+    let delete = DeleteRequest::of(&found);
     cluster.sim.delete(delete).await.unwrap();
     // The server takes no new finalizer for an object that is being deleted, and ours keeps the one it has.
     (cluster, engine, Sync::of(&held))

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use futures_util::FutureExt as _;
 use tidegate_cluster::sim::{AuditEntry, SimCluster, SimConfig, Verb};
-use tidegate_cluster::{Cluster as _, DeleteRequest, ErrorKind, Propagation};
+use tidegate_cluster::{Cluster as _, DeleteRequest, ErrorKind};
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{Object, OperationPhase, ResultCode};
 use tidegate_testkit::scenario::Sync;
@@ -150,16 +150,7 @@ fn label(sim: &SimCluster, found: &Object, value: usize) {
 #[tokio::test(start_paused = true)]
 async fn what_somebody_else_deletes_meanwhile_is_not_deleted_again() {
     let deletions = prune_while(|sim, found| {
-        let delete = DeleteRequest {
-            gvk: found.gvk(),
-            namespace: found.namespace().to_owned(),
-            name: found.name().to_owned(),
-            uid: String::new(),
-            resource_version: String::new(),
-            propagation: Propagation::Background,
-            dry_run: false,
-            operation: None,
-        };
+        let delete = DeleteRequest::of(&found);
         sim.delete(delete).now_or_never().expect("the simulated cluster answers at once").unwrap();
     });
     let deletions = deletions.await;

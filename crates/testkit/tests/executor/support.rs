@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use tidegate_cluster::sim::{AuditEntry, Clock as SimClock, SimCluster, SimConfig};
 use tidegate_cluster::{
-    ApplyRequest, Call, Cluster, ClusterError, DeleteRequest, Effect, ErrorKind, Layer, MissingRight,
-    Propagation, Right, Strain, Verb, WriteMode,
+    ApplyRequest, Call, Cluster, ClusterError, DeleteRequest, Effect, ErrorKind, Layer, MissingRight, Right,
+    Strain, Verb, WriteMode,
 };
 use tidegate_executor::extend::ractor::{Actor, ActorProcessingErr, ActorRef, Message};
 use tidegate_executor::{Clock, Engine, EngineBuilder, RuntimeClock};
@@ -255,16 +255,7 @@ pub fn write(object: Object) -> ApplyRequest {
 pub fn delete_namespace(sim: &SimCluster, name: &str) {
     let gvk = Gvk::new("", "v1", "Namespace");
     let namespace = sim.get(&gvk, "", name).now_or_never().unwrap().unwrap().unwrap();
-    let request = DeleteRequest {
-        gvk,
-        namespace: String::new(),
-        name: name.to_owned(),
-        uid: namespace.uid().to_owned(),
-        resource_version: String::new(),
-        propagation: Propagation::Background,
-        dry_run: false,
-        operation: None,
-    };
+    let request = DeleteRequest::of(&namespace);
     sim.delete(request).now_or_never().unwrap().unwrap();
 }
 

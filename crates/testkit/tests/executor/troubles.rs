@@ -102,16 +102,7 @@ async fn a_hook_that_somebody_deletes_has_failed() {
         until(&engine, id, |_, explanation| explanation.contains("hook Job default/migrate")).await;
         let job = Gvk::new("batch", "v1", "Job");
         let found = cluster.sim.get(&job, "default", "migrate").await.unwrap().unwrap();
-        let delete = DeleteRequest {
-            gvk: job.clone(),
-            namespace: "default".into(),
-            name: "migrate".into(),
-            uid: found.uid().to_owned(),
-            resource_version: String::new(),
-            propagation,
-            dry_run: false,
-            operation: None,
-        };
+        let delete = DeleteRequest { propagation, ..DeleteRequest::of(&found) };
         cluster.sim.delete(delete).await.unwrap();
         let view = end(&engine, id).await;
         assert_eq!(view.phase, OperationPhase::Failed);

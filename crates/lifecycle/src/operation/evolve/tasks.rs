@@ -353,7 +353,7 @@ fn applied(
         return None;
     }
     let judged = operation.judges(task);
-    let made = (task.gvk.group.is_empty() && task.gvk.kind == "Namespace").then(|| task.name.clone());
+    let made = task.gvk.is_namespace().then(|| task.name.clone());
     expect(operation, id, |progress| !matches!(progress, Progress::Running | Progress::Done))?;
     record(operation, id, |state| {
         if !matches!(state.progress, Progress::Stopping { .. }) {

@@ -61,16 +61,7 @@ async fn write(cluster: &KubeCluster, object: &Object, mode: WriteMode) -> Resul
 }
 
 fn delete(object: &Object, propagation: Propagation) -> DeleteRequest {
-    DeleteRequest {
-        gvk: object.gvk(),
-        namespace: object.namespace().to_owned(),
-        name: object.name().to_owned(),
-        uid: object.uid().to_owned(),
-        resource_version: String::new(),
-        propagation,
-        dry_run: false,
-        operation: None,
-    }
+    DeleteRequest { propagation, ..DeleteRequest::of(object) }
 }
 
 async fn read(cluster: &KubeCluster, object: &Object) -> Option<Object> {

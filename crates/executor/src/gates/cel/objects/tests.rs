@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
-use tidegate_cluster::{ApplyRequest, DeleteRequest, Detail, Propagation, WriteMode};
+use tidegate_cluster::{ApplyRequest, DeleteRequest, Detail, WriteMode};
 use tidegate_model::{Gvk, Timestamp};
 
 use super::*;
@@ -37,17 +37,8 @@ async fn write(cluster: &SimCluster, name: &str, tier: &str) {
 }
 
 async fn delete(cluster: &SimCluster, name: &str) {
-    let uid = cluster.get(&kind(), "default", name).await.unwrap().unwrap().uid().to_owned();
-    let request = DeleteRequest {
-        gvk: kind(),
-        namespace: "default".into(),
-        name: name.into(),
-        uid,
-        resource_version: String::new(),
-        propagation: Propagation::Background,
-        dry_run: false,
-        operation: None,
-    };
+    let found = cluster.get(&kind(), "default", name).await.unwrap().unwrap();
+    let request = DeleteRequest::of(&found);
     cluster.delete(request).await.unwrap();
 }
 
