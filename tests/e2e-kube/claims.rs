@@ -260,6 +260,23 @@ pub async fn without_the_rights_there_is_a_warning() {
     }
 }
 
+/// A Lease that cannot be renewed would keep the next sync waiting until it has run out.
+pub async fn without_the_right_to_renew_it_no_claim_is_made() {
+    let site = site("unrenewed").await;
+    let rights = json!([
+        {"apiGroups": ["", "apps", "batch"], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get"]},
+    ]);
+    let user = site.control.limited_user(&[(Some(&site.namespace), rights)]).await.unwrap();
+    site.write("config.yaml", crate::manifests::CONFIG);
+    let args = args(&site, "config.yaml", &["--context", user.name()]);
+    let done = document(&site.run(&args.iter().map(String::as_str).collect::<Vec<_>>()).expect_code(0).out);
+    assert_eq!(done["claim"]["state"], "Unavailable", "{done}");
+    let missing = format!("missing: update leases.coordination.k8s.io in namespace {}", site.namespace);
+    assert!(done["claim"]["reason"].as_str().unwrap().contains(&missing), "{done}");
+    assert_eq!(lease(&site).await, Value::Null);
+}
+
 pub async fn no_claim_is_taken_where_none_is_wanted() {
     let site = site("no-claim").await;
     site.write("config.yaml", crate::manifests::CONFIG);

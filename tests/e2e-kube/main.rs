@@ -49,6 +49,7 @@ fn tests() -> Vec<suite::Test> {
         claims::a_killed_sync_that_waited_for_the_claim_can_be_ended,
         claims::a_sync_that_slept_for_too_long_writes_nothing_more,
         claims::without_the_rights_there_is_a_warning,
+        claims::without_the_right_to_renew_it_no_claim_is_made,
         claims::no_claim_is_taken_where_none_is_wanted,
         connection::without_a_kubeconfig_it_says_what_to_do,
         connection::an_unknown_context_is_answered_with_those_there_are,

@@ -177,7 +177,7 @@ pub struct Listing {
     pub resource_version: String,
 }
 
-/// Something to be allowed to do with all objects of a kind in one place.
+/// Something to be allowed to do with objects of a kind in one place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Right {
     /// `get`, `create`, `patch` …
@@ -186,6 +186,8 @@ pub struct Right {
     pub gvk: Gvk,
     /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
+    /// The only object that it is about; empty for all of them.
+    pub name: String,
 }
 
 /// A right that somebody lacks, in the words of roles.

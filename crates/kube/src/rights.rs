@@ -52,16 +52,20 @@ struct Asked {
 }
 
 impl Asked {
-    /// Whether a rule is about the right, for all objects or for some.
+    /// Whether a rule gives the right. One for objects of certain names may be about ours, where these are not known; a
+    /// refusal will tell.
     fn is_in(&self, rule: &Rule) -> bool {
         let holds = |all: &[String], one: &str| all.iter().any(|given| given == "*" || given == one);
-        holds(&rule.verbs, self.right.verb)
+        let (names, name) = (&rule.resource_names, &self.right.name);
+        let is_about = names.is_empty() || name.is_empty() || names.contains(name);
+        is_about
+            && holds(&rule.verbs, self.right.verb)
             && holds(&rule.api_groups, &self.right.gvk.group)
             && holds(&rule.resources, &self.resource.plural)
     }
 
     fn missing(&self) -> MissingRight {
-        let (Right { verb, gvk, namespace }, plural) = (&self.right, &self.resource.plural);
+        let (Right { verb, gvk, namespace, .. }, plural) = (&self.right, &self.resource.plural);
         let resource = if gvk.group.is_empty() { plural.clone() } else { format!("{plural}.{}", gvk.group) };
         MissingRight { namespace: namespace.clone(), resource, verb }
     }
@@ -85,7 +89,6 @@ impl KubeCluster {
         for (namespace, mut asked) in by_namespace {
             if !namespace.is_empty() {
                 let rules = self.rules(&namespace).await?;
-                // A rule for objects of certain names may be about ours; a refusal will tell.
                 asked.retain(|asked| !rules.iter().any(|rule| asked.is_in(rule)));
             }
             open.extend(asked);
@@ -104,7 +107,7 @@ impl KubeCluster {
     }
 
     async fn is_refused(&self, asked: &Asked) -> Result<bool, ClusterError> {
-        let Right { verb, gvk, namespace } = &asked.right;
+        let Right { verb, gvk, namespace, name } = &asked.right;
         // No namespace means the objects of the cluster scope.
         let attributes = json!({
             "namespace": namespace,
@@ -112,6 +115,7 @@ impl KubeCluster {
             "group": gvk.group,
             "version": gvk.version,
             "resource": asked.resource.plural,
+            "name": name,
         });
         let status =
             self.review("SelfSubjectAccessReview", json!({"resourceAttributes": attributes})).await?;

@@ -22,6 +22,8 @@ pub(super) trait Around: Send + Sync {
     fn read(&self, place: &ClaimPlace) -> impl Future<Output = Result<Option<Lease>, ClusterError>> + Send;
     /// Writes a Lease, if nobody has written it since it was read.
     fn write(&self, lease: Object) -> impl Future<Output = Result<Lease, ClusterError>> + Send;
+    /// Which rights to hold a claim here are missing, in words; `None` where none is known to be.
+    fn lacks(&self, place: &ClaimPlace) -> impl Future<Output = Result<Option<String>, ClusterError>> + Send;
     /// Waits.
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send;
     /// The time that is written into a Lease.
@@ -69,6 +71,8 @@ enum Attempt {
 /// Why a claim is not renewed any more.
 enum Unheld {
     Over(ClaimNews),
+    /// It may not be.
+    NoRight(ClusterError),
     /// Its namespace is gone, or being deleted, and takes the Lease with it.
     NoNamespace(ClusterError),
 }
@@ -92,18 +96,23 @@ impl<A: Around> Keeping<A> {
         loop {
             let place = held.place.clone();
             self.around.tell(ClaimNews::Held { place: place.clone(), epoch: held.lease.epoch() });
-            held = match self.renew(*held).await {
+            let again = match self.renew(*held).await {
                 Unheld::Over(news) => return Ok(news),
-                Unheld::NoNamespace(error) => match self.move_aside(&place, &error).await {
-                    Ok(held) => held,
-                    Err(news) => return Ok(news),
-                },
+                Unheld::NoRight(error) => self.take_back(&place, Some(error)).await,
+                Unheld::NoNamespace(error) => self.move_aside(&place, &error).await,
+            };
+            held = match again {
+                Ok(held) => held,
+                Err(news) => return Ok(news),
             };
         }
     }
 
     /// Takes the claim, however long another operation has it.
     async fn take(&self) -> Result<Box<Held>, Result<ClaimNews, CallError>> {
+        if let Some(place) = &self.had {
+            return self.take_back(place, None).await.map_err(Ok);
+        }
         let mut watching = Watching::default();
         loop {
             let moment = self.around.moment();
@@ -114,22 +123,46 @@ impl<A: Around> Keeping<A> {
                 }
                 Ok(Attempt::Lost(holder)) => return Err(Ok(ClaimNews::Lost { holder })),
                 Ok(Attempt::Again) => self.around.sleep(LOOK_AGAIN_AFTER).await,
-                Ok(Attempt::NoNamespace(error)) => {
-                    return match &self.had {
-                        Some(place) => self.move_aside(place, &error).await.map_err(Ok),
-                        None => Err(refused(&error, self.places.aside.is_some())),
-                    };
-                }
+                Ok(Attempt::NoNamespace(error)) => return Err(refused(&error, self.places.aside.is_some())),
                 Ok(Attempt::Taken { holder, at_work }) => {
                     self.around.tell(ClaimNews::Taken { holder, at_work });
                     self.around.sleep(LOOK_EVERY).await;
                 }
-                Err(error) if self.had.is_some() && !is_no_right(error.kind) => {
-                    // The operation goes on from where it was, as soon as this succeeds.
+                Err(error) => return Err(refused(&error, is_no_right(error.kind))),
+            }
+        }
+    }
+
+    /// Takes the claim again that the operation has had. It goes on from where it was as soon as this succeeds, or without
+    /// the claim where that is forbidden, for as long as nobody else is seen to have taken it.
+    async fn take_back(
+        &self,
+        place: &ClaimPlace,
+        forbidden: Option<ClusterError>,
+    ) -> Result<Box<Held>, ClaimNews> {
+        let mut watching = Watching::default();
+        let without = |error: &ClusterError| ClaimNews::not_renewed(place, &error.message);
+        let mut told = forbidden.map(|error| self.around.tell(without(&error))).is_some();
+        loop {
+            let moment = self.around.moment();
+            match self.contend(place, true, &mut watching, |watching| &mut watching.home).await {
+                Ok(Attempt::Held(held)) => {
+                    self.around.renewed(moment);
+                    return Ok(held);
+                }
+                Ok(Attempt::Lost(holder)) => return Err(ClaimNews::Lost { holder }),
+                Ok(Attempt::NoNamespace(error)) => return self.move_aside(place, &error).await,
+                Ok(Attempt::Again | Attempt::Taken { .. }) => self.around.sleep(LOOK_AGAIN_AFTER).await,
+                Err(error) if is_no_right(error.kind) => {
+                    if !std::mem::replace(&mut told, true) {
+                        self.around.tell(without(&error));
+                    }
+                    self.around.sleep(LOOK_EVERY).await;
+                }
+                Err(error) => {
                     tracing::debug!(reason = error.message, "a claim could not be taken back yet");
                     self.around.sleep(RENEW_AGAIN_AFTER).await;
                 }
-                Err(error) => return Err(refused(&error, is_no_right(error.kind))),
             }
         }
     }
@@ -161,9 +194,6 @@ impl<A: Around> Keeping<A> {
     }
 
     async fn attempt(&self, watching: &mut Watching) -> Result<Attempt, ClusterError> {
-        if let Some(place) = &self.had {
-            return self.contend(place, true, watching, |watching| &mut watching.home).await;
-        }
         let Places { home, aside } = &self.places;
         let at_home = self.contend(home, false, watching, |watching| &mut watching.home).await?;
         match (at_home, aside) {
@@ -202,7 +232,15 @@ impl<A: Around> Keeping<A> {
         watching: &mut Watching,
         patience: fn(&mut Watching) -> &mut Patience,
     ) -> Result<Attempt, ClusterError> {
-        let found = self.around.read(place).await?;
+        let found = match self.around.read(place).await {
+            Err(error) if error.kind == ErrorKind::Forbidden && !had => {
+                return Err(self.lacking(place, error).await);
+            }
+            found => found?,
+        };
+        if found.is_none() && !had {
+            self.may_hold(place).await?;
+        }
         let owner = found.as_ref().map_or(Owner::Free, |lease| lease.owner(&self.us, had));
         let known = found.as_ref().map_or(0, Lease::epoch);
         let (now, at) = (self.around.now(), self.around.elapsed());
@@ -224,6 +262,24 @@ impl<A: Around> Keeping<A> {
         }
     }
 
+    /// A Lease that is made here can be renewed and given back; otherwise it would only be in everybody's way.
+    async fn may_hold(&self, place: &ClaimPlace) -> Result<(), ClusterError> {
+        match self.around.lacks(place).await? {
+            Some(rights) => Err(ClusterError::new(ErrorKind::Forbidden, lacks(&rights))),
+            None => Ok(()),
+        }
+    }
+
+    /// What is forbidden here, with all that is missing beside it.
+    async fn lacking(&self, place: &ClaimPlace, error: ClusterError) -> ClusterError {
+        match self.around.lacks(place).await {
+            Ok(Some(rights)) => {
+                ClusterError::new(error.kind, format!("{}; {}", error.message, lacks(&rights)))
+            }
+            _ => error,
+        }
+    }
+
     /// Another operation has it. It is asked to end, once, where that is wished.
     async fn wait_for(
         &self,
@@ -239,6 +295,11 @@ impl<A: Around> Keeping<A> {
             match self.around.write(lease.with_wish(&self.us)).await {
                 Ok(_) => watching.asked = Some(holder.operation.clone()),
                 Err(error) if is_race(error.kind) => return Ok(Attempt::Again),
+                Err(error) if is_no_right(error.kind) => {
+                    // Whoever has it has it all the same; it is waited for.
+                    tracing::warn!(reason = error.message, "the holder of a claim could not be asked to end");
+                    watching.asked = Some(holder.operation.clone());
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -284,7 +345,7 @@ impl<A: Around> Keeping<A> {
                 Ok(None) => CLAIM_RENEWED_EVERY,
                 Ok(Some(news)) => return Unheld::Over(news),
                 Err(error) if has_no_namespace(error.kind) => return Unheld::NoNamespace(error),
-                Err(error) if is_no_right(error.kind) => return Unheld::Over(without(&error)),
+                Err(error) if is_no_right(error.kind) => return Unheld::NoRight(error),
                 Err(error) if is_race(error.kind) => LOOK_AGAIN_AFTER,
                 Err(_) => RENEW_AGAIN_AFTER,
             };
@@ -347,6 +408,10 @@ pub(super) async fn give_back(around: &impl Around, us: &Claimant, places: &[Cla
             }
         }
     }
+}
+
+fn lacks(rights: &str) -> String {
+    format!("these rights are missing: {rights}")
 }
 
 /// Somebody else has written it since it was read.

@@ -1,9 +1,10 @@
 //! The keeper of a claim in the engine: its calls go to a cluster, its time passes, its news reach an operation.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_cluster::{Cluster, ClusterError, ErrorKind};
+use tidegate_cluster::{Cluster, ClusterError, ErrorKind, Right};
 use tidegate_lifecycle::operation::{CallError, ClaimNews, Input, Subject};
 use tidegate_model::{ClaimPlace, IfTaken, Object, OperationId, Timestamp};
 use tokio::time::Instant;
@@ -14,6 +15,7 @@ use super::keeper::{self, Around, Keeping};
 use super::place::Places;
 use super::record::{Claimant, Lease, lease_kind};
 use crate::clock::Clock;
+use crate::effects;
 use crate::inbox::{Arrival, Inbox, Note};
 use crate::log::LogFailure;
 
@@ -93,6 +95,12 @@ impl Around for Live {
         self.cluster.put(lease, Some(self.operation)).await.map(Lease)
     }
 
+    async fn lacks(&self, place: &ClaimPlace) -> Result<Option<String>, ClusterError> {
+        self.may_call()?;
+        let missing = self.cluster.missing_rights(&rights(place)).await?;
+        Ok((!missing.is_empty()).then(|| effects::missing_rights_words(&missing)))
+    }
+
     async fn sleep(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
@@ -114,8 +122,24 @@ impl Around for Live {
     }
 
     fn tell(&self, news: ClaimNews) {
+        if matches!(news, ClaimNews::Without { .. }) {
+            self.hold.open();
+        }
         self.inbox.tell(Input::Claim(Ok(news)));
     }
+}
+
+/// What it takes to make a Lease, renew it and give it back.
+fn rights(place: &ClaimPlace) -> BTreeSet<Right> {
+    // Whoever is asked whether something may be made does not know its name yet.
+    let rights = [("create", ""), ("get", place.name.as_str()), ("update", place.name.as_str())];
+    let right = |(verb, name): (_, &str)| Right {
+        verb,
+        gvk: lease_kind(),
+        namespace: place.namespace.clone(),
+        name: name.to_owned(),
+    };
+    rights.into_iter().map(right).collect()
 }
 
 /// What is needed to give a claim back.

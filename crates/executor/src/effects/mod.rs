@@ -34,6 +34,7 @@ pub(crate) use namespaces::kind as namespace_kind;
 pub use namespaces::look_at as look_at_namespaces;
 pub use planning::{Prepared, Targets, plan, prepare};
 pub use rights::review as review_rights;
+pub(crate) use rights::words as missing_rights_words;
 
 /// Everything an effect may look at besides the cluster.
 pub struct Errand<'a> {

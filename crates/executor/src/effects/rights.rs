@@ -45,7 +45,12 @@ fn all(tasks: &[Task], verbs: impl Fn(&Task) -> Vec<&'static str>) -> BTreeSet<R
     let runs_elsewhere = |task: &&Task| task.hook.as_ref().is_some_and(|hook| hook.runner.is_some());
     let ours = tasks.iter().filter(|task| !(task.options.dry_run_at_wave || runs_elsewhere(task)));
     let rights = ours.flat_map(|task| {
-        let right = |verb| Right { verb, gvk: task.gvk.clone(), namespace: task.namespace.clone() };
+        let right = |verb| Right {
+            verb,
+            gvk: task.gvk.clone(),
+            namespace: task.namespace.clone(),
+            name: String::new(),
+        };
         verbs(task).into_iter().map(right)
     });
     rights.collect()
@@ -95,7 +100,7 @@ pub(super) async fn beside(cluster: &dyn Cluster, tasks: &[Task], error: &Cluste
 }
 
 /// `get, patch configmaps in namespace shop; create namespaces`
-fn words(missing: &BTreeSet<MissingRight>) -> String {
+pub(crate) fn words(missing: &BTreeSet<MissingRight>) -> String {
     let mut verbs: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for MissingRight { namespace, resource, verb } in missing {
         verbs.entry((namespace, resource)).or_default().push(verb);

@@ -10,7 +10,7 @@ const RULES: &str = "POST /apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 const QUESTION: &str = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 fn right(verb: &'static str, group: &str, kind: &str, namespace: &str) -> Right {
-    Right { verb, gvk: Gvk::new(group, "v1", kind), namespace: namespace.to_owned() }
+    Right { verb, gvk: Gvk::new(group, "v1", kind), namespace: namespace.to_owned(), name: String::new() }
 }
 
 fn missing(verb: &'static str, resource: &str, namespace: &str) -> MissingRight {
@@ -64,6 +64,22 @@ async fn one_question_for_a_namespace_settles_what_the_rules_give() {
     ]);
     assert_eq!(cluster.missing_rights(&lacking).await.unwrap(), expected);
     assert_eq!(questions(&log).len(), 1 + 1 + 4);
+}
+
+#[tokio::test]
+async fn a_rule_for_objects_of_certain_names_gives_the_right_to_those() {
+    let (cluster, _) = cluster(|asked| match asked.line().as_str() {
+        RULES => Some(rules(&json!([
+            {"verbs": ["update"], "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a"]},
+        ]))),
+        QUESTION => Some(answer(asked, &[])),
+        _ => None,
+    });
+    for (name, is_missing) in [("a", false), ("", false), ("b", true)] {
+        let asked = Right { name: name.to_owned(), ..right("update", "", "Secret", "shop") };
+        let found = cluster.missing_rights(&BTreeSet::from([asked])).await.unwrap();
+        assert_eq!(found.contains(&missing("update", "secrets", "shop")), is_missing, "{name}");
+    }
 }
 
 #[tokio::test]

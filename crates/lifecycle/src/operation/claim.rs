@@ -81,11 +81,26 @@ pub enum ClaimNews {
 /// Begins the reason of an operation that has no claim since its namespace is being deleted. Rights would not help it.
 const NAMESPACE_GOES: &str = "the namespace of its Lease is being deleted";
 
+/// Stands behind the Lease that an operation goes on without, and before why.
+const NOT_RENEWED: &str = " cannot be renewed: ";
+
 impl ClaimNews {
+    /// The operation has had it there, and may not renew it; with the cluster's words.
+    pub fn not_renewed(place: &ClaimPlace, message: &str) -> Self {
+        Self::Without { reason: format!("{place}{NOT_RENEWED}{message}") }
+    }
+
     /// None can be had, because the namespace that it is kept in is being deleted; with the cluster's words.
     pub fn namespace_goes(message: &str) -> Self {
         Self::Without { reason: format!("{NAMESPACE_GOES}: {message}") }
     }
+}
+
+/// The Lease that an operation without a claim has had, as [`ClaimNews::not_renewed`] says it. Somebody else may take it.
+fn had(reason: &str) -> Option<ClaimPlace> {
+    let (lease, _) = reason.split_once(NOT_RENEWED)?;
+    let (namespace, name) = lease.strip_prefix("Lease ")?.split_once('/')?;
+    Some(ClaimPlace { namespace: namespace.to_owned(), name: name.to_owned() })
 }
 
 /// What an operation that has no claim warns of.
@@ -107,9 +122,13 @@ impl Header {
         self.request.claim.is_none() || settled
     }
 
-    /// What is to be held, as long as there is something to hold.
+    /// What is to be held, as long as there is something to hold, or was.
     pub fn claims(&self) -> Option<&ClaimRequest> {
-        let is_off = matches!(self.claim.as_deref(), Some(Claim::Without { .. } | Claim::Lost { .. }));
+        let is_off = match self.claim.as_deref() {
+            Some(Claim::Without { .. }) => self.had_claim().is_none(),
+            Some(Claim::Lost { .. }) => true,
+            _ => false,
+        };
         self.request.claim.as_ref().filter(|_| !is_off)
     }
 
@@ -121,6 +140,15 @@ impl Header {
         }
     }
 
+    /// Where the claim is kept that the operation has, or has had and goes on without.
+    pub fn had_claim(&self) -> Option<ClaimPlace> {
+        match self.claim.as_deref() {
+            Some(Claim::Held { place, .. }) => Some(place.clone()),
+            Some(Claim::Without { reason }) => had(reason),
+            _ => None,
+        }
+    }
+
     /// What ends a planned operation that has lost its claim: somebody else's work has begun since, and what was planned
     /// is of the past.
     pub(super) fn lost_claim(&self) -> Option<String> {
@@ -128,6 +156,10 @@ impl Header {
             Some(Claim::Lost { holder }) => Some(messages::claim_lost(self, holder.as_ref())),
             _ => None,
         }
+    }
+
+    fn goes_on_without(&self, why: &str) -> bool {
+        matches!(self.claim.as_deref(), Some(Claim::Without { reason }) if reason == why)
     }
 
     fn holds(&self, other: &ClaimPlace, number: u64) -> bool {
@@ -145,6 +177,7 @@ pub(super) fn before_plan(header: &Header, news: &ClaimNews, now: Timestamp) -> 
     let Some(request) = &header.request.claim else { return Vec::new() };
     match news {
         ClaimNews::Held { place, epoch } if header.holds(place, *epoch) => Vec::new(),
+        ClaimNews::Without { reason } if header.goes_on_without(reason) => Vec::new(),
         ClaimNews::Held { .. } | ClaimNews::Without { .. } => vec![fact],
         ClaimNews::Taken { holder, at_work: true } if request.if_taken == IfTaken::Refuse => {
             let end = ending::at_once(OperationPhase::Error, messages::claim_refused(header, holder), now);
@@ -181,6 +214,7 @@ pub(super) fn news(operation: &Operation, news: &ClaimNews, now: Timestamp) -> V
         ClaimNews::EndWanted { .. } => vec![fact, follow::to_its_end(now)],
         _ if header.claims().is_none() => Vec::new(),
         ClaimNews::Held { place, epoch } if header.holds(place, *epoch) => Vec::new(),
+        ClaimNews::Without { reason } if header.goes_on_without(reason) => Vec::new(),
         ClaimNews::Held { .. } | ClaimNews::Without { .. } => vec![fact],
         ClaimNews::Lost { .. } => vec![fact],
         // Only an operation that has not begun waits.

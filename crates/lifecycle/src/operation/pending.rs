@@ -77,7 +77,7 @@ impl Collected {
 
     fn accepted(&mut self, header: &Header) {
         if header.paused.is_some() {
-            if header.held_claim().is_some() {
+            if header.had_claim().is_some() {
                 self.claim(header);
             }
             return;

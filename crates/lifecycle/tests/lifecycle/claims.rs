@@ -232,6 +232,21 @@ fn where_there_is_no_claim_to_be_had_the_operation_goes_on_and_warns() {
     assert_eq!(operation.standing(), ClaimStanding::Unavailable);
 }
 
+/// Whether the Lease it has had is taken by somebody else is looked at, also after a crash.
+#[test]
+fn an_operation_that_goes_on_without_the_claim_it_had_still_asks_for_it() {
+    let place = ClaimPlace { namespace: "shop".into(), name: "tidegate-web".into() };
+    let mut operation = Operation::begun(claiming(IfTaken::Refuse));
+    operation.hear(1, held());
+    operation.hear(2, ClaimNews::not_renewed(&place, "leases is forbidden"));
+    assert_eq!(operation.commands(2), [Command::Claim, Command::Plan]);
+    assert_eq!(operation.0.state().header().unwrap().had_claim(), Some(place));
+    let view = view(operation.0.state()).unwrap();
+    let warning = view.warnings.iter().find(|warning| warning.code == "no-claim").unwrap();
+    assert!(warning.message.contains("Lease shop/tidegate-web cannot be renewed: leases is forbidden"));
+    assert_eq!(operation.standing(), ClaimStanding::Unavailable);
+}
+
 #[test]
 fn a_claim_that_cannot_be_asked_for_is_tried_again() {
     let mut operation = Operation::begun(claiming(IfTaken::Refuse));

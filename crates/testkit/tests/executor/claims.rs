@@ -308,6 +308,119 @@ async fn without_the_rights_an_operation_goes_on_and_warns() {
     }
 }
 
+/// A Lease that cannot be renewed or given back would only keep the next operations waiting.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_could_not_be_renewed_is_not_taken() {
+    let cluster = Moody::lacking(&["update"]);
+    for _ in 0..2 {
+        let one = Runner::at(&cluster).await;
+        let began = Instant::now();
+        let id = submit(&one.engine, &claiming(&hook("migrate", "PreSync", &[]), IfTaken::Refuse)).await;
+        let view = end(&one.engine, id).await;
+        assert_eq!((view.phase, standing(&view)), (OperationPhase::Succeeded, ClaimStanding::Unavailable));
+        assert!(began.elapsed() < CLAIM_LASTS / 2, "it waited: {:?}", began.elapsed());
+        let warning = view.warnings.iter().find(|warning| warning.code == "no-claim").unwrap();
+        assert!(
+            warning.message.contains("missing: update Lease in namespace default"),
+            "{}",
+            warning.message
+        );
+        assert_eq!(lease(&cluster.sim, "default", "tidegate-shop").await, None);
+    }
+}
+
+/// Who may look at a Lease, and not write it.
+fn reader(sim: &SimCluster) -> Arc<Moody> {
+    let poor = Moody::on(sim.clone(), |verb, name| match (verb, name) {
+        ("put", "tidegate-shop") => Fate::Refuse(ErrorKind::Forbidden),
+        _ => Fate::Answer,
+    });
+    poor.but_lacking(&["update"])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_another_is_respected_by_whoever_may_only_read_it() {
+    for if_taken in [IfTaken::Refuse, IfTaken::Queue, IfTaken::Supersede] {
+        let cluster = Moody::calm();
+        let (one, two) = (Runner::at(&cluster).await, Runner::at(&reader(&cluster.sim)).await);
+        let first = one.begin_slow().await;
+        let second = submit(&two.engine, &claiming(&config("other", 0, &[]), if_taken)).await;
+        let view = end(&two.engine, second).await;
+        if if_taken == IfTaken::Refuse {
+            assert_eq!(standing(&view), ClaimStanding::Refused, "{}", view.message);
+            continue;
+        }
+        assert_eq!((view.phase, standing(&view)), (OperationPhase::Succeeded, ClaimStanding::Unavailable));
+        assert_eq!(end(&one.engine, first).await.phase, OperationPhase::Succeeded);
+        in_order(&cluster.sim, first, second);
+    }
+}
+
+/// A cluster that forbids to write a Lease while it is told to.
+fn forbidding(calm: &Arc<Moody>, forbids: &Arc<AtomicBool>) -> Arc<Moody> {
+    let forbids = Arc::clone(forbids);
+    Moody::on(calm.sim.clone(), move |verb, name| {
+        let is_it = verb == "put" && name == "tidegate-shop" && forbids.load(Ordering::SeqCst);
+        if is_it { Fate::Refuse(ErrorKind::Forbidden) } else { Fate::Answer }
+    })
+}
+
+fn many_waves() -> Sync {
+    let waves: String = (0..40).map(|wave| slow_server(&format!("s{wave}"), wave)).collect();
+    claiming(&waves, IfTaken::Refuse)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_may_not_renew_its_claim_ends_when_another_takes_it() {
+    for restarts in [false, true] {
+        let calm = Moody::calm();
+        let forbids = Arc::new(AtomicBool::new(false));
+        let mut one = Runner::at(&forbidding(&calm, &forbids)).await;
+        let first = submit(&one.engine, &many_waves()).await;
+        while calm.created("s0") == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        forbids.store(true, Ordering::SeqCst);
+        until(&one.engine, first, |view, _| standing(view) == ClaimStanding::Unavailable).await;
+        let (view, _) = one.engine.inspect(first).await.unwrap();
+        let warning = view.warnings.iter().find(|warning| warning.code == "no-claim").unwrap();
+        assert!(
+            warning.message.contains("Lease default/tidegate-shop cannot be renewed"),
+            "{}",
+            warning.message
+        );
+        if restarts {
+            one.engine.shutdown().await;
+            one = one.again().await;
+            one.engine.resume(first).await.unwrap();
+        }
+        let two = Runner::at(&calm).await;
+        let second = submit(&two.engine, &claiming(&config("other", 0, &[]), IfTaken::Queue)).await;
+        let other = end(&two.engine, second).await;
+        assert_eq!(other.phase, OperationPhase::Succeeded, "{}", other.message);
+        let view = end(&one.engine, first).await;
+        let ended = (view.phase, standing(&view));
+        assert_eq!(ended, (OperationPhase::Error, ClaimStanding::Lost), "{}", view.message);
+        assert!(view.message.contains("begin anew"), "{}", view.message);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_may_renew_its_claim_again_has_it_again() {
+    let calm = Moody::calm();
+    let forbids = Arc::new(AtomicBool::new(false));
+    let one = Runner::at(&forbidding(&calm, &forbids)).await;
+    let first = submit(&one.engine, &many_waves()).await;
+    until(&one.engine, first, |view, _| standing(view) == ClaimStanding::Held).await;
+    forbids.store(true, Ordering::SeqCst);
+    until(&one.engine, first, |view, _| standing(view) == ClaimStanding::Unavailable).await;
+    forbids.store(false, Ordering::SeqCst);
+    until(&one.engine, first, |view, _| standing(view) == ClaimStanding::Held).await;
+    let view = end(&one.engine, first).await;
+    assert_eq!((view.phase, standing(&view)), (OperationPhase::Succeeded, ClaimStanding::Released));
+    assert_eq!(view.warnings, []);
+}
+
 /// The namespace comes with the first operation, so its claim is elsewhere. Whoever comes when the namespace is there
 /// finds it all the same.
 #[tokio::test(start_paused = true)]

@@ -129,7 +129,7 @@ impl Layer for Moody {
 
     async fn missing_rights(&self, rights: &BTreeSet<Right>) -> Result<BTreeSet<MissingRight>, ClusterError> {
         let missing = rights.iter().filter(|right| self.lacking.contains(&right.verb));
-        let named = missing.map(|Right { verb, gvk, namespace }| MissingRight {
+        let named = missing.map(|Right { verb, gvk, namespace, .. }| MissingRight {
             namespace: namespace.clone(),
             resource: gvk.kind.clone(),
             verb,

@@ -46,7 +46,7 @@ impl SyncHands {
             us,
             places,
             if_taken: header.request.claim.as_ref().map(|claim| claim.if_taken).unwrap_or_default(),
-            had: header.held_claim().map(|(place, _)| place.clone()),
+            had: header.had_claim(),
         };
         self.keeper = Some(tokio::spawn(keeper.run()).abort_handle());
     }
@@ -77,9 +77,9 @@ impl SyncHands {
         }
         let Some(around) = self.hold(state).and_then(|_| self.around_claim(state)) else { return true };
         let Some((us, places)) = self.claimant(state) else { return true };
-        let held = state.header().and_then(|header| header.held_claim());
-        let places: Vec<ClaimPlace> = match held {
-            Some((place, _)) => vec![place.clone()],
+        let had = state.header().and_then(|header| header.had_claim());
+        let places: Vec<ClaimPlace> = match had {
+            Some(place) => vec![place],
             None => std::iter::once(places.home).chain(places.aside).collect(),
         };
         self.giving_back = GivingBack::OnTheWay;

@@ -189,6 +189,10 @@ impl Around for Stage {
         }
     }
 
+    async fn lacks(&self, _: &ClaimPlace) -> Result<Option<String>, ClusterError> {
+        Ok(None)
+    }
+
     async fn sleep(&self, time: Duration) {
         let asked = {
             let mut scene = self.scene.lock().unwrap();
