@@ -2,6 +2,7 @@
 
 mod api;
 mod error;
+mod follow;
 mod layer;
 
 pub mod sim;
@@ -11,4 +12,5 @@ pub use api::{
     Propagation, Reach, Right, Scope, Strain, WatchEvent, WatchStream, WriteMode,
 };
 pub use error::{ClusterError, ErrorKind};
+pub use follow::{Followed, Pauses, follow};
 pub use layer::{Call, Effect, Layer, Verb};

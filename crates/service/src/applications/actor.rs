@@ -29,6 +29,8 @@ const REST: u32 = 4;
 const REST_MIN: Duration = Duration::from_secs(1);
 /// How long until something is tried again that the state directory did not allow.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// What others read is written no more often than this.
+const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// A condition of our own.
 const UNKNOWN_FIELD: &str = "UnknownFieldWarning";
 
@@ -76,8 +78,9 @@ pub(crate) struct AppState {
     key: AppKey,
     application: Application,
     problem: Option<String>,
-    /// As it is on the disk.
+    /// As it was written down last, and when.
     kept: Option<Application>,
+    kept_at: Timestamp,
     asked: Option<Level>,
     comparing: bool,
     preparing: bool,
@@ -110,6 +113,7 @@ impl Actor for ApplicationActor {
             application,
             problem,
             kept: None,
+            kept_at: Timestamp::default(),
             asked: Some(Level::Latest),
             comparing: false,
             preparing: false,
@@ -144,7 +148,7 @@ impl Actor for ApplicationActor {
             AppMessage::Sync { asked, reply } => {
                 let answer = state.sync(*asked);
                 // What is answered with a yes is on the disk.
-                let kept = state.keep().await;
+                let kept = state.keep(&myself).await;
                 if answer.is_ok() && kept.is_err() {
                     // Whoever is told that nothing was begun may ask again.
                     state.application.operation = None;
@@ -180,6 +184,9 @@ impl AppState {
         self.problem = problem;
         (self.application.metadata, self.application.spec) = (application.metadata, application.spec);
         self.application.rest = application.rest;
+        if self.application.operation.is_none() {
+            self.application.operation = application.operation;
+        }
         self.ask(Level::Latest);
     }
 
@@ -279,7 +286,7 @@ impl AppState {
         self.describe(now);
         self.compare(myself, now);
         self.automate(myself, now);
-        if let Err(problem) = self.keep().await {
+        if let Err(problem) = self.keep(myself).await {
             tracing::error!(application = %self.key, %problem, "what is known of an application cannot be kept");
             self.set_alarm(myself, now + AGAIN_AFTER);
             return;
@@ -377,14 +384,28 @@ impl AppState {
         }
     }
 
-    /// Writes down what has changed, and shows it.
-    async fn keep(&mut self) -> Result<(), String> {
+    /// Shows what has changed, and writes it down. Where others read it, that is done once a second at most, except for the
+    /// operation, which is not begun or forgotten before it is written down.
+    async fn keep(&mut self, myself: &ActorRef<AppMessage>) -> Result<(), String> {
         if self.kept.as_ref() == Some(&self.application) {
             return Ok(());
         }
         self.shared.board.post(&self.key, Arc::new(self.application.clone()));
+        if self.shared.store.is_shared()
+            && let Some(kept) = &self.kept
+            && kept.operation == self.application.operation
+        {
+            let now = self.now();
+            if refresh::is_only_newer(kept, &self.application) {
+                return Ok(());
+            }
+            if now < self.kept_at + WRITE_EVERY {
+                self.set_alarm(myself, self.kept_at + WRITE_EVERY);
+                return Ok(());
+            }
+        }
         self.shared.store.keep(&self.application).await.map_err(|error| error.to_string())?;
-        self.kept = Some(self.application.clone());
+        (self.kept, self.kept_at) = (Some(self.application.clone()), self.now());
         Ok(())
     }
 }

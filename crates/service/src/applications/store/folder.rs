@@ -194,6 +194,10 @@ impl Watcher {
             if let Some(known) = kept::read(&kept::file(&self.kept, key)) {
                 (told.application.status, told.application.operation) = (known.status, known.operation);
             }
+            if self.settled && before.is_some() {
+                // Its actor knows that one better.
+                told.application.operation = None;
+            }
             events.push(StoreEvent::Applied(Box::new(told)));
         }
         self.told = current;

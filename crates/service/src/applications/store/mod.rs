@@ -2,6 +2,7 @@
 
 mod folder;
 mod kept;
+mod kubernetes;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use crate::error::ServiceError;
 
 pub use folder::FolderStore;
 pub use kept::kept_applications;
+pub use kubernetes::{KubernetesStore, MANAGED_LABEL, Reach};
 
 /// Which application.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,7 +56,8 @@ impl fmt::Display for AppKey {
 /// An application as the store has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
-    /// What is wanted of it; with what is known of it, where the store has that.
+    /// What is wanted of it; at first also what is known of it, and the operation that is asked for. Later an operation is
+    /// one that somebody has asked for since.
     pub application: Application,
     /// Why that may not be what is written down: it cannot be read, or it is wrong.
     pub problem: Option<String>,
@@ -78,6 +81,11 @@ pub enum StoreEvent {
 pub trait ApplicationStore: Send + Sync + 'static {
     /// What relative addresses of repositories are relative to.
     fn base(&self) -> PathBuf;
+
+    /// Whether others read there what is known, and each write costs all of them.
+    fn is_shared(&self) -> bool {
+        false
+    }
 
     /// What is there, and then what changes. Ends with the receiver.
     fn watch(&self) -> UnboundedReceiver<StoreEvent>;

@@ -1,0 +1,197 @@
+//! Applications as resources of a Kubernetes cluster. Their authors write `spec`, and may ask for an `operation`; what is
+//! known of them is written into `status`, where `kubectl` and dashboards read it.
+//!
+//! ```text
+//! list, watch ──▶ Seen (one per application) ──▶ StoreEvent, for what others have changed
+//!                   ▲
+//! keep ── merged ───┴── put (bound to the version that was seen; read anew and tried again after a conflict)
+//! ```
+
+mod seen;
+
+use std::collections::BTreeSet;
+use std::env;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+use futures_util::stream::select_all;
+use tidegate_cluster::{Cluster, ClusterError, Detail, ErrorKind, Followed, Pauses, Scope, follow};
+use tidegate_model::argo::{API_VERSION, Application};
+use tidegate_model::{Destination, GroupKind, Gvk};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use self::seen::All;
+use super::{AppKey, ApplicationStore, StoreEvent};
+use crate::error::ServiceError;
+
+/// Says that an application is ours, where only such ones are served (`--only-labelled`).
+pub const MANAGED_LABEL: &str = "tidegate.dev/managed";
+/// How long to wait before the applications are listed anew.
+const PAUSES: Pauses = Pauses { min: Duration::from_millis(500), max: Duration::from_secs(60) };
+/// How often a write is tried that others are faster than.
+const TRIES: usize = 8;
+
+/// Which applications of a cluster are served.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// Those of these namespaces; of all where it is empty.
+    pub namespaces: BTreeSet<String>,
+    /// Only those with the label [`MANAGED_LABEL`].
+    pub only_labelled: bool,
+}
+
+/// Applications of a Kubernetes cluster.
+pub struct KubernetesStore {
+    cluster: Arc<dyn Cluster>,
+    destination: Destination,
+    reach: Reach,
+    all: Arc<Mutex<All>>,
+}
+
+impl KubernetesStore {
+    /// The applications of a cluster.
+    ///
+    /// # Errors
+    ///
+    /// The cluster does not answer, serves no Applications, or does not let us list them.
+    pub async fn open(
+        cluster: Arc<dyn Cluster>,
+        destination: Destination,
+        reach: Reach,
+    ) -> Result<Self, ServiceError> {
+        let store = Self { cluster, destination, all: Arc::new(Mutex::new(All::new(reach.clone()))), reach };
+        let discovery = store.cluster.discover().await.map_err(|error| store.failed(&error))?;
+        let Gvk { group, version, kind } = kind();
+        if !discovery.get(&GroupKind::new(&group, &kind)).is_some_and(|info| info.versions.contains(&version))
+        {
+            return Err(ServiceError::refused(format!(
+                "the {} serves no Applications ({API_VERSION}); `tidegate crds` prints their definitions: apply them, or name a folder of Applications with --apps",
+                store.destination
+            )));
+        }
+        for scope in store.scopes() {
+            store.cluster.list(&scope).await.map_err(|error| store.failed(&error))?;
+        }
+        Ok(store)
+    }
+
+    fn failed(&self, error: &ClusterError) -> ServiceError {
+        ServiceError::of_cluster(&self.destination, &error.to_string())
+    }
+
+    fn scopes(&self) -> Vec<Scope> {
+        let of = |namespace| Scope { gvk: kind(), namespace, detail: Detail::Full };
+        match self.reach.namespaces.is_empty() {
+            true => vec![of(None)],
+            false => self.reach.namespaces.iter().cloned().map(Some).map(of).collect(),
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, All> {
+        lock(&self.all)
+    }
+}
+
+fn kind() -> Gvk {
+    Gvk::from_api_version(API_VERSION, "Application")
+}
+
+fn lock(all: &Mutex<All>) -> MutexGuard<'_, All> {
+    all.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[async_trait]
+impl ApplicationStore for KubernetesStore {
+    fn base(&self) -> PathBuf {
+        env::current_dir().unwrap_or_default()
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn watch(&self) -> UnboundedReceiver<StoreEvent> {
+        let (tell, told) = unbounded_channel();
+        let scopes = self.scopes();
+        let followed = scopes.into_iter().map(|scope| {
+            let namespace = scope.namespace.clone();
+            follow(Arc::clone(&self.cluster), scope, PAUSES)
+                .map(move |what| (namespace.clone(), what))
+                .boxed()
+        });
+        let (mut followed, all) = (select_all(followed), Arc::clone(&self.all));
+        tokio::spawn(async move {
+            while let Some((namespace, what)) = followed.next().await {
+                // Told under the lock, so that nothing is told after what came later.
+                let mut all = lock(&all);
+                let events = happened(&mut all, namespace, what);
+                if !tell_all(&tell, events) {
+                    return;
+                }
+            }
+        });
+        told
+    }
+
+    async fn keep(&self, application: &Application) -> Result<(), ServiceError> {
+        let key = AppKey::of(application);
+        for _ in 0..TRIES {
+            let Some(merged) = self.all().merged(&key, application) else { return Ok(()) };
+            let wrong = match self.cluster.put(merged, None).await {
+                Ok(written) => {
+                    self.all().written(&key, application, written);
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
+            match wrong.kind {
+                // It has gone; the watch tells.
+                ErrorKind::NotFound => return Ok(()),
+                ErrorKind::Conflict => {
+                    let now = self.cluster.get(&kind(), &key.namespace, &key.name).await;
+                    match now.map_err(|error| self.failed(&error))? {
+                        Some(now) => self.all().read_anew(&key, now),
+                        None => return Ok(()),
+                    }
+                }
+                _ => return Err(self.failed(&wrong)),
+            }
+        }
+        Err(ServiceError::refused(format!(
+            "application {key} was changed by others {TRIES} times while its status was written; it is tried again"
+        )))
+    }
+
+    /// It was the status of a resource that is gone.
+    async fn forget(&self, _: &AppKey) -> Result<(), ServiceError> {
+        Ok(())
+    }
+}
+
+fn happened(all: &mut All, namespace: Option<String>, what: Followed) -> Vec<StoreEvent> {
+    match what {
+        Followed::Listed(objects) => all.listed(namespace, objects),
+        Followed::Applied(object) => all.applied(object),
+        Followed::Deleted(object) => all.deleted(&object),
+        Followed::Failing(error) => {
+            tracing::warn!(%error, "the applications of the cluster cannot be watched; it is tried again");
+            Vec::new()
+        }
+    }
+}
+
+fn tell_all(tell: &UnboundedSender<StoreEvent>, events: Vec<StoreEvent>) -> bool {
+    !tell.is_closed() && events.into_iter().all(|event| tell.send(event).is_ok())
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests stop at the first surprise"
+)]
+mod tests;

@@ -1,0 +1,253 @@
+use serde_json::{Value, json};
+use tidegate_application::refresh::REFRESH_ANNOTATION;
+use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
+use tidegate_cluster::{ApplyRequest, DeleteRequest, WriteMode};
+use tidegate_model::argo::{OperationRequest, SyncStatusCode};
+use tidegate_model::{Object, Timestamp};
+
+use super::*;
+use crate::applications::store::Stored;
+use crate::simulated;
+
+async fn apply(cluster: &dyn Cluster, value: Value) -> Object {
+    let request = ApplyRequest::new(Object::try_from(value).unwrap(), WriteMode::Apply { force: true });
+    cluster.apply(request).await.unwrap().object
+}
+
+fn web(namespace: &str) -> Value {
+    json!({
+        "apiVersion": API_VERSION, "kind": "Application",
+        "metadata": {"name": "web", "namespace": namespace},
+        "spec": {"project": "default", "destination": {"name": "in-cluster"}, "source": {"repoURL": "./repo"}},
+    })
+}
+
+/// A cluster that serves Applications, which have no status of their own to write.
+async fn cluster() -> Arc<dyn Cluster> {
+    let clock = Clock::tokio(Timestamp::from_millis(1_700_000_000_000));
+    let cluster: Arc<dyn Cluster> = Arc::new(SimCluster::in_memory(SimConfig::default(), clock));
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let version = json!({
+        "name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
+    });
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "applications.argoproj.io"},
+        "spec": {
+            "group": "argoproj.io", "scope": "Namespaced", "versions": [version],
+            "names": {"kind": "Application", "plural": "applications", "singular": "application"},
+        },
+    });
+    apply(cluster.as_ref(), definition).await;
+    while cluster.discover().await.unwrap().get(&kind().group_kind()).is_none() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for namespace in ["argocd", "team"] {
+        apply(
+            cluster.as_ref(),
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+        )
+        .await;
+    }
+    cluster
+}
+
+async fn open(cluster: &Arc<dyn Cluster>, reach: Reach) -> (KubernetesStore, UnboundedReceiver<StoreEvent>) {
+    let store = KubernetesStore::open(Arc::clone(cluster), Destination::Simulated, reach).await.unwrap();
+    let events = store.watch();
+    (store, events)
+}
+
+fn of(namespaces: &[&str]) -> Reach {
+    let namespaces = namespaces.iter().copied().map(str::to_owned).collect();
+    Reach { namespaces, only_labelled: false }
+}
+
+async fn told(events: &mut UnboundedReceiver<StoreEvent>) -> String {
+    match events.recv().await.unwrap() {
+        StoreEvent::Applied(stored) => {
+            let asked = if stored.application.operation.is_some() { " with an operation" } else { "" };
+            format!("{}{asked}", AppKey::of(&stored.application))
+        }
+        StoreEvent::Gone(key) => format!("gone {key}"),
+        StoreEvent::Problems(problems) => format!("{problems:?}"),
+        StoreEvent::Settled => "settled".to_owned(),
+    }
+}
+
+async fn applied(events: &mut UnboundedReceiver<StoreEvent>) -> Stored {
+    match events.recv().await.unwrap() {
+        StoreEvent::Applied(stored) => *stored,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn live(cluster: &dyn Cluster) -> Object {
+    cluster.get(&kind(), "argocd", "web").await.unwrap().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_applications_of_the_namespaces_that_are_served_are_told() {
+    let cluster = cluster().await;
+    apply(cluster.as_ref(), web("argocd")).await;
+    apply(cluster.as_ref(), web("team")).await;
+    for (namespaces, expected) in [
+        (&["argocd"][..], &["web", "settled"][..]),
+        (&["team"], &["team/web", "settled"]),
+        (&[], &["web", "team/web", "settled"]),
+    ] {
+        let (_store, mut events) = open(&cluster, of(namespaces)).await;
+        for expected in expected {
+            assert_eq!(told(&mut events).await, *expected, "{namespaces:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn side_by_side_with_another_only_labelled_ones_are_served() {
+    let cluster = cluster().await;
+    let object = apply(cluster.as_ref(), web("argocd")).await;
+    let (_store, mut events) = open(&cluster, Reach { only_labelled: true, ..Reach::default() }).await;
+    assert_eq!(told(&mut events).await, "settled");
+    for (value, expected) in [("true", "web"), ("false", "gone web")] {
+        let mut labelled = live(cluster.as_ref()).await;
+        labelled.set_label(MANAGED_LABEL, value);
+        cluster.put(labelled, None).await.unwrap();
+        assert_eq!(told(&mut events).await, expected);
+    }
+    cluster.delete(DeleteRequest::of(&object)).await.unwrap();
+    assert!(events.try_recv().is_err(), "what was not served does not go");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_known_is_written_into_the_status_and_is_no_news() {
+    let cluster = cluster().await;
+    apply(cluster.as_ref(), web("argocd")).await;
+    let (store, mut events) = open(&cluster, of(&["argocd"])).await;
+    let mut application = applied(&mut events).await.application;
+    assert_eq!(told(&mut events).await, "settled");
+    application.status.sync.get_or_insert_default().status = SyncStatusCode::OutOfSync;
+    application.operation = Some(OperationRequest::default());
+    store.keep(&application).await.unwrap();
+    let before = live(cluster.as_ref()).await;
+    assert_eq!(before.text("/status/sync/status"), "OutOfSync");
+    assert_eq!(before.text("/spec/source/repoURL"), "./repo");
+    assert!(before.pointer("/operation").is_some());
+    // What is written already is not written again.
+    store.keep(&application).await.unwrap();
+    assert_eq!(live(cluster.as_ref()).await, before);
+    application.operation = None;
+    store.keep(&application).await.unwrap();
+    assert!(live(cluster.as_ref()).await.pointer("/operation").is_none());
+    // The first that is told is what somebody else has changed.
+    let mut changed = live(cluster.as_ref()).await;
+    changed.section_mut("spec").insert("project".to_owned(), json!("shop"));
+    cluster.put(changed, None).await.unwrap();
+    let news = applied(&mut events).await.application;
+    assert_eq!((news.spec.project.as_str(), news.operation), ("shop", None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_others_were_faster_than_loses_nothing_of_theirs() {
+    let cluster = cluster().await;
+    apply(cluster.as_ref(), web("argocd")).await;
+    let (store, mut events) = open(&cluster, of(&["argocd"])).await;
+    let mut application = applied(&mut events).await.application;
+    assert_eq!(told(&mut events).await, "settled");
+    // Written before the store has heard of what others did: nobody has asked for news since.
+    let mut theirs = live(cluster.as_ref()).await;
+    theirs.section_mut("spec").insert("project".to_owned(), json!("shop"));
+    theirs.fields_mut().insert("operation".to_owned(), json!({"sync": {"prune": true}}));
+    cluster.put(theirs, None).await.unwrap();
+    application.status.sync.get_or_insert_default().status = SyncStatusCode::Synced;
+    store.keep(&application).await.unwrap();
+    let now = live(cluster.as_ref()).await;
+    assert_eq!((now.text("/spec/project"), now.text("/status/sync/status")), ("shop", "Synced"));
+    assert_eq!(now.pointer("/operation/sync/prune"), Some(&json!(true)));
+    let news = applied(&mut events).await.application;
+    assert_eq!(news.spec.project, "shop");
+    assert!(news.operation.unwrap().sync.unwrap().prune);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_somebody_asks_for_is_told_once() {
+    let cluster = cluster().await;
+    apply(cluster.as_ref(), web("argocd")).await;
+    let (store, mut events) = open(&cluster, of(&["argocd"])).await;
+    let mut application = applied(&mut events).await.application;
+    assert_eq!(told(&mut events).await, "settled");
+    let mut asked = live(cluster.as_ref()).await;
+    asked.fields_mut().insert("operation".to_owned(), json!({"sync": {"revision": "main"}}));
+    cluster.put(asked, None).await.unwrap();
+    application = Application { operation: applied(&mut events).await.application.operation, ..application };
+    assert_eq!(application.operation.as_ref().unwrap().sync.as_ref().unwrap().revision, "main");
+    // It gets its id, and is over.
+    application.operation.as_mut().unwrap().set_remark("id", "1");
+    store.keep(&application).await.unwrap();
+    application.operation = None;
+    store.keep(&application).await.unwrap();
+    let mut changed = live(cluster.as_ref()).await;
+    changed.section_mut("spec").insert("project".to_owned(), json!("shop"));
+    cluster.put(changed, None).await.unwrap();
+    let news = applied(&mut events).await.application;
+    assert_eq!((news.spec.project.as_str(), news.operation), ("shop", None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refresh_that_was_asked_for_is_struck_out_once_it_is_answered() {
+    let cluster = cluster().await;
+    apply(cluster.as_ref(), web("argocd")).await;
+    let (store, mut events) = open(&cluster, of(&["argocd"])).await;
+    applied(&mut events).await;
+    assert_eq!(told(&mut events).await, "settled");
+    let mut asks = live(cluster.as_ref()).await;
+    asks.set_annotation(REFRESH_ANNOTATION, "hard");
+    cluster.put(asks, None).await.unwrap();
+    let mut application = applied(&mut events).await.application;
+    assert_eq!(application.annotation(REFRESH_ANNOTATION), Some("hard"));
+    application.status.sync.get_or_insert_default().status = SyncStatusCode::Synced;
+    store.keep(&application).await.unwrap();
+    assert_eq!(live(cluster.as_ref()).await.annotation(REFRESH_ANNOTATION), Some("hard"), "not answered yet");
+    application.metadata.annotations.remove(REFRESH_ANNOTATION);
+    store.keep(&application).await.unwrap();
+    assert_eq!(live(cluster.as_ref()).await.annotation(REFRESH_ANNOTATION), None);
+    // That it is gone is no news.
+    let mut asks = live(cluster.as_ref()).await;
+    asks.set_annotation(REFRESH_ANNOTATION, "normal");
+    cluster.put(asks, None).await.unwrap();
+    assert_eq!(applied(&mut events).await.application.annotation(REFRESH_ANNOTATION), Some("normal"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_made_again_is_another_one() {
+    let cluster = cluster().await;
+    let object = apply(cluster.as_ref(), web("argocd")).await;
+    let (_store, mut events) = open(&cluster, of(&["argocd"])).await;
+    assert_eq!((told(&mut events).await.as_str(), told(&mut events).await.as_str()), ("web", "settled"));
+    cluster.delete(DeleteRequest::of(&object)).await.unwrap();
+    apply(cluster.as_ref(), web("argocd")).await;
+    assert_eq!((told(&mut events).await.as_str(), told(&mut events).await.as_str()), ("gone web", "web"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_is_a_problem_of_that_one() {
+    let cluster = cluster().await;
+    let mut broken = web("argocd");
+    broken["spec"]["source"]["repoURL"] = json!(7);
+    apply(cluster.as_ref(), broken).await;
+    let (store, mut events) = open(&cluster, of(&["argocd"])).await;
+    let Stored { mut application, problem } = applied(&mut events).await;
+    assert!(problem.unwrap().contains("string"));
+    application.status.sync.get_or_insert_default().status = SyncStatusCode::Unknown;
+    store.keep(&application).await.unwrap();
+    let now = live(cluster.as_ref()).await;
+    assert_eq!((now.integer("/spec/source/repoURL"), now.text("/status/sync/status")), (Some(7), "Unknown"));
+}
+
+#[tokio::test]
+async fn a_cluster_without_the_definitions_is_refused_with_what_to_do() {
+    let cluster: Arc<dyn Cluster> = Arc::new(simulated::empty());
+    let opened = KubernetesStore::open(cluster, Destination::Simulated, Reach::default()).await;
+    let error = opened.err().unwrap().to_string();
+    assert!(error.contains("serves no Applications") && error.contains("tidegate crds"), "{error}");
+}
