@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tidegate_health::HealthRules;
+use tidegate_model::Digest;
 use tidegate_oplog::Retention;
 use tokio::sync::Semaphore;
 
@@ -13,6 +14,7 @@ use crate::clusters::Clusters;
 use crate::events::Announcer;
 use crate::extend::Extensions;
 use crate::gates::{Groups, Objects, Web};
+use crate::judging::digest;
 use crate::log::{Log, LogFailure};
 
 /// What all actors of one engine share.
@@ -51,18 +53,35 @@ pub(crate) struct Compaction {
 }
 
 /// Rules for health that may change while the engine runs.
-pub(crate) struct Rules(RwLock<HealthRules>);
+pub(crate) struct Rules(RwLock<Known>);
+
+struct Known {
+    rules: HealthRules,
+    digest: Digest,
+}
+
+impl Known {
+    fn new(rules: HealthRules) -> Self {
+        Self { digest: digest(&rules), rules }
+    }
+}
 
 impl Rules {
     pub fn new(rules: HealthRules) -> Self {
-        Self(RwLock::new(rules))
+        Self(RwLock::new(Known::new(rules)))
     }
 
     pub fn now(&self) -> HealthRules {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).rules.clone()
+    }
+
+    /// Which they are now.
+    pub fn digest(&self) -> Digest {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).digest
     }
 
     pub fn change(&self, rules: HealthRules) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = rules;
+        let known = Known::new(rules);
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = known;
     }
 }

@@ -33,6 +33,7 @@ mod error;
 mod extensions;
 mod fields;
 mod generation;
+mod identity;
 mod layers;
 mod leaving;
 mod lua;

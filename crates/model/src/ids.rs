@@ -45,6 +45,13 @@ impl fmt::Display for TaskId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
 
+impl Digest {
+    /// The first twelve digits, for people: enough to tell a few apart.
+    pub fn short(&self) -> String {
+        self.0.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
 /// A text that is not a SHA-256 in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a SHA-256 digest of 64 hexadecimal digits")]

@@ -33,6 +33,12 @@ pub struct ExplanationDocument {
     pub trouble: Option<String>,
     /// Who holds it, since when and why.
     pub paused: Option<String>,
+    /// The health rules it is judged by, by the first digits of their digest; `None` until it is planned.
+    #[serde(default)]
+    pub health_rules: Option<String>,
+    /// When and from which the health rules changed; `None` where they did not while it ran.
+    #[serde(default)]
+    pub rules_changed: Option<String>,
     /// The wave or attempt that follows.
     pub next: Option<String>,
     /// The moment all this was true.
@@ -110,6 +116,8 @@ impl ExplanationDocument {
             deadline_passed_seconds: explanation.deadline_passed_seconds,
             trouble: explanation.trouble,
             paused: explanation.paused,
+            health_rules: operation.health_rules.as_ref().map(|rules| rules.digest.clone()),
+            rules_changed: explanation.rules_changed,
             next: explanation.next,
             at: explanation.at,
             at_work,

@@ -299,6 +299,7 @@ fn of_summary(summary: &Summary, why: &LogError, at_work: Option<bool>) -> Inspe
         resources: Vec::new(),
         hook_logs: Vec::new(),
         claim: None,
+        health_rules: None,
         warnings: if compacted { Vec::new() } else { vec![damaged(why.to_string())] },
     };
     let since = summary.finished_at.unwrap_or(summary.started_at);
@@ -316,6 +317,7 @@ fn of_summary(summary: &Summary, why: &LogError, at_work: Option<bool>) -> Inspe
         deadline_passed_seconds: None,
         trouble: None,
         paused: None,
+        rules_changed: None,
         next: None,
         at: now,
     };

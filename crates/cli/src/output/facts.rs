@@ -95,6 +95,7 @@ fn time(fact: &Fact) -> Option<Timestamp> {
         | Fact::Claim { at, .. }
         | Fact::NamespaceTerminating { at, .. }
         | Fact::NamespaceLost { at, .. }
+        | Fact::HealthRulesKnown { at, .. }
         | Fact::Finished { at, .. } => Some(*at),
         Fact::Applied { applied, .. } => Some(applied.at),
         Fact::Checked { .. }
@@ -138,6 +139,7 @@ fn words(fact: &Fact, plan: Option<&Plan>) -> String {
         Fact::Watching { trouble: Some(trouble), .. } => format!("changes are not seen: {trouble}"),
         Fact::Watching { trouble: None, .. } => "changes are seen again".to_owned(),
         Fact::Claim { news, .. } => claim(news),
+        Fact::HealthRulesKnown { digest, .. } => format!("judged by health rules {}", digest.short()),
         Fact::NamespaceTerminating { namespace, .. } => {
             format!("namespace {namespace} is being deleted, so the wave ends")
         }

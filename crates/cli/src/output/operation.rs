@@ -1,6 +1,6 @@
 //! An operation for people: the result of a sync, `ops show`, `explain`, `ops list`.
 
-use tidegate_lifecycle::operation::{HookLogView, OperationView, WaveView};
+use tidegate_lifecycle::operation::{HealthRulesView, HookLogView, OperationView, WaveView};
 use tidegate_model::{OperationPhase, ResourceResult, Severity, Timestamp, Warning, format_duration};
 use tidegate_service::documents::{ExplanationDocument, SummaryDocument};
 
@@ -152,6 +152,9 @@ pub fn show(operation: &OperationView, width: Option<u16>) -> Text {
     if let Some(by) = &operation.paused_by {
         field("paused by", Style::Warn, by.clone());
     }
+    if let Some(rules) = &operation.health_rules {
+        field("health by", Style::Plain, health_rules(rules));
+    }
     if !operation.waves.is_empty() {
         text.end_line();
         text.append(waves(&operation.waves, width));
@@ -171,6 +174,12 @@ pub fn show(operation: &OperationView, width: Option<u16>) -> Text {
         text.append(warnings);
     }
     text
+}
+
+/// `rules 77ab01f2c3d4`, and since when where they are not those it began with.
+fn health_rules(rules: &HealthRulesView) -> String {
+    let changed = |before: &String| format!(", changed from {before} at {}", rules.since);
+    format!("rules {}{}", rules.digest, rules.before.as_ref().map(changed).unwrap_or_default())
 }
 
 /// What a container of a failed hook wrote last, line by line.
@@ -222,6 +231,9 @@ pub fn explain(explanation: &ExplanationDocument, width: Option<u16>) -> Text {
         text.append(table(["AWAITED", "FOR", "BECAUSE"], rows, width));
     }
     text.add(Style::Dim, format!("operation {}", explanation.id));
+    if let Some(rules) = &explanation.health_rules {
+        text.add(Style::Dim, format!(", health rules {rules}"));
+    }
     text.end_line();
     text
 }

@@ -58,6 +58,11 @@ pub(crate) fn find(group: &str, kind: &str) -> Option<&'static Row> {
     TABLE.rows.get(*TABLE.exact.get(&key).or_else(by_pattern)?)
 }
 
+/// The table as it is written.
+pub(crate) fn texts() -> impl Iterator<Item = &'static str> {
+    FILES.iter().map(|(_, text)| *text)
+}
+
 /// A kind the table judges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuiltInKind {

@@ -27,7 +27,10 @@ pub(super) fn of(operation: &Operation, fact: &Fact) -> Changed<Subject> {
         return Changed::All;
     }
     match fact {
-        Fact::HealthSeen { .. } | Fact::ReasonSeen { .. } | Fact::Watching { .. } => Changed::nothing(),
+        Fact::HealthSeen { .. }
+        | Fact::ReasonSeen { .. }
+        | Fact::Watching { .. }
+        | Fact::HealthRulesKnown { .. } => Changed::nothing(),
         Fact::TaskCompleted { task, .. }
         | Fact::TaskFailed { task, .. }
         | Fact::ObjectGone { task }

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use tidegate_model::{Digest, OperationId, OperationPhase, Plan, ResultCode, Timestamp, earlier};
+use tidegate_model::{
+    Digest, OperationId, OperationPhase, Plan, ResultCode, SyncRequest, Timestamp, earlier,
+};
 
+use super::claim::Claim;
 use super::rules::namespaces_of;
 use super::state::{
-    self, AppliedRef, Calls, Cursor, Failure, GateAnswer, Judged, Notes, Outage, Outcome, Pause, Progress,
-    SeenHealth, Stage, Termination, WaveTimes,
+    self, AppliedRef, Calls, Cursor, Failure, GateAnswer, Identity, Judged, Notes, Outage, Outcome, Pause,
+    Progress, SeenHealth, Stage, Termination, WaveTimes,
 };
 use super::{fact, follow};
 
@@ -39,24 +42,25 @@ impl From<Fact> for fact::Fact {
     }
 }
 
-/// A state as it was laid out in kinds 1 and 2: the kinds differ in what is in it.
+/// A state as it was laid out before kind 4: the kinds differ in what is in it.
 #[derive(Clone, Debug, Deserialize)]
-pub enum Layout<H, P, T> {
+pub enum Layout<H, O> {
     New,
     Accepted(Box<H>),
-    Running(Box<Operation<H, P, T>>),
-    Finished(Box<Operation<H, P, T>>),
+    Running(Box<O>),
+    Finished(Box<O>),
 }
 
 /// A state of kind 1.
-pub type State = Layout<Header, earlier::Plan, TaskState>;
+pub type State =
+    Layout<Header<earlier::SyncRequest>, Operation<Header<earlier::SyncRequest>, earlier::Plan, TaskState>>;
 /// A state of kind 2.
-pub type StateOfKind2 = Layout<state::Header, Plan, state::TaskState>;
+pub type StateOfKind2 = Layout<HeaderOfKind2, Operation<HeaderOfKind2, Plan, state::TaskState>>;
+/// A state of kind 3.
+pub type StateOfKind3 = Layout<HeaderOfKind2, OperationOfKind3>;
 
-impl<H: Into<state::Header>, P: Into<Plan>, T: Into<state::TaskState>> From<Layout<H, P, T>>
-    for state::State
-{
-    fn from(old: Layout<H, P, T>) -> Self {
+impl<H: Into<state::Header>, O: Into<state::Operation>> From<Layout<H, O>> for state::State {
+    fn from(old: Layout<H, O>) -> Self {
         match old {
             Layout::New => Self::New,
             Layout::Accepted(header) => Self::Accepted(Box::new((*header).into())),
@@ -67,9 +71,9 @@ impl<H: Into<state::Header>, P: Into<Plan>, T: Into<state::TaskState>> From<Layo
 }
 
 #[derive(Clone, Debug, Deserialize)]
-pub struct Header {
+pub struct Header<R> {
     operation: OperationId,
-    request: earlier::SyncRequest,
+    request: R,
     targets: Digest,
     started_at: Timestamp,
     deadline_from: Timestamp,
@@ -79,8 +83,8 @@ pub struct Header {
     blind: Option<Box<Outage>>,
 }
 
-impl From<Header> for state::Header {
-    fn from(old: Header) -> Self {
+impl<R: Into<SyncRequest>> From<Header<R>> for state::Header {
+    fn from(old: Header<R>) -> Self {
         Self {
             operation: old.operation,
             request: old.request.into(),
@@ -93,7 +97,22 @@ impl From<Header> for state::Header {
             blind: old.blind,
             attempt: 1,
             claim: None,
+            health_rules: None,
         }
+    }
+}
+
+/// That of kinds 2 and 3.
+#[derive(Clone, Debug, Deserialize)]
+pub struct HeaderOfKind2 {
+    first: Header<SyncRequest>,
+    attempt: u32,
+    claim: Option<Box<Claim>>,
+}
+
+impl From<HeaderOfKind2> for state::Header {
+    fn from(old: HeaderOfKind2) -> Self {
+        Self { attempt: old.attempt, claim: old.claim, ..old.first.into() }
     }
 }
 
@@ -117,35 +136,58 @@ pub struct Operation<H, P, T> {
     outcome: Option<Outcome>,
 }
 
-impl<H: Into<state::Header>, P: Into<Plan>, T: Into<state::TaskState>> From<Operation<H, P, T>>
-    for state::Operation
-{
-    fn from(old: Operation<H, P, T>) -> Self {
-        let mut operation = Self {
-            header: old.header.into(),
-            plan: Arc::new(old.plan.into()),
-            bundle: old.bundle,
-            tasks: old.tasks.into_iter().map(Into::into).collect(),
-            waves: old.waves,
-            stage: old.stage,
-            since: old.since,
-            gates: old.gates,
-            attempt: old.attempt,
-            results: old.results,
-            prune_confirmed: old.prune_confirmed,
-            judged: old.judged,
-            wave_expired: old.wave_expired,
-            failure: old.failure,
-            termination: old.termination,
-            outcome: old.outcome,
-            seen_namespaces: BTreeMap::new(),
-            lost_namespace: None,
+impl<H: Into<state::Header>, P: Into<Plan>, T: Into<state::TaskState>> Operation<H, P, T> {
+    fn with(
+        self,
+        seen_namespaces: BTreeMap<String, Identity>,
+        lost_namespace: Option<String>,
+    ) -> state::Operation {
+        let mut operation = state::Operation {
+            header: self.header.into(),
+            plan: Arc::new(self.plan.into()),
+            bundle: self.bundle,
+            tasks: self.tasks.into_iter().map(Into::into).collect(),
+            waves: self.waves,
+            stage: self.stage,
+            since: self.since,
+            gates: self.gates,
+            attempt: self.attempt,
+            results: self.results,
+            prune_confirmed: self.prune_confirmed,
+            judged: self.judged,
+            wave_expired: self.wave_expired,
+            failure: self.failure,
+            termination: self.termination,
+            outcome: self.outcome,
+            seen_namespaces,
+            lost_namespace,
             cursor: Cursor::default(),
             namespaces: Arc::default(),
         };
         operation.namespaces = namespaces_of(&operation.plan);
         operation.cursor = Cursor::of(&operation);
         operation
+    }
+}
+
+impl<H: Into<state::Header>, P: Into<Plan>, T: Into<state::TaskState>> From<Operation<H, P, T>>
+    for state::Operation
+{
+    fn from(old: Operation<H, P, T>) -> Self {
+        old.with(BTreeMap::new(), None)
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct OperationOfKind3 {
+    first: Operation<HeaderOfKind2, Plan, state::TaskState>,
+    seen_namespaces: BTreeMap<String, Identity>,
+    lost_namespace: Option<String>,
+}
+
+impl From<OperationOfKind3> for state::Operation {
+    fn from(old: OperationOfKind3) -> Self {
+        old.first.with(old.seen_namespaces, old.lost_namespace)
     }
 }
 

@@ -12,6 +12,7 @@ use tidegate_model::{OperationPhase, Plan, Timestamp};
 use super::claim::{self, ClaimNews};
 use super::earlier;
 use super::fact::{DeadlineScope, Fact};
+use super::health_rules;
 use super::messages;
 use super::rules::{is_sound, namespaces_of};
 use super::state::{
@@ -89,6 +90,7 @@ fn accepted(fact: &Fact) -> Option<State> {
         blind: None,
         attempt: 1,
         claim: None,
+        health_rules: None,
     })))
 }
 
@@ -244,6 +246,10 @@ fn running(operation: &mut Operation, fact: &Fact) -> Option<()> {
             Some(())
         }
         Fact::Claim { news, at } => claim::evolve(&mut operation.header, news, *at),
+        Fact::HealthRulesKnown { digest, at } => {
+            health_rules::evolve(&mut operation.header, *digest, *at);
+            Some(())
+        }
         Fact::AttemptFailed { message, retriable, at } => {
             if operation.failure.is_some() {
                 return None;

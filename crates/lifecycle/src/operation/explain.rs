@@ -9,6 +9,7 @@ use tidegate_model::{Action, ObjectKey, OperationPhase, Phase, Task, Timestamp, 
 use super::claim::Claim;
 use super::fact::Verdict;
 use super::gates::is_known_gate;
+use super::health_rules;
 use super::messages;
 use super::rules::{awaits_establishment, has_runner, unapplied};
 use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState, WaveStep};
@@ -43,6 +44,8 @@ pub struct Explanation {
     pub trouble: Option<String>,
     /// Who holds it, and why.
     pub paused: Option<String>,
+    /// That the health rules changed while it ran.
+    pub rules_changed: Option<String>,
     /// What comes next: `wave 3, 6 objects`.
     pub next: Option<String>,
     /// When this was true.
@@ -76,7 +79,7 @@ impl fmt::Display for Explanation {
                 write!(f, " ({})", first.why)?;
             }
         }
-        for more in [&self.trouble, &self.paused].into_iter().flatten() {
+        for more in [&self.trouble, &self.paused, &self.rules_changed].into_iter().flatten() {
             write!(f, "; {more}")?;
         }
         let words = |seconds| format_duration(Duration::from_secs(seconds));
@@ -125,6 +128,7 @@ pub fn explain(state: &State, now: Timestamp) -> Explanation {
         State::Finished(operation) => finished(operation, now),
     };
     explanation.at = now;
+    explanation.rules_changed = state.header().and_then(health_rules::changed);
     if !state.is_finished() {
         let watches = state.operation().is_some_and(|operation| operation.current_wave().is_some());
         explanation.trouble = state.header().and_then(|header| trouble(header, watches, now));
@@ -182,6 +186,7 @@ fn blank(position: &str, at: Timestamp) -> Explanation {
         deadline_passed_seconds: None,
         trouble: None,
         paused: None,
+        rules_changed: None,
         next: None,
         at,
     }

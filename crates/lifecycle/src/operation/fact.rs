@@ -336,6 +336,13 @@ pub enum Fact {
         /// UID of the object that goes.
         uid: String,
     },
+    /// From here on its objects are judged by these health rules; before the first of these facts nothing was judged.
+    HealthRulesKnown {
+        /// Which, as whoever has them tells them apart.
+        digest: Digest,
+        /// When.
+        at: Timestamp,
+    },
 }
 
 /// When a gate that says by itself when its answer changes is asked again.
@@ -462,7 +469,7 @@ impl Fact {
 impl LogRecord for Fact {
     type Earlier = earlier::Fact;
 
-    const HIGHEST_KIND: u16 = 41;
+    const HIGHEST_KIND: u16 = 42;
 
     fn is_earlier(kind: u16) -> bool {
         kind < 3
@@ -509,6 +516,7 @@ impl LogRecord for Fact {
             Self::NamespaceLost { .. } => 39,
             Self::RetryPlansAnew { .. } => 40,
             Self::RecreationBegun { .. } => 41,
+            Self::HealthRulesKnown { .. } => 42,
         }
     }
 }

@@ -86,6 +86,11 @@ pub enum Input {
     },
     /// An engine goes on with the operation: gates that were open when the last one ended may be closed by now.
     Resumed,
+    /// Objects are judged by these health rules from now on. What is recorded already is no news.
+    HealthRules {
+        /// Which.
+        digest: Digest,
+    },
     /// A person ends the operation.
     Terminate {
         /// Who.

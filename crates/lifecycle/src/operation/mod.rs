@@ -26,6 +26,7 @@ mod explain;
 mod fact;
 mod follow;
 mod gates;
+mod health_rules;
 mod input;
 mod judge;
 mod machine;
@@ -49,6 +50,7 @@ pub use explain::{Awaited, Explanation, NOT_ANSWERED, NOT_SEEN, PLACE_TAKEN, TRY
 pub use fact::{DeadlineScope, Fact, Verdict};
 pub use follow::follow;
 pub use gates::{APPROVAL, concurrency_group, is_known_gate};
+pub use health_rules::JudgedBy;
 pub use input::{Answer, Applied, CallError, Clearing, Input, NamespaceSight, Pruning, Stopped};
 pub use judge::hook_phase;
 pub use machine::{Driver, Sight, SyncOperation};
@@ -58,4 +60,4 @@ pub use state::{
     OpenTasks, Operation, Outage, Outcome, Pause, Progress, SeenHealth, Stage, State, TaskState, Termination,
     WaveStep, WaveTimes,
 };
-pub use view::{ClaimStanding, ClaimView, HookLogView, OperationView, WaveView, view};
+pub use view::{ClaimStanding, ClaimView, HealthRulesView, HookLogView, OperationView, WaveView, view};

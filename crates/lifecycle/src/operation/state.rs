@@ -12,6 +12,7 @@ use tidegate_model::{
 use super::claim::Claim;
 use super::earlier;
 use super::fact::Verdict;
+use super::health_rules::JudgedBy;
 
 mod cursor;
 mod task;
@@ -36,19 +37,20 @@ pub enum State {
 impl LogRecord for State {
     type Earlier = earlier::State;
 
-    const HIGHEST_KIND: u16 = 3;
+    const HIGHEST_KIND: u16 = 4;
 
     fn is_earlier(kind: u16) -> bool {
-        kind < 3
+        kind < 4
     }
 
     fn kind(&self) -> u16 {
-        3
+        4
     }
 
     fn read_earlier<C: Content>(kind: u16, content: &C) -> Result<Self, C::Error> {
         match kind {
             2 => content.read::<earlier::StateOfKind2>().map(Into::into),
+            3 => content.read::<earlier::StateOfKind3>().map(Into::into),
             _ => content.read::<earlier::State>().map(Into::into),
         }
     }
@@ -79,6 +81,8 @@ pub struct Header {
     pub attempt: u32,
     /// What is known of its claim.
     pub claim: Option<Box<Claim>>,
+    /// The health rules it is judged by; `None` until it is planned.
+    pub health_rules: Option<Box<JudgedBy>>,
 }
 
 /// Since when, and why, the cluster does not answer.

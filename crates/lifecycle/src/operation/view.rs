@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
-    Action, ClaimHolder, IfTaken, OperationId, OperationPhase, Phase, ResourceResult, Severity, Task,
+    Action, ClaimHolder, Digest, IfTaken, OperationId, OperationPhase, Phase, ResourceResult, Severity, Task,
     Timestamp, Warning,
 };
 
 use super::claim::{Claim, no_claim};
+use super::health_rules::JudgedBy;
 use super::state::{Header, HookLog, Operation, Outcome, Progress, Stage, State, WaveStep};
 
 /// An operation in output.
@@ -41,6 +42,28 @@ pub struct OperationView {
     /// Its claim; `None` for an operation that asks for none.
     #[serde(default)]
     pub claim: Option<ClaimView>,
+    /// The health rules it is judged by; `None` until it is planned, and of one that an earlier program ended.
+    #[serde(default)]
+    pub health_rules: Option<HealthRulesView>,
+}
+
+/// The health rules of an operation in output, by the first digits of their digests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HealthRulesView {
+    /// Those it is judged by.
+    pub digest: String,
+    /// Since when.
+    pub since: Timestamp,
+    /// Those before, where they changed while the operation ran.
+    pub before: Option<String>,
+}
+
+impl From<&JudgedBy> for HealthRulesView {
+    fn from(rules: &JudgedBy) -> Self {
+        let before = rules.before.as_ref().map(Digest::short);
+        Self { digest: rules.digest.short(), since: rules.since, before }
+    }
 }
 
 /// The claim of an operation in output.
@@ -147,6 +170,7 @@ pub fn view(state: &State) -> Option<OperationView> {
         hook_logs: operation.map(hook_logs).unwrap_or_default(),
         warnings: warnings(header, operation),
         claim: claim(header, operation.and_then(|operation| operation.outcome.as_ref())),
+        health_rules: header.health_rules.as_deref().map(Into::into),
     })
 }
 

@@ -28,6 +28,7 @@ impl Input {
             Self::Gate { verdict: Verdict::Open, .. }
             | Self::Request { .. }
             | Self::Resumed
+            | Self::HealthRules { .. }
             | Self::Claim(Ok(_))
             | Self::NamespaceSeen(_)
             | Self::NamespacesSeen { .. }

@@ -403,5 +403,6 @@ pub fn all() -> Vec<Written> {
         departures::namespace_goes(),
         departures::namespace_is_made_again(),
         departures::is_created_again(),
+        departures::is_judged_anew(),
     ]
 }

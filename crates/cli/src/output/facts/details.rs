@@ -48,6 +48,7 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::NamespaceTerminating { .. } => "namespace-terminating",
         Fact::NamespaceLost { .. } => "namespace-lost",
         Fact::NamespacesSeen { .. } => "namespaces-seen",
+        Fact::HealthRulesKnown { .. } => "health-rules-known",
     }
 }
 
@@ -122,6 +123,7 @@ pub fn details(fact: &Fact, plan: Option<&Plan>) -> Value {
         }
         Fact::Finished { phase, message, .. } => json!({"phase": phase, "message": message}),
         Fact::Watching { trouble, .. } => json!({"trouble": trouble}),
+        Fact::HealthRulesKnown { digest, .. } => json!({"digest": digest}),
         Fact::Claim { news, .. } => claim(news),
         Fact::NamespaceTerminating { namespace, .. } => json!({"namespace": namespace}),
         Fact::NamespaceLost { namespace, loss, .. } => json!({"namespace": namespace, "loss": loss.as_str()}),
@@ -287,6 +289,7 @@ mod tests {
             Fact::PruneSent { task, gone: true },
             Fact::DeletionBegun { task },
             Fact::RecreationBegun { task, uid: "u0".to_owned() },
+            Fact::HealthRulesKnown { digest: Digest([7; 32]), at },
             Fact::HookCleared { task, deleting: Some("u0".to_owned()) },
             Fact::PlaceTaken { task, by: None },
             Fact::ObjectGone { task },

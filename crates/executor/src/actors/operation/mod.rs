@@ -199,6 +199,7 @@ impl OperationState {
     }
 
     async fn take_arrivals(&mut self) -> Result<(), ActorProcessingErr> {
+        self.note_health_rules()?;
         for mut arrival in self.inbox.take() {
             match &mut arrival {
                 Arrival::Input(input) | Arrival::Answer { input, .. } => {
@@ -227,7 +228,19 @@ impl OperationState {
         }
     }
 
+    /// Whatever brought other rules, or brought the operation so far that it is judged: it is on record before anything
+    /// is done or said by them.
+    fn note_health_rules(&mut self) -> Result<(), ActorProcessingErr> {
+        let digest = self.shared.health.digest();
+        if self.shell.state().lacks_health_rules(digest) {
+            let now = self.now();
+            self.shell.take(Arrival::Input(Input::HealthRules { digest }), now)?;
+        }
+        Ok(())
+    }
+
     fn turn(&mut self) -> Result<Turn, ActorProcessingErr> {
+        self.note_health_rules()?;
         let now = self.now();
         self.shell.turn(now).map_err(|error| match error {
             ShellError::Driver(error) => error.into(),

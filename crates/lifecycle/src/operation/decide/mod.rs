@@ -14,6 +14,7 @@ use tidegate_model::{OperationPhase, Timestamp};
 use super::claim;
 use super::fact::Fact;
 use super::follow::ending;
+use super::health_rules;
 use super::input::{CallError, Input};
 use super::rules::is_sound;
 use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState};
@@ -145,7 +146,8 @@ fn accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec<Fact>,
         Input::Approve { .. } => {
             Err(Rejection::NothingToApprove("the operation is not planned yet; approve it then".to_owned()))
         }
-        Input::Resumed => Ok(Vec::new()),
+        // Nothing is judged yet.
+        Input::Resumed | Input::HealthRules { .. } => Ok(Vec::new()),
         _ => Err(Rejection::Stale { state: "Accepted".to_owned() }),
     }
 }
@@ -172,6 +174,7 @@ fn running(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<F
             gates::answered(operation, *wave, gate, verdict, now).ok_or_else(stale)
         }
         Input::Resumed => Ok(gates::resumed(operation, now)),
+        Input::HealthRules { digest } => Ok(health_rules::known(&operation.header, *digest, now)),
         input if input.is_wish() => {
             people::refuse_if_ending(operation)?;
             wish(operation, input, now)

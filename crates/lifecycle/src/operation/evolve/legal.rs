@@ -20,7 +20,7 @@ pub(super) fn fits(stage: &Stage, fact: &Fact) -> bool {
         }
         Fact::CallFailed { .. } => in_wave || ending || *stage == Stage::DryRun,
         Fact::Claim { news: ClaimNews::EndWanted { .. }, .. } => !ending,
-        Fact::Watching { .. } | Fact::Claim { .. } => true,
+        Fact::Watching { .. } | Fact::Claim { .. } | Fact::HealthRulesKnown { .. } => true,
         Fact::LogsKept { .. } => in_wave || ending,
         Fact::PruneSent { .. } | Fact::DeletionBegun { .. } => step == Some(WaveStep::Pruning),
         // Until a hook is created its place may be lost again.

@@ -55,6 +55,7 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::PlaceTaken { .. } => "PlaceTaken",
         Fact::Warned { .. } => "Warned",
         Fact::Claim { .. } => "Claim",
+        Fact::HealthRulesKnown { .. } => "HealthRulesKnown",
     }
 }
 
@@ -115,11 +116,11 @@ pub fn facts() -> Vec<Fact> {
         Fact::Warned { task: RESOURCE, warnings: vec![message()] },
         // Illegal in an operation that asked for no claim, as these did; `claims.rs` is about those that do.
         Fact::Claim { news: ClaimNews::Without { reason: message() }, at: at(30) },
+        Fact::HealthRulesKnown { digest: DIGEST, at: at(30) },
     ]
 }
 
-const ANY: &str =
-    "DeadlinePassed:operation TerminateRequested Paused PruneConfirmed Approved Finished Watching";
+const ANY: &str = "DeadlinePassed:operation TerminateRequested Paused PruneConfirmed Approved Finished Watching HealthRulesKnown";
 const WAVE: &str = "Moved AttemptFailed CallFailed:task DeadlinePassed:wave TaskFailed NamespaceTerminating NamespaceLost NamespacesSeen";
 const AT_WORK: &str =
     "HealthSeen ReasonSeen TaskCompleted HookReleased HookStopped LogsKept DeadlinePassed:hook";
@@ -144,12 +145,12 @@ const TABLE: [(&str, [&str; 3]); 20] = [
     (
         "Terminating",
         [
-            "CallFailed:task TaskCompleted TaskFailed HookReleased HookStopped Finished Watching Warned",
+            "CallFailed:task TaskCompleted TaskFailed HookReleased HookStopped Finished Watching Warned HealthRulesKnown",
             "",
             "",
         ],
     ),
-    ("Finishing", ["CallFailed:task HookDeleted Finished Watching", "", ""]),
+    ("Finishing", ["CallFailed:task HookDeleted Finished Watching HealthRulesKnown", "", ""]),
     ("Succeeded", ["", "", ""]),
     ("Failed", ["", "", ""]),
     ("Error", ["", "", ""]),

@@ -40,6 +40,7 @@ fn name(input: &Input) -> String {
         Input::NamespacesSeen { .. } => "Namespaces".into(),
         Input::Gate { .. } => "Gate".into(),
         Input::Resumed => "Resumed".into(),
+        Input::HealthRules { .. } => "HealthRules".into(),
         Input::Terminate { .. } => "Terminate".into(),
         Input::Pause { .. } => "Pause".into(),
         Input::Unpause { .. } => "Unpause".into(),
@@ -119,6 +120,7 @@ fn inputs(place: &str) -> Vec<Input> {
         Input::NamespacesSeen { namespaces: Vec::new() },
         Input::Gate { wave: 0, gate: "gate".into(), verdict: Verdict::Open },
         Input::Resumed,
+        Input::HealthRules { digest: DIGEST },
         Input::Terminate { by: by() },
         Input::Pause { by: by(), reason: String::new() },
         Input::Unpause { by: by() },
@@ -146,9 +148,9 @@ fn outcome(result: &Result<Vec<Fact>, Rejection>) -> String {
 }
 
 /// What every running operation answers to people.
-const RUNNING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- Abort=Finished Terminate=TerminateRequested+Moved Pause=Paused \
+const RUNNING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesKnown Abort=Finished Terminate=TerminateRequested+Moved Pause=Paused \
     Unpause=NotPaused ConfirmPrune=PruneConfirmed Approve=NothingToApprove";
-const ENDING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- Abort=Finished Terminate=AlreadyEnding Pause=AlreadyEnding \
+const ENDING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesKnown Abort=Finished Terminate=AlreadyEnding Pause=AlreadyEnding \
     Unpause=AlreadyEnding ConfirmPrune=AlreadyEnding Approve=AlreadyEnding";
 const OVER: &str = "Request=AlreadyStarted Terminate=AlreadyFinished Pause=AlreadyFinished \
     Unpause=AlreadyFinished ConfirmPrune=AlreadyFinished Approve=AlreadyFinished";
@@ -162,7 +164,7 @@ const TABLE: [(&str, &str, &str); 20] = [
     (
         "Accepted",
         RUNNING,
-        "Namespace=Stale Watching=Stale Claim:err=Finished Planned=Planned Planned:err=Finished PlanFailed=CallFailed PlanFailed:err=Finished \
+        "Namespace=Stale Watching=Stale HealthRules=- Claim:err=Finished Planned=Planned Planned:err=Finished PlanFailed=CallFailed PlanFailed:err=Finished \
          Terminate=TerminateRequested+Finished ConfirmPrune=NothingToConfirm",
     ),
     ("Planned", RUNNING, "Namespace=NamespaceLost+AttemptFailed"),

@@ -1,7 +1,7 @@
-//! Objects that were told to go, and a namespace.
+//! Objects that were told to go, a namespace, and rules that change.
 
 use tidegate_lifecycle::operation::{Fact, Identity, Loss, Stage, WaveStep};
-use tidegate_model::{Action, OperationPhase, Phase, SyncRequest, TaskId};
+use tidegate_model::{Action, Digest, OperationPhase, Phase, SyncRequest, TaskId};
 
 use super::Written;
 use crate::words::*;
@@ -152,4 +152,30 @@ pub fn is_created_again() -> Written {
         finished(succeeded, message, 60),
     ];
     Written { facts, snapshot_after: 6 }
+}
+
+/// The rules for health change while it waits.
+pub fn is_judged_anew() -> Written {
+    let succeeded = OperationPhase::Succeeded;
+    let message = "successfully synced (all tasks run)";
+    let judged = |byte, millis| Fact::HealthRulesKnown { digest: Digest([byte; 32]), at: at(millis) };
+    let facts = vec![
+        accepted(15, |request| {
+            plain(request);
+            request.options.skip_dry_run = true;
+        }),
+        planned(plan(vec![task(Phase::Sync, 0, "Deployment", "api", Action::Create)])),
+        judged(0x0f, 2),
+        step(0, WaveStep::Held, 3),
+        step(0, WaveStep::Applying, 3),
+        applied(0, 3, false),
+        step(0, WaveStep::AwaitingHealth, 3),
+        judged(0x77, 9),
+        Fact::TaskCompleted { task: TaskId(0), phase: succeeded, message: "well".into(), at: at(10) },
+        step(0, WaveStep::Verifying, 10),
+        step(0, WaveStep::Passed, 10),
+        moved(Stage::Finishing { phase: succeeded, message: message.into() }, 10),
+        finished(succeeded, message, 10),
+    ];
+    Written { facts, snapshot_after: 8 }
 }
