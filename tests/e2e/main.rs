@@ -9,6 +9,7 @@
     reason = "tests stop at the first surprise"
 )]
 
+mod applications;
 mod bad_input;
 mod bench;
 mod clock;
@@ -16,6 +17,7 @@ mod damage;
 mod diff;
 mod events;
 mod exit_codes;
+mod fleet;
 mod gates;
 mod health;
 mod help;

@@ -1,92 +1,11 @@
 //! Applications that are served: from the example's Git repository to the simulated cluster, and through kills.
 
 use std::fs;
-use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Ran, Running};
-
-/// The example, written by the command itself, and what serves it.
-struct Fleet {
-    bench: Bench,
-}
-
-impl Fleet {
-    fn new() -> Self {
-        let mut bench = Bench::new();
-        // Nothing but the command: there is no git program, nor any other.
-        bench.set("PATH", "");
-        bench.run(&["example", "fleet"]).expect_code(0);
-        Self { bench }
-    }
-
-    fn serve(&self) -> Running {
-        self.serve_with(&[])
-    }
-
-    fn serve_with(&self, options: &[&str]) -> Running {
-        let mut serving = self.bench.start(&[&["serve", "--sim", "--apps", "fleet"], options].concat());
-        serving.await_line("serving");
-        serving
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.bench.path().join("fleet").join(name)
-    }
-
-    fn replace(&self, name: &str, from: &str, to: &str) {
-        let text = fs::read_to_string(self.path(name)).unwrap();
-        assert!(text.contains(from), "{name}: {text}");
-        fs::write(self.path(name), text.replace(from, to)).unwrap();
-    }
-
-    fn commit(&self) {
-        self.bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
-    }
-
-    /// How long the migration takes.
-    fn migrates_for(&self, time: &str) {
-        self.replace("repo/backend/migrate.yaml", "ready-after: 3s", &format!("ready-after: {time}"));
-        self.commit();
-    }
-
-    fn wait(&self, names: &[&str]) {
-        self.bench.run(&[&["app", "wait", "--timeout", "10m"], names].concat()).expect_code(0);
-    }
-
-    fn get(&self, name: &str) -> Value {
-        self.bench.json(&["app", "get", name, "-o", "json"])
-    }
-
-    /// Asks until the application is as it should be.
-    #[track_caller]
-    fn until(&self, name: &str, is_met: impl Fn(&Value) -> bool) -> Value {
-        let found = std::iter::repeat_with(|| self.get(name)).take(3000).find(is_met);
-        found.unwrap_or_else(|| panic!("{}", self.get(name)))
-    }
-
-    fn condition(&self, name: &str, kind: &str) -> String {
-        let of = |app: &Value| {
-            let conditions = app["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            let found = conditions.into_iter().find(|condition| condition["type"] == kind);
-            found.map(|condition| condition["message"].as_str().unwrap().to_owned())
-        };
-        of(&self.until(name, |app| of(app).is_some())).unwrap()
-    }
-
-    /// The numbers of the writes that made objects, in order.
-    fn made(&self, kind: &str, name: &str) -> Vec<u64> {
-        let writes = self.bench.writes();
-        let of = writes.iter().filter(|one| one["kind"] == kind && one["name"] == name && one["code"] == 201);
-        of.map(|one| one["sequence"].as_u64().unwrap()).collect()
-    }
-
-    fn end(serving: Running) {
-        serving.signal("TERM");
-        serving.finish().expect_code(0);
-    }
-}
+use crate::bench::Ran;
+use crate::fleet::Fleet;
 
 #[test]
 fn the_fleet_is_synced_wave_by_wave() {

@@ -58,7 +58,16 @@ pub enum Outcome {
         kind: ConditionType,
         /// Why not.
         message: String,
+        /// What the cluster has of the resources that are known; nothing where nobody looked.
+        seen: Vec<Resource>,
     },
+}
+
+impl Outcome {
+    /// A comparison that could not be made, and nobody looked at the cluster.
+    pub fn failed(revision: impl Into<String>, kind: ConditionType, message: String) -> Self {
+        Self::Failed { revision: revision.into(), kind, message, seen: Vec::new() }
+    }
 }
 
 /// Whether all that counts is in sync. An application without resources is.
@@ -100,17 +109,23 @@ pub fn take_in(application: &mut Application, outcome: Outcome, level: Level, no
                 resources.iter_mut().flat_map(|one| std::mem::take(&mut one.images)).collect();
             status.summary =
                 ApplicationSummary { images: images.into_iter().collect(), ..ApplicationSummary::default() };
-            resources.sort_by(|a, b| order(&a.status).cmp(&order(&b.status)));
-            status.resources = resources.into_iter().map(|one| one.status).collect();
+            set_resources(status, resources);
             status.source_type = source_type;
             (revision, code, Some(health))
         }
-        Outcome::Failed { revision, kind, message } => {
-            // What is wanted cannot be told, and nothing is known of the cluster.
+        Outcome::Failed { revision, kind, message, seen } => {
+            // What is wanted cannot be told; what is there can, where what is asked for makes sense.
             let is_invalid = kind != ConditionType::ComparisonError;
             conditions::set(&mut status.conditions, &FOUND, [(kind, message)], now);
-            let unknown = is_invalid || status.health.is_none();
-            (revision, SyncStatusCode::Unknown, unknown.then_some(HealthStatus::Unknown))
+            let health = match seen.is_empty() {
+                _ if is_invalid => Some(HealthStatus::Unknown),
+                true => status.health.is_none().then_some(HealthStatus::Unknown),
+                false => Some(health(&seen)),
+            };
+            if !is_invalid && !seen.is_empty() {
+                set_resources(status, seen);
+            }
+            (revision, SyncStatusCode::Unknown, health)
         }
     };
     let before = status.sync.take().unwrap_or_default();
@@ -122,6 +137,11 @@ pub fn take_in(application: &mut Application, outcome: Outcome, level: Level, no
     if status.reconciled_at.is_none() || level >= Level::Latest {
         status.reconciled_at = Some(now.into());
     }
+}
+
+fn set_resources(status: &mut ApplicationStatus, mut resources: Vec<Resource>) {
+    resources.sort_by(|a, b| order(&a.status).cmp(&order(&b.status)));
+    status.resources = resources.into_iter().map(|one| one.status).collect();
 }
 
 fn order(resource: &ResourceStatus) -> (&str, &str, &str, &str) {

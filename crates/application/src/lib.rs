@@ -8,11 +8,13 @@
 //! | [`conditions`] | what is wrong with it, and since when? |
 //! | [`automation`] | is an operation begun without being asked, which one, or when? |
 //! | [`operation`] | what does an operation ask of the engine, and what does its status say? |
+//! | [`recorded`] | what does the operation log know that the status does not? |
 
 pub mod automation;
 pub mod comparison;
 pub mod conditions;
 pub mod operation;
+pub mod recorded;
 pub mod refresh;
 
 use tidegate_model::argo::{Application, Automated};

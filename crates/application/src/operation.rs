@@ -16,6 +16,8 @@ use crate::instance_name;
 /// The remark of an operation that says which one of the engine it is. It is written before the engine hears of it, so
 /// that it is begun once, whatever dies in between.
 pub const ID_REMARK: &str = "tidegate.dev/operation-id";
+/// Who asks for an operation that nobody asks for, as the log has it.
+pub(crate) const AUTOMATED: &str = "automated sync";
 /// How many syncs are remembered, where the application does not say.
 const HISTORY: i64 = 10;
 
@@ -59,6 +61,11 @@ pub fn source<'a>(
     own.or_else(|| application.source()).ok_or(Refused::Unsupported("an application with several sources"))
 }
 
+/// A source as the log has it: enough to tell it from another.
+pub(crate) fn described(source: &ApplicationSource) -> String {
+    format!("{} {}", source.repo_url, source.path)
+}
+
 /// What an operation asks of the engine, at a place.
 pub fn request(
     application: &Application,
@@ -69,7 +76,7 @@ pub fn request(
     let sync = operation.sync.as_ref().ok_or(Refused::Nothing)?;
     let of_source = source(application, operation)?;
     let by = &operation.initiated_by;
-    let initiated_by = if by.automated { "automated sync".to_owned() } else { by.username.clone() };
+    let initiated_by = if by.automated { AUTOMATED.to_owned() } else { by.username.clone() };
     let is_shared = matches!(destination, Destination::Kubernetes { .. });
     let base = SyncRequest::new(instance_name(application), namespace, destination);
     Ok(SyncRequest {
@@ -78,7 +85,7 @@ pub fn request(
         selection: sync.resources.iter().map(selector).collect(),
         retry: operation.retry.as_ref().map(retry).transpose()?.unwrap_or_default(),
         initiated_by,
-        sources: vec![format!("{} {}", of_source.repo_url, of_source.path)],
+        sources: vec![described(of_source)],
         ignore_differences: ignored(application),
         claim: (is_shared && !sync.dry_run).then(ClaimRequest::default),
         ..base

@@ -26,7 +26,7 @@ use std::io::ErrorKind;
 use clap::Parser as _;
 use tracing_subscriber::EnvFilter;
 
-use crate::args::Cli;
+use crate::args::{Cli, Command};
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::Printer;
@@ -56,7 +56,7 @@ fn run() -> i32 {
         }
     };
     let printer = Printer::from_environment();
-    trace(cli.verbose, &printer);
+    trace(cli.verbose, &cli.command, &printer);
     let outcome = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
             let outcome = runtime.block_on(async {
@@ -79,9 +79,10 @@ fn end(printer: &Printer, outcome: &Result<Ended, CliError>) -> i32 {
     exit::code(outcome)
 }
 
-/// Structured lines on standard error, for those who ask for them.
-fn trace(verbose: u8, printer: &Printer) {
+/// Structured lines on standard error, for those who ask for them. What lives for long tells what happens.
+fn trace(verbose: u8, command: &Command, printer: &Printer) {
     let level = match verbose {
+        0 if matches!(command, Command::Serve(_)) => "tidegate_service::applications=info",
         0 => "off",
         1 => "info",
         _ => "debug",

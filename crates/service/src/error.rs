@@ -96,6 +96,15 @@ pub enum ServiceError {
         /// What happened.
         problem: String,
     },
+    /// The process that owns the state directory gave no answer at all.
+    #[error(
+        "the process at work in {} does not answer: it was stopped by a signal, or hangs; let it go on (`kill -CONT`), or end it and start it again",
+        state_dir.display()
+    )]
+    Silent {
+        /// Where it works.
+        state_dir: PathBuf,
+    },
     /// The operation log.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -173,6 +182,7 @@ impl ServiceError {
             | Self::Cluster { .. }
             | Self::Io { .. }
             | Self::Control { .. }
+            | Self::Silent { .. }
             | Self::Damaged(_) => Kind::Error,
         }
     }

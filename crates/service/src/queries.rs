@@ -2,14 +2,13 @@
 //! straight from the log where none is.
 
 use std::collections::BTreeSet;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use tidegate_executor::{Clock as _, Engine, EngineError, Replay, Summary, SystemClock, record, replay};
 use tidegate_lifecycle::operation::{Driver, Explanation, Fact, Input, OperationView, explain, view};
 use tidegate_model::{OperationId, Severity, Warning, format_duration};
 use tidegate_oplog::{History, Log, LogError, Lookup, TypedLog as _};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::applications::Serving;
 use crate::control::protocol::{Inspected, Reply, Request, Told, Wish};
@@ -22,13 +21,23 @@ pub struct Queries {
     log: Log,
     engine: Option<Engine>,
     /// The applications that are served, where any are.
-    serving: OnceLock<Serving>,
+    serving: watch::Sender<Serves>,
     /// There may be another engine at work on it.
     beside: bool,
     /// A place for each who waits for events. Others are answered at once, so that they keep nobody else waiting.
     followers: Semaphore,
 }
 
+/// Whether applications are served.
+enum Serves {
+    Nothing,
+    /// The process has not looked at them yet.
+    Soon,
+    These(Serving),
+}
+
+/// How long whoever asks for applications waits for the process to have looked at them.
+const LOOKED_WITHIN: Duration = Duration::from_secs(25);
 /// So many wait for events at once.
 const FOLLOWERS_MAX: usize = 16;
 /// How long whoever follows an operation waits for an event, before it is told that there is none.
@@ -37,7 +46,8 @@ const FOLLOWED_WITHIN: Duration = Duration::from_secs(10);
 impl Queries {
     fn new(log: Log, engine: Option<Engine>, beside: bool) -> Self {
         let followers = Semaphore::new(FOLLOWERS_MAX);
-        Self { log, engine, serving: OnceLock::new(), beside, followers }
+        let (serving, _) = watch::channel(Serves::Nothing);
+        Self { log, engine, serving, beside, followers }
     }
 
     /// Answers from the log alone; nobody works on it.
@@ -55,18 +65,29 @@ impl Queries {
         Self::new(log, Some(engine), false)
     }
 
-    /// From now on, answers about these applications too.
-    pub fn serve(&self, serving: Serving) {
-        // There is one set of applications in a process.
-        let _ = self.serving.set(serving);
+    /// Whoever asks for applications waits for [`Self::serve`].
+    pub fn expect(&self) {
+        self.serving.send_replace(Serves::Soon);
     }
 
-    fn serving(&self) -> Result<&Serving, ServiceError> {
-        self.serving.get().ok_or_else(|| {
-            ServiceError::refused(
+    /// From now on, answers about these applications too.
+    pub fn serve(&self, serving: Serving) {
+        self.serving.send_replace(Serves::These(serving));
+    }
+
+    async fn serving(&self) -> Result<Serving, ServiceError> {
+        let mut told = self.serving.subscribe();
+        let is_known = told.wait_for(|serves| !matches!(serves, Serves::Soon));
+        let Ok(Ok(serves)) = tokio::time::timeout(LOOKED_WITHIN, is_known).await else {
+            let busy = "the process at work still looks at its applications for the first time; ask again";
+            return Err(ServiceError::refused(busy));
+        };
+        match &*serves {
+            Serves::These(serving) => Ok(serving.clone()),
+            Serves::Soon | Serves::Nothing => Err(ServiceError::refused(
                 "the process at work in this state directory serves no applications; wait for its end, and start `tidegate serve`",
-            )
-        })
+            )),
+        }
     }
 
     /// The answer for another process.
@@ -100,18 +121,18 @@ impl Queries {
             }
             Request::Wish { operation, by, wish } => self.wish(operation, &by, wish).await,
             Request::Applications { name } => {
-                let found = self.serving()?.find(name.as_deref());
+                let found = self.serving().await?.find(name.as_deref());
                 let applications = found.applications.iter().map(|one| one.as_ref().clone()).collect();
                 Ok(Reply::Applications { applications, problems: found.problems })
             }
             Request::SyncApplication { name, operation } => {
-                self.serving()?.sync(&name, *operation).await.map(|()| Reply::Done)
+                self.serving().await?.sync(&name, *operation).await.map(|()| Reply::Done)
             }
             Request::DeleteSimulated { object } => {
-                self.serving()?.delete_simulated(&object).await.map(|()| Reply::Done)
+                self.serving().await?.delete_simulated(&object).await.map(|()| Reply::Done)
             }
             Request::RefreshApplication { name, hard } => {
-                self.serving()?.refresh(&name, hard).map(|()| Reply::Done)
+                self.serving().await?.refresh(&name, hard).map(|()| Reply::Done)
             }
         }
     }

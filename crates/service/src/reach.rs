@@ -26,27 +26,37 @@ fn nobody(state_dir: &StateDir) -> ServiceError {
     ))
 }
 
-/// Tells the process at work what to do. Returns when that is durable.
-pub async fn tell(state_dir: &StateDir, request: &Request) -> Result<(), ServiceError> {
+/// The answer of the process at work; nothing where none is.
+async fn answer(state_dir: &StateDir, request: &Request) -> Result<Option<Reply>, ServiceError> {
     match client::ask(&state_dir.socket(), request).await? {
-        Asked::Answered(reply) => match accept(reply)? {
-            Reply::Done => Ok(()),
-            other => Err(unexpected(&other)),
-        },
-        Asked::Nobody | Asked::Silent => Err(nobody(state_dir)),
+        Asked::Answered(reply) => accept(reply).map(Some),
+        Asked::Nobody => Ok(None),
+        Asked::Silent => Err(ServiceError::Silent { state_dir: state_dir.path().to_path_buf() }),
     }
 }
 
-/// Applications as the process at work knows them: all, or those that are meant.
-pub async fn ask(state_dir: &StateDir, name: Option<&str>) -> Result<Reached, ServiceError> {
-    let request = Request::Applications { name: name.map(str::to_owned) };
-    match client::ask(&state_dir.socket(), &request).await? {
-        Asked::Answered(reply) => match accept(reply)? {
-            Reply::Applications { applications, problems } => Ok(Reached { applications, problems }),
-            other => Err(unexpected(&other)),
-        },
-        Asked::Nobody | Asked::Silent => Err(nobody(state_dir)),
+/// Tells the process at work what to do. Returns when that is durable.
+pub async fn tell(state_dir: &StateDir, request: &Request) -> Result<(), ServiceError> {
+    match answer(state_dir, request).await? {
+        Some(Reply::Done) => Ok(()),
+        Some(other) => Err(unexpected(&other)),
+        None => Err(nobody(state_dir)),
     }
+}
+
+/// Applications as the process at work knows them: all, or those that are meant. Nothing where no process is at work.
+pub async fn look(state_dir: &StateDir, name: Option<&str>) -> Result<Option<Reached>, ServiceError> {
+    let request = Request::Applications { name: name.map(str::to_owned) };
+    match answer(state_dir, &request).await? {
+        Some(Reply::Applications { applications, problems }) => Ok(Some(Reached { applications, problems })),
+        Some(other) => Err(unexpected(&other)),
+        None => Ok(None),
+    }
+}
+
+/// As [`look`]; that no process is at work is an error.
+pub async fn ask(state_dir: &StateDir, name: Option<&str>) -> Result<Reached, ServiceError> {
+    look(state_dir, name).await?.ok_or_else(|| nobody(state_dir))
 }
 
 /// As [`ask`]; where nobody serves them, as they were last, and that is told.
@@ -56,7 +66,7 @@ pub async fn find(
     name: Option<&str>,
 ) -> Result<Reached, ServiceError> {
     let refused = match ask(state_dir, name).await {
-        Err(error @ ServiceError::Refused { .. }) => error,
+        Err(error @ (ServiceError::Refused { .. } | ServiceError::Silent { .. })) => error,
         answer => return answer,
     };
     let mut applications = kept_applications(&state_dir.applications())?;
@@ -64,6 +74,10 @@ pub async fn find(
         return Err(refused);
     }
     applications.retain(|one| name.is_none_or(|name| AppKey::of(one).is_meant(name)));
-    notices.note("no `tidegate serve` is at work here; this is how the applications stood last");
+    let why = match refused {
+        ServiceError::Silent { .. } => "the `tidegate serve` at work here does not answer",
+        _ => "no `tidegate serve` is at work here",
+    };
+    notices.note(&format!("{why}; this is how the applications stood last"));
     Ok(Reached { applications, problems: Vec::new() })
 }

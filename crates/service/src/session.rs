@@ -55,7 +55,8 @@ impl Session {
         Self::for_long(log, clusters, (health, None), state_dir, notices).await
     }
 
-    /// As [`Session::with_log`], for a process that lives for long: the log is made smaller every hour.
+    /// As [`Session::with_log`], for a process that lives for long: the log is made smaller every hour, and whoever asks
+    /// for applications waits until they are served.
     pub async fn for_long(
         log: Log,
         clusters: Clusters,
@@ -65,6 +66,7 @@ impl Session {
     ) -> Result<Self, ServiceError> {
         clock::mark(state_dir);
         let mut builder = Engine::builder(Arc::clone(&log)).health(health).worker(user::worker());
+        let lives_long = keep.is_some();
         if let Some(keep) = keep {
             builder = builder.compact_every(COMPACT_EVERY, keep);
         }
@@ -77,6 +79,9 @@ impl Session {
         }
         let engine = builder.start().await?;
         let queries = Arc::new(Queries::with_engine(log, engine.clone()));
+        if lives_long {
+            queries.expect();
+        }
         let server = match Server::listen(state_dir.socket(), Arc::clone(&queries)) {
             Ok(server) => Some(server),
             Err(error) => {

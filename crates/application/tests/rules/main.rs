@@ -3,6 +3,7 @@
 
 mod automatic;
 mod progress;
+mod recorded;
 mod status;
 
 use serde_json::{Value, json};

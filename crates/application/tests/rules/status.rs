@@ -92,7 +92,7 @@ fn a_comparison_is_taken_into_the_status() {
 fn a_failed_comparison_says_why_and_since_when() {
     let mut app = application(json!({}));
     out_of_sync(&mut app, "c1", at(0));
-    let failed = |kind| Outcome::Failed { revision: String::new(), kind, message: "no such path".into() };
+    let failed = |kind| Outcome::failed("", kind, "no such path".into());
     for now in [1, 2] {
         take_in(&mut app, failed(ConditionType::ComparisonError), Level::Latest, at(now));
         let condition = &app.status.conditions[0];
@@ -109,6 +109,22 @@ fn a_failed_comparison_says_why_and_since_when() {
     assert_eq!(app.status.health.as_ref().unwrap().status, Unknown);
     out_of_sync(&mut app, "c1", at(4));
     assert_eq!(app.status.conditions, []);
+}
+
+/// As Argo CD does it: what is wanted is not known, so nothing is in sync or not; how it does is.
+#[test]
+fn health_is_judged_when_the_manifests_cannot_be_read() {
+    let mut app = application(json!({}));
+    out_of_sync(&mut app, "c1", at(0));
+    let seen = vec![resource("web", Code::Unknown, Some(Degraded)), resource("other", Code::Unknown, None)];
+    let (kind, message) = (ConditionType::ComparisonError, "no such branch".to_owned());
+    take_in(&mut app, Outcome::Failed { revision: String::new(), kind, message, seen }, Level::Latest, at(7));
+    let status = &app.status;
+    assert_eq!(status.health.as_ref().unwrap().status, Degraded);
+    assert_eq!(status.reconciled_at, Some(at(7).into()));
+    assert!(status.resources.iter().all(|one| one.status == Some(Code::Unknown)));
+    assert_eq!(status.resources.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["other", "web"]);
+    assert_eq!(status.conditions.len(), 1);
 }
 
 #[test]

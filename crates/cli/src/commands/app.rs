@@ -17,6 +17,8 @@ use crate::exit::Ended;
 use crate::output::{Printer, application};
 use crate::signals::Signals;
 
+/// How long whoever waits for applications waits for somebody to serve them.
+const SERVED_WITHIN: Duration = Duration::from_secs(10);
 /// How often whoever waits asks again.
 const ASK_EVERY: Duration = Duration::from_millis(250);
 
@@ -153,6 +155,7 @@ async fn until(
     let mut signals = Signals::listen()?;
     let mut left = Vec::new();
     let asking = async {
+        served(state_dir, printer).await?;
         loop {
             let mut found = reach::ask(state_dir, None).await?.applications;
             for name in names {
@@ -183,6 +186,24 @@ async fn until(
     printer.warn(&why);
     printer.out(&application::list(&left, printer.width()))?;
     Ok(None)
+}
+
+/// Waits a moment for a service that is about to begin.
+async fn served(state_dir: &StateDir, printer: &Printer) -> Result<(), CliError> {
+    let begun = async {
+        let mut is_told = false;
+        while reach::look(state_dir, None).await?.is_none() {
+            if !std::mem::replace(&mut is_told, true) {
+                let wait = format_duration(SERVED_WITHIN);
+                printer
+                    .note(&format!("no `tidegate serve` is at work here yet; waiting for one, up to {wait}"));
+            }
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+        Ok(())
+    };
+    // Whoever asks next says that there is none.
+    tokio::time::timeout(SERVED_WITHIN, begun).await.unwrap_or(Ok(()))
 }
 
 fn is_meant(application: &Application, text: &str) -> bool {

@@ -8,6 +8,7 @@ use tidegate_application::automation::{self, Next};
 use tidegate_application::comparison::{self, Outcome};
 use tidegate_application::conditions;
 use tidegate_application::operation::{self, ID_REMARK, Progress};
+use tidegate_application::recorded as remembered;
 use tidegate_application::refresh::{self, Level};
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::argo::{Application, ComparedTo, ConditionType, OperationRequest};
@@ -17,9 +18,11 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::carrying;
 use super::comparing::{self, Compared};
+use super::recorded;
 use super::shared::Shared;
 use super::store::{AppKey, Stored};
 use super::supervisor::SupervisorMessage;
+use super::telling;
 
 /// Changes of its objects are looked at together, so long after the first.
 const TOGETHER: Duration = Duration::from_millis(200);
@@ -105,7 +108,7 @@ impl Actor for ApplicationActor {
         arguments: AppArguments,
     ) -> Result<AppState, ActorProcessingErr> {
         let AppArguments { shared, stored, supervisor } = arguments;
-        let Stored { application, problem } = *stored;
+        let Stored { application, problem, lost } = *stored;
         let mut state = AppState {
             key: AppKey::of(&application),
             shared,
@@ -123,6 +126,7 @@ impl Actor for ApplicationActor {
             alarm: None,
             tasks: JoinSet::new(),
         };
+        state.recall(lost).await;
         state.step(&myself).await;
         Ok(state)
     }
@@ -179,8 +183,32 @@ impl AppState {
         self.asked = self.asked.max(Some(level));
     }
 
+    /// Takes in what the log of operations knows and the status does not: nothing that was done is done again.
+    async fn recall(&mut self, lost: Option<String>) {
+        let now = self.now();
+        let unknown = match recorded::unknown(&self.shared, &self.application).await {
+            Ok(unknown) => unknown,
+            Err(error) => {
+                self.problem =
+                    Some(format!("the operation log cannot be read, so it is left alone: {error}"));
+                return;
+            }
+        };
+        let taken = remembered::take_in(&mut self.application, unknown);
+        let from = match taken {
+            0 if lost.is_none() => return,
+            0 => "the operation log has none of its operations".to_owned(),
+            1 => "its last operation is from the operation log".to_owned(),
+            taken => format!("its last {taken} operations are from the operation log"),
+        };
+        let why = lost.unwrap_or_else(|| "no status was kept, or an older one".to_owned());
+        let message = format!("{why}; {from}");
+        tracing::warn!(application = %self.key, message, "the status of an application is made again");
+        remembered::tell(&mut self.application, Some(message), now);
+    }
+
     fn changed(&mut self, stored: Stored) {
-        let Stored { application, problem } = stored;
+        let Stored { application, problem, .. } = stored;
         self.problem = problem;
         (self.application.metadata, self.application.spec) = (application.metadata, application.spec);
         self.application.rest = application.rest;
@@ -275,6 +303,8 @@ impl AppState {
         operation::take_in(&mut self.application, progress);
         if self.application.operation.is_none() {
             self.carried = None;
+            let now = self.now();
+            remembered::tell(&mut self.application, None, now);
             // What it has done is to be seen, and never before it ended.
             self.ask(if automated { Level::Latest } else { Level::Forced });
         }
@@ -303,7 +333,7 @@ impl AppState {
     fn describe(&mut self, now: Timestamp) {
         if let Some(problem) = self.problem.clone() {
             let kind = ConditionType::InvalidSpecError;
-            let outcome = Outcome::Failed { revision: String::new(), kind, message: problem };
+            let outcome = Outcome::failed("", kind, problem);
             comparison::take_in(&mut self.application, outcome, Level::Recent, now);
         }
         let deleting = self.application.is_deleting().then(|| {
@@ -341,9 +371,9 @@ impl AppState {
             let comparing =
                 tokio::spawn(async move { comparing::compare(&inner, &application, level).await }).await;
             let compared = Box::new(comparing.unwrap_or_else(|fault| {
-                let (revision, kind) = (String::new(), ConditionType::UnknownError);
                 let message = format!("comparing it met a fault: {fault}");
-                Compared { outcome: Outcome::Failed { revision, kind, message }, objects: None, moved: None }
+                let outcome = Outcome::failed("", ConditionType::UnknownError, message);
+                Compared { outcome, objects: None, moved: None }
             }));
             drop(actor.send_message(AppMessage::Compared { compared, with, level, began }));
         });
@@ -390,7 +420,8 @@ impl AppState {
         if self.kept.as_ref() == Some(&self.application) {
             return Ok(());
         }
-        self.shared.board.post(&self.key, Arc::new(self.application.clone()));
+        let shown = self.shared.board.post(&self.key, Arc::new(self.application.clone()));
+        telling::tell(&self.key, shown.as_deref().or(self.kept.as_ref()), &self.application);
         if self.shared.store.is_shared()
             && let Some(kept) = &self.kept
             && kept.operation == self.application.operation

@@ -31,8 +31,9 @@ impl Board {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn post(&self, key: &AppKey, application: Arc<Application>) {
-        self.posted().applications.insert(key.clone(), application);
+    /// Returns what was there before.
+    pub(super) fn post(&self, key: &AppKey, application: Arc<Application>) -> Option<Arc<Application>> {
+        self.posted().applications.insert(key.clone(), application)
     }
 
     pub(super) fn remove(&self, key: &AppKey) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ractor::ActorRef;
 use tidegate_application::operation::{self, Progress};
-use tidegate_executor::{Clock as _, EngineError, Summary, SystemClock, Targets};
+use tidegate_executor::{Clock as _, EngineError, SystemClock, Targets};
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::argo::Application;
 use tidegate_model::{IfTaken, OperationId};
@@ -13,6 +13,7 @@ use tidegate_model::{IfTaken, OperationId};
 use super::actor::AppMessage;
 use super::comparing::check;
 use super::places::Place;
+use super::recorded::of_summary;
 use super::shared::Shared;
 
 /// How often the status follows an operation, at most.
@@ -139,12 +140,11 @@ async fn follow(shared: &Arc<Shared>, operation: OperationId, tell: impl Fn(Prog
 
 async fn summed_up(shared: &Arc<Shared>, operation: OperationId) -> Option<Progress> {
     let all = shared.engine.list().await.ok()?;
-    let Summary { phase, message, started_at, finished_at, .. } =
-        all.into_iter().find(|summary| summary.operation == operation)?;
-    Some(Progress { phase, message, started_at, finished_at, retry_count: 0, resources: Vec::new() })
+    all.into_iter().find(|summary| summary.operation == operation).map(of_summary)
 }
 
-fn progress(view: OperationView) -> Progress {
+/// How an operation stands, as the status of an application says it.
+pub(crate) fn progress(view: OperationView) -> Progress {
     Progress {
         phase: view.phase,
         message: view.message,

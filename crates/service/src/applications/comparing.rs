@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures_util::StreamExt as _;
 use tidegate_application::comparison::{Outcome, Resource};
 use tidegate_application::operation;
 use tidegate_application::refresh::Level;
+use tidegate_cluster::ClusterError;
 use tidegate_executor::effects::{self, ObjectDifference, ObjectStatus};
 use tidegate_executor::{Clock as _, SystemClock, Targets};
 use tidegate_health::HealthRules;
@@ -19,6 +21,9 @@ use crate::log;
 
 /// The project that every application may be in.
 const DEFAULT_PROJECT: &str = "default";
+
+/// So many objects are read at once.
+const LOOKS: usize = 16;
 
 /// A comparison, and what else it has found.
 pub(crate) struct Compared {
@@ -73,9 +78,57 @@ pub(crate) async fn compare(shared: &Arc<Shared>, application: &Application, lev
     match try_compare(shared, application, level, &mut moved).await {
         Ok((outcome, objects)) => Compared { outcome, objects: Some(objects), moved },
         Err(Failed { kind, revision, message }) => {
-            Compared { outcome: Outcome::Failed { revision, kind, message }, objects: None, moved }
+            let seen = match kind {
+                ConditionType::ComparisonError => look(shared, application).await,
+                _ => Vec::new(),
+            };
+            let objects = (!seen.is_empty()).then(|| seen.iter().map(|one| named(&one.status)).collect());
+            Compared { outcome: Outcome::Failed { revision, kind, message, seen }, objects, moved }
         }
     }
+}
+
+/// How the resources do that are known from before, where it cannot be told what is wanted of them.
+async fn look(shared: &Arc<Shared>, application: &Application) -> Vec<Resource> {
+    let Ok(Place { cluster, .. }) = shared.places.resolve(&application.spec.destination) else {
+        return Vec::new();
+    };
+    let (cluster, now) = (cluster.as_ref(), SystemClock.now());
+    let looks = application.status.resources.clone().into_iter().map(|known| async move {
+        let (key, gvk) = named(&known);
+        let live = cluster.get(&gvk, &key.namespace, &key.name).await;
+        seen(known, live, &shared.rules, now)
+    });
+    futures_util::stream::iter(looks).buffered(LOOKS).collect().await
+}
+
+fn named(resource: &ResourceStatus) -> (ObjectKey, Gvk) {
+    let gvk = Gvk::new(&resource.group, &resource.version, &resource.kind);
+    (ObjectKey::new(&resource.group, &resource.kind, &resource.namespace, &resource.name), gvk)
+}
+
+fn seen(
+    known: ResourceStatus,
+    live: Result<Option<Object>, ClusterError>,
+    rules: &HealthRules,
+    now: Timestamp,
+) -> Resource {
+    let unreadable = |error: ClusterError| HealthState {
+        status: HealthStatus::Unknown,
+        message: error.to_string(),
+        ..missing()
+    };
+    let (is_live, is_healthy_anyway, health) = match live {
+        Ok(Some(live)) => (true, ignores_health(&live), health(&live, rules, now)),
+        Ok(None) => (false, false, Some(missing())),
+        Err(error) => (true, false, Some(unreadable(error))),
+    };
+    let status = ResourceStatus { status: Some(SyncStatusCode::Unknown), health, ..known };
+    Resource { status, is_live, is_healthy_anyway, ..Resource::default() }
+}
+
+fn ignores_health(object: &Object) -> bool {
+    object.annotation(annotations::IGNORE_HEALTHCHECK) == Some("true")
 }
 
 async fn try_compare(
@@ -143,7 +196,6 @@ fn refusal(difference: &ObjectDifference) -> Option<(ConditionType, String)> {
 
 fn resource(difference: ObjectDifference, rules: &HealthRules, now: Timestamp) -> Resource {
     let ObjectDifference { task, status, ignored, live, .. } = difference;
-    let ignores_health = |object: &Object| object.annotation(annotations::IGNORE_HEALTHCHECK) == Some("true");
     let live = live.as_deref();
     let code = if status == ObjectStatus::Same { SyncStatusCode::Synced } else { SyncStatusCode::OutOfSync };
     Resource {

@@ -17,8 +17,10 @@ mod carrying;
 mod comparing;
 mod manifests;
 mod places;
+mod recorded;
 mod shared;
 mod supervisor;
+mod telling;
 mod watching;
 
 pub mod store;

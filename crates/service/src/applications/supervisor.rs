@@ -335,7 +335,7 @@ impl SupervisorState {
         let Some(application) = self.shared.board.get(key) else { return };
         let mut application = application.as_ref().clone();
         if failures <= FAILURES_MAX {
-            return self.begin(myself, Box::new(Stored { application, problem }), failures).await;
+            return self.begin(myself, Box::new(Stored { application, problem, lost: None }), failures).await;
         }
         child.actor = None;
         let message = format!("it met a fault {failures} times and is left alone until it changes: {error}");

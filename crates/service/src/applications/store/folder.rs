@@ -170,10 +170,12 @@ impl Watcher {
     }
 
     fn events(&mut self, mut current: BTreeMap<AppKey, Stored>, problems: Vec<String>) -> Vec<StoreEvent> {
+        let mut lost = BTreeMap::new();
         if !self.settled {
+            lost = kept::set_aside(&self.kept);
             for application in kept::kept_applications(&self.kept).unwrap_or_default() {
                 // It may have gone while nobody looked.
-                self.told.insert(AppKey::of(&application), Stored { application, problem: None });
+                self.told.insert(AppKey::of(&application), Stored { application, problem: None, lost: None });
             }
         }
         let mut events = Vec::new();
@@ -191,6 +193,7 @@ impl Watcher {
                 continue;
             }
             let mut told = stored.clone();
+            told.lost = lost.remove(&kept::file(&self.kept, key));
             if let Some(known) = kept::read(&kept::file(&self.kept, key)) {
                 (told.application.status, told.application.operation) = (known.status, known.operation);
             }
@@ -321,7 +324,7 @@ fn read_one(value: &Value, place: &str) -> Result<Stored, String> {
         !text.is_empty() && text.len() <= 253 && !text.starts_with('.') && text.chars().all(plain)
     };
     if is_plain(&key.name) && is_plain(&key.namespace) {
-        return Ok(Stored { application, problem });
+        return Ok(Stored { application, problem, lost: None });
     }
     let names: BTreeSet<&str> = [key.namespace.as_str(), key.name.as_str()].into();
     Err(format!("{place}: {names:?} must hold lower-case letters, digits, '-' and '.' only"))

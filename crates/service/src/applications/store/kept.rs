@@ -1,5 +1,6 @@
 //! What is known of applications, as files in the state directory.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -45,8 +46,52 @@ pub fn read(path: &Path) -> Option<Application> {
         .ok()
 }
 
+/// Puts aside what cannot be read, so that nothing of it is lost; says of each file where it is now.
+pub fn set_aside(folder: &Path) -> BTreeMap<PathBuf, String> {
+    let paths = paths(folder).unwrap_or_default();
+    let damaged = paths.into_iter().filter_map(|path| Some((problem(&path)?, path)));
+    damaged.map(|(problem, path)| (path.clone(), put(&path, &problem))).collect()
+}
+
+/// Why a file does not say what is known of its application.
+fn problem(path: &Path) -> Option<String> {
+    let content = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        read => read,
+    };
+    match content.map(|content| serde_json::from_slice::<Application>(&content)) {
+        Err(error) => Some(error.to_string()),
+        Ok(Err(error)) => Some(error.to_string()),
+        Ok(Ok(application))
+            if path.file_name() != file(folder_of(path), &AppKey::of(&application)).file_name() =>
+        {
+            Some(format!("it is about application {}", AppKey::of(&application)))
+        }
+        Ok(Ok(_)) => None,
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
+}
+
+fn put(path: &Path, problem: &str) -> String {
+    let free = |number: u32| path.with_extension(format!("damaged-{number}"));
+    let to = (1..).map(free).find(|to| fs::symlink_metadata(to).is_err()).unwrap_or_else(|| free(0));
+    let told = match fs::rename(path, &to) {
+        Ok(()) => format!("it is kept as {}", to.display()),
+        Err(error) => format!("it cannot be put aside: {error}"),
+    };
+    tracing::warn!(path = %path.display(), problem, told, "what is known of an application is damaged");
+    format!("its status was damaged ({problem}); {told}")
+}
+
 /// Everything that is known of applications, by name: also when nobody serves them.
 pub fn kept_applications(folder: &Path) -> Result<Vec<Application>, ServiceError> {
+    Ok(paths(folder)?.iter().filter_map(|path| read(path)).collect())
+}
+
+fn paths(folder: &Path) -> Result<Vec<PathBuf>, ServiceError> {
     let wrong = |source| ServiceError::Io { action: "read", path: folder.to_path_buf(), source };
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -56,7 +101,7 @@ pub fn kept_applications(folder: &Path) -> Result<Vec<Application>, ServiceError
     for entry in entries {
         paths.push(entry.map_err(wrong)?.path());
     }
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();
-    let is_kept = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "json");
-    Ok(paths.iter().filter(|path| is_kept(path)).filter_map(|path| read(path)).collect())
+    Ok(paths)
 }

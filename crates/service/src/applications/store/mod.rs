@@ -61,6 +61,8 @@ pub struct Stored {
     pub application: Application,
     /// Why that may not be what is written down: it cannot be read, or it is wrong.
     pub problem: Option<String>,
+    /// What was known of it could not be read: where that is now.
+    pub lost: Option<String>,
 }
 
 /// What happens in a store.

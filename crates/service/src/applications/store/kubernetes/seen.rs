@@ -206,14 +206,14 @@ fn others(object: &Object) -> Object {
 fn stored(object: &Object) -> Stored {
     let read = |object: &Object| serde_json::from_value::<Application>(object.as_value().clone());
     let error = match read(object) {
-        Ok(application) => return Stored { application, problem: None },
+        Ok(application) => return Stored { application, problem: None, lost: None },
         Err(error) => error,
     };
     // What is known of it may be what another program wrote, and is found out anew.
     let mut without = object.clone();
     without.fields_mut().remove("status");
     if let Ok(application) = read(&without) {
-        return Stored { application, problem: None };
+        return Stored { application, problem: None, lost: None };
     }
     let metadata = object.pointer("/metadata").cloned().unwrap_or_default();
     let metadata = serde_json::from_value(metadata).unwrap_or_else(|_| ObjectMeta {
@@ -222,5 +222,5 @@ fn stored(object: &Object) -> Stored {
         ..ObjectMeta::default()
     });
     let application = Application { metadata, ..Application::default() };
-    Stored { application, problem: Some(error.to_string()) }
+    Stored { application, problem: Some(error.to_string()), lost: None }
 }

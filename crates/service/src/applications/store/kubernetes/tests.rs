@@ -236,7 +236,7 @@ async fn what_cannot_be_read_is_a_problem_of_that_one() {
     broken["spec"]["source"]["repoURL"] = json!(7);
     apply(cluster.as_ref(), broken).await;
     let (store, mut events) = open(&cluster, of(&["argocd"])).await;
-    let Stored { mut application, problem } = applied(&mut events).await;
+    let Stored { mut application, problem, .. } = applied(&mut events).await;
     assert!(problem.unwrap().contains("string"));
     application.status.sync.get_or_insert_default().status = SyncStatusCode::Unknown;
     store.keep(&application).await.unwrap();

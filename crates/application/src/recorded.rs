@@ -1,0 +1,173 @@
+//! What the operation log says of an application, where its status does not know it.
+//!
+//! The status is a cache of the log: the last operation, the history and the revision that was synced follow from the
+//! operations that are recorded. So a status that was lost, or that is older than the log, costs no second sync.
+
+use std::time::Duration;
+
+use tidegate_model::argo::{
+    Application, ApplicationSource, ConditionType, OperationInitiator, OperationRequest, OperationResource,
+    OperationState, Rest, Retry, RetryBackoff, Strategy, SyncOperation, SyncStrategy,
+};
+use tidegate_model::{OperationId, ResourceSelector, RetryPolicy, SyncRequest, Timestamp};
+
+use crate::conditions;
+use crate::operation::{self, AUTOMATED, ID_REMARK, Progress, described};
+
+/// The condition of an application whose status was made again.
+pub const REBUILT: &str = "StatusRebuiltWarning";
+
+/// One operation as the log has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded {
+    /// Which.
+    pub operation: OperationId,
+    /// What was asked; nothing where only a line is left of it.
+    pub request: Option<SyncRequest>,
+    /// How it stands.
+    pub progress: Progress,
+}
+
+/// Whether an operation was begun for an application, and not by somebody who syncs files under the same name: it names
+/// a repository and a commit.
+fn is_own(request: &SyncRequest) -> bool {
+    let is_commit = request.revision.len() >= 40 && request.revision.chars().all(|c| c.is_ascii_hexdigit());
+    is_commit && matches!(request.sources.as_slice(), [only] if only.contains(' '))
+}
+
+/// Whether the status knows this operation, the newest of those that the log has.
+pub fn is_known(application: &Application, newest: OperationId) -> bool {
+    let last = application.status.operation_state.as_ref().map(|state| &state.operation);
+    application.operation.iter().chain(last).any(|known| operation::id(known) == Some(newest))
+}
+
+/// Takes in the operations of an application, oldest first, that its status does not know. Returns how many those were.
+pub fn take_in(application: &mut Application, recorded: Vec<Recorded>) -> usize {
+    let own: Vec<Recorded> =
+        recorded.into_iter().filter(|one| one.request.as_ref().is_none_or(is_own)).collect();
+    let Some(newest) = own.last() else { return 0 };
+    if is_known(application, newest.operation) || is_newer(application, newest) {
+        return 0;
+    }
+    let asked = application.operation.as_ref().and_then(operation::id);
+    if asked.is_some_and(|asked| own.iter().any(|one| one.operation == asked)) {
+        // It was over before the newest one began.
+        application.operation = None;
+    }
+    let last = application.status.operation_state.as_ref().and_then(|state| operation::id(&state.operation));
+    let known = last.and_then(|last| own.iter().position(|one| one.operation == last));
+    let unknown: Vec<Recorded> =
+        own.into_iter().skip(known.map_or(0, |known| known.saturating_add(1))).collect();
+    let count = unknown.len();
+    unknown.into_iter().for_each(|one| replay(application, one));
+    count
+}
+
+/// Whether the status tells of an operation that ended before the engine heard of it, after the newest one in the log.
+fn is_newer(application: &Application, newest: &Recorded) -> bool {
+    let last = application.status.operation_state.as_ref();
+    last.is_some_and(|last| last.started_at > newest.progress.started_at.into())
+}
+
+fn replay(application: &mut Application, recorded: Recorded) {
+    let Recorded { operation, request, progress } = recorded;
+    match request {
+        Some(request) => {
+            let mut asked = asked(application, &request);
+            asked.set_remark(ID_REMARK, operation.to_string());
+            application.operation = Some(asked);
+            operation::take_in(application, progress);
+        }
+        // Which revision it was is not known: it counts as an attempt to do whatever is due.
+        None => {
+            let mut asked = OperationRequest::default();
+            asked.set_remark(ID_REMARK, operation.to_string());
+            application.operation = None;
+            application.status.operation_state = Some(OperationState {
+                operation: asked,
+                phase: progress.phase,
+                message: progress.message,
+                started_at: progress.started_at.into(),
+                finished_at: progress.finished_at.map(Into::into),
+                retry_count: progress.retry_count.into(),
+                sync_result: None,
+                rest: Rest::new(),
+            });
+        }
+    }
+}
+
+/// What was asked of the application, from what was asked of the engine.
+fn asked(application: &Application, request: &SyncRequest) -> OperationRequest {
+    let options = &request.options;
+    let automated = request.initiated_by == AUTOMATED;
+    let force = Strategy { force: options.force, ..Strategy::default() };
+    let strategy = match (options.skip_hooks, options.force) {
+        (true, _) => Some(SyncStrategy { apply: Some(force), ..SyncStrategy::default() }),
+        (false, true) => Some(SyncStrategy { hook: Some(force), ..SyncStrategy::default() }),
+        (false, false) => None,
+    };
+    let heals = automated && !request.selection.is_empty();
+    OperationRequest {
+        sync: Some(SyncOperation {
+            revision: request.revision.clone(),
+            source: source(application, request),
+            prune: options.prune,
+            dry_run: options.dry_run,
+            sync_options: options.flags.clone(),
+            sync_strategy: strategy,
+            resources: request.selection.iter().map(resource).collect(),
+            auto_heal_attempts_count: if heals { healed(application, &request.revision) } else { 0 },
+            ..SyncOperation::default()
+        }),
+        initiated_by: OperationInitiator {
+            username: if automated { String::new() } else { request.initiated_by.clone() },
+            automated,
+            ..OperationInitiator::default()
+        },
+        retry: Some(retry(&request.retry)),
+        ..OperationRequest::default()
+    }
+}
+
+/// The source that was deployed. The log has its repository and its folder: that of the application, where both are the
+/// same.
+fn source(application: &Application, request: &SyncRequest) -> Option<ApplicationSource> {
+    let text = request.sources.first()?;
+    if let Some(own) = application.source().filter(|own| described(own) == *text) {
+        return Some(own.clone());
+    }
+    let (repo_url, path) = text.rsplit_once(' ')?;
+    let (repo_url, path) = (repo_url.to_owned(), path.to_owned());
+    Some(ApplicationSource { repo_url, path, ..ApplicationSource::default() })
+}
+
+/// How many times in a row the cluster was put right to this revision, with this time.
+fn healed(application: &Application, revision: &str) -> i64 {
+    let before = application.status.operation_state.as_ref().and_then(|state| state.operation.sync.as_ref());
+    let before = before.filter(|before| before.revision == revision);
+    before.map_or(0, |before| before.auto_heal_attempts_count).saturating_add(1)
+}
+
+fn resource(selector: &ResourceSelector) -> OperationResource {
+    let ResourceSelector { group, kind, namespace, name } = selector.clone();
+    OperationResource { group, kind, namespace, name, ..OperationResource::default() }
+}
+
+fn retry(policy: &RetryPolicy) -> Retry {
+    let text = |duration: Duration| format!("{}ms", duration.as_millis());
+    let backoff = RetryBackoff {
+        duration: text(policy.backoff.duration),
+        factor: Some(policy.backoff.factor.into()),
+        max_duration: text(policy.backoff.max),
+        ..RetryBackoff::default()
+    };
+    Retry { limit: policy.limit, backoff: Some(backoff), ..Retry::default() }
+}
+
+/// Says that the status was made again, until the next operation has ended: nothing is said for `None`.
+pub fn tell(application: &mut Application, message: Option<String>, now: Timestamp) {
+    let kind = ConditionType::Other(REBUILT.to_owned());
+    let found = message.map(|message| (kind.clone(), message));
+    conditions::set(&mut application.status.conditions, &[kind], found, now);
+}

@@ -1,0 +1,118 @@
+//! What follows from the operation log where the status does not know it.
+
+use serde_json::json;
+use tidegate_application::operation::{ID_REMARK, Progress, id, request};
+use tidegate_application::recorded::{Recorded, take_in};
+use tidegate_application::{automation, operation};
+use tidegate_model::argo::Application;
+use tidegate_model::{Destination, OperationId, OperationPhase, SyncRequest};
+
+use crate::{application, at, out_of_sync};
+
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+const OTHER: &str = "fedcba9876543210fedcba9876543210fedcba98";
+
+fn operation_id(number: u128) -> OperationId {
+    format!("{number:032x}").parse().unwrap()
+}
+
+fn progress(begin: i64, end: Option<i64>, phase: OperationPhase) -> Progress {
+    Progress {
+        phase,
+        message: "as it went".into(),
+        started_at: at(begin),
+        finished_at: end.map(at),
+        retry_count: 0,
+        resources: Vec::new(),
+    }
+}
+
+fn automated() -> Application {
+    application(json!({"automated": {"prune": true, "selfHeal": true}}))
+}
+
+/// What the log has of the operation that the application begins by itself, and the application after it.
+fn begun(app: &mut Application, number: u128, commit: &str, begin: i64) -> Recorded {
+    out_of_sync(app, commit, at(begin));
+    let automation::Next::Begin(asked) = automation::take_in(app, at(begin)) else { panic!("not begun") };
+    let mut asked = *asked;
+    asked.set_remark(ID_REMARK, operation_id(number).to_string());
+    let request = request(app, &asked, (Destination::Simulated, "shop".into()), commit).unwrap();
+    app.operation = Some(asked);
+    let progress = progress(begin, Some(begin + 5), OperationPhase::Succeeded);
+    operation::take_in(app, progress.clone());
+    Recorded { operation: operation_id(number), request: Some(request), progress }
+}
+
+#[test]
+fn a_status_that_was_lost_follows_from_the_log() {
+    let mut known = automated();
+    let log =
+        [begun(&mut known, 1, COMMIT, 0), begun(&mut known, 2, OTHER, 100), begun(&mut known, 3, OTHER, 200)];
+    let mut lost = automated();
+    assert_eq!(take_in(&mut lost, log.to_vec()), 3);
+    assert_eq!(lost.status.history, known.status.history);
+    assert_eq!(lost.operation, None);
+    let state = |app: &Application| app.status.operation_state.clone().unwrap();
+    assert_eq!(state(&lost).sync_result, state(&known).sync_result);
+    assert_eq!(id(&state(&lost).operation), Some(operation_id(3)));
+    assert_eq!(
+        state(&lost).operation.sync.unwrap().auto_heal_attempts_count,
+        1,
+        "the third put the cluster right"
+    );
+    assert!(state(&lost).operation.initiated_by.automated);
+    // The commit that was synced is not synced again: it is put right, after a while.
+    out_of_sync(&mut lost, OTHER, at(206));
+    let due = automation::take_in(&mut lost, at(206));
+    assert_eq!(
+        due,
+        automation::take_in(
+            &mut {
+                let mut known = known.clone();
+                out_of_sync(&mut known, OTHER, at(206));
+                known
+            },
+            at(206)
+        )
+    );
+    // Nothing is taken in twice, and an older status gets what it lacks.
+    assert_eq!(take_in(&mut lost, log.to_vec()), 0);
+    let mut old = automated();
+    assert_eq!(take_in(&mut old, log[..1].to_vec()), 1);
+    assert_eq!(take_in(&mut old, log.to_vec()), 2);
+    assert_eq!(old.status.history, known.status.history);
+}
+
+#[test]
+fn an_open_operation_is_gone_on_with() {
+    let mut known = automated();
+    let mut open = begun(&mut known, 1, COMMIT, 0);
+    open.progress = progress(0, None, OperationPhase::Running);
+    let mut lost = automated();
+    assert_eq!(take_in(&mut lost, vec![open]), 1);
+    assert_eq!(lost.operation.as_ref().and_then(id), Some(operation_id(1)));
+    assert_eq!(lost.operation.unwrap().sync.unwrap().revision, COMMIT);
+    assert_eq!(lost.status.operation_state.unwrap().phase, OperationPhase::Running);
+}
+
+#[test]
+fn what_is_not_its_own_or_not_newer_is_left() {
+    let mut known = automated();
+    let first = begun(&mut known, 1, COMMIT, 0);
+    let of_files = SyncRequest { sources: vec!["web".into()], ..first.request.clone().unwrap() };
+    let mut lost = automated();
+    let by_hand = Recorded { request: Some(of_files), ..first.clone() };
+    assert_eq!(take_in(&mut lost, vec![by_hand]), 0, "somebody has synced files under its name");
+    // One that was refused after it, before the engine heard of it.
+    known.operation = Some(Default::default());
+    operation::take_in(&mut known, Progress::refused("no such branch".into(), at(50)));
+    assert_eq!(take_in(&mut known, vec![first.clone()]), 0);
+    // One of which only a line is left may have been anything: nothing is begun without being asked.
+    let line = Recorded { request: None, ..first };
+    assert_eq!(take_in(&mut lost, vec![line]), 1);
+    let mut patient = application(json!({"automated": {}}));
+    patient.status = lost.status;
+    out_of_sync(&mut patient, COMMIT, at(60));
+    assert_eq!(automation::take_in(&mut patient, at(60)), automation::Next::Nothing);
+}

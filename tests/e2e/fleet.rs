@@ -1,0 +1,90 @@
+//! The example with three applications, served.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::bench::{Bench, Ran, Running};
+
+/// The example, written by the command itself, and what serves it.
+pub struct Fleet {
+    pub bench: Bench,
+}
+
+impl Fleet {
+    pub fn new() -> Self {
+        let mut bench = Bench::new();
+        // Nothing but the command: there is no git program, nor any other.
+        bench.set("PATH", "");
+        bench.run(&["example", "fleet"]).expect_code(0);
+        Self { bench }
+    }
+
+    pub fn serve(&self) -> Running {
+        self.serve_with(&[])
+    }
+
+    pub fn serve_with(&self, options: &[&str]) -> Running {
+        let mut serving = self.bench.start(&[&["serve", "--sim", "--apps", "fleet"], options].concat());
+        serving.await_line("serving");
+        serving
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.bench.path().join("fleet").join(name)
+    }
+
+    pub fn replace(&self, name: &str, from: &str, to: &str) {
+        let text = fs::read_to_string(self.path(name)).unwrap();
+        assert!(text.contains(from), "{name}: {text}");
+        fs::write(self.path(name), text.replace(from, to)).unwrap();
+    }
+
+    pub fn commit(&self) {
+        self.bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
+    }
+
+    /// How long the migration takes.
+    pub fn migrates_for(&self, time: &str) {
+        self.replace("repo/backend/migrate.yaml", "ready-after: 3s", &format!("ready-after: {time}"));
+        self.commit();
+    }
+
+    pub fn wait(&self, names: &[&str]) {
+        self.bench.run(&[&["app", "wait", "--timeout", "10m"], names].concat()).expect_code(0);
+    }
+
+    pub fn get(&self, name: &str) -> Value {
+        self.bench.json(&["app", "get", name, "-o", "json"])
+    }
+
+    /// Asks until the application is as it should be.
+    #[track_caller]
+    pub fn until(&self, name: &str, is_met: impl Fn(&Value) -> bool) -> Value {
+        let found = std::iter::repeat_with(|| self.get(name)).take(3000).find(is_met);
+        found.unwrap_or_else(|| panic!("{}", self.get(name)))
+    }
+
+    pub fn condition(&self, name: &str, kind: &str) -> String {
+        let of = |app: &Value| {
+            let conditions = app["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let found = conditions.into_iter().find(|condition| condition["type"] == kind);
+            found.map(|condition| condition["message"].as_str().unwrap().to_owned())
+        };
+        of(&self.until(name, |app| of(app).is_some())).unwrap()
+    }
+
+    /// The numbers of the writes that made objects, in order.
+    pub fn made(&self, kind: &str, name: &str) -> Vec<u64> {
+        let writes = self.bench.writes();
+        let of = writes.iter().filter(|one| one["kind"] == kind && one["name"] == name && one["code"] == 201);
+        of.map(|one| one["sequence"].as_u64().unwrap()).collect()
+    }
+
+    /// Ends it in order; what it has said.
+    pub fn end(serving: Running) -> Ran {
+        serving.signal("TERM");
+        serving.finish().expect_code(0)
+    }
+}
