@@ -139,6 +139,16 @@ pub fn take_in(application: &mut Application, outcome: Outcome, level: Level, no
     }
 }
 
+/// What is written down of an application cannot be used: it is left alone, and what is known of it stays.
+pub fn refuse(application: &mut Application, message: String, now: Timestamp) {
+    let status = &mut application.status;
+    conditions::set(&mut status.conditions, &FOUND, [(ConditionType::InvalidSpecError, message)], now);
+    status.sync.get_or_insert_default();
+    if status.health.is_none() {
+        set_health(status, HealthStatus::Unknown, now);
+    }
+}
+
 fn set_resources(status: &mut ApplicationStatus, mut resources: Vec<Resource>) {
     resources.sort_by(|a, b| order(&a.status).cmp(&order(&b.status)));
     status.resources = resources.into_iter().map(|one| one.status).collect();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tidegate_application::comparison::{Outcome, Resource, health, sync_status, take_in};
+use tidegate_application::comparison::{Outcome, Resource, health, refuse, sync_status, take_in};
 use tidegate_application::refresh::{self, Level, needed};
 use tidegate_model::HealthStatus::{Degraded, Healthy, Missing, Progressing, Suspended, Unknown};
 use tidegate_model::argo::{ConditionType, SyncStatusCode as Code};
@@ -125,6 +125,28 @@ fn health_is_judged_when_the_manifests_cannot_be_read() {
     assert!(status.resources.iter().all(|one| one.status == Some(Code::Unknown)));
     assert_eq!(status.resources.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["other", "web"]);
     assert_eq!(status.conditions.len(), 1);
+}
+
+#[test]
+fn what_cannot_be_read_leaves_what_is_known() {
+    let mut app = application(json!({}));
+    refuse(&mut app, "line 3".into(), at(0));
+    let word = |app: &tidegate_model::argo::Application| {
+        let status = &app.status;
+        (
+            status.sync.as_ref().unwrap().status,
+            status.health.as_ref().unwrap().status,
+            status.conditions.len(),
+        )
+    };
+    assert_eq!(word(&app), (Code::Unknown, Unknown, 1));
+    out_of_sync(&mut app, "c1", at(1));
+    let before = app.status.clone();
+    refuse(&mut app, "line 3".into(), at(2));
+    assert_eq!(word(&app), (Code::OutOfSync, Healthy, 1));
+    assert_eq!((&app.status.resources, &app.status.sync), (&before.resources, &before.sync));
+    out_of_sync(&mut app, "c1", at(3));
+    assert_eq!(app.status.conditions, []);
 }
 
 #[test]

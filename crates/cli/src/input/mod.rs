@@ -128,7 +128,7 @@ fn read(source: &Source, limits: &Limits, wanted: Wanted) -> Result<Vec<Target>,
         }
         Content::TooLarge(bytes) => {
             let cause = ManifestCause::TooLarge { bytes, limit: limits.bytes };
-            Err(vec![ManifestError { file: name, line: 1, object: None, cause }.into()])
+            Err(vec![ManifestError { file: name, line: 1, document: 0, object: None, cause }.into()])
         }
     }
 }

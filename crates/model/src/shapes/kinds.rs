@@ -197,6 +197,57 @@ const BINDING: Shape = &[
     ("roleRef", Fields(&[("kind", Text), ("name", Text), ("apiGroup", Text)])),
 ];
 
+const SOURCE: Type = Fields(&[
+    ("repoURL", Text),
+    ("path", Text),
+    ("targetRevision", Text),
+    ("chart", Text),
+    ("ref", Text),
+    ("name", Text),
+    ("tagPrefix", Text),
+    ("directory", Fields(&[("recurse", Flag), ("include", Text), ("exclude", Text), ("jsonnet", ANY_MAP)])),
+    ("helm", ANY_MAP),
+    ("kustomize", ANY_MAP),
+    ("plugin", ANY_MAP),
+]);
+const RETRY: Type = Fields(&[
+    ("limit", Whole),
+    ("refresh", Flag),
+    ("backoff", Fields(&[("duration", Text), ("factor", Whole), ("maxDuration", Text)])),
+]);
+const SYNC_POLICY: Type = Fields(&[
+    ("automated", Fields(&[("enabled", Flag), ("prune", Flag), ("selfHeal", Flag), ("allowEmpty", Flag)])),
+    ("syncOptions", TEXTS),
+    ("retry", RETRY),
+    ("managedNamespaceMetadata", Fields(&[("labels", TEXT_MAP), ("annotations", TEXT_MAP)])),
+]);
+const INFOS: Type = ListOf(&Fields(&[("name", Text), ("value", Text)]));
+/// As the custom resource definition has it.
+const APPLICATION: Shape = &[(
+    "spec",
+    Fields(&[
+        ("project", Text),
+        ("destination", Fields(&[("server", Text), ("name", Text), ("namespace", Text)])),
+        ("source", SOURCE),
+        ("sources", ListOf(&SOURCE)),
+        ("syncPolicy", SYNC_POLICY),
+        (
+            "ignoreDifferences",
+            ListOf(&Fields(&[
+                ("group", Text),
+                ("kind", Text),
+                ("name", Text),
+                ("namespace", Text),
+                ("jsonPointers", TEXTS),
+                ("jqPathExpressions", TEXTS),
+                ("managedFieldsManagers", TEXTS),
+            ])),
+        ),
+        ("info", INFOS),
+        ("revisionHistoryLimit", Whole),
+    ]),
+)];
+
 /// The kinds, whatever their version. `metadata` is checked when an object is made.
 pub(super) const KINDS: &[(&str, &str, Shape)] = &[
     ("", "ConfigMap", &[("data", TEXT_MAP), ("binaryData", MapOf(&Base64)), ("immutable", Flag)]),
@@ -205,6 +256,7 @@ pub(super) const KINDS: &[(&str, &str, Shape)] = &[
         "Secret",
         &[("data", MapOf(&Base64)), ("stringData", TEXT_MAP), ("type", Text), ("immutable", Flag)],
     ),
+    ("argoproj.io", "Application", APPLICATION),
     ("", "Service", &[("spec", SERVICE)]),
     (
         "",

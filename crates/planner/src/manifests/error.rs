@@ -14,6 +14,8 @@ pub struct ManifestError {
     pub file: String,
     /// Line of the cause, from 1.
     pub line: u64,
+    /// Which document of the file, from 1; empty documents are not counted. 0 for the whole file.
+    pub document: usize,
     /// The object, where it is known: `Deployment shop/api`.
     pub object: Option<String>,
     /// What is wrong.

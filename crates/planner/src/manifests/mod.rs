@@ -87,13 +87,24 @@ pub fn parse(file: &str, content: &[u8], limits: &Limits) -> Result<Vec<Target>,
     read(file, content, limits, true)
 }
 
+/// As [`parse`], where a mistake in one document costs that document only: the objects of the others, and what is wrong.
+pub fn parse_each(file: &str, content: &[u8], limits: &Limits) -> (Vec<Target>, Vec<ManifestError>) {
+    read_each(file, content, limits, true)
+}
+
 fn read(file: &str, content: &[u8], limits: &Limits, named: bool) -> Result<Vec<Target>, Vec<ManifestError>> {
-    let mut reader = Reader { file, limits, named, targets: Vec::new(), errors: Vec::new(), nodes: 0 };
+    let (targets, errors) = read_each(file, content, limits, named);
+    if errors.is_empty() { Ok(targets) } else { Err(errors) }
+}
+
+fn read_each(file: &str, content: &[u8], limits: &Limits, named: bool) -> (Vec<Target>, Vec<ManifestError>) {
+    let mut reader =
+        Reader { file, limits, named, document: 0, targets: Vec::new(), errors: Vec::new(), nodes: 0 };
     match decode(content, limits) {
         Ok(text) => reader.read(text),
         Err((line, cause)) => reader.fail(line, None, cause),
     }
-    if reader.errors.is_empty() { Ok(reader.targets) } else { Err(reader.errors) }
+    (reader.targets, reader.errors)
 }
 
 fn decode<'t>(content: &'t [u8], limits: &Limits) -> Result<&'t str, (u64, ManifestCause)> {
@@ -129,6 +140,8 @@ struct Reader<'f> {
     limits: &'f Limits,
     /// Whether an object needs a name.
     named: bool,
+    /// The document that is read.
+    document: usize,
     targets: Vec<Target>,
     errors: Vec<ManifestError>,
     /// Values read so far.
@@ -137,7 +150,8 @@ struct Reader<'f> {
 
 impl Reader<'_> {
     fn fail(&mut self, line: u64, object: Option<String>, cause: ManifestCause) {
-        self.errors.push(ManifestError { file: self.file.to_owned(), line, object, cause });
+        let (file, document) = (self.file.to_owned(), self.document);
+        self.errors.push(ManifestError { file, line, document, object, cause });
     }
 
     fn read(&mut self, text: &str) {
@@ -151,6 +165,7 @@ impl Reader<'_> {
                 let what = format!("more than {} documents", self.limits.documents);
                 return self.fail(document.lines_before + 1, None, ManifestCause::TooMuch { what });
             }
+            self.document = number;
             self.read_document(document.text, document.lines_before, number);
             if self.nodes > self.limits.nodes {
                 let what = format!("more than {} values", self.limits.nodes);

@@ -332,9 +332,7 @@ impl AppState {
     /// What is wrong with it, whatever a comparison finds.
     fn describe(&mut self, now: Timestamp) {
         if let Some(problem) = self.problem.clone() {
-            let kind = ConditionType::InvalidSpecError;
-            let outcome = Outcome::failed("", kind, problem);
-            comparison::take_in(&mut self.application, outcome, Level::Recent, now);
+            comparison::refuse(&mut self.application, problem, now);
         }
         let deleting = self.application.is_deleting().then(|| {
             let message = "its file is gone, and a finalizer asks that its objects be deleted first, which is not supported yet: they are left alone. Put the file back without the finalizer, and remove it then";

@@ -1,18 +1,17 @@
 //! A folder of YAML files. Its files are looked at every second; what is known of the applications is kept in the state
 //! directory, so that nobody but their author writes to the files.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::Value;
 use tidegate_executor::{Clock as _, SystemClock};
-use tidegate_model::argo::{API_VERSION, Application, ObjectMeta};
-use tidegate_planner::manifests::{Limits, parse};
+use tidegate_model::argo::Application;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::reading::{Seen, Stamp, left_alone};
 use super::{AppKey, ApplicationStore, StoreEvent, Stored, kept};
 use crate::error::ServiceError;
 
@@ -93,18 +92,6 @@ fn tell_all(tell: &UnboundedSender<StoreEvent>, events: Vec<StoreEvent>) -> bool
     !tell.is_closed() && events.into_iter().all(|event| tell.send(event).is_ok())
 }
 
-/// What says that a file has changed.
-type Stamp = (std::time::SystemTime, u64);
-
-/// What was seen of a file.
-#[derive(Default)]
-struct Seen {
-    stamp: Option<Stamp>,
-    /// Its applications, as far as they could be read; those of before where it cannot be read now.
-    applications: BTreeMap<AppKey, Stored>,
-    problems: Vec<String>,
-}
-
 #[derive(Default)]
 struct Watcher {
     folder: PathBuf,
@@ -112,6 +99,10 @@ struct Watcher {
     files: BTreeMap<PathBuf, Seen>,
     told: BTreeMap<AppKey, Stored>,
     problems: Vec<String>,
+    /// Those that were known when nobody looked, and are in no file; they may be in a document that cannot be read.
+    unplaced: BTreeMap<AppKey, Stored>,
+    /// The folder itself cannot be read.
+    is_away: bool,
     settled: bool,
 }
 
@@ -124,7 +115,7 @@ impl Watcher {
             let seen = self.files.entry(path.clone()).or_default();
             if seen.stamp != Some(stamp) {
                 seen.stamp = Some(stamp);
-                read(&path, seen);
+                seen.read(&name(&path), fs::read(&path));
             }
         }
         let mut current: BTreeMap<AppKey, (PathBuf, Stored)> = BTreeMap::new();
@@ -144,9 +135,16 @@ impl Watcher {
         self.events(current.into_iter().map(|(key, (_, stored))| (key, stored)).collect(), problems)
     }
 
-    fn stamps(&self) -> (BTreeMap<PathBuf, Stamp>, Vec<String>) {
+    /// Whether there may be applications in what cannot be read.
+    fn is_unsure(&self) -> bool {
+        self.is_away || self.files.values().any(|seen| seen.is_broken)
+    }
+
+    fn stamps(&mut self) -> (BTreeMap<PathBuf, Stamp>, Vec<String>) {
         let (mut found, mut problems) = (BTreeMap::new(), Vec::new());
-        let entries = match fs::read_dir(&self.folder) {
+        let entries = fs::read_dir(&self.folder);
+        self.is_away = entries.is_err();
+        let entries = match entries {
             Ok(entries) => entries,
             // What was in it before counts: nobody has said that it is to go.
             Err(error) => {
@@ -177,6 +175,16 @@ impl Watcher {
                 // It may have gone while nobody looked.
                 self.told.insert(AppKey::of(&application), Stored { application, problem: None, lost: None });
             }
+            self.unplaced.clone_from(&self.told);
+        }
+        self.unplaced.retain(|key, _| !current.contains_key(key));
+        if problems.is_empty() || !self.is_unsure() {
+            self.unplaced.clear();
+        }
+        for (key, stored) in &self.unplaced {
+            let mut stored = stored.clone();
+            stored.problem = Some(left_alone("it is in no file that can be read", &problems.join("; ")));
+            current.insert(key.clone(), stored);
         }
         let mut events = Vec::new();
         for (key, before) in &self.told {
@@ -230,104 +238,6 @@ fn leaving(before: &Stored) -> Option<Stored> {
         stored.problem = None;
         stored
     })
-}
-
-/// Reads a file that has changed.
-fn read(path: &Path, seen: &mut Seen) {
-    let name = name(path);
-    let content = fs::read(path).map_err(|error| vec![format!("{name}: {error}")]);
-    let content = content.and_then(|content| {
-        // Whoever writes a file anew empties it first.
-        let is_emptied = content.trim_ascii().is_empty() && !seen.applications.is_empty();
-        if is_emptied {
-            Err(vec![format!("{name}: it is empty; remove it if its applications are to go")])
-        } else {
-            Ok(content)
-        }
-    });
-    let parsed = content.and_then(|content| {
-        parse(&name, &content, &Limits::default())
-            .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())
-    });
-    match parsed {
-        Err(problems) => {
-            // As a control plane refuses what it cannot read, and keeps what it has.
-            let message = problems.join("; ");
-            for stored in seen.applications.values_mut() {
-                stored.problem = Some(format!(
-                    "its file cannot be read, so it is left alone, as it was, until that is mended: {message}"
-                ));
-            }
-            seen.problems = problems;
-        }
-        Ok(targets) => {
-            seen.applications.clear();
-            seen.problems.clear();
-            for target in targets {
-                let place = target.origin.to_string();
-                match read_one(target.object.as_value(), &place) {
-                    Ok(stored) => match seen.applications.entry(AppKey::of(&stored.application)) {
-                        std::collections::btree_map::Entry::Vacant(vacant) => drop(vacant.insert(stored)),
-                        std::collections::btree_map::Entry::Occupied(mut first) => {
-                            first
-                                .get_mut()
-                                .problem
-                                .get_or_insert(format!("it is also in {place}; the first one counts"));
-                        }
-                    },
-                    Err(problem) => seen.problems.push(problem),
-                }
-            }
-        }
-    }
-}
-
-fn read_one(value: &Value, place: &str) -> Result<Stored, String> {
-    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let (version, kind) = (text("/apiVersion"), text("/kind"));
-    match (version, kind) {
-        (API_VERSION, "Application") => {}
-        (API_VERSION, kind @ ("ApplicationSet" | "AppProject")) => {
-            return Err(format!(
-                "{place}: {kind} {} is not supported yet, and has no effect",
-                text("/metadata/name")
-            ));
-        }
-        _ => {
-            return Err(format!(
-                "{place}: {kind} ({version}) is no Application; only Applications are served"
-            ));
-        }
-    }
-    let (application, problem) = match serde_json::from_value::<Application>(value.clone()) {
-        Ok(mut application) => {
-            // Those who serve it write these.
-            application.status = Default::default();
-            let asked = application.operation.take();
-            let problem =
-                asked.map(|_| "operation in a file has no effect; use `tidegate app sync`".to_owned());
-            (application, problem)
-        }
-        Err(error) => {
-            let metadata: ObjectMeta =
-                serde_json::from_value(value.pointer("/metadata").cloned().unwrap_or_default())
-                    .unwrap_or_else(|_| ObjectMeta {
-                        name: text("/metadata/name").to_owned(),
-                        ..ObjectMeta::default()
-                    });
-            (Application { metadata, ..Application::default() }, Some(format!("{place}: {error}")))
-        }
-    };
-    let key = AppKey::of(&application);
-    let is_plain = |text: &str| {
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
-        !text.is_empty() && text.len() <= 253 && !text.starts_with('.') && text.chars().all(plain)
-    };
-    if is_plain(&key.name) && is_plain(&key.namespace) {
-        return Ok(Stored { application, problem, lost: None });
-    }
-    let names: BTreeSet<&str> = [key.namespace.as_str(), key.name.as_str()].into();
-    Err(format!("{place}: {names:?} must hold lower-case letters, digits, '-' and '.' only"))
 }
 
 #[cfg(test)]
@@ -410,6 +320,41 @@ mod tests {
     }
 
     #[test]
+    fn a_mistake_costs_its_document_only() {
+        let (folder, mut watcher, write) = bench();
+        let other = WEB.replace("name: web", "name: other");
+        write("web.yaml", &format!("{WEB}---\n{other}"));
+        told(&mut watcher);
+        let changed = other.replace("./repo", "./elsewhere");
+        // Nothing of it can be told: whatever was there is left alone, and the rest goes on.
+        write("web.yaml", &format!("kind: [\n---\n{changed}"));
+        let events = told(&mut watcher);
+        assert_eq!(events[0], "applied other");
+        assert!(events[1].starts_with("applied web (its file cannot be read"), "{events:?}");
+        assert!(events[1].contains("(document 1)"), "{events:?}");
+        assert_eq!((events.len(), events[2].starts_with("problems")), (3, true), "{events:?}");
+        // Whose it is can be told: it has its last good state, and the field and its line are named.
+        let wrong = WEB.replace("spec: {", "spec: {\n  syncPolicy: {\n    automated: {prune: often}}, ");
+        write("web.yaml", &format!("{changed}---\n{wrong}"));
+        let events = told(&mut watcher);
+        let part = "web.yaml:5: Application web: field spec.syncPolicy.automated.prune must be true or false";
+        assert!(events[0].contains(part) && events[0].contains("(document 2)"), "{events:?}");
+        let web = watcher.told.values().find(|one| one.application.metadata.name == "web").unwrap();
+        assert_eq!(web.application.source().unwrap().repo_url, "./repo");
+        // Also when nobody has looked before, with what is kept.
+        let known = web.application.clone();
+        kept::write(&watcher.kept, &known).unwrap();
+        write("web.yaml", &format!("kind: [\n---\n{changed}"));
+        let (folder, kept) = (folder.path().to_path_buf(), watcher.kept.clone());
+        let mut again = Watcher { folder, kept, ..Watcher::default() };
+        let events = told(&mut again);
+        assert_eq!(events[0], "applied other");
+        assert!(events[1].starts_with("applied web (it is in no file that can be read"), "{events:?}");
+        write("web.yaml", &changed);
+        assert_eq!(told(&mut again), ["gone web", "problems []"]);
+    }
+
+    #[test]
     fn what_is_no_application_is_named() {
         let (_folder, mut watcher, write) = bench();
         for (content, expected) in [
@@ -420,7 +365,10 @@ mod tests {
             (WEB.replace("argoproj.io/v1alpha1", "v1"), "is no Application"),
             (WEB.replace("name: web", "name: ../../web"), "lower-case"),
             (WEB.replace("name: web", "name: web, namespace: a_b"), "lower-case"),
-            (WEB.replace("{project: default", "{project: 7"), "applied web (web.yaml:1: invalid type"),
+            (
+                WEB.replace("{project: default", "{project: 7"),
+                "applied web (its document cannot be read, so it is left alone, as it was, until that is mended: web.yaml:1: Application web: field spec.project",
+            ),
             (WEB.replace("spec:", "operation: {sync: {}}, spec:"), "operation in a file has no effect"),
             (format!("{WEB}---\n{WEB}"), "it is also in web.yaml:3"),
         ] {

@@ -3,6 +3,7 @@
 mod folder;
 mod kept;
 mod kubernetes;
+mod reading;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -35,6 +36,20 @@ impl AppKey {
             namespace => namespace,
         };
         Self { namespace: namespace.to_owned(), name: application.metadata.name.clone() }
+    }
+
+    /// Whether it is in the namespace of the control plane, and goes by its name alone.
+    pub fn is_of_control_plane(&self) -> bool {
+        self.namespace == CONTROL_NAMESPACE
+    }
+
+    /// Whether both names can be those of objects, and of files.
+    pub fn is_plain(&self) -> bool {
+        let is_plain = |text: &str| {
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
+            !text.is_empty() && text.len() <= 253 && !text.starts_with('.') && text.chars().all(plain)
+        };
+        is_plain(&self.name) && is_plain(&self.namespace)
     }
 
     /// Whether a person means it: by its name, or by both.

@@ -1,0 +1,174 @@
+//! The Applications of one file. A mistake costs the document it is in, and no other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use serde_json::Value;
+use tidegate_model::argo::{API_VERSION, Application, ObjectMeta};
+use tidegate_planner::manifests::{Limits, ManifestError, parse_each};
+
+use super::{AppKey, Stored};
+
+/// What says that a file has changed.
+pub(super) type Stamp = (std::time::SystemTime, u64);
+
+/// What was seen of a file.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub stamp: Option<Stamp>,
+    /// Its applications, as far as they could be read; those of before where they cannot be read now.
+    pub applications: BTreeMap<AppKey, Stored>,
+    /// What cannot be read and belongs to none.
+    pub problems: Vec<String>,
+    /// Some of it cannot be read, and it cannot be told which applications were there.
+    pub is_broken: bool,
+}
+
+/// What is said of an application that stays as it was.
+pub(super) fn left_alone(why: &str, problem: &str) -> String {
+    format!("{why}, so it is left alone, as it was, until that is mended: {problem}")
+}
+
+impl Seen {
+    /// Takes in what the file is now.
+    pub fn read(&mut self, name: &str, content: io::Result<Vec<u8>>) {
+        let content = match content {
+            Err(error) => return self.keep(format!("{name}: {error}")),
+            // Whoever writes a file anew empties it first.
+            Ok(content) if content.trim_ascii().is_empty() && !self.applications.is_empty() => {
+                return self.keep(format!("{name}: it is empty; remove it if its applications are to go"));
+            }
+            Ok(content) => content,
+        };
+        let before = std::mem::take(&mut self.applications);
+        (self.problems, self.is_broken) = (Vec::new(), false);
+        let (targets, errors) = parse_each(name, &content, &Limits::default());
+        for target in targets {
+            let (place, object) = (target.origin.to_string(), target.object.as_value());
+            let document = || format!("{place}, document {}", target.origin.document);
+            match read_one(object, &place, document) {
+                Ok(stored) => self.add(stored, &place),
+                Err(problem) => self.problems.push(problem),
+            }
+        }
+        for (key, problem) in self.sort(errors) {
+            let problem = left_alone("its document cannot be read", &problem);
+            let known = before.get(&key).map(|known| known.application.clone());
+            let application = known.unwrap_or_else(|| unread(&key));
+            let stored = Stored { application, problem: Some(problem.clone()), lost: None };
+            let stored = self.applications.entry(key).or_insert(stored);
+            stored.problem.get_or_insert(problem);
+        }
+        if self.is_broken {
+            let problem = left_alone("its file cannot be read", &self.problems.join("; "));
+            for (key, mut stored) in before {
+                stored.problem = Some(problem.clone());
+                self.applications.entry(key).or_insert(stored);
+            }
+        }
+    }
+
+    /// As a control plane refuses what it cannot read, and keeps what it has.
+    fn keep(&mut self, problem: String) {
+        for stored in self.applications.values_mut() {
+            stored.problem = Some(left_alone("its file cannot be read", &problem));
+        }
+        (self.problems, self.is_broken) = (vec![problem], true);
+    }
+
+    fn add(&mut self, stored: Stored, place: &str) {
+        let key = AppKey::of(&stored.application);
+        match self.applications.get_mut(&key) {
+            None => drop(self.applications.insert(key, stored)),
+            Some(first) => {
+                first.problem.get_or_insert(format!("it is also in {place}; the first one counts"));
+            }
+        }
+    }
+
+    /// What is wrong with applications that can be told, all of it; what cannot be told is the file's.
+    fn sort(&mut self, errors: Vec<ManifestError>) -> BTreeMap<AppKey, String> {
+        let mut found: BTreeMap<AppKey, String> = BTreeMap::new();
+        for error in errors {
+            let problem = match error.document {
+                0 => error.to_string(),
+                document => format!("{error} (document {document})"),
+            };
+            match error.object.as_deref().and_then(named).filter(AppKey::is_plain) {
+                Some(key) => {
+                    let all = found.entry(key).or_default();
+                    all.push_str(if all.is_empty() { "" } else { "; " });
+                    all.push_str(&problem);
+                }
+                None => {
+                    self.problems.push(problem);
+                    self.is_broken = true;
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The application that an error is about.
+fn named(label: &str) -> Option<AppKey> {
+    let name = label.strip_prefix("Application ")?;
+    let (namespace, name) = name.split_once('/').unwrap_or(("", name));
+    Some(AppKey::of(&bare(namespace, name)))
+}
+
+fn bare(namespace: &str, name: &str) -> Application {
+    let (namespace, name) = (namespace.to_owned(), name.to_owned());
+    Application {
+        metadata: ObjectMeta { name, namespace, ..ObjectMeta::default() },
+        ..Application::default()
+    }
+}
+
+/// An application of which no more is known than its name.
+fn unread(key: &AppKey) -> Application {
+    let namespace = if key.is_of_control_plane() { "" } else { key.namespace.as_str() };
+    bare(namespace, &key.name)
+}
+
+fn read_one(value: &Value, place: &str, document: impl Fn() -> String) -> Result<Stored, String> {
+    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (version, kind) = (text("/apiVersion"), text("/kind"));
+    match (version, kind) {
+        (API_VERSION, "Application") => {}
+        (API_VERSION, kind @ ("ApplicationSet" | "AppProject")) => {
+            return Err(format!(
+                "{place}: {kind} {} is not supported yet, and has no effect",
+                text("/metadata/name")
+            ));
+        }
+        _ => {
+            return Err(format!(
+                "{place}: {kind} ({version}) is no Application; only Applications are served"
+            ));
+        }
+    }
+    let (application, problem) = match serde_json::from_value::<Application>(value.clone()) {
+        Ok(mut application) => {
+            // Those who serve it write these.
+            application.status = Default::default();
+            let asked = application.operation.take();
+            let problem =
+                asked.map(|_| "operation in a file has no effect; use `tidegate app sync`".to_owned());
+            (application, problem)
+        }
+        Err(error) => {
+            let metadata = value.pointer("/metadata").cloned().unwrap_or_default();
+            let bare = || bare(text("/metadata/namespace"), text("/metadata/name"));
+            let application = serde_json::from_value(metadata)
+                .map_or_else(|_| bare(), |metadata| Application { metadata, ..Application::default() });
+            (application, Some(format!("{}: {error}", document())))
+        }
+    };
+    let key = AppKey::of(&application);
+    if key.is_plain() {
+        return Ok(Stored { application, problem, lost: None });
+    }
+    let names: BTreeSet<&str> = [key.namespace.as_str(), key.name.as_str()].into();
+    Err(format!("{place}: {names:?} must hold lower-case letters, digits, '-' and '.' only"))
+}
