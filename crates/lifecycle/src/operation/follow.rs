@@ -114,7 +114,7 @@ fn dry_run(operation: &Operation, now: Timestamp) -> Vec<Fact> {
         return Vec::new();
     }
     if operation.all_tasks().any(|(_, _, state)| state.is_unsuccessful()) {
-        return ending::attempt_failed(messages::DRY_RUN_FAILED.to_owned(), now);
+        return ending::attempt_failed(messages::dry_run_failed(operation), now);
     }
     match operation.next_wave(0, false) {
         Some(first) if !operation.header.request.options.dry_run => step(first, WaveStep::Held, now),

@@ -102,6 +102,27 @@ pub(crate) fn namespace_lost_already(name: &str, loss: Loss) -> String {
     format!("{}, and objects of this operation go into it; sync again{when}", loss.of(name))
 }
 
+/// The trial of an attempt has failed. Which objects it failed for is among the results; a namespace that is not there is
+/// named here, since the attempt before may have lost it.
+pub(crate) fn dry_run_failed(operation: &Operation) -> String {
+    let absent = |name: &str| {
+        // As every API server says it.
+        let words = format!("namespaces {name:?} not found");
+        let mut refused = operation.all_tasks().filter(|(_, _, state)| state.is_unsuccessful());
+        refused.any(|(_, task, state)| task.namespace == name && state.message.contains(&words))
+    };
+    let names: Vec<&str> =
+        operation.namespaces.iter().map(String::as_str).filter(|name| absent(name)).collect();
+    let reason = match names.as_slice() {
+        [] => return DRY_RUN_FAILED.to_owned(),
+        [name] => format!("namespace {name} does not exist"),
+        names => format!("namespaces {} do not exist", names.join(", ")),
+    };
+    let advice =
+        "and objects of this operation go there; create what is missing, or sync with CreateNamespace=true";
+    with_reason(DRY_RUN_FAILED, &[&format!("{reason}, {advice}")])
+}
+
 impl Loss {
     /// The word for it: `terminating`, `gone` or `made-again`.
     pub fn as_str(self) -> &'static str {

@@ -252,6 +252,30 @@ async fn another_attempt_makes_a_namespace_that_was_going_before_the_first() {
     }
 }
 
+/// An attempt after that which has lost the namespace fails for want of it, and says so.
+#[tokio::test(start_paused = true)]
+async fn every_attempt_names_the_namespace_that_is_not_there() {
+    let cluster = Moody::calm();
+    let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+    make_namespace(&cluster.sim);
+    let id = submit(&engine, &waits_in(false).with(|request| request.retry = retries(2))).await;
+    until(&engine, id, |view, _| view.message.contains("slow")).await;
+    delete_namespace(&cluster.sim, "team");
+    let first = "namespace team is being deleted, and with it";
+    until(&engine, id, |view, _| view.message.starts_with(first)).await;
+    let later =
+        "one or more objects failed to apply (dry run), reason: namespace team does not exist, and objects";
+    until(&engine, id, |view, _| view.message.starts_with(later) && view.message.contains("Retrying")).await;
+    let view = end(&engine, id).await;
+    assert_eq!(view.phase, OperationPhase::Failed);
+    assert!(view.message.starts_with(later), "{}", view.message);
+    assert!(view.message.contains("CreateNamespace=true"), "{}", view.message);
+    let far = |name: &str| config(name, 0, &[]).replacen("metadata:", "metadata:\n  namespace: far", 1);
+    let two = submit(&engine, &Sync::of(&format!("{}{}", far("a"), config("b", 0, &[])))).await;
+    let view = end(&engine, two).await;
+    assert!(view.message.contains("reason: namespace far does not exist"), "{}", view.message);
+}
+
 /// Whoever may create a hook may not be allowed to read it; when there is none, that is in nobody's way.
 #[tokio::test(start_paused = true)]
 async fn where_nothing_is_to_be_deleted_nothing_needs_to_be_read() {
