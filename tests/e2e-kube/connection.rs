@@ -122,6 +122,11 @@ pub async fn a_signal_ends_what_connects_to_a_server_that_stands_still() {
     for args in [&["resume", "--all"][..], &["ops", "terminate", "a"]] {
         let mut running = site.start(args);
         running.await_line("not answered");
+        // Whoever asks why nothing goes on is told as well, and that somebody is at work.
+        let explained = site.json(&["explain", "a", "-o", "json"]);
+        let trouble = explained["trouble"].as_str().unwrap_or_default();
+        assert!(trouble.contains("the cluster has not answered for"), "{explained}");
+        assert!(seconds_told(trouble) <= 15 && explained["atWork"] == true, "{explained}");
         running.signal("INT");
         // The request itself would be given up after 36 s.
         let status = running.is_over_within(Duration::from_secs(15)).expect("it goes on waiting");

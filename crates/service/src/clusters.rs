@@ -7,10 +7,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tidegate_cluster::Cluster;
+use tidegate_cluster::{Cluster, Strain};
 use tidegate_executor::IN_FLIGHT;
 use tidegate_kube::{ConnectOptions, KubeCluster};
 use tidegate_model::{Destination, Impersonation, OperationId};
@@ -109,7 +109,7 @@ pub fn namespace_offline(given: Option<&str>) -> String {
 pub async fn choose(connection: Option<&Connection>, notices: &dyn Notices) -> Result<Chosen, ServiceError> {
     let Some(connection) = connection else { return Ok(Chosen::Simulated) };
     let mut way = way(connection).await?;
-    ask(&mut way, notices).await?;
+    ask(&mut way, &Approach::default(), notices).await?;
     Ok(Chosen::Real(way))
 }
 
@@ -120,6 +120,7 @@ async fn reconnect(
     recorded: &Destination,
     args: &Connection,
     purpose: Purpose,
+    approach: &Approach,
     notices: &dyn Notices,
 ) -> Result<Arc<dyn Cluster>, ServiceError> {
     let Destination::Kubernetes { context, kubeconfig, impersonate, .. } = recorded else {
@@ -146,7 +147,7 @@ async fn reconnect(
             found: connected.destination.to_string(),
         });
     }
-    ask(&mut connected, notices).await?;
+    ask(&mut connected, approach, notices).await?;
     if purpose == Purpose::GoOn && connected.destination.is_replaced(recorded) {
         return Err(ServiceError::Replaced { operation, recorded: recorded.to_string() });
     }
@@ -164,10 +165,16 @@ pub enum Purpose {
 }
 
 /// One that does not answer is better told of before anything is recorded; and one that does is asked which it is.
-async fn ask(connected: &mut Connected, notices: &dyn Notices) -> Result<(), ServiceError> {
+async fn ask(
+    connected: &mut Connected,
+    approach: &Approach,
+    notices: &dyn Notices,
+) -> Result<(), ServiceError> {
     let Connected { destination, cluster, .. } = connected;
     let asking = async { tokio::join!(cluster.reach(), cluster.identity()) };
+    approach.is_to(Some(cluster.clone()));
     let (reached, identity) = outage::explained(cluster, notices, asking).await;
+    approach.is_to(None);
     let identity = reached.and(identity);
     let found = identity.map_err(|error| ServiceError::of_cluster(destination, &error.message))?;
     if let Destination::Kubernetes { uid, .. } = destination {
@@ -213,6 +220,21 @@ fn absolute(path: &Path) -> Result<String, ServiceError> {
     Ok(full.to_string_lossy().into_owned())
 }
 
+/// The cluster that somebody connects to now, so that others learn what keeps it waiting.
+#[derive(Default)]
+pub struct Approach(Mutex<Option<KubeCluster>>);
+
+impl Approach {
+    fn is_to(&self, cluster: Option<KubeCluster>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = cluster;
+    }
+
+    /// What keeps it waiting.
+    pub fn strain(&self) -> Option<Strain> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.strain()
+    }
+}
+
 /// The clusters an engine works on, by what operations have recorded of them.
 #[derive(Default)]
 pub struct Clusters {
@@ -223,19 +245,20 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// Adds the cluster an operation was begun on, unless it is there.
+    /// Adds the cluster an operation was begun on, unless it is there. `approach` tells others of it meanwhile.
     pub async fn add(
         &mut self,
         operation: OperationId,
         recorded: &Destination,
         args: &Connection,
         purpose: Purpose,
+        approach: &Approach,
         notices: &dyn Notices,
     ) -> Result<(), ServiceError> {
         if *recorded == Destination::Simulated {
             self.simulated = true;
         } else if !self.real.contains_key(recorded) {
-            let cluster = reconnect(operation, recorded, args, purpose, notices).await?;
+            let cluster = reconnect(operation, recorded, args, purpose, approach, notices).await?;
             self.real.insert(recorded.clone(), cluster);
         }
         Ok(())

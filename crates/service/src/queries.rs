@@ -2,15 +2,19 @@
 //! straight from the log where none is.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tidegate_executor::{Clock as _, Engine, EngineError, Replay, Summary, SystemClock, record, replay};
-use tidegate_lifecycle::operation::{Driver, Explanation, Fact, Input, OperationView, explain, view};
+use tidegate_lifecycle::operation::{
+    Driver, Explanation, Fact, Input, OperationView, TRYING_AGAIN, explain, view,
+};
 use tidegate_model::{OperationId, Severity, Warning, format_duration};
 use tidegate_oplog::{History, Log, LogError, Lookup, TypedLog as _};
 use tokio::sync::{Semaphore, watch};
 
 use crate::applications::Serving;
+use crate::clusters::Approach;
 use crate::control::protocol::{Inspected, Reply, Request, Told, Wish};
 use crate::documents::ExplanationDocument;
 use crate::error::{Kind, ServiceError};
@@ -19,7 +23,9 @@ use crate::operations::{self, Listed};
 /// The log, and the engine that works on it, if one does.
 pub struct Queries {
     log: Log,
-    engine: Option<Engine>,
+    engine: OnceLock<Engine>,
+    /// Of a process that has no engine yet.
+    ahead: Option<Ahead>,
     /// The applications that are served, where any are.
     serving: watch::Sender<Serves>,
     /// There may be another engine at work on it.
@@ -38,16 +44,25 @@ enum Serves {
 
 /// How long whoever asks for applications waits for the process to have looked at them.
 const LOOKED_WITHIN: Duration = Duration::from_secs(25);
+
+/// What a process is about to go on with, when it has reached the clusters.
+pub struct Ahead {
+    /// The operations.
+    pub operations: BTreeSet<OperationId>,
+    /// The way to their clusters.
+    pub approach: Arc<Approach>,
+}
+
 /// So many wait for events at once.
 const FOLLOWERS_MAX: usize = 16;
 /// How long whoever follows an operation waits for an event, before it is told that there is none.
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(10);
 
 impl Queries {
-    fn new(log: Log, engine: Option<Engine>, beside: bool) -> Self {
+    fn new(log: Log, ahead: Option<Ahead>, beside: bool) -> Self {
         let followers = Semaphore::new(FOLLOWERS_MAX);
         let (serving, _) = watch::channel(Serves::Nothing);
-        Self { log, engine, serving, beside, followers }
+        Self { log, engine: OnceLock::new(), ahead, serving, beside, followers }
     }
 
     /// Answers from the log alone; nobody works on it.
@@ -62,7 +77,20 @@ impl Queries {
 
     /// Answers from the engine, and from the log where the engine does not know.
     pub fn with_engine(log: Log, engine: Engine) -> Self {
-        Self::new(log, Some(engine), false)
+        let queries = Self::new(log, None, false);
+        queries.begin(engine);
+        queries
+    }
+
+    /// Answers from the log until there is an engine.
+    pub fn ahead_of_engine(log: Log, ahead: Ahead) -> Self {
+        Self::new(log, Some(ahead), false)
+    }
+
+    /// From now on, answers from the engine.
+    pub fn begin(&self, engine: Engine) {
+        // There is one engine in a process.
+        let _ = self.engine.set(engine);
     }
 
     /// Whoever asks for applications waits for [`Self::serve`].
@@ -142,7 +170,7 @@ impl Queries {
         let at_work = self.at_work().await?;
         let mut found = read().await?;
         let is_there = |found: &Replay| found.is_over || !found.events.is_empty() || found.gone.is_some();
-        if let Some(engine) = self.engine.as_ref().filter(|_| wait && !found.as_ref().is_some_and(is_there))
+        if let Some(engine) = self.engine.get().filter(|_| wait && !found.as_ref().is_some_and(is_there))
             && at_work.as_ref().is_some_and(|at_work| at_work.contains(&operation))
             && let Ok(_place) = self.followers.try_acquire()
         {
@@ -179,9 +207,10 @@ impl Queries {
 
     /// The operations that are at work here; `None` where that cannot be told.
     async fn at_work(&self) -> Result<Option<BTreeSet<OperationId>>, ServiceError> {
-        Ok(match &self.engine {
-            Some(engine) => Some(engine.at_work().await?),
-            None => (!self.beside).then(BTreeSet::new),
+        Ok(match (self.engine.get(), &self.ahead) {
+            (Some(engine), _) => Some(engine.at_work().await?),
+            (None, Some(ahead)) => Some(ahead.operations.clone()),
+            (None, None) => (!self.beside).then(BTreeSet::new),
         })
     }
 
@@ -202,12 +231,15 @@ impl Queries {
 
     async fn inspect(&self, operation: OperationId) -> Result<Inspected, ServiceError> {
         let at_work = self.at_work().await?;
-        let inspected = match &self.engine {
+        let inspected = match self.engine.get() {
             Some(engine) => engine.inspect(operation).await.map_err(ServiceError::from),
             None => self.blocking(move |log| read(log, operation)).await,
         };
         match inspected {
-            Ok((mut view, explanation)) => {
+            Ok((mut view, mut explanation)) => {
+                if let Some(trouble) = self.trouble_ahead(operation).filter(|_| view.finished_at.is_none()) {
+                    explanation.trouble = Some(trouble);
+                }
                 let damage = self.blocking(move |log| Ok(damage_of(log, operation))).await?;
                 view.warnings.extend(damage.map(damaged));
                 let at_work = is_at_work(at_work.as_ref(), operation, view.finished_at.is_some());
@@ -226,8 +258,21 @@ impl Queries {
         }
     }
 
+    /// What keeps an operation from going on before there is an engine.
+    fn trouble_ahead(&self, operation: OperationId) -> Option<String> {
+        let ahead = self.ahead.as_ref().filter(|_| self.engine.get().is_none())?;
+        let strain = ahead.approach.strain().filter(|_| ahead.operations.contains(&operation))?;
+        Some(format!("{}{TRYING_AGAIN}", strain.words(SystemClock.now())))
+    }
+
     async fn wish(&self, operation: OperationId, by: &str, wish: Wish) -> Result<Reply, ServiceError> {
-        if let Some(engine) = &self.engine {
+        if self.ahead.is_some() && self.engine.get().is_none() {
+            // What it would write now, an engine that has just read the log would not know of.
+            return Err(ServiceError::refused(
+                "the process at work in this state directory is still connecting to the cluster; stop it, or try again when the cluster answers",
+            ));
+        }
+        if let Some(engine) = self.engine.get() {
             match tell(engine, operation, by, &wish).await {
                 // The engine has others to work on: this one lies in the log.
                 Err(EngineError::NotRunning { .. }) => {}
@@ -241,7 +286,7 @@ impl Queries {
         }
         let ends = wish == Wish::Terminate;
         record(&self.log, operation, input(by, wish), SystemClock.now()).await?;
-        if let (true, Some(engine)) = (ends, &self.engine) {
+        if let (true, Some(engine)) = (ends, self.engine.get()) {
             engine.resume(operation).await?;
             return Ok(Reply::Done);
         }

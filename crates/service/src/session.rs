@@ -1,4 +1,5 @@
-//! An engine at work in a state directory: log, cluster, actors, and the socket others ask at.
+//! An engine at work in a state directory: log, cluster, actors, and the socket others ask at. A process that has to connect
+//! first opens the socket before that.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::control::server::Server;
 use crate::error::ServiceError;
 use crate::log;
 use crate::notices::Notices;
-use crate::queries::Queries;
+use crate::queries::{Ahead, Queries};
 use crate::simulated;
 use crate::state_dir::StateDir;
 use crate::user;
@@ -64,34 +65,27 @@ impl Session {
         state_dir: &StateDir,
         notices: &dyn Notices,
     ) -> Result<Self, ServiceError> {
-        clock::mark(state_dir);
-        let mut builder = Engine::builder(Arc::clone(&log)).health(health).worker(user::worker());
         let lives_long = keep.is_some();
-        if let Some(keep) = keep {
-            builder = builder.compact_every(COMPACT_EVERY, keep);
-        }
-        if clusters.simulated {
-            let cluster = simulated::open(state_dir, &log, notices).await?;
-            builder = builder.cluster(Destination::Simulated, Arc::new(cluster));
-        }
-        for (destination, cluster) in clusters.real {
-            builder = builder.cluster(destination, cluster);
-        }
-        let engine = builder.start().await?;
+        let engine = engine(&log, clusters, (health, keep), state_dir, notices).await?;
         let queries = Arc::new(Queries::with_engine(log, engine.clone()));
         if lives_long {
             queries.expect();
         }
-        let server = match Server::listen(state_dir.socket(), Arc::clone(&queries)) {
-            Ok(server) => Some(server),
-            Err(error) => {
-                notices.warn(&format!(
-                    "other tidegate processes cannot ask this one ({}: {error}); the sync itself is not affected",
-                    state_dir.socket().display()
-                ));
-                None
-            }
-        };
+        let server = listen(state_dir, &queries, notices);
+        Ok(Self { engine, queries, server })
+    }
+
+    /// As [`Session::with_log`], for a process that others could ask already.
+    pub async fn behind(
+        entrance: Entrance,
+        clusters: Clusters,
+        health: HealthRules,
+        state_dir: &StateDir,
+        notices: &dyn Notices,
+    ) -> Result<Self, ServiceError> {
+        let Entrance { log, queries, server } = entrance;
+        let engine = engine(&log, clusters, (health, None), state_dir, notices).await?;
+        queries.begin(engine.clone());
         Ok(Self { engine, queries, server })
     }
 
@@ -116,6 +110,57 @@ impl Session {
                 Ok(())
             }
             Ok(_) => Ok(()),
+        }
+    }
+}
+
+/// The socket of a process that has no engine yet, because it connects to clusters. Dropped, it is closed.
+pub struct Entrance {
+    log: Log,
+    queries: Arc<Queries>,
+    server: Option<Server>,
+}
+
+impl Entrance {
+    /// From now on, others can ask about these operations.
+    pub fn open(log: &Log, ahead: Ahead, state_dir: &StateDir, notices: &dyn Notices) -> Self {
+        let queries = Arc::new(Queries::ahead_of_engine(Arc::clone(log), ahead));
+        let server = listen(state_dir, &queries, notices);
+        Self { log: Arc::clone(log), queries, server }
+    }
+}
+
+async fn engine(
+    log: &Log,
+    clusters: Clusters,
+    (health, keep): (HealthRules, Option<Retention>),
+    state_dir: &StateDir,
+    notices: &dyn Notices,
+) -> Result<Engine, ServiceError> {
+    clock::mark(state_dir);
+    let mut builder = Engine::builder(Arc::clone(log)).health(health).worker(user::worker());
+    if let Some(keep) = keep {
+        builder = builder.compact_every(COMPACT_EVERY, keep);
+    }
+    if clusters.simulated {
+        let cluster = simulated::open(state_dir, log, notices).await?;
+        builder = builder.cluster(Destination::Simulated, Arc::new(cluster));
+    }
+    for (destination, cluster) in clusters.real {
+        builder = builder.cluster(destination, cluster);
+    }
+    Ok(builder.start().await?)
+}
+
+fn listen(state_dir: &StateDir, queries: &Arc<Queries>, notices: &dyn Notices) -> Option<Server> {
+    match Server::listen(state_dir.socket(), Arc::clone(queries)) {
+        Ok(server) => Some(server),
+        Err(error) => {
+            notices.warn(&format!(
+                "other tidegate processes cannot ask this one ({}: {error}); the sync itself is not affected",
+                state_dir.socket().display()
+            ));
+            None
         }
     }
 }

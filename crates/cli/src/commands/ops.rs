@@ -1,15 +1,18 @@
 //! `tidegate ops`: listing, showing and steering operations.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use tidegate_executor::{Clock as _, EngineError, Summary, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_oplog::Retention;
-use tidegate_service::clusters::{Clusters, Purpose};
+use tidegate_service::clusters::{Approach, Clusters, Purpose};
 use tidegate_service::control::protocol::{Inspected, Reply, Request, Wish};
 use tidegate_service::documents::{OperationDocument, SummaryDocument};
 use tidegate_service::error::ServiceError;
-use tidegate_service::queries::Queries;
+use tidegate_service::queries::{Ahead, Queries};
 use tidegate_service::route::{self, Reached};
-use tidegate_service::session::Session;
+use tidegate_service::session::{Entrance, Session};
 use tidegate_service::state_dir::StateDir;
 use tidegate_service::user::user;
 use tidegate_service::{log, operations};
@@ -139,10 +142,13 @@ async fn terminate(one: &OneArgs, connection: &ConnectionArgs, printer: &Printer
     };
     let id = summary.operation;
     let mut clusters = Clusters::default();
+    let approach = Arc::<Approach>::default();
+    let ahead = Ahead { operations: BTreeSet::from([id]), approach: Arc::clone(&approach) };
+    let entrance = Entrance::open(&log, ahead, &state_dir, printer);
     let recorded = operations::destination(&log, id)?;
     let connection = connection.to_connection();
     let connected = tokio::select! {
-        connected = clusters.add(id, &recorded, &connection, Purpose::End, printer) => Some(connected),
+        connected = clusters.add(id, &recorded, &connection, Purpose::End, &approach, printer) => Some(connected),
         _ = signals.next() => None,
     };
     if !matches!(connected, Some(Ok(()))) {
@@ -155,7 +161,8 @@ async fn terminate(one: &OneArgs, connection: &ConnectionArgs, printer: &Printer
         Some(connected) => connected?,
         None => return Ok(Ended::NotFinished),
     }
-    run_to_end(log, clusters, &summary, one.output, &state_dir, &mut signals, printer).await
+    drop(log);
+    run_to_end(entrance, clusters, &summary, one.output, &state_dir, &mut signals, printer).await
 }
 
 /// A wish that is durable.
@@ -196,7 +203,7 @@ async fn record(
 
 /// Nobody works on the operation, so its end is worked on here.
 async fn run_to_end(
-    log: log::Log,
+    entrance: Entrance,
     clusters: Clusters,
     summary: &Summary,
     output: Format,
@@ -210,7 +217,7 @@ async fn run_to_end(
         printer.warn(&format!("going on with the built-in health rules: {error}"));
         HealthRules::built_in()
     });
-    let session = Session::with_log(log, clusters, health, state_dir, printer).await?;
+    let session = Session::behind(entrance, clusters, health, state_dir, printer).await?;
     let mut progress = Progress::new(printer, 1);
     let events = session.engine.events_from_now().await?;
     let waited = match session.engine.resume(id).await {

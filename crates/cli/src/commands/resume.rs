@@ -1,15 +1,18 @@
 //! `tidegate resume`: going on with operations that are not over.
 
+use std::sync::Arc;
+
 use tidegate_executor::Summary;
 use tidegate_health::HealthRules;
 use tidegate_model::{Destination, OperationId};
 use tidegate_oplog::Lookup;
-use tidegate_service::clusters::{Clusters, Purpose};
+use tidegate_service::clusters::{Approach, Clusters, Purpose};
 use tidegate_service::control::protocol::Request;
 use tidegate_service::error::ServiceError;
 use tidegate_service::operations::Listed;
+use tidegate_service::queries::Ahead;
 use tidegate_service::route::{self, Reached};
-use tidegate_service::session::Session;
+use tidegate_service::session::{Entrance, Session};
 use tidegate_service::state_dir::StateDir;
 use tidegate_service::{log, operations};
 
@@ -80,8 +83,12 @@ async fn go_on_with(
         return nothing();
     }
     let summaries = chosen.clone();
+    let approach = Arc::<Approach>::default();
+    let operations = chosen.iter().map(|summary| summary.operation).collect();
+    let ahead = Ahead { operations, approach: Arc::clone(&approach) };
+    let entrance = Entrance::open(&log, ahead, state_dir, printer);
     let reconnected = tokio::select! {
-        reconnected = reconnect(args, &log, chosen, printer) => reconnected?,
+        reconnected = reconnect(args, &log, chosen, &approach, printer) => reconnected?,
         signal = signals.next() => {
             let hint = state_dir.hint();
             printer.note(&format!("interrupted by {signal}; nothing was begun: go on with `tidegate resume --all{hint}`"));
@@ -93,7 +100,8 @@ async fn go_on_with(
         return nothing();
     }
     let health = health(args, state_dir, &summaries, &chosen, printer)?;
-    let session = Session::with_log(log, clusters, health, state_dir, printer).await?;
+    drop(log);
+    let session = Session::behind(entrance, clusters, health, state_dir, printer).await?;
     let mut progress = Progress::new(printer, chosen.len());
     let waited = go_on(&session, &chosen, args, signals, &mut progress).await;
     let stopped = wait::close(session, args.waiting.keep.retention(), signals).await;
@@ -150,6 +158,7 @@ async fn reconnect(
     args: &ResumeArgs,
     log: &log::Log,
     operations: Vec<Summary>,
+    approach: &Approach,
     printer: &Printer,
 ) -> Result<Reconnected, CliError> {
     let mut reconnected = Reconnected { clusters: Clusters::default(), chosen: Vec::new(), unreached: 0 };
@@ -158,7 +167,14 @@ async fn reconnect(
             Ok(recorded) => {
                 let clusters = &mut reconnected.clusters;
                 clusters
-                    .add(operation, &recorded, &args.connection.to_connection(), Purpose::GoOn, printer)
+                    .add(
+                        operation,
+                        &recorded,
+                        &args.connection.to_connection(),
+                        Purpose::GoOn,
+                        approach,
+                        printer,
+                    )
                     .await
             }
             Err(error) => Err(error),

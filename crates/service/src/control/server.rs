@@ -37,6 +37,8 @@ pub struct Server {
     leaving: Arc<AtomicBool>,
     /// Each answer on its way holds a receiver.
     answering: watch::Sender<()>,
+    /// Nobody finds it any more.
+    closed: AtomicBool,
 }
 
 impl Server {
@@ -48,7 +50,7 @@ impl Server {
         let leaving = Arc::new(AtomicBool::new(false));
         let (answering, token) = watch::channel(());
         let accepting = tokio::spawn(accept(listener, place.owner, queries, Arc::clone(&leaving), token));
-        Ok(Self { socket, place, accepting, leaving, answering })
+        Ok(Self { socket, place, accepting, leaving, answering, closed: AtomicBool::new(false) })
     }
 
     /// From now on, those who ask are told to ask elsewhere.
@@ -58,14 +60,26 @@ impl Server {
 
     /// Stops listening, after the answers on their way.
     pub async fn close(self) {
+        self.hide();
+        let _ = tokio::time::timeout(ANSWERS_WITHIN, self.answering.closed()).await;
+    }
+
+    /// Nobody finds it any more; and whoever is connected gets the rest of the answer.
+    fn hide(&self) {
         self.leave();
-        // Nobody finds it any more; and whoever is connected gets the rest of the answer. Where the directory is another
-        // one now, so is the socket in it.
-        if Place::of(&self.socket).is_ok_and(|place| place == self.place) {
+        // What is in its place afterwards is somebody else's. Where the directory is another one now, so is the socket in it.
+        if !self.closed.swap(true, Ordering::SeqCst)
+            && Place::of(&self.socket).is_ok_and(|place| place == self.place)
+        {
             let _ = fs::remove_file(&self.socket);
         }
         self.accepting.abort();
-        let _ = tokio::time::timeout(ANSWERS_WITHIN, self.answering.closed()).await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.hide();
     }
 }
 
