@@ -42,6 +42,11 @@ async fn every_right_a_task_needs_is_named_at_once() {
             config("a", 0, &[("argocd.argoproj.io/sync-options", "Replace=true")]),
             format!("missing: create, {sees}, watch ConfigMap"),
         ),
+        (
+            "a new object that would be deleted to be replaced, were it there",
+            config("a", 0, &[("argocd.argoproj.io/sync-options", "Replace=true,Force=true")]),
+            format!("missing: create, {sees}, watch ConfigMap"),
+        ),
     ] {
         let told = lacking(&Moody::lacking(ALL), &Sync::of(&manifest)).await;
         assert!(told.contains(&expected), "{what}: {told}");
