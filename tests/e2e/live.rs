@@ -192,3 +192,21 @@ fn a_state_directory_with_a_long_path_is_steered_too() {
     let ran = sync.finish().expect_code(3);
     assert!(ran.err.contains(&format!("--state-dir {state}")), "the hint names the folder: {}", ran.err);
 }
+
+/// A line about the wait of its own, and not the reminder of a long one.
+#[test]
+fn what_somebody_deletes_and_a_finalizer_keeps_is_told_like_any_wait() {
+    let bench = Bench::new();
+    let held = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, finalizers: [example.com/hold]}\n";
+    bench.write("held.yaml", held);
+    let args = ["sync", "held.yaml", "--app", "held", "--sim"];
+    bench.run(&args).expect_code(0);
+    bench.run(&["sim", "delete", ":ConfigMap:default/a"]).expect_code(0);
+    let mut sync = bench.start(&args);
+    let line = sync.await_line("waits for finalizer example.com/hold");
+    assert!(line.contains("wave 1 of 1 (Sync, wave 0): waiting for "), "{line}");
+    let explained = bench.json(&["explain", "held", "-o", "json"]);
+    assert_eq!(explained["awaited"][0]["what"], "ConfigMap default/a", "{explained}");
+    sync.signal("KILL");
+    sync.finish();
+}

@@ -194,9 +194,9 @@ fn is_change(errand: &Errand<'_>) -> bool {
 
 /// Applies the manifest of a resource.
 pub(super) async fn apply(cluster: &dyn Cluster, errand: &Errand<'_>) -> Answer {
-    match adopt(cluster, errand).await {
+    match stands(cluster, errand).await {
         Ok(None) => {}
-        Ok(Some(adopted)) => return Answer::Applied(Ok(Box::new(adopted))),
+        Ok(Some(answer)) => return answer,
         Err(error) => return Answer::Applied(Err(error)),
     }
     match manifest(errand) {
@@ -209,8 +209,9 @@ pub(super) async fn apply(cluster: &dyn Cluster, errand: &Errand<'_>) -> Answer 
 pub(super) async fn answer(cluster: &dyn Cluster, errand: &Errand<'_>, request: ApplyRequest) -> Answer {
     let written = match put(cluster, errand, request).await {
         Ok(Put::Leaving { uid }) => return Answer::Cleared(Ok(Clearing::Deleting { uid })),
+        // It goes, and what was written goes with it.
         Ok(Put::Written(written)) if written.object.is_deleting() && !errand.task.is_hook() => {
-            return Answer::Applied(Err(leaving(errand, &written.object)));
+            return leaving(&written.object);
         }
         Ok(Put::Written(written)) => Ok(written),
         Err(error) => Err(error),
@@ -218,15 +219,15 @@ pub(super) async fn answer(cluster: &dyn Cluster, errand: &Errand<'_>, request: 
     Answer::Applied(applied(cluster, errand, written).await.map(Box::new))
 }
 
-/// What was created before a crash; or an error while what is there is on its way out.
-async fn adopt(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Option<Applied>, CallError> {
+/// What is there already and decides what becomes of the task: created before a crash, or on its way out.
+async fn stands(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Option<Answer>, CallError> {
     let Task { action, options, .. } = errand.task;
     let SyncRequest { application, tracking, .. } = errand.request;
-    // What is written to an object on its way out goes with it. It is looked for again, about a minute long.
+    // What is written to an object on its way out goes with it.
     if options.already_deleting
         && let Some(found) = hooks::find(cluster, errand).await?.filter(Object::is_deleting)
     {
-        return Err(leaving(errand, &found));
+        return Ok(Some(leaving(&found)));
     }
     let is_creation = *action == Action::Create && options.replace;
     // An object that was not there when the plan was made is there because this operation made it.
@@ -236,19 +237,14 @@ async fn adopt(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Option<Appl
         && tracking.is_owner(application, &found)
         && !found.is_deleting()
     {
-        return Ok(Some(hooks::adopted(errand, &found).await));
+        return Ok(Some(Answer::Applied(Ok(Box::new(hooks::adopted(errand, &found).await)))));
     }
     Ok(None)
 }
 
-/// Somebody deletes an object that is to be there. It is made anew when it is gone.
-fn leaving(errand: &Errand<'_>, found: &Object) -> CallError {
-    let kept_by = tidegate_health::kept_by(found);
-    let waits = if kept_by.is_empty() { String::new() } else { format!("; it waits for {kept_by}") };
-    CallError::transient(format!(
-        "{} is being deleted, and what is applied would go with it{waits}",
-        errand.task.key()
-    ))
+/// Somebody deletes an object that is to be there. It is awaited like one that we delete, and made anew when it is gone.
+fn leaving(found: &Object) -> Answer {
+    Answer::Cleared(Ok(Clearing::Deleting { uid: found.uid().to_owned() }))
 }
 
 /// What the answer to a write means.

@@ -329,7 +329,8 @@ pub enum Fact {
         /// When.
         at: Timestamp,
     },
-    /// A resource that no write can change was told to go, and is on its way out. It is created again when it is gone.
+    /// A resource is on its way out: no write can change it and it was told to go, or somebody else deletes it. It is
+    /// created again when it is gone.
     RecreationBegun {
         /// Which task.
         task: TaskId,

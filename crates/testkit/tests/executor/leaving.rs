@@ -1,6 +1,7 @@
 //! Objects of the manifests that somebody else deletes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_cluster::{Cluster as _, DeleteRequest};
 use tidegate_executor::Engine;
@@ -44,9 +45,13 @@ async fn what_somebody_deletes_is_made_anew_when_it_is_gone() {
         let before = found(&cluster);
         let id = submit(&engine, &sync).await;
         until(&engine, id, |_, why| {
-            why.contains("default/a is being deleted") && why.contains(&format!("waits for finalizer {HOLD}"))
+            why.contains("default/a") && why.contains(&format!("waits for finalizer {HOLD}"))
         })
         .await;
+        let (view, _) = engine.inspect(id).await.unwrap();
+        assert_eq!(view.message, "waiting for deletion of /ConfigMap/a", "{options} {flag:?}");
+        // However long that takes.
+        tokio::time::sleep(Duration::from_secs(600)).await;
         let released =
             cluster.sim.remove_finalizer(&before.key(), &before.gvk(), before.uid(), HOLD, None).await;
         released.unwrap();
@@ -60,9 +65,11 @@ async fn what_somebody_deletes_is_made_anew_when_it_is_gone() {
 #[tokio::test(start_paused = true)]
 async fn what_never_goes_is_no_success() {
     let (cluster, engine, sync) = on_its_way_out("").await;
-    let id = submit(&engine, &sync).await;
+    let late = sync.with(|request| request.deadline = Some(Duration::from_secs(300)));
+    let id = submit(&engine, &late).await;
     let view = end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
+    assert!(view.message.contains("waiting for deletion of"), "{}", view.message);
     let told = view.resources.iter().find(|result| result.name == "a").unwrap();
     assert!(told.message.contains(&format!("waits for finalizer {HOLD}")), "{}", told.message);
     assert!(found(&cluster).is_deleting());

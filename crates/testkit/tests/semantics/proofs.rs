@@ -322,6 +322,10 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("What is looked at before", &[
         "crates/testkit/tests/executor/pruning.rs::what_is_somebody_elses_or_to_stay_by_now_is_not_pruned",
     ]),
+    ("What somebody else deletes while", &[
+        "crates/testkit/tests/executor/leaving.rs::what_somebody_deletes_is_made_anew_when_it_is_gone",
+        "crates/testkit/tests/executor/leaving.rs::what_never_goes_is_no_success",
+    ]),
     ("An application knows its objects", &[
         "crates/model/src/tracking/tests.rs::who_owns_what",
         "crates/planner/tests/planner/pruning.rs::only_objects_of_the_application_are_pruned",
