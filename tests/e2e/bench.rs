@@ -263,7 +263,8 @@ pub fn sorted(table: &str) -> String {
     blocks.join("\n\n")
 }
 
-/// Output without what differs from run to run: ids, times, durations, the folder.
+/// Output without what differs from run to run, and with every change of a health rule: ids, times, durations, the folder,
+/// digests of rules.
 pub fn redact(text: &str, bench: &Bench) -> String {
     let mut text = text.replace(bench.path().to_str().unwrap(), "DIR");
     text = text.replace(&example(""), "EXAMPLES/");
@@ -277,11 +278,16 @@ fn redact_line(line: &str) -> String {
     while let Some(word) = pieces.next() {
         let core = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
         let is_id = core.len() == 36 && core.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+        let is_hex = core.chars().all(|c| c.is_ascii_hexdigit());
+        let is_of_rules = words.last().is_some_and(|before: &String| before.trim_end_matches(':') == "rules");
+        let is_digest = is_hex && (core.len() == 64 || core.len() == 12 && is_of_rules);
         let is_time = core.len() >= 20 && core.contains('T') && core.ends_with('Z');
         let is_number = !core.is_empty() && core.chars().all(|c| c.is_ascii_digit() || c == '.');
         let unit = pieces.peek().map(|next| next.trim_end_matches([',', ';', ':', ')', ']']));
         if is_id {
             words.push(word.replace(core, "ID"));
+        } else if is_digest {
+            words.push(word.replace(core, "DIGEST"));
         } else if is_time {
             words.push(word.replace(core, "TIME"));
         } else if is_number && matches!(unit, Some("ms" | "s" | "min")) {
