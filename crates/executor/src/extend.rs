@@ -19,10 +19,9 @@ use std::time::Duration;
 /// The actor library, in the version the engine uses.
 pub use ractor;
 use ractor::{ActorRef, RpcReplyPort};
+use tidegate_lifecycle::operation::Verdict;
 use tidegate_model::{Health, HealthStatus, Object, ObjectKey, OperationId, Phase};
 use tokio::sync::watch;
-
-pub use crate::gates::GateReply;
 
 /// How long a gate or a health judge may take to answer.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -45,6 +44,33 @@ pub struct GateQuestion {
     pub objects: Vec<ObjectKey>,
     /// Answers go here: open, or closed because.
     pub reply: GateReply,
+}
+
+/// Where the answers of a gate go: any number of them, of which the newest counts. It can be cloned, and kept for as long as
+/// the gate likes.
+#[derive(Clone, Debug)]
+pub struct GateReply(watch::Sender<Option<Verdict>>);
+
+impl GateReply {
+    pub(crate) fn new() -> (Self, watch::Receiver<Option<Verdict>>) {
+        let (reply, answers) = watch::channel(None);
+        (Self(reply), answers)
+    }
+
+    /// Answers. Returns whether anybody listens: nobody does once the wave has begun, or the operation has ended.
+    pub fn send(&self, verdict: Verdict) -> bool {
+        self.0.send(Some(verdict)).is_ok()
+    }
+
+    /// Whether anybody listens.
+    pub fn is_wanted(&self) -> bool {
+        !self.0.is_closed()
+    }
+
+    /// Returns when nobody listens any more, for a gate that works for its answers.
+    pub async fn unwanted(&self) {
+        self.0.closed().await;
+    }
 }
 
 /// Carry out this hook.

@@ -15,6 +15,7 @@ mod plan;
 mod record;
 mod request;
 mod result;
+mod schedule;
 mod shapes;
 mod stream;
 mod time;
@@ -41,6 +42,7 @@ pub use request::{
     SyncRequest, WaitFor,
 };
 pub use result::{OperationPhase, ResourceResult, ResultCode};
+pub use schedule::{InvalidSchedule, Schedule};
 pub use shapes::{Seen, Tree, WrongType, wrong_types};
 pub use stream::{StreamId, StreamKind};
 pub use time::{InvalidTimestamp, Timestamp};

@@ -7,7 +7,7 @@ use tidegate_cluster::{Call, Cluster, ClusterError, Effect, ErrorKind, Layer};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{COVERED_WITHIN, COVERS};
+use super::times::{COVERED_WITHIN, COVERS};
 use crate::clock::slept;
 
 /// How certain it is that the operation has its claim. Shared between whoever renews it and whoever writes.

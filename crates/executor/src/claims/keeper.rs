@@ -10,7 +10,7 @@ use tidegate_model::{ClaimHolder, ClaimPlace, IfTaken, Object, Timestamp};
 use super::patience::{Patience, Verdict};
 use super::place::Places;
 use super::record::{Claimant, Lease, Owner, blank};
-use super::{CLAIM_RENEWED_EVERY, LOOK_AGAIN_AFTER, LOOK_EVERY, RENEW_AGAIN_AFTER};
+use super::times::{CLAIM_RENEWED_EVERY, LOOK_AGAIN_AFTER, LOOK_EVERY, RENEW_AGAIN_AFTER};
 use crate::effects::call_error;
 
 /// What is around whoever keeps a claim: a cluster, time, and the operation.

@@ -9,11 +9,11 @@ use tidegate_lifecycle::operation::{CallError, ClaimNews, Input, Subject};
 use tidegate_model::{ClaimPlace, IfTaken, Object, OperationId, Timestamp};
 use tokio::time::Instant;
 
-use super::GIVE_BACK_WITHIN;
 use super::hold::{Hold, Moment};
 use super::keeper::{self, Around, Keeping};
 use super::place::Places;
 use super::record::{Claimant, Lease, lease_kind};
+use super::times::GIVE_BACK_WITHIN;
 use crate::clock::Clock;
 use crate::effects;
 use crate::inbox::{Arrival, Inbox, Note};

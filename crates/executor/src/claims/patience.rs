@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::LOOK_GAP;
 use super::record::Lease;
+use super::times::LOOK_GAP;
 
 /// Watches one Lease. Moments are counted on a clock of our own that only goes forward.
 #[derive(Debug, Default)]

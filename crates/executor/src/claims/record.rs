@@ -9,7 +9,7 @@ use tidegate_model::annotations::{
 };
 use tidegate_model::{ClaimHolder, ClaimPlace, Gvk, Object, Timestamp};
 
-use super::CLAIM_LASTS;
+use super::times::CLAIM_LASTS;
 
 /// The longest duration that is believed: a claim must run out some day.
 const LASTS_MAX: Duration = Duration::from_secs(600);

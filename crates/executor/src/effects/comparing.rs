@@ -7,26 +7,22 @@ use futures_util::stream::FuturesOrdered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tidegate_cluster::{Cluster, ClusterError};
 use tidegate_health::HealthRules;
-use tidegate_lifecycle::operation::CallError;
 use tidegate_model::{
-    Action, LiveObject, Object, ObjectKey, OperationId, SyncRequest, Task, TaskId, Timestamp, Warning,
+    Action, LiveObject, Object, ObjectKey, OperationId, SyncRequest, Task, TaskId, Timestamp,
 };
-use tidegate_oplog::Known;
-use tidegate_planner::{Comparer, Difference, Planned, is_ignored_when_extraneous, server_side_diff};
+use tidegate_planner::{Comparer, Difference, Planned, server_side_diff};
 
-use super::planning::{Drawn, Targets, draw};
-use super::{Errand, resources};
+use super::resources;
+use super::subject::Subject;
 
-/// A comparison belongs to no operation.
-const NO_OPERATION: OperationId = OperationId(uuid::Uuid::nil());
 /// Dry runs under way at once; the cluster has a limit of its own below that.
 const AT_ONCE: usize = 64;
 
 /// What became of comparing one task of a plan with the cluster: how the object differs from what the server would make
 /// of it, or why the server refuses the manifest.
 pub(super) struct Compared {
-    task: TaskId,
-    outcome: Result<Difference, ClusterError>,
+    pub task: TaskId,
+    pub outcome: Result<Difference, ClusterError>,
 }
 
 /// Whether only the server can tell if an object is in sync: the local comparison found a difference, which may be due
@@ -74,8 +70,8 @@ pub(super) async fn compare(
         // Judged at once: of the objects themselves only those of the questions under way are held.
         under_way.extend(waiting.by_ref().take(AT_ONCE.saturating_sub(under_way.len())).map(|question| {
             let asking = async move {
-                let errand = question.errand(operation, request, health);
-                let answer = resources::predict(cluster, &errand, question.manifest).await;
+                let subject = question.subject(operation, request, health);
+                let answer = resources::predict(cluster, &subject, question.manifest).await;
                 let outcome = answer.map(|predicted| question.judge(comparer, &predicted));
                 Compared { task: question.id, outcome }
             };
@@ -87,7 +83,7 @@ pub(super) async fn compare(
     answers
 }
 
-fn by_key(live: &[LiveObject]) -> BTreeMap<&ObjectKey, &LiveObject> {
+pub(super) fn by_key(live: &[LiveObject]) -> BTreeMap<&ObjectKey, &LiveObject> {
     live.iter().map(|object| (object.key(), object)).collect()
 }
 
@@ -100,13 +96,13 @@ struct Question<'q> {
 }
 
 impl<'q> Question<'q> {
-    fn errand(
+    fn subject(
         &self,
         operation: OperationId,
         request: &'q SyncRequest,
         health: &'q HealthRules,
-    ) -> Errand<'q> {
-        Errand {
+    ) -> Subject<'q> {
+        Subject {
             operation,
             request,
             attempt: 1,
@@ -151,117 +147,4 @@ pub(super) fn take_in(planned: &mut Planned, compared: Vec<Compared>, checked: b
             }
         }
     }
-}
-
-/// How an object stands to the manifests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ObjectStatus {
-    /// In sync.
-    Same,
-    /// A sync would change it.
-    Modified,
-    /// A sync would create it.
-    Added,
-    /// It is the application's, and no longer in the manifests.
-    Extra,
-}
-
-/// How one object differs from what the manifests make of it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ObjectDifference {
-    /// The object.
-    pub task: Task,
-    /// How it stands.
-    pub status: ObjectStatus,
-    /// It asks not to count (`IgnoreExtraneous`), or it was found elsewhere and may be another's.
-    pub ignored: bool,
-    /// The object as it is, where it is there; values of Secrets are not masked.
-    pub live: Option<Arc<Object>>,
-    /// What differs; values of Secrets are masked.
-    pub difference: Difference,
-    /// Why the server refuses the manifest. The difference is then an estimate.
-    pub refused: Option<String>,
-    /// It is to be deleted and created again, which cannot be tried: the difference is an estimate.
-    pub estimate: bool,
-}
-
-/// Compares an application with the cluster, in the order in which it would be synced, and gives the plan's findings.
-/// What is no longer wanted is looked for as by a sync that prunes. Hooks are not
-/// compared. Writes nothing, and shows no value of a Secret among the manifests.
-pub async fn diff(
-    cluster: &dyn Cluster,
-    request: &SyncRequest,
-    targets: Targets,
-    started_at: Timestamp,
-    known: Option<&Known>,
-) -> Result<(Vec<ObjectDifference>, Vec<Warning>), CallError> {
-    let mask = targets.mask();
-    match differences(cluster, request, targets, started_at, known).await {
-        Ok((mut objects, mut findings)) => {
-            objects.iter_mut().filter_map(|object| object.refused.as_mut()).for_each(|why| mask.hide(why));
-            objects.iter_mut().for_each(|object| mask.hide(&mut object.task.reason));
-            findings.iter_mut().for_each(|finding| mask.hide(&mut finding.message));
-            Ok((objects, findings))
-        }
-        Err(mut error) => {
-            mask.hide(&mut error.message);
-            Err(error)
-        }
-    }
-}
-
-async fn differences(
-    cluster: &dyn Cluster,
-    request: &SyncRequest,
-    targets: Targets,
-    started_at: Timestamp,
-    known: Option<&Known>,
-) -> Result<(Vec<ObjectDifference>, Vec<Warning>), CallError> {
-    let mut request = request.clone();
-    // So that the plan says what is in sync and finds all that is no longer wanted; and nothing of it is carried out.
-    request.options.flags.push("ApplyOutOfSyncOnly=true".to_owned());
-    request.options.prune = true;
-    let asked = (NO_OPERATION, &request);
-    let Drawn { planned, live, .. } = draw(cluster, asked, targets, started_at, known).await?;
-    let compared = compare(cluster, asked, &planned, &live, is_in_doubt).await;
-    let mut outcomes: BTreeMap<TaskId, Result<Difference, ClusterError>> =
-        compared.into_iter().map(|compared| (compared.task, compared.outcome)).collect();
-    let by_key = by_key(&live);
-    let (comparer, _) = Comparer::new(&request.ignore_differences, &request.tracking);
-    let mut objects = Vec::new();
-    for (id, task) in planned.plan.enumerate().filter(|(_, task)| !task.is_hook()) {
-        let manifest = task.manifest.and_then(|manifest| planned.manifests.get(manifest.index()));
-        let live = by_key.get(&task.key()).map(|live| live.unpack());
-        let pair = (manifest, live.as_deref());
-        let judged = judge(&comparer, task, pair, outcomes.remove(&id));
-        objects.push(ObjectDifference { live, ..judged });
-    }
-    Ok((objects, planned.plan.warnings))
-}
-
-fn judge(
-    comparer: &Comparer,
-    task: &Task,
-    (manifest, live): (Option<&Object>, Option<&Object>),
-    outcome: Option<Result<Difference, ClusterError>>,
-) -> ObjectDifference {
-    let (mut ignored, mut refused, mut estimate) = (false, None, false);
-    let (status, difference) = match (manifest, live, outcome) {
-        (_, Some(live), None) if task.action.is_prune() => {
-            ignored = task.options.found_elsewhere || is_ignored_when_extraneous(live);
-            (ObjectStatus::Extra, Difference::of_one(Some(live), None))
-        }
-        (_, Some(_), Some(Ok(difference))) => {
-            let is_same = difference.changes.is_empty();
-            (if is_same { ObjectStatus::Same } else { ObjectStatus::Modified }, difference)
-        }
-        (Some(manifest), Some(live), outcome) if task.action != Action::Unchanged => {
-            refused = outcome.and_then(Result::err).map(|error| error.message);
-            estimate = task.action == Action::Replace && task.options.force;
-            (ObjectStatus::Modified, comparer.estimated(manifest, live, task.options.take_over.as_deref()))
-        }
-        (manifest, None, _) => (ObjectStatus::Added, Difference::of_one(None, manifest)),
-        (_, Some(_), _) => (ObjectStatus::Same, Difference::default()),
-    };
-    ObjectDifference { task: task.clone(), status, ignored, live: None, difference, refused, estimate }
 }

@@ -4,17 +4,17 @@ use serde_json::Value;
 use tidegate_cluster::{Cluster, Scope};
 use tidegate_model::{Gvk, Object};
 
-use super::Errand;
+use super::subject::Subject;
 
 /// Whether the kind of a task is worth waiting for: its definition is part of the operation, or is in the cluster and
 /// about to be established.
-pub(super) async fn will_be_served(cluster: &dyn Cluster, errand: &Errand<'_>) -> bool {
-    if errand.task.options.awaits_kind {
+pub(super) async fn will_be_served(cluster: &dyn Cluster, subject: &Subject<'_>) -> bool {
+    if subject.task.options.awaits_kind {
         return true;
     }
     let definitions = Scope::all(Gvk::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"));
     match cluster.list(&definitions).await {
-        Ok(listing) => listing.objects.iter().any(|definition| will_serve(definition, &errand.task.gvk)),
+        Ok(listing) => listing.objects.iter().any(|definition| will_serve(definition, &subject.task.gvk)),
         // Who may not look has no reason to wait; whose look failed looks again.
         Err(error) => error.kind.is_transient(),
     }

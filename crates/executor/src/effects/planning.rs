@@ -11,8 +11,10 @@ use tidegate_planner::{PlanInput, Planned, Target, named_objects};
 
 use crate::gates::GateDefinitions;
 
+use super::failures::call_error;
 use super::inventory::{self, Places};
-use super::{Mask, call_error, comparing, namespaces, rights};
+use super::mask::Mask;
+use super::{comparing, namespaces, rights};
 
 /// The manifests of an operation, kept with it from the beginning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,5 @@
 //! Dry runs, applies and prunes.
 
-use std::sync::Arc;
-
 use tidegate_cluster::{
     Applied as Written, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Propagation,
     WriteMode,
@@ -10,10 +8,12 @@ use tidegate_lifecycle::operation::{Answer, Applied, CallError, Clearing, Prunin
 use tidegate_model::{Action, Object, SyncRequest, Task};
 use tidegate_planner::{bindings, reason_to_keep};
 
-use super::{Errand, call_error, definitions, hooks, propagation, trial, written};
+use super::failures::call_error;
+use super::subject::{Subject, manifest, propagation, written};
+use super::{definitions, hooks, trial};
 
-fn mode(errand: &Errand<'_>) -> WriteMode {
-    let Task { action, options, .. } = errand.task;
+fn mode(subject: &Subject<'_>) -> WriteMode {
+    let Task { action, options, .. } = subject.task;
     if *action == Action::Replace {
         return WriteMode::Replace { recreate: options.force };
     }
@@ -25,8 +25,8 @@ fn mode(errand: &Errand<'_>) -> WriteMode {
     if options.server_side { WriteMode::Apply { force: true } } else { WriteMode::ClientSideApply }
 }
 
-pub(super) fn request(errand: &Errand<'_>, object: Object, dry_run: bool) -> ApplyRequest {
-    let (mode, options) = (mode(errand), &errand.task.options);
+pub(super) fn request(subject: &Subject<'_>, object: Object, dry_run: bool) -> ApplyRequest {
+    let (mode, options) = (mode(subject), &subject.task.options);
     // A dry run must not move ownership; it then only shows a little too much as staying.
     let takes_over = matches!(mode, WriteMode::Apply { .. }) && !dry_run;
     ApplyRequest {
@@ -36,35 +36,26 @@ pub(super) fn request(errand: &Errand<'_>, object: Object, dry_run: bool) -> App
         dry_run,
         take_over: options.take_over.clone().filter(|_| takes_over),
         resource_version: String::new(),
-        operation: Some(errand.operation),
+        operation: Some(subject.operation),
     }
 }
 
-pub(super) fn manifest(errand: &Errand<'_>) -> Result<Object, CallError> {
-    errand.manifest.map(|packed| Arc::unwrap_or_clone(packed.unpack())).ok_or_else(|| {
-        CallError::permanent(format!(
-            "the manifest of {} is not in the operation's bundle",
-            errand.task.key()
-        ))
-    })
-}
-
 /// The server's opinion of a manifest. Writes nothing.
-pub(super) async fn check(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<String, CallError> {
-    let object = manifest(errand)?;
-    let Task { action, live, .. } = errand.task;
-    let answer = if errand.task.is_hook() && live.is_some() && *action == Action::Create {
+pub(super) async fn check(cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<String, CallError> {
+    let object = manifest(subject)?;
+    let Task { action, live, .. } = subject.task;
+    let answer = if subject.task.is_hook() && live.is_some() && *action == Action::Create {
         // The older object is deleted before the hook is created, so its immutable fields do not matter. One that the
         // hook's policy keeps is written over, and judged as it is.
-        trial::anew(cluster, request(errand, object, true)).await
+        trial::anew(cluster, request(subject, object, true)).await
     } else {
-        try_to_put(cluster, errand, request(errand, object, true)).await
+        try_to_put(cluster, subject, request(subject, object, true)).await
     };
     match answer {
         Ok(applied) => Ok(applied.message),
         // Its kind or namespace comes with this very wave: the apply itself will tell.
         Err(error)
-            if errand.task.options.dry_run_at_wave
+            if subject.task.options.dry_run_at_wave
                 && matches!(error.kind, ErrorKind::UnknownKind | ErrorKind::NamespaceMissing) =>
         {
             Ok(String::new())
@@ -76,11 +67,11 @@ pub(super) async fn check(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<
 /// What the server would make of a manifest. Writes nothing.
 pub(super) async fn predict(
     cluster: &dyn Cluster,
-    errand: &Errand<'_>,
+    subject: &Subject<'_>,
     manifest: &Object,
 ) -> Result<Object, ClusterError> {
-    let request = request(errand, manifest.clone(), true);
-    try_to_put(cluster, errand, request).await.map(|applied| applied.object)
+    let request = request(subject, manifest.clone(), true);
+    try_to_put(cluster, subject, request).await.map(|applied| applied.object)
 }
 
 /// What became of a manifest.
@@ -97,15 +88,15 @@ pub(super) enum Put {
 /// same.
 pub(super) async fn put(
     cluster: &dyn Cluster,
-    errand: &Errand<'_>,
+    subject: &Subject<'_>,
     request: ApplyRequest,
 ) -> Result<Put, ClusterError> {
     let is_replaced = request.mode == (WriteMode::Replace { recreate: true });
     if is_replaced && !request.dry_run {
-        return recreate(cluster, errand, request, WriteMode::Replace { recreate: false }).await;
+        return recreate(cluster, subject, request, WriteMode::Replace { recreate: false }).await;
     }
-    let forced = errand.task.options.force;
-    let may_recreate = is_change(errand) && (forced || bindings::is_binding(&request.object.gvk()));
+    let forced = subject.task.options.force;
+    let may_recreate = is_change(subject) && (forced || bindings::is_binding(&request.object.gvk()));
     if !may_recreate {
         return cluster.apply(request).await.map(Put::Written);
     }
@@ -117,7 +108,7 @@ pub(super) async fn put(
             // Nothing is deleted for a manifest that is refused in any case.
             let beside = ApplyRequest { dry_run: true, resource_version: String::new(), ..request.clone() };
             let trial = trial::anew(cluster, beside).await?;
-            let server_side = errand.task.options.server_side;
+            let server_side = subject.task.options.server_side;
             if request.dry_run {
                 let mode = WriteMode::Recreate { server_side };
                 let done = cluster.apply(ApplyRequest { mode, ..request }).await?;
@@ -126,7 +117,7 @@ pub(super) async fn put(
             }
             let anew =
                 if server_side { WriteMode::Apply { force: true } } else { WriteMode::ClientSideApply };
-            recreate(cluster, errand, request, anew).await
+            recreate(cluster, subject, request, anew).await
         }
         answer => answer.map(Put::Written),
     }
@@ -140,15 +131,15 @@ async fn gives_another_role(cluster: &dyn Cluster, manifest: &Object) -> Result<
 /// Deletes what is there and writes the manifest, or says what is still in its way.
 async fn recreate(
     cluster: &dyn Cluster,
-    errand: &Errand<'_>,
+    subject: &Subject<'_>,
     request: ApplyRequest,
     anew: WriteMode,
 ) -> Result<Put, ClusterError> {
-    let Task { gvk, namespace, name, live, .. } = errand.task;
+    let Task { gvk, namespace, name, live, .. } = subject.task;
     let planned = live.as_ref().map(|live| live.uid.as_str());
-    let found = hooks::look(cluster, errand).await?;
+    let found = hooks::look(cluster, subject).await?;
     // One that has come since was perhaps made by us, before a crash or by a call that failed.
-    let is_to_go = |found: &Object| !errand.again || planned == Some(found.uid());
+    let is_to_go = |found: &Object| !subject.again || planned == Some(found.uid());
     if let Some(found) = found.filter(is_to_go) {
         let uid = found.uid().to_owned();
         let deletion = DeleteRequest {
@@ -159,7 +150,7 @@ async fn recreate(
             resource_version: request.resource_version.clone(),
             propagation: Propagation::Background,
             dry_run: false,
-            operation: Some(errand.operation),
+            operation: Some(subject.operation),
         };
         // A deletion that has begun is not sent again.
         let left = if found.is_deleting() { Ok(Deleted::Deleting) } else { cluster.delete(deletion).await };
@@ -177,67 +168,67 @@ async fn recreate(
 /// The same for a trial, which leaves everything where it is.
 async fn try_to_put(
     cluster: &dyn Cluster,
-    errand: &Errand<'_>,
+    subject: &Subject<'_>,
     request: ApplyRequest,
 ) -> Result<Written, ClusterError> {
-    match put(cluster, errand, ApplyRequest { dry_run: true, ..request }).await? {
+    match put(cluster, subject, ApplyRequest { dry_run: true, ..request }).await? {
         Put::Written(written) => Ok(written),
         Put::Leaving { .. } => Err(ClusterError::new(ErrorKind::Conflict, "the old object is in the way")),
     }
 }
 
 /// Whether an object that is there is to be changed.
-fn is_change(errand: &Errand<'_>) -> bool {
-    let Task { action, live, .. } = errand.task;
+fn is_change(subject: &Subject<'_>) -> bool {
+    let Task { action, live, .. } = subject.task;
     *action == Action::Apply && live.is_some()
 }
 
 /// Applies the manifest of a resource.
-pub(super) async fn apply(cluster: &dyn Cluster, errand: &Errand<'_>) -> Answer {
-    match stands(cluster, errand).await {
+pub(super) async fn apply(cluster: &dyn Cluster, subject: &Subject<'_>) -> Answer {
+    match stands(cluster, subject).await {
         Ok(None) => {}
         Ok(Some(answer)) => return answer,
         Err(error) => return Answer::Applied(Err(error)),
     }
-    match manifest(errand) {
-        Ok(object) => answer(cluster, errand, request(errand, object, false)).await,
+    match manifest(subject) {
+        Ok(object) => answer(cluster, subject, request(subject, object, false)).await,
         Err(error) => Answer::Applied(Err(error)),
     }
 }
 
 /// Writes a manifest, and says what became of it.
-pub(super) async fn answer(cluster: &dyn Cluster, errand: &Errand<'_>, request: ApplyRequest) -> Answer {
-    let written = match put(cluster, errand, request).await {
+pub(super) async fn answer(cluster: &dyn Cluster, subject: &Subject<'_>, request: ApplyRequest) -> Answer {
+    let written = match put(cluster, subject, request).await {
         Ok(Put::Leaving { uid }) => return Answer::Cleared(Ok(Clearing::Deleting { uid })),
         // It goes, and what was written goes with it.
-        Ok(Put::Written(written)) if written.object.is_deleting() && !errand.task.is_hook() => {
+        Ok(Put::Written(written)) if written.object.is_deleting() && !subject.task.is_hook() => {
             return leaving(&written.object);
         }
         Ok(Put::Written(written)) => Ok(written),
         Err(error) => Err(error),
     };
-    Answer::Applied(applied(cluster, errand, written).await.map(Box::new))
+    Answer::Applied(applied(cluster, subject, written).await.map(Box::new))
 }
 
 /// What is there already and decides what becomes of the task: created before a crash, or on its way out.
-async fn stands(cluster: &dyn Cluster, errand: &Errand<'_>) -> Result<Option<Answer>, CallError> {
-    let Task { action, options, .. } = errand.task;
-    let SyncRequest { application, tracking, .. } = errand.request;
+async fn stands(cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<Option<Answer>, CallError> {
+    let Task { action, options, .. } = subject.task;
+    let SyncRequest { application, tracking, .. } = subject.request;
     // What is written to an object on its way out goes with it.
     if options.already_deleting
-        && let Some(found) = hooks::find(cluster, errand).await?.filter(Object::is_deleting)
+        && let Some(found) = hooks::find(cluster, subject).await?.filter(Object::is_deleting)
     {
         return Ok(Some(leaving(&found)));
     }
     let is_creation = *action == Action::Create && options.replace;
     // An object that was not there when the plan was made is there because this operation made it.
-    if errand.again
+    if subject.again
         && is_creation
-        && let Some(found) = hooks::find(cluster, errand).await?
+        && let Some(found) = hooks::find(cluster, subject).await?
         && tracking.is_owner(application, &found)
         && !found.is_deleting()
     {
-        return Ok(Some(Answer::Applied(Ok(Box::new(hooks::adopted(errand, &found).await)))));
+        return Ok(Some(Answer::Applied(Ok(Box::new(hooks::adopted(subject, &found).await)))));
     }
     Ok(None)
 }
@@ -250,19 +241,19 @@ fn leaving(found: &Object) -> Answer {
 /// What the answer to a write means.
 pub(super) async fn applied(
     cluster: &dyn Cluster,
-    errand: &Errand<'_>,
+    subject: &Subject<'_>,
     answer: Result<Written, ClusterError>,
 ) -> Result<Applied, CallError> {
     match answer {
         Ok(done) => {
-            let applied = written(errand, &done.object, done.message).await;
+            let applied = written(subject, &done.object, done.message).await;
             Ok(Applied { warnings: done.warnings, ..applied })
         }
         Err(error) => {
             let mut failure = call_error(&error);
             // The server needs a moment to serve a kind that was just defined. Others are not awaited.
             failure.transient |=
-                error.kind == ErrorKind::UnknownKind && definitions::will_be_served(cluster, errand).await;
+                error.kind == ErrorKind::UnknownKind && definitions::will_be_served(cluster, subject).await;
             Err(failure)
         }
     }
@@ -271,26 +262,26 @@ pub(super) async fn applied(
 /// Deletes the object with this UID, if it is as it was planned, or still ours and to be pruned.
 pub(super) async fn prune(
     cluster: &dyn Cluster,
-    errand: &Errand<'_>,
+    subject: &Subject<'_>,
     uid: &str,
 ) -> Result<Pruning, CallError> {
-    let Task { live, options, .. } = errand.task;
+    let Task { live, options, .. } = subject.task;
     // Who has not written to it since the plan was made has not begun to delete it either.
     let planned = live.as_ref().map(|live| live.resource_version.as_str());
-    let known = planned.filter(|_| !(errand.again || options.already_deleting));
-    let keeps = |live: &Object| reason_to_keep(errand.request, live);
-    remove(cluster, errand, uid, (known, &keeps)).await
+    let known = planned.filter(|_| !(subject.again || options.already_deleting));
+    let keeps = |live: &Object| reason_to_keep(subject.request, live);
+    remove(cluster, subject, uid, (known, &keeps)).await
 }
 
 /// Deletes the object with this UID unless its deletion has begun already. `known`: a version of it of which that is
 /// certain, empty for any; without one it is looked at first. `Ok(true)`: it is gone, or another object has its name.
 pub(super) async fn delete(
     cluster: &dyn Cluster,
-    errand: &Errand<'_>,
+    subject: &Subject<'_>,
     uid: &str,
     known: Option<&str>,
 ) -> Result<bool, CallError> {
-    Ok(remove(cluster, errand, uid, (known, &|_| None)).await? == Pruning::Gone)
+    Ok(remove(cluster, subject, uid, (known, &|_| None)).await? == Pruning::Gone)
 }
 
 /// How often a deletion is bound to a version of its object. Whoever writes to it all the time does not keep it.
@@ -313,13 +304,13 @@ type Keeps<'k> = &'k (dyn Fn(&Object) -> Option<&'static str> + Sync);
 /// Whatever is looked at on the way is asked whether it is to be kept.
 async fn remove(
     cluster: &dyn Cluster,
-    errand: &Errand<'_>,
+    subject: &Subject<'_>,
     uid: &str,
     (known, keeps): (Option<&str>, Keeps<'_>),
 ) -> Result<Pruning, CallError> {
     let mut standing = match known {
         Some(version) => Standing::There(version.to_owned()),
-        None => look_at(cluster, errand, uid, keeps).await?,
+        None => look_at(cluster, subject, uid, keeps).await?,
     };
     for tries in 1.. {
         let version = match standing {
@@ -330,14 +321,14 @@ async fn remove(
         };
         let resource_version = if tries > VERSIONS_MAX { String::new() } else { version };
         let request = DeleteRequest {
-            gvk: errand.task.gvk.clone(),
-            namespace: errand.task.namespace.clone(),
-            name: errand.task.name.clone(),
+            gvk: subject.task.gvk.clone(),
+            namespace: subject.task.namespace.clone(),
+            name: subject.task.name.clone(),
             uid: uid.to_owned(),
             resource_version,
-            propagation: propagation(errand.request),
+            propagation: propagation(subject.request),
             dry_run: false,
-            operation: Some(errand.operation),
+            operation: Some(subject.operation),
         };
         match cluster.delete(request).await {
             Ok(Deleted::Gone) => break,
@@ -345,7 +336,7 @@ async fn remove(
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::UnknownKind) => break,
             // It was written since, which may have been a deletion; or it is another object.
             Err(error) if error.kind == ErrorKind::Conflict && tries <= VERSIONS_MAX => {
-                standing = look_at(cluster, errand, uid, keeps).await?;
+                standing = look_at(cluster, subject, uid, keeps).await?;
             }
             Err(error) => return Err(call_error(&error)),
         }
@@ -355,11 +346,11 @@ async fn remove(
 
 async fn look_at(
     cluster: &dyn Cluster,
-    errand: &Errand<'_>,
+    subject: &Subject<'_>,
     uid: &str,
     keeps: Keeps<'_>,
 ) -> Result<Standing, CallError> {
-    match hooks::look(cluster, errand).await {
+    match hooks::look(cluster, subject).await {
         Ok(Some(object)) if object.uid() == uid && object.is_deleting() => Ok(Standing::Leaving),
         Ok(Some(object)) if object.uid() == uid => Ok(match keeps(&object) {
             Some(reason) => Standing::Kept(reason),

@@ -7,7 +7,7 @@ use tidegate_lifecycle::operation::CallError;
 use tidegate_model::{Action, Plan, Severity, SyncRequest, Task, Warning};
 use tidegate_planner::bindings::is_binding;
 
-use super::call_error;
+use super::failures::call_error;
 
 /// Adds to a plan which rights it needs and the user lacks, as far as the cluster tells. They keep it from running, unless
 /// it begins without a dry run: then some may come with it.

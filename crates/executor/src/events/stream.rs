@@ -9,8 +9,8 @@ use tidegate_model::OperationId;
 use tidegate_oplog::{LogError, Lookup, TypedLog as _};
 use tokio::sync::broadcast::{self, error::RecvError};
 
+use super::announcer::{Announcer, Told};
 use super::replay::{Missed, replay};
-use super::{Announcer, Told};
 use crate::log::Log;
 use crate::log::blocking;
 

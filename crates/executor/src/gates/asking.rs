@@ -7,34 +7,12 @@ use tidegate_lifecycle::operation::{ASK_AGAIN_AFTER, Verdict};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::extend::{ANSWER_WITHIN, GateQuestion};
+use crate::extend::{ANSWER_WITHIN, GateQuestion, GateReply};
 
 /// Shortest time between two questions to the same gate, whatever it asks for.
 const ASK_AGAIN_MIN: Duration = Duration::from_secs(1);
 /// So long a gate that has not answered in time is still listened to, before it is asked again.
 const STILL_LISTENED_TO: Duration = Duration::from_secs(60);
-
-/// Where the answers of a gate go: any number of them, of which the newest counts. It can be cloned, and kept for as long as
-/// the gate likes.
-#[derive(Clone, Debug)]
-pub struct GateReply(watch::Sender<Option<Verdict>>);
-
-impl GateReply {
-    /// Answers. Returns whether anybody listens: nobody does once the wave has begun, or the operation has ended.
-    pub fn send(&self, verdict: Verdict) -> bool {
-        self.0.send(Some(verdict)).is_ok()
-    }
-
-    /// Whether anybody listens.
-    pub fn is_wanted(&self) -> bool {
-        !self.0.is_closed()
-    }
-
-    /// Returns when nobody listens any more, for a gate that works for its answers.
-    pub async fn unwanted(&self) {
-        self.0.closed().await;
-    }
-}
 
 /// Asks a gate, and tells what it answers, now and later, for as long as this is polled. Whatever goes wrong, the answer is
 /// "closed because".
@@ -51,8 +29,8 @@ pub(crate) async fn ask(
         return;
     };
     loop {
-        let (reply, answers) = watch::channel(None);
-        if gate.send_message(question(GateReply(reply))).is_err() {
+        let (reply, answers) = GateReply::new();
+        if gate.send_message(question(reply)).is_err() {
             teller.failed("is not running");
             sleep(ASK_AGAIN_AFTER).await;
             continue;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::cel::{CEL, CelGate};
 use super::concurrency::{CONCURRENCY, Concurrency};
 use super::http::{HTTP, HttpGate};
-use super::window::{Opened, WINDOW};
+use super::window::{Opened, WINDOW, Window};
 
 /// What the names of gates stand for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,40 +29,6 @@ pub struct GateDefinitions {
 
 /// Why a gate is closed whose name stands for nothing.
 pub(crate) const UNDEFINED: &str = "nobody has defined it; begin the operation with --gates FILE";
-
-/// A sync window, as Argo CD has them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Window {
-    /// Whether it allows or denies.
-    pub kind: WindowKind,
-    /// When it begins: five fields, as cron has them.
-    pub schedule: String,
-    /// How long it lasts, such as `8h`.
-    pub duration: String,
-    /// The time zone of the schedule, such as `Europe/Berlin`; UTC if not said.
-    #[serde(default)]
-    pub time_zone: String,
-    /// Operations that a person began may pass all the same.
-    #[serde(default)]
-    pub manual_sync: bool,
-    /// Operations that were allowed when they began may go on.
-    #[serde(default)]
-    pub sync_overrun: bool,
-    /// What it is for.
-    #[serde(default)]
-    pub description: String,
-}
-
-/// What a sync window says while it is active.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum WindowKind {
-    /// Waves may begin.
-    Allow,
-    /// Waves may not begin.
-    Deny,
-}
 
 /// A definition that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

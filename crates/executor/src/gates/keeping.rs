@@ -8,9 +8,9 @@ use tidegate_lifecycle::operation::{ASK_AGAIN_AFTER, Verdict};
 
 use super::asked::Asked;
 use super::cel::{self, CEL, Objects, Way};
-use super::definitions::{GateDefinitions, UNDEFINED, Window};
+use super::definitions::{GateDefinitions, UNDEFINED};
 use super::http::{self, HTTP, Web};
-use super::window::{self, Opened, WINDOW};
+use super::window::{self, Opened, WINDOW, Window};
 use crate::clock::Clock;
 
 /// Why a gate is closed that looks at a cluster which this engine does not reach.

@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
 use tidegate_lifecycle::operation::Verdict;
-use tidegate_model::{Timestamp, parse_duration};
-
-use super::cron::Schedule;
-use super::definitions::{Window, WindowKind};
+use tidegate_model::{Schedule, Timestamp, parse_duration};
 
 /// What a gate's name begins with that is open while sync windows allow it.
 pub(crate) const WINDOW: &str = "window:";
@@ -19,6 +17,40 @@ const ZONES: &str = "/usr/share/zoneinfo";
 const ZONE_BYTES_MAX: u64 = 1 << 16;
 /// Rules of time zones change, and so do clocks: a decision is looked at again after this time.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(600);
+
+/// A sync window, as Argo CD has them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Window {
+    /// Whether it allows or denies.
+    pub kind: WindowKind,
+    /// When it begins: five fields, as cron has them.
+    pub schedule: String,
+    /// How long it lasts, such as `8h`.
+    pub duration: String,
+    /// The time zone of the schedule, such as `Europe/Berlin`; UTC if not said.
+    #[serde(default)]
+    pub time_zone: String,
+    /// Operations that a person began may pass all the same.
+    #[serde(default)]
+    pub manual_sync: bool,
+    /// Operations that were allowed when they began may go on.
+    #[serde(default)]
+    pub sync_overrun: bool,
+    /// What it is for.
+    #[serde(default)]
+    pub description: String,
+}
+
+/// What a sync window says while it is active.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WindowKind {
+    /// Waves may begin.
+    Allow,
+    /// Waves may not begin.
+    Deny,
+}
 
 /// A window, ready to be asked.
 #[derive(Clone, Debug)]
@@ -70,7 +102,7 @@ impl Opened {
         }
         Ok(Self {
             kind: window.kind,
-            schedule: Schedule::parse(&window.schedule)?,
+            schedule: Schedule::parse(&window.schedule).map_err(|error| error.to_string())?,
             duration,
             zone: zone(&window.time_zone)?,
             manual: window.manual_sync,

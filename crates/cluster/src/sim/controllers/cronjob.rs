@@ -1,11 +1,10 @@
 //! A CronJob makes a Job whenever its schedule says so.
 
 use serde_json::{Map, Value, json};
-use tidegate_model::{Object, ObjectKey, Timestamp};
+use tidegate_model::{Object, ObjectKey, Schedule, Timestamp};
 
 use super::children::Child;
 use super::job::is_finished;
-use super::schedule::Schedule;
 use crate::Propagation;
 use crate::sim::SimState;
 use crate::sim::json::{has_condition, int, map_at, rfc3339};
@@ -19,9 +18,10 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
     }
     let last = object.text("/status/lastScheduleTime").parse::<Timestamp>().ok();
     let suspended = object.pointer("/spec/suspend") == Some(&Value::Bool(true));
-    let next = Schedule::parse(object.text("/spec/schedule"))
+    let next = Schedule::parse_with_words(object.text("/spec/schedule"))
+        .ok()
         .filter(|_| !suspended)
-        .and_then(|schedule| schedule.next(last.unwrap_or(stored.created_at)));
+        .and_then(|schedule| schedule.next_in_utc(last.unwrap_or(stored.created_at)));
     let due = next.filter(|next| *next <= state.now);
     if let Some(due) = due {
         start(state, &stored, due);

@@ -13,7 +13,6 @@ mod namespace;
 mod pod;
 mod replicaset;
 mod rollout;
-mod schedule;
 mod settle;
 mod statefulset;
 

@@ -229,7 +229,7 @@ impl TaskWork {
             return command
                 .fail(CallError::permanent(format!("{} is not in the operation's plan", self.task)));
         };
-        let errand = effects::Errand {
+        let subject = effects::Subject {
             operation: self.operation,
             request: &self.request,
             attempt: self.attempt,
@@ -242,13 +242,13 @@ impl TaskWork {
         let answer = match what {
             TaskCommand::ReadLogs => {
                 let found = LastWords::default();
-                let reading = effects::read_logs(cluster, &errand, &found);
+                let reading = effects::read_logs(cluster, &subject, &found);
                 if tokio::time::timeout(effects::READ_WITHIN, reading).await.is_err() {
                     tracing::debug!(hook = %task.key(), "not all logs of a failed hook came in time");
                 }
                 found.into_answer()
             }
-            what => effects::carry_out(cluster, &errand, what).await,
+            what => effects::carry_out(cluster, &subject, what).await,
         };
         command.answer_task(answer);
     }

@@ -15,9 +15,10 @@ use tidegate_lifecycle::operation::{CallError, ClaimNews};
 use tidegate_model::{ClaimPlace, ClaimRequest, IfTaken, SyncRequest};
 
 use self::scene::{Answer, CALM_FROM, Dice, Event, Scene, Stage, Wanted, Weather};
+use super::Places;
 use super::keeper::{Keeping, give_back};
 use super::record::Claimant;
-use super::{CLAIM_LASTS, COVERS, Places};
+use super::times::{CLAIM_LASTS, COVERS};
 
 /// Plays that are always played.
 const PLAYS: u64 = 3_000;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tidegate_cluster::Cluster as _;
-use tidegate_executor::effects::{self, Errand};
+use tidegate_executor::effects::{self, Subject};
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Answer, CallError, Command, Input, TaskCommand, Verdict};
 use tidegate_model::{Observation, Observed, PackedObject, TaskId};
@@ -86,7 +86,7 @@ impl World<'_> {
             .bundle
             .map(|bundle| serde_json::from_slice(&self.log.blob(bundle).unwrap()).unwrap())
             .unwrap_or_default();
-        let errand = Errand {
+        let subject = Subject {
             operation: self.id,
             request: &self.sync.request,
             attempt,
@@ -96,7 +96,7 @@ impl World<'_> {
             now,
             health: &HealthRules::built_in(),
         };
-        effects::carry_out(self.cluster, &errand, command)
+        effects::carry_out(self.cluster, &subject, command)
             .now_or_never()
             .expect("the simulated cluster answers at once")
     }

@@ -1,0 +1,129 @@
+//! How an application differs from its manifests, for whoever only looks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_cluster::{Cluster, ClusterError};
+use tidegate_lifecycle::operation::CallError;
+use tidegate_model::{Action, Object, OperationId, SyncRequest, Task, TaskId, Timestamp, Warning};
+use tidegate_oplog::Known;
+use tidegate_planner::{Comparer, Difference, is_ignored_when_extraneous};
+
+use super::comparing::{by_key, compare, is_in_doubt};
+use super::planning::{Drawn, Targets, draw};
+
+/// A comparison belongs to no operation.
+const NO_OPERATION: OperationId = OperationId(uuid::Uuid::nil());
+
+/// How an object stands to the manifests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectStatus {
+    /// In sync.
+    Same,
+    /// A sync would change it.
+    Modified,
+    /// A sync would create it.
+    Added,
+    /// It is the application's, and no longer in the manifests.
+    Extra,
+}
+
+/// How one object differs from what the manifests make of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObjectDifference {
+    /// The object.
+    pub task: Task,
+    /// How it stands.
+    pub status: ObjectStatus,
+    /// It asks not to count (`IgnoreExtraneous`), or it was found elsewhere and may be another's.
+    pub ignored: bool,
+    /// The object as it is, where it is there; values of Secrets are not masked.
+    pub live: Option<Arc<Object>>,
+    /// What differs; values of Secrets are masked.
+    pub difference: Difference,
+    /// Why the server refuses the manifest. The difference is then an estimate.
+    pub refused: Option<String>,
+    /// It is to be deleted and created again, which cannot be tried: the difference is an estimate.
+    pub estimate: bool,
+}
+
+/// Compares an application with the cluster, in the order in which it would be synced, and gives the plan's findings.
+/// What is no longer wanted is looked for as by a sync that prunes. Hooks are not
+/// compared. Writes nothing, and shows no value of a Secret among the manifests.
+pub async fn diff(
+    cluster: &dyn Cluster,
+    request: &SyncRequest,
+    targets: Targets,
+    started_at: Timestamp,
+    known: Option<&Known>,
+) -> Result<(Vec<ObjectDifference>, Vec<Warning>), CallError> {
+    let mask = targets.mask();
+    match differences(cluster, request, targets, started_at, known).await {
+        Ok((mut objects, mut findings)) => {
+            objects.iter_mut().filter_map(|object| object.refused.as_mut()).for_each(|why| mask.hide(why));
+            objects.iter_mut().for_each(|object| mask.hide(&mut object.task.reason));
+            findings.iter_mut().for_each(|finding| mask.hide(&mut finding.message));
+            Ok((objects, findings))
+        }
+        Err(mut error) => {
+            mask.hide(&mut error.message);
+            Err(error)
+        }
+    }
+}
+
+async fn differences(
+    cluster: &dyn Cluster,
+    request: &SyncRequest,
+    targets: Targets,
+    started_at: Timestamp,
+    known: Option<&Known>,
+) -> Result<(Vec<ObjectDifference>, Vec<Warning>), CallError> {
+    let mut request = request.clone();
+    // So that the plan says what is in sync and finds all that is no longer wanted; and nothing of it is carried out.
+    request.options.flags.push("ApplyOutOfSyncOnly=true".to_owned());
+    request.options.prune = true;
+    let asked = (NO_OPERATION, &request);
+    let Drawn { planned, live, .. } = draw(cluster, asked, targets, started_at, known).await?;
+    let compared = compare(cluster, asked, &planned, &live, is_in_doubt).await;
+    let mut outcomes: BTreeMap<TaskId, Result<Difference, ClusterError>> =
+        compared.into_iter().map(|compared| (compared.task, compared.outcome)).collect();
+    let by_key = by_key(&live);
+    let (comparer, _) = Comparer::new(&request.ignore_differences, &request.tracking);
+    let mut objects = Vec::new();
+    for (id, task) in planned.plan.enumerate().filter(|(_, task)| !task.is_hook()) {
+        let manifest = task.manifest.and_then(|manifest| planned.manifests.get(manifest.index()));
+        let live = by_key.get(&task.key()).map(|live| live.unpack());
+        let pair = (manifest, live.as_deref());
+        let judged = judge(&comparer, task, pair, outcomes.remove(&id));
+        objects.push(ObjectDifference { live, ..judged });
+    }
+    Ok((objects, planned.plan.warnings))
+}
+
+fn judge(
+    comparer: &Comparer,
+    task: &Task,
+    (manifest, live): (Option<&Object>, Option<&Object>),
+    outcome: Option<Result<Difference, ClusterError>>,
+) -> ObjectDifference {
+    let (mut ignored, mut refused, mut estimate) = (false, None, false);
+    let (status, difference) = match (manifest, live, outcome) {
+        (_, Some(live), None) if task.action.is_prune() => {
+            ignored = task.options.found_elsewhere || is_ignored_when_extraneous(live);
+            (ObjectStatus::Extra, Difference::of_one(Some(live), None))
+        }
+        (_, Some(_), Some(Ok(difference))) => {
+            let is_same = difference.changes.is_empty();
+            (if is_same { ObjectStatus::Same } else { ObjectStatus::Modified }, difference)
+        }
+        (Some(manifest), Some(live), outcome) if task.action != Action::Unchanged => {
+            refused = outcome.and_then(Result::err).map(|error| error.message);
+            estimate = task.action == Action::Replace && task.options.force;
+            (ObjectStatus::Modified, comparer.estimated(manifest, live, task.options.take_over.as_deref()))
+        }
+        (manifest, None, _) => (ObjectStatus::Added, Difference::of_one(None, manifest)),
+        (_, Some(_), _) => (ObjectStatus::Same, Difference::default()),
+    };
+    ObjectDifference { task: task.clone(), status, ignored, live: None, difference, refused, estimate }
+}

@@ -1,0 +1,255 @@
+//! Schedules of five fields, as cron has them: sync windows and CronJobs use them.
+
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::TimeZone;
+
+use crate::Timestamp;
+
+/// No schedule that ever comes is further away: the 29th of February, over a century without a leap day.
+const DAYS_MAX: u32 = 8 * 366 + 1;
+
+/// Words for whole schedules, where they are allowed.
+const SHORTHANDS: [(&str, &str); 7] = [
+    ("@yearly", "0 0 1 1 *"),
+    ("@annually", "0 0 1 1 *"),
+    ("@monthly", "0 0 1 * *"),
+    ("@weekly", "0 0 * * 0"),
+    ("@daily", "0 0 * * *"),
+    ("@midnight", "0 0 * * *"),
+    ("@hourly", "0 * * * *"),
+];
+
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+
+/// A text that is no schedule: which field is wrong, and what it may be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidSchedule(String);
+
+/// When something begins: minute, hour, day of the month, month, day of the week.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    minutes: u64,
+    hours: u64,
+    days: u64,
+    months: u64,
+    weekdays: u64,
+    /// Both kinds of days are restricted: either is enough.
+    either_day: bool,
+}
+
+/// One of the fields.
+struct Field {
+    name: &'static str,
+    least: u32,
+    most: u32,
+    names: &'static [&'static str],
+}
+
+const FIELDS: [Field; 5] = [
+    Field { name: "minute", least: 0, most: 59, names: &[] },
+    Field { name: "hour", least: 0, most: 23, names: &[] },
+    Field { name: "day of the month", least: 1, most: 31, names: &[] },
+    Field { name: "month", least: 1, most: 12, names: &MONTHS },
+    Field { name: "day of the week", least: 0, most: 6, names: &DAYS },
+];
+
+impl Schedule {
+    /// Reads a schedule of five fields, or a word for one, such as `@daily`.
+    pub fn parse_with_words(text: &str) -> Result<Self, InvalidSchedule> {
+        let word = SHORTHANDS.iter().find(|(word, _)| *word == text.trim());
+        Self::parse(word.map_or(text, |(_, fields)| fields))
+    }
+
+    /// Reads `0 9 * * 1-5`. The error says which field is wrong, and what it may be.
+    pub fn parse(text: &str) -> Result<Self, InvalidSchedule> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let [minute, hour, day, month, weekday] = words.as_slice() else {
+            return Err(InvalidSchedule(format!(
+                "schedule {text:?} has {} fields; write five: minute, hour, day of the month, month, day of the week, such as \"0 22 * * 1-5\"",
+                words.len()
+            )));
+        };
+        let words = [minute, hour, day, month, weekday];
+        let mut sets = [0_u64; 5];
+        for ((field, word), set) in FIELDS.iter().zip(words).zip(&mut sets) {
+            *set = field.parse(word).ok_or_else(|| {
+                let (least, most) = (field.least, field.most);
+                InvalidSchedule(format!(
+                    "schedule {text:?}: {word:?} is no {}; write *, numbers from {least} to {most}, lists, ranges or steps",
+                    field.name
+                ))
+            })?;
+        }
+        let [minutes, hours, days, months, weekdays] = sets;
+        let is_any = |word: &str| word.starts_with('*') || word.starts_with('?');
+        let either_day = !is_any(day) && !is_any(weekday);
+        Ok(Self { minutes, hours, days, months, weekdays, either_day })
+    }
+
+    /// When it begins for the first time after a moment; `None` where it never does.
+    pub fn next(&self, after: DateTime) -> Option<DateTime> {
+        let mut date = after.date();
+        for day in 0..DAYS_MAX {
+            if self.has_day(date) {
+                let earliest = (day == 0).then(|| after.time());
+                if let Some(time) = self.times().find(|time| earliest.is_none_or(|after| *time > after)) {
+                    return Some(date.to_datetime(time));
+                }
+            }
+            date = date.tomorrow().ok()?;
+        }
+        None
+    }
+
+    /// The same in UTC.
+    pub fn next_in_utc(&self, after: Timestamp) -> Option<Timestamp> {
+        let after = jiff::Timestamp::from_millisecond(after.as_millis()).ok()?;
+        let next = self.next(TimeZone::UTC.to_datetime(after))?;
+        let next = TimeZone::UTC.to_timestamp(next).ok()?;
+        Some(Timestamp::from_millis(next.as_millisecond()))
+    }
+
+    fn has_day(&self, date: Date) -> bool {
+        let has = |set: u64, number: i8| u32::try_from(number).is_ok_and(|number| contains(set, number));
+        let day = has(self.days, date.day());
+        let weekday = has(self.weekdays, date.weekday().to_sunday_zero_offset());
+        let is_day = if self.either_day { day || weekday } else { day && weekday };
+        has(self.months, date.month()) && is_day
+    }
+
+    fn times(&self) -> impl Iterator<Item = Time> {
+        let hours =
+            (0..24_i8).filter(|hour| u32::try_from(*hour).is_ok_and(|hour| contains(self.hours, hour)));
+        hours.flat_map(|hour| {
+            let minutes = (0..60_i8)
+                .filter(|minute| u32::try_from(*minute).is_ok_and(|one| contains(self.minutes, one)));
+            minutes.filter_map(move |minute| Time::new(hour, minute, 0, 0).ok())
+        })
+    }
+}
+
+fn contains(set: u64, number: u32) -> bool {
+    1_u64.checked_shl(number).is_some_and(|bit| set & bit != 0)
+}
+
+impl Field {
+    fn parse(&self, text: &str) -> Option<u64> {
+        text.split(',').try_fold(0, |set, part| Some(set | self.part(part)?))
+    }
+
+    /// `*`, `5`, `1-5`, and each with a step: `*/15`, `5/10`, `8-18/2`.
+    fn part(&self, text: &str) -> Option<u64> {
+        let (range, step) = match text.split_once('/') {
+            Some((range, step)) => (range, Some(step.parse::<u32>().ok().filter(|step| *step > 0)?)),
+            None => (text, None),
+        };
+        let (first, last) = match range.split_once('-') {
+            _ if range == "*" || range == "?" => (self.least, self.most),
+            Some((first, last)) => (self.number(first)?, self.number(last)?),
+            None => {
+                let first = self.number(range)?;
+                (first, if step.is_some() { self.most } else { first })
+            }
+        };
+        if first > last {
+            return None;
+        }
+        let step = usize::try_from(step.unwrap_or(1)).ok()?;
+        (first..=last).step_by(step).try_fold(0, |set, number| Some(set | 1_u64.checked_shl(number)?))
+    }
+
+    fn number(&self, text: &str) -> Option<u32> {
+        let named = self.names.iter().position(|name| name.eq_ignore_ascii_case(text));
+        let number = match named {
+            Some(position) => u32::try_from(position).ok()?.saturating_add(self.least),
+            None => text.parse().ok()?,
+        };
+        (self.least..=self.most).contains(&number).then_some(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_beginning() {
+        let table = [
+            ("0 9 * * *", "2026-03-02T08:59:59", "2026-03-02T09:00:00"),
+            ("0 9 * * *", "2026-03-02T09:00:00", "2026-03-03T09:00:00"),
+            ("*/15 * * * *", "2026-12-31T23:50:00", "2027-01-01T00:00:00"),
+            ("5/20 1-3 * * *", "2026-03-02T03:45:00", "2026-03-03T01:05:00"),
+            ("30 22 * * 1-5", "2026-03-06T22:30:00", "2026-03-09T22:30:00"),
+            ("30 22 * * MON-fri/2", "2026-03-02T22:30:00", "2026-03-04T22:30:00"),
+            ("0 0 29 2 *", "2026-03-02T00:00:00", "2028-02-29T00:00:00"),
+            ("0 0 31 * *", "2026-04-01T00:00:00", "2026-05-31T00:00:00"),
+            // Either kind of day is enough, if both are restricted.
+            ("0 0 13 * 5", "2026-03-02T00:00:00", "2026-03-06T00:00:00"),
+            ("0 0 13 * 5", "2026-03-06T00:00:00", "2026-03-13T00:00:00"),
+            // A step of all is all of them, as far as that goes: both must hold.
+            ("0 0 */2 * 1", "2026-03-02T00:00:00", "2026-03-09T00:00:00"),
+            ("0 0 ? jan,JUL 0", "2026-03-02T00:00:00", "2026-07-05T00:00:00"),
+        ];
+        for (schedule, after, expected) in table {
+            let next = Schedule::parse(schedule).unwrap().next(after.parse().unwrap());
+            assert_eq!(next, Some(expected.parse().unwrap()), "{schedule} after {after}");
+        }
+        assert_eq!(Schedule::parse("0 0 31 2 *").unwrap().next("2026-03-02T00:00:00".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn the_next_beginning_in_utc() {
+        for (schedule, after, expected) in [
+            ("*/5 * * * *", "2026-11-21T09:31:20Z", "2026-11-21T09:35:00Z"),
+            ("30 9 * * *", "2026-11-21T09:30:00Z", "2026-11-22T09:30:00Z"),
+            ("30 9 * * *", "2026-11-21T09:29:59.999Z", "2026-11-21T09:30:00Z"),
+            ("0 0 29 2 *", "2026-11-21T09:30:00Z", "2028-02-29T00:00:00Z"),
+            ("0 12 1 * 0", "2026-11-21T09:30:00Z", "2026-11-22T12:00:00Z"),
+        ] {
+            let next = Schedule::parse(schedule).unwrap().next_in_utc(after.parse().unwrap());
+            assert_eq!(next, Some(expected.parse().unwrap()), "{schedule} after {after}");
+        }
+        assert_eq!(Schedule::parse("0 0 31 2 *").unwrap().next_in_utc(Timestamp::from_millis(0)), None);
+    }
+
+    #[test]
+    fn words_stand_for_schedules_where_they_are_allowed() {
+        let next =
+            |text| Schedule::parse_with_words(text).unwrap().next("2026-12-31T23:30:00".parse().unwrap());
+        for (word, expected) in [
+            ("@hourly", "2027-01-01T00:00:00"),
+            (" @weekly ", "2027-01-03T00:00:00"),
+            ("@monthly", "2027-01-01T00:00:00"),
+            ("*/20 * * * *", "2026-12-31T23:40:00"),
+        ] {
+            assert_eq!(next(word), Some(expected.parse().unwrap()), "{word}");
+        }
+        for wrong in ["@often", "@daily *", "* * * *"] {
+            assert!(Schedule::parse_with_words(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_schedule_is_refused_by_the_name_of_its_field() {
+        for (schedule, wrong) in [
+            ("", "has 0 fields"),
+            ("@daily", "has 1 fields"),
+            ("0 0 0 * * *", "has 6 fields"),
+            ("60 * * * *", "\"60\" is no minute"),
+            ("* 24 * * *", "\"24\" is no hour"),
+            ("* * 0 * *", "\"0\" is no day of the month"),
+            ("* * * 13 *", "\"13\" is no month"),
+            ("* * * * 7", "\"7\" is no day of the week"),
+            ("* * * * fri-mon", "\"fri-mon\" is no day of the week"),
+            ("*/0 * * * *", "\"*/0\" is no minute"),
+            ("1,,2 * * * *", "\"1,,2\" is no minute"),
+            ("-1 * * * *", "\"-1\" is no minute"),
+        ] {
+            let error = Schedule::parse(schedule).unwrap_err().to_string();
+            assert!(error.contains(wrong), "{schedule}: {error}");
+        }
+    }
+}
