@@ -1,6 +1,7 @@
 //! What becomes of a claim: how it is taken, renewed and given back. Without I/O and clock: those are [`Around`] it, so the
 //! tests play it through whatever can happen to several operations.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidegate_cluster::{ClusterError, ErrorKind};
@@ -46,7 +47,14 @@ pub(super) struct Keeping<A> {
     pub if_taken: IfTaken,
     /// Where an earlier keeper of this operation had it.
     pub had: Option<ClaimPlace>,
+    /// What was seen of the claims of others while earlier keepers of this process waited.
+    pub vigil: Vigil,
 }
+
+/// A wait for the claims of others. It is one, however often a keeper gives up on a call and another one goes on: whoever is
+/// dead has no longer for that.
+#[derive(Clone, Default)]
+pub(crate) struct Vigil(Arc<Mutex<Watching>>);
 
 /// A claim that we hold.
 struct Held {
@@ -86,6 +94,16 @@ struct Watching {
     asked: Option<String>,
 }
 
+impl Vigil {
+    fn begin(&self) -> Watching {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn leave(&self, watching: Watching) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = watching;
+    }
+}
+
 impl<A: Around> Keeping<A> {
     /// Takes the claim and renews it. Ends when there is nothing to hold, and says why.
     pub async fn run(&self) -> Result<ClaimNews, CallError> {
@@ -113,10 +131,16 @@ impl<A: Around> Keeping<A> {
         if let Some(place) = &self.had {
             return self.take_back(place, None).await.map_err(Ok);
         }
-        let mut watching = Watching::default();
+        let mut watching = self.vigil.begin();
+        let taken = self.wait_in_line(&mut watching).await;
+        self.vigil.leave(watching);
+        taken
+    }
+
+    async fn wait_in_line(&self, watching: &mut Watching) -> Result<Box<Held>, Result<ClaimNews, CallError>> {
         loop {
             let moment = self.around.moment();
-            match self.attempt(&mut watching).await {
+            match self.attempt(watching).await {
                 Ok(Attempt::Held(held)) => {
                     self.around.renewed(moment);
                     return Ok(held);

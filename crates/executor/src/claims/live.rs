@@ -10,7 +10,7 @@ use tidegate_model::{ClaimPlace, IfTaken, Object, OperationId, Timestamp};
 use tokio::time::Instant;
 
 use super::hold::{Hold, Moment};
-use super::keeper::{self, Around, Keeping};
+use super::keeper::{self, Around, Keeping, Vigil};
 use super::place::Places;
 use super::record::{Claimant, Lease, lease_kind};
 use super::times::GIVE_BACK_WITHIN;
@@ -27,6 +27,8 @@ pub(crate) struct Keeper {
     pub if_taken: IfTaken,
     /// Where an earlier keeper of this operation had it.
     pub had: Option<ClaimPlace>,
+    /// What earlier keepers of this process have seen while they waited.
+    pub vigil: Vigil,
 }
 
 /// Tells the operation that nobody keeps its claim any more, however that came about.
@@ -50,10 +52,10 @@ impl Drop for Last {
 impl Keeper {
     /// Takes the claim and holds it. Ends when there is nothing to hold, and then says so.
     pub async fn run(self) {
-        let Self { around, us, places, if_taken, had } = self;
+        let Self { around, us, places, if_taken, had, vigil } = self;
         let mut last = Last { inbox: around.inbox.clone(), news: None };
         let hold = Arc::clone(&around.hold);
-        let news = Keeping { around, us, places, if_taken, had }.run().await;
+        let news = Keeping { around, us, places, if_taken, had, vigil }.run().await;
         match &news {
             Ok(ClaimNews::Without { .. }) => hold.open(),
             _ => hold.lost(),
@@ -70,6 +72,7 @@ pub(crate) struct Live {
     pub inbox: Inbox,
     pub hold: Arc<Hold>,
     pub operation: OperationId,
+    /// Since when time is counted: the same for all keepers of one wait.
     pub began: Instant,
 }
 

@@ -17,6 +17,7 @@ mod times;
 mod trials;
 
 pub(crate) use self::hold::{Covered, Hold};
+pub(crate) use self::keeper::Vigil;
 pub(crate) use self::live::{GivingBack, Keeper, Live};
 pub(crate) use self::place::Places;
 pub(crate) use self::record::Claimant;

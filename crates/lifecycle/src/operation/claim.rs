@@ -162,6 +162,11 @@ impl Header {
         matches!(self.claim.as_deref(), Some(Claim::Without { reason }) if reason == why)
     }
 
+    /// Whether the newest call before the plan has failed.
+    fn is_troubled(&self) -> bool {
+        self.calls.failed > 0 || self.outage.is_some()
+    }
+
     fn holds(&self, other: &ClaimPlace, number: u64) -> bool {
         self.held_claim().is_some_and(|(place, epoch)| place == other && epoch == number)
     }
@@ -184,7 +189,10 @@ pub(super) fn before_plan(header: &Header, news: &ClaimNews, now: Timestamp) -> 
             std::iter::once(fact).chain(end).collect()
         }
         ClaimNews::Taken { holder, .. } => match header.claim.as_deref() {
-            Some(Claim::Taken { holder: known, .. }) if known == holder => Vec::new(),
+            // That it was looked at again, after calls that failed, is news: those do not count any more.
+            Some(Claim::Taken { holder: known, .. }) if known == holder && !header.is_troubled() => {
+                Vec::new()
+            }
             _ => vec![fact],
         },
         // Nothing was written under it: it is taken anew.

@@ -2,7 +2,7 @@
 //! which order, is read from the audit of the cluster.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -542,4 +542,36 @@ async fn without_a_claim_the_warning_names_the_namespace_that_goes() {
         assert!(message.contains(words), "{words}: {message}");
     }
     assert!(!message.contains("give the rights"), "{message}");
+}
+
+/// Every so often a look at the claim of a dead operation fails. It has run out all the same when it was watched for as long
+/// as it lasts, and failures that passed are not added up.
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_the_claim_of_the_dead_is_one_wait_whatever_looks_fail() {
+    for kind in [ErrorKind::Server, ErrorKind::Unavailable] {
+        let looks = Arc::new(AtomicUsize::new(0));
+        let two = Moody::new(SimConfig::default(), {
+            let looks = Arc::clone(&looks);
+            move |verb, name| {
+                let is_look = verb == "get" && name == "tidegate-shop";
+                let fails = is_look && looks.fetch_add(1, Ordering::SeqCst) % 4 == 3;
+                if fails { Fate::Refuse(kind) } else { Fate::Answer }
+            }
+        });
+        let holder = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": "tidegate-shop", "namespace": "default", "annotations": {"tidegate.dev/application": "shop"}},
+            "spec": {"holderIdentity": "019a0000-0000-7000-8000-000000000001", "leaseDurationSeconds": 30, "leaseTransitions": 1,
+                     "renewTime": "2026-01-01T00:00:00.000000Z", "acquireTime": "2026-01-01T00:00:00.000000Z"},
+        });
+        two.sim.apply(write(Object::try_from(holder).unwrap())).now_or_never().unwrap().unwrap();
+        let runner = Runner::at(&two).await;
+        let began = Instant::now();
+        let id = submit(&runner.engine, &claiming(&config("c", 0, &[]), IfTaken::Queue)).await;
+        let view = end(&runner.engine, id).await;
+        assert_eq!(view.phase, OperationPhase::Succeeded, "{kind:?}: {}", view.message);
+        assert!(began.elapsed() >= CLAIM_LASTS, "{kind:?}: {:?}", began.elapsed());
+        assert!(began.elapsed() <= CLAIM_LASTS * 3 / 2, "{kind:?}: {:?}", began.elapsed());
+        assert!(looks.load(Ordering::SeqCst) > 10, "{kind:?}");
+    }
 }

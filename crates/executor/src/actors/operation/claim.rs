@@ -5,7 +5,6 @@ use std::sync::Arc;
 use tidegate_model::ClaimPlace;
 
 use tidegate_lifecycle::operation::State;
-use tokio::time::Instant;
 
 use super::hands::{GivingBack, SyncHands};
 use crate::claims::{self, Claimant, Hold, Keeper, Live, Places};
@@ -47,6 +46,7 @@ impl SyncHands {
             places,
             if_taken: header.request.claim.as_ref().map(|claim| claim.if_taken).unwrap_or_default(),
             had: header.had_claim(),
+            vigil: self.vigil.clone(),
         };
         self.keeper = Some(tokio::spawn(keeper.run()).abort_handle());
     }
@@ -61,7 +61,7 @@ impl SyncHands {
             inbox: self.inbox.clone(),
             hold: Arc::clone(&self.hold),
             operation: self.id,
-            began: Instant::now(),
+            began: self.began,
         })
     }
 

@@ -14,10 +14,11 @@ use tidegate_model::{Digest, OperationId, SyncRequest, TaskId, Timestamp};
 use tidegate_oplog::{AppendOf, InventoryChange};
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::calls::{Call, OnItsWay, Planning, TaskWork, Work};
 use crate::actors::cluster::ClusterMessage;
-use crate::claims::Hold;
+use crate::claims::{Hold, Vigil};
 use crate::clusters::ClusterHandle;
 use crate::effects::{self, Mask};
 use crate::error::EngineError;
@@ -95,6 +96,10 @@ pub(super) struct SyncHands {
     pub hold: Arc<Hold>,
     /// Whoever keeps its claim.
     pub keeper: Option<AbortHandle>,
+    /// What was seen of the claims of others while it waits for its own.
+    pub vigil: Vigil,
+    /// When these hands began.
+    pub began: Instant,
     /// How far its claim was given back.
     pub giving_back: GivingBack,
     /// What the next batch changes in the inventory.
@@ -130,6 +135,8 @@ impl SyncHands {
             mask: None,
             hold: Hold::new(),
             keeper: None,
+            vigil: Vigil::default(),
+            began: Instant::now(),
             giving_back: GivingBack::default(),
             inventory: Vec::new(),
             narrator: recovered.unwrap_or_default(),

@@ -16,7 +16,7 @@ use tidegate_model::{ClaimPlace, ClaimRequest, IfTaken, SyncRequest};
 
 use self::scene::{Answer, CALM_FROM, Dice, Event, Scene, Stage, Wanted, Weather};
 use super::Places;
-use super::keeper::{Keeping, give_back};
+use super::keeper::{Keeping, Vigil, give_back};
 use super::record::Claimant;
 use super::times::{CLAIM_LASTS, COVERS};
 
@@ -35,6 +35,8 @@ struct Actor {
     work: Option<Work>,
     /// Recorded: where it has had the claim.
     had: Option<ClaimPlace>,
+    /// Its wait, as long as its process lives.
+    vigil: Vigil,
     /// Its newest renewal that succeeded began then; `None` where it does not write.
     covered: Option<u64>,
     began_work: bool,
@@ -73,6 +75,7 @@ impl Play {
                 skew: 1_767_225_600_000 + i64::try_from(dice.below(7_200_000)).unwrap(),
                 work: None,
                 had: None,
+                vigil: Vigil::default(),
                 covered: None,
                 began_work: false,
                 asked_to_end: false,
@@ -139,7 +142,14 @@ impl Play {
                 None
             })
         } else {
-            let keeping = Keeping { around, us, places, if_taken: actor.if_taken, had: actor.had.clone() };
+            let keeping = Keeping {
+                around,
+                us,
+                places,
+                if_taken: actor.if_taken,
+                had: actor.had.clone(),
+                vigil: actor.vigil.clone(),
+            };
             Box::pin(async move { Some(keeping.run().await) })
         };
         actor.work = Some(work);
@@ -281,7 +291,8 @@ impl Play {
             Event::Die(who) if self.actors[who].over => {}
             Event::Die(who) => {
                 self.with(|scene| scene.say(who, "dies"));
-                (self.actors[who].work, self.actors[who].covered) = (None, None);
+                let actor = &mut self.actors[who];
+                (actor.work, actor.covered, actor.vigil) = (None, None, Vigil::default());
                 self.with(|scene| {
                     scene.lives[who] += 1;
                     let away = scene.dice.below(90_000);
