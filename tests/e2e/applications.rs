@@ -134,3 +134,110 @@ fn an_application_that_is_put_back_finds_its_operation_again() {
     assert_eq!((operations(&fleet, "backend"), fleet.made("Job", "migrate").len()), (own, 1));
     Fleet::end(serving);
 }
+
+#[test]
+fn what_means_nothing_in_a_specification_is_a_condition_of_that_application() {
+    let fleet = Fleet::new();
+    for (name, from, to, _) in WRONG {
+        let text = fs::read_to_string(fleet.path("frontend.yaml")).unwrap();
+        let text = text.replace("name: frontend", &format!("name: {name}"));
+        assert!(text.contains(from), "{name}");
+        fs::write(fleet.path(&format!("{name}.yaml")), text.replacen(from, to, 1)).unwrap();
+    }
+    let serving = fleet.serve();
+    fleet.wait(&["frontend"]);
+    for (name, _, _, part) in WRONG {
+        let message = fleet.condition(name, "InvalidSpecError");
+        assert!(message.contains(part), "{name}: {message}");
+        assert_eq!(operations(&fleet, name), Vec::<String>::new(), "{name}");
+    }
+    // Whatever is in a field, a line of the output is one thing.
+    let got = fleet.bench.run(&["app", "get", "path"]).expect_code(0).out;
+    assert!(got.lines().filter(|line| line.starts_with("Health Status:")).count() == 1, "{got}");
+    assert!(!fleet.bench.run(&["app", "list"]).expect_code(0).out.contains('\u{1b}'));
+    Fleet::end(serving);
+}
+
+const WRONG: [(&str, &str, &str, &str); 6] = [
+    ("option", "- CreateNamespace=true", "- CreateNamespace=true\n      - PruneLasst=true", "known are"),
+    (
+        "backoff",
+        "syncPolicy:",
+        "syncPolicy:\n    retry: {limit: 2, backoff: {duration: soon}}",
+        "\"soon\" is no duration",
+    ),
+    ("factor", "syncPolicy:", "syncPolicy:\n    retry: {limit: 2, backoff: {factor: 0}}", "factor 0"),
+    (
+        "jq",
+        "  syncPolicy:",
+        "  ignoreDifferences: [{kind: A, jqPathExpressions: ['.a[']}]\n  syncPolicy:",
+        "jq expression",
+    ),
+    (
+        "pointer",
+        "  syncPolicy:",
+        "  ignoreDifferences: [{kind: A, jsonPointers: ['a']}]\n  syncPolicy:",
+        "JSON pointer",
+    ),
+    ("path", "path: frontend", "path: \"frontend\\nHealth Status:  Healthy\\e[2J\"", "control character"),
+];
+
+#[test]
+fn a_password_in_an_address_is_nowhere_to_be_seen() {
+    let fleet = Fleet::new();
+    fleet.replace("frontend.yaml", "./repo", "https://me:s3cret@127.0.0.1:1/a.git");
+    fleet.replace("backend.yaml", "./repo", "ssh://me:s3cret@127.0.0.1:1/a.git");
+    let serving = fleet.serve();
+    fleet.condition("frontend", "ComparisonError");
+    fleet.condition("backend", "ComparisonError");
+    for args in [
+        &["app", "list"][..],
+        &["app", "list", "-o", "json"],
+        &["app", "get", "frontend"],
+        &["app", "get", "frontend", "-o", "yaml"],
+        &["app", "get", "backend", "-o", "json"],
+        &["app", "sync", "frontend"],
+    ] {
+        let ran = fleet.bench.run(args);
+        assert!(!format!("{}{}", ran.out, ran.err).contains("s3cret"), "{args:?}: {ran:?}");
+    }
+    assert!(fleet.bench.run(&["app", "get", "backend"]).out.contains("me:******@127.0.0.1"));
+    let told = Fleet::end(serving).err;
+    assert!(told.contains("frontend") && !told.contains("s3cret"), "{told}");
+    for entry in fs::read_dir(fleet.bench.state().join("applications")).unwrap() {
+        let path = entry.unwrap().path();
+        assert!(!fs::read_to_string(&path).unwrap().contains("s3cret"), "{}", path.display());
+    }
+    let stood = fleet.bench.run(&["app", "get", "frontend", "-o", "json"]).expect_code(0);
+    assert!(!stood.out.contains("s3cret"));
+}
+
+#[test]
+fn the_reasons_are_named() {
+    let fleet = Fleet::new();
+    fleet.replace(
+        "repo/backend/migrate.yaml",
+        "sim.tidegate.dev/ready-after: 3s",
+        "sim.tidegate.dev/outcome: fail\n    sim.tidegate.dev/logs: no such table",
+    );
+    fleet.replace("repo/frontend/frontend.yaml", "ready-after: 500ms", "outcome: fail");
+    fleet.replace("backend.yaml", "syncPolicy:", "syncPolicy:\n    retry: {limit: 0}");
+    fleet.commit();
+    let serving = fleet.serve();
+    fleet.until("backend", |app| app["status"]["operationState"]["phase"] == "Failed");
+    let got = fleet.bench.run(&["app", "get", "backend"]).expect_code(0).out;
+    let line =
+        got.lines().find(|line| line.starts_with("Job fleet/migrate")).unwrap_or_else(|| panic!("{got}"));
+    assert!(line.contains("PreSync hook Failed"), "{got}");
+    fleet.until("frontend", |app| app["status"]["health"]["status"] == "Degraded");
+    let got = fleet.bench.run(&["app", "get", "frontend"]).expect_code(0).out;
+    let line = got
+        .lines()
+        .find(|line| line.starts_with("Deployment fleet/frontend"))
+        .unwrap_or_else(|| panic!("{got}"));
+    assert!(
+        line.contains("Degraded") && line.len() > "Deployment fleet/frontend  Degraded".len() + 3,
+        "{got}"
+    );
+    Fleet::end(serving);
+}

@@ -8,6 +8,7 @@ use tidegate_model::argo::{
 };
 use tidegate_model::{OperationPhase, Timestamp};
 
+use crate::credentials::bare;
 use crate::{automated, conditions};
 
 /// How often an automatic operation is tried again, where the application does not say.
@@ -79,7 +80,7 @@ pub fn decide(application: &Application, now: Timestamp) -> Decision {
     }
     let mut begun = SyncOperation {
         revision: sync.revision.clone(),
-        source: application.source().cloned(),
+        source: application.source().map(bare),
         prune,
         sync_options: application
             .spec

@@ -7,12 +7,14 @@
 //! | [`comparison`] | in sync? how well does it do? what does its status say? |
 //! | [`conditions`] | what is wrong with it, and since when? |
 //! | [`automation`] | is an operation begun without being asked, which one, or when? |
+//! | [`credentials`] | what of it must not be seen? |
 //! | [`operation`] | what does an operation ask of the engine, and what does its status say? |
 //! | [`recorded`] | what does the operation log know that the status does not? |
 
 pub mod automation;
 pub mod comparison;
 pub mod conditions;
+pub mod credentials;
 pub mod operation;
 pub mod recorded;
 pub mod refresh;

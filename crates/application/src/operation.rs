@@ -11,6 +11,7 @@ use tidegate_model::{
     ResourceSelector, RetryPolicy, SyncOptions, SyncRequest, Timestamp, parse_duration,
 };
 
+use crate::credentials::{bare, without_credentials};
 use crate::instance_name;
 
 /// The remark of an operation that says which one of the engine it is. It is written before the engine hears of it, so
@@ -30,6 +31,9 @@ pub enum Refused {
     /// It asks for what is not done yet.
     #[error("{0} is not supported yet")]
     Unsupported(&'static str),
+    /// Its waits do not grow.
+    #[error("retry.backoff.factor {0} must be a whole number from 1 on")]
+    Factor(i64),
     /// Its waits cannot be read.
     #[error("retry.backoff.{field} {text:?} is no duration such as 5s")]
     Backoff {
@@ -57,13 +61,16 @@ pub fn source<'a>(
     if !sync.manifests.is_empty() {
         return Err(Refused::Unsupported("a sync of local manifests (operation.sync.manifests)"));
     }
-    let own = sync.source.as_ref().or(sync.sources.first());
-    own.or_else(|| application.source()).ok_or(Refused::Unsupported("an application with several sources"))
+    let asked = sync.source.as_ref().or(sync.sources.first());
+    let own = application.source();
+    // What is asked for is kept without credentials; those of the application open the same repository.
+    let own = own.filter(|own| asked.is_none_or(|asked| bare(asked) == bare(own)));
+    own.or(asked).ok_or(Refused::Unsupported("an application with several sources"))
 }
 
 /// A source as the log has it: enough to tell it from another.
 pub(crate) fn described(source: &ApplicationSource) -> String {
-    format!("{} {}", source.repo_url, source.path)
+    format!("{} {}", without_credentials(&source.repo_url), source.path)
 }
 
 /// What an operation asks of the engine, at a place.
@@ -136,6 +143,14 @@ fn selector(resource: &tidegate_model::argo::OperationResource) -> ResourceSelec
 }
 
 fn retry(retry: &Retry) -> Result<RetryPolicy, Refused> {
+    if retry.refresh {
+        return Err(Refused::Unsupported("retry.refresh, a new revision for a new attempt,"));
+    }
+    Ok(RetryPolicy { limit: retry.limit, backoff: backoff(retry)?, restart: false })
+}
+
+/// The waits between attempts, or why they cannot be read.
+pub fn backoff(retry: &Retry) -> Result<Backoff, Refused> {
     let by_default = Backoff::default();
     let read = |field, text: &str, otherwise| match text {
         "" => Ok(otherwise),
@@ -145,16 +160,16 @@ fn retry(retry: &Retry) -> Result<RetryPolicy, Refused> {
         }
         text => parse_duration(text).map_err(|_| Refused::Backoff { field, text: text.to_owned() }),
     };
-    if retry.refresh {
-        return Err(Refused::Unsupported("retry.refresh, a new revision for a new attempt,"));
-    }
     let given = retry.backoff.clone().unwrap_or_default();
-    let backoff = Backoff {
-        duration: read("duration", &given.duration, by_default.duration)?,
-        factor: given.factor.and_then(|factor| u32::try_from(factor).ok()).unwrap_or(by_default.factor),
-        max: read("maxDuration", &given.max_duration, by_default.max)?,
+    let factor = |factor: i64| match u32::try_from(factor) {
+        Err(_) | Ok(0) => Err(Refused::Factor(factor)),
+        Ok(factor) => Ok(factor),
     };
-    Ok(RetryPolicy { limit: retry.limit, backoff, restart: false })
+    Ok(Backoff {
+        duration: read("duration", &given.duration, by_default.duration)?,
+        factor: given.factor.map_or(Ok(by_default.factor), factor)?,
+        max: read("maxDuration", &given.max_duration, by_default.max)?,
+    })
 }
 
 /// How an operation stands, as the engine tells it.
@@ -193,7 +208,7 @@ impl Progress {
 pub fn take_in(application: &mut Application, progress: Progress) {
     let Some(operation) = application.operation.clone() else { return };
     let sync = operation.sync.clone().unwrap_or_default();
-    let own = source(application, &operation).ok().cloned();
+    let own = source(application, &operation).ok().map(bare);
     let policy = application.spec.sync_policy.as_ref();
     let state = OperationState {
         phase: progress.phase,

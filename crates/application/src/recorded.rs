@@ -12,6 +12,7 @@ use tidegate_model::argo::{
 use tidegate_model::{OperationId, ResourceSelector, RetryPolicy, SyncRequest, Timestamp};
 
 use crate::conditions;
+use crate::credentials::bare;
 use crate::operation::{self, AUTOMATED, ID_REMARK, Progress, described};
 
 /// The condition of an application whose status was made again.
@@ -135,7 +136,7 @@ fn asked(application: &Application, request: &SyncRequest) -> OperationRequest {
 fn source(application: &Application, request: &SyncRequest) -> Option<ApplicationSource> {
     let text = request.sources.first()?;
     if let Some(own) = application.source().filter(|own| described(own) == *text) {
-        return Some(own.clone());
+        return Some(bare(own));
     }
     let (repo_url, path) = text.rsplit_once(' ')?;
     let (repo_url, path) = (repo_url.to_owned(), path.to_owned());

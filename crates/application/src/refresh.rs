@@ -5,6 +5,8 @@ use std::time::Duration;
 use tidegate_model::Timestamp;
 use tidegate_model::argo::{Application, ComparedTo};
 
+use crate::credentials::bare;
+
 /// Asks for a comparison: `normal`, or `hard`, which forgets what was made of the same manifests before.
 pub const REFRESH_ANNOTATION: &str = "argocd.argoproj.io/refresh";
 /// Says that an application is to be left alone.
@@ -36,12 +38,12 @@ pub fn is_only_newer(before: &Application, after: &Application) -> bool {
     before == *after
 }
 
-/// What a comparison of the application as it is now is made with.
+/// What a comparison of the application as it is now is made with; credentials are no part of it.
 pub fn compared_to(application: &Application) -> ComparedTo {
     let spec = &application.spec;
     ComparedTo {
-        source: if spec.sources.is_empty() { spec.source.clone() } else { None },
-        sources: spec.sources.clone(),
+        source: spec.source.as_ref().filter(|_| spec.sources.is_empty()).map(bare),
+        sources: spec.sources.iter().map(bare).collect(),
         destination: spec.destination.clone(),
         ignore_differences: spec.ignore_differences.clone(),
         ..ComparedTo::default()

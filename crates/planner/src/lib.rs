@@ -54,5 +54,6 @@ pub use diff::{
 };
 pub use hooks::is_left_out;
 pub use manifests::{Limits, ManifestError, Origin, Target};
+pub use options::unknown_options;
 pub use plan::{LeftOut, PlanInput, Planned, named_objects, namespaces, plan};
 pub use prune::reason_to_keep;

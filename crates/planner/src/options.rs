@@ -176,6 +176,12 @@ pub(crate) fn review_application(options: &SyncOptions) -> Vec<Remark> {
     remarks
 }
 
+/// The sync options of an application that nothing knows, each with what to write instead.
+pub fn unknown_options(flags: &[String]) -> Vec<String> {
+    let unheard = flags.iter().filter(|flag| find(flag).is_none());
+    unheard.map(|flag| unknown(flag, |known| known.application, &OF_OPERATION)).collect()
+}
+
 /// What is surprising in the options of a resource.
 pub(crate) fn review_resource(object: &Object, options: &SyncOptions) -> Vec<Remark> {
     let given = words(object.annotation(annotations::SYNC_OPTIONS).unwrap_or_default());

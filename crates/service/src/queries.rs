@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tidegate_application::credentials;
 use tidegate_executor::{Clock as _, Engine, EngineError, Replay, Summary, SystemClock, record, replay};
 use tidegate_lifecycle::operation::{
     Driver, Explanation, Fact, Input, OperationView, TRYING_AGAIN, explain, view,
@@ -150,7 +151,7 @@ impl Queries {
             Request::Wish { operation, by, wish } => self.wish(operation, &by, wish).await,
             Request::Applications { name } => {
                 let found = self.serving().await?.find(name.as_deref());
-                let applications = found.applications.iter().map(|one| one.as_ref().clone()).collect();
+                let applications = found.applications.iter().map(|one| credentials::shown(one)).collect();
                 Ok(Reply::Applications { applications, problems: found.problems })
             }
             Request::SyncApplication { name, operation } => {

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate_application::instance_name;
-use tidegate_application::operation::{ID_REMARK, Progress, id, request, take_in};
+use tidegate_application::automation::{self, Next};
+use tidegate_application::operation::{ID_REMARK, Progress, id, request, source, take_in};
+use tidegate_application::{credentials, instance_name};
 use tidegate_model::argo::{Application, OperationRequest};
 use tidegate_model::{Destination, OperationPhase, SyncRequest};
 
@@ -63,6 +64,8 @@ fn what_cannot_be_done_is_refused() {
         (json!({"sync": {"sources": [{"repoURL": "a"}, {"repoURL": "b"}]}}), "several sources"),
         (json!({"sync": {}, "retry": {"refresh": true}}), "retry.refresh"),
         (json!({"sync": {}, "retry": {"backoff": {"duration": "soon"}}}), "soon"),
+        (json!({"sync": {}, "retry": {"backoff": {"factor": 0}}}), "factor 0"),
+        (json!({"sync": {}, "retry": {"backoff": {"factor": -2}}}), "factor -2"),
     ] {
         let error = asked(&app, value.clone()).unwrap_err();
         assert!(error.contains(expected), "{value}: {error}");
@@ -70,6 +73,28 @@ fn what_cannot_be_done_is_refused() {
     let mut several = app;
     several.spec.sources = vec![Default::default(), Default::default()];
     assert!(asked(&several, json!({"sync": {}})).unwrap_err().contains("several sources"));
+}
+
+/// The credentials of the application open its repository; nothing that is kept or shown has them.
+#[test]
+fn credentials_are_used_and_never_kept() {
+    let mut app = application(json!({"automated": {}}));
+    app.spec.source.as_mut().unwrap().repo_url = "https://me:s3cret@example.com/a.git".into();
+    crate::out_of_sync(&mut app, "c1", at(0));
+    let Next::Begin(begun) = automation::take_in(&mut app, at(0)) else { panic!("not begun") };
+    app.operation = Some(*begun);
+    let asked = app.operation.clone().unwrap();
+    assert_eq!(Some(source(&app, &asked).unwrap()), app.source(), "the whole address opens it");
+    let request = request(&app, &asked, (Destination::Simulated, "shop".into()), "c1").unwrap();
+    assert!(!format!("{request:?}").contains("s3cret"));
+    take_in(&mut app, ended(OperationPhase::Succeeded, Some(1)));
+    let status = serde_json::to_string(&app.status).unwrap();
+    assert!(status.contains("******@example.com") && !status.contains("s3cret"), "{status}");
+    assert!(!serde_json::to_string(&credentials::shown(&app)).unwrap().contains("s3cret"));
+    // It is an attempt at this commit, and no other is begun.
+    crate::out_of_sync(&mut app, "c1", at(2));
+    assert_eq!(automation::take_in(&mut app, at(2)), Next::Nothing);
+    assert_eq!(tidegate_application::refresh::needed(&app, None, at(3), Duration::ZERO), None);
 }
 
 fn ended(phase: OperationPhase, finished: Option<i64>) -> Progress {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tidegate_application::automated;
+use tidegate_model::HealthStatus;
 use tidegate_model::argo::{Application, ApplicationSource, ResourceStatus, RevisionHistory, Time};
 
-use super::{Style, Text, table};
+use super::{Style, Text, one_line, table};
 
 /// Digits of a commit that tell it from others.
 const SHORT: usize = 7;
@@ -58,7 +59,7 @@ pub fn show(application: &Application, width: Option<u16>) -> Text {
     let mut line = |label: &str, value: String| {
         if !value.is_empty() {
             text.add(Style::Dim, format!("{label:<16}"));
-            text.add(Style::Plain, value);
+            text.add(Style::Plain, one_line(&value));
             text.end_line();
         }
     };
@@ -89,6 +90,11 @@ pub fn show(application: &Application, width: Option<u16>) -> Text {
             .map(|one| [one.kind.to_string(), one.message.clone(), time(one.last_transition_time)]);
         text.append(table(["CONDITION", "MESSAGE", "SINCE"], rows, width));
     }
+    let reasons = reasons(application);
+    if !reasons.is_empty() {
+        text.end_line();
+        text.append(table(["OBJECT", "STATE", "REASON"], reasons, width));
+    }
     if !status.resources.is_empty() {
         text.end_line();
         text.append(table(
@@ -98,6 +104,33 @@ pub fn show(application: &Application, width: Option<u16>) -> Text {
         ));
     }
     text
+}
+
+/// Why it is not well: what failed in the last operation, and objects that are not healthy.
+fn reasons(application: &Application) -> Vec<[String; 3]> {
+    let status = &application.status;
+    let result = status.operation_state.as_ref().and_then(|state| state.sync_result.as_ref());
+    let failed = result.into_iter().flat_map(|result| &result.resources).filter_map(|one| {
+        let state = match one.hook_phase.as_str() {
+            phase @ ("Failed" | "Error") if !one.hook_type.is_empty() => {
+                format!("{} hook {phase}", one.hook_type)
+            }
+            _ if one.status == "SyncFailed" => one.status.clone(),
+            _ => return None,
+        };
+        Some([object(&one.kind, &one.namespace, &one.name), state, one.message.clone()])
+    });
+    let ill = status.resources.iter().filter_map(|one| {
+        let health = one.health.as_ref().filter(|health| health.status != HealthStatus::Healthy)?;
+        let is_said = health.status != HealthStatus::Missing || !health.message.is_empty();
+        let state = format!("{:?}", health.status);
+        is_said.then(|| [object(&one.kind, &one.namespace, &one.name), state, health.message.clone()])
+    });
+    failed.chain(ill).collect()
+}
+
+fn object(kind: &str, namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
 }
 
 /// The syncs that succeeded, oldest first.

@@ -210,6 +210,9 @@ impl AppState {
     fn changed(&mut self, stored: Stored) {
         let Stored { application, problem, .. } = stored;
         self.problem = problem;
+        // Other credentials may open what was closed.
+        let is_same = self.application.source() == application.source();
+        self.ask(if is_same { Level::Latest } else { Level::Forced });
         (self.application.metadata, self.application.spec) = (application.metadata, application.spec);
         self.application.rest = application.rest;
         if self.application.operation.is_none() {

@@ -12,7 +12,11 @@ use tidegate_executor::effects::{self, ObjectDifference, ObjectStatus};
 use tidegate_executor::{Clock as _, SystemClock, Targets};
 use tidegate_health::HealthRules;
 use tidegate_model::argo::{Application, ConditionType, HealthState, ResourceStatus, Rest, SyncStatusCode};
-use tidegate_model::{Gvk, HealthStatus, Object, ObjectKey, Severity, Timestamp, Warning, annotations};
+use tidegate_model::{
+    Gvk, HealthStatus, IgnoreDifference, Object, ObjectKey, Severity, Timestamp, Tracking, Warning,
+    annotations,
+};
+use tidegate_planner::{Comparer, unknown_options};
 use tidegate_source::{Address, SOURCE_TYPE};
 
 use super::places::Place;
@@ -56,6 +60,10 @@ pub(crate) fn check(application: &Application) -> Result<(), String> {
     if spec.rest.contains_key("sourceHydrator") {
         return Err("spec.sourceHydrator is not supported yet".to_owned());
     }
+    let wrong = wrong_settings(application);
+    if !wrong.is_empty() {
+        return Err(wrong.join("; "));
+    }
     match (application.source(), spec.sources.is_empty()) {
         // The whole repository is meant by `.` alone: nothing at all would be read as that, and prune what is not there.
         (Some(source), _) if source.path.is_empty() && source.chart.is_empty() => {
@@ -70,6 +78,34 @@ pub(crate) fn check(application: &Application) -> Result<(), String> {
         (None, true) => Err("spec.source is missing: it says where the manifests come from".to_owned()),
         (None, false) => Err("several sources (spec.sources) are not supported yet; give it one".to_owned()),
     }
+}
+
+/// What is written in its settings and means nothing.
+fn wrong_settings(application: &Application) -> Vec<String> {
+    let spec = &application.spec;
+    let policy = spec.sync_policy.clone().unwrap_or_default();
+    let mut wrong: Vec<String> = unknown_options(&policy.sync_options)
+        .into_iter()
+        .map(|problem| format!("spec.syncPolicy.syncOptions: {problem}"))
+        .collect();
+    let retry = policy.retry.as_ref().map(operation::backoff).and_then(Result::err);
+    wrong.extend(retry.map(|problem| format!("spec.syncPolicy.{problem}")));
+    let ignored: Vec<IgnoreDifference> = spec.ignore_differences.iter().map(IgnoreDifference::from).collect();
+    let (_, problems) = Comparer::new(&ignored, &Tracking::default());
+    wrong.extend(problems.iter().map(|problem| format!("spec.ignoreDifferences: {problem}")));
+    let source = application.source();
+    let shown = [
+        ("spec.source.path", source.map(|source| source.path.as_str())),
+        ("spec.source.targetRevision", source.map(|source| source.target_revision.as_str())),
+        ("spec.source.repoURL", source.map(|source| source.repo_url.as_str())),
+        ("spec.destination.namespace", Some(spec.destination.namespace.as_str())),
+    ];
+    let has_control = |text: &Option<&str>| text.is_some_and(|text| text.chars().any(char::is_control));
+    let controlled = shown.into_iter().filter(|(_, text)| has_control(text));
+    wrong.extend(
+        controlled.map(|(field, _)| format!("{field} has a line end or another control character in it")),
+    );
+    wrong
 }
 
 /// Compares, and says in the outcome why that was not possible.

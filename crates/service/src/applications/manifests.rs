@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tidegate_application::credentials::hide_credentials;
 use tidegate_model::Digest;
 use tidegate_model::argo::ApplicationSource;
 use tidegate_planner::Target;
@@ -56,8 +57,8 @@ impl Manifests {
         revision: String,
         look: bool,
     ) -> Result<Resolved, String> {
-        let this = Arc::clone(self);
-        blocking(move || {
+        let (this, url) = (Arc::clone(self), source.repo_url.clone());
+        blocking(url, move || {
             let opened = this.repositories.open(&source.repo_url, &this.base);
             let repository = opened.map_err(|error| error.to_string())?;
             let moved = look && repository.look().map_err(|error| error.to_string())?;
@@ -74,8 +75,8 @@ impl Manifests {
         commit: String,
         anew: bool,
     ) -> Result<Arc<Vec<Target>>, String> {
-        let this = Arc::clone(self);
-        blocking(move || this.read(&source, &commit, anew)).await
+        let (this, url) = (Arc::clone(self), source.repo_url.clone());
+        blocking(url, move || this.read(&source, &commit, anew)).await
     }
 
     fn read(&self, source: &ApplicationSource, commit: &str, anew: bool) -> Result<Arc<Vec<Target>>, String> {
@@ -106,9 +107,12 @@ impl Manifests {
     }
 }
 
+/// What goes wrong is told without the credentials of the address.
 async fn blocking<T: Send + 'static>(
+    url: String,
     call: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
     let fault = |error| Err(format!("reading the repository met a fault: {error}"));
-    tokio::task::spawn_blocking(call).await.unwrap_or_else(fault)
+    let result = tokio::task::spawn_blocking(call).await.unwrap_or_else(fault);
+    result.map_err(|problem| hide_credentials(&problem, &url))
 }

@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use tidegate_cluster::{Cluster, ClusterError, Detail, Scope, WatchEvent};
 use tidegate_model::{Gvk, ObjectKey};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::store::AppKey;
 
@@ -27,13 +27,37 @@ pub(crate) struct Watching {
 #[derive(Default)]
 struct Index {
     owners: BTreeMap<ObjectKey, BTreeSet<AppKey>>,
-    objects: BTreeMap<AppKey, BTreeSet<ObjectKey>>,
-    watched: BTreeSet<Gvk>,
+    objects: BTreeMap<AppKey, BTreeMap<ObjectKey, Gvk>>,
+    watched: BTreeMap<Gvk, Watched>,
+}
+
+/// A watch, which ends when it is dropped.
+struct Watched {
+    /// So many applications have objects of its kind.
+    users: usize,
+    task: AbortHandle,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 impl Index {
+    /// Ends the watches of kinds that nobody has any more.
+    fn tidy(&mut self) {
+        self.watched.retain(|_, watched| watched.users > 0);
+    }
+
     fn forget(&mut self, application: &AppKey) {
-        for object in self.objects.remove(application).unwrap_or_default() {
+        let objects = self.objects.remove(application).unwrap_or_default();
+        for gvk in objects.values().collect::<BTreeSet<_>>() {
+            if let Some(watched) = self.watched.get_mut(gvk) {
+                watched.users = watched.users.saturating_sub(1);
+            }
+        }
+        for object in objects.into_keys() {
             if let Some(owners) = self.owners.get_mut(&object) {
                 owners.remove(application);
                 if owners.is_empty() {
@@ -59,21 +83,32 @@ impl Watching {
     pub fn set(&self, application: &AppKey, objects: BTreeMap<ObjectKey, Gvk>) {
         let mut index = lock(&self.index);
         index.forget(application);
-        for (object, gvk) in &objects {
+        for object in objects.keys() {
             index.owners.entry(object.clone()).or_default().insert(application.clone());
-            if index.watched.insert(gvk.clone()) {
-                let scope = Scope { gvk: gvk.clone(), namespace: None, detail: Detail::Metadata };
-                let (cluster, tell, index) =
-                    (Arc::clone(&self.cluster), self.tell.clone(), Arc::clone(&self.index));
-                lock(&self.tasks).spawn(async move { follow(cluster.as_ref(), &scope, &tell, &index).await });
-            }
         }
-        index.objects.insert(application.clone(), objects.into_keys().collect());
+        for gvk in objects.values().collect::<BTreeSet<_>>() {
+            let watched = index.watched.entry(gvk.clone()).or_insert_with(|| self.watch(gvk));
+            watched.users = watched.users.saturating_add(1);
+        }
+        index.objects.insert(application.clone(), objects);
+        // Those that it still has were never without anybody.
+        index.tidy();
+    }
+
+    fn watch(&self, gvk: &Gvk) -> Watched {
+        let scope = Scope { gvk: gvk.clone(), namespace: None, detail: Detail::Metadata };
+        let (cluster, tell, index) = (Arc::clone(&self.cluster), self.tell.clone(), Arc::clone(&self.index));
+        let mut tasks = lock(&self.tasks);
+        while tasks.try_join_next().is_some() {}
+        let task = tasks.spawn(async move { follow(cluster.as_ref(), &scope, &tell, &index).await });
+        Watched { users: 0, task }
     }
 
     /// An application cares for nothing any more.
     pub fn forget(&self, application: &AppKey) {
-        lock(&self.index).forget(application);
+        let mut index = lock(&self.index);
+        index.forget(application);
+        index.tidy();
     }
 }
 
@@ -181,5 +216,30 @@ mod tests {
         assert_eq!(told(cluster.as_ref(), &mut told_of, "a").await, key("one"));
         let index = lock(&watching.index);
         assert_eq!((index.owners.len(), index.objects.len()), (1, 1));
+    }
+
+    #[tokio::test]
+    async fn a_watch_ends_with_the_last_who_has_such_objects() {
+        let (watching, _told) = Watching::new(Arc::new(simulated::empty()));
+        let secret = (ObjectKey::new("", "Secret", "default", "a"), Gvk::new("", "v1", "Secret"));
+        let kinds = || lock(&watching.index).watched.keys().map(|gvk| gvk.kind.clone()).collect::<Vec<_>>();
+        let task =
+            |kind: &str| lock(&watching.index).watched.get(&Gvk::new("", "v1", kind)).unwrap().task.id();
+        watching.set(&key("one"), [map("a"), map("b"), secret].into());
+        watching.set(&key("two"), [map("c")].into());
+        assert_eq!(kinds(), ["ConfigMap", "Secret"]);
+        let before = task("ConfigMap");
+        watching.set(&key("one"), [map("a")].into());
+        assert_eq!(kinds(), ["ConfigMap"]);
+        watching.forget(&key("one"));
+        assert_eq!(
+            (kinds(), task("ConfigMap")),
+            (vec!["ConfigMap".to_owned()], before),
+            "it was not begun anew"
+        );
+        watching.forget(&key("two"));
+        assert_eq!(kinds(), Vec::<String>::new());
+        // What has ended ends.
+        while lock(&watching.tasks).join_next().await.is_some() {}
     }
 }

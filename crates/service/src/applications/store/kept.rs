@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use tidegate_application::credentials;
 use tidegate_model::argo::Application;
 
 use super::AppKey;
@@ -22,7 +23,7 @@ pub fn write(folder: &Path, application: &Application) -> Result<(), ServiceErro
     let write = || -> io::Result<()> {
         fs::create_dir_all(folder)?;
         let mut file = File::create(&beside)?;
-        file.write_all(&serde_json::to_vec(application)?)?;
+        file.write_all(&serde_json::to_vec(&credentials::shown(application))?)?;
         file.sync_all()?;
         fs::rename(&beside, &path)?;
         File::open(folder)?.sync_all()
