@@ -207,6 +207,8 @@ fn what_somebody_deletes_and_a_finalizer_keeps_is_told_like_any_wait() {
     assert!(line.contains("wave 1 of 1 (Sync, wave 0): waiting for "), "{line}");
     let explained = bench.json(&["explain", "held", "-o", "json"]);
     assert_eq!(explained["awaited"][0]["what"], "ConfigMap default/a", "{explained}");
+    let shown = bench.json(&["ops", "show", "held", "-o", "json"]);
+    assert_eq!(shown["message"], "waiting for deletion of /ConfigMap/a", "{shown}");
     sync.signal("KILL");
     sync.finish();
 }
