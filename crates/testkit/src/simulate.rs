@@ -6,10 +6,12 @@
 
 mod checks;
 mod generate;
+mod rivals;
 mod rng;
 mod world;
 
 pub use checks::inventory as inventory_is_complete;
 pub use generate::{Life, life};
+pub use rivals::{RivalReport, rivals};
 pub use rng::Rng;
 pub use world::{Report, simulate};

@@ -1,12 +1,13 @@
 //! Hundreds of seeds of a randomised simulation, a thousand in the long form. `TIDEGATE_SIM_SEEDS=N` runs N, `TIDEGATE_SIM_SEED=S` runs one and
-//! prints every step.
+//! prints every step. `TIDEGATE_RIVAL_SEEDS` and `TIDEGATE_RIVAL_SEED` are the same for operations of one application from several
+//! state directories.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tidegate_testkit::effort;
-use tidegate_testkit::simulate::simulate;
+use tidegate_testkit::simulate::{rivals, simulate};
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable)
@@ -56,4 +57,38 @@ fn a_seed_can_be_replayed() {
     for seed in [3, 14, 159] {
         assert_eq!(simulate(seed, false), simulate(seed, false));
     }
+}
+
+#[test]
+fn no_seed_lets_two_operations_of_an_application_act_at_once() {
+    if let Some(seed) = number("TIDEGATE_RIVAL_SEED") {
+        println!("{:#?}", rivals(seed, true));
+        return;
+    }
+    let seeds = effort::rounds("TIDEGATE_RIVAL_SEEDS", 60, 500);
+    let all: Vec<u64> = (1..=seeds).collect();
+    let runs = effort::on_all_cores(&all, |seed| catch_unwind(AssertUnwindSafe(|| rivals(*seed, false))));
+    let (mut ends, mut kills, mut changes) = (BTreeMap::new(), 0, 0);
+    let mut failures = Vec::new();
+    for (seed, run) in all.into_iter().zip(runs) {
+        match run {
+            Ok(report) => {
+                kills += report.kills;
+                changes += report.changes;
+                report.ends.into_iter().for_each(|(end, times)| *ends.entry(end).or_insert(0) += times);
+            }
+            Err(_) => {
+                println!(
+                    "seed {seed} breaks a rule; replay with TIDEGATE_RIVAL_SEED={seed} cargo test -p tidegate-testkit --test simulation at_once -- --nocapture"
+                );
+                failures.push(seed);
+            }
+        }
+    }
+    println!("{seeds} seeds: {kills} kills, {changes} changes from one operation to another, ends {ends:?}");
+    assert!(failures.is_empty(), "failing seeds: {failures:?}");
+    // A play without kills, waits, refusals and claims taken from the dead proves little.
+    let some = |end: &str| ends.keys().any(|known| known.contains(end));
+    assert!(seeds < 60 || kills > seeds && changes > seeds);
+    assert!(seeds < 60 || ["Succeeded", "Refused", "Lost", "superseded"].into_iter().all(some), "{ends:?}");
 }
