@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use tidegate_application::CONTROL_NAMESPACE;
 use tidegate_model::ResourceSelector;
 
 use super::cluster::ClusterArgs;
@@ -15,18 +16,26 @@ use super::values;
 /// Serves Applications.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The folder holds Applications (argoproj.io/v1alpha1) as YAML or JSON; folders in it are not read.
+With --apps, a folder holds Applications (argoproj.io/v1alpha1) as YAML or JSON; folders in it are not
+read. Without it they are resources of the cluster, whose definitions `tidegate crds` prints.
 A repoURL is file:///path, an absolute path, or one relative to the folder: ./repo. Of an
 application whose file disappears the objects stay. What is not supported yet is a condition of
 the application that asks for it.
 
 Examples:
   tidegate serve --sim --apps fleet
-  tidegate serve --context staging --apps applications/ --refresh-every 30s")]
+  tidegate serve --context staging --apps applications/ --refresh-every 30s
+  tidegate serve --context staging --only-labelled")]
 pub struct ServeArgs {
-    /// Folder of the Applications
+    /// Folder of the Applications; without it, those of the cluster are served
     #[arg(long, value_name = "DIR", value_parser = values::path())]
-    pub apps: PathBuf,
+    pub apps: Option<PathBuf>,
+    /// Namespace whose Applications are served, or * for all; may be given several times
+    #[arg(long, value_name = "NS", default_value = CONTROL_NAMESPACE, conflicts_with = "apps")]
+    pub app_namespace: Vec<String>,
+    /// Serve only Applications labelled tidegate.dev/managed=true, beside another that serves the rest
+    #[arg(long, conflicts_with = "apps")]
+    pub only_labelled: bool,
     /// How often repositories are looked at, and applications compared anyway; 0s for never
     #[arg(long, value_name = "D", default_value = "3m", value_parser = values::duration)]
     pub refresh_every: Duration,

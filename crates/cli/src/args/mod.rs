@@ -80,6 +80,15 @@ pub enum Command {
     Serve(ServeArgs),
     /// List, show and sync the Applications that are served
     App(AppArgs),
+    /// Print the definitions of Applications and AppProjects (CRDs)
+    #[command(
+        after_help = "A cluster that has those of Argo CD already needs no others.\n\nExample:\n  tidegate crds | kubectl apply --server-side -f -"
+    )]
+    Crds {
+        /// How they are printed
+        #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = Format::Yaml)]
+        output: Format,
+    },
     /// Say how well objects in files do
     Health(HealthArgs),
     /// Look into the simulated cluster

@@ -15,8 +15,10 @@ mod sim;
 mod sync;
 
 use clap::CommandFactory as _;
+use serde_json::json;
+use tidegate_model::argo::definitions;
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, Format};
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::Printer;
@@ -33,6 +35,7 @@ pub async fn run(command: Command, printer: &Printer) -> Result<Ended, CliError>
         Command::Serve(args) => serve::run(&args, printer).await,
         Command::App(args) => app::run(args.command, printer).await,
         Command::Example(args) => example::run(&args.command, printer),
+        Command::Crds { output } => crds(output, printer),
         Command::Health(args) => health::run(&args, printer),
         Command::Sim(args) => sim::run(args.command, printer).await,
         Command::Completions { shell } => {
@@ -42,4 +45,20 @@ pub async fn run(command: Command, printer: &Printer) -> Result<Ended, CliError>
             Ok(Ended::Done)
         }
     }
+}
+
+/// As documents that follow each other; as a list where they are to be one.
+fn crds(output: Format, printer: &Printer) -> Result<Ended, CliError> {
+    let definitions = definitions();
+    match output {
+        Format::Text | Format::Yaml => {
+            for definition in definitions {
+                printer.entry(&definition, Format::Yaml)?;
+            }
+        }
+        Format::Json => {
+            printer.value(&json!({"apiVersion": "v1", "kind": "List", "items": definitions}), output)?;
+        }
+    }
+    Ok(Ended::Done)
 }

@@ -1,12 +1,12 @@
 //! `tidegate serve`: Applications, compared and synced for as long as the process lives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_cluster::Cluster;
 use tidegate_executor::{Engine, EngineError};
-use tidegate_service::applications::store::{ApplicationStore, FolderStore};
+use tidegate_service::applications::store::{ApplicationStore, FolderStore, KubernetesStore, Reach};
 use tidegate_service::applications::{Applications, Places};
 use tidegate_service::clusters::{self, Chosen, Clusters};
 use tidegate_service::session::Session;
@@ -21,13 +21,16 @@ use crate::output::{Printer, counted};
 use crate::signals::Signals;
 use crate::wait;
 
+/// Stands for all of them.
+const EVERY_NAMESPACE: &str = "*";
 /// How often it is looked whether the engine still works.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(args.state.named())?;
     let rules = customizations::given(&args.scripts, printer)?;
-    let store: Arc<dyn ApplicationStore> = Arc::new(FolderStore::open(&args.apps, state_dir.applications())?);
+    let folder = args.apps.as_deref().map(|apps| FolderStore::open(apps, state_dir.applications()));
+    let folder = folder.transpose()?;
     let chosen = clusters::choose(args.cluster.connection().as_ref(), printer).await?;
     let mut signals = Signals::listen()?;
     state_dir.create(printer)?;
@@ -36,6 +39,13 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     let cluster: Arc<dyn Cluster> = match chosen {
         Chosen::Simulated => Arc::new(simulated::open(&state_dir, &log, printer).await?),
         Chosen::Real(connected) => Arc::new(connected.cluster),
+    };
+    let store: Arc<dyn ApplicationStore> = match folder {
+        Some(folder) => Arc::new(folder),
+        None => {
+            let (cluster, reach) = (Arc::clone(&cluster), reach(args));
+            Arc::new(KubernetesStore::open(cluster, destination.clone(), reach).await?)
+        }
     };
     // One way to the cluster serves operations and comparisons.
     let real = BTreeMap::from([(destination.clone(), Arc::clone(&cluster))]);
@@ -51,10 +61,10 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     let found = applications.board().find(None);
     found.problems.iter().for_each(|problem| printer.warn(problem));
     let number = u32::try_from(found.applications.len()).unwrap_or(u32::MAX);
+    let number = counted(number, "application", "applications");
+    let from = args.apps.as_deref().map(|folder| format!(" of {}", folder.display())).unwrap_or_default();
     printer.note(&format!(
-        "serving {} of {} on the {destination}; `tidegate app list` shows how they stand",
-        counted(number, "application", "applications"),
-        args.apps.display()
+        "serving {number}{from} on the {destination}; `tidegate app list` shows how they stand"
     ));
     let signal = tokio::select! {
         signal = signals.next() => signal,
@@ -71,6 +81,15 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     applications.stop().await;
     wait::close(session, args.keep.retention(), &mut signals).await?;
     Ok(Ended::Done)
+}
+
+/// Which Applications of the cluster are meant.
+fn reach(args: &ServeArgs) -> Reach {
+    let mut namespaces: BTreeSet<String> = args.app_namespace.iter().cloned().collect();
+    if namespaces.contains(EVERY_NAMESPACE) {
+        namespaces.clear();
+    }
+    Reach { namespaces, only_labelled: args.only_labelled }
 }
 
 /// Returns when the engine does nothing any more, because its log takes nothing.

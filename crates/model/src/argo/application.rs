@@ -1,3 +1,4 @@
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -9,7 +10,7 @@ use super::{
 pub const API_VERSION: &str = "argoproj.io/v1alpha1";
 
 /// `apiVersion` of a resource; always [`API_VERSION`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ResourceVersion {
     /// The only one there is.
     #[default]
@@ -18,7 +19,7 @@ pub enum ResourceVersion {
 }
 
 /// `kind` of an [`Application`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ApplicationKind {
     /// The only one there is.
     #[default]
@@ -26,7 +27,7 @@ pub enum ApplicationKind {
 }
 
 /// What is to be deployed, from where, and to where.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Application {
     /// Always [`API_VERSION`].
@@ -70,7 +71,7 @@ impl Application {
 }
 
 /// `spec` of an [`Application`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSpec {
     /// Name of its project; empty means `default`.
@@ -102,7 +103,7 @@ pub struct ApplicationSpec {
 }
 
 /// `spec.destination`: a cluster by URL or by name, and a namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplicationDestination {
     /// URL of the API server.
     #[serde(default, skip_serializing_if = "String::is_empty")]

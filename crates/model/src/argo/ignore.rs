@@ -1,10 +1,11 @@
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Rest;
 use crate::IgnoreDifference;
 
 /// One entry of `spec.ignoreDifferences`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceIgnoreDifferences {
     /// API group, may hold `*` and `?`; empty for the core API.

@@ -5,6 +5,7 @@
 //! the value itself is kept.
 
 mod application;
+mod definitions;
 mod ignore;
 mod meta;
 mod operation;
@@ -18,6 +19,7 @@ mod unknown;
 pub use application::{
     API_VERSION, Application, ApplicationDestination, ApplicationKind, ApplicationSpec, ResourceVersion,
 };
+pub use definitions::definitions;
 pub use ignore::ResourceIgnoreDifferences;
 pub use meta::ObjectMeta;
 pub use operation::{

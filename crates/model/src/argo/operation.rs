@@ -1,9 +1,10 @@
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ApplicationSource, Rest, Retry, is_false, is_zero};
 
 /// An operation that is asked for: `operation` of an application, and a copy of it in its status.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationRequest {
     /// A sync; there is nothing else.
@@ -37,7 +38,7 @@ impl OperationRequest {
 }
 
 /// A remark.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Info {
     /// What it is about.
     pub name: String,
@@ -46,7 +47,7 @@ pub struct Info {
 }
 
 /// Who asked for an operation.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationInitiator {
     /// A person.
@@ -68,7 +69,7 @@ impl OperationInitiator {
 }
 
 /// The sync that is asked for.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncOperation {
     /// To which revision; that of the source where it is empty.
@@ -110,7 +111,7 @@ pub struct SyncOperation {
 }
 
 /// One resource of a selective sync.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperationResource {
     /// API group, empty for the core API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -128,7 +129,7 @@ pub struct OperationResource {
 }
 
 /// How objects are written: with `apply` no hooks run, with `hook`, or if neither is said, they do.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SyncStrategy {
     /// Without hooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,7 +143,7 @@ pub struct SyncStrategy {
 }
 
 /// What holds for either way.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Strategy {
     /// Delete and create again where an update is impossible.
     #[serde(default, skip_serializing_if = "is_false")]

@@ -1,11 +1,12 @@
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Rest, is_false, is_zero};
 
 /// How and when an application is synced.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncPolicy {
     /// It is synced without being asked.
@@ -26,7 +27,7 @@ pub struct SyncPolicy {
 }
 
 /// What is done without being asked. What is not said counts as `false`, except `enabled`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Automated {
     /// Whether any of it is; yes if not said.
@@ -47,7 +48,7 @@ pub struct Automated {
 }
 
 /// What happens after a failed attempt.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Retry {
     /// How many times it is tried again; negative for no limit.
@@ -65,7 +66,7 @@ pub struct Retry {
 }
 
 /// Growing waits, as texts: `5s`, `3m`, or a number of seconds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RetryBackoff {
     /// The first.
@@ -83,7 +84,7 @@ pub struct RetryBackoff {
 }
 
 /// What the namespace that is made for an application bears.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManagedNamespaceMetadata {
     /// Labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -1,9 +1,10 @@
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ObjectMeta, ResourceVersion, Rest};
 
 /// `kind` of an [`AppProject`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AppProjectKind {
     /// The only one there is.
     #[default]
@@ -11,7 +12,7 @@ pub enum AppProjectKind {
 }
 
 /// What the applications of a project may do.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppProject {
     /// Always [`API_VERSION`](super::API_VERSION).
@@ -28,7 +29,7 @@ pub struct AppProject {
 }
 
 /// `spec` of an [`AppProject`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppProjectSpec {
     /// For people.
@@ -49,7 +50,7 @@ pub struct AppProjectSpec {
 }
 
 /// A place a project may deploy to.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProjectDestination {
     /// URL of the API server.
     #[serde(default, skip_serializing_if = "String::is_empty")]

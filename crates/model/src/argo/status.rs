@@ -1,5 +1,6 @@
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ApplicationDestination, ApplicationSource, OperationRequest, Rest, Time, is_false, is_zero};
@@ -7,7 +8,7 @@ use crate::argo::{ManagedNamespaceMetadata, ResourceIgnoreDifferences};
 use crate::{HealthStatus, OperationPhase};
 
 /// `status` of an application.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationStatus {
     /// How it stands to its manifests.
@@ -62,7 +63,7 @@ impl ApplicationStatus {
 }
 
 /// How an application stands to its manifests.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncStatus {
     /// In one word.
@@ -82,7 +83,7 @@ pub struct SyncStatus {
 }
 
 /// Whether the cluster is as the manifests want it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SyncStatusCode {
     /// It could not be told.
     #[default]
@@ -100,7 +101,7 @@ impl fmt::Display for SyncStatusCode {
 }
 
 /// What was compared with the cluster.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ComparedTo {
     /// The source.
@@ -120,7 +121,7 @@ pub struct ComparedTo {
 }
 
 /// How well an application, or one of its resources, does.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthState {
     /// In one word; an application does as its worst resource.
@@ -137,7 +138,7 @@ pub struct HealthState {
 }
 
 /// One resource of an application.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceStatus {
     /// API group, empty for the core API.
@@ -179,7 +180,7 @@ pub struct ResourceStatus {
 }
 
 /// What is wrong with an application.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationCondition {
     /// What kind of wrong.
@@ -193,7 +194,7 @@ pub struct ApplicationCondition {
 }
 
 /// Kinds of conditions: errors, then warnings.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum ConditionType {
     /// The manifests could not be read, or not be compared.
     ComparisonError,
@@ -238,7 +239,7 @@ impl fmt::Display for ConditionType {
 }
 
 /// A sync that succeeded.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RevisionHistory {
     /// Number; that of the next one is one more.
@@ -269,7 +270,7 @@ pub struct RevisionHistory {
 }
 
 /// The operation under way, or the last one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationState {
     /// What was asked.
@@ -296,7 +297,7 @@ pub struct OperationState {
 }
 
 /// What became of a sync.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncOperationResult {
     /// The revision that was synced to.
@@ -323,7 +324,7 @@ pub struct SyncOperationResult {
 }
 
 /// What became of one object of a sync.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncResource {
     /// API group, empty for the core API.
@@ -360,7 +361,7 @@ pub struct SyncResource {
 }
 
 /// What runs in an application.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplicationSummary {
     /// Images of its containers, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -1,0 +1,207 @@
+//! The definitions of the custom resources (CRDs), made from the types that read them.
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use super::{AppProject, Application};
+
+/// Formats that Kubernetes knows; others are Rust's.
+const FORMATS: [&str; 3] = ["date-time", "int64", "int32"];
+
+/// The definitions of all custom resources that are known here, in the order of their names.
+pub fn definitions() -> Vec<Value> {
+    let column = |name: &str, path: &str, priority: u32| {
+        let mut column = json!({"name": name, "type": "string", "jsonPath": path});
+        if priority > 0 {
+            column["priority"] = json!(priority);
+        }
+        column
+    };
+    // Those of Argo CD, so that `kubectl get` shows what people are used to.
+    let columns = [
+        column("Sync Status", ".status.sync.status", 0),
+        column("Health Status", ".status.health.status", 0),
+        column("Revision", ".status.sync.revision", 10),
+        column("Project", ".spec.project", 10),
+    ];
+    let mut application =
+        definition::<Application>("Application", "applications", &["app", "apps"], &columns);
+    // Argo CD cannot do without; in a file, `default` is meant.
+    let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/required";
+    if let Some(required) = application.pointer_mut(spec).and_then(Value::as_array_mut) {
+        required.push(json!("project"));
+    }
+    vec![application, definition::<AppProject>("AppProject", "appprojects", &["appproj", "appprojs"], &[])]
+}
+
+fn definition<T: JsonSchema>(kind: &str, plural: &str, short: &[&str], columns: &[Value]) -> Value {
+    let mut version = json!({
+        "name": "v1alpha1",
+        "served": true,
+        "storage": true,
+        "schema": {"openAPIV3Schema": schema::<T>()},
+    });
+    if !columns.is_empty() {
+        version["additionalPrinterColumns"] = json!(columns);
+    }
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": format!("{plural}.argoproj.io"),
+            "labels": {"app.kubernetes.io/name": format!("{plural}.argoproj.io")},
+        },
+        "spec": {
+            "group": "argoproj.io",
+            "names": {
+                "kind": kind,
+                "listKind": format!("{kind}List"),
+                "plural": plural,
+                "shortNames": short,
+                "singular": kind.to_lowercase(),
+            },
+            "scope": "Namespaced",
+            "versions": [version],
+        },
+    })
+}
+
+/// The schema of a resource, structural as Kubernetes wants it.
+fn schema<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::openapi3().with(|settings| settings.inline_subschemas = true);
+    let mut schema = SchemaGenerator::new(settings).into_root_schema_for::<T>().to_value();
+    make_structural(&mut schema);
+    for field in ["/properties/apiVersion", "/properties/kind"] {
+        if let Some(field) = schema.pointer_mut(field) {
+            *field = json!({"type": "string"});
+        }
+    }
+    if let Some(metadata) = schema.pointer_mut("/properties/metadata") {
+        *metadata = json!({"type": "object"});
+    }
+    // Those who serve an application write it, and may be others.
+    if let Some(status) = schema.pointer_mut("/properties/status") {
+        require_nothing(status);
+    }
+    // The server sees to these itself.
+    if let Some(required) = schema.pointer_mut("/required").and_then(Value::as_array_mut) {
+        required.retain(|name| name != "apiVersion" && name != "kind");
+    }
+    schema
+}
+
+fn require_nothing(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            fields.remove("required");
+            fields.values_mut().for_each(require_nothing);
+        }
+        Value::Array(entries) => entries.iter_mut().for_each(require_nothing),
+        _ => {}
+    }
+}
+
+/// Leaves out what Kubernetes does not know, and says in its words that unknown fields are kept.
+fn make_structural(schema: &mut Value) {
+    if schema == &json!(true) {
+        *schema = json!({});
+    }
+    let Some(fields) = schema.as_object_mut() else { return };
+    for other in ["$schema", "title", "components", "default", "nullable", "minimum", "maximum"] {
+        fields.remove(other);
+    }
+    if fields.get("format").and_then(Value::as_str).is_some_and(|format| !FORMATS.contains(&format)) {
+        fields.remove("format");
+    }
+    flatten_choice(fields);
+    for field in ["properties", "patternProperties"] {
+        if let Some(properties) = fields.get_mut(field).and_then(Value::as_object_mut) {
+            properties.values_mut().for_each(make_structural);
+        }
+    }
+    for field in ["items", "additionalProperties"] {
+        if let Some(inner) = fields.get_mut(field).filter(|inner| inner.is_object()) {
+            make_structural(inner);
+        }
+    }
+    // Every type keeps what it does not know.
+    let is_open =
+        fields.get("additionalProperties").is_some_and(|more| more == &json!(true) || more == &json!({}));
+    if is_open || !fields.contains_key("type") {
+        fields.remove("additionalProperties");
+        fields.insert("x-kubernetes-preserve-unknown-fields".to_owned(), json!(true));
+    }
+}
+
+/// One of several words is a text, also where no others are known here: who wrote another one knows more.
+fn flatten_choice(fields: &mut Map<String, Value>) {
+    let is_choice =
+        ["oneOf", "anyOf", "enum", "const"].into_iter().filter_map(|name| fields.remove(name)).count() > 0;
+    if is_choice {
+        fields.insert("type".to_owned(), json!("string"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every node of a schema, with where it is.
+    fn nodes<'s>(schema: &'s Value, place: String, found: &mut Vec<(String, &'s Map<String, Value>)>) {
+        let Some(fields) = schema.as_object() else { panic!("{place} is no schema: {schema}") };
+        found.push((place.clone(), fields));
+        let named = fields.get("properties").and_then(Value::as_object);
+        for (name, inner) in named.into_iter().flatten() {
+            nodes(inner, format!("{place}.{name}"), found);
+        }
+        for name in ["items", "additionalProperties"] {
+            if let Some(inner) = fields.get(name) {
+                nodes(inner, format!("{place}[]"), found);
+            }
+        }
+    }
+
+    /// Kubernetes takes structural schemas only: a type for every node, and no choices or references.
+    #[test]
+    fn schemas_are_structural_and_lose_nothing() {
+        const KNOWN: [&str; 8] = [
+            "type",
+            "format",
+            "required",
+            "properties",
+            "items",
+            "description",
+            "additionalProperties",
+            "x-kubernetes-preserve-unknown-fields",
+        ];
+        for definition in definitions() {
+            let schema = definition.pointer("/spec/versions/0/schema/openAPIV3Schema").unwrap();
+            let mut found = Vec::new();
+            nodes(schema, String::new(), &mut found);
+            assert!(found.len() > 10, "{} nodes", found.len());
+            for (place, fields) in found {
+                let unknown: Vec<_> = fields.keys().filter(|key| !KNOWN.contains(&key.as_str())).collect();
+                assert!(unknown.is_empty(), "{place}: {unknown:?}");
+                let is_open = fields.contains_key("x-kubernetes-preserve-unknown-fields");
+                assert!(fields.contains_key("type") || is_open, "{place} has no type");
+                let is_checked = fields.contains_key("properties") && place.starts_with(".spec");
+                assert!(!is_checked || is_open || place.contains("info"), "{place} loses unknown fields");
+                // Those who serve an application write it, and may be others.
+                assert!(!(place.starts_with(".status") && fields.contains_key("required")), "{place}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_an_application_cannot_do_without_is_required() {
+        let definitions = definitions();
+        let of = |place: &str| {
+            let schema = "/spec/versions/0/schema/openAPIV3Schema";
+            definitions[0].pointer(&format!("{schema}{place}/required")).cloned()
+        };
+        assert_eq!(of(""), Some(json!(["metadata", "spec"])));
+        assert_eq!(of("/properties/spec"), Some(json!(["destination", "project"])));
+        assert_eq!(of("/properties/spec/properties/source"), Some(json!(["repoURL"])));
+    }
+}

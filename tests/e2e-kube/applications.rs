@@ -1,0 +1,130 @@
+//! Applications as resources of the cluster, served: what `kubectl` writes and reads.
+
+use serde_json::{Value, json};
+use tidegate_testkit::kube::{ControlPlane, Options};
+
+use crate::bench::Running;
+use crate::site::Site;
+
+const ANNOTATION: &str = "argocd.argoproj.io/refresh";
+
+/// A control plane of its own: definitions are the whole cluster's.
+async fn site() -> Site {
+    let control: &ControlPlane = Box::leak(Box::new(ControlPlane::start(Options::default()).unwrap()));
+    let site = Site::on(control, "apps").await;
+    // Without the definitions it says how to get them.
+    let ran = site.run(&["serve"]);
+    assert!(ran.code() != 0 && ran.err.contains("tidegate crds"), "{ran:?}");
+    let definitions = site.run(&["crds"]).expect_code(0).out;
+    site.write("crds/crds.yaml", definitions);
+    site.run(&["sync", "crds", "--app", &site.app("crds"), "--wait", "healthy"]).expect_code(0);
+    deploys(&site, "1");
+    site
+}
+
+/// What the repository holds: a migration, and a setting.
+fn deploys(site: &Site, version: &str) {
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": "migrate", "annotations": {"argocd.argoproj.io/hook": "PreSync"}},
+        "spec": {"template": {"spec": {
+            "restartPolicy": "Never", "containers": [{"name": "a", "image": "example.com/migrate:1"}],
+        }}},
+    });
+    let settings = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"version": version},
+    });
+    site.write("repo/shop/migrate.yaml", job.to_string());
+    site.write("repo/shop/settings.yaml", settings.to_string());
+    site.run(&["example", "commit", "repo"]).expect_code(0);
+}
+
+fn path(site: &Site) -> String {
+    format!("/apis/argoproj.io/v1alpha1/namespaces/{}/applications", site.namespace)
+}
+
+async fn create(site: &Site) {
+    let repository = site.path().join("repo");
+    let application = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "shop"},
+        "spec": {
+            "project": "default",
+            "destination": {"server": "https://kubernetes.default.svc", "namespace": site.namespace},
+            "source": {"repoURL": repository, "path": "shop", "targetRevision": "main"},
+            "syncPolicy": {"automated": {"prune": true}},
+        },
+    });
+    site.observer().post(&path(site), &application).await.unwrap();
+}
+
+fn serve(site: &Site) -> Running {
+    let mut serving = site.start(&["serve", "--app-namespace", &site.namespace]);
+    serving.await_line("serving");
+    serving
+}
+
+/// Waits until the resource itself says so.
+async fn until(site: &Site, wish: impl Fn(&Value) -> bool) -> Value {
+    let path = format!("{}/shop", path(site));
+    site.observer().until(&path, |app| app.is_some_and(&wish)).await.unwrap()
+}
+
+fn is_done(app: &Value) -> bool {
+    let status = &app["status"];
+    status["sync"]["status"] == "Synced"
+        && status["health"]["status"] == "Healthy"
+        && status["operationState"]["phase"] == "Succeeded"
+        && app.get("operation").is_none()
+}
+
+pub async fn an_application_is_synced_and_its_status_is_read_by_everybody() {
+    let site = site().await;
+    let serving = serve(&site);
+    create(&site).await;
+    let app = until(&site, is_done).await;
+    let revision = app["status"]["sync"]["revision"].clone();
+    assert_eq!(app["status"]["history"][0]["revision"], revision);
+    assert_eq!(app["status"]["operationState"]["operation"]["initiatedBy"]["automated"], true);
+    let resources: Vec<_> =
+        app["status"]["resources"].as_array().unwrap().iter().map(|one| &one["kind"]).collect();
+    assert!(resources.contains(&&json!("ConfigMap")), "{resources:?}");
+    assert_eq!(site.creations("Job", "migrate").await, 1);
+    // Whoever asks for an operation or a look writes it into the resource.
+    let path = format!("{}/shop", path(&site));
+    let asked =
+        json!({"operation": {"initiatedBy": {"username": "jane"}, "sync": {"syncStrategy": {"hook": {}}}}});
+    site.observer().patch(&path, &asked).await.unwrap();
+    let by_jane =
+        |app: &Value| app["status"]["operationState"]["operation"]["initiatedBy"]["username"] == "jane";
+    until(&site, |app| is_done(app) && by_jane(app)).await;
+    assert_eq!(site.creations("Job", "migrate").await, 2, "once for each operation");
+    deploys(&site, "2");
+    site.observer()
+        .patch(&path, &json!({"metadata": {"annotations": {ANNOTATION: "normal"}}}))
+        .await
+        .unwrap();
+    let app = until(&site, |app| is_done(app) && app["status"]["sync"]["revision"] != revision).await;
+    assert_eq!(app["metadata"]["annotations"].get(ANNOTATION), None, "it is answered");
+    let settings = site.object("/api/v1", "configmaps", "settings").await.unwrap();
+    assert_eq!(settings["data"]["version"], "2");
+    // A field that is not known here is told, and stays.
+    site.observer().patch(&path, &json!({"spec": {"colour": "green"}})).await.unwrap();
+    let told = |app: &Value| app["status"]["conditions"].to_string().contains("colour");
+    assert_eq!(until(&site, told).await["spec"]["colour"], "green");
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}
+
+pub async fn a_killed_service_goes_on_from_what_the_resource_says() {
+    let site = site().await;
+    create(&site).await;
+    let serving = serve(&site);
+    until(&site, |app| app["status"]["operationState"]["phase"] == "Running").await;
+    serving.signal("KILL");
+    serving.finish();
+    let serving = serve(&site);
+    until(&site, is_done).await;
+    assert_eq!(site.creations("Job", "migrate").await, 1);
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}
