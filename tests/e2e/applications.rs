@@ -158,6 +158,106 @@ fn what_means_nothing_in_a_specification_is_a_condition_of_that_application() {
     Fleet::end(serving);
 }
 
+/// The example, with one application that is synced by hand.
+fn by_hand(name: &str) -> Fleet {
+    let fleet = Fleet::new();
+    let policy = "    automated:\n      prune: true\n      selfHeal: true\n";
+    fleet.replace(&format!("{name}.yaml"), policy, "");
+    fleet
+}
+
+#[test]
+fn an_operation_is_ended_at_once_whatever_it_waits_for() {
+    let fleet = Fleet::new();
+    fleet.migrates_for("10m");
+    let serving = fleet.serve();
+    fleet.until("backend", |app| {
+        app["status"]["operationState"]["phase"] == "Running" && !fleet.made("Job", "migrate").is_empty()
+    });
+    let begun = std::time::Instant::now();
+    fleet.bench.run(&["app", "terminate", "backend"]).expect_code(0);
+    let ended = fleet.until("backend", |app| app["status"]["operationState"]["phase"] == "Failed");
+    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
+    assert!(ended["status"]["operationState"]["message"].as_str().unwrap().contains("terminated"), "{ended}");
+    let refused = fleet.bench.run(&["app", "terminate", "backend"]).expect_code(4);
+    assert!(refused.err.contains("No operation is in progress"), "{}", refused.err);
+    Fleet::end(serving);
+}
+
+#[test]
+fn what_a_sync_would_change_is_shown() {
+    let fleet = by_hand("database");
+    let serving = fleet.serve();
+    let differs = fleet.bench.run(&["app", "diff", "database"]).expect_code(1);
+    assert!(differs.out.contains("+++ wanted/apps.v1.StatefulSet.fleet.database"), "{}", differs.out);
+    fleet.bench.run(&["app", "sync", "database"]).expect_code(0);
+    assert_eq!(fleet.bench.run(&["app", "diff", "database"]).expect_code(0).out, "");
+    fleet.bench.run(&["app", "diff", "nobody"]).expect_code(2);
+    let wrong = fleet.bench.run(&["app", "diff", "database", "--revision", "none"]).expect_code(2);
+    assert!(wrong.err.contains("no branch, tag or commit"), "{}", wrong.err);
+    // What is not there is named, with what is.
+    let refused =
+        fleet.bench.run(&["app", "sync", "database", "--resource", "apps:StatefulSet:fleet/databse"]);
+    let refused = refused.expect_code(1);
+    assert!(refused.out.contains("apps:StatefulSet:fleet/databse; it has "), "{}", refused.out);
+    fleet
+        .bench
+        .run(&["app", "sync", "database", "--resource", "apps:StatefulSet:fleet/database"])
+        .expect_code(0);
+    Fleet::end(serving);
+}
+
+#[test]
+fn an_earlier_sync_is_gone_back_to() {
+    let fleet = by_hand("frontend");
+    let serving = fleet.serve();
+    fleet.bench.run(&["app", "sync", "frontend"]).expect_code(0);
+    let none = fleet.bench.run(&["app", "rollback", "frontend"]).expect_code(4);
+    assert!(none.err.contains("no sync before"), "{}", none.err);
+    let first = fleet.get("frontend")["status"]["sync"]["revision"].clone();
+    fleet.replace("repo/frontend/frontend.yaml", "frontend:1.0", "frontend:2.0");
+    fleet.commit();
+    fleet.bench.run(&["app", "sync", "frontend"]).expect_code(0);
+    fleet.bench.run(&["app", "rollback", "frontend", "7"]).expect_code(4);
+    fleet.bench.run(&["app", "rollback", "frontend"]).expect_code(0);
+    let found = fleet.get("frontend");
+    let history = found["status"]["history"].as_array().unwrap().clone();
+    assert_eq!((history.len(), &history[2]["revision"]), (3, &first));
+    assert_eq!(found["status"]["sync"]["status"], "OutOfSync");
+    assert_eq!(found["status"]["summary"]["images"][0], "example.com/fleet/frontend:2.0", "of the manifests");
+    let refused = fleet.bench.run(&["app", "rollback", "backend"]).expect_code(4);
+    assert!(refused.err.contains("auto-sync"), "{}", refused.err);
+    Fleet::end(serving);
+}
+
+#[test]
+fn what_goes_goes_in_reverse_and_both_waves_are_shown() {
+    let fleet = by_hand("database");
+    let serving = fleet.serve();
+    fleet.bench.run(&["app", "sync", "database"]).expect_code(0);
+    let waves = |app: &Value, field: &str| {
+        let all = app["status"]["resources"].as_array().unwrap().clone();
+        all.iter().map(|one| one[field].as_i64().unwrap_or_default()).collect::<Vec<_>>()
+    };
+    let before = waves(&fleet.get("database"), "syncWave");
+    for entry in fs::read_dir(fleet.path("repo/database")).unwrap() {
+        fs::write(entry.unwrap().path(), "# nothing any more\n").unwrap();
+    }
+    fleet.commit();
+    fleet.bench.run(&["app", "refresh", "database"]).expect_code(0);
+    let found = fleet.until("database", |app| {
+        let all = app["status"]["resources"].as_array().cloned().unwrap_or_default();
+        !all.is_empty() && all.iter().all(|one| one["requiresPruning"] == true)
+    });
+    assert_eq!(waves(&found, "syncWave"), before, "each has its own");
+    let mut pruned: Vec<(i64, i64)> = before.into_iter().zip(waves(&found, "pruneWave")).collect();
+    pruned.sort_unstable();
+    assert!(pruned.is_sorted_by(|a, b| a.1 >= b.1) && pruned[0].1 > pruned[pruned.len() - 1].1, "{pruned:?}");
+    let got = fleet.bench.run(&["app", "get", "database"]).expect_code(0).out;
+    assert!(got.contains("(pruned in "), "{got}");
+    Fleet::end(serving);
+}
+
 const WRONG: [(&str, &str, &str, &str); 6] = [
     ("option", "- CreateNamespace=true", "- CreateNamespace=true\n      - PruneLasst=true", "known are"),
     (

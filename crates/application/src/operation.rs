@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidegate_model::argo::{
-    Application, ApplicationSource, OperationRequest, OperationState, Retry, RevisionHistory, SyncOperation,
-    SyncOperationResult, SyncResource,
+    Application, ApplicationSource, OperationRequest, OperationState, Retry, RevisionHistory, Strategy,
+    SyncOperation, SyncOperationResult, SyncResource, SyncStrategy,
 };
 use tidegate_model::{
     Backoff, ClaimRequest, Destination, IgnoreDifference, OperationId, OperationPhase, ResourceResult,
@@ -12,7 +12,7 @@ use tidegate_model::{
 };
 
 use crate::credentials::{bare, without_credentials};
-use crate::instance_name;
+use crate::{automated, instance_name};
 
 /// The remark of an operation that says which one of the engine it is. It is written before the engine hears of it, so
 /// that it is begun once, whatever dies in between.
@@ -31,6 +31,17 @@ pub enum Refused {
     /// It asks for what is not done yet.
     #[error("{0} is not supported yet")]
     Unsupported(&'static str),
+    /// It would be undone at once.
+    #[error(
+        "rollback cannot be initiated when auto-sync is enabled: it would be synced to its newest revision again; take spec.syncPolicy.automated away first"
+    )]
+    AutoSync,
+    /// Nothing to go back to.
+    #[error("there is no sync {0} in its history; `tidegate app history` shows those there are")]
+    NoSuchSync(i64),
+    /// Nothing to go back to.
+    #[error("its history has no sync before the last one")]
+    NoSyncBefore,
     /// Its waits do not grow.
     #[error("retry.backoff.factor {0} must be a whole number from 1 on")]
     Factor(i64),
@@ -71,6 +82,32 @@ pub fn source<'a>(
 /// A source as the log has it: enough to tell it from another.
 pub(crate) fn described(source: &ApplicationSource) -> String {
     format!("{} {}", without_credentials(&source.repo_url), source.path)
+}
+
+/// The operation that goes back to a sync of the history, or to the one before the last: without hooks, as Argo CD does it.
+pub fn rollback(
+    application: &Application,
+    id: Option<i64>,
+    prune: bool,
+) -> Result<OperationRequest, Refused> {
+    if automated(application).is_some() {
+        return Err(Refused::AutoSync);
+    }
+    let history = &application.status.history;
+    let entry = match id {
+        Some(id) => history.iter().find(|one| one.id == id).ok_or(Refused::NoSuchSync(id))?,
+        None => history.iter().rev().nth(1).ok_or(Refused::NoSyncBefore)?,
+    };
+    let policy = application.spec.sync_policy.as_ref();
+    let sync = SyncOperation {
+        revision: entry.revision.clone(),
+        source: entry.source.clone(),
+        prune,
+        sync_options: policy.map(|policy| policy.sync_options.clone()).unwrap_or_default(),
+        sync_strategy: Some(SyncStrategy { apply: Some(Strategy::default()), ..SyncStrategy::default() }),
+        ..SyncOperation::default()
+    };
+    Ok(OperationRequest { sync: Some(sync), ..OperationRequest::default() })
 }
 
 /// What an operation asks of the engine, at a place.
@@ -133,7 +170,8 @@ fn options(application: &Application, sync: &SyncOperation) -> SyncOptions {
     }
 }
 
-fn selector(resource: &tidegate_model::argo::OperationResource) -> ResourceSelector {
+/// What names a resource of a selective sync.
+pub fn selector(resource: &tidegate_model::argo::OperationResource) -> ResourceSelector {
     ResourceSelector {
         group: resource.group.clone(),
         kind: resource.kind.clone(),
@@ -190,6 +228,12 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// An operation that somebody ended before it began.
+    pub fn terminated(by: &str, now: Timestamp) -> Self {
+        let message = format!("Operation terminated by {by} before it began");
+        Self { phase: OperationPhase::Failed, ..Self::refused(message, now) }
+    }
+
     /// An operation that ended before it began.
     pub fn refused(message: String, now: Timestamp) -> Self {
         Self {

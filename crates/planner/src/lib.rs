@@ -57,3 +57,4 @@ pub use manifests::{Limits, ManifestError, Origin, Target};
 pub use options::unknown_options;
 pub use plan::{LeftOut, PlanInput, Planned, named_objects, namespaces, plan};
 pub use prune::reason_to_keep;
+pub use waves::own_wave;

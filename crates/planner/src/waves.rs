@@ -29,6 +29,11 @@ pub(crate) fn wave(object: &Object) -> Wave<'_> {
     Wave { wave: wave.unwrap_or(0), passed_over }
 }
 
+/// The wave that an object asks for; what is pruned goes in the reverse order of these.
+pub fn own_wave(object: &Object) -> i64 {
+    wave(object).wave
+}
+
 /// Whether a text is a whole number that does not fit into 64 bits.
 pub(crate) fn is_overflow(value: &str) -> bool {
     let digits = value.strip_prefix(['+', '-']).unwrap_or(value);

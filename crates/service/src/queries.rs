@@ -157,6 +157,16 @@ impl Queries {
             Request::SyncApplication { name, operation } => {
                 self.serving().await?.sync(&name, *operation).await.map(|()| Reply::Done)
             }
+            Request::TerminateApplication { name, by } => {
+                self.serving().await?.terminate(&name, by).await.map(|()| Reply::Done)
+            }
+            Request::RollbackApplication { name, id, prune, by } => {
+                self.serving().await?.rollback(&name, id, prune, by).await.map(|()| Reply::Done)
+            }
+            Request::DiffApplication { name, revision } => {
+                let (objects, findings) = self.serving().await?.diff(&name, revision).await?;
+                Ok(Reply::Differences { objects, findings })
+            }
             Request::DeleteSimulated { object } => {
                 self.serving().await?.delete_simulated(&object).await.map(|()| Reply::Done)
             }

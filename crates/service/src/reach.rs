@@ -1,5 +1,7 @@
 //! Reaching the applications of a state directory: through the process that serves them, or in what it has kept.
 
+use tidegate_executor::effects::ObjectDifference;
+use tidegate_model::Warning;
 use tidegate_model::argo::Application;
 
 use crate::applications::store::{AppKey, kept_applications};
@@ -51,6 +53,19 @@ pub async fn look(state_dir: &StateDir, name: Option<&str>) -> Result<Option<Rea
         Some(Reply::Applications { applications, problems }) => Ok(Some(Reached { applications, problems })),
         Some(other) => Err(unexpected(&other)),
         None => Ok(None),
+    }
+}
+
+/// What a sync of an application would change, as the process at work finds it.
+pub async fn diff(
+    state_dir: &StateDir,
+    name: String,
+    revision: Option<String>,
+) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
+    match answer(state_dir, &Request::DiffApplication { name, revision }).await? {
+        Some(Reply::Differences { objects, findings }) => Ok((objects, findings)),
+        Some(other) => Err(unexpected(&other)),
+        None => Err(nobody(state_dir)),
     }
 }
 

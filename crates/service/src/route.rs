@@ -181,6 +181,7 @@ pub fn unexpected(reply: &Reply) -> ServiceError {
         Reply::Facts { .. } => "facts",
         Reply::Events(_) => "events",
         Reply::Applications { .. } => "applications",
+        Reply::Differences { .. } => "differences",
         Reply::Done | Reply::Recorded => "a bare yes",
         Reply::Refused(_) | Reply::Failed(_) | Reply::Leaving => "a refusal",
     };

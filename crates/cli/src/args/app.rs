@@ -83,6 +83,29 @@ pub enum AppCommand {
     History(OneAppArgs),
     /// Sync an application, and wait for it
     Sync(AppSyncArgs),
+    /// Show what a sync of an application would change
+    #[command(after_help = DIFF_CODES)]
+    Diff {
+        /// Name of the application
+        name: String,
+        /// Branch, tag or commit, instead of the application's
+        #[arg(long, value_name = "REVISION")]
+        revision: Option<String>,
+        /// How the result is printed
+        #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
+        output: Format,
+        #[command(flatten)]
+        state: StateArgs,
+    },
+    /// End the operation of an application that is under way
+    Terminate {
+        /// Name of the application
+        name: String,
+        #[command(flatten)]
+        state: StateArgs,
+    },
+    /// Go back to an earlier sync of an application, without hooks, and wait for it
+    Rollback(AppRollbackArgs),
     /// Look at the repository, and compare an application with its cluster
     Refresh {
         /// Name of the application
@@ -95,6 +118,37 @@ pub enum AppCommand {
     },
     /// Wait until applications are Synced and Healthy, and no operation is under way
     Wait(AppWaitArgs),
+}
+
+const DIFF_CODES: &str = "\
+Hooks are not compared, and values of Secrets are not shown. Writes nothing.
+
+Exit codes:
+  0  no differences
+  1  differences
+  2  an error, or bad input or usage";
+
+/// Where to go back to.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Refused while the application is synced automatically: it would be synced to its newest revision again.")]
+pub struct AppRollbackArgs {
+    /// Name of the application
+    pub name: String,
+    /// Which sync, by its ID in `tidegate app history` [default: the one before the last]
+    #[arg(value_name = "ID")]
+    pub id: Option<i64>,
+    /// Delete objects that were not there then
+    #[arg(long)]
+    pub prune: bool,
+    /// Do not wait for the end
+    #[arg(long = "async")]
+    pub is_async: bool,
+    /// How long to wait for the end
+    #[arg(long, value_name = "D", value_parser = values::duration)]
+    pub timeout: Option<Duration>,
+    #[command(flatten)]
+    pub state: StateArgs,
 }
 
 /// One application, and how to print it.

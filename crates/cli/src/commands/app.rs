@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use tidegate_application::CONTROL_NAMESPACE;
+use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{
     Application, OperationRequest, OperationResource, OperationState, SyncOperation, SyncStatusCode,
 };
-use tidegate_model::{HealthStatus, OperationPhase, ResourceSelector, format_duration};
+use tidegate_model::{HealthStatus, OperationPhase, ResourceSelector, Warning, format_duration};
 use tidegate_service::control::protocol::Request;
 use tidegate_service::reach;
 use tidegate_service::state_dir::StateDir;
 
-use crate::args::{AppCommand, AppSyncArgs, AppWaitArgs, Format, OneAppArgs, StateArgs};
+use crate::args::{AppCommand, AppRollbackArgs, AppSyncArgs, AppWaitArgs, Format, OneAppArgs, StateArgs};
+use crate::commands::diff;
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::{Printer, application};
@@ -33,6 +35,22 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<Ended, CliErr
             reach::tell(&state_dir, &Request::RefreshApplication { name, hard }).await?;
             Ok(Ended::Done)
         }
+        AppCommand::Diff { name, revision, output, state } => {
+            match differences(&state, name, revision).await {
+                Ok((objects, findings)) => diff::report(&objects, &findings, output, printer),
+                // Whatever goes wrong, the exit code is that of an error and not that of a difference.
+                Err(error) => {
+                    printer.error(&error);
+                    Ok(Ended::NotCompared)
+                }
+            }
+        }
+        AppCommand::Terminate { name, state } => {
+            let state_dir = StateDir::resolve(state.named())?;
+            reach::tell(&state_dir, &Request::TerminateApplication { name, by: String::new() }).await?;
+            Ok(Ended::Done)
+        }
+        AppCommand::Rollback(args) => rollback(&args, printer).await,
         AppCommand::Wait(args) => wait(&args, printer).await,
     }
 }
@@ -104,8 +122,35 @@ async fn sync(args: &AppSyncArgs, printer: &Printer) -> Result<Ended, CliError> 
     if args.is_async {
         return Ok(Ended::Done);
     }
-    let names = vec![args.name.clone()];
-    let waited = until(&state_dir, &names, args.timeout, printer, is_over).await?;
+    finished(&state_dir, &args.name, args.timeout, printer).await
+}
+
+async fn differences(
+    state: &StateArgs,
+    name: String,
+    revision: Option<String>,
+) -> Result<(Vec<ObjectDifference>, Vec<Warning>), CliError> {
+    Ok(reach::diff(&StateDir::resolve(state.named())?, name, revision).await?)
+}
+
+async fn rollback(args: &AppRollbackArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let state_dir = StateDir::resolve(args.state.named())?;
+    let (name, id, prune) = (args.name.clone(), args.id, args.prune);
+    reach::tell(&state_dir, &Request::RollbackApplication { name, id, prune, by: String::new() }).await?;
+    if args.is_async {
+        return Ok(Ended::Done);
+    }
+    finished(&state_dir, &args.name, args.timeout, printer).await
+}
+
+/// Waits for the end of an operation, and shows it.
+async fn finished(
+    state_dir: &StateDir,
+    name: &str,
+    timeout: Option<Duration>,
+    printer: &Printer,
+) -> Result<Ended, CliError> {
+    let waited = until(state_dir, &[name.to_owned()], timeout, printer, is_over).await?;
     let Some(over) = waited.and_then(|mut found| found.pop()) else { return Ok(Ended::NotFinished) };
     let state = over.status.operation_state.as_ref();
     printer.out(&application::show(&over, printer.width()))?;

@@ -2,7 +2,7 @@
 
 use tidegate_executor::effects::{self, ObjectDifference, ObjectStatus};
 use tidegate_executor::{Clock as _, SystemClock, Targets};
-use tidegate_model::Severity;
+use tidegate_model::{Severity, Warning};
 use tidegate_service::clusters;
 use tidegate_service::error::ServiceError;
 use tidegate_service::log;
@@ -42,13 +42,23 @@ async fn compare(args: &DiffArgs, printer: &Printer) -> Result<Ended, CliError> 
     let (objects, findings) = outage::explained(cluster.as_ref(), printer, comparing)
         .await
         .map_err(|error| ServiceError::of_cluster(&chosen.destination(), &error.message))?;
-    if args.output == Format::Text {
+    report(&objects, &findings, args.output, printer)
+}
+
+/// Prints differences, and says how that ends.
+pub fn report(
+    objects: &[ObjectDifference],
+    findings: &[Warning],
+    output: Format,
+    printer: &Printer,
+) -> Result<Ended, CliError> {
+    if output == Format::Text {
         findings.iter().for_each(|finding| printer.warn(&finding.to_string()));
-        printer.out(&diff::text(&objects)?)?;
+        printer.out(&diff::text(objects)?)?;
     } else {
-        printer.value(&diff::document(&objects, &findings), args.output)?;
+        printer.value(&diff::document(objects, findings), output)?;
     }
-    for ObjectDifference { task, refused, estimate, .. } in &objects {
+    for ObjectDifference { task, refused, estimate, .. } in objects {
         if *estimate {
             printer.warn(&format!(
                 "{} is deleted and created again (Replace with Force), which cannot be tried; its differences are an \

@@ -129,6 +129,14 @@ fn reasons(application: &Application) -> Vec<[String; 3]> {
     failed.chain(ill).collect()
 }
 
+/// Its wave; of what goes, the one in which it goes, which is another one.
+fn wave(one: &ResourceStatus) -> String {
+    match one.rest.get("pruneWave").and_then(Value::as_i64) {
+        Some(pruned) => format!("{} (pruned in {pruned})", one.sync_wave),
+        None => one.sync_wave.to_string(),
+    }
+}
+
 fn object(kind: &str, namespace: &str, name: &str) -> String {
     if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
 }
@@ -151,7 +159,7 @@ fn resource(one: &ResourceStatus) -> [String; 7] {
         one.kind.clone(),
         one.namespace.clone(),
         one.name.clone(),
-        one.sync_wave.to_string(),
+        wave(one),
         format!("{status}{pruned}"),
         health,
     ]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use tidegate_cluster::{Cluster, ClusterError};
 use tidegate_lifecycle::operation::CallError;
 use tidegate_model::{Action, Object, OperationId, SyncRequest, Task, TaskId, Timestamp, Warning};
@@ -16,7 +17,7 @@ use super::planning::{Drawn, Targets, draw};
 const NO_OPERATION: OperationId = OperationId(uuid::Uuid::nil());
 
 /// How an object stands to the manifests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ObjectStatus {
     /// In sync.
     Same,
@@ -29,7 +30,7 @@ pub enum ObjectStatus {
 }
 
 /// How one object differs from what the manifests make of it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObjectDifference {
     /// The object.
     pub task: Task,
@@ -37,7 +38,8 @@ pub struct ObjectDifference {
     pub status: ObjectStatus,
     /// It asks not to count (`IgnoreExtraneous`), or it was found elsewhere and may be another's.
     pub ignored: bool,
-    /// The object as it is, where it is there; values of Secrets are not masked.
+    /// The object as it is, where it is there; values of Secrets are not masked, and it does not travel.
+    #[serde(skip)]
     pub live: Option<Arc<Object>>,
     /// What differs; values of Secrets are masked.
     pub difference: Difference,

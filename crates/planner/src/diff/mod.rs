@@ -20,7 +20,7 @@ mod walk;
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tidegate_model::{IgnoreDifference, Object, Tracking, TrackingMethod, annotations};
 
@@ -33,7 +33,7 @@ use path::{Path, Step, remove_all};
 use walk::{Found, Walk};
 
 /// A field that differs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// Where, as a JSON pointer: into the object as it would be, or, for what goes away, as it is. Empty for the whole
     /// object.
@@ -45,7 +45,7 @@ pub struct Change {
 }
 
 /// An object as it is and as it would be, as far as they are compared. Values of Secrets are masked.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// The object as it is; nothing when it is not there.
     pub before: Value,

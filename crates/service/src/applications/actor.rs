@@ -53,6 +53,10 @@ pub(crate) enum AppMessage {
     Moved { operation: OperationId, progress: Box<Progress> },
     /// Somebody asks for an operation.
     Sync { asked: Box<OperationRequest>, reply: RpcReplyPort<Result<(), String>> },
+    /// Somebody ends its operation.
+    Terminate { by: String, reply: RpcReplyPort<Result<(), String>> },
+    /// Somebody goes back to a sync of its history.
+    Rollback { id: Option<i64>, prune: bool, by: String, reply: RpcReplyPort<Result<(), String>> },
     /// It is time to look what is due.
     Wake,
 }
@@ -95,6 +99,8 @@ pub(crate) struct AppState {
     alarm: Option<(Timestamp, Alarm)>,
     /// All that is under way; it ends with the actor.
     tasks: JoinSet<()>,
+    /// What prepares or follows its operation.
+    carrying: JoinSet<()>,
 }
 
 impl Actor for ApplicationActor {
@@ -125,6 +131,7 @@ impl Actor for ApplicationActor {
             rests_until: Timestamp::default(),
             alarm: None,
             tasks: JoinSet::new(),
+            carrying: JoinSet::new(),
         };
         state.recall(lost).await;
         state.step(&myself).await;
@@ -138,6 +145,7 @@ impl Actor for ApplicationActor {
         state: &mut AppState,
     ) -> Result<(), ActorProcessingErr> {
         while state.tasks.try_join_next().is_some() {}
+        while state.carrying.try_join_next().is_some() {}
         match message {
             AppMessage::Changed(stored) => state.changed(*stored),
             AppMessage::Compare(level) => state.ask(level),
@@ -150,15 +158,20 @@ impl Actor for ApplicationActor {
             AppMessage::Prepared(prepared) => state.prepared(prepared),
             AppMessage::Moved { operation, progress } => state.moved(operation, *progress),
             AppMessage::Sync { asked, reply } => {
-                let answer = state.sync(*asked);
-                // What is answered with a yes is on the disk.
-                let kept = state.keep(&myself).await;
-                if answer.is_ok() && kept.is_err() {
-                    // Whoever is told that nothing was begun may ask again.
-                    state.application.operation = None;
-                }
-                drop(reply.send(answer.and(kept)));
+                let answer = state.asked(&myself, *asked).await;
+                drop(reply.send(answer));
             }
+            AppMessage::Rollback { id, prune, by, reply } => {
+                let answer = match operation::rollback(&state.application, id, prune) {
+                    Ok(mut asked) => {
+                        asked.initiated_by.username = by;
+                        state.asked(&myself, asked).await
+                    }
+                    Err(refused) => Err(refused.to_string()),
+                };
+                drop(reply.send(answer));
+            }
+            AppMessage::Terminate { by, reply } => drop(reply.send(state.terminate(&by).await)),
             AppMessage::Wake => {
                 state.alarm = None;
                 if state.stirred && state.rests_until <= state.now() {
@@ -236,6 +249,42 @@ impl AppState {
         let wait = at.since(self.now()) + Duration::from_millis(1);
         let alarm = Alarm(myself.send_after(wait, || AppMessage::Wake).abort_handle());
         self.alarm = Some((at, alarm));
+    }
+
+    /// Somebody asks for an operation. What is answered with a yes is on the disk.
+    async fn asked(&mut self, myself: &ActorRef<AppMessage>, asked: OperationRequest) -> Result<(), String> {
+        let answer = self.sync(asked);
+        let kept = self.keep(myself).await;
+        if answer.is_ok() && kept.is_err() {
+            // Whoever is told that nothing was begun may ask again.
+            self.application.operation = None;
+        }
+        answer.and(kept)
+    }
+
+    /// Ends its operation, whatever that is waiting for.
+    async fn terminate(&mut self, by: &str) -> Result<(), String> {
+        let Some(asked) = &self.application.operation else {
+            return Err("Unable to terminate operation. No operation is in progress".to_owned());
+        };
+        let id = operation::id(asked);
+        if let Some(id) = id
+            && carrying::terminate(&self.shared, id, by).await?
+        {
+            return Ok(());
+        }
+        // The engine does not know it yet: what leads there ends. It may have come there meanwhile.
+        self.carrying.shutdown().await;
+        (self.preparing, self.carried) = (false, None);
+        if let Some(id) = id
+            && carrying::terminate(&self.shared, id, by).await?
+        {
+            return Ok(());
+        }
+        let now = self.now();
+        operation::take_in(&mut self.application, Progress::terminated(by, now));
+        self.ask(Level::Latest);
+        Ok(())
     }
 
     fn sync(&mut self, asked: OperationRequest) -> Result<(), String> {
@@ -402,11 +451,11 @@ impl AppState {
         match operation::id(asked) {
             Some(id) if self.carried != Some(id) => {
                 self.carried = Some(id);
-                self.tasks.spawn(carrying::carry(shared, application, id, actor));
+                self.carrying.spawn(carrying::carry(shared, application, id, actor));
             }
             None if !self.preparing => {
                 self.preparing = true;
-                self.tasks.spawn(async move {
+                self.carrying.spawn(async move {
                     let prepared = carrying::prepare(&shared, &application).await;
                     drop(actor.send_message(AppMessage::Prepared(prepared)));
                 });

@@ -1,5 +1,6 @@
 //! Carrying out the operation that an application asks for.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use tidegate_application::operation::{self, Progress};
 use tidegate_executor::{Clock as _, EngineError, SystemClock, Targets};
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::argo::Application;
-use tidegate_model::{IfTaken, OperationId};
+use tidegate_model::{IfTaken, ObjectKey, OperationId, ResourceSelector};
+use tidegate_planner::Target;
 
 use super::actor::AppMessage;
 use super::comparing::check;
@@ -18,6 +20,10 @@ use super::shared::Shared;
 
 /// How often the status follows an operation, at most.
 const TOLD_EVERY: Duration = Duration::from_millis(500);
+/// How long ending an operation may take.
+const TERMINATED_WITHIN: Duration = Duration::from_secs(2);
+/// So many resources are named where none is the one that was meant.
+const NAMED: usize = 10;
 /// How long until the engine is asked again, after a fault of its own.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -51,11 +57,53 @@ pub(crate) async fn prepare(
         asked.sync.as_ref().map(|sync| sync.revision.clone()).filter(|revision| !revision.is_empty());
     let revision = revision.unwrap_or_else(|| source.target_revision.clone());
     let resolved = shared.manifests.resolve(source.clone(), revision, true).await?;
+    if let Some(sync) = asked.sync.as_ref().filter(|sync| !sync.resources.is_empty()) {
+        let targets = shared.manifests.targets(source.clone(), resolved.commit.clone(), false).await?;
+        let wanted: Vec<ResourceSelector> = sync.resources.iter().map(operation::selector).collect();
+        let there = there(application, &targets, &place.namespace);
+        if let Some(unknown) = wanted.iter().find(|one| !there.iter().any(|key| one.matches(key))) {
+            return Err(nothing_matches(application, unknown, &there));
+        }
+    }
     // What cannot be asked of the engine is better told now.
     operation::request(application, &asked, (place.destination, place.namespace), &resolved.commit)
         .map_err(|error| error.to_string())?;
     let id = shared.engine.next_id().await.map_err(|error| error.to_string())?;
     Ok((resolved.commit, id))
+}
+
+/// What a sync may be about: what is wanted, and what is known from before.
+fn there(application: &Application, targets: &[Target], namespace: &str) -> BTreeSet<ObjectKey> {
+    let wanted = targets.iter().flat_map(|target| {
+        let key = target.object.key();
+        // Whether its kind has namespaces is not asked for here.
+        let placed = ObjectKey { namespace: namespace.to_owned(), ..key.clone() };
+        let placed = key.namespace.is_empty().then_some(placed);
+        std::iter::once(key).chain(placed)
+    });
+    let known = application.status.resources.iter();
+    wanted.chain(known.map(|one| ObjectKey::new(&one.group, &one.kind, &one.namespace, &one.name))).collect()
+}
+
+fn nothing_matches(
+    application: &Application,
+    unknown: &ResourceSelector,
+    there: &BTreeSet<ObjectKey>,
+) -> String {
+    let of_kind = there.iter().filter(|key| key.kind == unknown.kind && key.group == unknown.group);
+    let of_kind: Vec<String> = of_kind.map(ToString::to_string).collect();
+    let all = || there.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let mut names = if of_kind.is_empty() { all() } else { of_kind };
+    let more = names.len().saturating_sub(NAMED);
+    names.truncate(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let ResourceSelector { group, kind, namespace, name } = unknown;
+    let slash = if namespace.is_empty() { "" } else { "/" };
+    format!(
+        "application {} has no resource {group}:{kind}:{namespace}{slash}{name}; it has {}{more}",
+        application.metadata.name,
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    )
 }
 
 /// Sees to it that the operation is carried out, and tells the actor how it stands until it is over.
@@ -71,6 +119,32 @@ pub(crate) async fn carry(
         Ok(()) => follow(&shared, operation, tell).await,
         Err(Not::Refused(message)) => tell(Progress::refused(message, SystemClock.now())),
         Err(Not::Stopped) => {}
+    }
+}
+
+/// Has the engine end an operation, and says whether it knows it. Returns when that is durable.
+pub(crate) async fn terminate(
+    shared: &Arc<Shared>,
+    operation: OperationId,
+    by: &str,
+) -> Result<bool, String> {
+    let ending = async {
+        match shared.engine.terminate(operation, by).await {
+            // It lies in the log, and is ended when it is at work again.
+            Err(EngineError::NotRunning { .. }) => match shared.engine.resume(operation).await {
+                Ok(()) => shared.engine.terminate(operation, by).await,
+                other => other,
+            },
+            other => other,
+        }
+    };
+    match tokio::time::timeout(TERMINATED_WITHIN, ending).await {
+        Ok(Ok(()) | Err(EngineError::AlreadyFinished { .. })) => Ok(true),
+        Ok(Err(EngineError::Unknown { .. })) => Ok(false),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => {
+            Err("the engine does not answer; try again, or end the process and start it again".to_owned())
+        }
     }
 }
 

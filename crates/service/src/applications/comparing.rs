@@ -11,12 +11,14 @@ use tidegate_cluster::ClusterError;
 use tidegate_executor::effects::{self, ObjectDifference, ObjectStatus};
 use tidegate_executor::{Clock as _, SystemClock, Targets};
 use tidegate_health::HealthRules;
-use tidegate_model::argo::{Application, ConditionType, HealthState, ResourceStatus, Rest, SyncStatusCode};
+use tidegate_model::argo::{
+    Application, ApplicationSource, ConditionType, HealthState, ResourceStatus, Rest, SyncStatusCode,
+};
 use tidegate_model::{
-    Gvk, HealthStatus, IgnoreDifference, Object, ObjectKey, Severity, Timestamp, Tracking, Warning,
+    Action, Gvk, HealthStatus, IgnoreDifference, Object, ObjectKey, Severity, Timestamp, Tracking, Warning,
     annotations,
 };
-use tidegate_planner::{Comparer, unknown_options};
+use tidegate_planner::{Comparer, own_wave, unknown_options};
 use tidegate_source::{Address, SOURCE_TYPE};
 
 use super::places::Place;
@@ -26,6 +28,8 @@ use crate::log;
 /// The project that every application may be in.
 const DEFAULT_PROJECT: &str = "default";
 
+/// The wave in which a resource is pruned, which is not the wave it asks for.
+const PRUNE_WAVE: &str = "pruneWave";
 /// So many objects are read at once.
 const LOOKS: usize = 16;
 
@@ -191,17 +195,10 @@ async fn try_compare(
         *moved = resolved.moved;
         resolved.commit
     };
-    let reading = shared.manifests.targets(source, revision.clone(), level == Level::Hard).await;
-    let targets = reading.map_err(|message| wrong(&revision, message))?;
-    let Place { destination, cluster, namespace } = place;
-    let request = operation::comparison(application, destination, namespace);
-    let known = log::inventory(&shared.state_dir, Some(&shared.log), &request);
-    let targets = Targets { targets: targets.as_ref().clone(), ..Targets::default() };
+    let of = (source, revision.clone(), level == Level::Hard);
+    let (differences, findings) =
+        differ(shared, application, place, of).await.map_err(|message| wrong(&revision, message))?;
     let now = SystemClock.now();
-    let comparing = effects::diff(cluster.as_ref(), &request, targets, now, known.as_ref()).await;
-    let (differences, findings) = comparing.map_err(|error| {
-        wrong(&revision, format!("the cluster cannot be compared with: {}", error.message))
-    })?;
     let errors: Vec<String> =
         findings.iter().filter(|one| one.severity == Severity::Error).map(ToString::to_string).collect();
     if !errors.is_empty() {
@@ -213,6 +210,37 @@ async fn try_compare(
     let resources = differences.into_iter().map(|one| resource(one, &shared.rules, now)).collect();
     let source_type = SOURCE_TYPE.to_owned();
     Ok((Outcome::Compared { revision, source_type, resources, warnings }, objects))
+}
+
+/// How the cluster differs from the manifests of a source in a commit.
+async fn differ(
+    shared: &Arc<Shared>,
+    application: &Application,
+    place: Place,
+    (source, commit, anew): (ApplicationSource, String, bool),
+) -> Result<(Vec<ObjectDifference>, Vec<Warning>), String> {
+    let targets = shared.manifests.targets(source, commit, anew).await?;
+    let Place { destination, cluster, namespace } = place;
+    let request = operation::comparison(application, destination, namespace);
+    let known = log::inventory(&shared.state_dir, Some(&shared.log), &request);
+    let targets = Targets { targets: targets.as_ref().clone(), ..Targets::default() };
+    let comparing =
+        effects::diff(cluster.as_ref(), &request, targets, SystemClock.now(), known.as_ref()).await;
+    comparing.map_err(|error| format!("the cluster cannot be compared with: {}", error.message))
+}
+
+/// What a sync would change, to the revision that is named or to that of the application.
+pub(crate) async fn differences(
+    shared: &Arc<Shared>,
+    application: &Application,
+    revision: Option<String>,
+) -> Result<(Vec<ObjectDifference>, Vec<Warning>), String> {
+    check(application)?;
+    let place = shared.places.resolve(&application.spec.destination)?;
+    let source = application.source().cloned().unwrap_or_default();
+    let revision = revision.unwrap_or_else(|| source.target_revision.clone());
+    let commit = shared.manifests.resolve(source.clone(), revision, true).await?.commit;
+    differ(shared, application, place, (source, commit, false)).await
 }
 
 fn warning(finding: &Warning) -> Option<(ConditionType, String)> {
@@ -234,8 +262,15 @@ fn resource(difference: ObjectDifference, rules: &HealthRules, now: Timestamp) -
     let ObjectDifference { task, status, ignored, live, .. } = difference;
     let live = live.as_deref();
     let code = if status == ObjectStatus::Same { SyncStatusCode::Synced } else { SyncStatusCode::OutOfSync };
+    // What goes, goes in the reverse order of what came.
+    let own = live.filter(|_| status == ObjectStatus::Extra).map(own_wave);
+    let mut rest = Rest::new();
+    if own.is_some() && task.action == Action::Prune {
+        rest.insert(PRUNE_WAVE.to_owned(), task.wave.into());
+    }
     Resource {
         status: ResourceStatus {
+            rest,
             group: task.gvk.group.clone(),
             version: task.gvk.version.clone(),
             kind: task.gvk.kind.clone(),
@@ -244,7 +279,7 @@ fn resource(difference: ObjectDifference, rules: &HealthRules, now: Timestamp) -
             status: Some(code),
             health: live.map_or_else(|| Some(missing()), |live| health(live, rules, now)),
             requires_pruning: status == ObjectStatus::Extra,
-            sync_wave: task.wave,
+            sync_wave: own.unwrap_or(task.wave),
             ..ResourceStatus::default()
         },
         is_live: live.is_some(),

@@ -7,10 +7,11 @@ use std::time::Duration;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tidegate_application::conditions;
 use tidegate_application::refresh::Level;
+use tidegate_executor::effects::ObjectDifference;
 use tidegate_executor::{Clock as _, Engine, EngineError, SystemClock};
 use tidegate_health::HealthRules;
-use tidegate_model::ResourceSelector;
 use tidegate_model::argo::{ConditionType, OperationRequest};
+use tidegate_model::{ResourceSelector, Warning};
 use tidegate_oplog::{Log, Lookup};
 use tidegate_source::Address;
 use tokio::sync::{Semaphore, oneshot};
@@ -18,6 +19,7 @@ use tokio::task::JoinSet;
 
 use super::actor::{AppArguments, AppMessage, ApplicationActor};
 use super::board::{Board, Found};
+use super::comparing;
 use super::manifests::Manifests;
 use super::places::Places;
 use super::shared::Shared;
@@ -44,6 +46,16 @@ pub(crate) enum SupervisorMessage {
     Compare { key: AppKey, level: Level },
     /// Somebody asks for an operation.
     Sync { key: AppKey, asked: Box<OperationRequest>, reply: RpcReplyPort<Result<(), String>> },
+    /// Somebody ends an operation.
+    Terminate { key: AppKey, by: String, reply: RpcReplyPort<Result<(), String>> },
+    /// Somebody goes back to a sync of the history.
+    Rollback {
+        key: AppKey,
+        id: Option<i64>,
+        prune: bool,
+        by: String,
+        reply: RpcReplyPort<Result<(), String>>,
+    },
 }
 
 /// All applications of a process, served.
@@ -172,9 +184,42 @@ impl Serving {
     /// Asks for an operation of the application that is meant. Returns when that is durable.
     pub async fn sync(&self, text: &str, asked: OperationRequest) -> Result<(), ServiceError> {
         let key = self.one(text)?;
+        self.request(|reply| SupervisorMessage::Sync { key, asked: Box::new(asked), reply }).await
+    }
+
+    /// Ends the operation of the application that is meant. Returns when that is durable.
+    pub async fn terminate(&self, text: &str, by: String) -> Result<(), ServiceError> {
+        let key = self.one(text)?;
+        self.request(|reply| SupervisorMessage::Terminate { key, by, reply }).await
+    }
+
+    /// Has the application that is meant go back to a sync of its history. Returns when that is durable.
+    pub async fn rollback(
+        &self,
+        text: &str,
+        id: Option<i64>,
+        prune: bool,
+        by: String,
+    ) -> Result<(), ServiceError> {
+        let key = self.one(text)?;
+        self.request(|reply| SupervisorMessage::Rollback { key, id, prune, by, reply }).await
+    }
+
+    /// What a sync of the application that is meant would change.
+    pub async fn diff(
+        &self,
+        text: &str,
+        revision: Option<String>,
+    ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
+        let key = self.one(text)?;
+        let gone = || ServiceError::refused(format!("application {key} is gone"));
+        let application = self.shared.board.get(&key).ok_or_else(gone)?;
+        comparing::differences(&self.shared, &application, revision).await.map_err(ServiceError::refused)
+    }
+
+    async fn request(&self, message: impl FnOnce(Answer) -> SupervisorMessage) -> Result<(), ServiceError> {
         let (reply, answer) = oneshot::channel();
-        let message = SupervisorMessage::Sync { key, asked: Box::new(asked), reply: reply.into() };
-        self.supervisor.send_message(message).map_err(|_| EngineError::Stopped)?;
+        self.supervisor.send_message(message(reply.into())).map_err(|_| EngineError::Stopped)?;
         answer.await.map_err(|_| EngineError::Stopped)?.map_err(ServiceError::refused)
     }
 
@@ -197,6 +242,9 @@ impl Serving {
 }
 
 struct Supervisor;
+
+/// Where an answer goes.
+type Answer = RpcReplyPort<Result<(), String>>;
 
 struct Child {
     actor: Option<ActorRef<AppMessage>>,
@@ -237,12 +285,13 @@ impl Actor for Supervisor {
             SupervisorMessage::Moved { addresses, but } => state.moved(&addresses, but.as_ref()),
             SupervisorMessage::Compare { key, level } => state.tell(&key, AppMessage::Compare(level)),
             SupervisorMessage::Sync { key, asked, reply } => {
-                match state.actor(&key) {
-                    Some(actor) => drop(actor.send_message(AppMessage::Sync { asked, reply })),
-                    None => drop(reply.send(Err(format!(
-                        "application {key} is left alone after a fault; see its conditions"
-                    )))),
-                }
+                state.pass_on(&key, reply, |reply| AppMessage::Sync { asked, reply });
+            }
+            SupervisorMessage::Terminate { key, by, reply } => {
+                state.pass_on(&key, reply, |reply| AppMessage::Terminate { by, reply });
+            }
+            SupervisorMessage::Rollback { key, id, prune, by, reply } => {
+                state.pass_on(&key, reply, |reply| AppMessage::Rollback { id, prune, by, reply });
             }
         }
         Ok(())
@@ -270,6 +319,16 @@ impl Actor for Supervisor {
 impl SupervisorState {
     fn actor(&self, key: &AppKey) -> Option<&ActorRef<AppMessage>> {
         self.children.get(key)?.actor.as_ref()
+    }
+
+    /// Passes on what somebody waits for the answer of.
+    fn pass_on(&self, key: &AppKey, reply: Answer, message: impl FnOnce(Answer) -> AppMessage) {
+        match self.actor(key) {
+            Some(actor) => drop(actor.send_message(message(reply))),
+            None => drop(
+                reply.send(Err(format!("application {key} is left alone after a fault; see its conditions"))),
+            ),
+        }
     }
 
     fn tell(&self, key: &AppKey, message: AppMessage) {

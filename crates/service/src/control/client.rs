@@ -37,7 +37,13 @@ pub async fn ask(socket: &Path, request: &Request) -> Result<Asked, ServiceError
     if is_stopped(peer) {
         return Ok(Asked::Silent);
     }
-    let is_question = !matches!(request, Request::Wish { .. } | Request::SyncApplication { .. });
+    let is_question = !matches!(
+        request,
+        Request::Wish { .. }
+            | Request::SyncApplication { .. }
+            | Request::TerminateApplication { .. }
+            | Request::RollbackApplication { .. }
+    );
     let give_up = Instant::now() + ANSWER_WITHIN;
     let exchange = exchange(stream, request);
     tokio::pin!(exchange);

@@ -1,9 +1,10 @@
 //! What is asked, and what is answered. The names in JSON stay: processes of two versions may meet.
 
 use serde::{Deserialize, Serialize};
+use tidegate_executor::effects::ObjectDifference;
 use tidegate_lifecycle::operation::{Event, Fact, OperationView};
 use tidegate_model::argo::{Application, OperationRequest};
-use tidegate_model::{OperationId, ResourceSelector};
+use tidegate_model::{OperationId, ResourceSelector, Warning};
 
 use crate::documents::ExplanationDocument;
 use crate::operations::Listed;
@@ -73,6 +74,36 @@ pub enum Request {
         /// What is asked for; who asks is told by the system.
         operation: Box<OperationRequest>,
     },
+    /// That the operation of an application end.
+    TerminateApplication {
+        /// Its name, or `NAMESPACE/NAME`.
+        name: String,
+        /// Who wishes; told by the system.
+        #[serde(default)]
+        by: String,
+    },
+    /// That an application go back to a sync of its history.
+    RollbackApplication {
+        /// Its name, or `NAMESPACE/NAME`.
+        name: String,
+        /// Which sync; the one before the last if not said.
+        #[serde(default)]
+        id: Option<i64>,
+        /// Whether what was not there then is deleted.
+        #[serde(default)]
+        prune: bool,
+        /// Who wishes; told by the system.
+        #[serde(default)]
+        by: String,
+    },
+    /// What a sync of an application would change.
+    DiffApplication {
+        /// Its name, or `NAMESPACE/NAME`.
+        name: String,
+        /// Branch, tag or commit, instead of the application's.
+        #[serde(default)]
+        revision: Option<String>,
+    },
     /// That an application be compared now.
     RefreshApplication {
         /// Its name, or `NAMESPACE/NAME`.
@@ -97,7 +128,9 @@ impl Request {
     /// The same, as the wish of `user`, whatever it says itself.
     pub(super) fn asked_by(mut self, user: String) -> Self {
         match &mut self {
-            Self::Wish { by, .. } => *by = user,
+            Self::Wish { by, .. }
+            | Self::TerminateApplication { by, .. }
+            | Self::RollbackApplication { by, .. } => *by = user,
             Self::SyncApplication { operation, .. } => operation.initiated_by.username = user,
             _ => {}
         }
@@ -156,6 +189,13 @@ pub enum Reply {
         applications: Vec<Application>,
         /// What cannot be read and belongs to none.
         problems: Vec<String>,
+    },
+    /// To [`Request::DiffApplication`].
+    Differences {
+        /// In the order of a sync; values of Secrets are masked.
+        objects: Vec<ObjectDifference>,
+        /// What was found beside.
+        findings: Vec<Warning>,
     },
     /// The wish is durable, and the process works on the operation.
     Done,
