@@ -11,6 +11,7 @@
 //!   cluster/       the simulated cluster
 //!   customizations/ the health scripts operations began with
 //!   applications/  what is known of each Application that is served
+//!   repositories/  what was fetched of repositories over the network; it can be removed while nobody serves
 //!   clock          the time that open operations go by, and at which moment of the machine's uptime it was that
 //!   control.sock   how other tidegate processes reach the one at work; there only while one is
 //! ```
@@ -77,6 +78,11 @@ impl StateDir {
     /// What is known of the Applications that are served.
     pub fn applications(&self) -> PathBuf {
         self.root.join("applications")
+    }
+
+    /// What was fetched of repositories over the network.
+    pub fn repositories(&self) -> PathBuf {
+        self.root.join("repositories")
     }
 
     /// The time that operations go by.

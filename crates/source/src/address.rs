@@ -4,15 +4,48 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::SourceError;
+use crate::credentials::Hidden;
 
-/// A repository on this machine. The same repository has the same address, however it was written.
+/// A repository. The same repository has the same address, however it was written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Address(PathBuf);
+pub struct Address(Place);
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Place {
+    /// A folder of this machine.
+    Local(PathBuf),
+    /// A server that is asked by HTTP.
+    Http(Site),
+    /// A server that is asked by SSH.
+    Ssh(Site),
+}
+
+/// A repository of a server.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Site {
+    /// `http`, `https` or `ssh`.
+    pub scheme: &'static str,
+    /// In small letters; an IPv6 address has its brackets.
+    pub host: String,
+    /// Where it is not the usual one.
+    pub port: Option<u16>,
+    /// Begins with a slash.
+    pub path: String,
+    /// Who asks, where the address says so. Of HTTP it may be a token, so it does not show.
+    pub user: Option<Hidden>,
+}
+
+impl Site {
+    /// The host, and the port if it is not the usual one.
+    pub fn authority(&self) -> String {
+        self.port.map_or_else(|| self.host.clone(), |port| format!("{}:{port}", self.host))
+    }
+}
 
 impl Address {
     /// Reads a `repoURL`. Relative paths are those of `base`, the folder in which the application is written down.
     pub fn parse(url: &str, base: &Path) -> Result<Self, SourceError> {
-        let unsupported = |what| SourceError::Address { url: url.to_owned(), what };
+        let unsupported = |what| SourceError::Address { url: shown(url), what };
         let path = match url.split_once("://") {
             Some(("file", rest)) => {
                 let path = rest.strip_prefix("localhost").unwrap_or(rest);
@@ -21,30 +54,112 @@ impl Address {
                 }
                 PathBuf::from(path)
             }
-            Some(("http" | "https", _)) => return Err(unsupported("Git by HTTPS")),
-            Some(("ssh" | "git+ssh", _)) => return Err(unsupported("Git by SSH")),
-            Some(("oci", _)) => return Err(unsupported("an OCI registry")),
-            Some(_) => return Err(unsupported("this kind of address")),
+            Some((scheme, rest)) => {
+                let scheme = scheme.to_ascii_lowercase();
+                return match scheme.as_str() {
+                    "https" => site(url, "https", 443, rest).map(|site| Self(Place::Http(site))),
+                    "http" => site(url, "http", 80, rest).map(|site| Self(Place::Http(site))),
+                    "ssh" | "git+ssh" => site(url, "ssh", 22, rest).map(|site| Self(Place::Ssh(site))),
+                    "oci" => Err(unsupported("an OCI registry")),
+                    _ => Err(unsupported("this kind of address")),
+                };
+            }
             None if url.starts_with('/') => PathBuf::from(url),
             None if [".", ".."].contains(&url) || url.starts_with("./") || url.starts_with("../") => {
                 base.join(url)
             }
-            None if url.contains('@') && url.contains(':') => return Err(unsupported("Git by SSH")),
-            None => return Err(unsupported("this kind of address")),
+            // As `scp` writes it: user@host:path.
+            None => match url.split_once(':') {
+                Some((host, path)) if host.contains('@') && !host.contains('/') => {
+                    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+                    return site(url, "ssh", 22, &format!("{host}{path}")).map(|site| Self(Place::Ssh(site)));
+                }
+                _ => return Err(unsupported("this kind of address")),
+            },
         };
         // What is not there is told when it is opened, under the name it was asked for.
-        Ok(Self(std::fs::canonicalize(&path).unwrap_or(path)))
+        Ok(Self(Place::Local(std::fs::canonicalize(&path).unwrap_or(path))))
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn place(&self) -> &Place {
         &self.0
+    }
+}
+
+/// A `repoURL` as it may be shown: a password in it is left out.
+fn shown(url: &str) -> String {
+    match url.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.split_once('@')?))) {
+        Some((scheme, (_, rest))) if !scheme.contains("ssh") => format!("{scheme}://***@{rest}"),
+        _ => url.to_owned(),
+    }
+}
+
+fn site(url: &str, scheme: &'static str, usual: u16, rest: &str) -> Result<Site, SourceError> {
+    let wrong = |reason| SourceError::BadAddress { url: shown(url), reason };
+    if rest.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
+        return Err(wrong("it has a character that addresses do not have"));
+    }
+    if rest.contains(['?', '#']) {
+        return Err(wrong("it has a query or a fragment, which repositories do not have"));
+    }
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (user, host) = match authority.rsplit_once('@') {
+        Some((user, host)) => (Some(user), host),
+        None => (None, authority),
+    };
+    if user.is_some_and(|user| user.contains(':')) {
+        return Err(wrong(
+            "it has a password, which everybody can read here; put that into a Secret labelled argocd.argoproj.io/secret-type: repository",
+        ));
+    }
+    let (host, port) = match host.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => {
+            let port = port.parse().map_err(|_| wrong("its port is no number"))?;
+            (host, Some(port))
+        }
+        _ => (host, None),
+    };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let is_ip6 = host.starts_with('[')
+        && host.ends_with(']')
+        && host.trim_matches(['[', ']']).parse::<std::net::Ipv6Addr>().is_ok();
+    // A program must not take a host or a user for one of its options.
+    if !is_ip6 && (host.is_empty() || host.starts_with('-') || !host.chars().all(is_name)) {
+        return Err(wrong("it has no host"));
+    }
+    if user.is_some_and(|user| user.is_empty() || user.starts_with('-')) {
+        return Err(wrong("it has an empty user, or one that begins with a dash"));
+    }
+    let path = path.trim_matches('/');
+    if path.is_empty() {
+        return Err(wrong("it names a server and no repository"));
+    }
+    if path.split('/').any(|part| part == "..") {
+        return Err(wrong("it has .. in its path"));
+    }
+    Ok(Site {
+        scheme,
+        host: host.to_ascii_lowercase(),
+        port: port.filter(|port| *port != usual),
+        path: format!("/{path}"),
+        user: user.map(|user| Hidden(user.to_owned())),
+    })
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let user = self.user.as_ref().filter(|_| self.scheme == "ssh");
+        let user = user.map(|user| format!("{}@", user.0)).unwrap_or_default();
+        write!(f, "{}://{user}{}{}", self.scheme, self.authority(), self.path)
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.display())
+        match &self.0 {
+            Place::Local(path) => write!(f, "{}", path.display()),
+            Place::Http(site) | Place::Ssh(site) => write!(f, "{site}"),
+        }
     }
 }
 
@@ -58,7 +173,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let repository = folder.path().join("repo");
         std::fs::create_dir(&repository).unwrap();
-        let expected = Address(std::fs::canonicalize(&repository).unwrap());
+        let expected = Address(Place::Local(std::fs::canonicalize(&repository).unwrap()));
         let absolute = repository.display().to_string();
         let base = folder.path();
         for url in [absolute.clone(), format!("file://{absolute}"), "./repo".into(), "./repo/../repo/".into()]
@@ -69,12 +184,42 @@ mod tests {
     }
 
     #[test]
+    fn repositories_of_servers() {
+        for (url, expected) in [
+            ("https://example.com/a/b.git", "https://example.com/a/b.git"),
+            ("HTTPS://Example.COM:443/a/b.git/", "https://example.com/a/b.git"),
+            ("http://example.com:8080/a", "http://example.com:8080/a"),
+            ("https://org@dev.example.com/org/_git/a", "https://dev.example.com/org/_git/a"),
+            ("https://[::1]:8443/a", "https://[::1]:8443/a"),
+            ("git@example.com:a/b.git", "ssh://git@example.com/a/b.git"),
+            ("ssh://git@example.com:22/a/b.git", "ssh://git@example.com/a/b.git"),
+            ("ssh://git@example.com:2222/a", "ssh://git@example.com:2222/a"),
+        ] {
+            assert_eq!(Address::parse(url, Path::new("/")).unwrap().to_string(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn bad_addresses_are_named_and_passwords_are_not() {
+        for (url, named) in [
+            ("https://me:hunter2@example.com/a.git", "Secret"),
+            ("https://example.com/a.git?token=1", "query"),
+            ("https://example.com", "no repository"),
+            ("https:///a", "no host"),
+            ("ssh://-oProxyCommand=x/a", "no host"),
+            ("ssh://-l@example.com/a", "dash"),
+            ("https://example.com:port/a", "port"),
+            ("https://example.com/a/../../b", ".."),
+            ("https://exa mple.com/a", "character"),
+        ] {
+            let error = Address::parse(url, Path::new("/")).unwrap_err().to_string();
+            assert!(error.contains(named) && !error.contains("hunter2"), "{url}: {error}");
+        }
+    }
+
+    #[test]
     fn what_is_not_supported_is_named() {
         for (url, named) in [
-            ("https://example.com/a.git", "HTTPS"),
-            ("http://example.com/a.git", "HTTPS"),
-            ("git@example.com:a.git", "SSH"),
-            ("ssh://git@example.com/a.git", "SSH"),
             ("oci://example.com/a", "OCI"),
             ("file://server/a", "host"),
             ("git://example.com/a", "this kind"),

@@ -5,13 +5,43 @@ use std::path::PathBuf;
 pub enum SourceError {
     /// Repositories are not reached this way.
     #[error(
-        "repoURL {url:?}: {what} is not supported yet; name a repository on this machine: an absolute path, a path that begins with ./ or ../, or file:///path"
+        "repoURL {url:?}: {what} is not supported yet; name a repository by https://, or one on this machine: an absolute path, a path that begins with ./ or ../, or file:///path"
     )]
     Address {
         /// What was asked for.
         url: String,
         /// Which way.
         what: &'static str,
+    },
+    /// The address of a repository cannot be one.
+    #[error("repoURL {url:?} cannot be used: {reason}")]
+    BadAddress {
+        /// What was asked for, without what is secret.
+        url: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// What is given for a repository cannot be used.
+    #[error("the repository {repository} cannot be reached: Secret {secret} {reason}")]
+    Credentials {
+        /// Which repository.
+        repository: String,
+        /// The Secret that is meant for it.
+        secret: String,
+        /// What of it cannot be used.
+        reason: String,
+    },
+    /// A server did not do what was asked of it.
+    #[error("the repository {repository}: {tried}: {reason}{}{hint}", if hint.is_empty() { "" } else { "; " })]
+    Remote {
+        /// Which repository.
+        repository: String,
+        /// What was tried.
+        tried: String,
+        /// What happened.
+        reason: String,
+        /// What to do about it, or nothing.
+        hint: &'static str,
     },
     /// There is no repository.
     #[error("repoURL {url:?}: there is no Git repository in {}: {reason}", path.display())]
@@ -34,6 +64,16 @@ pub enum SourceError {
         "the repository {repository} has no branch, tag or commit {revision:?}; version constraints such as 1.2.* are not supported yet"
     )]
     NoRevision {
+        /// Which repository.
+        repository: String,
+        /// What was asked for.
+        revision: String,
+    },
+    /// The beginning of a commit says nothing to a server.
+    #[error(
+        "the repository {repository} has no branch or tag {revision:?}, nor is it the beginning of one commit that these are at; write all 40 digits of the commit"
+    )]
+    NoShortCommit {
         /// Which repository.
         repository: String,
         /// What was asked for.

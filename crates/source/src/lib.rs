@@ -6,25 +6,32 @@
 //!                          └── locate(commit, source) ─▶ Located { key } ── read ─▶ files
 //! ```
 //!
+//! A repository on this machine is read where it is. One over the network has a mirror in the state directory (`remote`): a
+//! look asks the server for its names alone, and a commit is fetched when somebody wants its files and they are not there.
+//!
 //! Everything here blocks; callers keep it off their async threads. One look at the refs of a repository serves all who
 //! use it: [`Repository::resolve`] asks what was seen last. The same commit and the same parameters give the same
 //! [`Located::key`], so that what was made of them can be kept under it.
 //!
-//! What is not supported yet is an error that says so, never an empty result.
+//! What is not supported yet is an error that says so, never an empty result. No error holds what is secret.
 
 mod address;
 mod commit;
+mod credentials;
 mod directory;
 mod error;
 mod glob;
 mod refs;
+mod remote;
 mod repository;
 mod tree;
 
 pub use address::Address;
 pub use commit::commit_folder;
+pub use credentials::{Credentials, CredentialsError};
 pub use error::SourceError;
 pub use glob::Glob;
 pub use refs::Refs;
-pub use repository::{File, Located, Repositories, Repository, SOURCE_TYPE};
+pub use remote::RemoteLimits;
+pub use repository::{File, Located, Reach, Repositories, Repository, SOURCE_TYPE};
 pub use tree::Limits;

@@ -1,6 +1,6 @@
 //! What a repository's names mean at one moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gix::ObjectId;
 
@@ -19,6 +19,13 @@ impl Refs {
         }
         let prefixes = ["", "refs/heads/", "refs/tags/", "refs/remotes/origin/", "refs/"];
         prefixes.iter().find_map(|prefix| self.names.get(&format!("{prefix}{name}"))).copied()
+    }
+
+    /// The only commit of a name that begins so.
+    pub(crate) fn complete(&self, prefix: &str) -> Option<ObjectId> {
+        let all = self.names.values().chain(&self.head);
+        let found: BTreeSet<_> = all.filter(|id| id.to_string().starts_with(prefix)).collect();
+        found.first().filter(|_| found.len() == 1).map(|id| **id)
     }
 }
 

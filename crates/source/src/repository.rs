@@ -1,31 +1,65 @@
 //! Repositories, each looked at once for all who use it.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use gix::ObjectId;
 use sha2::{Digest as _, Sha256};
 use tidegate_model::Digest;
 use tidegate_model::argo::{ApplicationSource, DirectorySource};
 
+use crate::address::Place;
 use crate::directory::{self, Wanted};
 use crate::error::reason;
+use crate::remote::{Network, Remote};
 use crate::tree::{Limits, Reader};
-use crate::{Address, Refs, SourceError, refs};
+use crate::{Address, Credentials, Refs, RemoteLimits, SourceError, refs};
 
 /// What makes the manifests of a folder that needs nothing to make them.
 pub const SOURCE_TYPE: &str = "Directory";
 /// The fewest digits by which a commit may be named.
 const SHORTEST_COMMIT: usize = 7;
 
+/// How repositories over the network are reached.
+#[derive(Clone, Debug)]
+pub struct Reach {
+    /// The folder of their mirrors. It belongs to this process alone.
+    pub mirrors: PathBuf,
+    /// What they are asked with.
+    pub credentials: Credentials,
+    /// How much patience there is.
+    pub limits: RemoteLimits,
+    /// Whether servers may have link-local addresses, where clouds keep services for their machines.
+    pub link_local: bool,
+}
+
+impl Reach {
+    /// With mirrors in a folder, and nothing else said.
+    pub fn new(mirrors: PathBuf) -> Self {
+        let (credentials, limits) = (Credentials::default(), RemoteLimits::default());
+        Self { mirrors, credentials, limits, link_local: false }
+    }
+}
+
 /// The repositories in use, each known once however many use it.
 #[derive(Default)]
 pub struct Repositories {
     known: Mutex<BTreeMap<Address, Arc<Repository>>>,
+    /// Nothing where none over the network are reached.
+    network: Option<Arc<Network>>,
 }
 
 impl Repositories {
+    /// Those on this machine, and those that are reached over the network.
+    pub fn new(reach: Reach) -> Self {
+        let Reach { mirrors, credentials, limits, link_local } = reach;
+        let credentials = RwLock::new(Arc::new(credentials));
+        let (attempts, trust) = Default::default();
+        let network = Network { mirrors, credentials, limits, link_local, attempts, trust };
+        Self { known: Mutex::default(), network: Some(Arc::new(network)) }
+    }
+
     /// The repository of a `repoURL`; relative ones are relative to `base`.
     pub fn open(&self, url: &str, base: &Path) -> Result<Arc<Repository>, SourceError> {
         let address = Address::parse(url, base)?;
@@ -33,13 +67,26 @@ impl Repositories {
         if let Some(repository) = known.get(&address) {
             return Ok(Arc::clone(repository));
         }
-        let repository = Repository { address: address.clone(), seen: Mutex::default() };
-        repository.git().map_err(|error| SourceError::NoRepository {
-            url: url.to_owned(),
-            path: address.path().to_path_buf(),
-            reason: reason(&error),
-        })?;
-        let repository = Arc::new(repository);
+        let store = match (address.place(), &self.network) {
+            (Place::Local(path), _) => {
+                local(path).map_err(|error| SourceError::NoRepository {
+                    url: url.to_owned(),
+                    path: path.clone(),
+                    reason: reason(&error),
+                })?;
+                Store::Local(path.clone())
+            }
+            (Place::Ssh(_), _) => {
+                let (url, what) = (address.to_string(), "Git by SSH");
+                return Err(SourceError::Address { url, what });
+            }
+            (_, Some(network)) => Store::Remote(Remote::new(address.clone(), Arc::clone(network))),
+            (_, None) => {
+                let (url, what) = (address.to_string(), "a repository over the network");
+                return Err(SourceError::Address { url, what });
+            }
+        };
+        let repository = Arc::new(Repository { address: address.clone(), store, seen: Mutex::default() });
         known.insert(address, Arc::clone(&repository));
         Ok(repository)
     }
@@ -48,14 +95,48 @@ impl Repositories {
     pub fn all(&self) -> Vec<Arc<Repository>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).values().map(Arc::clone).collect()
     }
+
+    /// Knows only those of these addresses from now on, and nobody looks at the others. What was fetched of them stays.
+    pub fn retain(&self, used: &BTreeSet<Address>) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|address, _| used.contains(address));
+    }
+
+    /// Asks with these credentials from now on.
+    pub fn set_credentials(&self, credentials: Credentials) {
+        if let Some(network) = &self.network {
+            let mut known = network.credentials.write().unwrap_or_else(PoisonError::into_inner);
+            if **known != credentials {
+                *known = Arc::new(credentials);
+            }
+        }
+    }
+
+    /// Ends all that servers are asked for, now and from now on: their answers come as errors.
+    pub fn stop(&self) {
+        if let Some(network) = &self.network {
+            network.attempts.stop();
+        }
+    }
 }
 
 /// A repository, and what was seen of it. It is opened for each use: that costs little, and what is there may be another
 /// one by then.
 pub struct Repository {
     address: Address,
-    seen: Mutex<Option<Arc<Refs>>>,
+    store: Store,
+    seen: Mutex<Option<Seen>>,
 }
+
+/// Where its objects are.
+enum Store {
+    Local(PathBuf),
+    Remote(Remote),
+}
+
+/// What the last look has shown.
+#[derive(Clone, PartialEq)]
+struct Seen(Result<Arc<Refs>, SourceError>);
 
 /// The manifests of a source in a commit, not read yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,48 +166,98 @@ impl Repository {
         &self.address
     }
 
-    fn git(&self) -> gix::Result<gix::Repository> {
-        Ok(gix::open::Options::isolated().open(self.address.path())?.into())
-    }
-
     fn wrong(&self, error: &gix::Error) -> SourceError {
         SourceError::Read { repository: self.address.to_string(), reason: reason(error) }
     }
 
-    /// Looks at the names again. Says whether any has moved since the last look.
+    /// Looks at the names again. Says whether what is known of them has changed since the last look.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be seen. That is known then: whoever asks what they mean learns of it.
     pub fn look(&self) -> Result<bool, SourceError> {
-        let found = self.git().and_then(|git| refs::look(&git)).map_err(|error| self.wrong(&error))?;
+        let found = match &self.store {
+            Store::Local(path) => {
+                local(path).and_then(|git| refs::look(&git)).map_err(|error| self.wrong(&error))
+            }
+            Store::Remote(remote) => remote.look(),
+        };
+        let found = Seen(found.map(Arc::new));
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let moved = seen.as_deref().is_none_or(|seen| *seen != found);
-        *seen = Some(Arc::new(found));
-        Ok(moved)
+        let moved = seen.as_ref().is_none_or(|seen| *seen != found);
+        *seen = Some(found.clone());
+        found.0.map(|_| moved)
+    }
+
+    /// Looks at the names again. Says whether anything has changed for those who use it, be it that they cannot be seen.
+    pub fn look_again(&self) -> bool {
+        let before = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match self.look() {
+            Ok(moved) => moved,
+            Err(error) => before != Some(Seen(Err(error))),
+        }
     }
 
     fn refs(&self) -> Result<Arc<Refs>, SourceError> {
         let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(refs) = seen() {
-            return Ok(refs);
+        if let Some(Seen(refs)) = seen() {
+            return refs;
         }
         self.look()?;
-        Ok(seen().unwrap_or_default())
+        seen().map_or_else(|| Ok(Arc::default()), |Seen(refs)| refs)
     }
 
-    /// The commit a revision means by the last look at the names: a branch, a tag, a commit or the beginning of one; `HEAD`
+    /// The commit a revision means by the last look at the names: a commit, a branch, a tag, or the beginning of a commit; `HEAD`
     /// where it is empty.
     pub fn resolve(&self, revision: &str) -> Result<String, SourceError> {
         let repository = self.address.to_string();
         let unknown =
             || SourceError::NoRevision { repository: repository.clone(), revision: revision.to_owned() };
-        let git = self.git().map_err(|error| self.wrong(&error))?;
-        let id = match self.refs()?.find(revision) {
-            Some(id) => id,
-            None if matches!(revision, "" | "HEAD") => return Err(SourceError::Empty { repository }),
-            None if !is_commit(revision) => return Err(unknown()),
-            None => git.rev_parse_single(revision).map_err(|_| unknown())?.detach(),
-        };
-        // A tag may be an object of its own.
-        let commit = git.find_object(id).and_then(|object| object.peel_to_commit()).map_err(|_| unknown())?;
-        Ok(commit.id().to_string())
+        let whole = ObjectId::from_hex(revision.as_bytes()).ok();
+        let refs = if whole.is_some() { Arc::default() } else { self.refs()? };
+        let named = whole.or_else(|| refs.find(revision));
+        if named.is_none() && matches!(revision, "" | "HEAD") {
+            return Err(SourceError::Empty { repository });
+        }
+        if named.is_none() && !is_commit(revision) {
+            return Err(unknown());
+        }
+        match &self.store {
+            Store::Local(path) => {
+                let git = local(path).map_err(|error| self.wrong(&error))?;
+                let found = named.map_or_else(|| git.rev_parse_single(revision).map(gix::Id::detach), Ok);
+                // A tag may be an object of its own.
+                let commit = found.and_then(|id| git.find_object(id)?.peel_to_commit());
+                Ok(commit.map_err(|_| unknown())?.id().to_string())
+            }
+            // What the server names is a commit already; whether another is there shows when it is fetched.
+            Store::Remote(remote) => {
+                let begun = revision.to_ascii_lowercase();
+                let found = named.or_else(|| refs.complete(&begun)).or_else(|| remote.complete(&begun));
+                found
+                    .map(|id| id.to_string())
+                    .ok_or_else(|| SourceError::NoShortCommit { repository, revision: revision.to_owned() })
+            }
+        }
+    }
+
+    /// Uses a repository that has a commit with all of its files.
+    fn with_commit<T>(
+        &self,
+        commit: &str,
+        using: impl Fn(&gix::Repository) -> Result<T, SourceError>,
+    ) -> Result<T, SourceError> {
+        match &self.store {
+            Store::Local(path) => using(&local(path).map_err(|error| self.wrong(&error))?),
+            Store::Remote(remote) => {
+                let id = ObjectId::from_hex(commit.as_bytes()).map_err(|_| self.no_commit(commit))?;
+                remote.with_commit(id, using)
+            }
+        }
+    }
+
+    fn no_commit(&self, commit: &str) -> SourceError {
+        SourceError::NoRevision { repository: self.address.to_string(), revision: commit.to_owned() }
     }
 
     /// Finds the manifests of a source in a commit, and refuses what cannot be read.
@@ -137,16 +268,22 @@ impl Repository {
         limits: &Limits,
     ) -> Result<Located, SourceError> {
         directory::check(source)?;
-        let git = self.git().map_err(|error| self.wrong(&error))?;
+        self.with_commit(commit, |git| self.locate_in(git, source, commit, limits))
+    }
+
+    fn locate_in(
+        &self,
+        git: &gix::Repository,
+        source: &ApplicationSource,
+        commit: &str,
+        limits: &Limits,
+    ) -> Result<Located, SourceError> {
         let root = ObjectId::from_hex(commit.as_bytes())
             .ok()
             .and_then(|id| git.find_commit(id).ok())
             .and_then(|commit| commit.tree_id().ok().map(gix::Id::detach))
-            .ok_or_else(|| SourceError::NoRevision {
-                repository: self.address.to_string(),
-                revision: commit.to_owned(),
-            })?;
-        let reader = Reader { git: &git, repository: &self.address, commit, root, limits };
+            .ok_or_else(|| self.no_commit(commit))?;
+        let reader = Reader { git, repository: &self.address, commit, root, limits };
         let (path, folder) = reader.folder(&source.path)?;
         directory::detect(&reader, folder)?;
         let directory = source.directory.clone().unwrap_or_default();
@@ -167,10 +304,15 @@ impl Repository {
     /// Reads the files that were located.
     pub fn read(&self, located: &Located, limits: &Limits) -> Result<Vec<File>, SourceError> {
         let Located { commit, root, folder, path, wanted, .. } = located;
-        let git = self.git().map_err(|error| self.wrong(&error))?;
-        let reader = Reader { git: &git, repository: &self.address, commit, root: *root, limits };
-        directory::read(&reader, *folder, path, wanted)
+        self.with_commit(commit, |git| {
+            let reader = Reader { git, repository: &self.address, commit, root: *root, limits };
+            directory::read(&reader, *folder, path, wanted)
+        })
     }
+}
+
+fn local(path: &Path) -> gix::Result<gix::Repository> {
+    Ok(gix::open::Options::isolated().open(path)?.into())
 }
 
 fn is_commit(text: &str) -> bool {

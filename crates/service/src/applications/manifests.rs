@@ -9,7 +9,7 @@ use tidegate_model::Digest;
 use tidegate_model::argo::ApplicationSource;
 use tidegate_planner::Target;
 use tidegate_planner::manifests::{self, parse};
-use tidegate_source::{Address, Limits, Repositories};
+use tidegate_source::{Address, Limits, Reach, Repositories};
 
 /// So many sets of manifests are kept parsed.
 const KEPT: usize = 64;
@@ -30,8 +30,13 @@ pub(crate) struct Resolved {
 }
 
 impl Manifests {
-    pub fn new(base: PathBuf) -> Self {
-        Self { repositories: Repositories::default(), base, parsed: Mutex::default() }
+    pub fn new(base: PathBuf, reach: Reach) -> Self {
+        Self { repositories: Repositories::new(reach), base, parsed: Mutex::default() }
+    }
+
+    /// Ends what servers are asked for.
+    pub fn stop(&self) {
+        self.repositories.stop();
     }
 
     /// The repository of a source, if it has one.
@@ -39,12 +44,11 @@ impl Manifests {
         Address::parse(&source.repo_url, &self.base).ok()
     }
 
-    /// Looks at each repository once; those whose names have moved, or that cannot be read.
+    /// Looks at each repository once; those whose names have moved, or that cannot be read any more, or can again.
     pub async fn look(self: &Arc<Self>) -> Vec<Address> {
         let this = Arc::clone(self);
         let look = move || {
-            let changed = |repository: &Arc<tidegate_source::Repository>| repository.look().unwrap_or(true);
-            let all = this.repositories.all().into_iter().filter(changed);
+            let all = this.repositories.all().into_iter().filter(|repository| repository.look_again());
             all.map(|repository| repository.address().clone()).collect()
         };
         tokio::task::spawn_blocking(look).await.unwrap_or_default()

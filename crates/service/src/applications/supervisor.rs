@@ -13,7 +13,7 @@ use tidegate_health::HealthRules;
 use tidegate_model::argo::{ConditionType, OperationRequest};
 use tidegate_model::{ResourceSelector, Warning};
 use tidegate_oplog::{Log, Lookup};
-use tidegate_source::Address;
+use tidegate_source::{Address, Reach};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
@@ -95,7 +95,7 @@ impl Applications {
             }
         }
         let (watching, mut stirred) = Watching::new(Arc::clone(places.cluster()));
-        let manifests = Arc::new(Manifests::new(store.base()));
+        let manifests = Arc::new(Manifests::new(store.base(), Reach::new(state_dir.repositories())));
         let mut events = store.watch();
         let (board, permits) = (Board::default(), Semaphore::new(COMPARISONS));
         let shared = Arc::new(Shared {
@@ -148,6 +148,7 @@ impl Applications {
 
     /// Ends all actors. What was under way is gone on with next time.
     pub async fn stop(self) {
+        self.serving.shared.manifests.stop();
         let _ = self.serving.supervisor.stop_and_wait(None, None).await;
     }
 }

@@ -1,0 +1,104 @@
+//! Credentials from the objects they are written down as.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use tidegate_model::Object;
+
+use super::secret::{Secret, SecretKind};
+use super::{Credentials, Hidden};
+
+/// What says that a Secret is about repositories.
+const LABEL: &str = "argocd.argoproj.io/secret-type";
+/// The ConfigMap of certificates, by host.
+const CERTIFICATES: &str = "argocd-tls-certs-cm";
+/// The ConfigMap of hosts and their keys.
+const KNOWN_HOSTS: &str = "argocd-ssh-known-hosts-cm";
+
+/// What of an object cannot be used as credentials. Shows no value of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{object}: {reason}")]
+pub struct CredentialsError {
+    /// Which object: `Secret argocd/github`.
+    pub object: String,
+    /// Why not.
+    pub reason: String,
+}
+
+impl Credentials {
+    /// Takes what an object says of repositories. Returns whether it says anything: other objects are left alone.
+    ///
+    /// # Errors
+    ///
+    /// It is meant for repositories, and its values are not such text as those of its kind are.
+    pub fn add(&mut self, object: &Object) -> Result<bool, CredentialsError> {
+        match (object.group(), object.kind(), object.name()) {
+            ("", "Secret", _) => self.add_secret(object),
+            ("", "ConfigMap", CERTIFICATES) => {
+                for (host, pem) in texts(object, "data")? {
+                    self.certificates.insert(host.to_ascii_lowercase(), pem.0);
+                }
+                Ok(true)
+            }
+            ("", "ConfigMap", KNOWN_HOSTS) => {
+                if let Some(hosts) = texts(object, "data")?.remove("ssh_known_hosts") {
+                    self.known_hosts = hosts.0;
+                }
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn add_secret(&mut self, object: &Object) -> Result<bool, CredentialsError> {
+        let kind = match object.label(LABEL) {
+            Some("repository") => SecretKind::Repository,
+            Some("repo-creds") => SecretKind::Credentials,
+            _ => return Ok(false),
+        };
+        let wrong = |reason: String| CredentialsError { object: named(object), reason };
+        let mut fields = BTreeMap::new();
+        for (field, encoded) in texts(object, "data")? {
+            let compact: String = encoded.0.split_ascii_whitespace().collect();
+            let decoded = STANDARD.decode(compact).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            let decoded = decoded.ok_or_else(|| {
+                wrong(format!("data.{field} is not text in base64; write it as it is under stringData"))
+            })?;
+            fields.insert(field, Hidden(decoded));
+        }
+        fields.extend(texts(object, "stringData")?);
+        let secret = Secret::new(name(object), kind, fields);
+        if secret.length() == 0 {
+            return Err(wrong(
+                "its url is missing, or is no address of a repository over the network".to_owned(),
+            ));
+        }
+        self.secrets.push(secret);
+        Ok(true)
+    }
+}
+
+fn name(object: &Object) -> String {
+    match object.namespace() {
+        "" => object.name().to_owned(),
+        namespace => format!("{namespace}/{}", object.name()),
+    }
+}
+
+fn named(object: &Object) -> String {
+    format!("{} {}", object.kind(), name(object))
+}
+
+fn texts(object: &Object, section: &str) -> Result<BTreeMap<String, Hidden>, CredentialsError> {
+    let wrong = |reason| CredentialsError { object: named(object), reason };
+    let Some(found) = object.as_value().get(section).filter(|value| !value.is_null()) else {
+        return Ok(BTreeMap::new());
+    };
+    let Some(found) = found.as_object() else { return Err(wrong(format!("{section} is no map"))) };
+    let text = |(field, value): (&String, &serde_json::Value)| {
+        let text = value.as_str().ok_or_else(|| wrong(format!("{section}.{field} is not text")))?;
+        Ok((field.clone(), Hidden(text.to_owned())))
+    };
+    found.iter().map(text).collect()
+}

@@ -1,0 +1,107 @@
+//! What is known of how repositories may be reached: the repository Secrets of Argo CD, its known hosts and its certificates.
+//!
+//! [`Credentials`] finds what is meant for a repository; it is plain data. `load` reads it from files of manifests.
+
+mod hidden;
+mod load;
+mod secret;
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::address::{Place, Site};
+use crate::{Address, SourceError};
+pub(crate) use hidden::Hidden;
+pub use load::CredentialsError;
+use secret::{Secret, SecretKind};
+
+/// What stands for a secret in words of a server.
+const SHOWN: &str = "***";
+
+/// How repositories may be reached, as Argo CD writes it down.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Credentials {
+    secrets: Vec<Secret>,
+    /// Certificates in PEM by host: those alone are trusted of that host.
+    certificates: BTreeMap<String, String>,
+    /// Hosts and their keys, as `ssh` reads them.
+    known_hosts: String,
+}
+
+/// How one repository may be reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Access {
+    /// The Secret that says so.
+    pub secret: Option<String>,
+    pub username: String,
+    pub password: Hidden,
+    pub bearer: Hidden,
+    pub ssh_key: Hidden,
+    /// Neither certificates nor host keys are checked.
+    pub insecure: bool,
+    /// What this side shows of itself: a certificate and its key, in PEM.
+    pub client: Option<(Hidden, Hidden)>,
+    /// The address of a proxy may have a password.
+    pub proxy: Hidden,
+    pub no_proxy: String,
+    pub certificates: Option<String>,
+    pub known_hosts: String,
+}
+
+impl Access {
+    /// The value of the `Authorization` header.
+    pub fn authorization(&self) -> Option<String> {
+        if let Some(token) = self.bearer.text() {
+            return Some(format!("Bearer {token}"));
+        }
+        let password = self.password.text()?;
+        Some(format!("Basic {}", STANDARD.encode(format!("{}:{password}", self.username))))
+    }
+
+    /// A text without what is secret of it: a server may repeat what it was sent.
+    pub fn hide(&self, text: String) -> String {
+        let authorization = self.authorization().unwrap_or_default();
+        let encoded = authorization.split_once(' ').map_or("", |(_, value)| value);
+        let secrets = [self.password.text(), self.bearer.text(), self.proxy.text(), Some(encoded)];
+        let secrets = secrets.into_iter().flatten().filter(|secret| !secret.is_empty());
+        secrets.fold(text, |text, secret| text.replace(secret, SHOWN))
+    }
+}
+
+impl Credentials {
+    /// How a repository may be reached: by the Secret that names it; what that does not say, by the longest of those that name
+    /// the beginning of its address.
+    pub(crate) fn access(&self, address: &Address) -> Result<Access, SourceError> {
+        let (Place::Http(site) | Place::Ssh(site)) = address.place() else { return Ok(Access::default()) };
+        let own = self.secrets.iter().find(|one| one.kind == SecretKind::Repository && one.is_of(site));
+        let shared =
+            self.secrets.iter().filter(|one| one.kind == SecretKind::Credentials && one.begins(site));
+        let shared = shared.max_by_key(|one| one.length());
+        let shared = shared.filter(|_| own.is_none_or(|own| !own.has_credentials()));
+        let mut access = Access {
+            certificates: self.certificates.get(&site.host).cloned(),
+            known_hosts: self.known_hosts.clone(),
+            ..Access::default()
+        };
+        // Once for what both say, and the one that is nearer last.
+        for secret in [shared, own].into_iter().flatten() {
+            secret.give(&mut access).map_err(|reason| SourceError::Credentials {
+                repository: address.to_string(),
+                secret: secret.name.clone(),
+                reason,
+            })?;
+        }
+        if access.username.is_empty() {
+            access.username = user(site);
+        }
+        Ok(access)
+    }
+}
+
+/// Who asks, where nobody says: most servers ask for some name beside a token.
+fn user(site: &Site) -> String {
+    let user = site.user.as_ref().and_then(Hidden::text);
+    user.unwrap_or("git").to_owned()
+}

@@ -1,0 +1,180 @@
+//! One repository Secret.
+
+use std::collections::BTreeMap;
+
+use super::{Access, Hidden};
+use crate::Address;
+use crate::address::{Place, Site};
+
+/// Fields that make no difference to reading a repository.
+const IDLE: [&str; 6] =
+    ["url", "name", "forceHttpBasicAuth", "depth", "webhookManifestCacheWarmDisabled", "type"];
+/// Fields that need what is not there, and what that is.
+const UNSUPPORTED: [(&str, &str); 10] = [
+    ("githubAppID", "a GitHub App"),
+    ("githubAppInstallationID", "a GitHub App"),
+    ("githubAppPrivateKey", "a GitHub App"),
+    ("githubAppEnterpriseBaseUrl", "a GitHub App"),
+    ("gcpServiceAccountKey", "an account of Google Cloud"),
+    ("useAzureWorkloadIdentity", "an identity of Azure"),
+    ("azureServicePrincipalClientId", "an identity of Azure"),
+    ("enableLfs", "Git LFS"),
+    ("enableOCI", "an OCI registry"),
+    ("insecureOCIForceHttp", "an OCI registry"),
+];
+
+/// What a Secret is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SecretKind {
+    /// One repository.
+    Repository,
+    /// All repositories whose address begins so.
+    Credentials,
+}
+
+/// A Secret as it is written down. What of it cannot be used is said when it is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Secret {
+    pub name: String,
+    pub kind: SecretKind,
+    url: String,
+    fields: BTreeMap<String, Hidden>,
+}
+
+impl Secret {
+    pub fn new(name: String, kind: SecretKind, mut fields: BTreeMap<String, Hidden>) -> Self {
+        let url = fields.remove("url").map(|url| normal(url.0.trim())).unwrap_or_default();
+        Self { name, kind, url, fields }
+    }
+
+    fn text(&self, field: &str) -> Option<&str> {
+        self.fields.get(field).and_then(Hidden::text)
+    }
+
+    fn hidden(&self, field: &str) -> Hidden {
+        self.fields.get(field).cloned().unwrap_or_default()
+    }
+
+    fn flag(&self, field: &str) -> Result<bool, String> {
+        match self.text(field) {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => Err(format!("has a field {field} that is neither true nor false")),
+        }
+    }
+
+    /// Whether it names this repository.
+    pub fn is_of(&self, site: &Site) -> bool {
+        !self.url.is_empty() && self.url == plain(site)
+    }
+
+    /// Whether it names the beginning of this repository's address. Of a host it has to name all.
+    pub fn begins(&self, site: &Site) -> bool {
+        let Some(rest) = plain(site).strip_prefix(self.url.as_str()).map(str::to_owned) else { return false };
+        let names_host = self.url.split_once("://").is_some_and(|(_, rest)| {
+            let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+            !rest.is_empty() && rest != "/"
+        });
+        let ends_host = self.url.matches('/').count() > 2 || rest.is_empty() || rest.starts_with('/');
+        names_host && ends_host
+    }
+
+    pub fn length(&self) -> usize {
+        self.url.len()
+    }
+
+    /// Whether it says who asks, or how that is proved.
+    pub fn has_credentials(&self) -> bool {
+        let fields = ["username", "password", "bearerToken", "sshPrivateKey", "tlsClientCertData"];
+        fields
+            .iter()
+            .chain(UNSUPPORTED.iter().map(|(field, _)| field))
+            .any(|field| self.text(field).is_some())
+    }
+
+    /// Writes what it says over what is known. The error goes on after the name of the Secret.
+    pub fn give(&self, access: &mut Access) -> Result<(), String> {
+        self.check()?;
+        access.secret = Some(self.name.clone());
+        if let Some(username) = self.text("username") {
+            username.clone_into(&mut access.username);
+        }
+        for (field, place) in [
+            ("password", &mut access.password),
+            ("bearerToken", &mut access.bearer),
+            ("sshPrivateKey", &mut access.ssh_key),
+            ("proxy", &mut access.proxy),
+        ] {
+            if self.text(field).is_some() {
+                *place = self.hidden(field);
+            }
+        }
+        if let Some(no_proxy) = self.text("noProxy") {
+            no_proxy.clone_into(&mut access.no_proxy);
+        }
+        access.insecure |= self.flag("insecure")? || self.flag("insecureIgnoreHostKey")?;
+        match (self.text("tlsClientCertData"), self.text("tlsClientCertKey")) {
+            (None, None) => {}
+            (Some(_), Some(_)) => {
+                access.client = Some((self.hidden("tlsClientCertData"), self.hidden("tlsClientCertKey")));
+            }
+            _ => return Err("has only one of tlsClientCertData and tlsClientCertKey".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match self.text("type") {
+            None | Some("git") => {}
+            Some(kind @ ("helm" | "oci")) => {
+                return Err(format!("is for a repository of type {kind}, which is not supported yet"));
+            }
+            Some(_) => return Err("has a type that is not git".to_owned()),
+        }
+        if self.text("project").is_some_and(|project| project != "default") {
+            return Err("is for another project than default, the only one that is served".to_owned());
+        }
+        for (field, what) in UNSUPPORTED {
+            if self.text(field).is_some_and(|value| value != "false") {
+                return Err(format!("has a field {field}: {what} is not supported yet"));
+            }
+        }
+        let known = [
+            "project",
+            "username",
+            "password",
+            "bearerToken",
+            "sshPrivateKey",
+            "insecure",
+            "insecureIgnoreHostKey",
+            "tlsClientCertData",
+            "tlsClientCertKey",
+            "proxy",
+            "noProxy",
+        ];
+        let unsupported = || UNSUPPORTED.iter().map(|(field, _)| *field);
+        let is_known =
+            |field: &str| IDLE.into_iter().chain(known).chain(unsupported()).any(|one| one == field);
+        match self.fields.keys().find(|field| !is_known(field)) {
+            Some(field) => Err(format!("has a field {field:?} that is not known")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// An address as it is compared, however it was written: `scheme://[user@]host[:port]/path`, without `.git`.
+fn normal(url: &str) -> String {
+    match Address::parse(url, std::path::Path::new("/")) {
+        Ok(address) => match address.place() {
+            Place::Http(site) | Place::Ssh(site) => plain(site),
+            Place::Local(_) => String::new(),
+        },
+        // The beginning of an address, without a path.
+        Err(_) => url.to_ascii_lowercase(),
+    }
+}
+
+fn plain(site: &Site) -> String {
+    let url = site.to_string().to_ascii_lowercase();
+    url.strip_suffix(".git").map(str::to_owned).unwrap_or(url)
+}

@@ -1,0 +1,188 @@
+//! What was fetched of a repository: a bare repository in the state directory, without history. It can be lost at any time;
+//! what is wanted is fetched again.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+
+use gix::{ObjectId, ThreadSafeRepository};
+use sha2::{Digest as _, Sha256};
+
+use super::{Problem, RemoteLimits};
+use crate::error::reason;
+use crate::{Address, SourceError};
+
+/// A mirror is not smaller than so many times its first fetch when it is made anew for its size.
+const GROWTH: u64 = 4;
+/// The names of the commits that were fetched, in Git's own file for commits whose parents are not there.
+const COMMITS: &str = "shallow";
+/// How many bytes the first fetch had.
+const FIRST: &str = "tidegate-first";
+/// A mirror that is being made, and is not one yet.
+const NEW: &str = "new";
+
+pub(crate) struct Mirror {
+    folder: PathBuf,
+    address: String,
+    limits: RemoteLimits,
+    /// Held for writing where objects may vanish.
+    swap: RwLock<()>,
+}
+
+impl Mirror {
+    pub fn new(mirrors: &Path, address: &Address, limits: RemoteLimits) -> Self {
+        let address = address.to_string();
+        let mut name = tidegate_model::Digest(Sha256::digest(address.as_bytes()).into()).to_string();
+        name.truncate(32);
+        Self { folder: mirrors.join(name), address, limits, swap: RwLock::default() }
+    }
+
+    fn open(&self) -> gix::Result<gix::Repository> {
+        Ok(gix::open::Options::isolated().open(&self.folder)?.into())
+    }
+
+    /// Whether a commit is there, and with it all of its files.
+    pub fn has(&self, commit: ObjectId) -> bool {
+        let _shared = self.swap.read().unwrap_or_else(PoisonError::into_inner);
+        // The name is written after the objects, which may be half there without it.
+        self.commits().contains(&commit) && self.open().is_ok_and(|git| git.find_commit(commit).is_ok())
+    }
+
+    fn commits(&self) -> Vec<ObjectId> {
+        let text = fs::read_to_string(self.folder.join(COMMITS)).unwrap_or_default();
+        text.lines().filter_map(|line| ObjectId::from_hex(line.as_bytes()).ok()).collect()
+    }
+
+    /// The only commit that is here and begins so.
+    pub fn complete(&self, prefix: &str) -> Option<ObjectId> {
+        let commits = self.commits();
+        let mut found = commits.into_iter().filter(|id| id.to_string().starts_with(prefix));
+        found.next().filter(|_| found.next().is_none())
+    }
+
+    /// Reads what is there.
+    pub fn read<T>(
+        &self,
+        using: impl Fn(&gix::Repository) -> Result<T, SourceError>,
+    ) -> Result<T, SourceError> {
+        let _shared = self.swap.read().unwrap_or_else(PoisonError::into_inner);
+        let read = |error: &gix::Error| SourceError::Read {
+            repository: self.address.clone(),
+            reason: reason(error),
+        };
+        using(&self.open().map_err(|error| read(&error))?)
+    }
+
+    /// Leaves nothing.
+    pub fn clear(&self) -> Result<(), Problem> {
+        let _alone = self.swap.write().unwrap_or_else(PoisonError::into_inner);
+        remove(&self.folder).map_err(|error| self.failed("removed", &error))
+    }
+
+    fn failed(&self, what: &str, error: &io::Error) -> Problem {
+        Problem::new(format!("{} cannot be {what}: {error}", self.folder.display()))
+            .hint("the state directory needs room, and belongs to this process alone")
+    }
+
+    /// Has a commit fetched, into the mirror or into a new one that takes its place. `fetch` is given a repository and the
+    /// commits it has.
+    pub fn add(
+        &self,
+        commit: ObjectId,
+        fetch: impl Fn(&gix::Repository, &[ObjectId]) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        let commits = self.commits();
+        let is_grown = commits.len() >= self.limits.mirror_fetches || self.is_grown();
+        if is_grown {
+            tracing::info!(
+                repository = self.address,
+                "the mirror of a repository has grown and is made anew"
+            );
+        } else if !commits.is_empty() {
+            match self.add_to(&commits, &fetch) {
+                Ok(()) => return self.note(&self.folder, &commits, commit),
+                Err(problem) if !problem.here => return Err(problem),
+                Err(Problem { what, .. }) => {
+                    tracing::warn!(
+                        repository = self.address,
+                        reason = what,
+                        "the mirror of a repository is damaged and is made anew"
+                    );
+                }
+            }
+        }
+        self.make(commit, fetch)
+    }
+
+    fn add_to(
+        &self,
+        commits: &[ObjectId],
+        fetch: impl Fn(&gix::Repository, &[ObjectId]) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        let damaged = |what| Problem { here: true, ..Problem::new(what) };
+        let git = self.open().map_err(|error| damaged(reason(&error)))?;
+        // The server leaves out what we say is here.
+        if let Some(lost) = commits.iter().find(|id| git.find_commit(**id).is_err()) {
+            return Err(damaged(format!("commit {lost} is lost")));
+        }
+        fetch(&git, commits)
+    }
+
+    fn make(
+        &self,
+        commit: ObjectId,
+        fetch: impl Fn(&gix::Repository, &[ObjectId]) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        let new = self.folder.with_extension(NEW);
+        remove(&new).map_err(|error| self.failed("removed", &error))?;
+        fs::create_dir_all(&new).map_err(|error| self.failed("made", &error))?;
+        let (kind, options) = (gix::create::Kind::Bare, gix::open::Options::isolated());
+        let made = ThreadSafeRepository::init_opts(&new, kind, Default::default(), options);
+        let made = made
+            .map_err(|error| Problem::new(format!("{} cannot be made: {}", new.display(), reason(&error))))?;
+        let described = fs::write(new.join("description"), format!("{}\n", self.address));
+        described.map_err(|error| self.failed("made", &error))?;
+        if let Err(problem) = fetch(&made.to_thread_local(), &[]) {
+            let _ = remove(&new);
+            return Err(problem);
+        }
+        self.note(&new, &[], commit)?;
+        let first = fs::write(new.join(FIRST), bytes(&new).to_string());
+        first.map_err(|error| self.failed("written", &error))?;
+        let _alone = self.swap.write().unwrap_or_else(PoisonError::into_inner);
+        remove(&self.folder).map_err(|error| self.failed("removed", &error))?;
+        fs::rename(&new, &self.folder).map_err(|error| self.failed("made", &error))
+    }
+
+    /// Writes down that a commit is there.
+    fn note(&self, folder: &Path, known: &[ObjectId], commit: ObjectId) -> Result<(), Problem> {
+        let mut commits = known.to_vec();
+        commits.push(commit);
+        commits.sort();
+        commits.dedup();
+        let text: String = commits.iter().map(|id| format!("{id}\n")).collect();
+        let (path, new) = (folder.join(COMMITS), folder.join("shallow.new"));
+        let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &path));
+        written.map_err(|error| self.failed("written", &error))
+    }
+
+    fn is_grown(&self) -> bool {
+        let first = fs::read_to_string(self.folder.join(FIRST)).ok();
+        let first = first.and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or_default();
+        bytes(&self.folder) > first.saturating_mul(GROWTH).max(self.limits.mirror_bytes)
+    }
+}
+
+/// The bytes of all packs.
+fn bytes(folder: &Path) -> u64 {
+    let packs = fs::read_dir(folder.join("objects/pack")).into_iter().flatten().flatten();
+    packs.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
+}
+
+fn remove(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,214 @@
+//! Repositories that are reached over the network.
+//!
+//! ```text
+//! Remote ── look ───▶ talk::list  ─┐
+//!   │                              ├─▶ Transport: http (hyper) or ssh (a program) ─▶ server
+//!   └── with_commit ▶ talk::fetch ─┘
+//!            │ absent? fetch it alone, without its history
+//!            ▼
+//!         Mirror (a bare repository in the state directory)
+//! ```
+//!
+//! Everything a server sends has a limit of time and of bytes, and ends when the process wants to end.
+
+mod attempt;
+mod http;
+mod mirror;
+mod talk;
+mod turn;
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use gix::ObjectId;
+
+use crate::credentials::{Access, Credentials};
+use crate::{Address, Refs, SourceError};
+use attempt::{Attempt, Attempts};
+pub(crate) use http::Trust;
+use mirror::Mirror;
+use turn::Turn;
+
+/// How much patience there is with a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteLimits {
+    /// Time for a connection.
+    pub connect: Duration,
+    /// Time until an answer begins.
+    pub answer: Duration,
+    /// Time in which nothing comes.
+    pub silence: Duration,
+    /// Time for all of a look at the names.
+    pub look: Duration,
+    /// Time for all of fetching a commit.
+    pub fetch: Duration,
+    /// Bytes of the names.
+    pub names_bytes: u64,
+    /// Bytes of the objects of a commit, as they are sent.
+    pub pack_bytes: u64,
+    /// Bytes of one object, as it is.
+    pub object_bytes: usize,
+    /// Times that a server may send us on.
+    pub redirects: u32,
+    /// A mirror is made anew when it has more bytes than this and than four times those of its first fetch.
+    pub mirror_bytes: u64,
+    /// A mirror is made anew when it was fetched into so often.
+    pub mirror_fetches: usize,
+}
+
+impl Default for RemoteLimits {
+    /// Room for the largest repositories of manifests; a server that answers at all answers within these.
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            answer: Duration::from_secs(60),
+            silence: Duration::from_secs(60),
+            look: Duration::from_secs(120),
+            fetch: Duration::from_secs(15 * 60),
+            names_bytes: 64 << 20,
+            pack_bytes: 1 << 30,
+            object_bytes: 64 << 20,
+            redirects: 5,
+            mirror_bytes: 64 << 20,
+            mirror_fetches: 64,
+        }
+    }
+}
+
+/// What went wrong on the way to a server. Holds nothing that is secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    what: String,
+    hint: &'static str,
+    /// What we have may be the cause as well as what the server sends.
+    here: bool,
+}
+
+impl Problem {
+    pub fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: "", here: false }
+    }
+
+    /// What to do about it.
+    pub fn hint(self, hint: &'static str) -> Self {
+        Self { hint, ..self }
+    }
+}
+
+/// What all repositories over the network share.
+pub(crate) struct Network {
+    /// Where mirrors are.
+    pub mirrors: std::path::PathBuf,
+    pub credentials: RwLock<Arc<Credentials>>,
+    pub limits: RemoteLimits,
+    /// Whether servers may have link-local addresses.
+    pub link_local: bool,
+    pub attempts: Attempts,
+    pub trust: Trust,
+}
+
+/// A repository over the network.
+pub(crate) struct Remote {
+    address: Address,
+    network: Arc<Network>,
+    mirror: Mirror,
+    looks: Turn<Result<Refs, SourceError>>,
+    fetches: Turn<(ObjectId, Result<(), SourceError>)>,
+    /// Commits whose objects were fetched again because they could not be read; not for ever.
+    mended: Mutex<Option<ObjectId>>,
+}
+
+impl Remote {
+    pub fn new(address: Address, network: Arc<Network>) -> Self {
+        let mirror = Mirror::new(&network.mirrors, &address, network.limits);
+        Self {
+            address,
+            network,
+            mirror,
+            looks: Turn::default(),
+            fetches: Turn::default(),
+            mended: Mutex::default(),
+        }
+    }
+
+    fn wrong(&self, tried: &str, problem: Problem) -> SourceError {
+        SourceError::Remote {
+            repository: self.address.to_string(),
+            tried: tried.to_owned(),
+            reason: problem.what,
+            hint: problem.hint,
+        }
+    }
+
+    fn access(&self) -> Result<Access, SourceError> {
+        let known = self.network.credentials.read().unwrap_or_else(PoisonError::into_inner).clone();
+        known.access(&self.address)
+    }
+
+    /// Asks the server for its names. Those who ask while it is asked already share the next answer.
+    pub fn look(&self) -> Result<Refs, SourceError> {
+        let (refs, _) = self.looks.take(|| {
+            let access = self.access()?;
+            let attempt = self.network.attempts.begin(self.network.limits.look);
+            talk::list(&self.address, &access, &self.network, &attempt)
+                .map_err(|problem| self.wrong("its branches and tags cannot be listed", problem))
+        });
+        refs
+    }
+
+    fn fetch(&self, commit: ObjectId) -> Result<(), SourceError> {
+        loop {
+            let (known, fetched) = self.fetches.take(|| (commit, self.fetch_now(commit)));
+            let (for_commit, result) = known;
+            if fetched || for_commit == commit {
+                return result;
+            }
+        }
+    }
+
+    fn fetch_now(&self, commit: ObjectId) -> Result<(), SourceError> {
+        if self.mirror.has(commit) {
+            return Ok(());
+        }
+        let tried = format!("commit {commit} cannot be fetched");
+        let access = self.access()?;
+        let attempt = self.network.attempts.begin(self.network.limits.fetch);
+        let fetch = |git: &gix::Repository, known: &[ObjectId]| {
+            talk::fetch((&self.address, &access), &self.network, &attempt, (git, known), commit)
+        };
+        self.mirror.add(commit, fetch).map_err(|problem| self.wrong(&tried, problem))
+    }
+
+    /// The only commit that was fetched and begins so.
+    pub fn complete(&self, prefix: &str) -> Option<ObjectId> {
+        self.mirror.complete(prefix)
+    }
+
+    /// Uses a repository that has a commit with all of its files; its history is not there.
+    pub fn with_commit<T>(
+        &self,
+        commit: ObjectId,
+        using: impl Fn(&gix::Repository) -> Result<T, SourceError>,
+    ) -> Result<T, SourceError> {
+        if !self.mirror.has(commit) {
+            self.fetch(commit)?;
+        }
+        match self.mirror.read(&using) {
+            // It was fetched, so it was there: the mirror is damaged, or the repository itself is.
+            Err(SourceError::Read { reason, .. }) if self.may_mend(commit) => {
+                tracing::warn!(repository = %self.address, %reason, "the mirror of a repository is damaged and is made anew");
+                self.mirror
+                    .clear()
+                    .map_err(|problem| self.wrong("its mirror cannot be made anew", problem))?;
+                self.fetch(commit)?;
+                self.mirror.read(&using)
+            }
+            other => other,
+        }
+    }
+
+    fn may_mend(&self, commit: ObjectId) -> bool {
+        let mut mended = self.mended.lock().unwrap_or_else(PoisonError::into_inner);
+        mended.replace(commit) != Some(commit)
+    }
+}

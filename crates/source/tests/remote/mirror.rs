@@ -1,0 +1,248 @@
+//! What is asked of a server, and what is kept of its answers.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+
+use tidegate_source::{Reach, Repositories, SourceError};
+use tidegate_testkit::git::{Asked, GitServer, Manners};
+
+use super::bench::{Bench, MAP, limits, read};
+
+/// An unchanged commit costs one question for the names, and nothing else.
+#[test]
+fn a_commit_is_fetched_once() {
+    let Some(bench) = Bench::new() else { return };
+    assert_eq!(bench.look_and_read("main").unwrap()[0].content, MAP.as_bytes());
+    assert_eq!(bench.server.asked(), [Asked::Names, Asked::Objects]);
+    for _ in 0..3 {
+        assert_eq!(bench.look_and_read("main").unwrap().len(), 1);
+        assert_eq!(bench.server.asked(), [Asked::Names]);
+    }
+    bench.commit("elsewhere.yaml", "{}");
+    assert_eq!(bench.open().look(), Ok(true));
+    assert_eq!(bench.open().look(), Ok(false));
+    assert_eq!(bench.server.asked(), [Asked::Names, Asked::Names], "nobody wants the new commit yet");
+    // Another process with the same state directory.
+    let again = Repositories::new(Reach::new(bench.folder.path().join("mirrors")));
+    let repository = again.open(&bench.url(), Path::new("/")).unwrap();
+    repository.look().unwrap();
+    let commit = repository.resolve("").unwrap();
+    assert_eq!(read(&repository, &commit).unwrap().len(), 1);
+    assert_eq!(bench.server.asked(), [Asked::Names, Asked::Objects]);
+    assert_eq!(bench.look_and_read("main").unwrap().len(), 1);
+    assert_eq!(bench.server.asked(), [Asked::Names], "what one has fetched is there for all");
+}
+
+/// The server is told what is there already, and sends the rest: not the history, and not a large file that is the same.
+#[test]
+fn only_what_is_new_is_sent() {
+    let Some(bench) = Bench::new() else { return };
+    let noise: String =
+        (0..200_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+    bench.commit("large.txt", &noise);
+    let first = bench.commit("app/b.yaml", MAP);
+    bench.look_and_read("main").unwrap();
+    let packs = || {
+        let folder = bench.mirrors()[0].join("objects/pack");
+        let packs = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+        let mut sizes: Vec<u64> = packs
+            .filter(|file| file.path().extension().is_some_and(|end| end == "pack"))
+            .map(|file| file.metadata().unwrap().len())
+            .collect();
+        sizes.sort_unstable();
+        sizes
+    };
+    let before = packs();
+    assert!(before.len() == 1 && before[0] > 500_000, "{before:?}");
+    bench.server.requests();
+    let second = bench.commit("app/c.yaml", MAP);
+    assert_eq!(bench.look_and_read("main").unwrap().len(), 3);
+    assert!(packs()[0] < 10_000, "{:?}", packs());
+    let requests = bench.server.requests();
+    let asked = &requests.iter().find(|one| one.asked == Asked::Objects).unwrap().body;
+    for line in
+        [format!("want {second}"), format!("have {first}"), format!("shallow {first}"), "deepen 1".into()]
+    {
+        assert!(asked.contains(&line), "{line}: {asked}");
+    }
+    // A commit without its history, whole: Git's own program finds nothing missing.
+    let mut check = std::process::Command::new("git");
+    let check = check.arg("-C").arg(&bench.mirrors()[0]).args(["fsck", "--full", &second]).output().unwrap();
+    assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stderr));
+}
+
+/// Many applications that want the same at once cost what one costs, and not more than two.
+#[test]
+fn many_ask_at_once() {
+    let Some(bench) = Bench::new() else { return };
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| assert_eq!(bench.look_and_read("main").unwrap().len(), 1));
+        }
+    });
+    let asked = bench.server.asked();
+    let names = asked.iter().filter(|one| **one == Asked::Names).count();
+    assert_eq!(asked.len() - names, 1, "{asked:?}");
+    assert!(names <= 8, "{asked:?}");
+}
+
+/// A commit that no branch has any more is still read; one that the server does not have is named.
+#[test]
+fn history_is_rewritten() {
+    let Some(bench) = Bench::new() else { return };
+    let first = bench.open().resolve("main").unwrap();
+    bench.git(&["commit", "--amend", "--quiet", "--message", "another"]);
+    assert_eq!(bench.read(&first).unwrap().len(), 1, "the server still has it");
+    assert_ne!(bench.open().look().and_then(|_| bench.open().resolve("main")).unwrap(), first);
+    let gone = "1234567890123456789012345678901234567890";
+    let error = bench.read(gone).unwrap_err().to_string();
+    assert!(error.contains(gone) && error.contains("not our ref"), "{error}");
+}
+
+/// A damaged mirror is made anew.
+#[test]
+fn a_damaged_mirror_is_made_anew() {
+    let Some(bench) = Bench::new() else { return };
+    let commit = bench.open().resolve("main").unwrap();
+    bench.read(&commit).unwrap();
+    let mirror = bench.mirrors()[0].clone();
+    let damage: [&dyn Fn(); 5] = [
+        &|| fs::remove_dir_all(mirror.join("objects")).unwrap(),
+        &|| fs::remove_file(mirror.join("HEAD")).unwrap(),
+        &|| fs::write(mirror.join("shallow"), "nonsense").unwrap(),
+        &|| fs::remove_dir_all(&mirror).unwrap(),
+        // The commit is there, and its files are not.
+        &|| {
+            for file in fs::read_dir(mirror.join("objects/pack")).unwrap().map(|file| file.unwrap().path()) {
+                let mut content = fs::read(&file).unwrap();
+                if file.extension().is_some_and(|end| end == "pack") {
+                    let end = content.len() - 20;
+                    content[12..end].fill(0xff);
+                    let mut permissions = fs::metadata(&file).unwrap().permissions();
+                    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o600);
+                    fs::set_permissions(&file, permissions).unwrap();
+                    fs::write(&file, content).unwrap();
+                }
+            }
+        },
+    ];
+    for (number, damage) in damage.iter().enumerate() {
+        bench.server.requests();
+        damage();
+        assert_eq!(bench.read(&commit).unwrap().len(), 1, "{number}");
+        assert_eq!(bench.server.asked(), [Asked::Objects], "{number}");
+        assert_eq!(bench.read(&commit).unwrap().len(), 1, "{number}");
+        assert!(bench.server.asked().is_empty(), "{number}");
+    }
+}
+
+/// What is here may be damaged where only the next fetch needs it.
+#[test]
+fn a_fetch_that_finds_damage_makes_the_mirror_anew() {
+    let Some(bench) = Bench::new() else { return };
+    let noise: String =
+        (0..9_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+    bench.commit("large.txt", &noise);
+    bench.look_and_read("main").unwrap();
+    let pack =
+        fs::read_dir(bench.mirrors()[0].join("objects/pack")).unwrap().map(|file| file.unwrap().path());
+    let pack = pack.into_iter().find(|path| path.extension().is_some_and(|end| end == "pack")).unwrap();
+    let mut content = fs::read(&pack).unwrap();
+    let middle = content.len() / 2;
+    content[middle..middle + 100].fill(0);
+    fs::remove_file(&pack).unwrap();
+    fs::write(&pack, content).unwrap();
+    // It is sent as a change of the file that cannot be read.
+    bench.commit("large.txt", &format!("{noise} and more"));
+    assert_eq!(bench.look_and_read("main").unwrap().len(), 1);
+    let mut asked = bench.server.asked();
+    asked.retain(|one| *one == Asked::Objects);
+    assert_eq!(asked.len(), 3, "one before, one in vain, and all of it");
+}
+
+/// What was fetched long ago does not stay for ever.
+#[test]
+fn a_mirror_does_not_grow_without_bound() {
+    let Some(bench) = Bench::with(GitServer::start, limits(|limits| limits.mirror_fetches = 4)) else {
+        return;
+    };
+    let first = bench.open().resolve("main").unwrap();
+    for number in 0..10 {
+        bench.commit("app/a.yaml", &format!("{MAP} # {number}"));
+        bench.look_and_read("main").unwrap();
+        let packs = fs::read_dir(bench.mirrors()[0].join("objects/pack")).unwrap();
+        assert!(packs.count() <= 2 * 4, "{number}");
+        assert_eq!(bench.mirrors().len(), 1);
+    }
+    bench.server.requests();
+    assert_eq!(bench.read(&first).unwrap().len(), 1, "what is wanted again is fetched again");
+    assert_eq!(bench.server.asked(), [Asked::Objects]);
+    let by_size = Bench::with(GitServer::start, limits(|limits| limits.mirror_bytes = 1)).unwrap();
+    for number in 0..12 {
+        let noise: String = (0..2_000_u64)
+            .map(|n| format!("{:x}", (n + number * 7919).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+            .collect();
+        by_size.commit("app/a.yaml", &format!("{MAP} # {noise}"));
+        by_size.look_and_read("main").unwrap();
+    }
+    let shallow = fs::read_to_string(by_size.mirrors()[0].join("shallow")).unwrap();
+    assert!(shallow.lines().count() < 12, "{shallow}");
+}
+
+/// A server that speaks the first version of Git's protocol alone.
+#[test]
+fn an_old_server() {
+    let Some(bench) = Bench::new() else { return };
+    bench.server.behave(Manners { old: true, ..Manners::default() });
+    assert_eq!(bench.look_and_read("main").unwrap().len(), 1);
+    bench.commit("app/b.yaml", MAP);
+    assert_eq!(bench.look_and_read("").unwrap().len(), 2);
+    assert_eq!(bench.look_and_read("").unwrap().len(), 2);
+    assert_eq!(bench.server.asked(), [Asked::Objects, Asked::Objects], "names come with the greeting");
+}
+
+#[test]
+fn revisions() {
+    let Some(bench) = Bench::new() else { return };
+    let first = bench.open().resolve("main").unwrap();
+    let second = bench.commit("app/b.yaml", MAP);
+    bench.git(&["tag", "--annotate", "--message", "first", "v1", &first]);
+    bench.git(&["tag", "plain", &first]);
+    bench.git(&["branch", "plain", &second]);
+    bench.git(&["branch", "deep/er", &first]);
+    bench.open().look().unwrap();
+    for (revision, expected) in [
+        ("", &second),
+        ("HEAD", &second),
+        ("main", &second),
+        ("refs/heads/main", &second),
+        ("v1", &first),
+        ("refs/tags/v1", &first),
+        ("plain", &second),
+        ("refs/tags/plain", &first),
+        ("deep/er", &first),
+        (first.as_str(), &first),
+        (&first[..7], &first),
+        (&second[..12], &second),
+    ] {
+        assert_eq!(bench.open().resolve(revision).unwrap(), *expected, "{revision}");
+        assert!(!bench.read(expected).unwrap().is_empty());
+    }
+    for revision in ["none", "HEAD~1", "-x", "refs/heads/none"] {
+        let error = bench.open().resolve(revision).unwrap_err();
+        assert!(matches!(error, SourceError::NoRevision { .. }), "{error}");
+    }
+    let error = bench.open().resolve("1234567").unwrap_err().to_string();
+    assert!(error.contains("1234567") && error.contains("40 digits"), "{error}");
+}
+
+#[test]
+fn an_empty_repository() {
+    let Some(mut bench) = Bench::new() else { return };
+    bench.name = "empty";
+    fs::create_dir(bench.path()).unwrap();
+    bench.git(&["init", "--quiet"]);
+    bench.open().look().unwrap();
+    assert!(matches!(bench.open().resolve(""), Err(SourceError::Empty { .. })));
+}
