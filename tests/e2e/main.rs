@@ -28,6 +28,7 @@ mod newer;
 mod plan;
 mod random_kill;
 mod reading;
+mod remote;
 mod secrets;
 mod serve;
 mod state;

@@ -31,11 +31,18 @@ pub(crate) struct Site {
     pub port: Option<u16>,
     /// Begins with a slash.
     pub path: String,
+    /// Whether the path begins where the user is at home, as `scp` writes it.
+    pub at_home: bool,
     /// Who asks, where the address says so. Of HTTP it may be a token, so it does not show.
     pub user: Option<Hidden>,
 }
 
 impl Site {
+    /// The path as the server is told.
+    pub fn path_there(&self) -> String {
+        self.path.strip_prefix('/').filter(|_| self.at_home).unwrap_or(&self.path).to_owned()
+    }
+
     /// The host, and the port if it is not the usual one.
     pub fn authority(&self) -> String {
         self.port.map_or_else(|| self.host.clone(), |port| format!("{}:{port}", self.host))
@@ -71,8 +78,10 @@ impl Address {
             // As `scp` writes it: user@host:path.
             None => match url.split_once(':') {
                 Some((host, path)) if host.contains('@') && !host.contains('/') => {
-                    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-                    return site(url, "ssh", 22, &format!("{host}{path}")).map(|site| Self(Place::Ssh(site)));
+                    let at_home = !path.starts_with('/');
+                    let path = if at_home { format!("/{path}") } else { path.to_owned() };
+                    let site = site(url, "ssh", 22, &format!("{host}{path}"))?;
+                    return Ok(Self(Place::Ssh(Site { at_home, ..site })));
                 }
                 _ => return Err(unsupported("this kind of address")),
             },
@@ -142,6 +151,7 @@ fn site(url: &str, scheme: &'static str, usual: u16, rest: &str) -> Result<Site,
         host: host.to_ascii_lowercase(),
         port: port.filter(|port| *port != usual),
         path: format!("/{path}"),
+        at_home: false,
         user: user.map(|user| Hidden(user.to_owned())),
     })
 }
@@ -150,6 +160,9 @@ impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.user.as_ref().filter(|_| self.scheme == "ssh");
         let user = user.map(|user| format!("{}@", user.0)).unwrap_or_default();
+        if self.at_home {
+            return write!(f, "{user}{}:{}", self.host, self.path_there());
+        }
         write!(f, "{}://{user}{}{}", self.scheme, self.authority(), self.path)
     }
 }
@@ -191,7 +204,8 @@ mod tests {
             ("http://example.com:8080/a", "http://example.com:8080/a"),
             ("https://org@dev.example.com/org/_git/a", "https://dev.example.com/org/_git/a"),
             ("https://[::1]:8443/a", "https://[::1]:8443/a"),
-            ("git@example.com:a/b.git", "ssh://git@example.com/a/b.git"),
+            ("git@Example.com:a/b.git", "git@example.com:a/b.git"),
+            ("git@example.com:/a/b.git", "ssh://git@example.com/a/b.git"),
             ("ssh://git@example.com:22/a/b.git", "ssh://git@example.com/a/b.git"),
             ("ssh://git@example.com:2222/a", "ssh://git@example.com:2222/a"),
         ] {

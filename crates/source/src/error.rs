@@ -5,7 +5,7 @@ use std::path::PathBuf;
 pub enum SourceError {
     /// Repositories are not reached this way.
     #[error(
-        "repoURL {url:?}: {what} is not supported yet; name a repository by https://, or one on this machine: an absolute path, a path that begins with ./ or ../, or file:///path"
+        "repoURL {url:?}: {what} is not supported yet; name a repository by https://, by ssh://, as git@host:path, or one on this machine: an absolute path, a path that begins with ./ or ../, or file:///path"
     )]
     Address {
         /// What was asked for.
@@ -61,7 +61,7 @@ pub enum SourceError {
     },
     /// There is no such revision.
     #[error(
-        "the repository {repository} has no branch, tag or commit {revision:?}; version constraints such as 1.2.* are not supported yet"
+        "the repository {repository} has no branch, tag or commit {revision:?}, and as a version constraint that allows none of its tags"
     )]
     NoRevision {
         /// Which repository.

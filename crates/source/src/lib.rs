@@ -24,7 +24,9 @@ mod glob;
 mod refs;
 mod remote;
 mod repository;
+mod touched;
 mod tree;
+mod versions;
 
 pub use address::Address;
 pub use commit::commit_folder;
@@ -34,4 +36,5 @@ pub use glob::Glob;
 pub use refs::Refs;
 pub use remote::RemoteLimits;
 pub use repository::{File, Located, Reach, Repositories, Repository, SOURCE_TYPE};
+pub use touched::is_touched;
 pub use tree::Limits;

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gix::ObjectId;
 
+use crate::versions;
+
 /// The names of a repository and what they stood for when it was looked at. Equal when nothing has moved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refs {
@@ -19,6 +21,13 @@ impl Refs {
         }
         let prefixes = ["", "refs/heads/", "refs/tags/", "refs/remotes/origin/", "refs/"];
         prefixes.iter().find_map(|prefix| self.names.get(&format!("{prefix}{name}"))).copied()
+    }
+
+    /// What the newest tag stands for that a version constraint allows.
+    pub(crate) fn newest(&self, constraint: &str) -> Option<ObjectId> {
+        let tags = self.names.keys().filter_map(|name| name.strip_prefix("refs/tags/"));
+        let newest = versions::newest(constraint, tags)?;
+        self.names.get(&format!("refs/tags/{newest}")).copied()
     }
 
     /// The only commit of a name that begins so.

@@ -1,6 +1,6 @@
 //! Repositories, each looked at once for all who use it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -14,7 +14,7 @@ use crate::directory::{self, Wanted};
 use crate::error::reason;
 use crate::remote::{Network, Remote};
 use crate::tree::{Limits, Reader};
-use crate::{Address, Credentials, Refs, RemoteLimits, SourceError, refs};
+use crate::{Address, Credentials, Refs, RemoteLimits, SourceError, refs, remote};
 
 /// What makes the manifests of a folder that needs nothing to make them.
 pub const SOURCE_TYPE: &str = "Directory";
@@ -30,6 +30,8 @@ pub struct Reach {
     pub credentials: Credentials,
     /// How much patience there is.
     pub limits: RemoteLimits,
+    /// The program that is asked for SSH.
+    pub ssh: PathBuf,
     /// Whether servers may have link-local addresses, where clouds keep services for their machines.
     pub link_local: bool,
 }
@@ -38,7 +40,7 @@ impl Reach {
     /// With mirrors in a folder, and nothing else said.
     pub fn new(mirrors: PathBuf) -> Self {
         let (credentials, limits) = (Credentials::default(), RemoteLimits::default());
-        Self { mirrors, credentials, limits, link_local: false }
+        Self { mirrors, credentials, limits, ssh: PathBuf::from("ssh"), link_local: false }
     }
 }
 
@@ -53,10 +55,12 @@ pub struct Repositories {
 impl Repositories {
     /// Those on this machine, and those that are reached over the network.
     pub fn new(reach: Reach) -> Self {
-        let Reach { mirrors, credentials, limits, link_local } = reach;
+        let Reach { mirrors, credentials, limits, ssh, link_local } = reach;
+        // A process that was killed may have left keys.
+        remote::ssh::sweep(&mirrors);
         let credentials = RwLock::new(Arc::new(credentials));
         let (attempts, trust) = Default::default();
-        let network = Network { mirrors, credentials, limits, link_local, attempts, trust };
+        let network = Network { mirrors, credentials, limits, ssh, link_local, attempts, trust };
         Self { known: Mutex::default(), network: Some(Arc::new(network)) }
     }
 
@@ -76,10 +80,6 @@ impl Repositories {
                 })?;
                 Store::Local(path.clone())
             }
-            (Place::Ssh(_), _) => {
-                let (url, what) = (address.to_string(), "Git by SSH");
-                return Err(SourceError::Address { url, what });
-            }
             (_, Some(network)) => Store::Remote(Remote::new(address.clone(), Arc::clone(network))),
             (_, None) => {
                 let (url, what) = (address.to_string(), "a repository over the network");
@@ -94,12 +94,6 @@ impl Repositories {
     /// All that are known.
     pub fn all(&self) -> Vec<Arc<Repository>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).values().map(Arc::clone).collect()
-    }
-
-    /// Knows only those of these addresses from now on, and nobody looks at the others. What was fetched of them stays.
-    pub fn retain(&self, used: &BTreeSet<Address>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|address, _| used.contains(address));
     }
 
     /// Asks with these credentials from now on.
@@ -207,15 +201,16 @@ impl Repository {
         seen().map_or_else(|| Ok(Arc::default()), |Seen(refs)| refs)
     }
 
-    /// The commit a revision means by the last look at the names: a commit, a branch, a tag, or the beginning of a commit; `HEAD`
-    /// where it is empty.
+    /// The commit a revision means by the last look at the names: a commit, the newest tag that a version
+    /// constraint allows, a branch, a tag, or the beginning of a commit; `HEAD` where it is empty.
     pub fn resolve(&self, revision: &str) -> Result<String, SourceError> {
         let repository = self.address.to_string();
         let unknown =
             || SourceError::NoRevision { repository: repository.clone(), revision: revision.to_owned() };
         let whole = ObjectId::from_hex(revision.as_bytes()).ok();
         let refs = if whole.is_some() { Arc::default() } else { self.refs()? };
-        let named = whole.or_else(|| refs.find(revision));
+        // A constraint comes before a branch of that name, as in Argo CD.
+        let named = whole.or_else(|| refs.newest(revision)).or_else(|| refs.find(revision));
         if named.is_none() && matches!(revision, "" | "HEAD") {
             return Err(SourceError::Empty { repository });
         }

@@ -18,13 +18,14 @@ use super::values;
 #[command(after_help = "\
 With --apps, a folder holds Applications (argoproj.io/v1alpha1) as YAML or JSON; folders in it are not
 read. Without it they are resources of the cluster, whose definitions `tidegate crds` prints.
-A repoURL is https://host/path, file:///path, an absolute path, or one relative to the folder:
-./repo. Of an application whose file disappears the objects stay. What is not supported yet is a condition of
-the application that asks for it.
+A repoURL is https://host/path, git@host:path, file:///path, an absolute path, or one relative to
+the folder: ./repo. Of an application whose file disappears the objects stay. What is not supported
+yet is a condition of the application that asks for it.
 
 Examples:
   tidegate serve --sim --apps fleet
   tidegate serve --context staging --apps applications/ --refresh-every 30s
+  tidegate serve --apps applications/ --repositories secrets/
   tidegate serve --context staging --only-labelled")]
 pub struct ServeArgs {
     /// Folder of the Applications; without it, those of the cluster are served
@@ -36,6 +37,9 @@ pub struct ServeArgs {
     /// Serve only Applications labelled tidegate.dev/managed=true, beside another that serves the rest
     #[arg(long, conflicts_with = "apps")]
     pub only_labelled: bool,
+    /// Repository Secrets (and certificates and known hosts) as Argo CD has them: a file, or a folder of files
+    #[arg(long, value_name = "PATH", value_parser = values::path())]
+    pub repositories: Option<PathBuf>,
     /// How often repositories are looked at, and applications compared anyway; 0s for never
     #[arg(long, value_name = "D", default_value = "3m", value_parser = values::duration)]
     pub refresh_every: Duration,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_cluster::Cluster;
 use tidegate_executor::{Engine, EngineError};
 use tidegate_service::applications::store::{ApplicationStore, FolderStore, KubernetesStore, Reach};
-use tidegate_service::applications::{Applications, Places};
+use tidegate_service::applications::{Applications, Places, RepositoryFiles};
 use tidegate_service::clusters::{self, Chosen, Clusters};
 use tidegate_service::session::Session;
 use tidegate_service::state_dir::StateDir;
@@ -31,6 +31,11 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     let rules = customizations::given(&args.scripts, printer)?;
     let folder = args.apps.as_deref().map(|apps| FolderStore::open(apps, state_dir.applications()));
     let folder = folder.transpose()?;
+    let files = args.repositories.as_deref().map(RepositoryFiles::new);
+    if let Some(files) = &files {
+        // What is wrong with them is told before anything begins.
+        files.read()?;
+    }
     let chosen = clusters::choose(args.cluster.connection().as_ref(), printer).await?;
     let mut signals = Signals::listen()?;
     state_dir.create(printer)?;
@@ -55,7 +60,8 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     let places = Places::new(destination.clone(), cluster, namespace);
     let what = (state_dir.clone(), store);
     let applications =
-        Applications::serve(session.engine.clone(), log, what, places, (rules, args.refresh_every)).await?;
+        Applications::serve(session.engine.clone(), log, what, places, (rules, args.refresh_every), files)
+            .await?;
     session.queries.serve(applications.serving());
     applications.left_alone.iter().for_each(|left| printer.warn(left));
     let found = applications.board().find(None);

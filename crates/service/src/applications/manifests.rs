@@ -11,6 +11,8 @@ use tidegate_planner::Target;
 use tidegate_planner::manifests::{self, parse};
 use tidegate_source::{Address, Limits, Reach, Repositories};
 
+use super::repositories::RepositoryFiles;
+
 /// So many sets of manifests are kept parsed.
 const KEPT: usize = 64;
 
@@ -19,6 +21,8 @@ pub(crate) struct Manifests {
     repositories: Repositories,
     /// What relative addresses are relative to.
     base: PathBuf,
+    /// Where it is written how repositories are reached.
+    files: Option<RepositoryFiles>,
     parsed: Mutex<VecDeque<(Digest, Arc<Vec<Target>>)>>,
 }
 
@@ -30,8 +34,17 @@ pub(crate) struct Resolved {
 }
 
 impl Manifests {
-    pub fn new(base: PathBuf, reach: Reach) -> Self {
-        Self { repositories: Repositories::new(reach), base, parsed: Mutex::default() }
+    pub fn new(base: PathBuf, reach: Reach, files: Option<RepositoryFiles>) -> Self {
+        Self { repositories: Repositories::new(reach), base, files, parsed: Mutex::default() }
+    }
+
+    /// Reads again how repositories are reached. What cannot be read leaves what was known before.
+    fn read_credentials(&self) {
+        match self.files.as_ref().map(RepositoryFiles::read) {
+            Some(Ok(credentials)) => self.repositories.set_credentials(credentials),
+            Some(Err(error)) => tracing::warn!(%error, "credentials of repositories are those read before"),
+            None => {}
+        }
     }
 
     /// Ends what servers are asked for.
@@ -48,6 +61,7 @@ impl Manifests {
     pub async fn look(self: &Arc<Self>) -> Vec<Address> {
         let this = Arc::clone(self);
         let look = move || {
+            this.read_credentials();
             let all = this.repositories.all().into_iter().filter(|repository| repository.look_again());
             all.map(|repository| repository.address().clone()).collect()
         };
@@ -65,6 +79,11 @@ impl Manifests {
         blocking(url, move || {
             let opened = this.repositories.open(&source.repo_url, &this.base);
             let repository = opened.map_err(|error| error.to_string())?;
+            // A commit is what it is.
+            let look = look && !(revision.len() == 40 && revision.chars().all(|c| c.is_ascii_hexdigit()));
+            if look {
+                this.read_credentials();
+            }
             let moved = look && repository.look().map_err(|error| error.to_string())?;
             let commit = repository.resolve(&revision).map_err(|error| error.to_string())?;
             Ok(Resolved { commit, moved: moved.then(|| repository.address().clone()) })

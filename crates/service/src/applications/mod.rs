@@ -18,6 +18,7 @@ mod comparing;
 mod manifests;
 mod places;
 mod recorded;
+mod repositories;
 mod shared;
 mod supervisor;
 mod telling;
@@ -27,4 +28,5 @@ pub mod store;
 
 pub use board::{Board, Found};
 pub use places::Places;
+pub use repositories::RepositoryFiles;
 pub use supervisor::{Applications, Serving};

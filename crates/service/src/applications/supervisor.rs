@@ -22,6 +22,7 @@ use super::board::{Board, Found};
 use super::comparing;
 use super::manifests::Manifests;
 use super::places::Places;
+use super::repositories::RepositoryFiles;
 use super::shared::Shared;
 use super::store::{AppKey, ApplicationStore, StoreEvent, Stored};
 use super::watching::Watching;
@@ -80,14 +81,19 @@ impl Applications {
     ///
     /// # Errors
     ///
-    /// The engine has stopped.
+    /// The engine has stopped, or the files of repositories cannot be read.
     pub async fn serve(
         engine: Engine,
         log: Log,
         (state_dir, store): (StateDir, Arc<dyn ApplicationStore>),
         places: Places,
         (rules, every): (HealthRules, Duration),
+        files: Option<RepositoryFiles>,
     ) -> Result<Self, ServiceError> {
+        let mut reach = Reach::new(state_dir.repositories());
+        if let Some(files) = &files {
+            reach.credentials = files.read()?;
+        }
         let mut left_alone = Vec::new();
         for open in engine.find(Lookup::open()).await? {
             if let Err(error) = engine.resume(open.operation).await {
@@ -95,7 +101,7 @@ impl Applications {
             }
         }
         let (watching, mut stirred) = Watching::new(Arc::clone(places.cluster()));
-        let manifests = Arc::new(Manifests::new(store.base(), Reach::new(state_dir.repositories())));
+        let manifests = Arc::new(Manifests::new(store.base(), reach, files));
         let mut events = store.watch();
         let (board, permits) = (Board::default(), Semaphore::new(COMPARISONS));
         let shared = Arc::new(Shared {

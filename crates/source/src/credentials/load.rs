@@ -102,3 +102,67 @@ fn texts(object: &Object, section: &str) -> Result<BTreeMap<String, Hidden>, Cre
     };
     found.iter().map(text).collect()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::Address;
+
+    fn secret(section: &str, fields: &Value) -> Object {
+        let value = json!({
+            "apiVersion": "v1", "kind": "Secret", section: fields,
+            "metadata": {"name": "a", "namespace": "argocd", "labels": {LABEL: "repository"}},
+        });
+        Object::try_from(value).unwrap()
+    }
+
+    #[test]
+    fn a_secret_as_a_cluster_has_it() {
+        // Lines are broken in some files.
+        let fields = json!({"url": "aHR0cHM6Ly9leGFtcGxlLmNvbS9hLmdpdA==", "password": "aHVu\ndGVyMg=="});
+        let mut credentials = Credentials::default();
+        assert_eq!(credentials.add(&secret("data", &fields)), Ok(true));
+        let access = |url: &str| credentials.access(&Address::parse(url, Path::new("/")).unwrap()).unwrap();
+        for url in ["https://example.com/a", "https://EXAMPLE.com:443/a.git/", "https://me@example.com/A"] {
+            let access = access(url);
+            assert_eq!(
+                (access.password.text(), access.secret.as_deref()),
+                (Some("hunter2"), Some("argocd/a"))
+            );
+        }
+        for url in [
+            "http://example.com/a",
+            "https://example.com/ab",
+            "https://example.com:8443/a",
+            "git@example.com:a",
+        ] {
+            assert_eq!(access(url).secret, None, "{url}");
+        }
+        assert_eq!(access("https://me@example.com/a").username, "me");
+        assert!(!format!("{credentials:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn what_is_no_text_is_named() {
+        for (section, fields, expected) in [
+            (
+                "data",
+                json!({"password": "hunter2 ?"}),
+                "Secret argocd/a: data.password is not text in base64",
+            ),
+            ("data", json!({"password": "//79"}), "data.password is not text in base64"),
+            ("stringData", json!({"password": 7}), "stringData.password is not text"),
+            ("stringData", json!("hunter2"), "stringData is no map"),
+            ("stringData", json!({"password": "hunter2"}), "its url is missing"),
+            ("stringData", json!({"url": "/a/path"}), "its url is missing"),
+        ] {
+            let error = Credentials::default().add(&secret(section, &fields)).unwrap_err().to_string();
+            assert!(error.contains(expected) && !error.contains("hunter2"), "{error}");
+        }
+    }
+}

@@ -175,6 +175,7 @@ fn normal(url: &str) -> String {
 }
 
 fn plain(site: &Site) -> String {
-    let url = site.to_string().to_ascii_lowercase();
+    // However it is written: what is at home is on the same server.
+    let url = Site { at_home: false, ..site.clone() }.to_string().to_ascii_lowercase();
     url.strip_suffix(".git").map(str::to_owned).unwrap_or(url)
 }

@@ -33,6 +33,8 @@ impl Over {
 pub(crate) struct Attempt {
     tell: watch::Sender<Option<Over>>,
     flag: AtomicBool,
+    /// What is to be done then.
+    then: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
     /// Dropping it ends the thread that waits for the end of the time.
     _ends: mpsc::Sender<()>,
 }
@@ -41,6 +43,16 @@ impl Attempt {
     fn end(&self, over: Over) {
         self.tell.send_if_modified(|known| known.is_none() && known.replace(over).is_none());
         self.flag.store(true, Ordering::Relaxed);
+        let then = std::mem::take(&mut *self.then.lock().unwrap_or_else(PoisonError::into_inner));
+        then.into_iter().for_each(|one| one());
+    }
+
+    /// Has something done when it is over, or at once if it is.
+    pub fn when_over(&self, then: impl FnOnce() + Send + 'static) {
+        self.then.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(then));
+        if let Some(over) = self.over() {
+            self.end(over);
+        }
     }
 
     /// For those who look now and then.
@@ -73,8 +85,12 @@ impl Attempts {
     /// Begins one that may take so long.
     pub fn begin(&self, limit: Duration) -> Arc<Attempt> {
         let (ends, ended) = mpsc::channel::<()>();
-        let attempt =
-            Arc::new(Attempt { tell: watch::channel(None).0, flag: AtomicBool::new(false), _ends: ends });
+        let attempt = Arc::new(Attempt {
+            tell: watch::channel(None).0,
+            flag: AtomicBool::new(false),
+            then: Mutex::default(),
+            _ends: ends,
+        });
         let watched = Arc::downgrade(&attempt);
         let watch = move || {
             if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout)

@@ -14,6 +14,7 @@
 mod attempt;
 mod http;
 mod mirror;
+pub(crate) mod ssh;
 mod talk;
 mod turn;
 
@@ -101,6 +102,8 @@ pub(crate) struct Network {
     pub mirrors: std::path::PathBuf,
     pub credentials: RwLock<Arc<Credentials>>,
     pub limits: RemoteLimits,
+    /// The program that is asked for SSH.
+    pub ssh: std::path::PathBuf,
     /// Whether servers may have link-local addresses.
     pub link_local: bool,
     pub attempts: Attempts,

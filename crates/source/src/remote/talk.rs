@@ -14,7 +14,8 @@ use gix::protocol::{Command, Handshake, LsRefsCommand};
 use gix_transport::client::blocking_io::Transport;
 use gix_transport::{Protocol, Service};
 
-use super::{Attempt, Network, Problem, http};
+use super::{Attempt, Network, Problem, http, ssh};
+use crate::address::Place;
 use crate::credentials::Access;
 use crate::error::reason;
 use crate::{Address, Refs};
@@ -35,6 +36,10 @@ fn connect(
     attempt: &Arc<Attempt>,
     bytes: u64,
 ) -> Result<Way, Problem> {
+    if let Place::Ssh(site) = address.place() {
+        let (transport, session) = ssh::connect(site, access, network, attempt, bytes)?;
+        return Ok(Way { transport, problem: Box::new(move || session.problem()) });
+    }
     let link = http::Link::new(address, access, network, Arc::clone(attempt), bytes)?;
     let transport = http::transport(address, &link)?;
     Ok(Way { transport: Box::new(transport), problem: Box::new(move || link.problem()) })

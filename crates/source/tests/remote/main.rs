@@ -11,3 +11,4 @@ mod bench;
 mod hostile;
 mod mirror;
 mod reach;
+mod ssh;

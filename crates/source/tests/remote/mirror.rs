@@ -211,6 +211,9 @@ fn revisions() {
     bench.git(&["tag", "plain", &first]);
     bench.git(&["branch", "plain", &second]);
     bench.git(&["branch", "deep/er", &first]);
+    // A branch whose name is a constraint: one for which there is a tag, and one for which there is none.
+    bench.git(&["branch", "1.x", &second]);
+    bench.git(&["branch", "2.x", &second]);
     bench.open().look().unwrap();
     for (revision, expected) in [
         ("", &second),
@@ -222,6 +225,10 @@ fn revisions() {
         ("plain", &second),
         ("refs/tags/plain", &first),
         ("deep/er", &first),
+        ("v1.*", &first),
+        ("~1.0", &first),
+        ("1.x", &first),
+        ("2.x", &second),
         (first.as_str(), &first),
         (&first[..7], &first),
         (&second[..12], &second),

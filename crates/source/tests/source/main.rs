@@ -106,13 +106,15 @@ fn revisions() {
         ("main", &second),
         ("release", &first),
         ("v1", &second),
+        ("1.*", &first),
+        (">=1.0.0 <2", &first),
         ("refs/tags/v1", &first),
         (first.as_str(), &first),
         (&first[..8], &first),
     ] {
         assert_eq!(repository.resolve(revision).unwrap(), *expected, "{revision}");
     }
-    for revision in ["none", "1.*", "HEAD~1", "main^{tree}", "0000000000000000000000000000000000000000"] {
+    for revision in ["none", "2.*", "HEAD~1", "main^{tree}", "0000000000000000000000000000000000000000"] {
         let error = repository.resolve(revision).unwrap_err();
         assert!(error.to_string().contains(revision), "{error}");
     }

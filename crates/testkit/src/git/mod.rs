@@ -9,8 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -46,7 +45,7 @@ struct Shared {
     tls: Option<Arc<ServerConfig>>,
     /// Connections that are kept without an answer.
     hanging: Mutex<Vec<TcpStream>>,
-    heard: Mutex<Sender<()>>,
+    heard: Condvar,
 }
 
 /// A Git server. It ends when it is dropped.
@@ -55,7 +54,6 @@ pub struct GitServer {
     port: u16,
     listening: Option<JoinHandle<()>>,
     authority: Option<String>,
-    hear: Mutex<Receiver<()>>,
 }
 
 /// Whether a Git server can be had here: it needs a `git` program that has `http-backend`.
@@ -99,7 +97,6 @@ impl GitServer {
     }
 
     fn begin(root: &Path, tls: Option<Arc<ServerConfig>>, authority: Option<String>) -> Self {
-        let (heard, hear) = channel();
         let shared = Arc::new(Shared {
             root: root.to_path_buf(),
             manners: Mutex::default(),
@@ -107,9 +104,9 @@ impl GitServer {
             ended: AtomicBool::new(false),
             tls,
             hanging: Mutex::default(),
-            heard: Mutex::new(heard),
+            heard: Condvar::new(),
         });
-        let mut server = Self { shared, port: 0, listening: None, authority, hear: Mutex::new(hear) };
+        let mut server = Self { shared, port: 0, listening: None, authority };
         server.come_back();
         server
     }
@@ -141,11 +138,10 @@ impl GitServer {
         asked.filter(|asked| *asked != Asked::Greeting).collect()
     }
 
-    /// Waits for its next request; those before are passed over.
+    /// Waits until it was asked something since [`Self::requests`] was asked last.
     pub fn await_request(&self) {
-        let hear = self.hear.lock().unwrap();
-        while hear.try_recv().is_ok() {}
-        hear.recv().unwrap();
+        let requests = self.shared.requests.lock().unwrap();
+        drop(self.shared.heard.wait_while(requests, |requests| requests.is_empty()).unwrap());
     }
 
     /// Nobody listens any more.
@@ -199,7 +195,7 @@ fn serve(shared: &Shared, socket: TcpStream) -> io::Result<()> {
     let asked = request.asked;
     let manners = shared.manners.lock().unwrap().clone();
     shared.requests.lock().unwrap().push(request.clone());
-    let _ = shared.heard.lock().unwrap().send(());
+    shared.heard.notify_all();
     if manners.hang == Some(asked) {
         shared.hanging.lock().unwrap().push(kept);
         // It is held until the server goes.

@@ -19,6 +19,7 @@ use crate::Address;
 use exchange::Courier;
 pub(crate) use link::Link;
 pub(crate) use tls::Trust;
+pub(crate) use way::check;
 
 /// A transport of Git's protocol over a link.
 pub(crate) fn transport(address: &Address, link: &Arc<Link>) -> Result<Transport<Courier>, Problem> {

@@ -40,7 +40,7 @@ pub(super) fn is_link_local(address: IpAddr) -> bool {
 }
 
 /// Refuses a host that is written as an address that nobody may ask.
-pub(super) fn check(host: &str, link_local: bool) -> Result<(), Problem> {
+pub(crate) fn check(host: &str, link_local: bool) -> Result<(), Problem> {
     match host.trim_matches(['[', ']']).parse::<IpAddr>() {
         Ok(address) if !link_local && is_link_local(address) => Err(refused()),
         _ => Ok(()),

@@ -1,0 +1,106 @@
+//! What is known of how repositories are reached: Secrets and ConfigMaps in files, as Argo CD has them in its namespace.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tidegate_planner::manifests::{Limits, parse};
+use tidegate_source::Credentials;
+
+use crate::error::ServiceError;
+
+/// More bytes than files of credentials have.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// A file or a folder of repository Secrets, and of the ConfigMaps beside them.
+#[derive(Clone, Debug)]
+pub struct RepositoryFiles {
+    path: PathBuf,
+}
+
+impl RepositoryFiles {
+    /// Those at a path. Relative ones are those of the current folder, now and later.
+    pub fn new(path: &Path) -> Self {
+        Self { path: std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()) }
+    }
+
+    /// Reads them.
+    ///
+    /// # Errors
+    ///
+    /// One of them cannot be read, or says nothing that can be used. No value shows in the error.
+    pub fn read(&self) -> Result<Credentials, ServiceError> {
+        let mut credentials = Credentials::default();
+        for file in self.files()? {
+            let wrong = |source| ServiceError::Io { action: "read", path: file.clone(), source };
+            let place = file.display();
+            if fs::metadata(&file).map_err(wrong)?.len() > BYTES_MAX {
+                return Err(ServiceError::refused(format!("{place} has more than {} MiB", BYTES_MAX >> 20)));
+            }
+            let content = fs::read(&file).map_err(wrong)?;
+            // The words of the parser may hold what it has read.
+            let unread = |errors: Vec<tidegate_planner::manifests::ManifestError>| {
+                let lines: Vec<_> = errors.iter().map(|error| format!("line {}", error.line)).collect();
+                let lines = lines.join(", ");
+                ServiceError::refused(format!("{place} is no YAML of Secrets and ConfigMaps: see {lines}"))
+            };
+            for target in parse(&place.to_string(), &content, &Limits::default()).map_err(unread)? {
+                let added = credentials.add(&target.object);
+                added.map_err(|error| ServiceError::refused(format!("{place}: {error}")))?;
+            }
+        }
+        Ok(credentials)
+    }
+
+    fn files(&self) -> Result<Vec<PathBuf>, ServiceError> {
+        let wrong = |source| ServiceError::Io { action: "read", path: self.path.clone(), source };
+        if !fs::metadata(&self.path).map_err(wrong)?.is_dir() {
+            return Ok(vec![self.path.clone()]);
+        }
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(wrong)? {
+            let path = entry.map_err(wrong)?.path();
+            let is_manifest =
+                path.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end == *known));
+            // A folder that a cluster has mounted is made of links.
+            if is_manifest && fs::metadata(&path).map_err(wrong)?.is_file() {
+                files.push(path);
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_named_and_no_value_shows() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.yaml");
+        let files = RepositoryFiles::new(folder.path());
+        let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: a, labels: {argocd.argoproj.io/secret-type: repository}}\n";
+        for (content, expected) in [
+            (
+                format!("{secret}stringData: {{url: 'https://example.com/a', password: [hunter2]}}"),
+                "see line 4",
+            ),
+            (format!("{secret}data: {{password: 'hunter2 ?'}}"), "see line 4"),
+            (format!("{secret}stringData: {{password: hunter2}}"), "url is missing"),
+            (format!("{secret}stringData: {{password: hunter2"), "see line"),
+            (format!("{secret}stringData: hunter2"), "see line 4"),
+            ("hunter2".to_owned(), "see line"),
+        ] {
+            fs::write(&path, &content).unwrap();
+            let error = files.read().unwrap_err().to_string();
+            assert!(error.contains(expected) && error.contains("a.yaml"), "{content}: {error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+        fs::write(&path, format!("{secret}stringData: {{url: 'https://example.com/a', password: hunter2}}\n---\nkind: Secret\napiVersion: v1\nmetadata: {{name: other}}\ndata: {{a: aGk=}}\n")).unwrap();
+        let read = files.read().unwrap();
+        assert!(!format!("{read:?}").contains("hunter2"));
+        assert_eq!(RepositoryFiles::new(&path).read().unwrap(), read, "the file alone");
+        assert!(RepositoryFiles::new(&folder.path().join("none")).read().is_err());
+    }
+}

@@ -1,0 +1,154 @@
+//! Git by SSH, with a program in the place of `ssh` that writes down how it was called and then does what a server would.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use tidegate_model::Object;
+use tidegate_source::{Credentials, Reach, Repositories, commit_folder};
+
+use super::bench::{MAP, SHORT, read, secret, write};
+
+const KEY: &str = "-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2\n-----END OPENSSH PRIVATE KEY-----";
+
+struct Stage {
+    folder: TempDir,
+    program: PathBuf,
+}
+
+impl Stage {
+    /// `server` is what comes after the program has written down how it was called.
+    fn new(server: &str) -> Option<Self> {
+        if !tidegate_testkit::git::is_there() {
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        write(&folder.path().join("repo's"), "app/a.yaml", MAP);
+        commit_folder(&folder.path().join("repo's"), "change", 1_795_253_400).unwrap();
+        let program = folder.path().join("ssh");
+        let record = folder.path().join("record");
+        let script = format!(
+            "#!/bin/sh\nR={}\nprintf '%s\\n' \"$@\" >> $R\nenv >> $R\n\
+             for a; do case $a in */key) stat -c %a $a >> $R; cat $a >> $R;; \
+             UserKnownHostsFile=/*) cat ${{a#*=}} >> $R;; esac; l=$a; done\n{server}\n",
+            record.display()
+        );
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+        Some(Self { folder, program })
+    }
+
+    fn repositories(&self, credentials: Credentials) -> Repositories {
+        let mut reach = Reach::new(self.mirrors());
+        (reach.ssh, reach.credentials) = (self.program.clone(), credentials);
+        reach.limits.look = SHORT * 20;
+        Repositories::new(reach)
+    }
+
+    fn mirrors(&self) -> PathBuf {
+        self.folder.path().join("mirrors")
+    }
+
+    fn url(&self) -> String {
+        format!("ssh://deploy@example.com:2222{}/repo's", self.folder.path().display())
+    }
+
+    fn error(&self) -> String {
+        let repository =
+            self.repositories(given("repository", &self.url())).open(&self.url(), Path::new("/")).unwrap();
+        let error = repository.look().unwrap_err().to_string();
+        assert!(!error.contains("hunter2"), "{error}");
+        error
+    }
+}
+
+fn given(kind: &str, url: &str) -> Credentials {
+    let mut credentials = Credentials::default();
+    credentials.add(&secret(kind, &[("url", url), ("sshPrivateKey", KEY)])).unwrap();
+    let hosts = serde_json::json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "argocd-ssh-known-hosts-cm"},
+        "data": {"ssh_known_hosts": "example.com ssh-ed25519 AAAA"},
+    });
+    assert!(credentials.add(&Object::try_from(hosts).unwrap()).unwrap());
+    credentials
+}
+
+#[test]
+fn a_repository_by_ssh() {
+    let Some(stage) = Stage::new("eval \"git ${l#git-}\" | cat") else { return };
+    let url = stage.url();
+    let repositories = stage.repositories(given("repository", &url));
+    let repository = repositories.open(&url, Path::new("/")).unwrap();
+    for _ in 0..2 {
+        repository.look().unwrap();
+        let commit = repository.resolve("main").unwrap();
+        assert_eq!(read(&repository, &commit).unwrap().len(), 1);
+    }
+    let record = fs::read_to_string(stage.folder.path().join("record")).unwrap();
+    assert_eq!(record.matches("BatchMode=yes").count(), 3, "two looks, one commit");
+    for line in [
+        "StrictHostKeyChecking=yes",
+        "IdentityAgent=none",
+        "-F\nnone",
+        "-p\n2222",
+        "-l\ndeploy\n--\nexample.com",
+        "600\n-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2\n-----END OPENSSH PRIVATE KEY-----\n",
+        "example.com ssh-ed25519 AAAA",
+        "GIT_PROTOCOL=version=2",
+        "/repo'\\''s'",
+    ] {
+        assert!(record.contains(line), "{line:?}: {record}");
+    }
+    assert!(!record.contains("CARGO"), "nothing of our own environment: {record}");
+    let left: Vec<_> =
+        fs::read_dir(stage.mirrors()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 1, "no key is left: {left:?}");
+    // What a killed process has left is removed by the next.
+    fs::create_dir(stage.mirrors().join("ssh-left")).unwrap();
+    stage.repositories(Credentials::default());
+    assert!(!stage.mirrors().join("ssh-left").exists());
+}
+
+#[test]
+fn what_goes_wrong_is_named() {
+    for (server, expected) in [
+        ("echo 'Host key verification failed.' >&2; exit 255", "key of its host is not known; make sure"),
+        (
+            "echo 'WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!' >&2; echo 'Host key verification failed.' >&2; exit 255",
+            "another one than argocd-ssh-known-hosts-cm says",
+        ),
+        (
+            "echo 'deploy@example.com: Permission denied (publickey).' >&2; exit 255",
+            "sshPrivateKey of Secret given",
+        ),
+        ("echo 'Load key \"x\": invalid format' >&2; exit 255", "is no private key"),
+        (
+            "echo 'ssh: connect to host example.com port 2222: Connection refused' >&2; exit 255",
+            "Connection refused",
+        ),
+        // As long as the look may last, and not for ever.
+        ("exec tail -f /dev/null", "not over after"),
+    ] {
+        let Some(stage) = Stage::new(server) else { return };
+        let error = stage.error();
+        assert!(error.contains(expected), "{server}: {error}");
+    }
+    let Some(mut stage) = Stage::new("") else { return };
+    stage.program = "/nowhere/ssh".into();
+    assert!(stage.error().contains("there is no program /nowhere/ssh"), "{}", stage.error());
+}
+
+#[test]
+fn what_is_missing_is_said_before_anything_is_started() {
+    let Some(stage) = Stage::new("exit 1") else { return };
+    let url = stage.url();
+    let mut only_key = Credentials::default();
+    only_key.add(&secret("repository", &[("url", &url), ("sshPrivateKey", KEY)])).unwrap();
+    for (credentials, expected) in [(Credentials::default(), "no key to show"), (only_key, "ssh-keyscan")] {
+        let repository = stage.repositories(credentials).open(&url, Path::new("/")).unwrap();
+        let error = repository.look().unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    assert!(!stage.folder.path().join("record").exists());
+}

@@ -1,0 +1,198 @@
+//! Applications whose repository is on a server: a real one, on loopback.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tidegate_testkit::git::{self, Asked, GitServer, Manners};
+
+use crate::bench::{Bench, Running};
+
+/// `me:hunter2`.
+const ME: &str = "Basic bWU6aHVudGVyMg==";
+
+struct Stage {
+    bench: Bench,
+    server: GitServer,
+}
+
+impl Stage {
+    fn new() -> Option<Self> {
+        if !git::is_there() {
+            return None;
+        }
+        let bench = Bench::new();
+        fs::create_dir(bench.path().join("root")).unwrap();
+        let server = GitServer::start(&bench.path().join("root"));
+        let stage = Self { bench, server };
+        stage.push("1");
+        let app = |name: &str, revision: &str| {
+            let url = stage.server.url("repo");
+            stage.bench.write(
+                &format!("apps/{name}.yaml"),
+                format!(
+                    "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: {name}}}\nspec:\n  \
+                     project: default\n  source: {{repoURL: '{url}', path: {name}, targetRevision: '{revision}'}}\n  \
+                     destination: {{name: in-cluster, namespace: {name}}}\n  \
+                     syncPolicy: {{automated: {{prune: true, selfHeal: true}}, syncOptions: [CreateNamespace=true]}}\n"
+                ),
+            );
+        };
+        app("one", "main");
+        app("two", "main");
+        Some(stage)
+    }
+
+    /// Makes a commit, as a push would.
+    fn push(&self, value: &str) {
+        for name in ["one", "two"] {
+            let map = format!(
+                "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: a}}, data: {{value: '{value}'}}}}\n"
+            );
+            self.bench.write(&format!("root/repo/{name}/a.yaml"), map);
+        }
+        self.bench.run(&["example", "commit", "root/repo"]).expect_code(0);
+    }
+
+    fn secret(&self, password: &str) {
+        let url = self.server.url("");
+        self.bench.write(
+            "secrets/given.yaml",
+            format!(
+                "apiVersion: v1\nkind: Secret\nmetadata:\n  name: given\n  labels: {{argocd.argoproj.io/secret-type: repo-creds}}\n\
+                 stringData: {{url: '{url}', username: me, password: '{password}'}}\n"
+            ),
+        );
+    }
+
+    fn serve(&self, options: &[&str]) -> Running {
+        let mut serving = self.bench.start(&[&["serve", "--sim", "--apps", "apps"], options].concat());
+        serving.await_line("serving");
+        serving
+    }
+
+    fn until(&self, name: &str, is_met: impl Fn(&Value) -> bool) -> Value {
+        let get = || self.bench.json(&["app", "get", name, "-o", "json"]);
+        let found = std::iter::repeat_with(get).take(3000).find(|app| is_met(app));
+        found.unwrap_or_else(|| panic!("{}", get()))
+    }
+
+    fn refresh(&self, name: &str) {
+        self.bench.run(&["app", "refresh", name]).expect_code(0);
+    }
+
+    fn wait(&self) {
+        self.bench.run(&["app", "wait", "--timeout", "10m"]).expect_code(0);
+    }
+
+    fn values(&self) -> Vec<Value> {
+        let objects = self.bench.json(&["sim", "objects", "-o", "json"]);
+        let list = objects.as_array().or_else(|| objects["objects"].as_array()).unwrap();
+        let maps = list.iter().filter(|one| one["kind"] == "ConfigMap" && one["metadata"]["name"] == "a");
+        maps.map(|one| one["data"]["value"].clone()).collect()
+    }
+}
+
+fn condition(app: &Value, part: &str) -> bool {
+    let conditions = app["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions
+        .iter()
+        .any(|one| one["type"] == "ComparisonError" && one["message"].as_str().unwrap().contains(part))
+}
+
+fn history(app: &Value) -> usize {
+    app["status"]["history"].as_array().map_or(0, Vec::len)
+}
+
+/// Nothing of a secret is in any file below a folder.
+fn holds(folder: &Path, secret: &str) -> bool {
+    let found = Command::new("grep").args(["-rqaF", secret]).arg(folder).status().unwrap();
+    found.success()
+}
+
+#[test]
+fn a_push_is_synced_and_the_server_may_go_and_come_back() {
+    let Some(mut stage) = Stage::new() else { return };
+    let serving = stage.serve(&[]);
+    stage.wait();
+    let asked = stage.server.asked();
+    let objects = asked.iter().filter(|one| **one == Asked::Objects).count();
+    assert_eq!(objects, 1, "two applications, one commit: {asked:?}");
+    stage.push("2");
+    // One of them is asked to look: what it finds is told to the other.
+    stage.refresh("one");
+    for name in ["one", "two"] {
+        stage.until(name, |app| history(app) == 2);
+    }
+    stage.wait();
+    assert_eq!(stage.server.asked(), [Asked::Names, Asked::Objects]);
+    assert_eq!(stage.values(), ["2", "2"]);
+    stage.server.go_away();
+    stage.push("3");
+    stage.refresh("one");
+    let app = stage.until("one", |app| condition(app, "cannot be reached"));
+    assert_eq!(app["status"]["sync"]["status"], "Unknown");
+    assert_eq!(stage.values(), ["2", "2"], "nothing is touched");
+    stage.server.come_back();
+    stage.refresh("one");
+    for name in ["one", "two"] {
+        stage.until(name, |app| history(app) == 3);
+    }
+    stage.wait();
+    assert_eq!(stage.values(), ["3", "3"]);
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+    // The next process has all it needs but the names.
+    stage.server.requests();
+    let serving = stage.serve(&[]);
+    stage.refresh("two");
+    stage.wait();
+    assert!(stage.server.asked().iter().all(|one| *one == Asked::Names));
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}
+
+#[test]
+fn credentials_are_given_changed_and_never_shown() {
+    let Some(stage) = Stage::new() else { return };
+    stage.server.behave(Manners { authorization: Some(ME.into()), ..Manners::default() });
+    stage.secret("wrong-hunter3");
+    let serving = stage.serve(&["--repositories", "secrets", "-vv"]);
+    for name in ["one", "two"] {
+        stage.until(name, |app| condition(app, "does not accept the credentials of Secret given"));
+    }
+    // A Secret that is changed is used with the next look.
+    stage.secret("hunter2");
+    stage.refresh("one");
+    stage.wait();
+    assert_eq!(stage.values(), ["1", "1"]);
+    // What cannot be read changes nothing.
+    stage.bench.write("secrets/broken.yaml", "stringData: {password: hunter4");
+    stage.push("2");
+    stage.refresh("one");
+    stage.until("two", |app| history(app) == 2);
+    let listed = stage.bench.run(&["app", "get", "one", "-o", "yaml"]).expect_code(0);
+    assert!(!listed.out.contains("hunter"), "{}", listed.out);
+    serving.signal("TERM");
+    let ended = serving.finish().expect_code(0);
+    assert!(ended.err.contains("broken.yaml") && !ended.err.contains("hunter"), "{}", ended.err);
+    for secret in ["hunter", "bWU6aHVudGVyMg"] {
+        assert!(!holds(&stage.bench.state(), secret), "{secret}");
+    }
+    assert!(holds(&stage.bench.path().join("secrets"), "hunter2"), "the search finds what is there");
+    let refused =
+        stage.bench.run(&["serve", "--sim", "--apps", "apps", "--repositories", "secrets"]).expect_code(4);
+    assert!(refused.err.contains("broken.yaml") && !refused.err.contains("hunter"), "{}", refused.err);
+}
+
+/// A process that is to end does not wait for a server that says nothing.
+#[test]
+fn a_server_that_hangs_keeps_nobody() {
+    let Some(stage) = Stage::new() else { return };
+    stage.server.behave(Manners { hang: Some(Asked::Greeting), ..Manners::default() });
+    let serving = stage.serve(&[]);
+    stage.server.await_request();
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}
