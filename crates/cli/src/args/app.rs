@@ -16,8 +16,8 @@ use super::values;
 /// Serves Applications.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-With --apps, a folder holds Applications (argoproj.io/v1alpha1) as YAML or JSON; folders in it are not
-read. Without it they are resources of the cluster, whose definitions `tidegate crds` prints.
+With --apps, a folder holds Applications (argoproj.io/v1alpha1) as YAML or JSON; folders in it are
+not read. Without it they are resources of the cluster, whose definitions `tidegate crds` prints.
 A repoURL is https://host/path, git@host:path, file:///path, an absolute path, or one relative to
 the folder: ./repo. Of an application whose file disappears the objects stay. What is not supported
 yet is a condition of the application that asks for it.
