@@ -67,7 +67,6 @@ impl SimState {
     ) -> Result<Draft, ClusterError> {
         let existing = self.find(key).map(|stored| stored.object.clone());
         check_preconditions(request, &prepared, existing.as_deref(), way)?;
-        let existing = existing.filter(|_| way != Way::Anew);
         if existing.is_none() {
             self.check_namespace(key)?;
         }

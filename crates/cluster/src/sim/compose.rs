@@ -22,8 +22,6 @@ pub(crate) enum Way {
     Put,
     /// Creation only.
     Create,
-    /// A trial of the creation that follows a deletion: what is there does not count.
-    Anew,
 }
 
 /// Where client-side apply keeps the manifest it applied last.
@@ -50,7 +48,7 @@ impl Way {
         let done = match self {
             Self::Apply { .. } => "serverside-applied",
             _ if created => "created",
-            Self::Put | Self::Create | Self::Anew => "replaced",
+            Self::Put | Self::Create => "replaced",
             Self::Patch if changed => "configured",
             Self::Patch => "unchanged",
         };
@@ -72,7 +70,7 @@ pub(crate) fn compose(
     match way {
         Way::Apply { force } => apply(prepared, existing, writer, force),
         Way::Patch => patch(&prepared, existing, writer),
-        Way::Put | Way::Create | Way::Anew => put(prepared, existing, writer),
+        Way::Put | Way::Create => put(prepared, existing, writer),
     }
 }
 

@@ -121,9 +121,18 @@ fn check_content(key: &ObjectKey, object: &Object) -> Result<(), String> {
         ("networking.k8s.io", "Ingress") => one_of(object, &["/spec/rules", "/spec/defaultBackend"]),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => check_definition(key, object),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
-            required(object, &["/roleRef/kind", "/roleRef/name"])
+            required(object, &["/roleRef/kind", "/roleRef/name"])?;
+            check_subjects(object)
         }
         _ => Ok(()),
+    }
+}
+
+fn check_subjects(object: &Object) -> Result<(), String> {
+    let is_nameless = |subject: &Value| subject.get("name").and_then(Value::as_str).is_none_or(str::is_empty);
+    match list_at(object, "/subjects").iter().position(is_nameless) {
+        Some(at) => Err(format!("subjects[{at}].name: Required value")),
+        None => Ok(()),
     }
 }
 

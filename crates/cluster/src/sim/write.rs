@@ -228,7 +228,9 @@ impl SimState {
         self.end_now(&key, request.dry_run);
         if request.dry_run {
             // A client can only ask for a trial of the deletion: the old object is in the way of another.
-            return self.write_manifest(manager, request, Way::Anew);
+            let prepared = self.prepare(&request.object)?;
+            let message = Way::Create.message(&prepared.key, true, true, true);
+            return Ok(Applied { object: prepared.manifest, created: true, message, warnings: Vec::new() });
         }
         let verb = if matches!(way, Way::Apply { .. }) { Verb::Apply } else { Verb::Create };
         let attempt = Attempt { verb, dry_run: request.dry_run, key, operation: request.operation };

@@ -83,17 +83,16 @@ pub(super) enum Put {
     },
 }
 
-/// Writes a manifest. An object that cannot be changed into it is deleted and made anew where `Force` says so, and where
-/// it is a binding that is to give another role: what it gives cannot be changed, and `kubectl auth reconcile` does the
-/// same.
+/// Writes a manifest. What is there is deleted and made anew where it is to be replaced by `Force`; and, where it cannot be
+/// changed into the manifest, if `Force` says so or it is a binding that is to give another role: what it gives cannot be
+/// changed, and `kubectl auth reconcile` does the same.
 pub(super) async fn put(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
     request: ApplyRequest,
 ) -> Result<Put, ClusterError> {
-    let is_replaced = request.mode == (WriteMode::Replace { recreate: true });
-    if is_replaced && !request.dry_run {
-        return recreate(cluster, subject, request, WriteMode::Replace { recreate: false }).await;
+    if request.mode == (WriteMode::Replace { recreate: true }) {
+        return put_anew(cluster, subject, request, WriteMode::Replace { recreate: false }).await;
     }
     let forced = subject.task.options.force;
     let may_recreate = is_change(subject) && (forced || bindings::is_binding(&request.object.gvk()));
@@ -105,22 +104,39 @@ pub(super) async fn put(
             if !forced && !gives_another_role(cluster, &request.object).await? {
                 return Err(refused);
             }
-            // Nothing is deleted for a manifest that is refused in any case.
-            let beside = ApplyRequest { dry_run: true, resource_version: String::new(), ..request.clone() };
-            let trial = trial::anew(cluster, beside).await?;
             let server_side = subject.task.options.server_side;
-            if request.dry_run {
-                let mode = WriteMode::Recreate { server_side };
-                let done = cluster.apply(ApplyRequest { mode, ..request }).await?;
-                // What stands in the way of a creation hides what the server would make of it.
-                return Ok(Put::Written(Written { object: trial.object, ..done }));
-            }
             let anew =
                 if server_side { WriteMode::Apply { force: true } } else { WriteMode::ClientSideApply };
-            recreate(cluster, subject, request, anew).await
+            put_anew(cluster, subject, request, anew).await
         }
         answer => answer.map(Put::Written),
     }
+}
+
+/// Deletes what is there and writes the manifest in another way, if the server would take it then. In a trial the server
+/// is asked about both.
+async fn put_anew(
+    cluster: &dyn Cluster,
+    subject: &Subject<'_>,
+    request: ApplyRequest,
+    anew: WriteMode,
+) -> Result<Put, ClusterError> {
+    if !request.dry_run {
+        return recreate(cluster, subject, request, anew).await;
+    }
+    let trial = trial::anew(cluster, beside(&request, anew)).await?;
+    let mode = match anew {
+        WriteMode::Replace { .. } => WriteMode::Replace { recreate: true },
+        anew => WriteMode::Recreate { server_side: matches!(anew, WriteMode::Apply { .. }) },
+    };
+    let done = cluster.apply(ApplyRequest { mode, ..request }).await?;
+    // What stands in the way of a creation hides what the server would make of it.
+    Ok(Put::Written(Written { object: trial.object, ..done }))
+}
+
+/// A request for the trial of a creation beside what is there.
+fn beside(request: &ApplyRequest, mode: WriteMode) -> ApplyRequest {
+    ApplyRequest { mode, dry_run: true, take_over: None, resource_version: String::new(), ..request.clone() }
 }
 
 async fn gives_another_role(cluster: &dyn Cluster, manifest: &Object) -> Result<bool, ClusterError> {
@@ -128,7 +144,8 @@ async fn gives_another_role(cluster: &dyn Cluster, manifest: &Object) -> Result<
     Ok(live.is_some_and(|live| bindings::gives_another_role(manifest, &live)))
 }
 
-/// Deletes what is there and writes the manifest, or says what is still in its way.
+/// Deletes what is there and writes the manifest, or says what is still in its way. Nothing is deleted for a manifest that
+/// the server would not take afterwards.
 async fn recreate(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -153,7 +170,12 @@ async fn recreate(
             operation: Some(subject.operation),
         };
         // A deletion that has begun is not sent again.
-        let left = if found.is_deleting() { Ok(Deleted::Deleting) } else { cluster.delete(deletion).await };
+        let left = if found.is_deleting() {
+            Ok(Deleted::Deleting)
+        } else {
+            trial::anew(cluster, beside(&request, anew)).await?;
+            cluster.delete(deletion).await
+        };
         match left {
             Ok(Deleted::Deleting) => return Ok(Put::Leaving { uid }),
             Ok(Deleted::Gone) => {}

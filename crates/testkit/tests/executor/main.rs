@@ -28,6 +28,7 @@ mod outages;
 mod planned;
 mod pruning;
 mod recorded;
+mod replacing;
 mod rights;
 mod rivals;
 mod scripts;

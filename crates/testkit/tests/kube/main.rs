@@ -13,6 +13,7 @@ mod conformance;
 mod engine;
 mod golden;
 mod harness;
+mod replacing;
 mod rivals;
 mod rough;
 mod webhook;
@@ -76,6 +77,7 @@ fn tests() -> Vec<Test> {
         admission::a_webhook_times_out,
         admission::a_webhook_warns,
         rivals::a_hook_that_comes_at_the_last_moment_is_left_alone,
+        replacing::nothing_is_deleted_for_an_object_that_the_server_refuses,
         rough::a_binding_gives_another_role,
         rough::a_finalizer_never_clears,
         rough::a_namespace_is_terminating,

@@ -191,6 +191,10 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("`Replace` with `Force` on a definition or namespace", &[
         "crates/planner/tests/planner/live.rs::task_options_come_from_everywhere",
     ]),
+    ("`Replace` with `Force`", &[
+        "crates/testkit/tests/executor/replacing.rs::nothing_is_deleted_for_an_object_that_the_server_refuses",
+        "crates/testkit/tests/kube/replacing.rs::nothing_is_deleted_for_an_object_that_the_server_refuses",
+    ]),
     ("`Force=true` without `Replace`", &[
         "crates/testkit/tests/kube/conformance/writes.rs::recreating",
         "golden force",

@@ -103,7 +103,7 @@ impl Stage {
             "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => Gvk::new("apps", "v1", kind),
             "Job" => Gvk::new("batch", "v1", kind),
             "CustomResourceDefinition" => Gvk::new("apiextensions.k8s.io", "v1", kind),
-            "ClusterRole" | "Role" => Gvk::new("rbac.authorization.k8s.io", "v1", kind),
+            "ClusterRole" | "Role" | "RoleBinding" => Gvk::new("rbac.authorization.k8s.io", "v1", kind),
             "Widget" | "Unserved" => Gvk::new(self.group(), "v1", kind),
             _ => Gvk::new("", "v1", kind),
         }

@@ -107,6 +107,14 @@ pub async fn refusals(stage: &mut Stage) {
             "once",
             json!({"spec": {"template": {"spec": {"containers": [{"name": "m", "image": "i"}]}}}}),
         ),
+        (
+            "RoleBinding",
+            "b",
+            json!({
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": ""}],
+            }),
+        ),
     ];
     for (kind, name, rest) in wrong {
         for mode in [SSA, REPLACE] {
@@ -255,7 +263,11 @@ pub async fn recreating(stage: &mut Stage) {
         stage.write(&stage.config(name, json!({"x": "2"})), mode, |_| {}).await;
         let second = stage.get("ConfigMap", name).await.unwrap().unwrap();
         stage.note(format!("the same object: {}", first.uid() == second.uid()));
-        stage.write(&stage.config(name, json!({"x": "3"})), mode, |request| request.dry_run = true).await;
+        // Nothing but the deletion can be tried there, whatever the manifest.
+        for value in [json!("3"), json!(3)] {
+            let manifest = stage.config(name, json!({"x": value}));
+            stage.write(&manifest, mode, |request| request.dry_run = true).await;
+        }
         stage.show("ConfigMap", name, &["/data"]).await;
     }
 }
