@@ -227,15 +227,39 @@ impl Drafter<'_> {
                 format!("{phase} hook; the object of an earlier operation is on its way out"),
             );
         } else {
-            self.findings.warn(
-                "hook-object-kept",
-                &wanted.subject(),
-                "its delete policy keeps the object of an earlier operation, so the hook is judged by its old result; use metadata.generateName or add BeforeHookCreation",
-            );
+            return self.act_on_kept(wanted, phase, live);
         }
-        let replace = options::replace(&wanted.object, Some(live), &self.request.options);
-        let action = if replace { Action::Replace } else { Action::Apply };
+        (Action::Apply, format!("{phase} hook; applied to the object of an earlier operation"))
+    }
+
+    /// What is done to the object of an earlier operation that a hook's policy keeps. `Force` may make it anew all the
+    /// same: then the hook runs.
+    fn act_on_kept(&mut self, wanted: &Desired, phase: Phase, live: &Object) -> (Action, String) {
+        const REMEDY: &str = "use metadata.generateName or add BeforeHookCreation";
+        let options = &self.request.options;
+        let forced = options::force(&wanted.object, Some(live), options) && !holds_others(&live.key());
+        let action = if options::replace(&wanted.object, Some(live), options) {
+            Action::Replace
+        } else {
+            Action::Apply
+        };
+        if forced && (action == Action::Replace || self.cannot_be_changed(&wanted.object, live)) {
+            let reason = format!("{phase} hook; the object of an earlier operation is deleted and made anew");
+            return (action, reason);
+        }
+        let unless =
+            if forced { ", unless the server refuses to change it and Force makes it anew" } else { "" };
+        let message = format!(
+            "its delete policy keeps the object of an earlier operation, so the hook is judged by its old result{unless}; {REMEDY}"
+        );
+        self.findings.warn("hook-object-kept", &wanted.subject(), message);
         (action, format!("{phase} hook; applied to the object of an earlier operation"))
+    }
+
+    /// Whether a write would change what no server changes: the pods of a Job.
+    fn cannot_be_changed(&self, target: &Object, live: &Object) -> bool {
+        let found = self.comparer.first_difference(target, live, None);
+        live.kind() == "Job" && found.is_some_and(|path| path.starts_with("/spec/template/spec/"))
     }
 
     fn check_name(&mut self, wanted: &Desired, key: &ObjectKey) {

@@ -110,12 +110,46 @@ fn an_earlier_object_is_deleted_first_or_kept() {
     let replaced =
         one_hook("hook=PreSync; hook-delete-policy=HookFailed; sync-options=Replace=true").live(&live);
     assert_eq!(replaced.tasks(), ["PreSync 0: replace Job shop/migrate"]);
+    assert_eq!(replaced.codes(), ["hook-object-kept"]);
     // What is on its way out is no object to be kept, and nothing can be applied to it.
     let going =
         live.replace("\"metadata\":{", "\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\",");
     let gone_by_then = one_hook("hook=PreSync; hook-delete-policy=HookFailed").live(&going);
     assert_eq!(gone_by_then.tasks(), ["PreSync 0: create Job shop/migrate"]);
     assert_eq!(gone_by_then.codes(), [""; 0]);
+}
+
+/// A hook that `Force` runs anew is not said to be judged by its old result.
+#[test]
+fn a_kept_hook_that_force_makes_anew_is_not_warned_of() {
+    let with_image = |manifest: &str, image: &str| {
+        manifest.replacen(
+            "\"kind\":\"Job\"",
+            &format!(
+                "\"kind\":\"Job\",\"spec\":{{\"template\":{{\"spec\":{{\"containers\":[{{\"name\":\"m\",\"image\":\"{image}\"}}]}}}}}}"
+            ),
+            1,
+        )
+    };
+    let live = with_image(&object(JOB, "hook=PreSync; tracked"), "m:1");
+    let keeps = "hook=PreSync; hook-delete-policy=HookFailed; sync-options=";
+    let (anew, applied) = ("is deleted and made anew", "applied to the object of an earlier operation");
+    for (options, image, warned, unless, reason) in [
+        ("Replace=true,Force=true", "m:1", false, false, anew),
+        ("Force=true", "m:2", false, false, anew),
+        // Perhaps the server refuses something else.
+        ("Force=true", "m:1", true, true, applied),
+        ("Replace=true", "m:2", true, false, applied),
+        ("Prune=false", "m:2", true, false, applied),
+    ] {
+        let target = with_image(&object(JOB, &format!("{keeps}{options}")), image);
+        let planned = case(&target).live(&live).plan();
+        let found: Vec<bool> =
+            planned.plan.warnings.iter().map(|one| one.message.contains(", unless the server")).collect();
+        assert_eq!(found, if warned { vec![unless] } else { Vec::new() }, "{options} {image}");
+        let told = &planned.plan.tasks[0].reason;
+        assert!(told.ends_with(reason), "{options} {image}: {told}");
+    }
 }
 
 #[test]
