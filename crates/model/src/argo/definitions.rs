@@ -83,6 +83,7 @@ fn schema<T: JsonSchema>() -> Value {
     // Those who serve an application write it, and may be others.
     if let Some(status) = schema.pointer_mut("/properties/status") {
         require_nothing(status);
+        allow_empty_texts(status, false);
     }
     // The server sees to these itself.
     if let Some(required) = schema.pointer_mut("/required").and_then(Value::as_array_mut) {
@@ -99,6 +100,24 @@ fn require_nothing(schema: &mut Value) {
         }
         Value::Array(entries) => entries.iter_mut().for_each(require_nothing),
         _ => {}
+    }
+}
+
+/// Kubernetes 1.20 takes an empty text in an entry of a list for null.
+fn allow_empty_texts(schema: &mut Value, in_list: bool) {
+    let Some(fields) = schema.as_object_mut() else { return };
+    if in_list && fields.get("type").is_some_and(|kind| kind == "string") {
+        fields.insert("nullable".to_owned(), json!(true));
+    }
+    for inner in
+        fields.get_mut("properties").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut)
+    {
+        allow_empty_texts(inner, in_list);
+    }
+    for (name, in_list) in [("items", true), ("additionalProperties", in_list)] {
+        if let Some(inner) = fields.get_mut(name) {
+            allow_empty_texts(inner, in_list);
+        }
     }
 }
 
@@ -165,7 +184,7 @@ mod tests {
     /// Kubernetes takes structural schemas only: a type for every node, and no choices or references.
     #[test]
     fn schemas_are_structural_and_lose_nothing() {
-        const KNOWN: [&str; 8] = [
+        const KNOWN: [&str; 9] = [
             "type",
             "format",
             "required",
@@ -174,6 +193,7 @@ mod tests {
             "description",
             "additionalProperties",
             "x-kubernetes-preserve-unknown-fields",
+            "nullable",
         ];
         for definition in definitions() {
             let schema = definition.pointer("/spec/versions/0/schema/openAPIV3Schema").unwrap();
