@@ -80,7 +80,7 @@ impl Repositories {
                 })?;
                 Store::Local(path.clone())
             }
-            (_, Some(network)) => Store::Remote(Remote::new(address.clone(), Arc::clone(network))),
+            (_, Some(network)) => Store::Remote(Box::new(Remote::new(address.clone(), Arc::clone(network)))),
             (_, None) => {
                 let (url, what) = (address.to_string(), "a repository over the network");
                 return Err(SourceError::Address { url, what });
@@ -125,7 +125,7 @@ pub struct Repository {
 /// Where its objects are.
 enum Store {
     Local(PathBuf),
-    Remote(Remote),
+    Remote(Box<Remote>),
 }
 
 /// What the last look has shown.

@@ -11,13 +11,7 @@ const FORMATS: [&str; 3] = ["date-time", "int64", "int32"];
 
 /// The definitions of all custom resources that are known here, in the order of their names.
 pub fn definitions() -> Vec<Value> {
-    let column = |name: &str, path: &str, priority: u32| {
-        let mut column = json!({"name": name, "type": "string", "jsonPath": path});
-        if priority > 0 {
-            column["priority"] = json!(priority);
-        }
-        column
-    };
+    let column = |name: &str, path: &str, priority: u32| json!({"name": name, "type": "string", "jsonPath": path, "priority": priority});
     // Those of Argo CD, so that `kubectl get` shows what people are used to.
     let columns = [
         column("Sync Status", ".status.sync.status", 0),
@@ -36,15 +30,13 @@ pub fn definitions() -> Vec<Value> {
 }
 
 fn definition<T: JsonSchema>(kind: &str, plural: &str, short: &[&str], columns: &[Value]) -> Value {
-    let mut version = json!({
+    let version = json!({
         "name": "v1alpha1",
         "served": true,
         "storage": true,
+        "additionalPrinterColumns": columns,
         "schema": {"openAPIV3Schema": schema::<T>()},
     });
-    if !columns.is_empty() {
-        version["additionalPrinterColumns"] = json!(columns);
-    }
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

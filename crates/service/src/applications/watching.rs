@@ -240,6 +240,7 @@ mod tests {
         watching.forget(&key("two"));
         assert_eq!(kinds(), Vec::<String>::new());
         // What has ended ends.
-        while lock(&watching.tasks).join_next().await.is_some() {}
+        let mut tasks = std::mem::take(&mut *lock(&watching.tasks));
+        while tasks.join_next().await.is_some() {}
     }
 }

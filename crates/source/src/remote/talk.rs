@@ -159,7 +159,7 @@ fn receive(
     let mut reader = arguments.send(&mut way.transport, true).map_err(|error| error.raise())?;
     let response = Response::from_line_reader(version, &mut reader, true, false)?;
     if !response.has_pack() {
-        return Err(message("the server sends no objects").raise().into());
+        return Err(message("the server sends no objects").raise());
     }
     let heard = Arc::clone(told);
     reader.set_progress_handler(Some(Box::new(move |is_error, text: &[u8]| {

@@ -29,10 +29,11 @@ pub struct Request {
     pub body: String,
 }
 
+/// A request, its headers and its body.
+type Message = (Request, BTreeMap<String, String>, Vec<u8>);
+
 /// Reads a request; nothing if there is none.
-pub(super) fn read(
-    stream: &mut dyn super::Duplex,
-) -> io::Result<Option<(Request, BTreeMap<String, String>, Vec<u8>)>> {
+pub(super) fn read(stream: &mut dyn super::Duplex) -> io::Result<Option<Message>> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line)?;

@@ -181,8 +181,8 @@ impl Link {
             let answer = self.send(Method::GET, &at, headers, Vec::new())?;
             if !answer.status().is_redirection() {
                 let answer = self.judge(answer)?;
-                if at.to_string() != url {
-                    let at = at.to_string();
+                let at = at.to_string();
+                if at != url {
                     let base = at.strip_suffix(tail).map(|base| base.trim_end_matches('/').to_owned());
                     let base =
                         base.ok_or_else(|| Problem::new("the server sends us on to what is no repository"))?;
