@@ -1,6 +1,6 @@
 //! `tidegate diff`: how the cluster differs from the manifests.
 
-use tidegate_executor::effects::{self, ObjectDifference, ObjectStatus};
+use tidegate_executor::effects::{self, ObjectDifference, ObjectStatus, Question};
 use tidegate_executor::{Clock as _, SystemClock, Targets};
 use tidegate_model::{Severity, Warning};
 use tidegate_service::clusters;
@@ -38,7 +38,7 @@ async fn compare(args: &DiffArgs, printer: &Printer) -> Result<Ended, CliError> 
     let known = log::inventory(&state_dir, lock.as_ref(), &request);
     let targets = Targets { targets: manifests.targets, ..Targets::default() };
     let now = SystemClock.now();
-    let comparing = effects::diff(cluster.as_ref(), &request, targets, now, known.as_ref());
+    let comparing = effects::diff(cluster.as_ref(), (Question::Sync, &request), targets, now, known.as_ref());
     let (objects, findings) = outage::explained(cluster.as_ref(), printer, comparing)
         .await
         .map_err(|error| ServiceError::of_cluster(&chosen.destination(), &error.message))?;
@@ -61,8 +61,8 @@ pub fn report(
     for ObjectDifference { task, refused, estimate, .. } in objects {
         if *estimate {
             printer.warn(&format!(
-                "{} is deleted and created again (Replace with Force), which cannot be tried; its differences are an \
-                 estimate",
+                "{} is deleted and created again (Replace with Force), which cannot be tried in its place; its differences \
+                 are an estimate",
                 task.key()
             ));
         }

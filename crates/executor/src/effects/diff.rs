@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tidegate_cluster::{Cluster, ClusterError};
 use tidegate_lifecycle::operation::CallError;
-use tidegate_model::{Action, Object, OperationId, SyncRequest, Task, TaskId, Timestamp, Warning};
+use tidegate_model::{Action, Object, OperationId, Plan, SyncRequest, Task, TaskId, Timestamp, Warning};
 use tidegate_oplog::Known;
 use tidegate_planner::{Comparer, Difference, is_ignored_when_extraneous};
 
@@ -45,8 +45,17 @@ pub struct ObjectDifference {
     pub difference: Difference,
     /// Why the server refuses the manifest. The difference is then an estimate.
     pub refused: Option<String>,
-    /// It is to be deleted and created again, which cannot be tried: the difference is an estimate.
+    /// It is to be deleted and created again: the difference is an estimate, at best by a trial under another name.
     pub estimate: bool,
+}
+
+/// What is asked of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// What a sync would change. Objects that are replaced as a whole (`Replace=true`) lose what others wrote to them.
+    Sync,
+    /// Whether the cluster has what the manifests ask for, whatever others wrote besides.
+    Manifests,
 }
 
 /// Compares an application with the cluster, in the order in which it would be synced, and gives the plan's findings.
@@ -54,13 +63,13 @@ pub struct ObjectDifference {
 /// compared. Writes nothing, and shows no value of a Secret among the manifests.
 pub async fn diff(
     cluster: &dyn Cluster,
-    request: &SyncRequest,
+    (question, request): (Question, &SyncRequest),
     targets: Targets,
     started_at: Timestamp,
     known: Option<&Known>,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), CallError> {
     let mask = targets.mask();
-    match differences(cluster, request, targets, started_at, known).await {
+    match differences(cluster, (question, request), targets, started_at, known).await {
         Ok((mut objects, mut findings)) => {
             objects.iter_mut().filter_map(|object| object.refused.as_mut()).for_each(|why| mask.hide(why));
             objects.iter_mut().for_each(|object| mask.hide(&mut object.task.reason));
@@ -76,18 +85,27 @@ pub async fn diff(
 
 async fn differences(
     cluster: &dyn Cluster,
-    request: &SyncRequest,
+    (question, request): (Question, &SyncRequest),
     targets: Targets,
     started_at: Timestamp,
     known: Option<&Known>,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), CallError> {
+    // A sync of what is out of sync goes by the manifests as well.
+    let shows_replacements = question == Question::Sync && !request.options.has("ApplyOutOfSyncOnly=true");
     let mut request = request.clone();
     // So that the plan says what is in sync and finds all that is no longer wanted; and nothing of it is carried out.
     request.options.flags.push("ApplyOutOfSyncOnly=true".to_owned());
     request.options.prune = true;
     let asked = (NO_OPERATION, &request);
-    let Drawn { planned, live, .. } = draw(cluster, asked, targets, started_at, known).await?;
-    let compared = compare(cluster, asked, &planned, &live, is_in_doubt).await;
+    let Drawn { mut planned, live, .. } = draw(cluster, asked, targets, started_at, known).await?;
+    if shows_replacements {
+        replace_what_is_in_sync(&mut planned.plan);
+    }
+    let ask = |task: &Task, option| {
+        let is_replacement = task.action == Action::Replace && !task.options.already_deleting;
+        (shows_replacements && is_replacement) || is_in_doubt(task, option)
+    };
+    let compared = compare(cluster, asked, &planned, &live, ask).await;
     let mut outcomes: BTreeMap<TaskId, Result<Difference, ClusterError>> =
         compared.into_iter().map(|compared| (compared.task, compared.outcome)).collect();
     let by_key = by_key(&live);
@@ -103,13 +121,23 @@ async fn differences(
     Ok((objects, planned.plan.warnings))
 }
 
+/// That an object has all that its manifest gives says nothing about what else a replacement would take from it.
+fn replace_what_is_in_sync(plan: &mut Plan) {
+    let is_replaced = |task: &&mut Task| task.action == Action::Unchanged && task.options.replace;
+    for task in plan.tasks.iter_mut().filter(is_replaced) {
+        task.action = Action::Replace;
+        "in the cluster; replaced as a whole".clone_into(&mut task.reason);
+    }
+}
+
 fn judge(
     comparer: &Comparer,
     task: &Task,
     (manifest, live): (Option<&Object>, Option<&Object>),
     outcome: Option<Result<Difference, ClusterError>>,
 ) -> ObjectDifference {
-    let (mut ignored, mut refused, mut estimate) = (false, None, false);
+    let (mut ignored, mut refused) = (false, None);
+    let estimate = live.is_some() && task.action == Action::Replace && task.options.force;
     let (status, difference) = match (manifest, live, outcome) {
         (_, Some(live), None) if task.action.is_prune() => {
             ignored = task.options.found_elsewhere || is_ignored_when_extraneous(live);
@@ -121,7 +149,6 @@ fn judge(
         }
         (Some(manifest), Some(live), outcome) if task.action != Action::Unchanged => {
             refused = outcome.and_then(Result::err).map(|error| error.message);
-            estimate = task.action == Action::Replace && task.options.force;
             (ObjectStatus::Modified, comparer.estimated(manifest, live, task.options.take_over.as_deref()))
         }
         (manifest, None, _) => (ObjectStatus::Added, Difference::of_one(None, manifest)),

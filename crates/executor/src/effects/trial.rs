@@ -1,6 +1,7 @@
 //! Whether the server would take an object if the one of that name were not there. It is asked for the same object under
 //! another name: a dry run of the creation would find the old object in its way.
 
+use serde_json::Value;
 use tidegate_cluster::{Applied, ApplyRequest, Cluster, ClusterError};
 use tidegate_model::Object;
 
@@ -16,11 +17,26 @@ pub(super) async fn anew(cluster: &dyn Cluster, mut request: ApplyRequest) -> Re
     release(&mut request.object);
     match cluster.apply(request).await {
         Ok(mut applied) => {
-            applied.object.set_name(name.clone());
+            applied.object = rename(applied.object, &other, &name);
             Ok(Applied { message: applied.message.replace(&other, &name), ..applied })
         }
         Err(error) => Err(ClusterError::new(error.kind, error.message.replace(&other, &name))),
     }
+}
+
+/// The object as it would be under its own name, which the server writes into labels too.
+fn rename(object: Object, other: &str, name: &str) -> Object {
+    fn replace(value: &mut Value, other: &str, name: &str) {
+        match value {
+            Value::String(text) if text == other => name.clone_into(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| replace(item, other, name)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| replace(field, other, name)),
+            _ => {}
+        }
+    }
+    let mut value = object.as_value().clone();
+    replace(&mut value, other, name);
+    Object::try_from(value).unwrap_or(object)
 }
 
 /// `None` for objects whose name says what they are.
@@ -53,7 +69,7 @@ fn release(object: &mut Object) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

@@ -8,7 +8,7 @@ use tidegate_application::comparison::{Outcome, Resource};
 use tidegate_application::operation;
 use tidegate_application::refresh::Level;
 use tidegate_cluster::ClusterError;
-use tidegate_executor::effects::{self, ObjectDifference, ObjectStatus};
+use tidegate_executor::effects::{self, ObjectDifference, ObjectStatus, Question};
 use tidegate_executor::{Clock as _, SystemClock, Targets};
 use tidegate_health::HealthRules;
 use tidegate_model::argo::{
@@ -224,8 +224,14 @@ async fn differ(
     let request = operation::comparison(application, destination, namespace);
     let known = log::inventory(&shared.state_dir, Some(&shared.log), &request);
     let targets = Targets { targets: targets.as_ref().clone(), ..Targets::default() };
-    let comparing =
-        effects::diff(cluster.as_ref(), &request, targets, SystemClock.now(), known.as_ref()).await;
+    let comparing = effects::diff(
+        cluster.as_ref(),
+        (Question::Manifests, &request),
+        targets,
+        SystemClock.now(),
+        known.as_ref(),
+    )
+    .await;
     comparing.map_err(|error| format!("the cluster cannot be compared with: {}", error.message))
 }
 

@@ -1,10 +1,12 @@
 //! Objects that are replaced as a whole, or deleted and made anew.
 
 use tidegate_cluster::sim::Verb;
-use tidegate_model::{OperationPhase, ResultCode};
+use tidegate_cluster::{ApplyRequest, WriteMode};
+use tidegate_executor::effects::{self, ObjectStatus, Question};
+use tidegate_model::{Object, OperationPhase, ResultCode, Timestamp};
 use tidegate_testkit::scenario::Sync;
 
-use crate::support::{Log, Moody, builder, end, submit};
+use crate::support::{Log, Moody, builder, config, end, submit};
 
 fn with_options(manifest: &str, options: &str) -> String {
     manifest.replacen(
@@ -68,6 +70,56 @@ async fn nothing_is_deleted_for_an_object_that_the_server_refuses() {
         assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded, "{old}");
         let deletions = cluster.writes().iter().filter(|entry| entry.verb == Verb::Delete).count();
         assert_eq!((deletions, cluster.created("a")), (1, 2), "{:?}", cluster.writes());
+        engine.shutdown().await;
+    }
+}
+
+/// The status of the only object, whether that is an estimate, and where it differs.
+async fn difference(cluster: &Moody, question: Question, sync: &Sync) -> (ObjectStatus, bool, Vec<String>) {
+    let asked = (question, &sync.request);
+    let now = Timestamp::from_millis(0);
+    let (objects, _) = effects::diff(&cluster.sim, asked, sync.targets(), now, None).await.unwrap();
+    let [object] = &objects[..] else { panic!("{objects:?}") };
+    assert_eq!(object.refused, None);
+    let paths = object.difference.changes.iter().map(|change| change.path.clone());
+    (object.status, object.estimate, paths.collect())
+}
+
+/// What others wrote to an object goes with its replacement, and the difference says so before. For whoever asks for the
+/// manifests alone it is no difference.
+#[tokio::test(start_paused = true)]
+async fn the_difference_shows_what_a_replacement_takes_from_others() {
+    for (options, estimate) in [("Replace=true", false), ("Replace=true,Force=true", true)] {
+        let cluster = Moody::calm();
+        let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+        let sync = Sync::of(&config("a", 0, &[("argocd.argoproj.io/sync-options", options)]));
+        let id = submit(&engine, &sync).await;
+        assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+        let same = (ObjectStatus::Same, estimate, Vec::new());
+        assert_eq!(difference(&cluster, Question::Sync, &sync).await, same, "{options}");
+        let foreign = serde_json::json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"b": "2"},
+            "metadata": {"name": "a", "namespace": "default", "annotations": {"theirs": "1"}},
+        });
+        let request =
+            ApplyRequest::new(Object::try_from(foreign).unwrap(), WriteMode::Apply { force: false });
+        cluster.sim.apply_as("somebody", request).await.unwrap();
+        let (status, estimated, mut paths) = difference(&cluster, Question::Sync, &sync).await;
+        paths.sort();
+        assert_eq!((status, estimated), (ObjectStatus::Modified, estimate), "{options}");
+        assert_eq!(paths, ["/data/b", "/metadata/annotations/theirs"], "{options}");
+        let by_manifests = difference(&cluster, Question::Manifests, &sync).await;
+        assert_eq!(by_manifests, (ObjectStatus::Same, false, Vec::new()), "{options}");
+        // This sync would leave it alone.
+        let only =
+            sync.clone().with(|request| request.options.flags.push("ApplyOutOfSyncOnly=true".to_owned()));
+        let left_alone = difference(&cluster, Question::Sync, &only).await;
+        assert_eq!(left_alone, (ObjectStatus::Same, false, Vec::new()), "{options}");
+        let id = submit(&engine, &sync).await;
+        assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+        let live = cluster.sim.objects().into_iter().find(|object| object.name() == "a").unwrap();
+        assert_eq!((live.text("/data/b"), live.annotation("theirs")), ("", None), "{options}");
+        assert_eq!(difference(&cluster, Question::Sync, &sync).await, same, "{options}");
         engine.shutdown().await;
     }
 }

@@ -78,6 +78,7 @@ fn tests() -> Vec<Test> {
         admission::a_webhook_warns,
         rivals::a_hook_that_comes_at_the_last_moment_is_left_alone,
         replacing::nothing_is_deleted_for_an_object_that_the_server_refuses,
+        replacing::the_difference_shows_what_a_replacement_takes_from_others,
         rough::a_binding_gives_another_role,
         rough::a_finalizer_never_clears,
         rough::a_namespace_is_terminating,

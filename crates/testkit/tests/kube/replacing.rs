@@ -1,7 +1,11 @@
 //! Objects that are replaced as a whole, or deleted and made anew.
 
-use tidegate_model::OperationPhase;
-use tidegate_testkit::kube::ControlPlane;
+use serde_json::json;
+use tidegate_cluster::{ApplyRequest, Cluster, WriteMode};
+use tidegate_executor::effects::{self, ObjectStatus, Question};
+use tidegate_kube::ConnectOptions;
+use tidegate_model::{Object, OperationPhase, Timestamp};
+use tidegate_testkit::kube::{ControlPlane, User};
 use tidegate_testkit::scenario::Sync;
 
 use crate::engine::Bench;
@@ -46,5 +50,57 @@ pub async fn nothing_is_deleted_for_an_object_that_the_server_refuses() {
         assert_eq!(view.phase, OperationPhase::Succeeded, "{old}: {}", view.message);
         let verbs: Vec<String> = bench.writes(id).await.0.iter().map(|event| event.verb.clone()).collect();
         assert_eq!(verbs, ["delete", "create"], "{old}");
+    }
+}
+
+/// The difference of an object that is replaced shows what others wrote to it, for what comes next takes it away: exactly
+/// what the server would do, or with `Force` by a trial under another name, which leaves no trace of that name.
+pub async fn the_difference_shows_what_a_replacement_takes_from_others() {
+    let control = ControlPlane::shared();
+    let options = ConnectOptions { kubeconfig: Some(control.kubeconfig(User::ENGINE)), ..Default::default() };
+    let cluster = tidegate_kube::connect(&options).await.unwrap();
+    for (words, estimate) in [("Replace=true", false), ("Replace=true,Force=true", true)] {
+        let bench = Bench::of(control, "foreign").await;
+        let annotations = format!("annotations: {{argocd.argoproj.io/sync-options: '{words}'}}");
+        let manifest = format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: rf, {annotations}}}\ndata: {{a: '1'}}\n---\n\
+             apiVersion: batch/v1\nkind: Job\nmetadata: {{name: once, {annotations}}}\nspec:\n  suspend: true\n  template: \
+             {{spec: {{restartPolicy: Never, containers: [{{name: m, image: i}}]}}}}\n"
+        );
+        // A server refuses to replace a Job, which has a selector by now.
+        let manifest = if estimate { manifest } else { manifest.split("---").next().unwrap().to_owned() };
+        let sync = Sync::of(&manifest).with(|request| {
+            request.namespace.clone_from(&bench.namespace);
+            request.application.clone_from(&bench.namespace);
+        });
+        let (_, view) = bench.run(&sync).await;
+        assert_eq!(view.phase, OperationPhase::Succeeded, "{words}: {}", view.message);
+        let foreign = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"b": "2"},
+            "metadata": {"name": "rf", "namespace": bench.namespace, "annotations": {"theirs": "1"}},
+        });
+        let merged = ApplyRequest::new(Object::try_from(foreign).unwrap(), WriteMode::ClientSideApply);
+        cluster.apply(merged).await.unwrap();
+        let asked = (Question::Sync, &sync.request);
+        let now = Timestamp::from_millis(0);
+        let (objects, _) = effects::diff(&cluster, asked, sync.targets(), now, None).await.unwrap();
+        for object in objects {
+            assert_eq!((object.refused, object.estimate), (None, estimate), "{words}");
+            let paths: Vec<String> =
+                object.difference.changes.iter().map(|change| change.path.clone()).collect();
+            if object.task.name == "rf" {
+                assert_eq!(object.status, ObjectStatus::Modified, "{words}");
+                for wanted in ["/data/b", "/metadata/annotations/theirs"] {
+                    assert!(paths.iter().any(|path| path == wanted), "{words}: {paths:?}");
+                }
+            }
+            let after = object.difference.after.to_string();
+            assert!(!after.contains("tidegate-check"), "{words}: {after}");
+        }
+        let (_, view) = bench.run(&sync).await;
+        assert_eq!(view.phase, OperationPhase::Succeeded, "{words}: {}", view.message);
+        let place = format!("/api/v1/namespaces/{}/configmaps/rf", bench.namespace);
+        let found = control.caller(User::OBSERVER).get(&place).await.unwrap();
+        assert_eq!(found["data"], json!({"a": "1"}), "{words}");
     }
 }
