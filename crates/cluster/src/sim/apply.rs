@@ -9,8 +9,9 @@ use super::admission::{Prepared, counts_generations};
 use super::behaviour::{Behaviour, PREFIX};
 use super::compose::{Way, compose};
 use super::json::{digest, field, has_owner, is_deleting, text};
+use super::kinds::is_definition;
 use super::ownership::{Operation, Owners, Writer};
-use super::{SimState, defaults, immutable, refuse, validate};
+use super::{SimState, controllers, defaults, immutable, refuse, validate};
 use crate::{Applied, ApplyRequest, ClusterError};
 
 /// What a write would make of an object.
@@ -121,9 +122,13 @@ impl SimState {
         } else {
             self.update(&key, draft.object, true)
         };
-        let object = written
+        let mut object = written
             .map(|object| (*object).clone())
             .unwrap_or_else(|| unreachable!("the object was found above"));
+        if is_definition(&key) {
+            controllers::definition::step(self, &key);
+            object = self.find(&key).map_or(object, |stored| (*stored.object).clone());
+        }
         self.finish_if_done(&key);
         Applied { object, created, message, warnings: Vec::new() }
     }

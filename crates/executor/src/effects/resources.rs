@@ -268,14 +268,22 @@ pub(super) async fn applied(
 ) -> Result<Applied, CallError> {
     match answer {
         Ok(done) => {
+            if let Some(why) = definitions::why_never_established(&done.object) {
+                return Err(CallError::permanent(why));
+            }
             let applied = written(subject, &done.object, done.message).await;
             Ok(Applied { warnings: done.warnings, ..applied })
         }
         Err(error) => {
             let mut failure = call_error(&error);
             // The server needs a moment to serve a kind that was just defined. Others are not awaited.
-            failure.transient |=
-                error.kind == ErrorKind::UnknownKind && definitions::will_be_served(cluster, subject).await;
+            if error.kind == ErrorKind::UnknownKind {
+                match definitions::why_never_served(cluster, subject).await {
+                    None => failure.transient = true,
+                    Some(why) if why.is_empty() => {}
+                    Some(why) => failure.message = format!("{}; {why}", failure.message),
+                }
+            }
             Err(failure)
         }
     }

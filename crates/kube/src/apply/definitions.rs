@@ -9,22 +9,40 @@ use crate::KubeCluster;
 
 /// The longest wait for a kind to be served. What comes after it will say so if it is not.
 const SERVED_WITHIN: Duration = Duration::from_secs(10);
+/// Most kinds are served at once; for others, looks that follow each other closely tell nothing new.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const LOOK_AGAIN_MAX: Duration = Duration::from_secs(1);
+/// How long a refusal of names that was there before the write may be old news.
+const STALE: Duration = Duration::from_secs(2);
 
 impl KubeCluster {
-    /// Waits until the definition is established and its kind is served, and remembers the kind.
-    pub(super) async fn await_definition(&self, definition: &Object) {
+    /// Waits until the definition is established and its kind is served, and remembers the kind; no longer where its names are
+    /// refused, for then that never comes. Gives its status where that tells of a refusal, or a refusal is over.
+    pub(super) async fn await_definition(&self, definition: &Object) -> Option<Value> {
         let kinds = defined_kinds(definition);
+        let was_refused = is_refused(definition);
+        let mut latest = None;
         let served = async {
             let mut established = is_established(definition);
-            loop {
-                if established && self.all_served(&kinds).await {
-                    return;
+            let began = tokio::time::Instant::now();
+            let mut pause = LOOK_AGAIN;
+            while !(established && self.all_served(&kinds).await) {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LOOK_AGAIN_MAX);
+                if established {
+                    continue;
                 }
-                tokio::time::sleep(LOOK_AGAIN).await;
-                if !established {
-                    let found = self.find_definition(definition).await;
-                    established = found.is_none_or(|found| is_established(&found));
+                // Gone, or not to be read: then there is nothing to wait for.
+                let Some(found) = self.find_definition(definition).await else {
+                    established = true;
+                    continue;
+                };
+                established = is_established(&found);
+                // One that is established keeps its kind, whatever names it is given later.
+                let refused = is_refused(&found) && !established;
+                latest = found.pointer("/status").filter(|_| refused || was_refused).cloned();
+                if refused && (!was_refused || began.elapsed() >= STALE) {
+                    return;
                 }
             }
         };
@@ -37,6 +55,7 @@ impl KubeCluster {
         if tokio::time::timeout(SERVED_WITHIN, served).await.is_err() {
             tracing::warn!(name = definition.name(), "the kind of a definition is not served yet");
         }
+        latest
     }
 
     async fn all_served(&self, kinds: &[Gvk]) -> bool {
@@ -71,9 +90,18 @@ fn defined_kinds(definition: &Object) -> Vec<Gvk> {
 }
 
 fn is_established(definition: &Object) -> bool {
+    has_condition(definition, "Established", "True")
+}
+
+/// Another definition has its names.
+fn is_refused(definition: &Object) -> bool {
+    has_condition(definition, "NamesAccepted", "False")
+}
+
+fn has_condition(definition: &Object, kind: &str, status: &str) -> bool {
     let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
     conditions.into_iter().flatten().any(|condition| {
         let text = |field| condition.get(field).and_then(Value::as_str);
-        text("type") == Some("Established") && text("status") == Some("True")
+        text("type") == Some(kind) && text("status") == Some(status)
     })
 }

@@ -75,12 +75,14 @@ impl KubeCluster {
             Target::one(&gvk, resource, &namespace, &name)?
         };
         let take_over = take_over.filter(|_| !dry_run);
-        let applied = match self.write_by(mode, &target, object, only, take_over, manner).await {
+        let mut applied = match self.write_by(mode, &target, object, only, take_over, manner).await {
             Err(error) if error.kind == ErrorKind::Timeout => return Err(self.stalled(&target, error).await),
             other => other?,
         };
         if !dry_run && is_definition(&gvk) {
-            self.await_definition(&applied.object).await;
+            if let Some(status) = self.await_definition(&applied.object).await {
+                applied.object.fields_mut().insert("status".to_owned(), status);
+            }
         }
         Ok(applied)
     }

@@ -51,6 +51,35 @@ async fn a_kind_that_nobody_provides_is_a_failure_like_any_other() {
     assert_eq!(cluster.created("rescue"), 1);
 }
 
+/// Nor does a definition that came with the operation and serves another version, or whose names another one has.
+#[tokio::test(start_paused = true)]
+async fn a_definition_that_cannot_serve_the_kind_fails_the_wave_at_once() {
+    let skip = format!("{}: {}", SKIP.0, SKIP.1);
+    let other_version = definition().replace("name: v1", "name: v2");
+    let refused = definition().replace(
+        "{name: widgets.example.com}",
+        "{name: widgets.example.com, annotations: {sim.tidegate.dev/outcome: fail}}",
+    );
+    for (definition, kind, words) in [
+        (other_version, "Widget", "; definition widgets.example.com serves v2 and not v1"),
+        (
+            refused,
+            "CustomResourceDefinition",
+            "the names of definition widgets.example.com are not accepted: the simulation was told to refuse it",
+        ),
+    ] {
+        let cluster = Moody::calm();
+        let began = tokio::time::Instant::now();
+        let view = run(&cluster, &Sync::of(&format!("{definition}{}", widget(&skip)))).await;
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        assert_eq!(view.phase, OperationPhase::Failed, "{words}");
+        let result = view.resources.iter().find(|result| result.kind == kind).unwrap();
+        assert_eq!(result.status, Some(ResultCode::SyncFailed), "{result:?}");
+        assert!(result.message.ends_with(words), "{}", result.message);
+        assert_eq!(cluster.created("one"), 0);
+    }
+}
+
 /// The plan of the first attempt is invalid; the definition comes from another operation before the second.
 #[tokio::test(start_paused = true)]
 async fn a_definition_from_elsewhere_makes_a_retry_succeed() {

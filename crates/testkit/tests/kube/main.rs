@@ -10,6 +10,7 @@
 mod admission;
 mod cluster;
 mod conformance;
+mod definitions;
 mod engine;
 mod golden;
 mod harness;
@@ -78,6 +79,8 @@ fn tests() -> Vec<Test> {
         admission::a_webhook_warns,
         rivals::a_hook_that_comes_at_the_last_moment_is_left_alone,
         replacing::nothing_is_deleted_for_an_object_that_the_server_refuses,
+        definitions::a_version_that_its_definition_does_not_serve_fails_at_once,
+        definitions::names_that_are_taken_fail_the_operation,
         replacing::the_difference_shows_what_a_replacement_takes_from_others,
         rough::a_binding_gives_another_role,
         rough::a_finalizer_never_clears,

@@ -152,6 +152,11 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/lifecycle/tests/lifecycle/waiting.rs::a_definition_is_served_before_its_kind_is_used",
         "crates/testkit/tests/kube/cluster/writes.rs::a_new_kind_is_served_when_its_definition_was_written",
         "golden definition-and-resource",
+        "crates/testkit/tests/kube/definitions.rs::a_version_that_its_definition_does_not_serve_fails_at_once",
+    ]),
+    ("a definition whose names another one has", &[
+        "crates/testkit/tests/kube/definitions.rs::names_that_are_taken_fail_the_operation",
+        "crates/testkit/tests/executor/planned.rs::a_definition_that_cannot_serve_the_kind_fails_the_wave_at_once",
     ]),
     ("a CustomResourceDefinition or Deployment whose status is older than our write", &[
         "crates/health/tests/rules/general.rs::evidence_by_kind",

@@ -1,5 +1,7 @@
 //! A custom resource definition is established a moment after it came, and takes its objects along when it goes.
 
+use std::time::Duration;
+
 use serde_json::json;
 use tidegate_model::{ObjectKey, Timestamp};
 
@@ -16,7 +18,10 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
         return None;
     }
     let behaviour = Behaviour::of(&stored.object);
-    let at = stored.created_at + behaviour.ready_after.unwrap_or(state.config.reaction);
+    // Whoever writes a definition waits for it, and so hears of names that are taken.
+    let is_refused = matches!(behaviour.outcome, Some(Outcome::Fail | Outcome::CrashLoop));
+    let soon = if is_refused { Duration::ZERO } else { state.config.reaction };
+    let at = stored.created_at + behaviour.ready_after.unwrap_or(soon);
     if has_condition(&stored.object, "Established", "True") {
         return None;
     }

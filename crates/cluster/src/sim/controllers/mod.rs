@@ -5,7 +5,7 @@
 mod children;
 mod cronjob;
 mod daemonset;
-mod definition;
+pub(crate) mod definition;
 mod deployment;
 mod garbage;
 mod job;
