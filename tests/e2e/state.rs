@@ -279,9 +279,10 @@ fn a_simulated_cluster_that_is_damaged_is_named_and_can_be_reset() {
 #[test]
 fn a_simulated_cluster_that_is_missing_is_said_to_begin_empty() {
     type Lose = fn(&Path);
-    let cases: [Lose; 2] = [
+    let cases: [Lose; 3] = [
         |cluster| fs::remove_dir_all(cluster).unwrap(),
         |cluster| fs::remove_file(cluster.join("journal-0")).unwrap(),
+        |cluster| fs::write(cluster.join("journal-0"), "").unwrap(),
     ];
     for lose in cases {
         let bench = Bench::new();

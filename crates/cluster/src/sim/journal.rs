@@ -1,13 +1,14 @@
 //! How a simulated cluster outlives its process: a journal of the writes it received, and now and then a snapshot.
 //!
 //! The folder holds `snapshot`, which names its journal by number, that journal, `journal-<number>`, and the audit of
-//! what came before it (`filed.rs`). Every line of each is a CRC-32 in hexadecimal, a space, and JSON. A write is in the
+//! what came before it (`filed.rs`); `reached` tells how long the journal was (`reached.rs`). Every line of each is a CRC-32 in hexadecimal, a space, and JSON. A write is in the
 //! journal (by `write(2)`) before anybody is told of it, so a killed process loses nothing it told; it is not synced to the
 //! disk, as a rehearsal need not survive a power cut.
 //!
 //! The files hold what a cluster holds, Secrets included, so only their owner may read them.
 //!
-//! A line without its end is a torn tail and is cut. Any other damage is an error that names the line.
+//! The beginning of a line, without its end, is a torn tail and is cut, unless the journal is then shorter than it was. Any
+//! other damage is an error that names the line.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -21,7 +22,10 @@ use tidegate_model::Timestamp;
 use super::audit::AuditEntry;
 use super::faults::CallFault;
 use super::filed::{self, FILED_BYTES, Filed};
-use super::lines::{FORMAT, SimError, each_line, frame, io_error, length, read_file, unframe, write_line};
+use super::lines::{
+    FORMAT, SimError, each_line, frame, io_error, is_begun, length, read_file, unframe, write_line,
+};
+use super::reached::{Reached, ReachedFile};
 use super::snapshot::{Snapshot, SnapshotRef};
 use super::write::Write;
 use super::{SimConfig, SimState};
@@ -86,6 +90,7 @@ pub(crate) struct Journal {
     number: u64,
     file: File,
     bytes: u64,
+    reached: ReachedFile,
     snapshot_bytes: u64,
     filed: Filed,
     /// Sequence of the newest entry that is filed.
@@ -111,11 +116,13 @@ fn read_snapshot<State: DeserializeOwned>(
     Ok(Some((file, length(&bytes))))
 }
 
-/// Goes through what the journal of a snapshot says. Returns how many bytes of it are whole.
+/// Goes through what the journal of a snapshot says. Returns how many bytes of it are whole. `reached`: what was remembered
+/// before the snapshot was read.
 fn read_journal<T: DeserializeOwned>(
     dir: &Path,
+    reached: Reached,
     snapshot: Option<u64>,
-    take: impl FnMut(usize, T) -> Result<(), SimError>,
+    mut take: impl FnMut(usize, T) -> Result<(), SimError>,
 ) -> Result<u64, SimError> {
     let path = journal_path(dir, snapshot.unwrap_or(0));
     if !path.try_exists().map_err(io_error(&path))? {
@@ -126,7 +133,16 @@ fn read_journal<T: DeserializeOwned>(
             None => {}
         }
     }
-    each_line(&path, u64::MAX, take)
+    let mut lines = 0;
+    let bytes = each_line(&path, u64::MAX, |line, entry| {
+        lines = line;
+        take(line, entry)
+    })?;
+    // A first journal without its beginning is none: the cluster that it told of is missing.
+    if snapshot.is_some() || lines > 0 {
+        reached.check(&path, snapshot.unwrap_or(0), bytes, lines)?;
+    }
+    Ok(bytes)
 }
 
 /// Whether a cluster was begun in a folder, and not all of it is gone.
@@ -135,7 +151,7 @@ pub fn is_kept(dir: &Path) -> Result<bool, SimError> {
     Ok(snapshot.try_exists().map_err(io_error(&snapshot))? || !is_fresh(dir)?)
 }
 
-/// Whether nothing was ever kept in a folder.
+/// Whether nothing was ever kept in a folder, or no more than the very first record is lost.
 fn is_fresh(dir: &Path) -> Result<bool, SimError> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
@@ -144,7 +160,9 @@ fn is_fresh(dir: &Path) -> Result<bool, SimError> {
     for entry in entries {
         let name = entry.map_err(io_error(dir))?.file_name();
         let name = name.to_string_lossy();
-        if filed::is_one(&name) || is_journal(&name) {
+        let first = journal_path(dir, 0);
+        let is_first = first.file_name().is_some_and(|first| *first == *name);
+        if filed::is_one(&name) || (is_journal(&name) && (!is_first || is_begun(&first)?)) {
             return Ok(false);
         }
     }
@@ -197,6 +215,7 @@ impl Journal {
     /// Opens the cluster kept in a folder, or begins one.
     pub(crate) fn open(dir: &Path, config: SimConfig, now: Timestamp) -> Result<(Self, SimState), SimError> {
         fs::create_dir_all(dir).map_err(io_error(dir))?;
+        let reached = Reached::of(dir)?;
         let (number, snapshot, snapshot_bytes, filed) = match read_snapshot::<Snapshot>(dir)? {
             Some((file, bytes)) => (file.journal, Some(SimState::restore(file.state)), bytes, file.filed),
             None => (0, None, 0, Filed::default()),
@@ -205,12 +224,14 @@ impl Journal {
         let path = journal_path(dir, number);
         let of_snapshot = snapshot.is_some().then_some(number);
         let mut replay = Replay { path: &path, state: snapshot };
-        let bytes = read_journal(dir, of_snapshot, |line, entry| replay.take(line, entry))?;
+        let bytes = read_journal(dir, reached, of_snapshot, |line, entry| replay.take(line, entry))?;
         let kept = replay.state;
         let file = to_append(&path).map_err(io_error(&path))?;
         file.set_len(bytes).map_err(io_error(&path))?;
         remove_others(dir, number, filed);
-        let mut journal = Self { dir: dir.to_owned(), number, file, bytes, snapshot_bytes, filed, audited };
+        let reached = ReachedFile::open(dir).map_err(io_error(dir))?;
+        let dir = dir.to_owned();
+        let mut journal = Self { dir, number, file, bytes, reached, snapshot_bytes, filed, audited };
         let state = match kept {
             None => {
                 journal
@@ -260,7 +281,7 @@ impl Journal {
         let line = frame(entry)?;
         self.file.write_all(&line)?;
         self.bytes += length(&line);
-        Ok(())
+        self.reached.write(self.number, self.bytes)
     }
 
     /// Begins a new journal after a snapshot. The rename is the moment at which the new pair counts.
@@ -284,7 +305,7 @@ impl Journal {
         (self.number, self.file, self.bytes) = (number, file, 0);
         (self.filed, self.audited, self.snapshot_bytes) = (filed, state.audit.last(), snapshot_bytes);
         remove_others(&self.dir, number, filed);
-        Ok(())
+        self.reached.write(number, 0)
     }
 }
 
@@ -311,8 +332,9 @@ const READS_MAX: usize = 100;
 pub fn read_audit(dir: &Path) -> Result<Vec<AuditEntry>, SimError> {
     let mut read = Ok(Vec::new());
     for _ in 0..READS_MAX {
+        let reached = Reached::of(dir)?;
         let snapshot = read_snapshot::<IgnoredAny>(dir)?.map(|(file, _)| (file.journal, file.filed));
-        read = read_audit_of(dir, snapshot);
+        read = read_audit_of(dir, reached, snapshot);
         if read_snapshot::<IgnoredAny>(dir)?.map(|(file, _)| file.journal)
             == snapshot.map(|(number, _)| number)
         {
@@ -322,9 +344,13 @@ pub fn read_audit(dir: &Path) -> Result<Vec<AuditEntry>, SimError> {
     read
 }
 
-fn read_audit_of(dir: &Path, snapshot: Option<(u64, Filed)>) -> Result<Vec<AuditEntry>, SimError> {
+fn read_audit_of(
+    dir: &Path,
+    reached: Reached,
+    snapshot: Option<(u64, Filed)>,
+) -> Result<Vec<AuditEntry>, SimError> {
     let mut entries = snapshot.map_or(Ok(Vec::new()), |(_, filed)| filed.read(dir))?;
-    read_journal(dir, snapshot.map(|(number, _)| number), |_, told| {
+    read_journal(dir, reached, snapshot.map(|(number, _)| number), |_, told| {
         match told {
             Told::Begin(IgnoredAny) | Told::Configure(IgnoredAny) => {}
             Told::Write { audit } => entries.extend(audit),

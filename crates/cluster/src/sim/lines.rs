@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Seek as _, Wr
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 /// Changes whenever the same writes would lead to another state, as well as when the files look different.
 pub(crate) const FORMAT: u32 = 1;
@@ -48,6 +48,9 @@ pub enum SimError {
 
 /// A snapshot of 100,000 objects fits into it; what is larger is not read into memory.
 const FILE_MAX_BYTES: u64 = 1 << 30;
+
+/// The first line of a journal holds a configuration. One that is longer is taken for begun, and reading it tells more.
+const FIRST_LINE_MAX_BYTES: u64 = 64 * 1024;
 
 /// Opens a file to read it; `None` when there is none.
 fn open_file(path: &Path) -> Result<Option<File>, SimError> {
@@ -153,10 +156,42 @@ pub(crate) fn each_line<T: DeserializeOwned>(
     loop {
         line.clear();
         reader.read_until(b'\n', &mut line).map_err(io_error(path))?;
-        // What has no end is a torn tail.
-        let Some(body) = line.strip_suffix(b"\n") else { return Ok(whole) };
+        let Some(body) = line.strip_suffix(b"\n") else {
+            return if is_torn(&line) { Ok(whole) } else { Err(not_torn(path, number)) };
+        };
         take(number, unframe(path, number, body)?)?;
         number += 1;
         whole += length(&line);
     }
+}
+
+/// Whether these bytes are how a line begins, which is all that a killed process can leave of one.
+pub(crate) fn is_torn(tail: &[u8]) -> bool {
+    let (sum, body) = tail.split_at_checked(9).unwrap_or((tail, &[]));
+    let is_sum = sum.iter().enumerate().all(|(at, byte)| match at {
+        8 => *byte == b' ',
+        _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+    });
+    // Half of a number may be none, and then it is no matter of the end.
+    let number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
+    let before = body.iter().rposition(|byte| !number(byte)).map_or(0, |last| last.saturating_add(1));
+    is_sum
+        && match serde_json::from_slice::<IgnoredAny>(body.get(..before).unwrap_or_default()) {
+            Err(error) => error.is_eof(),
+            Ok(IgnoredAny) => sum.starts_with(format!("{:08x}", crc32fast::hash(body)).as_bytes()),
+        }
+}
+
+fn not_torn(path: &Path, line: usize) -> SimError {
+    let why = "it has no end, and it is not how a record begins".to_owned();
+    SimError::Damaged { path: path.to_owned(), line, why }
+}
+
+/// Whether a file has a first line, or something in its place that no killed process leaves. A file without is as good as
+/// none.
+pub(crate) fn is_begun(path: &Path) -> Result<bool, SimError> {
+    let Some(file) = open_file(path)? else { return Ok(false) };
+    let mut first = Vec::new();
+    BufReader::new(file.take(FIRST_LINE_MAX_BYTES)).read_until(b'\n', &mut first).map_err(io_error(path))?;
+    Ok(first.ends_with(b"\n") || length(&first) == FIRST_LINE_MAX_BYTES || !is_torn(&first))
 }

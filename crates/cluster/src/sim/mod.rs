@@ -48,6 +48,7 @@ mod lines;
 mod merge;
 mod objects;
 mod ownership;
+mod reached;
 mod read;
 mod refuse;
 mod rng;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use futures_util::FutureExt;
 use serde_json::json;
 use tempfile::TempDir;
-use tidegate_cluster::sim::{AuditEntry, Clock, SimCluster, SimConfig, SimError, read_audit};
+use tidegate_cluster::sim::{AuditEntry, Clock, SimCluster, SimConfig, SimError, is_kept, read_audit};
 use tidegate_cluster::{Applied, ApplyRequest, Cluster, ClusterError, ErrorKind, Propagation};
 use tidegate_model::{Object, Timestamp};
 
@@ -146,11 +146,14 @@ fn a_journal_cut_anywhere_loses_nothing_acknowledged() {
     let journal = dir.path().join("journal-0");
     let length = || usize::try_from(fs::metadata(&journal).unwrap().len()).unwrap();
     let cluster = open(dir.path(), &hand).unwrap();
-    // How long the journal was when each write was acknowledged, the beginning first.
+    // How long the journal was when each write was acknowledged, the beginning first, and what was remembered of that.
+    let reached = || fs::read(dir.path().join("reached")).unwrap();
     let mut acknowledged = vec![length()];
+    let mut remembered = vec![reached()];
     for step in 0..STEPS {
         live(&cluster, &hand, step);
         acknowledged.push(length());
+        remembered.push(reached());
     }
     hand.forward(5000);
     let end = hand.0.load(Ordering::Relaxed);
@@ -160,6 +163,8 @@ fn a_journal_cut_anywhere_loses_nothing_acknowledged() {
     for cut in 0..=whole.len() {
         fs::write(copy.path().join("journal-0"), &whole[..cut]).unwrap();
         let kept = acknowledged.iter().filter(|length| **length <= cut).count().saturating_sub(1);
+        let written: &[u8] = if cut < acknowledged[0] { b"" } else { &remembered[kept] };
+        fs::write(copy.path().join("reached"), written).unwrap();
         assert_eq!(read_audit(copy.path()).unwrap().len(), kept, "cut at {cut}");
         let reopened = open(copy.path(), &hand).unwrap_or_else(|error| panic!("cut at {cut}: {error}"));
         // A journal without its beginning is a new cluster, made now.
@@ -209,6 +214,79 @@ fn damage_is_named_and_nothing_is_guessed() {
     }
     fs::write(dir.path().join("snapshot"), b"garbage\n").unwrap();
     assert!(open(dir.path(), &hand).is_err() && read_audit(dir.path()).is_err());
+}
+
+/// A killed process leaves the beginning of a record it was writing, and never less than it told.
+#[test]
+fn what_no_kill_can_leave_of_a_journal_is_damage() {
+    let (dir, hand) = (TempDir::new().unwrap(), Hand::default());
+    let cluster = open(dir.path(), &hand).unwrap();
+    (0..6).for_each(|step| live(&cluster, &hand, step));
+    drop(cluster);
+    let journal = dir.path().join("journal-0");
+    let whole = fs::read(&journal).unwrap();
+    let first = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    let fails = |content: &[u8], words: &str| {
+        fs::write(&journal, content).unwrap();
+        assert!(is_kept(dir.path()).unwrap(), "it is not missing");
+        for error in [open(dir.path(), &hand).map(drop).unwrap_err(), read_audit(dir.path()).unwrap_err()] {
+            assert!(
+                matches!(error, SimError::Damaged { .. }) && error.to_string().contains(words),
+                "{error}"
+            );
+        }
+        assert_eq!(fs::read(&journal).unwrap(), content, "a damaged file is left as it is");
+    };
+    for cut in (first..whole.len()).step_by(29) {
+        fails(&whole[..cut], "the file was cut");
+    }
+    for garbage in [&b"garbage\xff\x00"[..], b"00000000 {}", b"00000000 {\"write\": nothing", b"0000\0\0\0\0"]
+    {
+        fails(garbage, "not how a record begins");
+        fails(&[&whole, garbage].concat(), "not how a record begins");
+    }
+    // Without its beginning it is as good as none; then nothing is kept, and what is remembered of it counts no more.
+    for cut in [0, 1, 8, 9, 10, first - 1] {
+        fs::write(&journal, &whole[..cut]).unwrap();
+        assert!(!is_kept(dir.path()).unwrap(), "cut at {cut}");
+        assert_eq!(read_audit(dir.path()).unwrap(), [], "cut at {cut}");
+    }
+    let begun = open(dir.path(), &hand).unwrap();
+    assert!(begun.objects().iter().all(|object| object.kind() == "Namespace"), "{:?}", begun.objects());
+    drop(begun);
+    live(&open(dir.path(), &hand).unwrap(), &hand, 0);
+    assert_eq!(read_audit(dir.path()).unwrap().len(), 1);
+}
+
+#[test]
+fn a_journal_after_a_snapshot_that_was_cut_is_damage() {
+    let (dir, hand) = (TempDir::new().unwrap(), Hand::default());
+    let cluster = open(dir.path(), &hand).unwrap();
+    let big = |number: usize| config_map("big", json!({"a": format!("{number}{}", "x".repeat(100_000))}));
+    let mut number = 0;
+    while !dir.path().join("snapshot").exists() {
+        apply(&cluster, request(&big(number), SSA)).unwrap();
+        number += 1;
+    }
+    let snapshot = fs::read(dir.path().join("snapshot")).unwrap();
+    let journal = dir.path().join("journal-1");
+    assert_eq!(fs::read(&journal).unwrap(), b"", "nothing came after the snapshot");
+    drop(cluster);
+    let cluster = open(dir.path(), &hand).unwrap();
+    live(&cluster, &hand, 0);
+    let written = fs::read(&journal).unwrap();
+    fs::write(&journal, b"").unwrap();
+    assert!(read_audit(dir.path()).unwrap_err().to_string().contains("the file was cut"));
+    fs::write(&journal, written).unwrap();
+    while journal.exists() {
+        apply(&cluster, request(&big(number), SSA)).unwrap();
+        number += 1;
+    }
+    drop(cluster);
+    fs::write(dir.path().join("snapshot"), snapshot).unwrap();
+    fs::write(&journal, b"").unwrap();
+    let error = open(dir.path(), &hand).map(drop).unwrap_err().to_string();
+    assert!(error.contains("in the place of journal-2"), "{error}");
 }
 
 #[test]

@@ -99,6 +99,7 @@ fn a_process_killed_while_it_leaves_entries_out_loses_none() {
     journal.rotate_within(MOST, &state).unwrap();
     let snapshot = fs::read(dir.path().join("snapshot")).unwrap();
     let audit = fs::read(dir.path().join("audit")).unwrap();
+    let reached = fs::read(dir.path().join("reached")).unwrap();
     pretend(&mut state, 1);
     journal.rotate_within(MOST, &state).unwrap();
     assert_eq!(audit_files(dir.path())[0].0, "audit-2");
@@ -106,6 +107,7 @@ fn a_process_killed_while_it_leaves_entries_out_loses_none() {
     // As if the new snapshot had not taken its place: all that the old one names is there, and some more.
     fs::write(dir.path().join("snapshot"), snapshot).unwrap();
     fs::write(dir.path().join("audit"), audit).unwrap();
+    fs::write(dir.path().join("reached"), reached).unwrap();
     fs::write(dir.path().join("journal-1"), "").unwrap();
     assert_eq!(span(&read_audit(dir.path()).unwrap()), (1, 2_000));
     let (mut journal, mut state) = open(dir.path());
