@@ -73,7 +73,12 @@ impl TryFrom<Value> for Object {
                 }
             }
         }
-        check_metadata(fields.entry("metadata").or_insert_with(|| Value::Object(Map::new())))?;
+        let metadata = fields.entry("metadata").or_insert(Value::Null);
+        // An explicit null is how some tools write "not set".
+        if metadata.is_null() {
+            *metadata = Value::Object(Map::new());
+        }
+        check_metadata(metadata)?;
         Ok(Self(value))
     }
 }
@@ -90,7 +95,7 @@ fn check_metadata(metadata: &mut Value) -> Result<(), InvalidObject> {
         expected: "a map",
         found,
     })?;
-    // An explicit null is how some tools write "not set".
+    // As above.
     fields.retain(|_, value| !value.is_null());
     for field in TEXT_FIELDS {
         if let Some(value) = fields.get(field).filter(|value| !value.is_string()) {

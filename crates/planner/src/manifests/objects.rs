@@ -148,8 +148,12 @@ fn problems(node: &Node, named: bool) -> Vec<(u64, ManifestCause)> {
         Some(metadata) if matches!(metadata.content, Content::Map(_)) => {
             metadata_problems(&mut problems, node, metadata, named)
         }
-        None if !named => {}
-        None => problems.push((node.line, ManifestCause::MissingName { generated: false })),
+        // An explicit null is how some tools write "not set".
+        None | Some(Node { content: Content::Scalar(Value::Null), .. }) => {
+            if named {
+                problems.push((node.line_of("metadata"), ManifestCause::MissingName { generated: false }));
+            }
+        }
         Some(other) => problems.push((other.line, wrong_type("metadata", "a map", &other.content))),
     }
     if problems.is_empty() {

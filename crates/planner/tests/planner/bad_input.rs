@@ -49,7 +49,10 @@ fn table_of_wrong_files() {
             "apiVersion: v1\nkind: \"P\\eod\"\nmetadata: {name: a}\n".into(),
             "f.yaml:2: P\\u{1b}od a: kind \"P\\u{1b}od\" is not valid: use letters, digits and '-', starting with a letter, at most 63 characters",
         ),
-        (object("metadata:\n"), "f.yaml:3: ConfigMap: field metadata must be a map, found nothing"),
+        (
+            object("metadata:\n"),
+            "f.yaml:3: ConfigMap: metadata.name is missing; name the object (hooks may have metadata.generateName instead)",
+        ),
         (object("metadata: x\n"), "f.yaml:3: ConfigMap: field metadata must be a map, found a text"),
         (
             object("data: {}\n"),

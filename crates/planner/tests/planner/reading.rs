@@ -120,10 +120,13 @@ fn a_file_may_end_without_a_line_break() {
 
 #[test]
 fn what_is_only_looked_at_needs_no_name() {
-    let text = "apiVersion: v1\nkind: Pod\n---\napiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}\n";
+    let pod = |metadata| format!("apiVersion: v1\nkind: Pod\n{metadata}");
+    let text =
+        ["", "metadata: {generateName: a-}\n", "metadata: null\n", "metadata:\n"].map(pod).join("---\n");
     let read = parse_unnamed("f", text.as_bytes(), &Limits::default()).unwrap();
-    assert_eq!(read.len(), 2);
-    assert_eq!(parse("f", text.as_bytes(), &Limits::default()).unwrap_err().len(), 2);
+    assert_eq!(read.len(), 4);
+    assert!([0, 2, 3].map(|at: usize| read[at].object == read[0].object).iter().all(|same| *same));
+    assert_eq!(parse("f", text.as_bytes(), &Limits::default()).unwrap_err().len(), 4);
     assert!(parse_unnamed("f", b"kind: Pod\n", &Limits::default()).is_err());
 }
 
