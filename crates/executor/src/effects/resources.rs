@@ -4,7 +4,7 @@ use tidegate_cluster::{
     Applied as Written, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Propagation,
     WriteMode,
 };
-use tidegate_lifecycle::operation::{Answer, Applied, CallError, Clearing, Pruning};
+use tidegate_lifecycle::operation::{Answer, Applied, CallError, Clearing, Pruning, Trial};
 use tidegate_model::{Action, Object, SyncRequest, Task};
 use tidegate_planner::{bindings, reason_to_keep};
 
@@ -41,7 +41,7 @@ pub(super) fn request(subject: &Subject<'_>, object: Object, dry_run: bool) -> A
 }
 
 /// The server's opinion of a manifest. Writes nothing.
-pub(super) async fn check(cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<String, CallError> {
+pub(super) async fn check(cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<Trial, CallError> {
     let object = manifest(subject)?;
     let Task { action, live, .. } = subject.task;
     let answer = if subject.task.is_hook() && live.is_some() && *action == Action::Create {
@@ -52,13 +52,13 @@ pub(super) async fn check(cluster: &dyn Cluster, subject: &Subject<'_>) -> Resul
         try_to_put(cluster, subject, request(subject, object, true)).await
     };
     match answer {
-        Ok(applied) => Ok(applied.message),
+        Ok(Written { message, warnings, .. }) => Ok(Trial { message, warnings }),
         // Its kind or namespace comes with this very wave: the apply itself will tell.
         Err(error)
             if subject.task.options.dry_run_at_wave
                 && matches!(error.kind, ErrorKind::UnknownKind | ErrorKind::NamespaceMissing) =>
         {
-            Ok(String::new())
+            Ok(Trial::default())
         }
         Err(error) => Err(call_error(&error)),
     }

@@ -18,7 +18,10 @@ pub(super) async fn anew(cluster: &dyn Cluster, mut request: ApplyRequest) -> Re
     match cluster.apply(request).await {
         Ok(mut applied) => {
             applied.object = rename(applied.object, &other, &name);
-            Ok(Applied { message: applied.message.replace(&other, &name), ..applied })
+            for words in applied.warnings.iter_mut().chain([&mut applied.message]) {
+                *words = words.replace(&other, &name);
+            }
+            Ok(applied)
         }
         Err(error) => Err(ClusterError::new(error.kind, error.message.replace(&other, &name))),
     }

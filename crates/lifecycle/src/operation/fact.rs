@@ -269,7 +269,7 @@ pub enum Fact {
         /// Which one.
         by: Option<Occupant>,
     },
-    /// The cluster took a manifest and warns of it: it is deprecated, or against a policy that only warns.
+    /// The cluster took a manifest, or would take it, and warns of it: it is deprecated, or against a policy that only warns.
     Warned {
         /// Which task.
         task: TaskId,

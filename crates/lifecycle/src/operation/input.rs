@@ -157,8 +157,8 @@ impl Input {
 /// What came back from a command about one task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// To [`Command::Check`](super::Command): the server would accept it (its message), or not.
-    Checked(Result<String, CallError>),
+    /// To [`Command::Check`](super::Command): the server would accept it, or not.
+    Checked(Result<Trial, CallError>),
     /// To [`Command::Prune`](super::Command).
     Pruned(Result<Pruning, CallError>),
     /// To [`Command::ClearHook`](super::Command); and to [`Command::Apply`](super::Command): of a hook, when its place is
@@ -223,6 +223,15 @@ pub enum Clearing {
         /// Its `metadata.resourceVersion`.
         resource_version: String,
     },
+}
+
+/// The cluster's answer to a dry run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trial {
+    /// The cluster's words; may be empty.
+    pub message: String,
+    /// What the cluster warns of.
+    pub warnings: Vec<String>,
 }
 
 /// The cluster's answer to a write.

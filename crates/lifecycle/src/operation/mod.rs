@@ -51,7 +51,7 @@ pub use fact::{DeadlineScope, Fact, Verdict};
 pub use follow::follow;
 pub use gates::{APPROVAL, concurrency_group, is_known_gate};
 pub use health_rules::JudgedBy;
-pub use input::{Answer, Applied, CallError, Clearing, Input, NamespaceSight, Pruning, Stopped};
+pub use input::{Answer, Applied, CallError, Clearing, Input, NamespaceSight, Pruning, Stopped, Trial};
 pub use judge::hook_phase;
 pub use machine::{Driver, Sight, SyncOperation};
 pub use pending::pending;

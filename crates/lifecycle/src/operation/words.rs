@@ -6,7 +6,7 @@ use tidegate_model::{Observed, Plan};
 
 use super::claim::ClaimNews;
 use super::fact::Verdict;
-use super::input::{Answer, Applied, CallError, Clearing, Input, Pruning, Stopped};
+use super::input::{Answer, Applied, CallError, Clearing, Input, Pruning, Stopped, Trial};
 
 impl Input {
     /// Shows every text that may quote what was in a manifest or an object. Names are not among them.
@@ -49,7 +49,11 @@ fn planned(plan: &mut Plan, look: &mut dyn FnMut(&mut String)) {
 
 fn answered(answer: &mut Answer, look: &mut dyn FnMut(&mut String)) {
     match answer {
-        Answer::Checked(Ok(message)) | Answer::Ran { message, .. } => look(message),
+        Answer::Checked(Ok(Trial { message, warnings })) => {
+            look(message);
+            warnings.iter_mut().for_each(look);
+        }
+        Answer::Ran { message, .. } => look(message),
         Answer::Applied(Ok(applied)) | Answer::Cleared(Ok(Clearing::Adopted(applied))) => {
             written(applied, look)
         }

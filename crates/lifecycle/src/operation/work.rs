@@ -8,7 +8,7 @@ use tidegate_model::{Evidence, Health, HealthStatus, Observation, Observed, Task
 
 use self::build::{DIGEST, at, hook, id, plan, request, resource};
 use super::{
-    Answer, Applied, Clearing, Command, Input, Stage, Subject, SyncOperation, TaskCommand, WaveStep,
+    Answer, Applied, Clearing, Command, Input, Stage, Subject, SyncOperation, TaskCommand, Trial, WaveStep,
 };
 use crate::{Arrival, Outbox, Shell};
 
@@ -64,7 +64,7 @@ fn seen(version: u64, status: HealthStatus) -> Observed {
 
 fn answer(command: &TaskCommand) -> Answer {
     match command {
-        TaskCommand::Check => Answer::Checked(Ok(String::new())),
+        TaskCommand::Check => Answer::Checked(Ok(Trial::default())),
         TaskCommand::ClearHook => Answer::Cleared(Ok(Clearing::Clear)),
         TaskCommand::Apply => Answer::Applied(Ok(Box::new(Applied {
             uid: "uid".into(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_lifecycle::operation::Driver;
 use tidegate_lifecycle::operation::{
-    Answer, CallError, ClaimNews, ClaimStanding, Command, Input, Stage, explain, view,
+    Answer, CallError, ClaimNews, ClaimStanding, Command, Input, Stage, Trial, explain, view,
 };
 use tidegate_model::{
     ClaimHolder, ClaimPlace, ClaimRequest, IfTaken, OperationPhase, Phase, SyncRequest, TaskId, Timestamp,
@@ -45,7 +45,11 @@ impl Operation {
         for task in [0, 1] {
             this.offer(
                 3,
-                Input::Answer { task: TaskId(task), attempt: 1, answer: Answer::Checked(Ok(String::new())) },
+                Input::Answer {
+                    task: TaskId(task),
+                    attempt: 1,
+                    answer: Answer::Checked(Ok(Trial::default())),
+                },
             );
         }
         this

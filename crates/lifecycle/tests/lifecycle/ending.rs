@@ -1,6 +1,6 @@
 //! People: terminate, pause and unpause, in every stage; and operations that only try.
 
-use tidegate_lifecycle::operation::{Input, view};
+use tidegate_lifecycle::operation::{Fact, Input, view};
 use tidegate_model::{Action, DeletePolicy, HealthStatus, OperationPhase, Phase, SyncOptions, SyncRequest};
 
 use crate::build::*;
@@ -323,6 +323,26 @@ fn termination_tells_of_retries() {
     world.at(6000, terminate());
     world.run();
     assert_eq!(world.driver().state().message(), "Operation terminated (retried 1 times).");
+}
+
+/// A trial has the warnings with the resource; in earnest those of the write count, which are told once.
+#[test]
+fn what_the_cluster_warns_of_is_told_once_whether_it_only_tries_or_not() {
+    for dry_run in [true, false] {
+        let options = SyncOptions { dry_run, ..SyncOptions::default() };
+        let tasks = [resource(0, "Deployment/old"), resource(0, "Deployment/api")];
+        let mut world = World::new(plan(tasks), SyncRequest { options, ..request() });
+        let warnings = vec!["v1beta1 is deprecated".to_owned()];
+        world.fate("Deployment/old", |fate| fate.warnings.clone_from(&warnings));
+        world.run();
+        let told = |fact: &&Fact| matches!(fact, Fact::Warned { .. });
+        assert_eq!(world.durable.iter().filter(told).count(), 1, "dry run: {dry_run}");
+        let view = view(world.driver().state()).unwrap();
+        assert_eq!(view.phase, OperationPhase::Succeeded);
+        let kept: Vec<_> = view.resources.iter().map(|resource| resource.warnings.clone()).collect();
+        assert!(kept.contains(&warnings) && kept.contains(&Vec::new()), "dry run: {dry_run}: {kept:?}");
+        world.check_replay();
+    }
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_lifecycle::operation::{Answer, CallError, Command, Driver, Input, Subject, SyncOperation};
+use tidegate_lifecycle::operation::{
+    Answer, CallError, Command, Driver, Input, Subject, SyncOperation, Trial,
+};
 use tidegate_lifecycle::{Arrival, Inbox, LAZY_WAIT, Outbox, RING_AGAIN, Shell, TOLD_WAIT, Turn};
 use tidegate_model::{Evidence, Health, HealthStatus, Observation, Observed, OperationPhase, TaskId};
 
@@ -61,7 +63,7 @@ fn awaiting(width: u32) -> SyncShell {
         0,
         answer(Input::Planned { plan: Arc::new(plan), bundle: DIGEST, namespaces: Vec::new() }),
     );
-    for round in [Answer::Checked(Ok(String::new())), Answer::Applied(Ok(Box::new(applied())))] {
+    for round in [Answer::Checked(Ok(Trial::default())), Answer::Applied(Ok(Box::new(applied())))] {
         for command in commands(&mut shell) {
             if let Command::Task { task, attempt, .. } = command {
                 let input = Input::Answer { task, attempt, answer: round.clone() };

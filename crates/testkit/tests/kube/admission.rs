@@ -84,14 +84,17 @@ pub async fn a_webhook_times_out() {
     assert_eq!(bench.writes(id).await.summaries(), [""; 0]);
 }
 
-/// What the server warns of when it takes a manifest is kept with the result of the object, once.
+/// What the server warns of when it takes a manifest, or would take it, is kept with the result of the object, once.
 pub async fn a_webhook_warns() {
     let control = ControlPlane::shared();
     let bench = Bench::of(control, "warning").await;
     let words = "config maps without an owner are \"frowned upon\"";
     let webhook = Webhook::warning(words).await;
     webhook.register(&control.caller(User::OBSERVER), &bench.namespace, "b").await;
-    let (_, view) = bench.run(&Sync::of(&config("b", 0, ""))).await;
-    assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
-    assert_eq!(view.resources[0].warnings, [words]);
+    for dry_run in [true, false] {
+        let sync = Sync::of(&config("b", 0, "")).with(|request| request.options.dry_run = dry_run);
+        let (_, view) = bench.run(&sync).await;
+        assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
+        assert_eq!(view.resources[0].warnings, [words], "dry run: {dry_run}");
+    }
 }

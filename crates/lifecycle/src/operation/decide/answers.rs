@@ -4,7 +4,7 @@ use tidegate_model::{Action, OperationPhase, Task, TaskId, Timestamp};
 
 use super::{Again, call_again, is_patient, observed};
 use crate::operation::fact::Fact;
-use crate::operation::input::{Answer, Applied, CallError, Clearing, Pruning, Stopped};
+use crate::operation::input::{Answer, Applied, CallError, Clearing, Pruning, Stopped, Trial};
 use crate::operation::messages;
 use crate::operation::rules::{has_runner, needs_check};
 use crate::operation::state::{
@@ -70,14 +70,21 @@ impl Subject<'_> {
         Fact::TaskFailed { task: self.id, phase, message, at: self.now }
     }
 
-    fn checked(&self, result: &Result<String, CallError>) -> Option<Vec<Fact>> {
+    fn checked(&self, result: &Result<Trial, CallError>) -> Option<Vec<Fact>> {
         let at_wave = match (&self.operation.stage, self.step()) {
             (Stage::DryRun, _) => false,
             (_, Some(WaveStep::DryRun)) => true,
             _ => return None,
         };
         needs_check(self.task, self.state, at_wave).then(|| match result {
-            Ok(message) => vec![Fact::Checked { task: self.id, message: message.clone() }],
+            Ok(trial) => {
+                let mut facts = vec![Fact::Checked { task: self.id, message: trial.message.clone() }];
+                // Where more than a trial is wanted, the write will be warned of.
+                if self.operation.header.request.options.dry_run {
+                    facts.extend(self.warned(&trial.warnings));
+                }
+                facts
+            }
             Err(error) => self.again_or(error, |message| Fact::CheckFailed { task: self.id, message }),
         })
     }
@@ -167,13 +174,15 @@ impl Subject<'_> {
         let done = !self.task.is_hook() && judged.is_without_health;
         let mut facts =
             vec![Fact::Applied { task: self.id, applied: reference, message: applied.message.clone(), done }];
-        if applied.warnings != self.state.warnings {
-            facts.push(Fact::Warned { task: self.id, warnings: applied.warnings.clone() });
-        }
+        facts.extend(self.warned(&applied.warnings));
         if !done && !matches!(self.state.progress, Progress::Stopping { .. }) {
             facts.extend(judged.facts);
         }
         facts
+    }
+
+    fn warned(&self, warnings: &[String]) -> Option<Fact> {
+        (warnings != self.state.warnings).then(|| Fact::Warned { task: self.id, warnings: warnings.to_vec() })
     }
 
     fn ran(&self, success: bool, message: &str) -> Option<Vec<Fact>> {

@@ -33,6 +33,7 @@ pub(super) fn fits(stage: &Stage, fact: &Fact) -> bool {
         | Fact::NamespaceTerminating { .. } => in_wave,
         Fact::NamespacesSeen { .. } => in_wave || *stage == Stage::Planned,
         Fact::NamespaceLost { .. } => in_wave || matches!(stage, Stage::Planned | Stage::DryRun),
+        Fact::Warned { .. } if *stage == Stage::DryRun => true,
         Fact::Applied { .. } | Fact::Warned { .. } => {
             matches!(step, Some(WaveStep::Clearing | WaveStep::Applying)) || *stage == Stage::Terminating
         }

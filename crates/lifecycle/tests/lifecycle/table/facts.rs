@@ -130,7 +130,7 @@ const TABLE: [(&str, [&str; 3]); 20] = [
     ("New", ["Accepted", "", ""]),
     ("Accepted", ["Planned CallFailed TerminateRequested Paused Finished", "", ""]),
     ("Planned", [ANY, "Moved AttemptFailed NamespaceLost NamespacesSeen", ""]),
-    ("DryRun", [ANY, "Moved Checked CheckFailed CallFailed:task AttemptFailed NamespaceLost", ""]),
+    ("DryRun", [ANY, "Moved Checked CheckFailed CallFailed:task AttemptFailed NamespaceLost Warned", ""]),
     ("Held", [ANY, WAVE, "GateAnswered"]),
     ("Wave DryRun", [ANY, WAVE, "Checked CheckFailed"]),
     ("Pruning", [ANY, WAVE, "PruneSent DeletionBegun"]),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_lifecycle::operation::{
     Answer, Applied, CallError, ClaimNews, Clearing, Fact, Identity, Input, NamespaceSight, Pruning,
-    Rejection, State, Stopped, Verdict, decide, evolve,
+    Rejection, State, Stopped, Trial, Verdict, decide, evolve,
 };
 use tidegate_model::{Evidence, Health, HealthStatus, Observation, Observed, OperationPhase, Plan, TaskId};
 
@@ -90,8 +90,8 @@ fn inputs(place: &str) -> Vec<Input> {
         },
         Input::PlanFailed(CallError::transient("busy")),
         Input::PlanFailed(error()),
-        Input::Answer { task: checked, attempt: 0, answer: Answer::Checked(Ok(String::new())) },
-        about(checked, Answer::Checked(Ok("fine".into()))),
+        Input::Answer { task: checked, attempt: 0, answer: Answer::Checked(Ok(Trial::default())) },
+        about(checked, Answer::Checked(Ok(Trial { message: "fine".into(), ..Trial::default() }))),
         about(checked, Answer::Checked(Err(error()))),
         about(PRUNE, Answer::Pruned(Ok(Pruning::Gone))),
         about(PRUNE, Answer::Pruned(Err(error()))),

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_lifecycle::operation::{Answer, Applied, Clearing, HookLog, Pruning, Stopped, TaskCommand};
+use tidegate_lifecycle::operation::{
+    Answer, Applied, Clearing, HookLog, Pruning, Stopped, TaskCommand, Trial,
+};
 use tidegate_model::{DeletePolicy, Evidence, HealthStatus, Observed, OperationPhase, Task, TaskId};
 
 use super::fate::{Fate, Proof, Reply, seen};
@@ -121,8 +123,9 @@ impl Cluster {
         self.tidy(now);
         match command {
             TaskCommand::Check => {
-                let message = format!("{} checked", task.name);
-                Answer::Checked(self.reply(id, |fate| &mut fate.check).into_result(message))
+                let warnings = self.fates.get(&id).map(|fate| fate.warnings.clone()).unwrap_or_default();
+                let trial = Trial { message: format!("{} checked", task.name), warnings };
+                Answer::Checked(self.reply(id, |fate| &mut fate.check).into_result(trial))
             }
             TaskCommand::Prune { uid } => {
                 let reply = self.reply(id, |fate| &mut fate.write);
@@ -252,7 +255,7 @@ impl Cluster {
             generation: object.generation,
             message: format!("{} applied", task.name),
             observed,
-            warnings: Vec::new(),
+            warnings: self.fates[&id].warnings.clone(),
         }
     }
 

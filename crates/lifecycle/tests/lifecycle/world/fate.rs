@@ -74,6 +74,8 @@ pub struct Fate {
     pub runs: bool,
     /// What its containers write; `None` where nobody serves logs.
     pub log: Option<String>,
+    /// What the cluster warns of, in trials and in earnest.
+    pub warnings: Vec<String>,
 }
 
 impl Fate {
@@ -98,6 +100,7 @@ impl Fate {
             rivals: VecDeque::new(),
             vanishes: None,
             broken: false,
+            warnings: Vec::new(),
             runs: true,
             log: None,
         }
