@@ -107,6 +107,12 @@ impl Answer {
         serde_json::from_slice::<Status>(&self.body).is_ok_and(|status| status.status.is_some())
     }
 
+    /// How long the server asks to wait before the same is asked again: in a header, or in its words alone.
+    pub(crate) fn asked_to_wait(&self) -> Option<Duration> {
+        let words = || serde_json::from_slice::<Status>(&self.body).ok()?.retry_after();
+        self.retry_after.or_else(|| if self.status.is_success() { None } else { words() })
+    }
+
     /// What went wrong.
     pub(crate) fn refusal(&self, about: About<'_>) -> ClusterError {
         let mut status: Status = serde_json::from_slice(&self.body).unwrap_or_default();
@@ -119,7 +125,7 @@ impl Answer {
         }
         let mut error = status.error(about);
         if let ErrorKind::TooManyRequests { retry_after } = &mut error.kind {
-            *retry_after = self.retry_after.or(*retry_after);
+            *retry_after = self.asked_to_wait().or(*retry_after);
         }
         if error.kind == ErrorKind::Server && self.took >= STALLED_AFTER {
             error.kind = ErrorKind::Stalled;

@@ -72,6 +72,12 @@ impl Call {
         Self { method, content_type, body: body.into(), operation, ..Self::get(path) }
     }
 
+    /// What is asked, however it is put.
+    fn what(&self) -> String {
+        let place = self.path.split('?').next().unwrap_or_default();
+        format!("{} {place}", self.method)
+    }
+
     fn request(&self) -> Result<Request<Body>, http::Error> {
         let agent = match self.operation {
             Some(operation) => HeaderValue::try_from(format!("{AGENT} (operation/{operation})"))?,
@@ -133,7 +139,7 @@ impl Server {
             if answer.status != StatusCode::TOO_MANY_REQUESTS {
                 return Ok(answer);
             }
-            tokio::time::sleep(answer.retry_after.unwrap_or(wait)).await;
+            tokio::time::sleep(answer.asked_to_wait().unwrap_or(wait)).await;
             wait = wait.saturating_mul(2);
         }
         self.call(call).await
@@ -161,7 +167,7 @@ impl Server {
     }
 
     async fn bounded(&self, link: &Link, call: &Call) -> Result<Answer, ClusterError> {
-        let permit = self.limiter.acquire().await;
+        let permit = self.limiter.acquire(&call.what()).await;
         let answer = self.timed(call, self.attempt(link, call)).await?;
         let too_many = answer.status == StatusCode::TOO_MANY_REQUESTS;
         // What the server says about one request, or what is behind it about one kind, is nothing about the others.
@@ -170,11 +176,21 @@ impl Server {
             _ if too_many => permit.refused(None),
             _ => permit.served(),
         }
-        if let Some(wait) = answer.retry_after.filter(|_| too_many) {
-            // Not in its words: it may quote what it was sent, and this reaches nobody's mask.
-            self.monitor.asked(wait, || format!("{} to {} {}", answer.status, call.method, call.path));
-        }
+        self.keep_asked_wait(call, &answer);
         Ok(answer)
+    }
+
+    /// A server that has too much to do is asked the same again when it wants to be, whoever asks.
+    fn keep_asked_wait(&self, call: &Call, answer: &Answer) {
+        let too_many = answer.status == StatusCode::TOO_MANY_REQUESTS;
+        let Some(wait) = answer.asked_to_wait().filter(|_| too_many) else { return };
+        if answer.is_about_the_request() {
+            self.limiter.hold(call.what(), wait);
+        } else {
+            self.limiter.asked(wait);
+        }
+        // Not in its words: it may quote what it was sent, and this reaches nobody's mask.
+        self.monitor.asked(wait, || format!("{} to {} {}", answer.status, call.method, call.path));
     }
 
     async fn attempt(&self, link: &Link, call: &Call) -> Result<Answer, ClusterError> {
@@ -192,7 +208,7 @@ impl Server {
 
     /// Opens a stream that ends soon.
     pub(crate) async fn open(&self, call: &Call, about: About<'_>) -> Result<Body, ClusterError> {
-        let permit = self.limiter.acquire().await;
+        let permit = self.limiter.acquire(&call.what()).await;
         let response = self.send(&self.transport.link(), call).await?;
         permit.served();
         self.opened(call, about, response).await
@@ -204,7 +220,7 @@ impl Server {
         call: &Call,
         about: About<'_>,
     ) -> Result<(Body, Option<Seat>), ClusterError> {
-        self.limiter.pause().await;
+        self.limiter.pause(&call.what()).await;
         let link = self.transport.link();
         let (mut response, mut seat) = self.timed(call, self.send_watch(&link, call)).await?;
         if response.status() == StatusCode::UNAUTHORIZED && self.transport.renew(&link).await {
@@ -232,7 +248,9 @@ impl Server {
         let (head, body) = response.into_parts();
         let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(|error| self.broken(call, &*error))?.to_bytes();
-        Err(answer(&head, Duration::ZERO, body).refusal(about))
+        let answer = answer(&head, Duration::ZERO, body);
+        self.keep_asked_wait(call, &answer);
+        Err(answer.refusal(about))
     }
 
     async fn send(&self, link: &Link, call: &Call) -> Result<Response<Body>, ClusterError> {

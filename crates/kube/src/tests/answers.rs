@@ -191,6 +191,31 @@ async fn a_kind_that_is_refused_for_now_holds_back_no_other_call() {
     assert!(futures_util::future::join(list, others).await.0.is_err(), "the list waits as it was asked");
 }
 
+/// Whoever asks, and whatever they make of the refusal: what was refused is not asked again before its time.
+#[tokio::test(start_paused = true)]
+async fn one_request_that_is_refused_for_now_is_sent_again_when_the_server_wants_it() {
+    for in_words_only in [false, true] {
+        let begun = Instant::now();
+        let (cluster, log) = cluster(move |asked| {
+            if asked.method != "PATCH" || !asked.path.contains("/a?") || begun.elapsed().as_secs() >= 12 {
+                return (asked.method == "PATCH").then(|| Reply::Json(200, live("a")));
+            }
+            let mut refusal = status(429, "TooManyRequests", "slow down");
+            refusal["details"] = json!({"retryAfterSeconds": 12});
+            Some(if in_words_only { Reply::Json(429, refusal) } else { Reply::Later(429, 12, refusal) })
+        });
+        cluster.discover().await.unwrap();
+        let refused = cluster.apply(apply(manifest("a"), APPLY)).await.unwrap_err();
+        let wait = Duration::from_secs(12);
+        assert_eq!(refused.kind, ErrorKind::TooManyRequests { retry_after: Some(wait) });
+        assert!(matches!(cluster.strain(), Some(Strain::AsksToWait { .. })), "{:?}", cluster.strain());
+        cluster.apply(apply(manifest("b"), APPLY)).await.unwrap();
+        assert_eq!(begun.elapsed(), Duration::ZERO, "another one goes");
+        cluster.apply(apply(manifest("a"), APPLY)).await.unwrap();
+        assert_eq!((begun.elapsed(), calls(&log).len()), (wait, 3));
+    }
+}
+
 /// The wait between two reads of many is the one that the server asks for, and nothing is added to it.
 #[tokio::test(start_paused = true)]
 async fn patience_lasts_as_long_as_the_server_asks() {
