@@ -185,7 +185,7 @@ impl<A: Around> Keeping<A> {
                 }
                 Err(error) => {
                     tracing::debug!(reason = error.message, "a claim could not be taken back yet");
-                    self.around.sleep(RENEW_AGAIN_AFTER).await;
+                    self.around.sleep(again_after(&error)).await;
                 }
             }
         }
@@ -212,7 +212,7 @@ impl<A: Around> Keeping<A> {
                 Ok(Attempt::Again) => self.around.sleep(LOOK_AGAIN_AFTER).await,
                 Ok(Attempt::NoNamespace(error)) => return Err(without(&nor_aside(why, aside, &error))),
                 Err(error) if is_no_right(error.kind) => return Err(without(&nor_aside(why, aside, &error))),
-                Err(_) => self.around.sleep(RENEW_AGAIN_AFTER).await,
+                Err(error) => self.around.sleep(again_after(&error)).await,
             }
         }
     }
@@ -365,13 +365,15 @@ impl<A: Around> Keeping<A> {
                 self.around.tell(ClaimNews::EndWanted { by });
             }
             self.around.sleep(pause).await;
+            let began = self.around.elapsed();
             pause = match self.renew_once(&mut held).await {
-                Ok(None) => CLAIM_RENEWED_EVERY,
+                // Counted from when it began: one that hung for long may cover nothing any more, and the next follows at once.
+                Ok(None) => CLAIM_RENEWED_EVERY.saturating_sub(self.around.elapsed().saturating_sub(began)),
                 Ok(Some(news)) => return Unheld::Over(news),
                 Err(error) if has_no_namespace(error.kind) => return Unheld::NoNamespace(error),
                 Err(error) if is_no_right(error.kind) => return Unheld::NoRight(error),
                 Err(error) if is_race(error.kind) => LOOK_AGAIN_AFTER,
-                Err(_) => RENEW_AGAIN_AFTER,
+                Err(error) => again_after(&error),
             };
         }
     }
@@ -441,6 +443,14 @@ fn lacks(rights: &str) -> String {
 /// Somebody else has written it since it was read.
 fn is_race(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Conflict | ErrorKind::AlreadyExists | ErrorKind::NotFound)
+}
+
+/// When a call that failed is made again: as the server asks, if it does.
+fn again_after(error: &ClusterError) -> Duration {
+    match error.kind {
+        ErrorKind::TooManyRequests { retry_after: Some(asked) } => asked.max(RENEW_AGAIN_AFTER),
+        _ => RENEW_AGAIN_AFTER,
+    }
 }
 
 /// Nothing new can be put there.

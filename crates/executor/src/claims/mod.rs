@@ -12,6 +12,8 @@ mod live;
 mod patience;
 mod place;
 mod record;
+#[cfg(test)]
+mod renewals;
 mod times;
 #[cfg(test)]
 mod trials;
