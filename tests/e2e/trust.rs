@@ -85,6 +85,65 @@ fn a_state_directory_that_others_may_write_to_is_closed_to_them() {
     assert!(!sync().expect_code(0).err.contains("others"));
 }
 
+/// What is in it as well: others may have been let in before.
+#[test]
+fn files_of_a_state_directory_that_others_may_write_to_are_closed_to_them() {
+    let bench = Bench::new();
+    bench.write("config.yaml", CONFIG);
+    let sync = || bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0).err;
+    sync();
+    let open = |name: &str, mode| {
+        fs::set_permissions(bench.state().join(name), Permissions::from_mode(mode)).unwrap();
+    };
+    let cases: [(&[&str], u32, u32); 3] = [
+        (&["witness", "log/db"], 0o666, 0o644),
+        (&["log", "blobs"], 0o777, 0o755),
+        (&["cluster/journal-0"], 0o660, 0o640),
+    ];
+    for (names, mode_before, mode_after) in cases {
+        names.iter().for_each(|name| open(name, mode_before));
+        let told = sync();
+        let words = format!("(its mode was {mode_before:o})");
+        assert!(told.contains("warning: others could write to ") && told.contains(&words), "{told}");
+        assert_eq!(told.matches("others could").count(), 1, "{told}");
+        assert_eq!(told.contains(" and 1 more in the state directory"), names.len() == 2, "{told}");
+        for name in names {
+            assert_eq!(mode(&bench.state().join(name)), mode_after, "{name}");
+        }
+        assert!(!sync().contains("others"), "{names:?}");
+    }
+    // A link leads elsewhere, where nothing is ours to close.
+    let elsewhere = bench.path().join("elsewhere");
+    fs::write(&elsewhere, "").unwrap();
+    fs::set_permissions(&elsewhere, Permissions::from_mode(0o666)).unwrap();
+    symlink(&elsewhere, bench.state().join("link")).unwrap();
+    assert!(!sync().contains("others"));
+    assert_eq!(mode(&elsewhere), 0o666);
+}
+
+/// Where the system makes files for everybody, they are made so by this program too; that is nobody else's doing.
+#[test]
+fn what_was_made_for_everybody_is_closed_without_a_word() {
+    let bench = Bench::new();
+    bench.write("config.yaml", CONFIG);
+    let inner = bench.command(&["sync", "config.yaml", "--app", "a", "--sim"]);
+    for _ in 0..3 {
+        let mut command = Command::new("sh");
+        command.args(["-c", "umask 000; exec \"$0\" \"$@\""]).current_dir(bench.path());
+        command.arg(inner.get_program()).args(inner.get_args());
+        for (name, value) in inner.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let ran = command.output().unwrap();
+        let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(ran.status.success() && !told.contains("others"), "{told}");
+    }
+    assert_eq!(mode(&bench.state().join("log")), 0o755);
+}
+
 #[test]
 fn a_folder_of_others_is_no_state_directory() {
     let bench = Bench::new();

@@ -15,6 +15,7 @@ pub mod clusters;
 pub mod control;
 pub mod documents;
 pub mod error;
+mod exposed;
 pub mod log;
 pub mod notices;
 pub mod operations;

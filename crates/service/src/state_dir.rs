@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::error::ServiceError;
+use crate::exposed;
 use crate::notices::Notices;
 
 /// Manifests may hold secrets.
@@ -132,12 +133,20 @@ impl StateDir {
     /// directory, or empty, is closed to them; any other is not ours to close.
     pub fn close_to_others(&self, notices: &dyn Notices) -> Result<(), ServiceError> {
         let found = fs::metadata(&self.root).map_err(|source| self.error("look at", source))?;
-        let mode = found.permissions().mode();
-        if mode & OTHERS_WRITE == 0 || !found.is_dir() {
+        if !found.is_dir() {
+            return Ok(());
+        }
+        let is_used = self.has("holder")? || self.has("log")?;
+        self.close_folder(found.permissions().mode(), is_used, notices)?;
+        if is_used { exposed::close(&self.root, notices) } else { Ok(()) }
+    }
+
+    fn close_folder(&self, mode: u32, is_used: bool, notices: &dyn Notices) -> Result<(), ServiceError> {
+        if mode & OTHERS_WRITE == 0 {
             return Ok(());
         }
         let path = self.root.display();
-        let is_ours = self.has("holder")? || self.has("log")? || is_empty(&self.root);
+        let is_ours = is_used || is_empty(&self.root);
         let closed = mode & MODE & !OTHERS_WRITE;
         if mode & STICKY == 0
             && is_ours
