@@ -79,10 +79,11 @@ impl KubeCluster {
             Err(error) if error.kind == ErrorKind::Timeout => return Err(self.stalled(&target, error).await),
             other => other?,
         };
-        if !dry_run && is_definition(&gvk) {
-            if let Some(status) = self.await_definition(&applied.object).await {
-                applied.object.fields_mut().insert("status".to_owned(), status);
-            }
+        if !dry_run
+            && is_definition(&gvk)
+            && let Some(status) = self.await_definition(&applied.object).await
+        {
+            applied.object.fields_mut().insert("status".to_owned(), status);
         }
         Ok(applied)
     }
