@@ -26,7 +26,11 @@ async fn site() -> Site {
 fn deploys(site: &Site, version: &str) {
     let job = json!({
         "apiVersion": "batch/v1", "kind": "Job",
-        "metadata": {"name": "migrate", "annotations": {"argocd.argoproj.io/hook": "PreSync"}},
+        "metadata": {"name": "migrate", "annotations": {
+            "argocd.argoproj.io/hook": "PreSync",
+            // Long enough that its operation is seen at work: a status is written once a second.
+            "sim.tidegate.dev/ready-after": "3s",
+        }},
         "spec": {"template": {"spec": {
             "restartPolicy": "Never", "containers": [{"name": "a", "image": "example.com/migrate:1"}],
         }}},
