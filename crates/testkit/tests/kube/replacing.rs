@@ -1,10 +1,9 @@
 //! Objects that are replaced as a whole, or deleted and made anew.
 
 use serde_json::json;
-use tidegate_cluster::{ApplyRequest, Cluster, WriteMode};
 use tidegate_executor::effects::{self, ObjectStatus, Question};
 use tidegate_kube::ConnectOptions;
-use tidegate_model::{Object, OperationPhase, Timestamp};
+use tidegate_model::{OperationPhase, Timestamp};
 use tidegate_testkit::kube::{ControlPlane, User};
 use tidegate_testkit::scenario::Sync;
 
@@ -75,12 +74,10 @@ pub async fn the_difference_shows_what_a_replacement_takes_from_others() {
         });
         let (_, view) = bench.run(&sync).await;
         assert_eq!(view.phase, OperationPhase::Succeeded, "{words}: {}", view.message);
-        let foreign = json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "data": {"b": "2"},
-            "metadata": {"name": "rf", "namespace": bench.namespace, "annotations": {"theirs": "1"}},
-        });
-        let merged = ApplyRequest::new(Object::try_from(foreign).unwrap(), WriteMode::ClientSideApply);
-        cluster.apply(merged).await.unwrap();
+        // By a writer of its own: what we had written ourselves would be a difference to the manifest.
+        let place = format!("/api/v1/namespaces/{}/configmaps/rf", bench.namespace);
+        let foreign = json!({"data": {"b": "2"}, "metadata": {"annotations": {"theirs": "1"}}});
+        control.caller(User::OBSERVER).patch(&place, &foreign).await.unwrap();
         let asked = (Question::Sync, &sync.request);
         let now = Timestamp::from_millis(0);
         let (objects, _) = effects::diff(&cluster, asked, sync.targets(), now, None).await.unwrap();
@@ -99,7 +96,6 @@ pub async fn the_difference_shows_what_a_replacement_takes_from_others() {
         }
         let (_, view) = bench.run(&sync).await;
         assert_eq!(view.phase, OperationPhase::Succeeded, "{words}: {}", view.message);
-        let place = format!("/api/v1/namespaces/{}/configmaps/rf", bench.namespace);
         let found = control.caller(User::OBSERVER).get(&place).await.unwrap();
         assert_eq!(found["data"], json!({"a": "1"}), "{words}");
     }
