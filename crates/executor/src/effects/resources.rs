@@ -1,8 +1,7 @@
 //! Dry runs, applies and prunes.
 
 use tidegate_cluster::{
-    Applied as Written, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Propagation,
-    WriteMode,
+    Applied as Written, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, WriteMode,
 };
 use tidegate_lifecycle::operation::{Answer, Applied, CallError, Clearing, Pruning, Trial};
 use tidegate_model::{Action, Object, SyncRequest, Task};
@@ -152,22 +151,16 @@ async fn recreate(
     request: ApplyRequest,
     anew: WriteMode,
 ) -> Result<Put, ClusterError> {
-    let Task { gvk, namespace, name, live, .. } = subject.task;
-    let planned = live.as_ref().map(|live| live.uid.as_str());
+    let planned = subject.task.live.as_ref().map(|live| live.uid.as_str());
     let found = hooks::look(cluster, subject).await?;
     // One that has come since was perhaps made by us, before a crash or by a call that failed.
     let is_to_go = |found: &Object| !subject.again || planned == Some(found.uid());
     if let Some(found) = found.filter(is_to_go) {
         let uid = found.uid().to_owned();
         let deletion = DeleteRequest {
-            gvk: gvk.clone(),
-            namespace: namespace.clone(),
-            name: name.clone(),
-            uid: uid.clone(),
             resource_version: request.resource_version.clone(),
-            propagation: Propagation::Background,
-            dry_run: false,
             operation: Some(subject.operation),
+            ..DeleteRequest::of(&found)
         };
         // A deletion that has begun is not sent again.
         let left = if found.is_deleting() {
