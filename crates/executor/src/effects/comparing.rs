@@ -58,7 +58,7 @@ pub(super) async fn compare(
         let judged_now = task.live.is_some() && !task.is_hook() && !task.options.dry_run_at_wave;
         let live = judged_now.then(|| live.unpack())?;
         let asked = ask(task, server_side_diff(manifest, &live));
-        asked.then_some(Question { id, task, manifest, live })
+        asked.then_some(Candidate { id, task, manifest, live })
     });
     // A dry run observes nothing, so any rules will do.
     let health = HealthRules::built_in();
@@ -68,12 +68,12 @@ pub(super) async fn compare(
     let mut answers = Vec::new();
     loop {
         // Judged at once: of the objects themselves only those of the questions under way are held.
-        under_way.extend(waiting.by_ref().take(AT_ONCE.saturating_sub(under_way.len())).map(|question| {
+        under_way.extend(waiting.by_ref().take(AT_ONCE.saturating_sub(under_way.len())).map(|candidate| {
             let asking = async move {
-                let subject = question.subject(operation, request, health);
-                let answer = resources::predict(cluster, &subject, question.manifest).await;
-                let outcome = answer.map(|predicted| question.judge(comparer, &predicted));
-                Compared { task: question.id, outcome }
+                let subject = candidate.subject(operation, request, health);
+                let answer = resources::predict(cluster, &subject, candidate.manifest).await;
+                let outcome = answer.map(|predicted| candidate.judge(comparer, &predicted));
+                Compared { task: candidate.id, outcome }
             };
             asking.boxed()
         }));
@@ -88,14 +88,14 @@ pub(super) fn by_key(live: &[LiveObject]) -> BTreeMap<&ObjectKey, &LiveObject> {
 }
 
 /// One object to ask the server about.
-struct Question<'q> {
+struct Candidate<'q> {
     id: TaskId,
     task: &'q Task,
     manifest: &'q Object,
     live: Arc<Object>,
 }
 
-impl<'q> Question<'q> {
+impl<'q> Candidate<'q> {
     fn subject(
         &self,
         operation: OperationId,
