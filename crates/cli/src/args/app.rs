@@ -145,14 +145,21 @@ pub struct AppRollbackArgs {
     /// Delete objects that were not there then
     #[arg(long)]
     pub prune: bool,
+    #[command(flatten)]
+    pub end: EndArgs,
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+/// Whether the end of the operation is waited for, and how long.
+#[derive(Clone, Debug, Args)]
+pub struct EndArgs {
     /// Do not wait for the end
     #[arg(long = "async")]
     pub is_async: bool,
     /// How long to wait for the end
     #[arg(long, value_name = "D", value_parser = values::duration)]
     pub timeout: Option<Duration>,
-    #[command(flatten)]
-    pub state: StateArgs,
 }
 
 /// One application, and how to print it.
@@ -184,12 +191,8 @@ pub struct AppSyncArgs {
     /// Only this resource, without hooks: GROUP:KIND:NAMESPACE/NAME; repeat it for more
     #[arg(long = "resource", value_name = "RESOURCE", value_parser = values::selector)]
     pub resources: Vec<ResourceSelector>,
-    /// Do not wait for the end
-    #[arg(long = "async")]
-    pub is_async: bool,
-    /// How long to wait for the end
-    #[arg(long, value_name = "D", value_parser = values::duration)]
-    pub timeout: Option<Duration>,
+    #[command(flatten)]
+    pub end: EndArgs,
     #[command(flatten)]
     pub state: StateArgs,
 }

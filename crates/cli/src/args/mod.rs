@@ -15,8 +15,8 @@ use clap::{ArgAction, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub use app::{
-    AppArgs, AppCommand, AppRollbackArgs, AppSyncArgs, AppWaitArgs, ExampleArgs, ExampleCommand, OneAppArgs,
-    ServeArgs,
+    AppArgs, AppCommand, AppRollbackArgs, AppSyncArgs, AppWaitArgs, EndArgs, ExampleArgs, ExampleCommand,
+    OneAppArgs, ServeArgs,
 };
 pub use cluster::ConnectionArgs;
 pub use common::{Format, StateArgs};

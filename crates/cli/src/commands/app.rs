@@ -12,7 +12,9 @@ use tidegate_service::control::protocol::Request;
 use tidegate_service::reach;
 use tidegate_service::state_dir::StateDir;
 
-use crate::args::{AppCommand, AppRollbackArgs, AppSyncArgs, AppWaitArgs, Format, OneAppArgs, StateArgs};
+use crate::args::{
+    AppCommand, AppRollbackArgs, AppSyncArgs, AppWaitArgs, EndArgs, Format, OneAppArgs, StateArgs,
+};
 use crate::commands::diff;
 use crate::error::CliError;
 use crate::exit::Ended;
@@ -119,10 +121,7 @@ async fn sync(args: &AppSyncArgs, printer: &Printer) -> Result<Ended, CliError> 
     };
     let request = Request::SyncApplication { name: args.name.clone(), operation: Box::new(asked) };
     reach::tell(&state_dir, &request).await?;
-    if args.is_async {
-        return Ok(Ended::Done);
-    }
-    finished(&state_dir, &args.name, args.timeout, printer).await
+    finished(&state_dir, &args.name, &args.end, printer).await
 }
 
 async fn differences(
@@ -137,20 +136,20 @@ async fn rollback(args: &AppRollbackArgs, printer: &Printer) -> Result<Ended, Cl
     let state_dir = StateDir::resolve(args.state.named())?;
     let (name, id, prune) = (args.name.clone(), args.id, args.prune);
     reach::tell(&state_dir, &Request::RollbackApplication { name, id, prune, by: String::new() }).await?;
-    if args.is_async {
-        return Ok(Ended::Done);
-    }
-    finished(&state_dir, &args.name, args.timeout, printer).await
+    finished(&state_dir, &args.name, &args.end, printer).await
 }
 
-/// Waits for the end of an operation, and shows it.
+/// Waits for the end of an operation, if that is wished, and shows it.
 async fn finished(
     state_dir: &StateDir,
     name: &str,
-    timeout: Option<Duration>,
+    end: &EndArgs,
     printer: &Printer,
 ) -> Result<Ended, CliError> {
-    let waited = until(state_dir, &[name.to_owned()], timeout, printer, is_over).await?;
+    if end.is_async {
+        return Ok(Ended::Done);
+    }
+    let waited = until(state_dir, &[name.to_owned()], end.timeout, printer, is_over).await?;
     let Some(over) = waited.and_then(|mut found| found.pop()) else { return Ok(Ended::NotFinished) };
     let state = over.status.operation_state.as_ref();
     printer.out(&application::show(&over, printer.width()))?;
