@@ -95,10 +95,14 @@ impl Address {
     }
 }
 
-/// A `repoURL` as it may be shown: a password in it is left out.
+/// A `repoURL` as it may be shown: a password in it is left out, whatever is in it.
 fn shown(url: &str) -> String {
-    match url.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.split_once('@')?))) {
-        Some((scheme, (_, rest))) if !scheme.contains("ssh") => format!("{scheme}://***@{rest}"),
+    let parts = url.split_once("://").and_then(|(scheme, rest)| {
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        Some((scheme, authority.rsplit_once('@')?.1, path))
+    });
+    match parts {
+        Some((scheme, host, path)) if !scheme.contains("ssh") => format!("{scheme}://***@{host}{path}"),
         _ => url.to_owned(),
     }
 }
@@ -217,6 +221,7 @@ mod tests {
     fn bad_addresses_are_named_and_passwords_are_not() {
         for (url, named) in [
             ("https://me:hunter2@example.com/a.git", "Secret"),
+            ("https://me:p@hunter2@example.com/a.git", "Secret"),
             ("https://example.com/a.git?token=1", "query"),
             ("https://example.com", "no repository"),
             ("https:///a", "no host"),
