@@ -5,16 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use tidegate_cluster::{Cluster, ClusterError, Detail, Scope, WatchEvent};
-use tidegate_model::{Gvk, ObjectKey};
+use tidegate_cluster::{Cluster, Detail, Followed, Pauses, Scope, follow};
+use tidegate_model::{GroupKind, Gvk, ObjectKey};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::store::AppKey;
 
 /// After a watch has ended it is begun again, later each time it is in vain.
-const AGAIN_AFTER: Duration = Duration::from_millis(500);
-const AGAIN_MAX: Duration = Duration::from_secs(60);
+const PAUSES: Pauses = Pauses { min: Duration::from_millis(500), max: Duration::from_secs(60) };
 
 /// The watches of one cluster.
 pub(crate) struct Watching {
@@ -48,6 +47,12 @@ impl Index {
     /// Ends the watches of kinds that nobody has any more.
     fn tidy(&mut self) {
         self.watched.retain(|_, watched| watched.users > 0);
+    }
+
+    /// All who have objects of a kind.
+    fn owners_of(&self, kind: &GroupKind) -> BTreeSet<AppKey> {
+        let of_kind = self.owners.iter().filter(|(object, _)| object.group_kind() == *kind);
+        of_kind.flat_map(|(_, owners)| owners.iter().cloned()).collect()
     }
 
     fn forget(&mut self, application: &AppKey) {
@@ -100,7 +105,7 @@ impl Watching {
         let (cluster, tell, index) = (Arc::clone(&self.cluster), self.tell.clone(), Arc::clone(&self.index));
         let mut tasks = lock(&self.tasks);
         while tasks.try_join_next().is_some() {}
-        let task = tasks.spawn(async move { follow(cluster.as_ref(), &scope, &tell, &index).await });
+        let task = tasks.spawn(async move { tell_of_changes(cluster, scope, &tell, &index).await });
         Watched { users: 0, task }
     }
 
@@ -112,51 +117,37 @@ impl Watching {
     }
 }
 
-/// Goes on for as long as anybody listens.
-async fn follow(cluster: &dyn Cluster, scope: &Scope, tell: &UnboundedSender<AppKey>, index: &Mutex<Index>) {
-    let mut wait = AGAIN_AFTER;
+/// Goes on for as long as anybody listens. What was missed between two watches concerns everybody who has such objects.
+async fn tell_of_changes(
+    cluster: Arc<dyn Cluster>,
+    scope: Scope,
+    tell: &UnboundedSender<AppKey>,
+    index: &Mutex<Index>,
+) {
+    let kind = scope.gvk.group_kind();
+    let mut changes = follow(cluster, scope, PAUSES);
     let mut missed = false;
-    loop {
-        match once(cluster, scope, tell, index, missed).await {
-            Ok(()) => wait = AGAIN_AFTER,
-            Err(error) => {
-                tracing::info!(kind = %scope.gvk.kind, %error, "a watch has ended and is begun again");
-                wait = wait.saturating_mul(2).min(AGAIN_MAX);
+    while let Some(change) = changes.next().await {
+        let owners: BTreeSet<AppKey> = match change {
+            Followed::Applied(object) | Followed::Deleted(object) => {
+                lock(index).owners.get(&object.key()).cloned().unwrap_or_default()
             }
-        }
+            Followed::Listed(_) => {
+                let owners = if missed { lock(index).owners_of(&kind) } else { BTreeSet::new() };
+                missed = true;
+                owners
+            }
+            Followed::Failing(error) => {
+                tracing::info!(kind = %kind.kind, %error, "a watch has ended and is begun again");
+                missed = true;
+                BTreeSet::new()
+            }
+        };
+        owners.into_iter().for_each(|owner| drop(tell.send(owner)));
         if tell.is_closed() {
             return;
         }
-        missed = true;
-        tokio::time::sleep(wait).await;
     }
-}
-
-/// One watch, up to its end. What was missed before it concerns everybody who has such objects.
-async fn once(
-    cluster: &dyn Cluster,
-    scope: &Scope,
-    tell: &UnboundedSender<AppKey>,
-    index: &Mutex<Index>,
-    missed: bool,
-) -> Result<(), ClusterError> {
-    let listing = cluster.list(scope).await?;
-    let mut changes = cluster.watch(scope, &listing.resource_version).await?;
-    if missed {
-        let group_kind = scope.gvk.group_kind();
-        let owners: BTreeSet<AppKey> = {
-            let index = lock(index);
-            let of_kind = index.owners.iter().filter(|(object, _)| object.group_kind() == group_kind);
-            of_kind.flat_map(|(_, owners)| owners.iter().cloned()).collect()
-        };
-        owners.into_iter().for_each(|owner| drop(tell.send(owner)));
-    }
-    while let Some(change) = changes.next().await {
-        let (WatchEvent::Applied(object) | WatchEvent::Deleted(object)) = change? else { continue };
-        let owners = lock(index).owners.get(&object.key()).cloned().unwrap_or_default();
-        owners.into_iter().for_each(|owner| drop(tell.send(owner)));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

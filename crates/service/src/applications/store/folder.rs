@@ -9,10 +9,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::argo::Application;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::reading::{Seen, Stamp, left_alone};
-use super::{AppKey, ApplicationStore, StoreEvent, Stored, kept};
+use super::{AppKey, ApplicationStore, StoreEvent, Stored, kept, tell_all};
 use crate::error::ServiceError;
 
 /// How often the files are looked at.
@@ -86,10 +86,6 @@ async fn blocking(
 ) -> Result<(), ServiceError> {
     let failed = |error| ServiceError::Io { action: "write", path, source: std::io::Error::other(error) };
     tokio::task::spawn_blocking(call).await.map_err(failed)?
-}
-
-fn tell_all(tell: &UnboundedSender<StoreEvent>, events: Vec<StoreEvent>) -> bool {
-    !tell.is_closed() && events.into_iter().all(|event| tell.send(event).is_ok())
 }
 
 #[derive(Default)]

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use tidegate_application::CONTROL_NAMESPACE;
 use tidegate_model::argo::Application;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use crate::error::ServiceError;
 
@@ -113,4 +113,9 @@ pub trait ApplicationStore: Send + Sync + 'static {
 
     /// Forgets what is known of an application.
     async fn forget(&self, key: &AppKey) -> Result<(), ServiceError>;
+}
+
+/// Tells what has happened; says whether anybody listens still.
+fn tell_all(tell: &UnboundedSender<StoreEvent>, events: Vec<StoreEvent>) -> bool {
+    !tell.is_closed() && events.into_iter().all(|event| tell.send(event).is_ok())
 }

@@ -21,10 +21,10 @@ use futures_util::stream::select_all;
 use tidegate_cluster::{Cluster, ClusterError, Detail, ErrorKind, Followed, Pauses, Scope, follow};
 use tidegate_model::argo::{API_VERSION, Application};
 use tidegate_model::{Destination, GroupKind, Gvk};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::seen::All;
-use super::{AppKey, ApplicationStore, StoreEvent};
+use super::{AppKey, ApplicationStore, StoreEvent, tell_all};
 use crate::error::ServiceError;
 
 /// Says that an application is ours, where only such ones are served (`--only-labelled`).
@@ -72,7 +72,9 @@ impl KubernetesStore {
                 store.destination
             )));
         }
+        // Whether that is allowed; what is there comes with the watch.
         for scope in store.scopes() {
+            let scope = Scope { detail: Detail::Metadata, ..scope };
             store.cluster.list(&scope).await.map_err(|error| store.failed(&error))?;
         }
         Ok(store)
@@ -181,10 +183,6 @@ fn happened(all: &mut All, namespace: Option<String>, what: Followed) -> Vec<Sto
             Vec::new()
         }
     }
-}
-
-fn tell_all(tell: &UnboundedSender<StoreEvent>, events: Vec<StoreEvent>) -> bool {
-    !tell.is_closed() && events.into_iter().all(|event| tell.send(event).is_ok())
 }
 
 #[cfg(test)]
