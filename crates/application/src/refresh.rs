@@ -31,13 +31,6 @@ pub fn is_skipped(application: &Application) -> bool {
     ["1", "t", "T", "true", "TRUE", "True"].contains(&value)
 }
 
-/// Whether all that another comparison has found is that it was made: nobody needs to be told.
-pub fn is_only_newer(before: &Application, after: &Application) -> bool {
-    let mut before = before.clone();
-    before.status.reconciled_at = after.status.reconciled_at;
-    before == *after
-}
-
 /// What a comparison of the application as it is now is made with; credentials are no part of it.
 pub fn compared_to(application: &Application) -> ComparedTo {
     let spec = &application.spec;

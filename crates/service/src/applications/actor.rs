@@ -446,14 +446,15 @@ impl AppState {
     /// Prepares the operation that is asked for, or carries it out.
     fn carry_on(&mut self, myself: &ActorRef<AppMessage>) {
         let Some(asked) = &self.application.operation else { return };
-        let (shared, application, actor) =
-            (Arc::clone(&self.shared), self.application.clone(), myself.clone());
+        let with = || (Arc::clone(&self.shared), self.application.clone(), myself.clone());
         match operation::id(asked) {
             Some(id) if self.carried != Some(id) => {
+                let (shared, application, actor) = with();
                 self.carried = Some(id);
                 self.carrying.spawn(carrying::carry(shared, application, id, actor));
             }
             None if !self.preparing => {
+                let (shared, application, actor) = with();
                 self.preparing = true;
                 self.carrying.spawn(async move {
                     let prepared = carrying::prepare(&shared, &application).await;
@@ -473,14 +474,15 @@ impl AppState {
         let shown = self.shared.board.post(&self.key, Arc::new(self.application.clone()));
         telling::tell(&self.key, shown.as_deref().or(self.kept.as_ref()), &self.application);
         if self.shared.store.is_shared()
-            && let Some(kept) = &self.kept
+            && let Some(kept) = &mut self.kept
             && kept.operation == self.application.operation
         {
-            let now = self.now();
-            if refresh::is_only_newer(kept, &self.application) {
+            // That it was looked at again is told by the next write that tells more.
+            kept.status.reconciled_at = self.application.status.reconciled_at;
+            if kept == &self.application {
                 return Ok(());
             }
-            if now < self.kept_at + WRITE_EVERY {
+            if self.now() < self.kept_at + WRITE_EVERY {
                 self.set_alarm(myself, self.kept_at + WRITE_EVERY);
                 return Ok(());
             }
