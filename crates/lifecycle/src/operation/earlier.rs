@@ -8,11 +8,9 @@ use tidegate_model::{
     Digest, OperationId, OperationPhase, Plan, ResultCode, SyncRequest, Timestamp, earlier,
 };
 
-use super::claim::Claim;
-use super::rules::namespaces_of;
 use super::state::{
-    self, AppliedRef, Calls, Cursor, Failure, GateAnswer, Identity, Judged, Notes, Outage, Outcome, Pause,
-    Progress, SeenHealth, Stage, Termination, WaveTimes,
+    self, AppliedRef, Calls, Claim, Cursor, Failure, GateAnswer, Identity, Judged, Notes, Outage, Outcome,
+    Pause, Progress, SeenHealth, Stage, Termination, WaveTimes,
 };
 use super::{fact, follow};
 
@@ -164,8 +162,7 @@ impl<H: Into<state::Header>, P: Into<Plan>, T: Into<state::TaskState>> Operation
             cursor: Cursor::default(),
             namespaces: Arc::default(),
         };
-        operation.namespaces = namespaces_of(&operation.plan);
-        operation.cursor = Cursor::of(&operation);
+        operation.derive();
         operation
     }
 }

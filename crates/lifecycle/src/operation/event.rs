@@ -11,9 +11,8 @@ use tidegate_model::{
     Action, IfTaken, ObjectKey, OperationId, OperationPhase, Phase, Plan, TaskId, Timestamp,
 };
 
-use super::claim::ClaimNews;
-use super::fact::{DeadlineScope, Fact, Verdict};
-use super::state::{Loss, Stage, State};
+use super::fact::{DeadlineScope, Fact};
+use super::state::{ClaimNews, Loss, Stage, State, Verdict};
 
 /// Something that happened to an operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! How a fact changes the state. Total: a pair that cannot be is an error that names both sides, never a panic.
 
 mod arrows;
+mod header;
 mod legal;
 mod tasks;
 
@@ -9,15 +10,13 @@ use std::sync::Arc;
 
 use tidegate_model::{OperationPhase, Plan, Timestamp};
 
-use super::claim::{self, ClaimNews};
 use super::earlier;
 use super::fact::{DeadlineScope, Fact};
-use super::health_rules;
 use super::messages;
 use super::rules::{is_sound, namespaces_of};
 use super::state::{
-    Calls, Cursor, Failure, GateAnswer, Header, Judged, Loss, Operation, Outage, Outcome, Pause, Stage,
-    State, TaskState, Termination, WaveTimes,
+    Calls, ClaimNews, Cursor, Failure, GateAnswer, Header, Judged, Loss, Operation, Outage, Outcome,
+    Progress, Stage, State, TaskState, Termination, WaveTimes,
 };
 use crate::machine::Illegal;
 
@@ -112,20 +111,20 @@ fn planned(mut header: Box<Header>, fact: &Fact) -> Option<State> {
         }
         Fact::CallFailed { task: None, message, retry_at, at, outage } => {
             if *outage {
-                no_answer(&mut header, message, *retry_at, *at);
+                header::no_answer(&mut header, message, *retry_at, *at);
             } else {
                 header.outage = None;
-                failed_again(&mut header.calls, message, *retry_at);
+                header::failed_again(&mut header.calls, message, *retry_at);
             }
             Some(State::Accepted(header))
         }
         Fact::Paused { .. } | Fact::Unpaused { .. } => {
-            pause(&mut header, fact)?;
+            header::pause(&mut header, fact)?;
             Some(State::Accepted(header))
         }
         Fact::TerminateRequested { .. } => Some(State::Accepted(header)),
         Fact::Claim { news, at } => {
-            claim::evolve(&mut header, news, *at)?;
+            header::claim(&mut header, news, *at)?;
             if matches!(news, ClaimNews::Lost { .. }) {
                 // It is taken as if it had never been had.
                 header.claim = None;
@@ -181,34 +180,6 @@ fn finish(
     Some(State::Finished(operation))
 }
 
-pub(super) fn failed_again(calls: &mut Calls, message: &str, retry_at: Timestamp) {
-    calls.failed = calls.failed.saturating_add(1);
-    calls.not_before = Some(retry_at);
-    message.clone_into(&mut calls.message);
-}
-
-/// The cluster does not answer. Calls that were on their way together are one try.
-pub(super) fn no_answer(header: &mut Header, message: &str, retry_at: Timestamp, at: Timestamp) {
-    let known = header.outage.take();
-    let (since, tried) = known.as_ref().map_or((at, 0), |outage| (outage.since, outage.tried));
-    let is_same = known.is_some_and(|outage| outage.retry_at == retry_at);
-    let tried = if is_same { tried } else { tried.saturating_add(1) };
-    header.outage = Some(Box::new(Outage { since, message: message.to_owned(), tried, retry_at }));
-}
-
-fn pause(header: &mut Header, fact: &Fact) -> Option<()> {
-    match (fact, header.paused.take()) {
-        (Fact::Paused { by, reason, at }, None) => {
-            header.paused = Some(Pause { by: by.clone(), reason: reason.clone(), at: *at });
-        }
-        (Fact::Unpaused { at, .. }, Some(pause)) => {
-            header.deadline_from = header.deadline_from + at.since(pause.at);
-        }
-        _ => return None,
-    }
-    Some(())
-}
-
 fn running(operation: &mut Operation, fact: &Fact) -> Option<()> {
     match fact {
         Fact::Moved { to, at } => arrows::moved(operation, to, *at),
@@ -226,11 +197,11 @@ fn running(operation: &mut Operation, fact: &Fact) -> Option<()> {
             }
             Some(())
         }
-        Fact::Paused { .. } => pause(&mut operation.header, fact),
+        Fact::Paused { .. } => header::pause(&mut operation.header, fact),
         Fact::Unpaused { at, .. } => {
             let since = operation.header.paused.as_ref()?.at;
             shift_deadlines(operation, since, *at);
-            pause(&mut operation.header, fact)
+            header::pause(&mut operation.header, fact)
         }
         Fact::PruneConfirmed { .. } => {
             operation.prune_confirmed = true;
@@ -245,9 +216,9 @@ fn running(operation: &mut Operation, fact: &Fact) -> Option<()> {
             terminate(operation, &by.to_string(), &messages::superseded(by), *at);
             Some(())
         }
-        Fact::Claim { news, at } => claim::evolve(&mut operation.header, news, *at),
+        Fact::Claim { news, at } => header::claim(&mut operation.header, news, *at),
         Fact::HealthRulesKnown { digest, at } => {
-            health_rules::evolve(&mut operation.header, *digest, *at);
+            header::judged_by(&mut operation.header, *digest, *at);
             Some(())
         }
         Fact::AttemptFailed { message, retriable, at } => {
@@ -307,7 +278,7 @@ fn shift_deadlines(operation: &mut Operation, since: Timestamp, at: Timestamp) {
         times.deadline_from = times.deadline_from.map(shifted);
     }
     for task in &mut operation.tasks {
-        if task.progress == super::Progress::Running
+        if task.progress == Progress::Running
             && let Some(applied) = &mut task.applied
         {
             applied.at = shifted(applied.at);
@@ -342,7 +313,7 @@ fn deadline_passed(
         }
         DeadlineScope::Hook(task) => {
             let (_, state) = operation.task(task)?;
-            (state.progress == super::Progress::Running).then_some(())?;
+            (state.progress == Progress::Running).then_some(())?;
             tasks::stop_hook(operation, task, message)?;
         }
     }

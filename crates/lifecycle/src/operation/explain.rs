@@ -6,13 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Action, ObjectKey, OperationPhase, Phase, Task, Timestamp, format_duration};
 
-use super::claim::Claim;
-use super::fact::Verdict;
 use super::gates::is_known_gate;
-use super::health_rules;
 use super::messages;
 use super::rules::{awaits_establishment, has_runner, unapplied};
-use super::state::{Calls, Header, Operation, Progress, Stage, State, TaskState, WaveStep};
+use super::state::{Calls, Claim, Header, Operation, Progress, Stage, State, TaskState, Verdict, WaveStep};
 use super::view::OperationView;
 
 /// Why a gate keeps its wave closed that was asked and has not answered.
@@ -128,7 +125,7 @@ pub fn explain(state: &State, now: Timestamp) -> Explanation {
         State::Finished(operation) => finished(operation, now),
     };
     explanation.at = now;
-    explanation.rules_changed = state.header().and_then(health_rules::changed);
+    explanation.rules_changed = state.header().and_then(|header| header.health_rules.as_ref()?.change());
     if !state.is_finished() {
         let watches = state.operation().is_some_and(|operation| operation.current_wave().is_some());
         explanation.trouble = state.header().and_then(|header| trouble(header, watches, now));

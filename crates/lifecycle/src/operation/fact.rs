@@ -2,16 +2,11 @@
 //! field of one changes, the variant gets the next kind number and `earlier` reads its old layout.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidegate_model::{
-    Digest, Health, LogRecord, OperationId, OperationPhase, Plan, SyncRequest, TaskId, Timestamp,
-};
+use tidegate_model::{Digest, Health, OperationId, OperationPhase, Plan, SyncRequest, TaskId, Timestamp};
 
-use super::claim::ClaimNews;
-use super::earlier;
-use super::state::{AppliedRef, HookLog, Identity, Loss, Occupant, Stage};
+use super::state::{AppliedRef, ClaimNews, HookLog, Identity, Loss, Occupant, Stage, Verdict};
 
 /// Something that happened to an operation, as the log keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -346,39 +341,6 @@ pub enum Fact {
     },
 }
 
-/// When a gate that says by itself when its answer changes is asked again.
-const LISTENED_TO: Duration = Duration::from_secs(3600);
-
-/// The answer of a gate.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Verdict {
-    /// The wave may begin.
-    Open,
-    /// The wave may not begin yet.
-    Closed {
-        /// Why.
-        reason: String,
-        /// When to ask again, for safety: a gate says by itself when its answer is another one.
-        ask_again_after: Duration,
-    },
-}
-
-impl Verdict {
-    /// Closed, for a gate that will say by itself when that changes.
-    pub fn closed(reason: impl Into<String>) -> Self {
-        Self::Closed { reason: reason.into(), ask_again_after: LISTENED_TO }
-    }
-
-    /// Whether it says the same, whenever the gate is asked again.
-    pub fn says_the_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Open, Self::Open) => true,
-            (Self::Closed { reason, .. }, Self::Closed { reason: before, .. }) => reason == before,
-            _ => false,
-        }
-    }
-}
-
 /// What a deadline was set for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeadlineScope {
@@ -464,60 +426,5 @@ impl Fact {
                 | Self::Watching { .. }
                 | Self::GateAnswered { .. }
         )
-    }
-}
-
-impl LogRecord for Fact {
-    type Earlier = earlier::Fact;
-
-    const HIGHEST_KIND: u16 = 42;
-
-    fn is_earlier(kind: u16) -> bool {
-        kind < 3
-    }
-
-    fn kind(&self) -> u16 {
-        match self {
-            Self::Accepted { .. } => 30,
-            Self::Planned { .. } => 31,
-            Self::Moved { .. } => 3,
-            Self::GateAnswered { .. } => 4,
-            Self::Checked { .. } => 5,
-            Self::CheckFailed { .. } => 6,
-            Self::CallFailed { .. } => 7,
-            Self::PruneSent { .. } => 8,
-            Self::HookCleared { .. } => 9,
-            Self::ObjectGone { .. } => 10,
-            Self::Applied { .. } => 11,
-            Self::RunnerStarted { .. } => 12,
-            Self::HealthSeen { .. } => 13,
-            Self::TaskCompleted { .. } => 14,
-            Self::TaskFailed { .. } => 15,
-            Self::HookReleased { .. } => 16,
-            Self::HookDeleted { .. } => 17,
-            Self::DeadlinePassed { .. } => 18,
-            Self::HookStopped { .. } => 19,
-            Self::AttemptFailed { .. } => 20,
-            Self::RetryStarted { .. } => 21,
-            Self::TerminateRequested { .. } => 22,
-            Self::Paused { .. } => 23,
-            Self::Unpaused { .. } => 24,
-            Self::PruneConfirmed { .. } => 25,
-            Self::Finished { .. } => 26,
-            Self::ReasonSeen { .. } => 27,
-            Self::LogsKept { .. } => 28,
-            Self::Watching { .. } => 29,
-            Self::PlaceTaken { .. } => 32,
-            Self::Warned { .. } => 33,
-            Self::Claim { .. } => 34,
-            Self::DeletionBegun { .. } => 35,
-            Self::NamespaceTerminating { .. } => 36,
-            Self::Approved { .. } => 37,
-            Self::NamespacesSeen { .. } => 38,
-            Self::NamespaceLost { .. } => 39,
-            Self::RetryPlansAnew { .. } => 40,
-            Self::RecreationBegun { .. } => 41,
-            Self::HealthRulesKnown { .. } => 42,
-        }
     }
 }

@@ -1,9 +1,11 @@
 //! Which arrow follows by itself: the one place where the arrows of the machine are decided.
 
+mod arrow;
 mod deadlines;
 pub(super) mod ending;
 mod wave;
 
+pub(super) use arrow::to_its_end;
 pub(super) use wave::verified;
 
 use tidegate_model::{OperationPhase, Timestamp};
@@ -12,6 +14,8 @@ use super::fact::Fact;
 use super::messages;
 use super::rules::needs_check;
 use super::state::{Operation, Stage, State, WaveStep};
+
+use arrow::{moved, step};
 
 /// The facts that follow from the state and the time alone. Called again until nothing follows.
 pub fn follow(state: &State, now: Timestamp) -> Vec<Fact> {
@@ -54,19 +58,6 @@ pub(super) fn unconditional(operation: &Operation) -> Option<Stage> {
         }
         _ => None,
     }
-}
-
-/// The arrow of an operation that has just been asked to end.
-pub(super) fn to_its_end(now: Timestamp) -> Fact {
-    Fact::Moved { to: Stage::Terminating, at: now }
-}
-
-fn moved(to: Stage, now: Timestamp) -> Vec<Fact> {
-    vec![Fact::Moved { to, at: now }]
-}
-
-fn step(index: u32, step: WaveStep, now: Timestamp) -> Vec<Fact> {
-    moved(Stage::Wave { index, step }, now)
 }
 
 fn arrows(operation: &Operation, now: Timestamp) -> Vec<Fact> {

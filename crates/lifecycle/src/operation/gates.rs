@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use tidegate_model::{Timestamp, parse_duration};
 
-use super::fact::Verdict;
-use super::state::{GateAnswer, Operation, State};
+use super::state::{GateAnswer, Operation, State, Verdict};
 
 /// The name of the gate that a person opens.
 pub const APPROVAL: &str = "approval";

@@ -7,9 +7,7 @@ use tidegate_model::{
     Digest, Observation, Observed, OperationId, OperationPhase, Plan, SyncRequest, TaskId, Timestamp,
 };
 
-use super::claim::ClaimNews;
-use super::fact::Verdict;
-use super::state::{HookLog, Identity};
+use super::state::{ClaimNews, HookLog, Identity, Verdict};
 
 /// One thing that happened outside the machine.
 #[derive(Clone, Debug, PartialEq)]

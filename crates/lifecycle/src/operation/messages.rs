@@ -2,8 +2,7 @@
 
 use tidegate_model::{ClaimHolder, Task, Timestamp};
 
-use super::claim::Claim;
-use super::state::{Header, Loss, Operation, Progress, Stage, State, WaveStep};
+use super::state::{Claim, Header, Loss, Operation, Progress, Stage, State, TaskState, WaveStep};
 
 pub(crate) const SUCCEEDED_ALL: &str = "successfully synced (all tasks run)";
 pub(crate) const SUCCEEDED_NO_MORE: &str = "successfully synced (no more tasks)";
@@ -207,6 +206,44 @@ fn waiting_for<'a>(reason: Reason, tasks: impl Iterator<Item = &'a Task>) -> Opt
     Some(waiting(reason, named, hooks.len(), others.len()))
 }
 
+impl TaskState {
+    /// The health message, and what the pods tell; empty as long as nothing was seen.
+    pub(crate) fn known_health(&self) -> String {
+        let health = self.health.as_ref().map_or("", |seen| seen.health.message.as_str());
+        with_cause(health, self.reason())
+    }
+
+    /// Why it is not well, in words.
+    pub(crate) fn why_not_well(&self) -> String {
+        match (self.known_health(), &self.health) {
+            (why, _) if !why.is_empty() => why,
+            (_, Some(seen)) => format!("{:?}", seen.health.status),
+            (_, None) => "its health was not seen yet".to_owned(),
+        }
+    }
+
+    /// What it gets when a deadline passes while it is awaited: the wave's, or the operation's. `why` it is not well.
+    pub(crate) fn too_late(&self, task: &Task, whose: &str, why: &str) -> Option<String> {
+        if self.is_leaving(task) {
+            let leaving = leaving(self.reason());
+            return Some(format!("not gone when the {whose}'s deadline passed: {leaving}"));
+        }
+        let is_running = self.progress == Progress::Running;
+        is_running.then(|| format!("not healthy when the {whose}'s deadline passed: {why}"))
+    }
+}
+
+impl Header {
+    /// What ends a planned operation that has lost its claim: somebody else's work has begun since, and what was planned
+    /// is of the past.
+    pub(crate) fn lost_claim(&self) -> Option<String> {
+        match self.claim.as_deref() {
+            Some(Claim::Lost { holder }) => Some(claim_lost(self, holder.as_ref())),
+            _ => None,
+        }
+    }
+}
+
 impl State {
     /// The operation's message, as it stands now.
     pub fn message(&self) -> String {
@@ -267,7 +304,7 @@ impl Operation {
     }
 
     /// The objects whose going a step of a wave waits for.
-    fn in_the_way(&self, index: u32, step: WaveStep) -> impl Iterator<Item = (&Task, &super::TaskState)> {
+    fn in_the_way(&self, index: u32, step: WaveStep) -> impl Iterator<Item = (&Task, &TaskState)> {
         let deleting = self
             .wave_tasks(index)
             .filter(|(_, _, state)| matches!(state.progress, Progress::Deleting { .. }));

@@ -15,8 +15,8 @@
 //! on, [`view`](view()) and [`explain`](explain()) what people see.
 
 mod changes;
-mod claim;
 mod command;
+mod cursor;
 mod decide;
 mod details;
 mod earlier;
@@ -26,12 +26,12 @@ mod explain;
 mod fact;
 mod follow;
 mod gates;
-mod health_rules;
 mod input;
 mod judge;
 mod machine;
 mod messages;
 mod pending;
+mod record;
 mod rules;
 mod state;
 mod view;
@@ -40,24 +40,22 @@ mod words;
 #[cfg(test)]
 mod work;
 
-pub use claim::{Claim, ClaimNews};
 pub use command::{ASK_AGAIN_AFTER, Command, Subject, TaskCommand};
 pub use decide::{Rejection, decide};
 pub use details::Details;
 pub use event::{Deadline, Event, EventKind, Narrator, WaveName};
 pub use evolve::evolve;
 pub use explain::{Awaited, Explanation, NOT_ANSWERED, NOT_SEEN, PLACE_TAKEN, TRYING_AGAIN, explain};
-pub use fact::{DeadlineScope, Fact, Verdict};
+pub use fact::{DeadlineScope, Fact};
 pub use follow::follow;
 pub use gates::{APPROVAL, concurrency_group, is_known_gate};
-pub use health_rules::JudgedBy;
 pub use input::{Answer, Applied, CallError, Clearing, Input, NamespaceSight, Pruning, Stopped, Trial};
 pub use judge::hook_phase;
 pub use machine::{Driver, Sight, SyncOperation};
 pub use pending::pending;
 pub use state::{
-    AppliedRef, Calls, Cursor, Failure, GateAnswer, Header, HookLog, Identity, Loss, Notes, Occupant,
-    OpenTasks, Operation, Outage, Outcome, Pause, Progress, SeenHealth, Stage, State, TaskState, Termination,
-    WaveStep, WaveTimes,
+    AppliedRef, Calls, Claim, ClaimNews, Cursor, Failure, GateAnswer, Header, HookLog, Identity, JudgedBy,
+    Loss, Notes, Occupant, OpenTasks, Operation, Outage, Outcome, Pause, Progress, SeenHealth, Stage, State,
+    TaskState, Termination, Verdict, WaveStep, WaveTimes,
 };
 pub use view::{ClaimStanding, ClaimView, HealthRulesView, HookLogView, OperationView, WaveView, view};

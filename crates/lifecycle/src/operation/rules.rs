@@ -1,24 +1,28 @@
 //! Questions about an operation that several parts of the machine ask. Each is answered from state alone.
 
-use std::borrow::Cow;
-use std::collections::BTreeSet;
-use std::sync::Arc;
+mod awaiting;
+mod task;
+
 use std::time::Duration;
 
 use tidegate_model::{
-    Action, DeletePolicy, HealthStatus, OperationPhase, Phase, Plan, ResultCode, Task, TaskId, Timestamp,
-    WaitFor,
+    Action, DeletePolicy, HealthStatus, OperationPhase, Phase, ResultCode, Task, TaskId, Timestamp, WaitFor,
 };
 
 use super::judge::phase_of;
 use super::messages::{TERMINATED, namespace_pruned};
-use super::state::{Cursor, Judged, OpenTasks, Operation, Progress, Stage, TaskState, WaveStep, WaveTimes};
+use super::state::{Judged, Operation, Progress, Stage, TaskState, WaveStep, WaveTimes};
+
+pub(crate) use awaiting::Awaiting;
+pub(crate) use task::{
+    Open, awaits_establishment, has_runner, holds_up, is_clearing, is_crd, is_sound, namespaces_of,
+    needs_check, unapplied,
+};
 
 /// How long a kind that offers no better evidence must look healthy after our write (design: evidence, not sleeping).
 pub(crate) const SETTLE: Duration = Duration::from_secs(2);
 
 const ARGO_APPLICATION: (&str, &str) = ("argoproj.io", "Application");
-const CRD: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 
 impl Operation {
     /// Whether a wave has anything to do; a wave of unchanged resources is passed over.
@@ -352,134 +356,4 @@ impl Operation {
     pub(crate) fn settle_time(&self) -> Duration {
         self.header.request.wave_delay.unwrap_or(SETTLE)
     }
-}
-
-/// As what a task keeps its wave open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Open {
-    /// A hook that has not ended, or still carries the finalizer.
-    Hook,
-    /// A resource at work that is judged by its health.
-    Resource,
-    /// An object that is being pruned.
-    Leaving,
-}
-
-/// What a wave waits for.
-pub(crate) struct Awaiting<'a> {
-    cursor: Cow<'a, Cursor>,
-    awaits_resources: bool,
-    awaits_leaving: bool,
-}
-
-impl Awaiting<'_> {
-    fn sorts(&self) -> impl Iterator<Item = &OpenTasks> {
-        let Cursor { open_hooks, open_resources, leaving, .. } = &*self.cursor;
-        let resources = Some(open_resources).filter(|_| self.awaits_resources);
-        let leaving = Some(leaving).filter(|_| self.awaits_leaving);
-        std::iter::once(open_hooks).chain(resources).chain(leaving)
-    }
-
-    /// How many tasks.
-    pub(crate) fn count(&self) -> usize {
-        self.sorts().map(|open| open.tasks.len()).sum()
-    }
-
-    /// Whether there are some, and of all of them only time can confirm what is seen.
-    pub(crate) fn is_settling(&self) -> bool {
-        self.count() > 0 && self.sorts().all(|open| open.weak == open.tasks.len())
-    }
-
-    /// The first hook, or else the first resource whose health is awaited; and how many there are of either.
-    pub(crate) fn health(&self) -> Option<(TaskId, usize, usize)> {
-        let Cursor { open_hooks, open_resources, .. } = &*self.cursor;
-        let resources = Some(&open_resources.tasks).filter(|_| self.awaits_resources);
-        let first = open_hooks.tasks.first().or_else(|| resources?.first())?;
-        Some((*first, open_hooks.tasks.len(), resources.map_or(0, BTreeSet::len)))
-    }
-
-    /// The first object that is awaited to be gone, and how many there are.
-    pub(crate) fn leaving(&self) -> Option<(TaskId, usize)> {
-        let leaving = Some(&self.cursor.leaving.tasks).filter(|_| self.awaits_leaving)?;
-        Some((*leaving.first()?, leaving.len()))
-    }
-}
-
-/// How many namespaces of one operation are watched; few deploy to more.
-const NAMESPACES_MAX: usize = 64;
-
-/// The namespaces that a plan writes into.
-pub(crate) fn namespaces_of(plan: &Plan) -> Arc<[String]> {
-    let writes = plan.tasks.iter().filter(|task| task.action.writes() && !has_runner(task));
-    let named: BTreeSet<&str> =
-        writes.map(|task| task.namespace.as_str()).filter(|name| !name.is_empty()).collect();
-    named.into_iter().take(NAMESPACES_MAX).map(str::to_owned).collect()
-}
-
-/// Whether a task holds up the kind groups after its own.
-pub(crate) fn holds_up(task: &Task, state: &TaskState) -> bool {
-    task.action.writes() && (unapplied(state) || awaits_establishment(task, state))
-}
-
-/// Whether a manifest still has to be written. What is being deleted is in the way of a hook.
-pub(crate) fn unapplied(state: &TaskState) -> bool {
-    matches!(state.progress, Progress::Waiting | Progress::Deleting { .. } | Progress::Ready)
-}
-
-/// Whether the task is a custom resource definition whose kind is not served yet, as far as we know. Only the next
-/// kind group waits for that, so even weak evidence ends it.
-pub(crate) fn awaits_establishment(task: &Task, state: &TaskState) -> bool {
-    let is_settled = state
-        .health
-        .as_ref()
-        .is_some_and(|seen| matches!(seen.health.status, HealthStatus::Healthy | HealthStatus::Degraded));
-    is_crd(task) && state.progress == Progress::Running && !is_settled
-}
-
-/// Whether the task is a hook without an object: a registered runner carries it out.
-pub(crate) fn has_runner(task: &Task) -> bool {
-    task.hook.as_ref().is_some_and(|hook| hook.runner.is_some())
-}
-
-/// Whether the task is a custom resource definition.
-pub(crate) fn is_crd(task: &Task) -> bool {
-    (task.gvk.group.as_str(), task.gvk.kind.as_str()) == CRD
-}
-
-/// Whether the machine can rely on a plan: its waves cover the tasks without gaps or overlaps, SyncFail comes last, what
-/// is pruned is known, and hooks have something to run.
-pub(crate) fn is_sound(plan: &Plan) -> bool {
-    let mut next = 0_u32;
-    let mut last = Phase::PreSync;
-    for wave in &plan.waves {
-        let Some(end) = next.checked_add(wave.count) else { return false };
-        let fits = |task: &Task| {
-            task.phase == wave.phase
-                && (task.action != Action::Prune || task.live.is_some())
-                && (task.action.writes() || !task.is_hook())
-        };
-        if wave.first != next || wave.count == 0 || wave.phase < last || !plan.tasks_of(wave).iter().all(fits)
-        {
-            return false;
-        }
-        (next, last) = (end, wave.phase);
-    }
-    usize::try_from(next).is_ok_and(|end| end == plan.tasks.len())
-}
-
-/// Whether the place of a hook is still being cleared. A hook with a runner has no object.
-pub(crate) fn is_clearing(task: &Task, state: &TaskState) -> bool {
-    task.is_hook()
-        && !has_runner(task)
-        && (state.progress == Progress::Waiting || matches!(state.progress, Progress::Deleting { .. }))
-}
-
-/// Whether the task still needs the given kind of dry run. What a runner carries out never reaches the server.
-pub(crate) fn needs_check(task: &Task, state: &TaskState, at_wave: bool) -> bool {
-    task.action.writes()
-        && !has_runner(task)
-        && task.options.dry_run_at_wave == at_wave
-        && !task.options.checked
-        && !state.checked
-        && !state.is_unsuccessful()
 }

@@ -6,9 +6,9 @@ use tidegate_model::{
     Timestamp, Warning,
 };
 
-use super::claim::{Claim, no_claim};
-use super::health_rules::JudgedBy;
-use super::state::{Header, HookLog, Operation, Outcome, Progress, Stage, State, WaveStep};
+use super::state::{
+    Claim, Header, HookLog, JudgedBy, Operation, Outcome, Progress, Stage, State, WaveStep, no_claim,
+};
 
 /// An operation in output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

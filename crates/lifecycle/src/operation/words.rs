@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use tidegate_model::{Observed, Plan};
 
-use super::claim::ClaimNews;
-use super::fact::Verdict;
 use super::input::{Answer, Applied, CallError, Clearing, Input, Pruning, Stopped, Trial};
+use super::state::{ClaimNews, Verdict};
 
 impl Input {
     /// Shows every text that may quote what was in a manifest or an object. Names are not among them.

@@ -2,7 +2,8 @@
 
 use tidegate_model::{Action, OperationPhase, Task, TaskId, Timestamp};
 
-use super::{Again, call_again, is_patient, observed};
+use super::again::{Again, call_again, is_patient};
+use super::observed;
 use crate::operation::fact::Fact;
 use crate::operation::input::{Answer, Applied, CallError, Clearing, Pruning, Stopped, Trial};
 use crate::operation::messages;

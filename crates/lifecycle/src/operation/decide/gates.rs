@@ -3,9 +3,9 @@
 use tidegate_model::Timestamp;
 
 use crate::operation::command::ASK_AGAIN_AFTER;
-use crate::operation::fact::{Fact, Verdict};
+use crate::operation::fact::Fact;
 use crate::operation::gates::concurrency_group;
-use crate::operation::state::{GateAnswer, Operation, Stage, WaveStep};
+use crate::operation::state::{GateAnswer, Operation, Stage, Verdict, WaveStep};
 
 /// Why a gate is closed that was open when an earlier engine ended.
 const ASKED_ANEW: &str = "it is asked again, after a restart";

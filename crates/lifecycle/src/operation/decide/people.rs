@@ -2,7 +2,7 @@
 
 use tidegate_model::Timestamp;
 
-use super::Rejection;
+use super::rejection::Rejection;
 use crate::operation::fact::Fact;
 use crate::operation::follow;
 use crate::operation::state::{Header, Operation, Stage, WaveStep};

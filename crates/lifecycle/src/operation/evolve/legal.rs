@@ -1,8 +1,7 @@
 //! Which facts can follow in which stage. Arrows, and facts about tasks, are checked further where they take effect.
 
-use crate::operation::claim::ClaimNews;
 use crate::operation::fact::{DeadlineScope, Fact};
-use crate::operation::state::{Stage, WaveStep};
+use crate::operation::state::{ClaimNews, Stage, WaveStep};
 
 pub(super) fn fits(stage: &Stage, fact: &Fact) -> bool {
     let step = match stage {

@@ -2,7 +2,7 @@
 
 use tidegate_model::{Health, OperationPhase, ResultCode, Task, TaskId, Timestamp};
 
-use super::{failed_again, no_answer};
+use super::header::{failed_again, no_answer};
 use crate::operation::fact::Fact;
 use crate::operation::messages;
 use crate::operation::rules::has_runner;

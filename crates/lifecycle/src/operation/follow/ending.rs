@@ -2,7 +2,7 @@
 
 use tidegate_model::{OperationPhase, Timestamp};
 
-use super::{moved, step};
+use super::arrow::{moved, step};
 use crate::operation::fact::Fact;
 use crate::operation::messages;
 use crate::operation::state::{Operation, Stage, WaveStep};

@@ -2,7 +2,8 @@
 
 use tidegate_model::{Action, Task, Timestamp};
 
-use super::{ending, step};
+use super::arrow::step;
+use super::ending;
 use crate::operation::fact::Fact;
 use crate::operation::rules::{is_clearing, needs_check};
 use crate::operation::state::{Operation, Progress, TaskState, WaveStep};

@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Health, OperationPhase, ResultCode, Task, Timestamp};
 
-use crate::operation::messages;
-
 /// Calls that failed in a way that may pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calls {
@@ -133,36 +131,11 @@ pub struct SeenHealth {
 }
 
 impl TaskState {
-    /// The health message, and what the pods tell; empty as long as nothing was seen.
-    pub(crate) fn known_health(&self) -> String {
-        let health = self.health.as_ref().map_or("", |seen| seen.health.message.as_str());
-        messages::with_cause(health, self.reason())
-    }
-
-    /// Why it is not well, in words.
-    pub(crate) fn why_not_well(&self) -> String {
-        match (self.known_health(), &self.health) {
-            (why, _) if !why.is_empty() => why,
-            (_, Some(seen)) => format!("{:?}", seen.health.status),
-            (_, None) => "its health was not seen yet".to_owned(),
-        }
-    }
-
     /// Whether the object of a prune, or a resource that is to be created again, was told to go, and is not seen to be gone
     /// yet. Earlier programs took a prune for done then.
     pub(crate) fn is_leaving(&self, task: &Task) -> bool {
         let is_deleting = matches!(self.progress, Progress::Deleting { .. });
         !task.is_hook() && is_deleting && self.status.is_none()
-    }
-
-    /// What it gets when a deadline passes while it is awaited: the wave's, or the operation's. `why` it is not well.
-    pub(crate) fn too_late(&self, task: &Task, whose: &str, why: &str) -> Option<String> {
-        if self.is_leaving(task) {
-            let leaving = messages::leaving(self.reason());
-            return Some(format!("not gone when the {whose}'s deadline passed: {leaving}"));
-        }
-        let is_running = self.progress == Progress::Running;
-        is_running.then(|| format!("not healthy when the {whose}'s deadline passed: {why}"))
     }
 
     /// Whether it ended badly.
