@@ -1,27 +1,28 @@
 //! One application: its resource, and what is under way for it.
 
+mod operation;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tidegate_application::automation::{self, Next};
 use tidegate_application::comparison::{self, Outcome};
 use tidegate_application::conditions;
-use tidegate_application::operation::{self, ID_REMARK, Progress};
+use tidegate_application::operation as request;
 use tidegate_application::recorded as remembered;
 use tidegate_application::refresh::{self, Level};
 use tidegate_executor::{Clock as _, SystemClock};
-use tidegate_model::argo::{Application, ComparedTo, ConditionType, OperationRequest};
+use tidegate_model::argo::{Application, ComparedTo, ConditionType};
 use tidegate_model::{OperationId, Timestamp};
 use tidegate_source::Address;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::carrying;
 use super::comparing::{self, Compared};
+use super::messages::{AppMessage, SupervisorMessage};
 use super::recorded;
 use super::shared::Shared;
 use super::store::{AppKey, Stored};
-use super::supervisor::SupervisorMessage;
 use super::telling;
 
 /// Changes of its objects are looked at together, so long after the first.
@@ -36,30 +37,6 @@ const AGAIN_AFTER: Duration = Duration::from_secs(5);
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// A condition of our own.
 const UNKNOWN_FIELD: &str = "UnknownFieldWarning";
-
-/// A message to the actor of an application.
-pub(crate) enum AppMessage {
-    /// It is written down in another way.
-    Changed(Box<Stored>),
-    /// It is to be compared.
-    Compare(Level),
-    /// Something in the cluster has changed; others may have as well.
-    Stirred,
-    /// A comparison has ended. It was made with what was wanted then.
-    Compared { compared: Box<Compared>, with: Box<ComparedTo>, level: Level, began: Timestamp },
-    /// The operation that is asked for can be begun, or cannot.
-    Prepared(Result<(String, OperationId), String>),
-    /// How its operation stands.
-    Moved { operation: OperationId, progress: Box<Progress> },
-    /// Somebody asks for an operation.
-    Sync { asked: Box<OperationRequest>, reply: RpcReplyPort<Result<(), String>> },
-    /// Somebody ends its operation.
-    Terminate { by: String, reply: RpcReplyPort<Result<(), String>> },
-    /// Somebody goes back to a sync of its history.
-    Rollback { id: Option<i64>, prune: bool, by: String, reply: RpcReplyPort<Result<(), String>> },
-    /// It is time to look what is due.
-    Wake,
-}
 
 /// A message to come, which does not when this is dropped: or each would be followed by one more.
 struct Alarm(AbortHandle);
@@ -162,7 +139,7 @@ impl Actor for ApplicationActor {
                 drop(reply.send(answer));
             }
             AppMessage::Rollback { id, prune, by, reply } => {
-                let answer = match operation::rollback(&state.application, id, prune) {
+                let answer = match request::rollback(&state.application, id, prune) {
                     Ok(mut asked) => {
                         asked.initiated_by.username = by;
                         state.asked(&myself, asked).await
@@ -251,59 +228,6 @@ impl AppState {
         self.alarm = Some((at, alarm));
     }
 
-    /// Somebody asks for an operation. What is answered with a yes is on the disk.
-    async fn asked(&mut self, myself: &ActorRef<AppMessage>, asked: OperationRequest) -> Result<(), String> {
-        let answer = self.sync(asked);
-        let kept = self.keep(myself).await;
-        if answer.is_ok() && kept.is_err() {
-            // Whoever is told that nothing was begun may ask again.
-            self.application.operation = None;
-        }
-        answer.and(kept)
-    }
-
-    /// Ends its operation, whatever that is waiting for.
-    async fn terminate(&mut self, by: &str) -> Result<(), String> {
-        let Some(asked) = &self.application.operation else {
-            return Err("Unable to terminate operation. No operation is in progress".to_owned());
-        };
-        let id = operation::id(asked);
-        if let Some(id) = id
-            && carrying::terminate(&self.shared, id, by).await?
-        {
-            return Ok(());
-        }
-        // The engine does not know it yet: what leads there ends. It may have come there meanwhile.
-        self.carrying.shutdown().await;
-        (self.preparing, self.carried) = (false, None);
-        if let Some(id) = id
-            && carrying::terminate(&self.shared, id, by).await?
-        {
-            return Ok(());
-        }
-        let now = self.now();
-        operation::take_in(&mut self.application, Progress::terminated(by, now));
-        self.ask(Level::Latest);
-        Ok(())
-    }
-
-    fn sync(&mut self, asked: OperationRequest) -> Result<(), String> {
-        if self.application.is_deleting() {
-            return Err(format!("application {} is deleting", self.key));
-        }
-        if self.application.operation.is_some() {
-            return Err(format!(
-                "another operation is already in progress for application {}; `tidegate app wait {0} --operation` waits for it",
-                self.key
-            ));
-        }
-        if let Some(problem) = &self.problem {
-            return Err(format!("application {} cannot be synced: {problem}", self.key));
-        }
-        self.application.operation = Some(asked);
-        Ok(())
-    }
-
     fn compared(&mut self, compared: Compared, with: &ComparedTo, level: Level) {
         self.comparing = false;
         let Compared { outcome, objects, moved } = compared;
@@ -328,38 +252,6 @@ impl AppState {
             self.supervisor
                 .send_message(SupervisorMessage::Moved { addresses: vec![address], but: Some(but) }),
         );
-    }
-
-    fn prepared(&mut self, prepared: Result<(String, OperationId), String>) {
-        self.preparing = false;
-        match prepared {
-            Ok((revision, id)) => {
-                let Some(asked) = &mut self.application.operation else { return };
-                asked.set_remark(ID_REMARK, id.to_string());
-                asked.sync.get_or_insert_default().revision = revision;
-            }
-            Err(message) => {
-                let refused = Progress::refused(message, self.now());
-                operation::take_in(&mut self.application, refused);
-                self.ask(Level::Latest);
-            }
-        }
-    }
-
-    fn moved(&mut self, id: OperationId, progress: Progress) {
-        let is_current = self.application.operation.as_ref().and_then(operation::id) == Some(id);
-        if !is_current {
-            return;
-        }
-        let automated = self.application.operation.as_ref().is_some_and(|asked| asked.initiated_by.automated);
-        operation::take_in(&mut self.application, progress);
-        if self.application.operation.is_none() {
-            self.carried = None;
-            let now = self.now();
-            remembered::tell(&mut self.application, None, now);
-            // What it has done is to be seen, and never before it ended.
-            self.ask(if automated { Level::Latest } else { Level::Forced });
-        }
     }
 
     /// Everything that is due. Begun is only what is on the disk.
@@ -440,28 +332,6 @@ impl AppState {
             Next::Wait(until) => {
                 self.set_alarm(myself, until);
             }
-        }
-    }
-
-    /// Prepares the operation that is asked for, or carries it out.
-    fn carry_on(&mut self, myself: &ActorRef<AppMessage>) {
-        let Some(asked) = &self.application.operation else { return };
-        let with = || (Arc::clone(&self.shared), self.application.clone(), myself.clone());
-        match operation::id(asked) {
-            Some(id) if self.carried != Some(id) => {
-                let (shared, application, actor) = with();
-                self.carried = Some(id);
-                self.carrying.spawn(carrying::carry(shared, application, id, actor));
-            }
-            None if !self.preparing => {
-                let (shared, application, actor) = with();
-                self.preparing = true;
-                self.carrying.spawn(async move {
-                    let prepared = carrying::prepare(&shared, &application).await;
-                    drop(actor.send_message(AppMessage::Prepared(prepared)));
-                });
-            }
-            _ => {}
         }
     }
 

@@ -7,15 +7,14 @@ use std::time::Duration;
 use ractor::ActorRef;
 use tidegate_application::operation::{self, Progress};
 use tidegate_executor::{Clock as _, EngineError, SystemClock, Targets};
-use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::argo::Application;
 use tidegate_model::{IfTaken, ObjectKey, OperationId, ResourceSelector};
 use tidegate_planner::Target;
 
-use super::actor::AppMessage;
 use super::comparing::check;
+use super::messages::AppMessage;
 use super::places::Place;
-use super::recorded::of_summary;
+use super::recorded::{of_summary, progress};
 use super::shared::Shared;
 
 /// How often the status follows an operation, at most.
@@ -215,16 +214,4 @@ async fn follow(shared: &Arc<Shared>, operation: OperationId, tell: impl Fn(Prog
 async fn summed_up(shared: &Arc<Shared>, operation: OperationId) -> Option<Progress> {
     let all = shared.engine.list().await.ok()?;
     all.into_iter().find(|summary| summary.operation == operation).map(of_summary)
-}
-
-/// How an operation stands, as the status of an application says it.
-pub(crate) fn progress(view: OperationView) -> Progress {
-    Progress {
-        phase: view.phase,
-        message: view.message,
-        started_at: view.started_at,
-        finished_at: view.finished_at,
-        retry_count: view.retry_count,
-        resources: view.resources,
-    }
 }

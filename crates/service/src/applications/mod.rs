@@ -16,6 +16,7 @@ mod board;
 mod carrying;
 mod comparing;
 mod manifests;
+mod messages;
 mod places;
 mod recorded;
 mod repositories;

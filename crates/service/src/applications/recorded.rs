@@ -6,11 +6,10 @@ use tidegate_application::instance_name;
 use tidegate_application::operation::Progress;
 use tidegate_application::recorded::{self, Recorded};
 use tidegate_executor::{EngineError, Summary};
-use tidegate_lifecycle::operation::{Driver, view};
+use tidegate_lifecycle::operation::{Driver, OperationView, view};
 use tidegate_model::argo::Application;
 use tidegate_oplog::{Log, LogError, Lookup, TypedLog as _};
 
-use super::carrying::progress;
 use super::shared::Shared;
 use crate::error::ServiceError;
 use crate::operations::listed;
@@ -60,4 +59,16 @@ fn one(log: &Log, summary: Summary) -> Recorded {
 pub(crate) fn of_summary(summary: Summary) -> Progress {
     let Summary { phase, message, started_at, finished_at, .. } = summary;
     Progress { phase, message, started_at, finished_at, retry_count: 0, resources: Vec::new() }
+}
+
+/// How an operation stands, as the status of an application says it.
+pub(crate) fn progress(view: OperationView) -> Progress {
+    Progress {
+        phase: view.phase,
+        message: view.message,
+        started_at: view.started_at,
+        finished_at: view.finished_at,
+        retry_count: view.retry_count,
+        resources: view.resources,
+    }
 }

@@ -17,10 +17,11 @@ use tidegate_source::{Address, Reach};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
-use super::actor::{AppArguments, AppMessage, ApplicationActor};
+use super::actor::{AppArguments, ApplicationActor};
 use super::board::{Board, Found};
 use super::comparing;
 use super::manifests::Manifests;
+use super::messages::{AppMessage, SupervisorMessage};
 use super::places::Places;
 use super::repositories::RepositoryFiles;
 use super::shared::Shared;
@@ -34,30 +35,6 @@ use crate::state_dir::StateDir;
 const COMPARISONS: usize = 8;
 /// So often an actor that fails is begun anew, before its application is left alone until it changes.
 const FAILURES_MAX: u32 = 3;
-
-/// A message to the supervisor.
-pub(crate) enum SupervisorMessage {
-    /// Something has happened in the store.
-    Store(StoreEvent),
-    /// An object of this application has changed.
-    Stirred(AppKey),
-    /// The names of these repositories have moved; one application knows.
-    Moved { addresses: Vec<Address>, but: Option<AppKey> },
-    /// An application is to be compared.
-    Compare { key: AppKey, level: Level },
-    /// Somebody asks for an operation.
-    Sync { key: AppKey, asked: Box<OperationRequest>, reply: RpcReplyPort<Result<(), String>> },
-    /// Somebody ends an operation.
-    Terminate { key: AppKey, by: String, reply: RpcReplyPort<Result<(), String>> },
-    /// Somebody goes back to a sync of the history.
-    Rollback {
-        key: AppKey,
-        id: Option<i64>,
-        prune: bool,
-        by: String,
-        reply: RpcReplyPort<Result<(), String>>,
-    },
-}
 
 /// All applications of a process, served.
 pub struct Applications {

@@ -1,0 +1,127 @@
+//! The operation that an application asks for.
+
+use std::sync::Arc;
+
+use ractor::ActorRef;
+use tidegate_application::operation::{self, ID_REMARK, Progress};
+use tidegate_application::recorded as remembered;
+use tidegate_application::refresh::Level;
+use tidegate_model::OperationId;
+use tidegate_model::argo::OperationRequest;
+
+use super::AppState;
+use crate::applications::carrying;
+use crate::applications::messages::AppMessage;
+
+impl AppState {
+    /// Somebody asks for an operation. What is answered with a yes is on the disk.
+    pub(super) async fn asked(
+        &mut self,
+        myself: &ActorRef<AppMessage>,
+        asked: OperationRequest,
+    ) -> Result<(), String> {
+        let answer = self.sync(asked);
+        let kept = self.keep(myself).await;
+        if answer.is_ok() && kept.is_err() {
+            // Whoever is told that nothing was begun may ask again.
+            self.application.operation = None;
+        }
+        answer.and(kept)
+    }
+
+    /// Ends its operation, whatever that is waiting for.
+    pub(super) async fn terminate(&mut self, by: &str) -> Result<(), String> {
+        let Some(asked) = &self.application.operation else {
+            return Err("Unable to terminate operation. No operation is in progress".to_owned());
+        };
+        let id = operation::id(asked);
+        if let Some(id) = id
+            && carrying::terminate(&self.shared, id, by).await?
+        {
+            return Ok(());
+        }
+        // The engine does not know it yet: what leads there ends. It may have come there meanwhile.
+        self.carrying.shutdown().await;
+        (self.preparing, self.carried) = (false, None);
+        if let Some(id) = id
+            && carrying::terminate(&self.shared, id, by).await?
+        {
+            return Ok(());
+        }
+        let now = self.now();
+        operation::take_in(&mut self.application, Progress::terminated(by, now));
+        self.ask(Level::Latest);
+        Ok(())
+    }
+
+    fn sync(&mut self, asked: OperationRequest) -> Result<(), String> {
+        if self.application.is_deleting() {
+            return Err(format!("application {} is deleting", self.key));
+        }
+        if self.application.operation.is_some() {
+            return Err(format!(
+                "another operation is already in progress for application {}; `tidegate app wait {0} --operation` waits for it",
+                self.key
+            ));
+        }
+        if let Some(problem) = &self.problem {
+            return Err(format!("application {} cannot be synced: {problem}", self.key));
+        }
+        self.application.operation = Some(asked);
+        Ok(())
+    }
+
+    pub(super) fn prepared(&mut self, prepared: Result<(String, OperationId), String>) {
+        self.preparing = false;
+        match prepared {
+            Ok((revision, id)) => {
+                let Some(asked) = &mut self.application.operation else { return };
+                asked.set_remark(ID_REMARK, id.to_string());
+                asked.sync.get_or_insert_default().revision = revision;
+            }
+            Err(message) => {
+                let refused = Progress::refused(message, self.now());
+                operation::take_in(&mut self.application, refused);
+                self.ask(Level::Latest);
+            }
+        }
+    }
+
+    pub(super) fn moved(&mut self, id: OperationId, progress: Progress) {
+        let is_current = self.application.operation.as_ref().and_then(operation::id) == Some(id);
+        if !is_current {
+            return;
+        }
+        let automated = self.application.operation.as_ref().is_some_and(|asked| asked.initiated_by.automated);
+        operation::take_in(&mut self.application, progress);
+        if self.application.operation.is_none() {
+            self.carried = None;
+            let now = self.now();
+            remembered::tell(&mut self.application, None, now);
+            // What it has done is to be seen, and never before it ended.
+            self.ask(if automated { Level::Latest } else { Level::Forced });
+        }
+    }
+
+    /// Prepares the operation that is asked for, or carries it out.
+    pub(super) fn carry_on(&mut self, myself: &ActorRef<AppMessage>) {
+        let Some(asked) = &self.application.operation else { return };
+        let with = || (Arc::clone(&self.shared), self.application.clone(), myself.clone());
+        match operation::id(asked) {
+            Some(id) if self.carried != Some(id) => {
+                let (shared, application, actor) = with();
+                self.carried = Some(id);
+                self.carrying.spawn(carrying::carry(shared, application, id, actor));
+            }
+            None if !self.preparing => {
+                let (shared, application, actor) = with();
+                self.preparing = true;
+                self.carrying.spawn(async move {
+                    let prepared = carrying::prepare(&shared, &application).await;
+                    drop(actor.send_message(AppMessage::Prepared(prepared)));
+                });
+            }
+            _ => {}
+        }
+    }
+}
