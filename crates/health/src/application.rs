@@ -3,7 +3,7 @@
 use tidegate_model::annotations::{HELM_HOOK, HOOK, IGNORE_HEALTHCHECK};
 use tidegate_model::{HealthStatus, Object};
 
-use crate::assess::worst;
+use crate::verdict::worst;
 
 /// The health of an application, from its objects in the cluster and the verdict on each: the worst of those that count.
 /// No verdict does not count, nor does an object that asks not to be counted.

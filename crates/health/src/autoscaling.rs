@@ -4,9 +4,8 @@ use serde_json::Value;
 use tidegate_model::Object;
 
 use crate::HealthError;
-use crate::assess::require_version;
 use crate::fields::{Condition, Node};
-use crate::verdict::{Verdict, degraded, first_of, healthy, progressing};
+use crate::verdict::{Verdict, degraded, first_of, healthy, progressing, require_version};
 
 /// Where `autoscaling/v1`, which has no conditions in its status, keeps them.
 const CONDITIONS_V1: &str = "autoscaling.alpha.kubernetes.io/conditions";

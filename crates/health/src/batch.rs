@@ -3,9 +3,8 @@
 use tidegate_model::{Object, Timestamp};
 
 use crate::HealthError;
-use crate::assess::require_version;
 use crate::fields::Node;
-use crate::verdict::{Verdict, degraded, first_of, healthy, progressing, suspended};
+use crate::verdict::{Verdict, degraded, first_of, healthy, progressing, require_version, suspended};
 
 /// A Job is judged by its conditions.
 ///

@@ -2,9 +2,8 @@
 
 use tidegate_model::Object;
 
-use crate::assess::require_version;
 use crate::fields::{Condition, Node};
-use crate::verdict::{Verdict, degraded, first_of, healthy, progressing};
+use crate::verdict::{Verdict, degraded, first_of, healthy, progressing, require_version};
 
 /// A definition is healthy once its kind is served.
 ///

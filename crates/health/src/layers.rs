@@ -3,11 +3,11 @@
 use tidegate_model::annotations::HOOK_FINALIZER;
 use tidegate_model::{Evidence, Health, Object, Observation, Observed, Timestamp};
 
-use crate::assess::{MESSAGE_BYTES_MAX, rule};
 use crate::builtin::{self, Proof};
 use crate::convention::{self, Wish};
+use crate::kinds::rule;
 use crate::leaving::kept_by;
-use crate::text::shorten;
+use crate::text::{MESSAGE_BYTES_MAX, shorten};
 use crate::verdict::{Verdict, progressing};
 use crate::{HealthError, generation};
 

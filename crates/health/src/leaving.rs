@@ -3,8 +3,7 @@
 use serde_json::Value;
 use tidegate_model::{Gvk, Object};
 
-use crate::assess::MESSAGE_BYTES_MAX;
-use crate::text::shorten;
+use crate::text::{MESSAGE_BYTES_MAX, shorten};
 
 /// What an object still waits for that was told to go, in words that follow "waits for"; empty where it does not tell, and
 /// for an object that may stay.

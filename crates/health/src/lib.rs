@@ -18,7 +18,7 @@
 //! - Nothing here reads a clock, does I/O or panics on any content of an object; a field of the wrong type is a
 //!   [`HealthError`] that names the field.
 //!
-//! Where to look: one file per family of Kubernetes' kinds, which `assess.rs` lists; `builtin/rows/` has one line for each
+//! Where to look: one file per family of Kubernetes' kinds, which `kinds.rs` lists; `builtin/rows/` has one line for each
 //! custom resource; `lua/` runs scripts, `cel/` expressions.
 
 mod application;
@@ -34,6 +34,7 @@ mod extensions;
 mod fields;
 mod generation;
 mod identity;
+mod kinds;
 mod layers;
 mod leaving;
 mod lua;
@@ -49,7 +50,7 @@ mod verdict;
 mod workloads;
 
 pub use application::of_application;
-pub use assess::{MESSAGE_BYTES_MAX, assess, has_rule, observe, worst};
+pub use assess::{assess, has_rule, observe};
 pub use builtin::{BuiltInKind, built_in_kinds};
 pub use cel::{Condition, EXPRESSIONS_FILE, EXPRESSIONS_KEY_PREFIX, Expressions};
 pub use error::HealthError;
@@ -58,3 +59,5 @@ pub use leaving::{kept_by, tells_what_keeps_it};
 pub use pods::{pods_reason, runs_pods, workload_reason};
 pub use rules::{HealthRules, UserRule};
 pub use script::{SCRIPT_BYTES_MAX, SCRIPT_FILE, SCRIPT_KEY_PREFIX, Script, ScriptError};
+pub use text::MESSAGE_BYTES_MAX;
+pub use verdict::worst;

@@ -2,9 +2,8 @@
 
 use tidegate_model::Object;
 
-use crate::assess::require_version;
 use crate::fields::Node;
-use crate::verdict::{Verdict, healthy, progressing};
+use crate::verdict::{Verdict, healthy, progressing, require_version};
 
 pub(crate) fn service(object: &Object) -> Verdict {
     require_version(object, &["v1"], "v1")?;

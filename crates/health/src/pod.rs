@@ -3,9 +3,8 @@
 use tidegate_model::Object;
 
 use crate::HealthError;
-use crate::assess::require_version;
 use crate::fields::Node;
-use crate::verdict::{Verdict, degraded, first_of, healthy, progressing, unknown};
+use crate::verdict::{Verdict, degraded, first_of, healthy, progressing, require_version, unknown};
 
 pub(crate) fn pod(object: &Object) -> Verdict {
     require_version(object, &["v1"], "v1")?;

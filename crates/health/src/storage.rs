@@ -2,9 +2,8 @@
 
 use tidegate_model::Object;
 
-use crate::assess::require_version;
 use crate::fields::Node;
-use crate::verdict::{Verdict, degraded, healthy, progressing, unknown};
+use crate::verdict::{Verdict, degraded, healthy, progressing, require_version, unknown};
 
 pub(crate) fn claim(object: &Object) -> Verdict {
     require_version(object, &["v1"], "v1")?;

@@ -1,5 +1,9 @@
 //! Texts of bounded length.
 
+/// Longest message of a verdict. Messages are recorded as facts and shown on one screen; a container's last words
+/// may be longer.
+pub const MESSAGE_BYTES_MAX: usize = 4_096;
+
 /// A text of at most so many bytes; what is cut off leaves a mark.
 pub(crate) fn shorten(mut text: String, bytes_max: usize) -> String {
     const MARK: &str = "…";

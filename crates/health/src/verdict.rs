@@ -1,6 +1,6 @@
 //! Short names for verdicts, so that a rule reads like its description.
 
-use tidegate_model::{Health, HealthStatus};
+use tidegate_model::{Health, HealthStatus, Object};
 
 use crate::HealthError;
 
@@ -30,4 +30,25 @@ pub(crate) fn unknown(message: impl Into<String>) -> Verdict {
 /// The first text that says something.
 pub(crate) fn first_of<'a>(texts: &[&'a str]) -> &'a str {
     texts.iter().copied().find(|text| !text.trim().is_empty()).unwrap_or_default()
+}
+
+/// The worst of several statuses; `Healthy` when there are none.
+///
+/// From best to worst: Healthy, Suspended, Progressing, Missing, Degraded, Unknown.
+pub fn worst(statuses: impl IntoIterator<Item = HealthStatus>) -> HealthStatus {
+    statuses.into_iter().max().unwrap_or(HealthStatus::Healthy)
+}
+
+/// Refuses versions a rule was not written for.
+pub(crate) fn require_version(
+    object: &Object,
+    versions: &[&str],
+    supported: &'static str,
+) -> Result<(), HealthError> {
+    let found = object.gvk();
+    if versions.contains(&found.version.as_str()) {
+        Ok(())
+    } else {
+        Err(HealthError::UnsupportedVersion { found, supported })
+    }
 }

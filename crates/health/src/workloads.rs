@@ -3,9 +3,8 @@
 use tidegate_model::Object;
 
 use crate::HealthError;
-use crate::assess::require_version;
 use crate::fields::{Condition, Node};
-use crate::verdict::{Verdict, degraded, first_of, healthy, progressing, suspended};
+use crate::verdict::{Verdict, degraded, first_of, healthy, progressing, require_version, suspended};
 
 pub(crate) fn deployment(object: &Object) -> Verdict {
     require_version(object, &["v1"], "apps/v1")?;
