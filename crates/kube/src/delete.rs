@@ -8,11 +8,10 @@ use tidegate_model::{Gvk, Object, ObjectKey, OperationId};
 use crate::KubeCluster;
 use crate::answer::About;
 use crate::paths::Target;
-use crate::server::{Call, JSON};
+use crate::server::{Call, JSON, JSON_PATCH};
 
 /// How often a finalizer is tried to be removed while others write to the object.
 const ROUNDS: usize = 5;
-pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 
 impl KubeCluster {
     pub(crate) async fn delete_object(&self, request: &DeleteRequest) -> Result<Deleted, ClusterError> {

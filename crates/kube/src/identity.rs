@@ -7,7 +7,7 @@ use tidegate_model::Gvk;
 
 use crate::KubeCluster;
 use crate::answer::About;
-use crate::discovery::Resource;
+use crate::discovery::catalog::Resource;
 use crate::paths::Target;
 use crate::server::Call;
 

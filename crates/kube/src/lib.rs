@@ -24,9 +24,11 @@ mod limit;
 mod live;
 mod patch;
 mod paths;
+mod place;
 mod pods;
 mod proxy;
 mod read;
+mod reasons;
 mod rights;
 mod selector;
 mod server;
@@ -37,4 +39,5 @@ mod transport;
 mod watching;
 
 pub use cluster::KubeCluster;
-pub use connect::{ConnectError, ConnectOptions, connect};
+pub use connect::connect;
+pub use place::{ConnectError, ConnectOptions};

@@ -8,7 +8,7 @@ use tidegate_cluster::{ClusterError, Detail, ErrorKind, LiveQuery, Reach};
 use tidegate_model::{Gvk, LiveObject, Object, ObjectKey, Search};
 
 use crate::KubeCluster;
-use crate::discovery::Catalog;
+use crate::discovery::catalog::Catalog;
 use crate::paths::{Target, push_value};
 use crate::read::PAGE;
 

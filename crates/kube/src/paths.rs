@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_cluster::{ClusterError, ErrorKind};
 use tidegate_model::{Gvk, ObjectKey};
 
-use crate::discovery::Resource;
+use crate::discovery::catalog::Resource;
 
 /// An object, or all of a kind, at a known place of the server.
 #[derive(Clone, Debug)]

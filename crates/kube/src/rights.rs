@@ -12,7 +12,7 @@ use tidegate_cluster::{ClusterError, ErrorKind, MissingRight, Right};
 
 use crate::KubeCluster;
 use crate::answer::About;
-use crate::discovery::Resource;
+use crate::discovery::catalog::Resource;
 use crate::server::{Call, JSON};
 
 const GROUP: &str = "authorization.k8s.io/v1";

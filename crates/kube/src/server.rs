@@ -16,13 +16,14 @@ use tidegate_model::OperationId;
 use tokio::time::Instant;
 
 use crate::answer::{About, Answer, warnings};
-use crate::apply::APPLY_PATCH;
-use crate::connect::reasons;
 use crate::limit::Limiter;
+use crate::reasons::reasons;
 use crate::strain::{Monitor, SILENT_AFTER};
 use crate::transport::{Link, Seat, Transport};
 
 pub(crate) const JSON: &str = "application/json";
+pub(crate) const APPLY_PATCH: &str = "application/apply-patch+yaml";
+pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 /// Every server answers this, to anybody, and it costs nothing.
 const VERSION: &str = "/version";
 const AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));

@@ -15,8 +15,9 @@ use tokio::time::Instant;
 use tower::util::MapErrLayer;
 use tower::{BoxError, Layer as _};
 
-use crate::connect::{ConnectError, ConnectOptions, find, reasons};
+use crate::place::{ConnectError, ConnectOptions, find};
 use crate::proxy;
+use crate::reasons::reasons;
 
 /// How long a TCP connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

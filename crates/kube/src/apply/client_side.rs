@@ -6,12 +6,11 @@ use tidegate_cluster::{Applied, ClusterError, ErrorKind};
 use tidegate_model::Object;
 use tidegate_model::annotations::FIELD_MANAGER;
 
-use super::{Manner, check_version, said};
+use super::manner::{Manner, check_version, said};
 use crate::KubeCluster;
-use crate::delete::JSON_PATCH;
 use crate::patch::{LAST_APPLIED, PatchError, last_applied, take_over, three_way};
 use crate::paths::Target;
-use crate::server::Call;
+use crate::server::{Call, JSON_PATCH};
 
 /// How often fields are tried to be taken over while others write to the object.
 const ROUNDS: usize = 5;

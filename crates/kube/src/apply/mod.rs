@@ -2,21 +2,20 @@
 
 mod client_side;
 mod definitions;
+mod manner;
 mod replace;
 
 use std::time::Duration;
 
 use http::{Method, StatusCode};
 use tidegate_cluster::{Applied, ApplyRequest, ClusterError, ErrorKind, WriteMode};
-use tidegate_model::annotations::FIELD_MANAGER;
 use tidegate_model::{Gvk, Object, ObjectKey, OperationId};
 
 use self::client_side::note;
+use self::manner::{Manner, check_version, said};
 use crate::KubeCluster;
 use crate::paths::Target;
-use crate::server::{Call, JSON};
-
-pub(crate) const APPLY_PATCH: &str = "application/apply-patch+yaml";
+use crate::server::{APPLY_PATCH, Call, JSON};
 
 /// What only the server writes.
 const SERVER_FIELDS: [&str; 8] = [
@@ -32,26 +31,6 @@ const SERVER_FIELDS: [&str; 8] = [
 
 /// A server that is there reads an object within this time.
 const READ_WITHIN: Duration = Duration::from_secs(5);
-
-/// How a write is to be carried out, beside what it writes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Manner {
-    validate: bool,
-    dry_run: bool,
-    operation: Option<OperationId>,
-}
-
-impl Manner {
-    /// The query of a write. Servers that do not know a parameter ignore it.
-    fn query(self, path: &mut String) {
-        path.push_str("?fieldManager=");
-        path.push_str(FIELD_MANAGER);
-        path.push_str(if self.validate { "&fieldValidation=Strict" } else { "&fieldValidation=Ignore" });
-        if self.dry_run {
-            path.push_str("&dryRun=All");
-        }
-    }
-}
 
 impl KubeCluster {
     pub(crate) async fn write_manifest(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {
@@ -220,24 +199,8 @@ fn only_version(object: &mut Object, version: &str) {
     }
 }
 
-/// Whether what was read is the version that a write is meant for; empty for any.
-fn check_version(target: &Target<'_>, live: &Object, version: &str) -> Result<(), ClusterError> {
-    if version.is_empty() || version == live.resource_version() {
-        return Ok(());
-    }
-    let words = format!("{} has been modified since it was looked at", target.key());
-    Err(ClusterError::new(ErrorKind::Conflict, words))
-}
-
 fn is_definition(gvk: &Gvk) -> bool {
     gvk.group == "apiextensions.k8s.io" && gvk.kind == "CustomResourceDefinition"
-}
-
-/// What was done, as kubectl says it: `deployment.apps/api serverside-applied`.
-fn said(key: &ObjectKey, done: &str, manner: Manner) -> String {
-    let (dot, suffix) =
-        (if key.group.is_empty() { "" } else { "." }, if manner.dry_run { " (server dry run)" } else { "" });
-    format!("{}{dot}{}/{} {done}{suffix}", key.kind.to_lowercase(), key.group, key.name)
 }
 
 #[cfg(test)]

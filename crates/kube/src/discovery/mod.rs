@@ -4,7 +4,7 @@
 //! written, and, by group and version only, when a kind is not known.
 
 mod ask;
-mod catalog;
+pub(crate) mod catalog;
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,7 +15,7 @@ use tidegate_model::{Discovery, Gvk};
 use tokio::time::Instant;
 
 use self::ask::Roots;
-pub(crate) use self::catalog::{Catalog, Resource};
+use self::catalog::{Catalog, Resource};
 use crate::answer::unknown_kind;
 use crate::server::Server;
 
