@@ -53,6 +53,7 @@ mod read;
 mod refuse;
 mod rng;
 mod schema;
+mod shared;
 mod snapshot;
 mod state;
 mod stream;

@@ -9,7 +9,7 @@ use tidegate_model::Timestamp;
 use tokio::sync::watch;
 
 use super::Cursor;
-use super::cluster::Shared;
+use super::shared::Shared;
 use crate::{ClusterError, WatchEvent, WatchStream};
 
 struct Watcher {
