@@ -1,31 +1,15 @@
 //! The life of a hook object: make room, create, release, delete, stop.
 
-use tidegate_cluster::{ApplyRequest, Cluster, ClusterError, ErrorKind, WriteMode};
+use tidegate_cluster::{ApplyRequest, Cluster, ErrorKind, WriteMode};
 use tidegate_health::HealthError;
-use tidegate_lifecycle::operation::{Answer, Applied, CallError, Clearing, Stopped, hook_phase};
+use tidegate_lifecycle::operation::{Answer, CallError, Clearing, Stopped, hook_phase};
 use tidegate_model::{DeletePolicy, Health, Object, OperationPhase, SyncRequest, TaskOptions, annotations};
 
 use super::failures::call_error;
+use super::found::{adopted, find, look};
 use super::resources;
-use super::subject::{Subject, manifest, written};
+use super::subject::{Subject, manifest};
 use crate::judging;
-
-/// The object in the task's place.
-pub(super) async fn find(cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<Option<Object>, CallError> {
-    look(cluster, subject).await.map_err(|error| call_error(&error))
-}
-
-/// The same, for who makes something of a refusal.
-pub(super) async fn look(
-    cluster: &dyn Cluster,
-    subject: &Subject<'_>,
-) -> Result<Option<Object>, ClusterError> {
-    let task = subject.task;
-    match cluster.get(&task.gvk, &task.namespace, &task.name).await {
-        Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::UnknownKind) => Ok(None),
-        answer => answer,
-    }
-}
 
 /// Marks a hook as created by this operation, in this phase and attempt.
 fn mark(subject: &Subject<'_>, object: &mut Object) {
@@ -47,12 +31,6 @@ fn is_ours(subject: &Subject<'_>, object: &Object) -> bool {
 /// Whether this operation created the hook, in whatever phase and attempt.
 fn is_of_operation(subject: &Subject<'_>, object: &Object) -> bool {
     object.annotation(annotations::OPERATION_ID) == Some(subject.operation.to_string().as_str())
-}
-
-pub(super) async fn adopted(subject: &Subject<'_>, object: &Object) -> Applied {
-    let message =
-        format!("{} adopted: this operation created it before it was interrupted", subject.task.key());
-    written(subject, object, message).await
 }
 
 /// Whether an object may be deleted to make room: it is a hook, or belongs to the application.

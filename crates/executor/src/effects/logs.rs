@@ -10,7 +10,7 @@ use tidegate_cluster::{Cluster, ErrorKind};
 use tidegate_lifecycle::operation::{Answer, HookLog};
 use tidegate_model::Object;
 
-use super::hooks;
+use super::found;
 use super::subject::Subject;
 
 /// How much of the logs of one hook is kept.
@@ -38,7 +38,7 @@ impl LastWords {
 
 /// Reads the last words of a hook.
 pub(crate) async fn read(cluster: &dyn Cluster, subject: &Subject<'_>, found: &LastWords) {
-    let Ok(Some(owner)) = hooks::find(cluster, subject).await else { return };
+    let Ok(Some(owner)) = found::find(cluster, subject).await else { return };
     let Ok(mut pods) = cluster.pods(&owner).await else { return };
     // The newest attempt tells most.
     pods.sort_by(|a, b| created(b).cmp(created(a)).then_with(|| a.name().cmp(b.name())));

@@ -8,6 +8,7 @@ mod definitions;
 mod diff;
 mod extensions;
 mod failures;
+mod found;
 mod hooks;
 mod inventory;
 mod logs;

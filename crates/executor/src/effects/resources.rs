@@ -8,8 +8,9 @@ use tidegate_model::{Action, Object, SyncRequest, Task};
 use tidegate_planner::{bindings, reason_to_keep};
 
 use super::failures::call_error;
+use super::found::{adopted, find, look};
 use super::subject::{Subject, manifest, propagation, written};
-use super::{definitions, hooks, trial};
+use super::{definitions, trial};
 
 fn mode(subject: &Subject<'_>) -> WriteMode {
     let Task { action, options, .. } = subject.task;
@@ -152,7 +153,7 @@ async fn recreate(
     anew: WriteMode,
 ) -> Result<Put, ClusterError> {
     let planned = subject.task.live.as_ref().map(|live| live.uid.as_str());
-    let found = hooks::look(cluster, subject).await?;
+    let found = look(cluster, subject).await?;
     // One that has come since was perhaps made by us, before a crash or by a call that failed.
     let is_to_go = |found: &Object| !subject.again || planned == Some(found.uid());
     if let Some(found) = found.filter(is_to_go) {
@@ -231,7 +232,7 @@ async fn stands(cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<Option<A
     let SyncRequest { application, tracking, .. } = subject.request;
     // What is written to an object on its way out goes with it.
     if options.already_deleting
-        && let Some(found) = hooks::find(cluster, subject).await?.filter(Object::is_deleting)
+        && let Some(found) = find(cluster, subject).await?.filter(Object::is_deleting)
     {
         return Ok(Some(leaving(&found)));
     }
@@ -239,11 +240,11 @@ async fn stands(cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<Option<A
     // An object that was not there when the plan was made is there because this operation made it.
     if subject.again
         && is_creation
-        && let Some(found) = hooks::find(cluster, subject).await?
+        && let Some(found) = find(cluster, subject).await?
         && tracking.is_owner(application, &found)
         && !found.is_deleting()
     {
-        return Ok(Some(Answer::Applied(Ok(Box::new(hooks::adopted(subject, &found).await)))));
+        return Ok(Some(Answer::Applied(Ok(Box::new(adopted(subject, &found).await)))));
     }
     Ok(None)
 }
@@ -373,7 +374,7 @@ async fn look_at(
     uid: &str,
     keeps: Keeps<'_>,
 ) -> Result<Standing, CallError> {
-    match hooks::look(cluster, subject).await {
+    match look(cluster, subject).await {
         Ok(Some(object)) if object.uid() == uid && object.is_deleting() => Ok(Standing::Leaving),
         Ok(Some(object)) if object.uid() == uid => Ok(match keeps(&object) {
             Some(reason) => Standing::Kept(reason),
