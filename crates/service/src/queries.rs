@@ -104,6 +104,11 @@ impl Queries {
         self.serving.send_replace(Serves::These(serving));
     }
 
+    /// Whether nobody waits for the first look at the applications.
+    pub fn has_looked(&self) -> bool {
+        !matches!(*self.serving.borrow(), Serves::Soon)
+    }
+
     async fn serving(&self) -> Result<Serving, ServiceError> {
         let mut told = self.serving.subscribe();
         let is_known = told.wait_for(|serves| !matches!(serves, Serves::Soon));

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use tidegate_application::CONTROL_NAMESPACE;
 use tidegate_model::ResourceSelector;
 
+use super::api::ApiArgs;
 use super::cluster::ClusterArgs;
 use super::common::{Format, StateArgs};
 use super::health::CustomizationArgs;
@@ -26,6 +27,7 @@ Examples:
   tidegate serve --sim --apps fleet
   tidegate serve --context staging --apps applications/ --refresh-every 30s
   tidegate serve --apps applications/ --repositories secrets/
+  tidegate serve --sim --apps fleet --listen 8480
   tidegate serve --context staging --only-labelled")]
 pub struct ServeArgs {
     /// Folder of the Applications; without it, those of the cluster are served
@@ -43,6 +45,8 @@ pub struct ServeArgs {
     /// How often repositories are looked at, and applications compared anyway; 0s for never
     #[arg(long, value_name = "D", default_value = "3m", value_parser = values::duration)]
     pub refresh_every: Duration,
+    #[command(flatten)]
+    pub api: ApiArgs,
     #[command(flatten)]
     pub cluster: ClusterArgs,
     #[command(flatten)]

@@ -1,5 +1,6 @@
 //! The command line as it is written. The second stage, what it means, is in [`crate::request`] and the commands.
 
+mod api;
 mod app;
 mod cluster;
 mod common;
@@ -14,6 +15,7 @@ mod values;
 use clap::{ArgAction, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub use api::ApiArgs;
 pub use app::{
     AppArgs, AppCommand, AppRollbackArgs, AppSyncArgs, AppWaitArgs, EndArgs, ExampleArgs, ExampleCommand,
     OneAppArgs, ServeArgs,

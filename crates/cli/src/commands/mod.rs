@@ -1,5 +1,6 @@
 //! What each command does.
 
+mod api;
 mod app;
 mod diff;
 mod events;

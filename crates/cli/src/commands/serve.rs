@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidegate_cluster::Cluster;
 use tidegate_executor::{Engine, EngineError};
+use tidegate_server::Site;
 use tidegate_service::applications::store::{ApplicationStore, FolderStore, KubernetesStore, Reach};
 use tidegate_service::applications::{Applications, Places, RepositoryFiles};
 use tidegate_service::clusters::{self, Chosen, Clusters};
@@ -14,6 +15,7 @@ use tidegate_service::state_dir::StateDir;
 use tidegate_service::{log, simulated};
 
 use crate::args::ServeArgs;
+use crate::commands::api;
 use crate::customizations;
 use crate::error::CliError;
 use crate::exit::Ended;
@@ -36,6 +38,8 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
         // What is wrong with them is told before anything begins.
         files.read()?;
     }
+    let site = Arc::new(Site::default());
+    let api = api::listen(&args.api, &site, printer).await?;
     let chosen = clusters::choose(args.cluster.connection().as_ref(), printer).await?;
     let mut signals = Signals::listen()?;
     state_dir.create(printer)?;
@@ -57,6 +61,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     let clusters = Clusters { simulated: false, real };
     let long = (rules.clone(), Some(args.keep.retention()));
     let session = Session::for_long(Arc::clone(&log), clusters, long, &state_dir, printer).await?;
+    site.begin(Arc::clone(&session.queries), session.engine.clone());
     let places = Places::new(destination.clone(), cluster, namespace);
     let what = (state_dir.clone(), store);
     let applications =
@@ -84,6 +89,9 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     printer.note(&format!(
         "ending by {signal}; operations that are not over go on with the next `tidegate serve`"
     ));
+    if let Some(api) = api {
+        api.close().await;
+    }
     applications.stop().await;
     wait::close(session, args.keep.retention(), &mut signals).await?;
     Ok(Ended::Done)

@@ -1,0 +1,102 @@
+//! The description of the API (OpenAPI 3.1), made from the table of routes.
+
+use std::collections::BTreeMap;
+
+use schemars::SchemaGenerator;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use crate::access::{Access, Role};
+use crate::problem::Problem;
+use crate::route::{Gives, Route};
+
+/// Where the schemas of named types are.
+const SCHEMAS: &str = "/components/schemas";
+
+/// The description of these routes.
+pub(crate) fn document(routes: &[Route]) -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.definitions_path = SCHEMAS.into();
+        settings.meta_schema = None;
+    });
+    let mut asked = settings.clone().for_deserialize().into_generator();
+    let mut answered = settings.for_serialize().into_generator();
+    let problem = answered.subschema_for::<Problem>().to_value();
+    let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
+    for route in routes {
+        let described = describe(route, &mut asked, &mut answered, &problem);
+        paths.entry(route.path).or_default().insert(route.method.as_str().to_lowercase(), described);
+    }
+    let mut schemas = asked.take_definitions(true);
+    // What is both asked and answered looks the same.
+    schemas.extend(answered.take_definitions(true));
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Tidegate",
+            "version": env!("CARGO_PKG_VERSION"),
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            "description": "Applications and operations of a `tidegate serve`. Lists come in pages: ask again with the `next` of the last one as `page`. Whatever cannot be done is answered with a Problem.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    })
+}
+
+fn describe(
+    route: &Route,
+    asked: &mut SchemaGenerator,
+    answered: &mut SchemaGenerator,
+    problem: &Value,
+) -> Value {
+    let content = match route.gives {
+        Gives::Json(shape) => json!({"application/json": {"schema": shape(answered)}}),
+        Gives::Text(media) => json!({media: {"schema": {"type": "string"}}}),
+        // The version that describes events one by one is newer than most tools.
+        Gives::Events(shape) => {
+            json!({"text/event-stream": {"schema": {"type": "string"}, "x-event-data": shape(answered)}})
+        }
+    };
+    let mut described = json!({
+        "operationId": route.id,
+        "summary": route.summary,
+        "parameters": parameters(route),
+        "responses": {
+            route.status.as_str(): {"description": "As asked.", "content": content},
+            "default": {
+                "description": "It cannot be done, and why.",
+                "content": {"application/json": {"schema": problem}},
+            },
+        },
+    });
+    if let Some(shape) = route.body {
+        described["requestBody"] =
+            json!({"required": false, "content": {"application/json": {"schema": shape(asked)}}});
+    }
+    match route.access {
+        Access::Open => described["security"] = json!([]),
+        Access::Needs(role) => {
+            let role = if role == Role::Operator { "operator" } else { "read-only" };
+            described["security"] = json!([{"token": []}]);
+            described["x-role"] = json!(role);
+        }
+    }
+    described
+}
+
+/// Those of the path, and then those of the query.
+fn parameters(route: &Route) -> Vec<Value> {
+    let named = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let of_path =
+        named.map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}));
+    let properties = route.query.get("properties").and_then(Value::as_object);
+    let of_query = properties.into_iter().flatten().map(|(name, schema)| {
+        let mut schema = schema.clone();
+        let about = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+        json!({"name": name, "in": "query", "required": false, "schema": schema, "description": about})
+    });
+    of_path.chain(of_query).collect()
+}

@@ -1,0 +1,38 @@
+//! The HTTP API of a `tidegate serve`.
+//!
+//! ```text
+//! Server ──connections, TLS, time──▶ Front ──who, how often, how much──▶ one Route of the table ──▶ service::queries
+//!                                                                          │
+//!                                                        openapi: the same table, described
+//! ```
+//!
+//! A route is a row of one table: path, rights, types of question and answer, and the function between them. The router and
+//! the description are made from the same rows, so that what is described is what is answered. Nobody is let in from another
+//! machine without a token.
+
+mod access;
+mod description;
+mod error;
+mod front;
+mod health;
+mod limits;
+mod listening;
+mod patience;
+mod problem;
+mod question;
+mod rate;
+mod route;
+mod routes;
+mod settings;
+mod site;
+mod tls;
+mod tokens;
+
+pub use access::{Caller, Role};
+pub use error::ServerError;
+pub use limits::{Limits, Rate};
+pub use listening::Server;
+pub use problem::{Code, Problem};
+pub use routes::description;
+pub use settings::{Settings, TlsFiles};
+pub use site::Site;

@@ -1,0 +1,63 @@
+//! What is taken from those who ask.
+
+use std::time::Duration;
+
+/// How often something may happen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// In the long run, every second.
+    pub per_second: f64,
+    /// At once, after a rest.
+    pub burst: f64,
+}
+
+/// What is taken from those who ask.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    /// Connections at once; others wait to be accepted. Each costs some 20 KiB, and a file handle.
+    pub connections: usize,
+    /// Connections that are told events at once.
+    pub streams: usize,
+    /// Bytes of the head of a request, at least 8 KiB. Names are at most 253 characters, so it is ample.
+    pub head_bytes: usize,
+    /// How long the head of a request may take, and how long a connection may be idle.
+    pub head_within: Duration,
+    /// Bytes of the body of a request. The largest is a sync of named resources.
+    pub body_bytes: usize,
+    /// How long it may take.
+    pub body_within: Duration,
+    /// How long an answer may take. A comparison may fetch a repository first.
+    pub answer_within: Duration,
+    /// How long somebody may take nothing of an answer before the connection is cut.
+    pub stalled_for: Duration,
+    /// How long a TLS handshake may take.
+    pub handshake_within: Duration,
+    /// How long answers on their way may take when the process ends.
+    pub end_within: Duration,
+    /// Requests of one token.
+    pub each: Rate,
+    /// Requests of all.
+    pub all: Rate,
+    /// Requests without a token that counts, of all: nobody guesses tokens.
+    pub refused: Rate,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 256,
+            streams: 64,
+            head_bytes: 16 << 10,
+            head_within: Duration::from_secs(10),
+            body_bytes: 256 << 10,
+            body_within: Duration::from_secs(10),
+            answer_within: Duration::from_secs(60),
+            stalled_for: Duration::from_secs(30),
+            handshake_within: Duration::from_secs(10),
+            end_within: Duration::from_secs(5),
+            each: Rate { per_second: 50.0, burst: 200.0 },
+            all: Rate { per_second: 500.0, burst: 1000.0 },
+            refused: Rate { per_second: 5.0, burst: 50.0 },
+        }
+    }
+}

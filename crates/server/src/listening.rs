@@ -1,0 +1,168 @@
+//! Connections: accepted, secured, bounded in number and time, and ended in order.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
+
+use crate::error::ServerError;
+use crate::front::{Front, router};
+use crate::limits::Limits;
+use crate::patience::Patient;
+use crate::routes::routes;
+use crate::settings::Settings;
+use crate::site::Site;
+use crate::tls::Tls;
+use crate::tokens::Tokens;
+
+/// How long until somebody is accepted again, when the system had no handle for a connection.
+const AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// Listens until it is closed.
+pub struct Server {
+    address: SocketAddr,
+    site: Arc<Site>,
+    accepting: JoinHandle<()>,
+}
+
+/// What every connection needs.
+struct Door {
+    router: Router,
+    tls: Option<Tls>,
+    limits: Limits,
+    ending: watch::Receiver<bool>,
+}
+
+impl Server {
+    /// Begins to listen.
+    pub async fn listen(settings: &Settings, site: &Arc<Site>) -> Result<Self, ServerError> {
+        settings.check()?;
+        let tokens = settings.tokens.as_deref().map(Tokens::open).transpose()?;
+        let tls = settings.tls.as_ref().map(Tls::open).transpose()?;
+        let listen = settings.listen;
+        let wrong = |source| ServerError::Listen { listen, source };
+        let listener = TcpListener::bind(listen).await.map_err(wrong)?;
+        let address = listener.local_addr().map_err(wrong)?;
+        let limits = settings.limits.clone();
+        let front = Arc::new(Front::new(Arc::clone(site), tokens, limits.clone()));
+        let router = router(&front, routes());
+        let door = Arc::new(Door { router, tls, limits, ending: site.ending() });
+        let accepting = tokio::spawn(accept(listener, door));
+        Ok(Self { address, site: Arc::clone(site), accepting })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops listening, after the answers on their way.
+    pub async fn close(mut self) {
+        self.site.end();
+        let _ = (&mut self.accepting).await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.site.end();
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, door: Arc<Door>) {
+    let places = Arc::new(Semaphore::new(door.limits.connections));
+    let mut connections = JoinSet::new();
+    let mut ending = door.ending.clone();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let next = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (listener.accept().await, place)
+        };
+        tokio::select! {
+            biased;
+            () = ended(&mut ending) => break,
+            (accepted, place) = next => match (accepted, place) {
+                (Ok((stream, _)), Ok(place)) => drop(connections.spawn(attend(stream, Arc::clone(&door), place))),
+                (Err(error), _) => {
+                    tracing::warn!(%error, "no connection can be accepted");
+                    tokio::time::sleep(AGAIN_AFTER).await;
+                }
+                // Nobody closes it.
+                (_, Err(_)) => break,
+            },
+        }
+    }
+    drop(listener);
+    let answered = async { while connections.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(door.limits.end_within, answered).await;
+    // Dropped, the others are cut.
+}
+
+/// Returns when the process ends.
+async fn ended(ending: &mut watch::Receiver<bool>) {
+    let _ = ending.wait_for(|ending| *ending).await;
+}
+
+async fn attend(stream: TcpStream, door: Arc<Door>, place: OwnedSemaphorePermit) {
+    let _ = stream.set_nodelay(true);
+    let Some(tls) = &door.tls else { return serve(stream, &door, place).await };
+    let acceptor = TlsAcceptor::from(tls.config(Instant::now()));
+    match tokio::time::timeout(door.limits.handshake_within, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => serve(stream, &door, place).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake took too long"),
+    }
+}
+
+async fn serve<S>(stream: S, door: &Door, _place: OwnedSemaphorePermit)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let Door { router, limits, .. } = door;
+    let service = service_fn(|request: Request<Incoming>| {
+        let router = router.clone();
+        async move { Ok::<_, Infallible>(pass_on(router, request.map(Body::new)).await) }
+    });
+    let stream = TokioIo::new(Patient::new(stream, limits.stalled_for));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head_within)
+        .max_buf_size(limits.head_bytes.max(8 << 10))
+        .serve_connection(stream, service);
+    let mut connection = std::pin::pin!(connection);
+    let mut ending = door.ending.clone();
+    let served = tokio::select! {
+        served = connection.as_mut() => served,
+        () = ended(&mut ending) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection ended");
+    }
+}
+
+async fn pass_on(mut router: Router, request: Request) -> axum::response::Response {
+    use tower::Service as _;
+    match router.call(request).await {
+        Ok(answer) => answer,
+        Err(never) => match never {},
+    }
+}

@@ -1,0 +1,196 @@
+//! One row of the table of routes: where, for whom, what is asked and answered, and the function between them.
+#![expect(dead_code, reason = "the routes that ask for more follow")]
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Response, StatusCode};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::access::{Access, Caller, Role};
+use crate::problem::{Code, Problem};
+use crate::question::{Nothing, Question, schema};
+use crate::site::Site;
+
+/// A request whose head was looked at.
+pub(crate) struct Asked {
+    pub site: Arc<Site>,
+    /// The parts of the path that have names.
+    pub names: Vec<(String, String)>,
+    pub query: Option<String>,
+    pub body: Bytes,
+    pub by: Caller,
+    /// The header `Last-Event-ID`.
+    pub last_event: Option<String>,
+}
+
+/// A request as its handler sees it.
+pub(crate) struct Call<Q = Nothing, B = Nothing> {
+    pub site: Arc<Site>,
+    pub query: Q,
+    pub body: B,
+    pub by: Caller,
+    pub last_event: Option<String>,
+    names: Vec<(String, String)>,
+}
+
+impl<Q, B> Call<Q, B> {
+    /// A part of the path.
+    pub fn name(&self, wanted: &str) -> &str {
+        self.names
+            .iter()
+            .find(|(name, _)| name == wanted)
+            .map(|(_, value)| value.as_str())
+            .unwrap_or_default()
+    }
+}
+
+pub(crate) type Answer = Result<Response<Body>, Problem>;
+type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
+type Handler = Box<dyn Fn(Asked) -> Answering + Send + Sync>;
+
+/// What makes the schema of a type.
+pub(crate) type Shape = fn(&mut SchemaGenerator) -> Schema;
+
+/// What is answered when all is well.
+#[derive(Clone, Copy)]
+pub(crate) enum Gives {
+    /// JSON of this shape.
+    Json(Shape),
+    /// Text of this media type.
+    Text(&'static str),
+    /// Server-sent events, whose data are JSON of this shape.
+    Events(Shape),
+}
+
+/// One row of the table of routes.
+pub(crate) struct Route {
+    pub method: Method,
+    pub path: &'static str,
+    /// What programs call it.
+    pub id: &'static str,
+    /// What it does.
+    pub summary: &'static str,
+    pub access: Access,
+    /// The parameters of its query, as an object.
+    pub query: Schema,
+    pub body: Option<Shape>,
+    pub status: StatusCode,
+    pub gives: Gives,
+    handler: Handler,
+}
+
+impl Route {
+    /// Answers a request.
+    pub fn answer(&self, asked: Asked) -> Answering {
+        (self.handler)(asked)
+    }
+
+    /// Everybody may ask.
+    pub fn open(self) -> Self {
+        Self { access: Access::Open, ..self }
+    }
+}
+
+/// The path and what it is called and does.
+pub(crate) type Words = (&'static str, &'static str, &'static str);
+
+/// A question whose answer is JSON.
+pub(crate) fn look<Q, A, F, Fut>(words: Words, handler: F) -> Route
+where
+    Q: DeserializeOwned + JsonSchema + Send + 'static,
+    A: Serialize + JsonSchema + 'static,
+    F: Fn(Call<Q>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<A, Problem>> + Send + 'static,
+{
+    look_otherwise(words, Gives::Json(SchemaGenerator::subschema_for::<A>), move |call| {
+        let answering = handler(call);
+        async move { json(StatusCode::OK, &answering.await?) }
+    })
+}
+
+/// A question whose answer is something else.
+pub(crate) fn look_otherwise<Q, F, Fut>((path, id, summary): Words, gives: Gives, handler: F) -> Route
+where
+    Q: DeserializeOwned + JsonSchema + Send + 'static,
+    F: Fn(Call<Q>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Answer> + Send + 'static,
+{
+    let question = Arc::new(Question::<Q>::new());
+    Route {
+        method: Method::GET,
+        path,
+        id,
+        summary,
+        access: Access::Needs(Role::ReadOnly),
+        query: schema::<Q>(),
+        body: None,
+        status: StatusCode::OK,
+        gives,
+        handler: Box::new(move |asked| {
+            let (question, handler) = (Arc::clone(&question), handler.clone());
+            Box::pin(async move {
+                let Asked { site, names, query, by, last_event, .. } = asked;
+                let query = question.read(query.as_deref())?;
+                handler(Call { site, names, query, body: Nothing {}, by, last_event }).await
+            })
+        }),
+    }
+}
+
+/// Something to be done, by operators.
+pub(crate) fn act<B, A, F, Fut>((path, id, summary): Words, handler: F) -> Route
+where
+    B: DeserializeOwned + JsonSchema + Send + 'static,
+    A: Serialize + JsonSchema + 'static,
+    F: Fn(Call<Nothing, B>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<A, Problem>> + Send + 'static,
+{
+    let question = Arc::new(Question::<Nothing>::new());
+    let status = StatusCode::ACCEPTED;
+    Route {
+        method: Method::POST,
+        path,
+        id,
+        summary,
+        access: Access::Needs(Role::Operator),
+        query: schema::<Nothing>(),
+        body: Some(SchemaGenerator::subschema_for::<B>),
+        status,
+        gives: Gives::Json(SchemaGenerator::subschema_for::<A>),
+        handler: Box::new(move |asked| {
+            let (question, handler) = (Arc::clone(&question), handler.clone());
+            Box::pin(async move {
+                let Asked { site, names, query, body, by, last_event } = asked;
+                let query = question.read(query.as_deref())?;
+                let body = read_body(&body)?;
+                json(status, &handler(Call { site, names, query, body, by, last_event }).await?)
+            })
+        }),
+    }
+}
+
+/// An empty body is an empty object.
+fn read_body<B: DeserializeOwned>(body: &[u8]) -> Result<B, Problem> {
+    let body = if body.iter().all(u8::is_ascii_whitespace) { b"{}" } else { body };
+    serde_json::from_slice(body).map_err(|error| Problem::bad(format!("the body: {error}")))
+}
+
+fn json(status: StatusCode, value: &impl Serialize) -> Answer {
+    let body = serde_json::to_vec(value)
+        .map_err(|error| Problem::new(Code::Internal, format!("the answer cannot be written: {error}")))?;
+    Ok(text(status, "application/json", body))
+}
+
+/// An answer in one piece.
+pub(crate) fn text(status: StatusCode, media: &'static str, body: impl Into<Body>) -> Response<Body> {
+    let mut answer = Response::new(body.into());
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    answer
+}

@@ -1,0 +1,55 @@
+//! Where and how the API is offered.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::error::ServerError;
+use crate::limits::Limits;
+
+/// Where and how the API is offered.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where it is listened; port 0 for any.
+    pub listen: SocketAddr,
+    /// The tokens of those who may ask. Without them those on this machine may look.
+    pub tokens: Option<PathBuf>,
+    /// What the connections are secured with.
+    pub tls: Option<TlsFiles>,
+    /// What is taken from those who ask.
+    pub limits: Limits,
+}
+
+/// What connections are secured with, in PEM. Both are read again when they change.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// The certificate, and those that vouch for it.
+    pub certificates: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+impl Settings {
+    /// The usual limits, and nothing but this address.
+    pub fn new(listen: SocketAddr) -> Self {
+        Self { listen, tokens: None, tls: None, limits: Limits::default() }
+    }
+
+    /// Refuses what would let in anybody.
+    pub fn check(&self) -> Result<(), ServerError> {
+        if self.tokens.is_none() && !self.listen.ip().to_canonical().is_loopback() {
+            return Err(ServerError::Open { listen: self.listen });
+        }
+        Ok(())
+    }
+
+    /// What those who start it should know; nothing where all is well.
+    pub fn warning(&self) -> Option<String> {
+        let is_far = !self.listen.ip().to_canonical().is_loopback();
+        (is_far && self.tls.is_none()).then(|| {
+            format!(
+                "{} is served without TLS: tokens can be read on the way; give --tls-cert and --tls-key, unless something in front of it does TLS",
+                self.listen
+            )
+        })
+    }
+}
