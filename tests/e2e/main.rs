@@ -31,6 +31,7 @@ mod reading;
 mod remote;
 mod secrets;
 mod serve;
+mod several;
 mod state;
 mod sync;
 mod tracking;

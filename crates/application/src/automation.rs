@@ -8,7 +8,7 @@ use tidegate_model::argo::{
 };
 use tidegate_model::{OperationPhase, Timestamp};
 
-use crate::credentials::bare;
+use crate::sources::{Sources, revisions};
 use crate::{automated, conditions};
 
 /// How often an automatic operation is tried again, where the application does not say.
@@ -78,9 +78,13 @@ pub fn decide(application: &Application, now: Timestamp) -> Decision {
     if !prune && differing().all(|one| one.requires_pruning) {
         return Decision::nothing();
     }
+    let sources = Sources::of(application).bare();
+    let wanted = revisions(&sync.revision, &sync.revisions).join(" ");
     let mut begun = SyncOperation {
         revision: sync.revision.clone(),
-        source: application.source().map(bare),
+        revisions: sync.revisions.clone(),
+        source: sources.one(),
+        sources: sources.several(),
         prune,
         sync_options: application
             .spec
@@ -92,10 +96,7 @@ pub fn decide(application: &Application, now: Timestamp) -> Decision {
     };
     if let Some(last) = status.operation_state.as_ref().filter(|last| is_attempt(last, &begun)) {
         if last.phase != OperationPhase::Succeeded {
-            return Decision::refused(format!(
-                "Failed last sync attempt to [{}]: {}",
-                sync.revision, last.message
-            ));
+            return Decision::refused(format!("Failed last sync attempt to [{wanted}]: {}", last.message));
         }
         if !self_heal {
             return Decision::nothing();
@@ -113,8 +114,7 @@ pub fn decide(application: &Application, now: Timestamp) -> Decision {
         && status.resources.iter().filter(|one| !one.hook).all(|one| one.requires_pruning)
     {
         return Decision::refused(format!(
-            "Skipping sync attempt to [{}]: auto-sync will wipe out all resources",
-            sync.revision
+            "Skipping sync attempt to [{wanted}]: auto-sync will wipe out all resources"
         ));
     }
     let retry = application.spec.sync_policy.as_ref().and_then(|policy| policy.retry.clone());
@@ -127,11 +127,14 @@ pub fn decide(application: &Application, now: Timestamp) -> Decision {
     Decision { next: Next::Begin(Box::new(operation)), error: None }
 }
 
-/// Whether an operation was an attempt to do the same: to the same revision of the same source.
+/// Whether an operation was an attempt to do the same: to the same revisions of the same sources.
 fn is_attempt(last: &OperationState, begun: &SyncOperation) -> bool {
     match &last.sync_result {
         None => last.phase.is_completed(),
-        Some(result) => result.revision == begun.revision && result.source == begun.source,
+        Some(result) => {
+            (&result.revision, &result.revisions) == (&begun.revision, &begun.revisions)
+                && (&result.source, &result.sources) == (&begun.source, &begun.sources)
+        }
     }
 }
 

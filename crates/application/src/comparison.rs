@@ -10,6 +10,7 @@ use tidegate_model::{HealthStatus, Timestamp};
 
 use crate::conditions;
 use crate::refresh::{Level, REFRESH_ANNOTATION, compared_to};
+use crate::sources::Sources;
 
 /// The kinds of conditions that a comparison finds.
 const FOUND: [ConditionType; 6] = [
@@ -41,10 +42,10 @@ pub struct Resource {
 pub enum Outcome {
     /// It was made.
     Compared {
-        /// With this revision.
-        revision: String,
-        /// What made the manifests.
-        source_type: String,
+        /// With these revisions, one for each source.
+        revisions: Vec<String>,
+        /// What made the manifests of each source.
+        source_types: Vec<String>,
         /// The resources, in any order.
         resources: Vec<Resource>,
         /// What was found beside.
@@ -52,8 +53,8 @@ pub enum Outcome {
     },
     /// It could not be made.
     Failed {
-        /// With this revision; empty where even that could not be told.
-        revision: String,
+        /// With these revisions; none where even those could not be told.
+        revisions: Vec<String>,
         /// Of which kind the reason is.
         kind: ConditionType,
         /// Why not.
@@ -65,8 +66,8 @@ pub enum Outcome {
 
 impl Outcome {
     /// A comparison that could not be made, and nobody looked at the cluster.
-    pub fn failed(revision: impl Into<String>, kind: ConditionType, message: String) -> Self {
-        Self::Failed { revision: revision.into(), kind, message, seen: Vec::new() }
+    pub fn failed(kind: ConditionType, message: String) -> Self {
+        Self::Failed { revisions: Vec::new(), kind, message, seen: Vec::new() }
     }
 }
 
@@ -100,9 +101,10 @@ pub fn health(resources: &[Resource]) -> HealthStatus {
 pub fn take_in(application: &mut Application, outcome: Outcome, level: Level, now: Timestamp) {
     application.metadata.annotations.remove(REFRESH_ANNOTATION);
     let compared_to = Some(compared_to(application));
+    let sources = Sources::of(application);
     let status = &mut application.status;
-    let (revision, code, health) = match outcome {
-        Outcome::Compared { revision, source_type, mut resources, warnings } => {
+    let (revisions, code, health) = match outcome {
+        Outcome::Compared { revisions, source_types, mut resources, warnings } => {
             conditions::set(&mut status.conditions, &FOUND, warnings, now);
             let (code, health) = (sync_status(&resources), health(&resources));
             let images: BTreeSet<String> =
@@ -110,10 +112,10 @@ pub fn take_in(application: &mut Application, outcome: Outcome, level: Level, no
             status.summary =
                 ApplicationSummary { images: images.into_iter().collect(), ..ApplicationSummary::default() };
             set_resources(status, resources);
-            status.source_type = source_type;
-            (revision, code, Some(health))
+            (status.source_type, status.source_types) = sources.revisions(&source_types);
+            (revisions, code, Some(health))
         }
-        Outcome::Failed { revision, kind, message, seen } => {
+        Outcome::Failed { revisions, kind, message, seen } => {
             // What is wanted cannot be told; what is there can, where what is asked for makes sense.
             let is_invalid = kind != ConditionType::ComparisonError;
             conditions::set(&mut status.conditions, &FOUND, [(kind, message)], now);
@@ -125,12 +127,12 @@ pub fn take_in(application: &mut Application, outcome: Outcome, level: Level, no
             if !is_invalid && !seen.is_empty() {
                 set_resources(status, seen);
             }
-            (revision, SyncStatusCode::Unknown, health)
+            (revisions, SyncStatusCode::Unknown, health)
         }
     };
     let before = status.sync.take().unwrap_or_default();
-    status.sync =
-        Some(SyncStatus { status: code, compared_to, revision, rest: before.rest, ..SyncStatus::default() });
+    let (revision, revisions) = sources.revisions(&revisions);
+    status.sync = Some(SyncStatus { status: code, compared_to, revision, revisions, rest: before.rest });
     if let Some(health) = health {
         set_health(status, health, now);
     }

@@ -10,6 +10,7 @@
 //! | [`credentials`] | what of it must not be seen? |
 //! | [`operation`] | what does an operation ask of the engine, and what does its status say? |
 //! | [`recorded`] | what does the operation log know that the status does not? |
+//! | [`sources`] | what is deployed, be it one source or several? |
 
 pub mod automation;
 pub mod comparison;
@@ -18,6 +19,7 @@ pub mod credentials;
 pub mod operation;
 pub mod recorded;
 pub mod refresh;
+pub mod sources;
 
 use tidegate_model::argo::{Application, Automated};
 

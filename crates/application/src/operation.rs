@@ -11,7 +11,8 @@ use tidegate_model::{
     ResourceSelector, RetryPolicy, SyncOptions, SyncRequest, Timestamp, parse_duration,
 };
 
-use crate::credentials::{bare, without_credentials};
+use crate::credentials::without_credentials;
+use crate::sources::{self, Sources};
 use crate::{automated, instance_name};
 
 /// The remark of an operation that says which one of the engine it is. It is written before the engine hears of it, so
@@ -19,6 +20,8 @@ use crate::{automated, instance_name};
 pub const ID_REMARK: &str = "tidegate.dev/operation-id";
 /// Who asks for an operation that nobody asks for, as the log has it.
 pub(crate) const AUTOMATED: &str = "automated sync";
+/// What is between the revisions of several sources, as the log has them.
+pub(crate) const BETWEEN: &str = ",";
 /// How many syncs are remembered, where the application does not say.
 const HISTORY: i64 = 10;
 
@@ -31,6 +34,16 @@ pub enum Refused {
     /// It asks for what is not done yet.
     #[error("{0} is not supported yet")]
     Unsupported(&'static str),
+    /// It is not said which revision is meant for which source.
+    #[error(
+        "the operation names {given} revisions for {sources} sources; name one for each source in operation.sync.revisions, in their order"
+    )]
+    Revisions {
+        /// So many are named.
+        given: usize,
+        /// So many sources there are.
+        sources: usize,
+    },
     /// It would be undone at once.
     #[error(
         "rollback cannot be initiated when auto-sync is enabled: it would be synced to its newest revision again; take spec.syncPolicy.automated away first"
@@ -60,28 +73,55 @@ pub fn id(operation: &OperationRequest) -> Option<OperationId> {
     operation.remark(ID_REMARK)?.parse().ok()
 }
 
-/// The source an operation deploys: its own, or that of the application.
-pub fn source<'a>(
-    application: &'a Application,
-    operation: &'a OperationRequest,
-) -> Result<&'a ApplicationSource, Refused> {
+/// The sources an operation deploys: its own, or those of the application.
+pub fn sources(application: &Application, operation: &OperationRequest) -> Result<Sources, Refused> {
     let sync = operation.sync.as_ref().ok_or(Refused::Nothing)?;
-    if sync.sources.len() > 1 {
-        return Err(Refused::Unsupported("an operation with several sources"));
-    }
     if !sync.manifests.is_empty() {
         return Err(Refused::Unsupported("a sync of local manifests (operation.sync.manifests)"));
     }
-    let asked = sync.source.as_ref().or(sync.sources.first());
-    let own = application.source();
+    let own = Sources::of(application);
     // What is asked for is kept without credentials; those of the application open the same repository.
-    let own = own.filter(|own| asked.is_none_or(|asked| bare(asked) == bare(own)));
-    own.or(asked).ok_or(Refused::Unsupported("an application with several sources"))
+    let asked = Sources::said(sync.source.as_ref(), &sync.sources);
+    Ok(asked.filter(|asked| asked.bare() != own.bare()).unwrap_or(own))
 }
+
+/// The revisions an operation deploys of its sources: those it names, or those that the sources ask for.
+pub fn revisions(operation: &OperationRequest, of: &Sources) -> Result<Vec<String>, Refused> {
+    let sync = operation.sync.as_ref().ok_or(Refused::Nothing)?;
+    let named = sources::revisions(&sync.revision, &sync.revisions);
+    let (given, sources) = (named.len(), of.all().len());
+    match given {
+        0 => Ok(of.wanted()),
+        _ if given == sources => {
+            // One that is left empty is the one that the source asks for.
+            let both = named.into_iter().zip(of.wanted());
+            Ok(both.map(|(named, wanted)| if named.is_empty() { wanted } else { named }).collect())
+        }
+        _ => Err(Refused::Revisions { given, sources }),
+    }
+}
+
+/// Writes down which revisions the operation of an application deploys.
+pub fn set_revisions(application: &mut Application, revisions: &[String]) {
+    let Some(asked) = &application.operation else { return };
+    let of = sources(application, asked).unwrap_or_default();
+    if let Some(asked) = &mut application.operation {
+        let sync = asked.sync.get_or_insert_default();
+        (sync.revision, sync.revisions) = of.revisions(revisions);
+    }
+}
+
+/// What stands before the name of a chart, where others have their folder.
+pub(crate) const CHART: &str = "chart:";
 
 /// A source as the log has it: enough to tell it from another.
 pub(crate) fn described(source: &ApplicationSource) -> String {
-    format!("{} {}", without_credentials(&source.repo_url), source.path)
+    let url = without_credentials(&source.repo_url);
+    if source.chart.is_empty() {
+        format!("{url} {}", source.path)
+    } else {
+        format!("{url} {CHART}{}", source.chart)
+    }
 }
 
 /// The operation that goes back to a sync of the history, or to the one before the last: without hooks, as Argo CD does it.
@@ -101,7 +141,9 @@ pub fn rollback(
     let policy = application.spec.sync_policy.as_ref();
     let sync = SyncOperation {
         revision: entry.revision.clone(),
+        revisions: entry.revisions.clone(),
         source: entry.source.clone(),
+        sources: entry.sources.clone(),
         prune,
         sync_options: policy.map(|policy| policy.sync_options.clone()).unwrap_or_default(),
         sync_strategy: Some(SyncStrategy { apply: Some(Strategy::default()), ..SyncStrategy::default() }),
@@ -115,21 +157,21 @@ pub fn request(
     application: &Application,
     operation: &OperationRequest,
     (destination, namespace): (Destination, String),
-    revision: &str,
+    revisions: &[String],
 ) -> Result<SyncRequest, Refused> {
     let sync = operation.sync.as_ref().ok_or(Refused::Nothing)?;
-    let of_source = source(application, operation)?;
+    let sources = sources(application, operation)?;
     let by = &operation.initiated_by;
     let initiated_by = if by.automated { AUTOMATED.to_owned() } else { by.username.clone() };
     let is_shared = matches!(destination, Destination::Kubernetes { .. });
     let base = SyncRequest::new(instance_name(application), namespace, destination);
     Ok(SyncRequest {
-        revision: revision.to_owned(),
+        revision: revisions.join(BETWEEN),
         options: options(application, sync),
         selection: sync.resources.iter().map(selector).collect(),
         retry: operation.retry.as_ref().map(retry).transpose()?.unwrap_or_default(),
         initiated_by,
-        sources: vec![described(of_source)],
+        sources: sources.all().iter().map(described).collect(),
         ignore_differences: ignored(application),
         claim: (is_shared && !sync.dry_run).then(ClaimRequest::default),
         ..base
@@ -252,7 +294,7 @@ impl Progress {
 pub fn take_in(application: &mut Application, progress: Progress) {
     let Some(operation) = application.operation.clone() else { return };
     let sync = operation.sync.clone().unwrap_or_default();
-    let own = source(application, &operation).ok().map(bare);
+    let own = sources(application, &operation).unwrap_or_default().bare();
     let policy = application.spec.sync_policy.as_ref();
     let state = OperationState {
         phase: progress.phase,
@@ -262,7 +304,9 @@ pub fn take_in(application: &mut Application, progress: Progress) {
         retry_count: progress.retry_count.into(),
         sync_result: Some(SyncOperationResult {
             revision: sync.revision.clone(),
-            source: own.clone(),
+            revisions: sync.revisions.clone(),
+            source: own.one(),
+            sources: own.several(),
             managed_namespace_metadata: policy.and_then(|policy| policy.managed_namespace_metadata.clone()),
             resources: progress.resources.into_iter().map(result).collect(),
             ..SyncOperationResult::default()
@@ -278,7 +322,9 @@ pub fn take_in(application: &mut Application, progress: Progress) {
         history.push(RevisionHistory {
             id: history.last().map_or(0, |last| last.id.saturating_add(1)),
             revision: sync.revision,
-            source: own,
+            revisions: sync.revisions,
+            source: own.one(),
+            sources: own.several(),
             deploy_started_at: Some(progress.started_at.into()),
             deployed_at: finished_at.into(),
             initiated_by: operation.initiated_by,

@@ -12,8 +12,8 @@ use tidegate_model::argo::{
 use tidegate_model::{OperationId, ResourceSelector, RetryPolicy, SyncRequest, Timestamp};
 
 use crate::conditions;
-use crate::credentials::bare;
-use crate::operation::{self, AUTOMATED, ID_REMARK, Progress, described};
+use crate::operation::{self, AUTOMATED, BETWEEN, CHART, ID_REMARK, Progress, described};
+use crate::sources::Sources;
 
 /// The condition of an application whose status was made again.
 pub const REBUILT: &str = "StatusRebuiltWarning";
@@ -30,10 +30,16 @@ pub struct Recorded {
 }
 
 /// Whether an operation was begun for an application, and not by somebody who syncs files under the same name: it names
-/// a repository and a commit.
+/// a repository and a commit, or a chart, for each source.
 fn is_own(request: &SyncRequest) -> bool {
-    let is_commit = request.revision.len() >= 40 && request.revision.chars().all(|c| c.is_ascii_hexdigit());
-    is_commit && matches!(request.sources.as_slice(), [only] if only.contains(' '))
+    let is_commit = |text: &str| text.len() >= 40 && text.chars().all(|c| c.is_ascii_hexdigit());
+    let revisions: Vec<&str> = request.revision.split(BETWEEN).collect();
+    let mut both = request.sources.iter().zip(&revisions);
+    revisions.len() == request.sources.len()
+        && both.all(|(source, revision)| match source.rsplit_once(' ') {
+            Some((_, path)) => is_commit(revision) || path.starts_with(CHART),
+            None => false,
+        })
 }
 
 /// Whether the status knows this operation, the newest of those that the log has.
@@ -109,16 +115,21 @@ fn asked(application: &Application, request: &SyncRequest) -> OperationRequest {
         (false, false) => None,
     };
     let heals = automated && !request.selection.is_empty();
+    let sources = sources(application, request);
+    let revisions: Vec<String> = request.revision.split(BETWEEN).map(str::to_owned).collect();
+    let (revision, revisions) = sources.revisions(&revisions);
     OperationRequest {
         sync: Some(SyncOperation {
-            revision: request.revision.clone(),
-            source: source(application, request),
+            auto_heal_attempts_count: if heals { healed(application, &revision, &revisions) } else { 0 },
+            revision,
+            revisions,
+            source: sources.one(),
+            sources: sources.several(),
             prune: options.prune,
             dry_run: options.dry_run,
             sync_options: options.flags.clone(),
             sync_strategy: strategy,
             resources: request.selection.iter().map(resource).collect(),
-            auto_heal_attempts_count: if heals { healed(application, &request.revision) } else { 0 },
             ..SyncOperation::default()
         }),
         initiated_by: OperationInitiator {
@@ -131,22 +142,34 @@ fn asked(application: &Application, request: &SyncRequest) -> OperationRequest {
     }
 }
 
-/// The source that was deployed. The log has its repository and its folder: that of the application, where both are the
-/// same.
-fn source(application: &Application, request: &SyncRequest) -> Option<ApplicationSource> {
-    let text = request.sources.first()?;
-    if let Some(own) = application.source().filter(|own| described(own) == *text) {
-        return Some(bare(own));
+/// The sources that were deployed. The log has their repositories and folders: those of the application, where these are
+/// the same.
+fn sources(application: &Application, request: &SyncRequest) -> Sources {
+    let own = Sources::of(application).bare();
+    if own.all().iter().map(described).eq(request.sources.iter().cloned()) {
+        return own;
     }
-    let (repo_url, path) = text.rsplit_once(' ')?;
-    let (repo_url, path) = (repo_url.to_owned(), path.to_owned());
-    Some(ApplicationSource { repo_url, path, ..ApplicationSource::default() })
+    let said: Vec<ApplicationSource> = request.sources.iter().filter_map(|text| source(text)).collect();
+    let said = match said.as_slice() {
+        [only] => Sources::said(Some(only), &[]),
+        all => Sources::said(None, all),
+    };
+    said.unwrap_or_default()
 }
 
-/// How many times in a row the cluster was put right to this revision, with this time.
-fn healed(application: &Application, revision: &str) -> i64 {
+fn source(text: &str) -> Option<ApplicationSource> {
+    let (repo_url, path) = text.rsplit_once(' ')?;
+    let source = ApplicationSource { repo_url: repo_url.to_owned(), ..ApplicationSource::default() };
+    Some(match path.strip_prefix(CHART) {
+        Some(chart) => ApplicationSource { chart: chart.to_owned(), ..source },
+        None => ApplicationSource { path: path.to_owned(), ..source },
+    })
+}
+
+/// How many times in a row the cluster was put right to these revisions, with this time.
+fn healed(application: &Application, revision: &str, revisions: &[String]) -> i64 {
     let before = application.status.operation_state.as_ref().and_then(|state| state.operation.sync.as_ref());
-    let before = before.filter(|before| before.revision == revision);
+    let before = before.filter(|before| before.revision == revision && before.revisions == revisions);
     before.map_or(0, |before| before.auto_heal_attempts_count).saturating_add(1)
 }
 

@@ -39,7 +39,6 @@ pub(crate) fn check(source: &ApplicationSource) -> Result<(), SourceError> {
         (source.helm.is_some(), "Helm (source.helm)"),
         (source.kustomize.is_some(), "Kustomize (source.kustomize)"),
         (source.plugin.is_some(), "a config management plugin (source.plugin)"),
-        (!source.reference.is_empty(), "a source for other sources (source.ref)"),
         (!source.tag_prefix.is_empty(), "a prefix of tags (source.tagPrefix)"),
         (
             source.directory.as_ref().is_some_and(|one| one.jsonnet.is_some()),

@@ -65,7 +65,7 @@ fn what_is_begun() {
     assert_eq!((sync.revision.as_str(), sync.prune, sync.resources.len()), ("c1", true, 0));
     assert_eq!(
         (sync.source.as_ref(), sync.sync_options.as_slice()),
-        (app.source(), &["CreateNamespace=true".into()][..])
+        (app.spec.source.as_ref(), &["CreateNamespace=true".into()][..])
     );
     assert_eq!((operation.initiated_by.automated, operation.retry.unwrap().limit), (true, 2));
     app.spec.sync_policy.as_mut().unwrap().retry = None;

@@ -4,6 +4,7 @@
 mod automatic;
 mod progress;
 mod recorded;
+mod several;
 mod status;
 
 use serde_json::{Value, json};
@@ -50,8 +51,13 @@ pub fn resource(name: &str, status: SyncStatusCode, health: Option<HealthStatus>
 }
 
 pub fn compared(revision: &str, resources: Vec<Resource>) -> Outcome {
-    let (revision, source_type) = (revision.to_owned(), "Directory".to_owned());
-    Outcome::Compared { revision, source_type, resources, warnings: Vec::new() }
+    compared_several(&[revision], resources)
+}
+
+pub fn compared_several(revisions: &[&str], resources: Vec<Resource>) -> Outcome {
+    let revisions: Vec<String> = revisions.iter().map(|one| (*one).to_owned()).collect();
+    let source_types = revisions.iter().map(|_| "Directory".to_owned()).collect();
+    Outcome::Compared { revisions, source_types, resources, warnings: Vec::new() }
 }
 
 /// The application after it was found out of sync with this revision.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate_application::automation::{self, Next};
-use tidegate_application::operation::{ID_REMARK, Progress, id, request, source, take_in};
+use tidegate_application::operation::{ID_REMARK, Progress, id, request, sources, take_in};
 use tidegate_application::{credentials, instance_name};
 use tidegate_model::argo::{Application, OperationRequest};
 use tidegate_model::{Destination, OperationPhase, SyncRequest};
@@ -17,7 +17,7 @@ fn operation(value: Value) -> OperationRequest {
 
 fn asked(app: &Application, value: Value) -> Result<SyncRequest, String> {
     let place = (Destination::Simulated, "shop".to_owned());
-    request(app, &operation(value), place, "c1").map_err(|error| error.to_string())
+    request(app, &operation(value), place, &["c1".to_owned()]).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -61,7 +61,6 @@ fn what_cannot_be_done_is_refused() {
     for (value, expected) in [
         (json!({}), "no operation specified"),
         (json!({"sync": {"manifests": ["{}"]}}), "local manifests"),
-        (json!({"sync": {"sources": [{"repoURL": "a"}, {"repoURL": "b"}]}}), "several sources"),
         (json!({"sync": {}, "retry": {"refresh": true}}), "retry.refresh"),
         (json!({"sync": {}, "retry": {"backoff": {"duration": "soon"}}}), "soon"),
         (json!({"sync": {}, "retry": {"backoff": {"factor": 0}}}), "factor 0"),
@@ -70,9 +69,6 @@ fn what_cannot_be_done_is_refused() {
         let error = asked(&app, value.clone()).unwrap_err();
         assert!(error.contains(expected), "{value}: {error}");
     }
-    let mut several = app;
-    several.spec.sources = vec![Default::default(), Default::default()];
-    assert!(asked(&several, json!({"sync": {}})).unwrap_err().contains("several sources"));
 }
 
 /// The credentials of the application open its repository; nothing that is kept or shown has them.
@@ -84,8 +80,8 @@ fn credentials_are_used_and_never_kept() {
     let Next::Begin(begun) = automation::take_in(&mut app, at(0)) else { panic!("not begun") };
     app.operation = Some(*begun);
     let asked = app.operation.clone().unwrap();
-    assert_eq!(Some(source(&app, &asked).unwrap()), app.source(), "the whole address opens it");
-    let request = request(&app, &asked, (Destination::Simulated, "shop".into()), "c1").unwrap();
+    assert_eq!(sources(&app, &asked).unwrap().all(), app.sources(), "the whole address opens it");
+    let request = request(&app, &asked, (Destination::Simulated, "shop".into()), &["c1".into()]).unwrap();
     assert!(!format!("{request:?}").contains("s3cret"));
     take_in(&mut app, ended(OperationPhase::Succeeded, Some(1)));
     let status = serde_json::to_string(&app.status).unwrap();
@@ -120,7 +116,7 @@ fn the_status_follows_the_operation() {
     assert_eq!(app.operation, None);
     let state = app.status.operation_state.clone().unwrap();
     assert_eq!((state.phase, state.retry_count), (OperationPhase::Succeeded, 1));
-    assert_eq!(state.sync_result.unwrap().source.as_ref(), app.source());
+    assert_eq!(state.sync_result.unwrap().source, app.spec.source);
     let history = &app.status.history[0];
     assert_eq!((history.id, history.revision.as_str()), (0, "c1"));
     assert_eq!((history.deploy_started_at, history.deployed_at), (Some(at(1).into()), at(9).into()));

@@ -37,7 +37,8 @@ fn begun(app: &mut Application, number: u128, commit: &str, begin: i64) -> Recor
     let automation::Next::Begin(asked) = automation::take_in(app, at(begin)) else { panic!("not begun") };
     let mut asked = *asked;
     asked.set_remark(ID_REMARK, operation_id(number).to_string());
-    let request = request(app, &asked, (Destination::Simulated, "shop".into()), commit).unwrap();
+    let request =
+        request(app, &asked, (Destination::Simulated, "shop".into()), &[commit.to_owned()]).unwrap();
     app.operation = Some(asked);
     let progress = progress(begin, Some(begin + 5), OperationPhase::Succeeded);
     operation::take_in(app, progress.clone());

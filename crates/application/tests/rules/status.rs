@@ -92,7 +92,7 @@ fn a_comparison_is_taken_into_the_status() {
 fn a_failed_comparison_says_why_and_since_when() {
     let mut app = application(json!({}));
     out_of_sync(&mut app, "c1", at(0));
-    let failed = |kind| Outcome::failed("", kind, "no such path".into());
+    let failed = |kind| Outcome::failed(kind, "no such path".into());
     for now in [1, 2] {
         take_in(&mut app, failed(ConditionType::ComparisonError), Level::Latest, at(now));
         let condition = &app.status.conditions[0];
@@ -118,7 +118,7 @@ fn health_is_judged_when_the_manifests_cannot_be_read() {
     out_of_sync(&mut app, "c1", at(0));
     let seen = vec![resource("web", Code::Unknown, Some(Degraded)), resource("other", Code::Unknown, None)];
     let (kind, message) = (ConditionType::ComparisonError, "no such branch".to_owned());
-    take_in(&mut app, Outcome::Failed { revision: String::new(), kind, message, seen }, Level::Latest, at(7));
+    take_in(&mut app, Outcome::Failed { revisions: Vec::new(), kind, message, seen }, Level::Latest, at(7));
     let status = &app.status;
     assert_eq!(status.health.as_ref().unwrap().status, Degraded);
     assert_eq!(status.reconciled_at, Some(at(7).into()));

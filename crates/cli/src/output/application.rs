@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tidegate_application::automated;
+use tidegate_application::sources::revisions;
 use tidegate_model::HealthStatus;
 use tidegate_model::argo::{Application, ApplicationSource, ResourceStatus, RevisionHistory, Time};
 
@@ -20,7 +21,7 @@ pub fn document(applications: &[Application]) -> Value {
 /// One line for each.
 pub fn list(applications: &[Application], width: Option<u16>) -> Text {
     let rows = applications.iter().map(|one| {
-        let source = one.source().cloned().unwrap_or_default();
+        let source = one.sources().first().cloned().unwrap_or_default();
         [
             name(one),
             cluster(one),
@@ -30,8 +31,8 @@ pub fn list(applications: &[Application], width: Option<u16>) -> Text {
             health(one),
             policy(one).to_owned(),
             conditions(one),
-            source.repo_url,
-            source.path,
+            and_others(source.repo_url.clone(), one),
+            folder(&source).to_owned(),
             source.target_revision,
         ]
     });
@@ -54,7 +55,6 @@ pub fn list(applications: &[Application], width: Option<u16>) -> Text {
 /// All that is known of one.
 pub fn show(application: &Application, width: Option<u16>) -> Text {
     let status = &application.status;
-    let source = application.source().cloned().unwrap_or_default();
     let mut text = Text::new();
     let mut line = |label: &str, value: String| {
         if !value.is_empty() {
@@ -66,10 +66,14 @@ pub fn show(application: &Application, width: Option<u16>) -> Text {
     line("Name:", name(application));
     line("Project:", or(&application.spec.project, "default"));
     line("Destination:", format!("{} {}", cluster(application), application.spec.destination.namespace));
-    line("Source:", shown(&source));
+    for source in application.sources() {
+        line("Source:", shown(source));
+    }
     line("Sync Policy:", policy(application).to_owned());
-    let revision = status.sync.as_ref().map(|sync| short(&sync.revision)).unwrap_or_default();
-    let target = or(&source.target_revision, "HEAD");
+    let revision =
+        status.sync.as_ref().map(|sync| short(&sync.revision, &sync.revisions)).unwrap_or_default();
+    let targets = application.sources().iter().map(|source| or(&source.target_revision, "HEAD"));
+    let target = targets.collect::<Vec<_>>().join(" ");
     line("Sync Status:", format!("{} with {target} ({revision})", sync(application)));
     line("Health Status:", health(application));
     line("Compared:", time(status.reconciled_at));
@@ -77,7 +81,8 @@ pub fn show(application: &Application, width: Option<u16>) -> Text {
         let by = &last.operation.initiated_by;
         let by = if by.automated { "automated" } else { by.username.as_str() };
         line("Operation:", format!("{} by {by}: {}", last.phase, last.message));
-        let revision = last.sync_result.as_ref().map(|result| short(&result.revision)).unwrap_or_default();
+        let result = last.sync_result.as_ref();
+        let revision = result.map(|result| short(&result.revision, &result.revisions)).unwrap_or_default();
         line("  Revision:", revision);
         line("  Started:", time(Some(last.started_at)));
         line("  Finished:", time(last.finished_at));
@@ -145,7 +150,8 @@ fn object(kind: &str, namespace: &str, name: &str) -> String {
 pub fn history(entries: &[RevisionHistory], width: Option<u16>) -> Text {
     let rows = entries.iter().map(|one| {
         let by = if one.initiated_by.automated { "automated" } else { one.initiated_by.username.as_str() };
-        [one.id.to_string(), time(Some(one.deployed_at)), one.revision.clone(), by.to_owned()]
+        let revision = revisions(&one.revision, &one.revisions).join(" ");
+        [one.id.to_string(), time(Some(one.deployed_at)), revision, by.to_owned()]
     });
     table(["ID", "DATE", "REVISION", "BY"], rows, width)
 }
@@ -212,15 +218,34 @@ fn conditions(application: &Application) -> String {
 }
 
 fn shown(source: &ApplicationSource) -> String {
-    format!("{} {} at {}", source.repo_url, source.path, or(&source.target_revision, "HEAD"))
+    let reference =
+        if source.reference.is_empty() { String::new() } else { format!(" as ${}", source.reference) };
+    let folder = folder(source);
+    let between = if folder.is_empty() { "" } else { " " };
+    let revision = or(&source.target_revision, "HEAD");
+    format!("{}{between}{folder} at {revision}{reference}", source.repo_url)
+}
+
+/// Its folder, or its chart.
+fn folder(source: &ApplicationSource) -> &str {
+    if source.chart.is_empty() { &source.path } else { &source.chart }
+}
+
+/// The first of several, and how many there are besides.
+fn and_others(first: String, application: &Application) -> String {
+    match application.sources().len() {
+        0 | 1 => first,
+        all => format!("{first} (+{})", all.saturating_sub(1)),
+    }
 }
 
 fn or(text: &str, otherwise: &str) -> String {
     if text.is_empty() { otherwise.to_owned() } else { text.to_owned() }
 }
 
-fn short(revision: &str) -> String {
-    revision.chars().take(SHORT).collect()
+fn short(revision: &str, several: &[String]) -> String {
+    let one = |revision: &String| revision.chars().take(SHORT).collect::<String>();
+    revisions(revision, several).iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
 fn time(time: Option<Time>) -> String {

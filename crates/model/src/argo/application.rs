@@ -50,13 +50,9 @@ pub struct Application {
 }
 
 impl Application {
-    /// The one source, where there is one and no more.
-    pub fn source(&self) -> Option<&ApplicationSource> {
-        match (self.spec.sources.as_slice(), &self.spec.source) {
-            ([], source) => source.as_ref(),
-            ([only], None) => Some(only),
-            _ => None,
-        }
+    /// Where its manifests come from: the list, where there is one, or else the only source.
+    pub fn sources(&self) -> &[ApplicationSource] {
+        if self.spec.sources.is_empty() { self.spec.source.as_slice() } else { &self.spec.sources }
     }
 
     /// The value of an annotation.

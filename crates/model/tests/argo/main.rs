@@ -18,7 +18,7 @@ fn nothing_is_lost() {
     let application: Application = serde_json::from_value(written.clone()).unwrap();
     assert_eq!(serde_json::to_value(&application).unwrap(), written);
     assert_eq!(application.unknown_fields(), Vec::<String>::new(), "every field of it is read");
-    assert_eq!(application.source(), None, "there are several");
+    assert_eq!(application.sources(), application.spec.sources, "there are several");
 }
 
 #[test]

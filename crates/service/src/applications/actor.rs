@@ -201,7 +201,7 @@ impl AppState {
         let Stored { application, problem, .. } = stored;
         self.problem = problem;
         // Other credentials may open what was closed.
-        let is_same = self.application.source() == application.source();
+        let is_same = self.application.sources() == application.sources();
         self.ask(if is_same { Level::Latest } else { Level::Forced });
         (self.application.metadata, self.application.spec) = (application.metadata, application.spec);
         self.application.rest = application.rest;
@@ -234,8 +234,8 @@ impl AppState {
         if let Some(objects) = objects {
             self.shared.watching.set(&self.key, objects);
         }
-        if let Some(address) = moved {
-            self.tell_moved(address);
+        if !moved.is_empty() {
+            self.tell_moved(moved);
         }
         if refresh::compared_to(&self.application) != *with {
             // Something else is wanted by now.
@@ -246,12 +246,9 @@ impl AppState {
         comparison::take_in(&mut self.application, outcome, level, now);
     }
 
-    fn tell_moved(&self, address: Address) {
+    fn tell_moved(&self, addresses: Vec<Address>) {
         let but = self.key.clone();
-        drop(
-            self.supervisor
-                .send_message(SupervisorMessage::Moved { addresses: vec![address], but: Some(but) }),
-        );
+        drop(self.supervisor.send_message(SupervisorMessage::Moved { addresses, but: Some(but) }));
     }
 
     /// Everything that is due. Begun is only what is on the disk.
@@ -314,8 +311,8 @@ impl AppState {
                 tokio::spawn(async move { comparing::compare(&inner, &application, level).await }).await;
             let compared = Box::new(comparing.unwrap_or_else(|fault| {
                 let message = format!("comparing it met a fault: {fault}");
-                let outcome = Outcome::failed("", ConditionType::UnknownError, message);
-                Compared { outcome, objects: None, moved: None }
+                let outcome = Outcome::failed(ConditionType::UnknownError, message);
+                Compared { outcome, objects: None, moved: Vec::new() }
             }));
             drop(actor.send_message(AppMessage::Compared { compared, with, level, began }));
         });

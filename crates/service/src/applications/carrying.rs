@@ -11,7 +11,7 @@ use tidegate_model::argo::Application;
 use tidegate_model::{IfTaken, ObjectKey, OperationId, ResourceSelector};
 use tidegate_planner::Target;
 
-use super::comparing::check;
+use super::checking::check;
 use super::messages::AppMessage;
 use super::places::Place;
 use super::recorded::{of_summary, progress};
@@ -43,21 +43,20 @@ impl From<EngineError> for Not {
     }
 }
 
-/// The commit an operation deploys, and the id it will have. Nothing is begun.
+/// The revisions an operation deploys, and the id it will have. Nothing is begun.
 pub(crate) async fn prepare(
     shared: &Arc<Shared>,
     application: &Application,
-) -> Result<(String, OperationId), String> {
+) -> Result<(Vec<String>, OperationId), String> {
     let asked = application.operation.clone().unwrap_or_default();
     check(application)?;
     let place = shared.places.resolve(&application.spec.destination)?;
-    let source = operation::source(application, &asked).map_err(|error| error.to_string())?.clone();
-    let revision =
-        asked.sync.as_ref().map(|sync| sync.revision.clone()).filter(|revision| !revision.is_empty());
-    let revision = revision.unwrap_or_else(|| source.target_revision.clone());
-    let resolved = shared.manifests.resolve(source.clone(), revision, true).await?;
+    let refused = |error: operation::Refused| error.to_string();
+    let sources = operation::sources(application, &asked).map_err(refused)?;
+    let revisions = operation::revisions(&asked, &sources).map_err(refused)?;
+    let resolved = shared.manifests.resolve(&sources, revisions, true).await?;
     if let Some(sync) = asked.sync.as_ref().filter(|sync| !sync.resources.is_empty()) {
-        let targets = shared.manifests.targets(source.clone(), resolved.commit.clone(), false).await?;
+        let targets = shared.manifests.targets(&sources, &resolved.revisions, false).await?.targets;
         let wanted: Vec<ResourceSelector> = sync.resources.iter().map(operation::selector).collect();
         let there = there(application, &targets, &place.namespace);
         if let Some(unknown) = wanted.iter().find(|one| !there.iter().any(|key| one.matches(key))) {
@@ -65,10 +64,10 @@ pub(crate) async fn prepare(
         }
     }
     // What cannot be asked of the engine is better told now.
-    operation::request(application, &asked, (place.destination, place.namespace), &resolved.commit)
-        .map_err(|error| error.to_string())?;
+    operation::request(application, &asked, (place.destination, place.namespace), &resolved.revisions)
+        .map_err(refused)?;
     let id = shared.engine.next_id().await.map_err(|error| error.to_string())?;
-    Ok((resolved.commit, id))
+    Ok((resolved.revisions, id))
 }
 
 /// What a sync may be about: what is wanted, and what is known from before.
@@ -154,15 +153,15 @@ async fn begin(shared: &Arc<Shared>, application: &Application, operation: Opera
         Err(error) => return Err(error.into()),
     }
     let asked = application.operation.clone().unwrap_or_default();
-    let revision = asked.sync.as_ref().map(|sync| sync.revision.clone()).unwrap_or_default();
     let refused = |error: operation::Refused| Not::Refused(error.to_string());
-    let source = operation::source(application, &asked).map_err(refused)?.clone();
-    let targets = shared.manifests.targets(source, revision.clone(), false).await.map_err(Not::Refused)?;
+    let sources = operation::sources(application, &asked).map_err(refused)?;
+    let revisions = operation::revisions(&asked, &sources).map_err(refused)?;
+    let made = shared.manifests.targets(&sources, &revisions, false).await.map_err(Not::Refused)?;
     let Place { destination, namespace, .. } =
         shared.places.resolve(&application.spec.destination).map_err(Not::Refused)?;
     let request =
-        operation::request(application, &asked, (destination, namespace), &revision).map_err(refused)?;
-    let targets = Targets { targets: targets.as_ref().clone(), ..Targets::default() };
+        operation::request(application, &asked, (destination, namespace), &revisions).map_err(refused)?;
+    let targets = Targets { targets: made.targets.as_ref().clone(), ..Targets::default() };
     // Another operation of the application, such as one of `tidegate sync`, is finished first.
     Ok(shared.engine.ensure_when(operation, request, targets, IfTaken::Queue).await?)
 }

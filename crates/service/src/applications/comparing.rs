@@ -7,26 +7,23 @@ use futures_util::StreamExt as _;
 use tidegate_application::comparison::{Outcome, Resource};
 use tidegate_application::operation;
 use tidegate_application::refresh::Level;
+use tidegate_application::sources::{Sources, revisions};
 use tidegate_cluster::ClusterError;
 use tidegate_executor::effects::{self, ObjectDifference, ObjectStatus, Question};
 use tidegate_executor::{Clock as _, SystemClock, Targets};
 use tidegate_health::HealthRules;
-use tidegate_model::argo::{
-    Application, ApplicationSource, ConditionType, HealthState, ResourceStatus, Rest, SyncStatusCode,
-};
+use tidegate_model::argo::{Application, ConditionType, HealthState, ResourceStatus, Rest, SyncStatusCode};
 use tidegate_model::{
-    Action, Gvk, HealthStatus, IgnoreDifference, Object, ObjectKey, Severity, Timestamp, Tracking, Warning,
-    annotations,
+    Action, Gvk, HealthStatus, Object, ObjectKey, Severity, Timestamp, Warning, annotations,
 };
-use tidegate_planner::{Comparer, own_wave, unknown_options};
-use tidegate_source::{Address, SOURCE_TYPE};
+use tidegate_planner::own_wave;
+use tidegate_source::Address;
 
+use super::checking::check;
+use super::manifests::Made;
 use super::places::Place;
 use super::shared::Shared;
 use crate::log;
-
-/// The project that every application may be in.
-const DEFAULT_PROJECT: &str = "default";
 
 /// The wave in which a resource is pruned, which is not the wave it asks for.
 const PRUNE_WAVE: &str = "pruneWave";
@@ -38,92 +35,32 @@ pub(crate) struct Compared {
     pub outcome: Outcome,
     /// The objects it was about; nothing where it could not be made.
     pub objects: Option<BTreeMap<ObjectKey, Gvk>>,
-    /// The repository whose names have moved.
-    pub moved: Option<Address>,
+    /// Repositories whose names have moved.
+    pub moved: Vec<Address>,
 }
 
 struct Failed {
     kind: ConditionType,
-    revision: String,
+    revisions: Vec<String>,
     message: String,
 }
 
 fn invalid(message: impl Into<String>) -> Failed {
-    Failed { kind: ConditionType::InvalidSpecError, revision: String::new(), message: message.into() }
-}
-
-/// Why an application cannot be served, whatever its manifests are.
-pub(crate) fn check(application: &Application) -> Result<(), String> {
-    let spec = &application.spec;
-    if !["", DEFAULT_PROJECT].contains(&spec.project.as_str()) {
-        return Err(format!(
-            "project {:?} is not supported yet: the rules of an AppProject would have no effect; only project {DEFAULT_PROJECT} is served",
-            spec.project
-        ));
-    }
-    if spec.rest.contains_key("sourceHydrator") {
-        return Err("spec.sourceHydrator is not supported yet".to_owned());
-    }
-    let wrong = wrong_settings(application);
-    if !wrong.is_empty() {
-        return Err(wrong.join("; "));
-    }
-    match (application.source(), spec.sources.is_empty()) {
-        // The whole repository is meant by `.` alone: nothing at all would be read as that, and prune what is not there.
-        (Some(source), _) if source.path.is_empty() && source.chart.is_empty() => {
-            Err("spec.source.path is missing: it says which folder of the repository; `.` is all of it"
-                .to_owned())
-        }
-        (Some(source), _) if source.path.starts_with('/') => Err(format!(
-            "spec.source.path {:?} begins with a slash; write it relative to the root of the repository",
-            source.path
-        )),
-        (Some(_), _) => Ok(()),
-        (None, true) => Err("spec.source is missing: it says where the manifests come from".to_owned()),
-        (None, false) => Err("several sources (spec.sources) are not supported yet; give it one".to_owned()),
-    }
-}
-
-/// What is written in its settings and means nothing.
-fn wrong_settings(application: &Application) -> Vec<String> {
-    let spec = &application.spec;
-    let policy = spec.sync_policy.clone().unwrap_or_default();
-    let mut wrong: Vec<String> = unknown_options(&policy.sync_options)
-        .into_iter()
-        .map(|problem| format!("spec.syncPolicy.syncOptions: {problem}"))
-        .collect();
-    let retry = policy.retry.as_ref().map(operation::backoff).and_then(Result::err);
-    wrong.extend(retry.map(|problem| format!("spec.syncPolicy.{problem}")));
-    let ignored: Vec<IgnoreDifference> = spec.ignore_differences.iter().map(IgnoreDifference::from).collect();
-    let (_, problems) = Comparer::new(&ignored, &Tracking::default());
-    wrong.extend(problems.iter().map(|problem| format!("spec.ignoreDifferences: {problem}")));
-    let source = application.source();
-    let shown = [
-        ("spec.source.path", source.map(|source| source.path.as_str())),
-        ("spec.source.targetRevision", source.map(|source| source.target_revision.as_str())),
-        ("spec.source.repoURL", source.map(|source| source.repo_url.as_str())),
-        ("spec.destination.namespace", Some(spec.destination.namespace.as_str())),
-    ];
-    let has_control = |text: &Option<&str>| text.is_some_and(|text| text.chars().any(char::is_control));
-    let controlled = shown.into_iter().filter(|(_, text)| has_control(text));
-    wrong.extend(
-        controlled.map(|(field, _)| format!("{field} has a line end or another control character in it")),
-    );
-    wrong
+    Failed { kind: ConditionType::InvalidSpecError, revisions: Vec::new(), message: message.into() }
 }
 
 /// Compares, and says in the outcome why that was not possible.
 pub(crate) async fn compare(shared: &Arc<Shared>, application: &Application, level: Level) -> Compared {
-    let mut moved = None;
+    let mut moved = Vec::new();
     match try_compare(shared, application, level, &mut moved).await {
         Ok((outcome, objects)) => Compared { outcome, objects: Some(objects), moved },
-        Err(Failed { kind, revision, message }) => {
+        Err(Failed { kind, revisions, message }) => {
             let seen = match kind {
                 ConditionType::ComparisonError => look(shared, application).await,
                 _ => Vec::new(),
             };
             let objects = (!seen.is_empty()).then(|| seen.iter().map(|one| named(&one.status)).collect());
-            Compared { outcome: Outcome::Failed { revision, kind, message, seen }, objects, moved }
+            Compared { outcome: Outcome::Failed { revisions, kind, message, seen }, objects, moved }
         }
     }
 }
@@ -175,55 +112,56 @@ async fn try_compare(
     shared: &Arc<Shared>,
     application: &Application,
     level: Level,
-    moved: &mut Option<Address>,
+    moved: &mut Vec<Address>,
 ) -> Result<(Outcome, BTreeMap<ObjectKey, Gvk>), Failed> {
     check(application).map_err(invalid)?;
     let place = shared.places.resolve(&application.spec.destination).map_err(invalid)?;
-    let source = application.source().cloned().unwrap_or_default();
-    let before = application.status.sync.as_ref().map(|sync| sync.revision.clone()).unwrap_or_default();
-    let wrong = |revision: &str, message| Failed {
+    let sources = Sources::of(application);
+    let sync = application.status.sync.as_ref();
+    let before = sync.map(|sync| revisions(&sync.revision, &sync.revisions)).unwrap_or_default();
+    let wrong = |revisions: &[String], message| Failed {
         kind: ConditionType::ComparisonError,
-        revision: revision.to_owned(),
+        revisions: revisions.to_vec(),
         message,
     };
-    let revision = if level == Level::Recent && !before.is_empty() {
+    let revisions = if level == Level::Recent && before.len() == sources.all().len() {
         before
     } else {
-        let (wanted, look) = (source.target_revision.clone(), level >= Level::Forced);
-        let resolving = shared.manifests.resolve(source.clone(), wanted, look).await;
-        let resolved = resolving.map_err(|message| wrong("", message))?;
+        let look = level >= Level::Forced;
+        let resolving = shared.manifests.resolve(&sources, sources.wanted(), look).await;
+        let resolved = resolving.map_err(|message| wrong(&[], message))?;
         *moved = resolved.moved;
-        resolved.commit
+        resolved.revisions
     };
-    let of = (source, revision.clone(), level == Level::Hard);
+    let made = shared.manifests.targets(&sources, &revisions, level == Level::Hard).await;
+    let made = made.map_err(|message| wrong(&revisions, message))?;
     let (differences, findings) =
-        differ(shared, application, place, of).await.map_err(|message| wrong(&revision, message))?;
+        differ(shared, application, place, &made).await.map_err(|message| wrong(&revisions, message))?;
     let now = SystemClock.now();
     let errors: Vec<String> =
         findings.iter().filter(|one| one.severity == Severity::Error).map(ToString::to_string).collect();
     if !errors.is_empty() {
-        return Err(wrong(&revision, errors.join("; ")));
+        return Err(wrong(&revisions, errors.join("; ")));
     }
     let mut warnings: Vec<(ConditionType, String)> = findings.iter().filter_map(warning).collect();
     warnings.extend(differences.iter().filter_map(refusal));
     let objects = differences.iter().map(|one| (one.task.key(), one.task.gvk.clone())).collect();
     let resources = differences.into_iter().map(|one| resource(one, &shared.rules, now)).collect();
-    let source_type = SOURCE_TYPE.to_owned();
-    Ok((Outcome::Compared { revision, source_type, resources, warnings }, objects))
+    let source_types = made.types;
+    Ok((Outcome::Compared { revisions, source_types, resources, warnings }, objects))
 }
 
-/// How the cluster differs from the manifests of a source in a commit.
+/// How the cluster differs from manifests.
 async fn differ(
     shared: &Arc<Shared>,
     application: &Application,
     place: Place,
-    (source, commit, anew): (ApplicationSource, String, bool),
+    made: &Made,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), String> {
-    let targets = shared.manifests.targets(source, commit, anew).await?;
     let Place { destination, cluster, namespace } = place;
     let request = operation::comparison(application, destination, namespace);
     let known = log::inventory(&shared.state_dir, Some(&shared.log), &request);
-    let targets = Targets { targets: targets.as_ref().clone(), ..Targets::default() };
+    let targets = Targets { targets: made.targets.as_ref().clone(), ..Targets::default() };
     let comparing = effects::diff(
         cluster.as_ref(),
         (Question::Manifests, &request),
@@ -243,10 +181,20 @@ pub(crate) async fn differences(
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), String> {
     check(application)?;
     let place = shared.places.resolve(&application.spec.destination)?;
-    let source = application.source().cloned().unwrap_or_default();
-    let revision = revision.unwrap_or_else(|| source.target_revision.clone());
-    let commit = shared.manifests.resolve(source.clone(), revision, true).await?.commit;
-    differ(shared, application, place, (source, commit, false)).await
+    let sources = Sources::of(application);
+    let revisions = match revision {
+        Some(_) if sources.all().len() > 1 => {
+            return Err(
+                "it has several sources, and it is not said which of them the revision is of; leave it out"
+                    .to_owned(),
+            );
+        }
+        Some(revision) => vec![revision],
+        None => sources.wanted(),
+    };
+    let revisions = shared.manifests.resolve(&sources, revisions, true).await?.revisions;
+    let made = shared.manifests.targets(&sources, &revisions, false).await?;
+    differ(shared, application, place, &made).await
 }
 
 fn warning(finding: &Warning) -> Option<(ConditionType, String)> {

@@ -1,15 +1,16 @@
 //! Manifests of sources, off the async threads, parsed once for each content.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_application::credentials::hide_credentials;
+use tidegate_application::sources::Sources;
 use tidegate_model::Digest;
 use tidegate_model::argo::ApplicationSource;
 use tidegate_planner::Target;
 use tidegate_planner::manifests::{self, parse};
-use tidegate_source::{Address, Limits, Reach, Repositories};
+use tidegate_source::{Address, Limits, Reach, Repositories, SOURCE_TYPE, SourceError};
 
 use super::repositories::RepositoryFiles;
 
@@ -26,11 +27,19 @@ pub(crate) struct Manifests {
     parsed: Mutex<VecDeque<(Digest, Arc<Vec<Target>>)>>,
 }
 
-/// What a revision means.
+/// What revisions mean.
 pub(crate) struct Resolved {
-    pub commit: String,
-    /// The repository, where this look found that its names have moved: others that use it may care.
-    pub moved: Option<Address>,
+    /// One for each source.
+    pub revisions: Vec<String>,
+    /// Repositories of which this look found that their names have moved: others that use them may care.
+    pub moved: Vec<Address>,
+}
+
+/// The manifests of all sources together.
+pub(crate) struct Made {
+    pub targets: Arc<Vec<Target>>,
+    /// What made them, for each source.
+    pub types: Vec<String>,
 }
 
 impl Manifests {
@@ -68,58 +77,89 @@ impl Manifests {
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
     }
 
-    /// What a revision of a source means, by the last look at its repository or by a new one.
+    /// What revisions of the sources mean, by the last look at their repositories or by a new one.
     pub async fn resolve(
         self: &Arc<Self>,
-        source: ApplicationSource,
-        revision: String,
+        sources: &Sources,
+        revisions: Vec<String>,
         look: bool,
     ) -> Result<Resolved, String> {
-        let (this, url) = (Arc::clone(self), source.repo_url.clone());
-        blocking(url, move || {
-            let opened = this.repositories.open(&source.repo_url, &this.base);
-            let repository = opened.map_err(|error| error.to_string())?;
-            // A commit is what it is.
-            let look = look && !(revision.len() == 40 && revision.chars().all(|c| c.is_ascii_hexdigit()));
-            if look {
-                this.read_credentials();
+        let this = Arc::clone(self);
+        for_each(sources, revisions, move |sources| {
+            let mut looked = BTreeSet::new();
+            let mut resolved = Resolved { revisions: Vec::new(), moved: Vec::new() };
+            for one in sources {
+                let (revision, moved) = one.try_to(|| this.resolve_one(one, look, &mut looked))?;
+                resolved.revisions.push(revision);
+                resolved.moved.extend(moved);
             }
-            let moved = look && repository.look().map_err(|error| error.to_string())?;
-            let commit = repository.resolve(&revision).map_err(|error| error.to_string())?;
-            Ok(Resolved { commit, moved: moved.then(|| repository.address().clone()) })
+            Ok(resolved)
         })
         .await
     }
 
-    /// The manifests of a source in a commit.
-    pub async fn targets(
-        self: &Arc<Self>,
-        source: ApplicationSource,
-        commit: String,
-        anew: bool,
-    ) -> Result<Arc<Vec<Target>>, String> {
-        let (this, url) = (Arc::clone(self), source.repo_url.clone());
-        blocking(url, move || this.read(&source, &commit, anew)).await
+    fn resolve_one(
+        &self,
+        Part { source, revision, .. }: &Part,
+        look: bool,
+        looked: &mut BTreeSet<Address>,
+    ) -> Result<(String, Option<Address>), SourceError> {
+        let repository = self.repositories.open(&source.repo_url, &self.base)?;
+        // A commit is what it is.
+        let is_commit = revision.len() == 40 && revision.chars().all(|c| c.is_ascii_hexdigit());
+        // Sources of one repository are of one look.
+        let look = look && !is_commit && looked.insert(repository.address().clone());
+        if look {
+            self.read_credentials();
+        }
+        let moved = look && repository.look()?;
+        Ok((repository.resolve(revision)?, moved.then(|| repository.address().clone())))
     }
 
-    fn read(&self, source: &ApplicationSource, commit: &str, anew: bool) -> Result<Arc<Vec<Target>>, String> {
+    /// The manifests of the sources in these revisions, in their order.
+    pub async fn targets(
+        self: &Arc<Self>,
+        sources: &Sources,
+        revisions: &[String],
+        anew: bool,
+    ) -> Result<Made, String> {
+        let this = Arc::clone(self);
+        for_each(sources, revisions.to_vec(), move |sources| {
+            let mut all = Vec::new();
+            for one in sources {
+                all.push(one.try_to(|| this.read(one, anew))?);
+            }
+            let types = all.iter().map(|_| SOURCE_TYPE.to_owned()).collect();
+            let targets = match all.as_slice() {
+                [only] => Arc::clone(only),
+                several => Arc::new(several.iter().flat_map(|one| one.iter().cloned()).collect()),
+            };
+            Ok(Made { targets, types })
+        })
+        .await
+    }
+
+    fn read(&self, Part { source, revision, .. }: &Part, anew: bool) -> Result<Arc<Vec<Target>>, Problem> {
+        // It is there for the others.
+        if source.path.is_empty() && !source.reference.is_empty() {
+            return Ok(Arc::default());
+        }
         let limits = Limits::default();
-        let wrong = |error: tidegate_source::SourceError| error.to_string();
-        let repository = self.repositories.open(&source.repo_url, &self.base).map_err(wrong)?;
-        let located = repository.locate(source, commit, &limits).map_err(wrong)?;
+        let repository = self.repositories.open(&source.repo_url, &self.base)?;
+        let located = repository.locate(source, revision, &limits)?;
         let parsed = || self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = parsed().iter().find(|(key, _)| !anew && *key == located.key) {
             return Ok(Arc::clone(known));
         }
         let (mut targets, mut problems) = (Vec::new(), Vec::new());
-        for file in repository.read(&located, &limits).map_err(wrong)? {
+        for file in repository.read(&located, &limits)? {
             match parse(&file.path, &file.content, &manifests::Limits::default()) {
                 Ok(found) => targets.extend(found),
                 Err(errors) => problems.extend(errors.iter().map(ToString::to_string)),
             }
         }
         if !problems.is_empty() {
-            return Err(problems.join("; "));
+            return Err(Problem(problems.join("; ")));
         }
         let targets = Arc::new(targets);
         let mut parsed = parsed();
@@ -130,12 +170,45 @@ impl Manifests {
     }
 }
 
-/// What goes wrong is told without the credentials of the address.
-async fn blocking<T: Send + 'static>(
-    url: String,
-    call: impl FnOnce() -> Result<T, String> + Send + 'static,
+/// Why manifests are not there.
+struct Problem(String);
+
+impl From<SourceError> for Problem {
+    fn from(error: SourceError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// One of the sources.
+struct Part {
+    source: ApplicationSource,
+    revision: String,
+    /// How it is called where there are others.
+    name: String,
+}
+
+impl Part {
+    /// Does something with it; what goes wrong is told with its name, and without the credentials of its address.
+    fn try_to<T, E: Into<Problem>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
+        work().map_err(|error| {
+            let Problem(text) = error.into();
+            format!("{}{}", self.name, hide_credentials(&text, &self.source.repo_url))
+        })
+    }
+}
+
+/// Does something with all sources, off the async threads.
+async fn for_each<T: Send + 'static>(
+    sources: &Sources,
+    revisions: Vec<String>,
+    work: impl FnOnce(&[Part]) -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
+    let is_list = sources.is_list();
+    let named = |(at, (source, revision)): (usize, (&ApplicationSource, String))| {
+        let name = if is_list { format!("spec.sources[{at}]: ") } else { String::new() };
+        Part { source: source.clone(), revision, name }
+    };
+    let parts: Vec<Part> = sources.all().iter().zip(revisions).enumerate().map(named).collect();
     let fault = |error| Err(format!("reading the repository met a fault: {error}"));
-    let result = tokio::task::spawn_blocking(call).await.unwrap_or_else(fault);
-    result.map_err(|problem| hide_credentials(&problem, &url))
+    tokio::task::spawn_blocking(move || work(&parts)).await.unwrap_or_else(fault)
 }

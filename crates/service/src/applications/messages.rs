@@ -45,7 +45,7 @@ pub(crate) enum AppMessage {
     /// A comparison has ended. It was made with what was wanted then.
     Compared { compared: Box<Compared>, with: Box<ComparedTo>, level: Level, began: Timestamp },
     /// The operation that is asked for can be begun, or cannot.
-    Prepared(Result<(String, OperationId), String>),
+    Prepared(Result<(Vec<String>, OperationId), String>),
     /// How its operation stands.
     Moved { operation: OperationId, progress: Box<Progress> },
     /// Somebody asks for an operation.

@@ -14,6 +14,7 @@
 mod actor;
 mod board;
 mod carrying;
+mod checking;
 mod comparing;
 mod manifests;
 mod messages;

@@ -391,13 +391,15 @@ impl SupervisorState {
     fn moved(&self, addresses: &[Address], but: Option<&AppKey>) {
         let addresses: BTreeSet<&Address> = addresses.iter().collect();
         for (key, child) in &self.children {
-            let uses = || {
+            let uses_one = || {
                 let application = self.shared.board.get(key)?;
-                self.shared.manifests.address(application.source()?)
+                let mut used =
+                    application.sources().iter().map(|source| self.shared.manifests.address(source));
+                used.any(|address| address.is_some_and(|address| addresses.contains(&address))).then_some(())
             };
             if but != Some(key)
-                && let (Some(actor), Some(address)) = (&child.actor, uses())
-                && addresses.contains(&address)
+                && let Some(actor) = &child.actor
+                && uses_one().is_some()
             {
                 drop(actor.send_message(AppMessage::Compare(Level::Latest)));
             }

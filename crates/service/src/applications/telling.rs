@@ -1,6 +1,7 @@
 //! What happens to applications, as structured lines: one for each change of how an application stands.
 
 use tidegate_application::operation;
+use tidegate_application::sources::revisions;
 use tidegate_model::argo::{Application, ApplicationCondition};
 
 use super::store::AppKey;
@@ -14,7 +15,8 @@ pub(crate) fn tell(key: &AppKey, before: Option<&Application>, now: &Application
     };
     let (was, is) = (before.map(status).unwrap_or_default(), status(now));
     if let (true, Some(sync)) = (was.0 != is.0, is.0) {
-        let revision = now.status.sync.as_ref().map(|sync| sync.revision.as_str()).unwrap_or_default();
+        let revision =
+            now.status.sync.as_ref().map(|sync| told(&sync.revision, &sync.revisions)).unwrap_or_default();
         tracing::info!(application = %key, %sync, revision, "sync status changed");
     }
     if let (true, Some(health)) = (was.1 != is.1, is.1) {
@@ -39,13 +41,18 @@ pub(crate) fn tell(key: &AppKey, before: Option<&Application>, now: &Application
     }
 }
 
+fn told(revision: &str, several: &[String]) -> String {
+    revisions(revision, several).join(" ")
+}
+
 fn tell_operation(key: &AppKey, before: Option<&Application>, now: &Application) {
     let under_way = |application: &Application| application.operation.as_ref().and_then(operation::id);
     let begun = under_way(now).filter(|id| before.and_then(under_way) != Some(*id));
     if let (Some(operation), Some(asked)) = (begun, &now.operation) {
         let by =
             if asked.initiated_by.automated { "automated" } else { asked.initiated_by.username.as_str() };
-        let revision = asked.sync.as_ref().map(|sync| sync.revision.as_str()).unwrap_or_default();
+        let revision =
+            asked.sync.as_ref().map(|sync| told(&sync.revision, &sync.revisions)).unwrap_or_default();
         tracing::info!(application = %key, %operation, revision, by, "operation begun");
     }
     let ended = |application: &Application| {

@@ -71,13 +71,13 @@ impl AppState {
         Ok(())
     }
 
-    pub(super) fn prepared(&mut self, prepared: Result<(String, OperationId), String>) {
+    pub(super) fn prepared(&mut self, prepared: Result<(Vec<String>, OperationId), String>) {
         self.preparing = false;
         match prepared {
-            Ok((revision, id)) => {
+            Ok((revisions, id)) => {
                 let Some(asked) = &mut self.application.operation else { return };
                 asked.set_remark(ID_REMARK, id.to_string());
-                asked.sync.get_or_insert_default().revision = revision;
+                operation::set_revisions(&mut self.application, &revisions);
             }
             Err(message) => {
                 let refused = Progress::refused(message, self.now());

@@ -336,7 +336,7 @@ mod tests {
         let part = "web.yaml:5: Application web: field spec.syncPolicy.automated.prune must be true or false";
         assert!(events[0].contains(part) && events[0].contains("(document 2)"), "{events:?}");
         let web = watcher.told.values().find(|one| one.application.metadata.name == "web").unwrap();
-        assert_eq!(web.application.source().unwrap().repo_url, "./repo");
+        assert_eq!(web.application.sources()[0].repo_url, "./repo");
         // Also when nobody has looked before, with what is kept.
         let known = web.application.clone();
         kept::write(&watcher.kept, &known).unwrap();

@@ -1,0 +1,154 @@
+//! Applications with several sources.
+
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, Running};
+
+struct Stage {
+    bench: Bench,
+}
+
+impl Stage {
+    /// Two repositories, each with a map of its own and one that both have.
+    fn new() -> Self {
+        let stage = Self { bench: Bench::new() };
+        for name in ["one", "two"] {
+            stage.map(name, name, name);
+            stage.map(name, "both", name);
+            stage.commit(name);
+        }
+        stage.app("{repoURL: ./one, path: app}", "{repoURL: ./two, path: app, targetRevision: main}");
+        stage
+    }
+
+    fn map(&self, repository: &str, name: &str, value: &str) {
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"value": value},
+        });
+        self.bench.write(&format!("apps/{repository}/app/{name}.yaml"), map.to_string());
+    }
+
+    fn commit(&self, repository: &str) -> String {
+        self.bench.run(&["example", "commit", &format!("apps/{repository}")]).expect_code(0);
+        let head = self.bench.path().join(format!("apps/{repository}/.git/refs/heads/main"));
+        std::fs::read_to_string(head).unwrap().trim().to_owned()
+    }
+
+    fn app(&self, first: &str, second: &str) {
+        self.write(&format!("  sources:\n  - {first}\n  - {second}\n"));
+    }
+
+    fn write(&self, sources: &str) {
+        self.bench.write(
+            "apps/web.yaml",
+            format!(
+                "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: web}}\nspec:\n  project: default\n{sources}  \
+                 destination: {{name: in-cluster, namespace: web}}\n  \
+                 syncPolicy: {{automated: {{prune: true, selfHeal: true}}, syncOptions: [CreateNamespace=true]}}\n"
+            ),
+        );
+    }
+
+    fn serve(&self) -> Running {
+        let mut serving = self.bench.start(&["serve", "--sim", "--apps", "apps"]);
+        serving.await_line("serving");
+        serving
+    }
+
+    fn until(&self, is_met: impl Fn(&Value) -> bool) -> Value {
+        let get = || self.bench.json(&["app", "get", "web", "-o", "json"]);
+        let found = std::iter::repeat_with(get).take(3000).find(is_met);
+        found.unwrap_or_else(|| panic!("{}", get()))
+    }
+
+    fn value(&self, name: &str) -> Value {
+        let objects = self.bench.json(&["sim", "objects", "-o", "json"]);
+        let list = objects.as_array().or_else(|| objects["objects"].as_array()).unwrap();
+        let found = list.iter().find(|one| one["kind"] == "ConfigMap" && one["metadata"]["name"] == name);
+        found.map(|one| one["data"]["value"].clone()).unwrap_or_default()
+    }
+}
+
+fn condition(app: &Value, kind: &str) -> Option<String> {
+    let conditions = app["status"]["conditions"].as_array()?;
+    let found = conditions.iter().find(|one| one["type"] == kind)?;
+    found["message"].as_str().map(str::to_owned)
+}
+
+fn end(serving: Running) {
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}
+
+#[test]
+fn all_sources_are_synced_and_the_last_wins() {
+    let stage = Stage::new();
+    let serving = stage.serve();
+    stage.bench.run(&["app", "wait", "--timeout", "10m"]).expect_code(0);
+    assert_eq!(["one", "two", "both"].map(|name| stage.value(name)), ["one", "two", "two"]);
+    let app = stage.until(|_| true);
+    let told = condition(&app, "RepeatedResourceWarning").unwrap();
+    assert!(told.contains("/ConfigMap/web/both appeared 2 times"), "{told}");
+    let status = &app["status"];
+    assert_eq!(status["sourceTypes"], json!(["Directory", "Directory"]));
+    assert_eq!(
+        (status["sync"].get("revision"), status["sync"]["revisions"].as_array().unwrap().len()),
+        (None, 2)
+    );
+    assert_eq!(status["history"][0]["sources"], app["spec"]["sources"]);
+    // A commit of either is synced, and the other stays at its own.
+    let before = status["sync"]["revisions"].clone();
+    stage.map("two", "two", "2");
+    let commit = stage.commit("two");
+    stage.bench.run(&["app", "refresh", "web"]).expect_code(0);
+    let app = stage.until(|app| app["status"]["history"][1]["revisions"][1] == json!(commit));
+    assert_eq!(app["status"]["history"][1]["revisions"][0], before[0]);
+    assert_eq!(stage.value("two"), "2");
+    // What is lost follows from the log, and nothing is synced again.
+    end(serving);
+    let known = app["status"]["history"].clone();
+    std::fs::remove_file(stage.bench.state().join("applications/argocd_web.json")).unwrap();
+    let serving = stage.serve();
+    let app = stage.until(|app| condition(app, "StatusRebuiltWarning").is_some());
+    let without_who = |history: &Value| {
+        let entries = history.as_array().unwrap().iter();
+        entries.map(|one| (one["revisions"].clone(), one["sources"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(without_who(&app["status"]["history"]), without_who(&known));
+    let listed = stage.bench.run(&["app", "list"]).expect_code(0).out;
+    assert!(listed.contains("./one (+1)"), "{listed}");
+    let shown = stage.bench.run(&["app", "get", "web"]).expect_code(0).out;
+    assert!(shown.contains("./one app at HEAD") && shown.contains("./two app at main"), "{shown}");
+    end(serving);
+}
+
+#[test]
+fn what_is_wrong_names_the_source() {
+    let stage = Stage::new();
+    stage.app("{repoURL: ./one, path: app}", "{repoURL: ./two, path: none}");
+    let serving = stage.serve();
+    let app = stage.until(|app| condition(app, "ComparisonError").is_some());
+    let told = condition(&app, "ComparisonError").unwrap();
+    assert!(told.contains("spec.sources[1]") && told.contains("\"none\""), "{told}");
+    for (sources, expected) in [
+        ("  source: {repoURL: ./one, path: app}\n  sources: [{repoURL: ./two, path: app}]\n", "both there"),
+        ("  sources: [{repoURL: ./one, path: app}, {repoURL: ./two}]\n", "spec.sources[1].path is missing"),
+        ("  sources: [{repoURL: ./one, ref: a b}]\n", "spec.sources[0].ref \"a b\""),
+        ("  sources: [{repoURL: ./one, ref: a}, {repoURL: ./two, ref: a}]\n", "the ref \"a\""),
+        ("  sources: [{repoURL: ./one, ref: a, chart: b}]\n", "a ref and a chart"),
+        ("  source: {repoURL: ./one, path: app, ref: a}\n", "spec.source.ref"),
+    ] {
+        stage.write(sources);
+        let is_told =
+            |app: &Value| condition(app, "InvalidSpecError").is_some_and(|told| told.contains(expected));
+        stage.until(is_told);
+    }
+    // One that is there for the others makes nothing, and may have no path.
+    stage.app("{repoURL: ./one, path: app}", "{repoURL: ./two, ref: values}");
+    stage.bench.run(&["app", "wait", "--timeout", "10m"]).expect_code(0);
+    assert_eq!((stage.value("both"), stage.value("two")), (json!("one"), Value::Null));
+    let refused = stage.bench.run(&["app", "sync", "web", "--revision", "main"]);
+    assert_ne!(refused.code(), 0);
+    assert!(refused.out.contains("revisions for 2 sources"), "{refused:?}");
+    end(serving);
+}
