@@ -29,6 +29,7 @@ mod plan;
 mod random_kill;
 mod reading;
 mod remote;
+mod rendering;
 mod secrets;
 mod serve;
 mod several;

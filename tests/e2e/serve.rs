@@ -224,7 +224,7 @@ fn a_broken_application_says_what_is_wrong_and_the_others_go_on() {
         ("cluster", "InvalidSpecError", "elsewhere"),
         ("project", "InvalidSpecError", "strict"),
         ("typo", "InvalidSpecError", "broken-typo.yaml"),
-        ("helm", "ComparisonError", "Helm (source.helm) is not supported yet"),
+        ("helm", "ComparisonError", "is said to be a Helm chart, and has no Chart.yaml"),
         ("nowhere", "InvalidSpecError", "spec.source.path is missing"),
         ("rooted", "InvalidSpecError", "begins with a slash"),
         ("database", "ComparisonError", "database/broken.yaml:"),

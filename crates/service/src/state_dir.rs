@@ -12,6 +12,7 @@
 //!   customizations/ the health scripts operations began with
 //!   applications/  what is known of each Application that is served
 //!   repositories/  what was fetched of repositories over the network; it can be removed while nobody serves
+//!   working/       where programs make manifests; empty while nobody serves
 //!   clock          the time that open operations go by, and at which moment of the machine's uptime it was that
 //!   control.sock   how other tidegate processes reach the one at work; there only while one is
 //! ```
@@ -84,6 +85,11 @@ impl StateDir {
     /// What was fetched of repositories over the network.
     pub fn repositories(&self) -> PathBuf {
         self.root.join("repositories")
+    }
+
+    /// Where programs make manifests.
+    pub fn working(&self) -> PathBuf {
+        self.root.join("working")
     }
 
     /// The time that operations go by.

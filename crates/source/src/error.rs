@@ -90,12 +90,150 @@ pub enum SourceError {
         commit: String,
     },
     /// Something else would have to make the manifests.
-    #[error("{what} is not supported yet; only folders of plain manifests are{why}")]
+    #[error("{what} is not supported yet{why}")]
     Unsupported {
         /// What.
         what: String,
         /// Why it is thought to be wanted, or nothing.
         why: String,
+    },
+    /// It is said that two things make the manifests.
+    #[error("source.{} and source.{} are both there, and only one of them can make the manifests; take the other away", one.to_lowercase(), other.to_lowercase())]
+    SeveralKinds {
+        /// One of them.
+        one: &'static str,
+        /// The other.
+        other: &'static str,
+    },
+    /// The program that makes the manifests is missing.
+    #[error("{path} is {what}, and there is no program {program} {}; {advice}", given.as_ref().map_or("here".to_owned(), |given| format!("at {}", given.display())))]
+    NoTool {
+        /// The folder or chart.
+        path: String,
+        /// What it is.
+        what: &'static str,
+        /// Which program.
+        program: &'static str,
+        /// Where it should be, if that was said.
+        given: Option<PathBuf>,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// The program that makes the manifests has made none.
+    #[error("{call} of {path}: {reason}")]
+    Tool {
+        /// How it was called.
+        call: &'static str,
+        /// For which folder or chart.
+        path: String,
+        /// What happened.
+        reason: String,
+    },
+    /// A program cannot be given what it needs.
+    #[error("{} cannot be written: {reason}; the state directory needs room, and belongs to this process alone", path.display())]
+    Workshop {
+        /// Which file or folder.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// A file of the repository has a name that no program should see.
+    #[error("{path} has a name that is not passed on to programs; rename it in the repository")]
+    Name {
+        /// Which, escaped.
+        path: String,
+    },
+    /// A folder is said to be a chart, and is none.
+    #[error("{path} is said to be a Helm chart, and has no Chart.yaml")]
+    NoChart {
+        /// Which.
+        path: String,
+    },
+    /// A folder is said to be for Kustomize, and is not.
+    #[error("{path} is said to be for Kustomize, and has no kustomization.yaml")]
+    NoKustomization {
+        /// Which.
+        path: String,
+    },
+    /// A kustomization cannot be used.
+    #[error("{file}: {reason}")]
+    Kustomization {
+        /// Which.
+        file: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A kustomization needs what is on a server.
+    #[error(
+        "{file} names {base}, which is on a server, and such are not fetched; copy it into the repository, or make it a source of its own"
+    )]
+    RemoteBase {
+        /// Which.
+        file: String,
+        /// What it names, without what is secret.
+        base: String,
+    },
+    /// What a chart is to be told makes no sense.
+    #[error("chart {chart}: {reason}")]
+    Helm {
+        /// Which.
+        chart: String,
+        /// What.
+        reason: String,
+    },
+    /// A chart needs others.
+    #[error(
+        "chart {chart} needs the charts {missing}, which are not in its folder charts, and charts are not fetched for others; run `helm dependency update` there and commit what it brings"
+    )]
+    Dependencies {
+        /// Which.
+        chart: String,
+        /// Those it needs.
+        missing: String,
+    },
+    /// A file of values is missing.
+    #[error(
+        "the values file {file:?} is not there: {place} has no file {path}; commit it, correct source.helm, or set ignoreMissingValueFiles"
+    )]
+    NoValueFile {
+        /// As it was asked for.
+        file: String,
+        /// Where it would be.
+        path: String,
+        /// In what.
+        place: String,
+    },
+    /// No file of values is meant.
+    #[error(
+        "values file glob {pattern:?} matched no files; commit one, correct source.helm.valueFiles, or set ignoreMissingValueFiles"
+    )]
+    NoMatch {
+        /// As it was asked for.
+        pattern: String,
+    },
+    /// A file is on a server.
+    #[error(
+        "the values file {file:?} is on a server, and such are not fetched; commit it to a repository, and name that as a source with a ref"
+    )]
+    RemoteFile {
+        /// Which.
+        file: String,
+    },
+    /// A file of a source that is not there.
+    #[error("the values file {file:?} is of a source with the ref {name:?}, and there is none{}", if known.is_empty() { String::new() } else { format!("; there is {known}") })]
+    NoReference {
+        /// As it was asked for.
+        file: String,
+        /// The name of the source.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// A path leads out of the repository.
+    #[error("the path {path:?} leads out of the repository")]
+    Outside {
+        /// Which.
+        path: String,
     },
     /// A symbolic link leads out of the repository.
     #[error("{path} is a link to {target:?}, which is outside of the repository")]
@@ -153,6 +291,19 @@ pub enum SourceError {
         /// Why not.
         reason: String,
     },
+}
+
+/// Longest text of somebody else that is passed on, in characters.
+pub(crate) const TEXT_MAX: usize = 300;
+
+/// One line of reasonable length.
+pub(crate) fn plain(text: &str) -> String {
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line = line.trim();
+    if line.chars().count() <= TEXT_MAX {
+        return line.to_owned();
+    }
+    line.chars().take(TEXT_MAX).chain(['…']).collect()
 }
 
 /// The words of an error of the Git library, with its causes.

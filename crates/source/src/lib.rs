@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! repoURL ─ Address ─▶ Repository ─ look ─▶ Refs ─ resolve(targetRevision) ─▶ commit
-//!                          └── locate(commit, source) ─▶ Located { key } ── read ─▶ files
+//!                          └── locate(commit, source) ─▶ Located { key } ── read ─▶ files of manifests
+//!                                                  a folder: as they are; a chart: `helm template`; a kustomization: `kustomize build`
 //! ```
 //!
 //! A repository on this machine is read where it is. One over the network has a mirror in the state directory (`remote`): a
@@ -16,14 +17,23 @@
 //! What is not supported yet is an error that says so, never an empty result. No error holds what is secret.
 
 mod address;
+mod checkout;
 mod commit;
 mod credentials;
 mod directory;
 mod error;
+mod files;
 mod glob;
+mod helm;
+mod kept;
+mod kind;
+mod kustomize;
+mod making;
+mod purpose;
 mod refs;
 mod remote;
 mod repository;
+mod tools;
 mod touched;
 mod tree;
 mod versions;
@@ -33,8 +43,12 @@ pub use commit::commit_folder;
 pub use credentials::{Credentials, CredentialsError};
 pub use error::SourceError;
 pub use glob::Glob;
+pub use kept::Kept;
+pub use making::{Located, Making, Referred};
+pub use purpose::Purpose;
 pub use refs::Refs;
 pub use remote::RemoteLimits;
-pub use repository::{File, Located, Reach, Repositories, Repository, SOURCE_TYPE};
+pub use repository::{File, Reach, Repositories, Repository};
+pub use tools::{ToolLimits, Tools};
 pub use touched::is_touched;
 pub use tree::Limits;

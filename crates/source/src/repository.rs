@@ -5,19 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use gix::ObjectId;
-use sha2::{Digest as _, Sha256};
-use tidegate_model::Digest;
-use tidegate_model::argo::{ApplicationSource, DirectorySource};
 
 use crate::address::Place;
-use crate::directory::{self, Wanted};
 use crate::error::reason;
 use crate::remote::{Network, Remote};
 use crate::tree::{Limits, Reader};
 use crate::{Address, Credentials, Refs, RemoteLimits, SourceError, refs, remote};
 
-/// What makes the manifests of a folder that needs nothing to make them.
-pub const SOURCE_TYPE: &str = "Directory";
 /// The fewest digits by which a commit may be named.
 const SHORTEST_COMMIT: usize = 7;
 
@@ -132,19 +126,6 @@ enum Store {
 #[derive(Clone, PartialEq)]
 struct Seen(Result<Arc<Refs>, SourceError>);
 
-/// The manifests of a source in a commit, not read yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Located {
-    /// The same content read in the same way has the same key.
-    pub key: Digest,
-    /// The commit, in hexadecimal.
-    pub commit: String,
-    root: ObjectId,
-    folder: ObjectId,
-    path: String,
-    wanted: Wanted,
-}
-
 /// A file of manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
@@ -255,53 +236,20 @@ impl Repository {
         SourceError::NoRevision { repository: self.address.to_string(), revision: commit.to_owned() }
     }
 
-    /// Finds the manifests of a source in a commit, and refuses what cannot be read.
-    pub fn locate(
+    /// Reads a commit.
+    pub(crate) fn in_commit<T>(
         &self,
-        source: &ApplicationSource,
         commit: &str,
         limits: &Limits,
-    ) -> Result<Located, SourceError> {
-        directory::check(source)?;
-        self.with_commit(commit, |git| self.locate_in(git, source, commit, limits))
-    }
-
-    fn locate_in(
-        &self,
-        git: &gix::Repository,
-        source: &ApplicationSource,
-        commit: &str,
-        limits: &Limits,
-    ) -> Result<Located, SourceError> {
-        let root = ObjectId::from_hex(commit.as_bytes())
-            .ok()
-            .and_then(|id| git.find_commit(id).ok())
-            .and_then(|commit| commit.tree_id().ok().map(gix::Id::detach))
-            .ok_or_else(|| self.no_commit(commit))?;
-        let reader = Reader { git, repository: &self.address, commit, root, limits };
-        let (path, folder) = reader.folder(&source.path)?;
-        directory::detect(&reader, folder)?;
-        let directory = source.directory.clone().unwrap_or_default();
-        let wanted = Wanted::new(&directory)?;
-        let has_links = reader.list(folder, &path, directory.recurse)?.iter().any(|entry| entry.is_link());
-        // A link may lead to any other folder of the commit.
-        let content = if has_links { root } else { folder };
-        Ok(Located {
-            key: key(content, &path, &directory),
-            commit: commit.to_owned(),
-            root,
-            folder,
-            path,
-            wanted,
-        })
-    }
-
-    /// Reads the files that were located.
-    pub fn read(&self, located: &Located, limits: &Limits) -> Result<Vec<File>, SourceError> {
-        let Located { commit, root, folder, path, wanted, .. } = located;
+        using: impl Fn(&Reader<'_>) -> Result<T, SourceError>,
+    ) -> Result<T, SourceError> {
         self.with_commit(commit, |git| {
-            let reader = Reader { git, repository: &self.address, commit, root: *root, limits };
-            directory::read(&reader, *folder, path, wanted)
+            let root = ObjectId::from_hex(commit.as_bytes())
+                .ok()
+                .and_then(|id| git.find_commit(id).ok())
+                .and_then(|commit| commit.tree_id().ok().map(gix::Id::detach))
+                .ok_or_else(|| self.no_commit(commit))?;
+            using(&Reader { git, repository: &self.address, commit, root, limits })
         })
     }
 }
@@ -312,14 +260,4 @@ fn local(path: &Path) -> gix::Result<gix::Repository> {
 
 fn is_commit(text: &str) -> bool {
     (SHORTEST_COMMIT..=40).contains(&text.len()) && text.chars().all(|c| c.is_ascii_hexdigit())
-}
-
-fn key(content: ObjectId, path: &str, directory: &DirectorySource) -> Digest {
-    let mut hasher = Sha256::new();
-    let recurse = if directory.recurse { "recurse" } else { "" };
-    for part in [&content.to_string(), path, SOURCE_TYPE, recurse, &directory.include, &directory.exclude] {
-        hasher.update(part.as_bytes());
-        hasher.update([0]);
-    }
-    Digest(hasher.finalize().into())
 }

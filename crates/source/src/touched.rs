@@ -41,7 +41,7 @@ fn matches(pattern: &[String], path: &[String]) -> bool {
 }
 
 /// `*`, `?`, `[a-z]`, `[^a]` and `\` as Go's `path.Match` has them. A pattern that is none matches nothing.
-fn says(pattern: &str, name: &str) -> bool {
+pub(crate) fn says(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     // Where to go on when what follows the last star does not fit: one sign further.
     let (mut at, mut of, mut star) = (0, 0, None);

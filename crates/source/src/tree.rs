@@ -142,23 +142,35 @@ impl Reader<'_> {
 
     /// The content of an entry, wherever it leads; nothing for a link to a folder, which is no manifest.
     pub fn content(&self, path: &str, entry: &Entry) -> Result<Option<Vec<u8>>, SourceError> {
-        let (mut at, mut id, mut kind) = (path.to_owned(), entry.id, entry.kind);
-        let mut left = self.limits.links;
-        while kind == EntryKind::Link {
-            let target = self.target(&at, id)?;
-            let dead = || SourceError::DeadLink { path: path.to_owned(), target: target.clone() };
-            left = left.checked_sub(1).ok_or_else(dead)?;
-            let found = self.lookup(&target)?.ok_or_else(dead)?;
-            (at, id, kind) = (target, found.id, found.kind);
-        }
-        match kind {
-            EntryKind::Blob | EntryKind::BlobExecutable => self.blob(id).map(Some),
+        let (_, found) = self.follow(path, entry)?;
+        match found.kind {
+            EntryKind::Blob | EntryKind::BlobExecutable => self.blob(found.id).map(Some),
             _ => Ok(None),
         }
     }
 
+    /// What an entry leads to in the end, and where that is.
+    pub fn follow(&self, path: &str, entry: &Entry) -> Result<(String, Entry), SourceError> {
+        let (mut at, mut found) = (path.to_owned(), entry.clone());
+        let mut left = self.limits.links;
+        while found.is_link() {
+            let target = self.target(&at, found.id)?;
+            let dead = || SourceError::DeadLink { path: path.to_owned(), target: target.clone() };
+            left = left.checked_sub(1).ok_or_else(dead)?;
+            found = self.lookup(&target)?.ok_or_else(dead)?;
+            at = target;
+        }
+        Ok((at, found))
+    }
+
+    /// The tree of a folder at a plain path; nothing where there is none.
+    pub fn find_folder(&self, path: &str) -> Result<Option<ObjectId>, SourceError> {
+        let found = self.lookup(path)?;
+        Ok(found.filter(|entry| entry.kind == EntryKind::Tree).map(|entry| entry.id))
+    }
+
     /// What is at a plain path of the commit.
-    fn lookup(&self, path: &str) -> Result<Option<Entry>, SourceError> {
+    pub fn lookup(&self, path: &str) -> Result<Option<Entry>, SourceError> {
         let mut found = Entry { path: String::new(), id: self.root, kind: EntryKind::Tree };
         for part in parts(path) {
             if found.kind != EntryKind::Tree {
@@ -188,12 +200,12 @@ pub(crate) fn full(folder: &str, below: &str) -> String {
     if folder.is_empty() { below.to_owned() } else { format!("{folder}/{below}") }
 }
 
-fn parts(path: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn parts(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|part| !part.is_empty())
 }
 
 /// A path from a folder on, without `.` and `..`; nothing where it leaves the repository.
-fn join(folder: &str, path: &str) -> Option<String> {
+pub(crate) fn join(folder: &str, path: &str) -> Option<String> {
     let mut plain: Vec<&str> = parts(folder).collect();
     for part in parts(path) {
         match part {

@@ -17,4 +17,5 @@ pub mod process;
 pub mod recorded;
 pub mod scenario;
 pub mod simulate;
+pub mod tools;
 pub mod witness;

@@ -42,6 +42,12 @@ pub struct ServeArgs {
     /// Repository Secrets (and certificates and known hosts) as Argo CD has them: a file, or a folder of files
     #[arg(long, value_name = "PATH", value_parser = values::path())]
     pub repositories: Option<PathBuf>,
+    /// Program for Helm charts [default: helm on the PATH]
+    #[arg(long, value_name = "PATH", env = "TIDEGATE_HELM", value_parser = values::path())]
+    pub helm: Option<PathBuf>,
+    /// Program for kustomizations: kustomize, or kubectl [default: either of them on the PATH]
+    #[arg(long, value_name = "PATH", env = "TIDEGATE_KUSTOMIZE", value_parser = values::path())]
+    pub kustomize: Option<PathBuf>,
     /// How often repositories are looked at, and applications compared anyway; 0s for never
     #[arg(long, value_name = "D", default_value = "3m", value_parser = values::duration)]
     pub refresh_every: Duration,

@@ -8,7 +8,7 @@ use tidegate_cluster::Cluster;
 use tidegate_executor::{Engine, EngineError};
 use tidegate_server::Site;
 use tidegate_service::applications::store::{ApplicationStore, FolderStore, KubernetesStore, Reach};
-use tidegate_service::applications::{Applications, Places, RepositoryFiles};
+use tidegate_service::applications::{Applications, Places, RepositoryFiles, Sourcing};
 use tidegate_service::clusters::{self, Chosen, Clusters};
 use tidegate_service::session::Session;
 use tidegate_service::state_dir::StateDir;
@@ -40,6 +40,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     }
     let site = Arc::new(Site::default());
     let api = api::listen(&args.api, &site, printer).await?;
+    let sourcing = Sourcing { files, helm: args.helm.clone(), kustomize: args.kustomize.clone() };
     let chosen = clusters::choose(args.cluster.connection().as_ref(), printer).await?;
     let mut signals = Signals::listen()?;
     state_dir.create(printer)?;
@@ -65,7 +66,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     let places = Places::new(destination.clone(), cluster, namespace);
     let what = (state_dir.clone(), store);
     let applications =
-        Applications::serve(session.engine.clone(), log, what, places, (rules, args.refresh_every), files)
+        Applications::serve(session.engine.clone(), log, what, places, (rules, args.refresh_every), sourcing)
             .await?;
     session.queries.serve(applications.serving());
     applications.left_alone.iter().for_each(|left| printer.warn(left));

@@ -11,6 +11,7 @@ mod meta;
 mod operation;
 mod policy;
 mod project;
+mod rendering;
 mod source;
 mod status;
 mod time;
@@ -27,6 +28,10 @@ pub use operation::{
 };
 pub use policy::{Automated, ManagedNamespaceMetadata, Retry, RetryBackoff, SyncPolicy};
 pub use project::{AppProject, AppProjectKind, AppProjectSpec, ProjectDestination};
+pub use rendering::{
+    HelmFileParameter, HelmParameter, HelmSource, KustomizePatch, KustomizeReplicas, KustomizeSelector,
+    KustomizeSource,
+};
 pub use source::{ApplicationSource, DirectorySource};
 pub use status::{
     ApplicationCondition, ApplicationStatus, ApplicationSummary, ComparedTo, ConditionType, HealthState,

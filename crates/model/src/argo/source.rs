@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Rest, is_false};
+use super::{HelmSource, KustomizeSource, Rest, is_false};
 
 /// Where manifests come from, and what makes them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,10 +34,10 @@ pub struct ApplicationSource {
     pub directory: Option<DirectorySource>,
     /// The folder, or the chart, is for Helm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub helm: Option<Value>,
+    pub helm: Option<HelmSource>,
     /// The folder is for Kustomize.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kustomize: Option<Value>,
+    pub kustomize: Option<KustomizeSource>,
     /// The folder is for a config management plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plugin: Option<Value>,

@@ -55,5 +55,11 @@ impl Found {
     fn source(&mut self, prefix: &str, source: &ApplicationSource) {
         self.add(prefix, &source.rest);
         self.maybe(&format!("{prefix}directory."), source.directory.as_ref().map(|part| &part.rest));
+        self.maybe(&format!("{prefix}helm."), source.helm.as_ref().map(|part| &part.rest));
+        let parameters = source.helm.iter().flat_map(|helm| &helm.parameters).enumerate();
+        parameters.for_each(|(at, one)| self.add(&format!("{prefix}helm.parameters[{at}]."), &one.rest));
+        self.maybe(&format!("{prefix}kustomize."), source.kustomize.as_ref().map(|part| &part.rest));
+        let patches = source.kustomize.iter().flat_map(|kustomize| &kustomize.patches).enumerate();
+        patches.for_each(|(at, one)| self.add(&format!("{prefix}kustomize.patches[{at}]."), &one.rest));
     }
 }

@@ -12,6 +12,7 @@ use tidegate_model::{IfTaken, ObjectKey, OperationId, ResourceSelector};
 use tidegate_planner::Target;
 
 use super::checking::check;
+use super::manifests::purpose;
 use super::messages::AppMessage;
 use super::places::Place;
 use super::recorded::{of_summary, progress};
@@ -56,7 +57,11 @@ pub(crate) async fn prepare(
     let revisions = operation::revisions(&asked, &sources).map_err(refused)?;
     let resolved = shared.manifests.resolve(&sources, revisions, true).await?;
     if let Some(sync) = asked.sync.as_ref().filter(|sync| !sync.resources.is_empty()) {
-        let targets = shared.manifests.targets(&sources, &resolved.revisions, false).await?.targets;
+        let targets = shared
+            .manifests
+            .targets(&sources, &resolved.revisions, (purpose(application, &place.namespace), false))
+            .await?
+            .targets;
         let wanted: Vec<ResourceSelector> = sync.resources.iter().map(operation::selector).collect();
         let there = there(application, &targets, &place.namespace);
         if let Some(unknown) = wanted.iter().find(|one| !there.iter().any(|key| one.matches(key))) {
@@ -156,9 +161,10 @@ async fn begin(shared: &Arc<Shared>, application: &Application, operation: Opera
     let refused = |error: operation::Refused| Not::Refused(error.to_string());
     let sources = operation::sources(application, &asked).map_err(refused)?;
     let revisions = operation::revisions(&asked, &sources).map_err(refused)?;
-    let made = shared.manifests.targets(&sources, &revisions, false).await.map_err(Not::Refused)?;
     let Place { destination, namespace, .. } =
         shared.places.resolve(&application.spec.destination).map_err(Not::Refused)?;
+    let with = (purpose(application, &namespace), false);
+    let made = shared.manifests.targets(&sources, &revisions, with).await.map_err(Not::Refused)?;
     let request =
         operation::request(application, &asked, (destination, namespace), &revisions).map_err(refused)?;
     let targets = Targets { targets: made.targets.as_ref().clone(), ..Targets::default() };

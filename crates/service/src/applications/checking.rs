@@ -8,7 +8,7 @@ use tidegate_model::{IgnoreDifference, Tracking};
 use tidegate_planner::{Comparer, unknown_options};
 
 /// The project that every application may be in.
-const DEFAULT_PROJECT: &str = "default";
+pub(crate) const DEFAULT_PROJECT: &str = "default";
 
 /// Why an application cannot be served, whatever its manifests are.
 pub(crate) fn check(application: &Application) -> Result<(), String> {

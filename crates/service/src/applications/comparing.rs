@@ -20,7 +20,7 @@ use tidegate_planner::own_wave;
 use tidegate_source::Address;
 
 use super::checking::check;
-use super::manifests::Made;
+use super::manifests::{Made, purpose};
 use super::places::Place;
 use super::shared::Shared;
 use crate::log;
@@ -133,7 +133,8 @@ async fn try_compare(
         *moved = resolved.moved;
         resolved.revisions
     };
-    let made = shared.manifests.targets(&sources, &revisions, level == Level::Hard).await;
+    let with = (purpose(application, &place.namespace), level == Level::Hard);
+    let made = shared.manifests.targets(&sources, &revisions, with).await;
     let made = made.map_err(|message| wrong(&revisions, message))?;
     let (differences, findings) =
         differ(shared, application, place, &made).await.map_err(|message| wrong(&revisions, message))?;
@@ -193,7 +194,8 @@ pub(crate) async fn differences(
         None => sources.wanted(),
     };
     let revisions = shared.manifests.resolve(&sources, revisions, true).await?.revisions;
-    let made = shared.manifests.targets(&sources, &revisions, false).await?;
+    let with = (purpose(application, &place.namespace), false);
+    let made = shared.manifests.targets(&sources, &revisions, with).await?;
     differ(shared, application, place, &made).await
 }
 

@@ -5,17 +5,37 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_application::credentials::hide_credentials;
+use tidegate_application::instance_name;
 use tidegate_application::sources::Sources;
 use tidegate_model::Digest;
-use tidegate_model::argo::ApplicationSource;
+use tidegate_model::argo::{Application, ApplicationSource};
 use tidegate_planner::Target;
 use tidegate_planner::manifests::{self, parse};
-use tidegate_source::{Address, Limits, Reach, Repositories, SOURCE_TYPE, SourceError};
+use tidegate_source::{
+    Address, File, Kept, Located, Making, Purpose, Reach, Referred, Repositories, Repository, SourceError,
+    Tools,
+};
 
+use super::checking::DEFAULT_PROJECT;
 use super::repositories::RepositoryFiles;
 
 /// So many sets of manifests are kept parsed.
 const KEPT: usize = 64;
+/// So many bytes of manifests are kept that programs have made: those of thousands of applications.
+const MADE_BYTES: usize = 64 << 20;
+/// What makes the manifests of a source that is there for others only: nothing.
+const NO_TYPE: &str = "Directory";
+
+/// Where manifests come from, beside the repositories themselves.
+#[derive(Clone, Debug, Default)]
+pub struct Sourcing {
+    /// Where it is written how repositories are reached.
+    pub files: Option<RepositoryFiles>,
+    /// The program for charts; `helm` on the `PATH` if not said.
+    pub helm: Option<PathBuf>,
+    /// The program for kustomizations; `kustomize` or `kubectl` on the `PATH` if not said.
+    pub kustomize: Option<PathBuf>,
+}
 
 /// Manifests of all sources.
 pub(crate) struct Manifests {
@@ -24,6 +44,8 @@ pub(crate) struct Manifests {
     base: PathBuf,
     /// Where it is written how repositories are reached.
     files: Option<RepositoryFiles>,
+    tools: Tools,
+    made: Kept,
     parsed: Mutex<VecDeque<(Digest, Arc<Vec<Target>>)>>,
 }
 
@@ -43,8 +65,13 @@ pub(crate) struct Made {
 }
 
 impl Manifests {
-    pub fn new(base: PathBuf, reach: Reach, files: Option<RepositoryFiles>) -> Self {
-        Self { repositories: Repositories::new(reach), base, files, parsed: Mutex::default() }
+    /// `working` is where programs work.
+    pub fn new(base: PathBuf, reach: Reach, working: PathBuf, sourcing: Sourcing) -> Self {
+        let Sourcing { files, helm, kustomize } = sourcing;
+        let mut tools = Tools::new(working);
+        (tools.helm, tools.kustomize) = (helm, kustomize);
+        let (repositories, made) = (Repositories::new(reach), Kept::new(MADE_BYTES));
+        Self { repositories, base, files, tools, made, parsed: Mutex::default() }
     }
 
     /// Reads again how repositories are reached. What cannot be read leaves what was known before.
@@ -56,9 +83,10 @@ impl Manifests {
         }
     }
 
-    /// Ends what servers are asked for.
+    /// Ends what servers are asked for, and the programs at work.
     pub fn stop(&self) {
         self.repositories.stop();
+        self.tools.stop();
     }
 
     /// The repository of a source, if it has one.
@@ -116,20 +144,27 @@ impl Manifests {
         Ok((repository.resolve(revision)?, moved.then(|| repository.address().clone())))
     }
 
-    /// The manifests of the sources in these revisions, in their order.
+    /// The manifests of the sources in these revisions, in their order, for an application.
     pub async fn targets(
         self: &Arc<Self>,
         sources: &Sources,
         revisions: &[String],
-        anew: bool,
+        (purpose, anew): (Purpose, bool),
     ) -> Result<Made, String> {
         let this = Arc::clone(self);
         for_each(sources, revisions.to_vec(), move |sources| {
-            let mut all = Vec::new();
-            for one in sources {
-                all.push(one.try_to(|| this.read(one, anew))?);
+            let mut making = Making { tools: this.tools.clone(), purpose, ..Making::default() };
+            for one in sources.iter().filter(|one| !one.source.reference.is_empty()) {
+                let repository = one.try_to(|| this.repositories.open(&one.source.repo_url, &this.base))?;
+                let referred = Referred { repository, commit: one.revision.clone() };
+                making.referred.insert(one.source.reference.clone(), referred);
             }
-            let types = all.iter().map(|_| SOURCE_TYPE.to_owned()).collect();
+            let (mut all, mut types) = (Vec::new(), Vec::new());
+            for one in sources {
+                let (targets, kind) = one.try_to(|| this.read(one, &making, anew))?;
+                all.push(targets);
+                types.push(kind.to_owned());
+            }
             let targets = match all.as_slice() {
                 [only] => Arc::clone(only),
                 several => Arc::new(several.iter().flat_map(|one| one.iter().cloned()).collect()),
@@ -139,20 +174,25 @@ impl Manifests {
         .await
     }
 
-    fn read(&self, Part { source, revision, .. }: &Part, anew: bool) -> Result<Arc<Vec<Target>>, Problem> {
+    fn read(
+        &self,
+        Part { source, revision, .. }: &Part,
+        making: &Making,
+        anew: bool,
+    ) -> Result<(Arc<Vec<Target>>, &'static str), Problem> {
         // It is there for the others.
         if source.path.is_empty() && !source.reference.is_empty() {
-            return Ok(Arc::default());
+            return Ok((Arc::default(), NO_TYPE));
         }
-        let limits = Limits::default();
         let repository = self.repositories.open(&source.repo_url, &self.base)?;
-        let located = repository.locate(source, revision, &limits)?;
+        let located = repository.locate(source, revision, making)?;
+        let kind = located.source_type();
         let parsed = || self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = parsed().iter().find(|(key, _)| !anew && *key == located.key) {
-            return Ok(Arc::clone(known));
+            return Ok((Arc::clone(known), kind));
         }
         let (mut targets, mut problems) = (Vec::new(), Vec::new());
-        for file in repository.read(&located, &limits)? {
+        for file in self.files_of(&repository, &located, making, anew)?.iter() {
             match parse(&file.path, &file.content, &manifests::Limits::default()) {
                 Ok(found) => targets.extend(found),
                 Err(errors) => problems.extend(errors.iter().map(ToString::to_string)),
@@ -166,7 +206,38 @@ impl Manifests {
         parsed.retain(|(key, _)| *key != located.key);
         parsed.push_front((located.key, Arc::clone(&targets)));
         parsed.truncate(KEPT);
-        Ok(targets)
+        Ok((targets, kind))
+    }
+
+    /// The files of manifests; what a program has made is made once.
+    fn files_of(
+        &self,
+        repository: &Repository,
+        located: &Located,
+        making: &Making,
+        anew: bool,
+    ) -> Result<Arc<Vec<File>>, SourceError> {
+        let is_made = located.is_made();
+        if let Some(known) = self.made.get(located.key).filter(|_| is_made && !anew) {
+            return Ok(known);
+        }
+        let files = Arc::new(repository.read(located, making)?);
+        if is_made {
+            self.made.put(located.key, Arc::clone(&files));
+        }
+        Ok(files)
+    }
+}
+
+/// What the manifests of an application are made for, in a namespace.
+pub(crate) fn purpose(application: &Application, namespace: &str) -> Purpose {
+    let project =
+        if application.spec.project.is_empty() { DEFAULT_PROJECT } else { &application.spec.project };
+    Purpose {
+        name: application.metadata.name.clone(),
+        instance: instance_name(application),
+        project: project.to_owned(),
+        namespace: namespace.to_owned(),
     }
 }
 

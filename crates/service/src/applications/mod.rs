@@ -29,6 +29,7 @@ mod watching;
 pub mod store;
 
 pub use board::{Board, Found};
+pub use manifests::Sourcing;
 pub use places::Places;
 pub use repositories::RepositoryFiles;
 pub use supervisor::{Applications, Serving};

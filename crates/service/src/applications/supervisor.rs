@@ -20,10 +20,9 @@ use tokio::task::JoinSet;
 use super::actor::{AppArguments, ApplicationActor};
 use super::board::{Board, Found};
 use super::comparing;
-use super::manifests::Manifests;
+use super::manifests::{Manifests, Sourcing};
 use super::messages::{AppMessage, SupervisorMessage};
 use super::places::Places;
-use super::repositories::RepositoryFiles;
 use super::shared::Shared;
 use super::store::{AppKey, ApplicationStore, StoreEvent, Stored};
 use super::watching::Watching;
@@ -65,10 +64,10 @@ impl Applications {
         (state_dir, store): (StateDir, Arc<dyn ApplicationStore>),
         places: Places,
         (rules, every): (HealthRules, Duration),
-        files: Option<RepositoryFiles>,
+        sourcing: Sourcing,
     ) -> Result<Self, ServiceError> {
         let mut reach = Reach::new(state_dir.repositories());
-        if let Some(files) = &files {
+        if let Some(files) = &sourcing.files {
             reach.credentials = files.read()?;
         }
         let mut left_alone = Vec::new();
@@ -78,7 +77,7 @@ impl Applications {
             }
         }
         let (watching, mut stirred) = Watching::new(Arc::clone(places.cluster()));
-        let manifests = Arc::new(Manifests::new(store.base(), reach, files));
+        let manifests = Arc::new(Manifests::new(store.base(), reach, state_dir.working(), sourcing));
         let mut events = store.watch();
         let (board, permits) = (Board::default(), Semaphore::new(COMPARISONS));
         let shared = Arc::new(Shared {

@@ -25,7 +25,7 @@ use gix::ObjectId;
 
 use crate::credentials::{Access, Credentials};
 use crate::{Address, Refs, SourceError};
-use attempt::{Attempt, Attempts};
+pub(crate) use attempt::{Attempt, Attempts};
 pub(crate) use http::Trust;
 use mirror::Mirror;
 use turn::Turn;

@@ -17,11 +17,8 @@ use gix_transport::{Protocol, Service};
 use super::{Attempt, Network, Problem, http, ssh};
 use crate::address::Place;
 use crate::credentials::Access;
-use crate::error::reason;
+use crate::error::{TEXT_MAX, plain, reason};
 use crate::{Address, Refs};
-
-/// Longest text of a server that is passed on, in characters.
-const TEXT_MAX: usize = 300;
 
 /// A way to a server, and what is known of why it failed.
 struct Way {
@@ -60,16 +57,6 @@ impl Way {
         let nobody = |_| Err(message("the server asks for credentials").raise());
         gix::protocol::handshake(&mut self.transport, Service::UploadPack, nobody, Vec::new(), &mut Discard)
     }
-}
-
-/// One line of reasonable length.
-fn plain(text: &str) -> String {
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let line = line.trim();
-    if line.chars().count() <= TEXT_MAX {
-        return line.to_owned();
-    }
-    line.chars().take(TEXT_MAX).chain(['…']).collect()
 }
 
 fn agent() -> (&'static str, Option<String>) {

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tidegate_model::Object;
 use tidegate_model::argo::ApplicationSource;
 use tidegate_source::{
-    Credentials, File, Limits, Reach, RemoteLimits, Repositories, Repository, SourceError, commit_folder,
+    Credentials, File, Making, Reach, RemoteLimits, Repositories, Repository, SourceError, commit_folder,
 };
 use tidegate_testkit::git::GitServer;
 
@@ -102,8 +102,8 @@ impl Bench {
 
 pub fn read(repository: &Repository, commit: &str) -> Result<Vec<File>, SourceError> {
     let source = ApplicationSource { path: "app".into(), ..ApplicationSource::default() };
-    let located = repository.locate(&source, commit, &Limits::default())?;
-    repository.read(&located, &Limits::default())
+    let located = repository.locate(&source, commit, &Making::default())?;
+    repository.read(&located, &Making::default())
 }
 
 /// A repository Secret.

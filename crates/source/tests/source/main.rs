@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use tidegate_model::argo::{ApplicationSource, DirectorySource};
-use tidegate_source::{Limits, Located, Repositories, Repository, SourceError, commit_folder};
+use tidegate_source::{Limits, Located, Making, Repositories, Repository, SourceError, commit_folder};
 
 const MAP: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}";
 
@@ -44,12 +44,12 @@ impl Bench {
         let repository = self.open();
         repository.look().unwrap();
         let commit = repository.resolve(&source.target_revision)?;
-        repository.locate(source, &commit, &Limits::default())
+        repository.locate(source, &commit, &Making::default())
     }
 
     fn files(&self, source: &ApplicationSource) -> Result<Vec<String>, SourceError> {
         let located = self.locate(source)?;
-        let files = self.open().read(&located, &Limits::default())?;
+        let files = self.open().read(&located, &Making::default())?;
         Ok(files.into_iter().map(|file| file.path).collect())
     }
 }
@@ -192,13 +192,9 @@ fn links_stay_in_the_repository() {
 #[test]
 fn what_is_not_supported_is_said() {
     let bench = Bench::new();
-    for (file, content) in [
-        ("chart/Chart.yaml", "{}"),
-        ("overlay/kustomization.yaml", "{}"),
-        ("sonnet/a.jsonnet", "{}"),
-        ("given/.argocd-source-shop.yaml", "{}"),
-        ("app/a.yaml", MAP),
-    ] {
+    for (file, content) in
+        [("sonnet/a.jsonnet", "{}"), ("given/.argocd-source-shop.yaml", "{}"), ("app/a.yaml", MAP)]
+    {
         bench.write(file, content);
     }
     bench.commit();
@@ -208,12 +204,8 @@ fn what_is_not_supported_is_said() {
         source
     };
     for (source, expected) in [
-        (source("chart"), "Helm"),
-        (source("overlay"), "Kustomize"),
         (source("sonnet"), "Jsonnet"),
         (source("given"), ".argocd-source-shop.yaml"),
-        (asks(|source| source.chart = "a".into()), "source.chart"),
-        (asks(|source| source.helm = Some("{}".into())), "source.helm"),
         (asks(|source| source.plugin = Some("{}".into())), "source.plugin"),
         (asks(|source| source.tag_prefix = "v".into()), "source.tagPrefix"),
         (asks(|source| drop(source.rest.insert("oci".into(), true.into()))), "source.oci"),
@@ -253,10 +245,11 @@ fn limits() {
         (Limits { bytes: 200, ..limits }, "more than 200 bytes"),
         (Limits { bytes: 20, ..limits }, "more than 20 bytes"),
     ] {
+        let with = Making { limits, ..Making::default() };
         let repository = bench.open();
         let commit = repository.resolve("HEAD").unwrap();
-        let located = repository.locate(&directory("app", true, "", ""), &commit, &limits);
-        let error = located.and_then(|located| repository.read(&located, &limits)).unwrap_err().to_string();
+        let located = repository.locate(&directory("app", true, "", ""), &commit, &with);
+        let error = located.and_then(|located| repository.read(&located, &with)).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
     assert!(Path::new(&bench.path()).exists());

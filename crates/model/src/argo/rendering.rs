@@ -1,0 +1,218 @@
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Rest, is_false};
+
+/// What Helm is told of a chart.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HelmSource {
+    /// Name of the release; that of the application, if not said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub release_name: String,
+    /// Files of values, or patterns of them; later ones win.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub value_files: Vec<String>,
+    /// Files of values that are not there are left out.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub ignore_missing_value_files: bool,
+    /// Values, as a text; they win over those of files.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub values: String,
+    /// Values; then `values` do not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values_object: Option<Value>,
+    /// Single values; they win over all others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parameters: Vec<HelmParameter>,
+    /// Single values that are contents of files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub file_parameters: Vec<HelmFileParameter>,
+    /// Credentials are shown to all servers that the repository of a chart names.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub pass_credentials: bool,
+    /// Definitions in `crds` are left out.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub skip_crds: bool,
+    /// Tests are left out.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub skip_tests: bool,
+    /// Values are not held against the schema of the chart.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub skip_schema_validation: bool,
+    /// Version of Helm: `v3`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// Version of Kubernetes that templates see.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kube_version: String,
+    /// API versions that templates see beside those of Helm.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub api_versions: Vec<String>,
+    /// Namespace of the release; that of the destination, if not said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// A single value of a chart.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HelmParameter {
+    /// Which, as a path with dots.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// What.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub value: String,
+    /// It is a text, whatever it looks like.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub force_string: bool,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// A single value of a chart that is the content of a file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HelmFileParameter {
+    /// Which, as a path with dots.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Of which file.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub path: String,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// What is changed in the kustomization of a folder before it is built.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KustomizeSource {
+    /// Stands before all names.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name_prefix: String,
+    /// Stands after all names.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name_suffix: String,
+    /// Namespace of all objects.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Images, as `kustomize edit set image` takes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
+    /// Numbers of replicas.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<KustomizeReplicas>,
+    /// Labels of all objects.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub common_labels: BTreeMap<String, String>,
+    /// They take the place of labels of the same name.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub force_common_labels: bool,
+    /// Selectors do not get them.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub label_without_selector: bool,
+    /// Templates of pods get them, where selectors do not.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub label_include_templates: bool,
+    /// Annotations of all objects.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub common_annotations: BTreeMap<String, String>,
+    /// Variables in annotations are replaced.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub common_annotations_envsubst: bool,
+    /// They take the place of annotations of the same name.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub force_common_annotations: bool,
+    /// Patches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patches: Vec<KustomizePatch>,
+    /// Folders of components.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub components: Vec<String>,
+    /// Components that are not there are left out.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub ignore_missing_components: bool,
+    /// Version of Kubernetes that charts in a kustomization see.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kube_version: String,
+    /// API versions that charts in a kustomization see.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub api_versions: Vec<String>,
+    /// Version of Kustomize, among those that were set up.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// How many replicas the workloads of a name have.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KustomizeReplicas {
+    /// Their name.
+    pub name: String,
+    /// How many: a number, or a text that is one.
+    pub count: Value,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// A patch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KustomizePatch {
+    /// A file of it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub path: String,
+    /// Or itself.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub patch: String,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<KustomizeSelector>,
+    /// `allowNameChange`, `allowKindChange`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, bool>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// Which objects a patch is for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KustomizeSelector {
+    /// API group.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// API version.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// Kind.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Name, a regular expression.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Namespace, a regular expression.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Labels they have.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub label_selector: String,
+    /// Annotations they have.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub annotation_selector: String,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}

@@ -1,0 +1,96 @@
+//! What makes the manifests of a source: what it says, or what its folder shows.
+
+use gix::ObjectId;
+use tidegate_model::argo::ApplicationSource;
+
+use crate::SourceError;
+use crate::tree::Reader;
+
+/// What makes manifests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Nothing: they are there.
+    Directory,
+    /// `helm template`.
+    Helm,
+    /// `kustomize build`.
+    Kustomize,
+}
+
+impl Kind {
+    /// The word for it in a status.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Directory => "Directory",
+            Self::Helm => "Helm",
+            Self::Kustomize => "Kustomize",
+        }
+    }
+}
+
+/// Names of the file that tells Kustomize what to do, in the order in which it looks for them.
+pub(crate) const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+/// The file that describes a chart.
+pub(crate) const CHART: &str = "Chart.yaml";
+
+fn unsupported(what: impl Into<String>) -> SourceError {
+    SourceError::Unsupported { what: what.into(), why: String::new() }
+}
+
+/// What a source says of itself. Refuses what it asks for and nobody does yet.
+pub(crate) fn said(source: &ApplicationSource) -> Result<Option<Kind>, SourceError> {
+    let asked = [
+        (source.plugin.is_some(), "a config management plugin (source.plugin)"),
+        (!source.tag_prefix.is_empty(), "a prefix of tags (source.tagPrefix)"),
+        (
+            source.directory.as_ref().is_some_and(|one| one.jsonnet.is_some()),
+            "Jsonnet (source.directory.jsonnet)",
+        ),
+    ];
+    if let Some((_, what)) = asked.into_iter().find(|(is_asked, _)| *is_asked) {
+        return Err(unsupported(what));
+    }
+    let parts = [
+        ("", Some(&source.rest)),
+        ("directory.", source.directory.as_ref().map(|part| &part.rest)),
+        ("helm.", source.helm.as_ref().map(|part| &part.rest)),
+        ("kustomize.", source.kustomize.as_ref().map(|part| &part.rest)),
+    ];
+    let unknown =
+        parts.iter().find_map(|(part, rest)| Some(format!("source.{part}{}", rest.as_ref()?.keys().next()?)));
+    if let Some(name) = unknown {
+        return Err(unsupported(name));
+    }
+    let said = [
+        (source.directory.is_some(), Kind::Directory),
+        (source.helm.is_some(), Kind::Helm),
+        (source.kustomize.is_some(), Kind::Kustomize),
+    ];
+    let mut said = said.into_iter().filter(|(is_said, _)| *is_said).map(|(_, kind)| kind);
+    match (said.next(), said.next()) {
+        (Some(one), Some(other)) => Err(SourceError::SeveralKinds { one: one.name(), other: other.name() }),
+        (said, _) => Ok(said),
+    }
+}
+
+/// What makes the manifests of a folder.
+pub(crate) fn of(
+    source: &ApplicationSource,
+    reader: &Reader<'_>,
+    folder: ObjectId,
+) -> Result<Kind, SourceError> {
+    let (said, names) = (said(source)?, reader.names(folder)?);
+    let parameters = names.iter().find(|name| name.starts_with(".argocd-source") && name.ends_with(".yaml"));
+    if let Some(name) = parameters {
+        return Err(SourceError::Unsupported {
+            what: "a file of parameters (.argocd-source*.yaml)".to_owned(),
+            why: format!("; the folder has {name}"),
+        });
+    }
+    let has = |wanted: &str| names.iter().any(|name| name == wanted);
+    Ok(said.unwrap_or_else(|| match () {
+        () if KUSTOMIZATIONS.iter().any(|name| has(name)) => Kind::Kustomize,
+        () if has(CHART) => Kind::Helm,
+        () => Kind::Directory,
+    }))
+}

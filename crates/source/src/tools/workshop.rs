@@ -1,0 +1,112 @@
+//! The private folder in which a program works: what it may read, and a home that is empty.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::Tools;
+use crate::SourceError;
+
+/// Folders begin so; those that a killed process has left are removed by the next one.
+const PREFIX: &str = "work-";
+/// What is in it may be secret.
+const OWNER_ONLY: u32 = 0o600;
+
+/// Removes what a killed process has left.
+pub(super) fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// A private folder. It is gone when this is dropped.
+pub(crate) struct Workshop(TempDir);
+
+impl Workshop {
+    pub fn open(tools: &Tools) -> Result<Self, SourceError> {
+        let failed = |source: io::Error| failed(&tools.folder, &source);
+        fs::create_dir_all(&tools.folder).map_err(failed)?;
+        let opened = Self(tempfile::Builder::new().prefix(PREFIX).tempdir_in(&tools.folder).map_err(failed)?);
+        for folder in [opened.home(), opened.source()] {
+            fs::create_dir(&folder).map_err(failed)?;
+        }
+        Ok(opened)
+    }
+
+    /// Where the program is at home.
+    pub fn home(&self) -> PathBuf {
+        self.0.path().join("home")
+    }
+
+    /// Where files of the repository are, under their paths.
+    pub fn source(&self) -> PathBuf {
+        self.0.path().join("source")
+    }
+
+    /// Writes a file of our own beside those of the repository.
+    pub fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf, SourceError> {
+        let path = self.0.path().join(name);
+        write(&path, content)?;
+        Ok(path)
+    }
+
+    /// Writes a file of the repository. Its path was made plain before: it stays where it should be.
+    pub fn put(&self, path: &str, content: &[u8]) -> Result<(), SourceError> {
+        let path = self.source().join(checked(path)?);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+        }
+        write(&path, content)
+    }
+
+    /// A text without the name of this folder, which means nothing to anybody.
+    pub fn hide(&self, text: &str) -> String {
+        let source = format!("{}/", self.source().display());
+        text.replace(&source, "").replace(&format!("{}/", self.0.path().display()), "")
+    }
+}
+
+fn write(path: &Path, content: &[u8]) -> Result<(), SourceError> {
+    let opened = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(OWNER_ONLY).open(path);
+    let written = opened.and_then(|mut file| file.write_all(content));
+    written.map_err(|error| failed(path, &error))
+}
+
+/// A path that leads below a folder and nowhere else.
+fn checked(path: &str) -> Result<&str, SourceError> {
+    let is_bad = |name: &str| {
+        matches!(name, "" | "." | "..")
+            || name.eq_ignore_ascii_case(".git")
+            || name.contains(char::is_control)
+    };
+    match path.split('/').find(|name| is_bad(name)) {
+        Some(_) => Err(SourceError::Name { path: path.escape_debug().to_string() }),
+        None => Ok(path),
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> SourceError {
+    SourceError::Workshop { path: path.to_path_buf(), reason: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_written_elsewhere() {
+        for path in
+            ["../a", "/a", "a//b", "a/../../b", "a/./b", ".git/config", "a/.GIT/b", "a\nb", "a\0b", ""]
+        {
+            assert!(matches!(checked(path), Err(SourceError::Name { .. })), "{path:?}");
+        }
+        for path in ["a", "a/b.yaml", "..a/b..", ".gitignore"] {
+            assert_eq!(checked(path), Ok(path));
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Manifests that programs make: with the real ones, where they are there, and with small ones of our own that behave badly.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests stop at the first surprise")]
+
+mod bench;
+mod charts;
+mod kustomizations;
+mod running;

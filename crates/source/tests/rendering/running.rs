@@ -1,0 +1,121 @@
+//! How programs are run: what they see, and what becomes of those that take too much.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::json;
+use tidegate_source::ToolLimits;
+
+use crate::bench::{Bench, chart};
+
+/// With a program of our own in the place of Helm.
+fn bench(script: &str) -> Bench {
+    let mut bench = Bench::new();
+    bench.script(script);
+    bench.write("repo/charts/web/Chart.yaml", "{name: web}");
+    bench.commit("repo");
+    bench
+}
+
+#[test]
+fn a_program_sees_nothing_of_ours() {
+    let bench = bench("export -p; echo \"$@\"; pwd; for file in *; do echo \"file $file\"; done; umask");
+    let text = bench.made(&chart(json!({"parameters": [{"name": "a", "value": "$(id) `id` ;x"}]}))).unwrap();
+    // Cargo has set these for us.
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some() && std::env::var_os("PATH").is_some());
+    assert!(!text.contains("CARGO") && !text.contains(&std::env::var("PATH").unwrap()), "{text}");
+    let working = bench.folder.path().join("working").display().to_string();
+    for name in ["HOME", "TMPDIR", "HELM_CACHE_HOME", "HELM_PLUGINS", "XDG_CONFIG_HOME", "KUBECONFIG", "PATH"]
+    {
+        let line = text.lines().find(|line| line.starts_with(&format!("export {name}=")));
+        assert!(line.is_some_and(|line| line.contains(&working)), "{name}: {text}");
+    }
+    assert!(text.contains("HTTPS_PROXY='http://127.0.0.1:9'"), "the network is not there: {text}");
+    assert!(text.contains("--set=a=$(id) `id` ;x"), "no shell: {text}");
+    assert!(text.contains("file charts"), "{text}");
+    assert!(!Path::new(&working).read_dir().unwrap().any(|entry| entry.is_ok()), "it is gone");
+}
+
+#[test]
+fn who_takes_too_much_is_ended() {
+    let limits = ToolLimits::default();
+    for (script, limits, expected) in [
+        (
+            "while :; do :; done",
+            ToolLimits { time: Duration::from_millis(300), ..limits },
+            "not over after 0.3 s",
+        ),
+        (
+            "exec >&- 2>&-; while :; do :; done",
+            ToolLimits { time: Duration::from_millis(300), ..limits },
+            "not over",
+        ),
+        (
+            "a=aaaaaaaaaaaaaaaa; while :; do a=$a$a; done",
+            ToolLimits { memory: 64 << 20, ..limits },
+            "more than 64 MiB of memory",
+        ),
+        (
+            "while :; do echo aaaaaaaaaaaaaaaa; done",
+            ToolLimits { output: 1 << 20, ..limits },
+            "printed more than 1 MiB",
+        ),
+        (
+            "while :; do echo aaaaaaaaaaaaaaaa >&2; done",
+            ToolLimits { time: Duration::from_millis(300), ..limits },
+            "not over",
+        ),
+        ("echo no >&2; exit 3", limits, "helm template of charts/web: no"),
+        ("exit 3", limits, "exit status: 3"),
+        ("kill -9 $$", limits, "signal: 9"),
+    ] {
+        let mut bench = bench(script);
+        bench.making.tools.limits = limits;
+        let error = bench.error(&chart(json!({})));
+        assert!(error.contains(expected), "{script}: {error}");
+    }
+}
+
+#[test]
+fn what_a_program_says_is_one_short_line() {
+    let bench =
+        bench("i=0; while [ $i -lt 500 ]; do printf 'line \\033[31m%s\\n' $i >&2; i=$((i+1)); done; exit 1");
+    let error = bench.error(&chart(json!({})));
+    assert!(error.chars().count() < 400 && !error.contains(char::is_control), "{error:?}");
+}
+
+#[test]
+fn without_the_program_it_is_said_which_one() {
+    let mut bench = bench("");
+    let gone = bench.folder.path().join("gone/helm");
+    bench.making.tools.helm = Some(gone.clone());
+    let error = bench.error(&chart(json!({})));
+    for part in ["charts/web is a Helm chart", &gone.display().to_string(), "install Helm", "--helm"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    // It may come later.
+    bench.script("echo 'kind: A'");
+    assert_eq!(bench.made(&chart(json!({}))).unwrap(), "kind: A\n");
+}
+
+#[test]
+fn a_process_that_ends_waits_for_nobody() {
+    let bench = bench("echo begun >&2; while :; do :; done");
+    let tools = bench.making.tools.clone();
+    let stopping = std::thread::spawn(move || {
+        // Before or after it has begun: both end it.
+        tools.stop();
+    });
+    let error = bench.error(&chart(json!({})));
+    assert!(error.contains("interrupted"), "{error}");
+    stopping.join().unwrap();
+}
+
+#[test]
+fn names_that_mean_something_to_a_program_are_refused() {
+    let bench = bench("echo made");
+    bench.write("repo/charts/web/templates/a\nb.yaml", "x");
+    bench.commit("repo");
+    let error = bench.error(&chart(json!({})));
+    assert!(error.contains("a\\nb.yaml") && error.contains("rename"), "{error}");
+}

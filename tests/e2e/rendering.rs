@@ -1,0 +1,133 @@
+//! Applications whose manifests a program makes: charts and kustomizations.
+
+use serde_json::{Value, json};
+use tidegate_testkit::tools;
+
+use crate::bench::{Bench, Running};
+
+struct Stage {
+    bench: Bench,
+}
+
+impl Stage {
+    /// A repository with a chart, a kustomization and a plain folder, another one with values, and an application of each.
+    fn new() -> Self {
+        let stage = Self { bench: Bench::new() };
+        let map = |name: &str, value: &str| {
+            format!(
+                "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}, data: {{value: {value}}}}}\n"
+            )
+        };
+        for (file, content) in [
+            ("repo/chart/Chart.yaml", "{apiVersion: v2, name: web, version: 0.1.0}".to_owned()),
+            ("repo/chart/values.yaml", "value: chart".to_owned()),
+            ("repo/chart/templates/map.yaml", map("{{ .Release.Name }}", "{{ .Values.value }}")),
+            ("repo/chart/templates/job.yaml", "{apiVersion: batch/v1, kind: Job, metadata: {name: before, annotations: {helm.sh/hook: pre-install}}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}}}".to_owned()),
+            ("repo/base/kustomization.yaml", "resources: [map.yaml]".to_owned()),
+            ("repo/base/map.yaml", map("map", "base")),
+            ("repo/plain/map.yaml", map("plain", "plain")),
+            ("values/values.yaml", "value: one".to_owned()),
+        ] {
+            stage.bench.write(&format!("apps/{file}"), content);
+        }
+        stage.commit("repo");
+        stage.commit("values");
+        stage.app("charted", "sources: [{repoURL: ./repo, path: chart, helm: {valueFiles: [$values/values.yaml]}}, {repoURL: ./values, ref: values}]");
+        stage.app("built", "source: {repoURL: ./repo, path: base, kustomize: {namePrefix: my-}}");
+        stage.app("plain", "source: {repoURL: ./repo, path: plain}");
+        stage
+    }
+
+    fn commit(&self, repository: &str) {
+        self.bench.run(&["example", "commit", &format!("apps/{repository}")]).expect_code(0);
+    }
+
+    fn app(&self, name: &str, sources: &str) {
+        self.bench.write(
+            &format!("apps/{name}.yaml"),
+            format!(
+                "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: {name}}}\nspec:\n  project: default\n  {sources}\n  \
+                 destination: {{name: in-cluster, namespace: web}}\n  \
+                 syncPolicy: {{automated: {{prune: true, selfHeal: true}}, syncOptions: [CreateNamespace=true]}}\n"
+            ),
+        );
+    }
+
+    fn serve(&self) -> Running {
+        let mut serving = self.bench.start(&["serve", "--sim", "--apps", "apps"]);
+        serving.await_line("serving");
+        serving
+    }
+
+    fn until(&self, name: &str, is_met: impl Fn(&Value) -> bool) -> Value {
+        let get = || self.bench.json(&["app", "get", name, "-o", "json"]);
+        let found = std::iter::repeat_with(get).take(3000).find(is_met);
+        found.unwrap_or_else(|| panic!("{}", get()))
+    }
+
+    fn wait(&self, names: &[&str]) {
+        self.bench.run(&[&["app", "wait", "--timeout", "10m"], names].concat()).expect_code(0);
+    }
+
+    fn value(&self, name: &str) -> Value {
+        let objects = self.bench.json(&["sim", "objects", "-o", "json"]);
+        let list = objects.as_array().or_else(|| objects["objects"].as_array()).unwrap();
+        let found = list.iter().find(|one| one["kind"] == "ConfigMap" && one["metadata"]["name"] == name);
+        found.map(|one| one["data"]["value"].clone()).unwrap_or_default()
+    }
+}
+
+fn end(serving: Running) {
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}
+
+#[test]
+fn charts_and_kustomizations_are_synced() {
+    let (Some(helm), Some(kustomize)) = (tools::helm(), tools::kustomize()) else { return };
+    let mut stage = Stage::new();
+    stage.bench.set("TIDEGATE_HELM", helm);
+    stage.bench.set("TIDEGATE_KUSTOMIZE", kustomize);
+    let serving = stage.serve();
+    stage.wait(&[]);
+    assert_eq!(["charted", "my-map", "plain"].map(|name| stage.value(name)), ["one", "base", "plain"]);
+    assert_eq!(stage.bench.creations("Job", "before"), 1, "a hook of Helm is a hook");
+    let app = stage.until("charted", |_| true);
+    assert_eq!(app["status"]["sourceTypes"], json!(["Helm", "Directory"]));
+    assert_eq!(stage.until("built", |_| true)["status"]["sourceType"], "Kustomize");
+    // A commit of the values alone is a change of the application.
+    stage.bench.write("apps/values/values.yaml", "value: two");
+    stage.commit("values");
+    stage.bench.run(&["app", "refresh", "charted"]).expect_code(0);
+    stage.until("charted", |app| app["status"]["history"].as_array().is_some_and(|all| all.len() == 2));
+    assert_eq!(stage.value("charted"), "two");
+    // What Helm says against it is a condition of this application alone.
+    stage.bench.write("apps/repo/chart/templates/map.yaml", "{{ fail \"sorry\" }}");
+    stage.commit("repo");
+    stage.bench.run(&["app", "refresh", "plain"]).expect_code(0);
+    let says = |app: &Value, part: &str| app["status"]["conditions"].to_string().contains(part);
+    let app = stage.until("charted", |app| says(app, "sorry"));
+    assert!(
+        says(&app, "spec.sources[0]: helm template of chart") && says(&app, "web/templates/map.yaml"),
+        "{app}"
+    );
+    stage.wait(&["plain", "built"]);
+    assert_eq!(stage.value("charted"), "two", "nothing is touched");
+    end(serving);
+    let left = std::fs::read_dir(stage.bench.state().join("working")).unwrap().count();
+    assert_eq!(left, 0, "nothing is left of what programs have seen");
+}
+
+#[test]
+fn without_the_programs_the_others_go_on() {
+    let mut stage = Stage::new();
+    stage.bench.set("PATH", "");
+    let serving = stage.serve();
+    stage.wait(&["plain"]);
+    for (name, part) in [("charted", "there is no program helm here"), ("built", "kustomize or kubectl")] {
+        let told = |app: &Value| app["status"]["conditions"].to_string();
+        let app = stage.until(name, |app| told(app).contains(part));
+        assert!(told(&app).contains("ComparisonError") && told(&app).contains("install"), "{app}");
+    }
+    end(serving);
+}
