@@ -24,6 +24,9 @@ use uuid::Uuid;
 
 use crate::{LogError, files};
 
+/// The name of the file.
+pub(crate) const WITNESS: &str = "witness";
+
 const HEADER: [u8; 8] = *b"TGWT\x01\0\0\0";
 const NOTE_BYTES: usize = 29;
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 use tidegate_model::{Action, Gvk, Object, ObjectKey, Phase, Task, TaskOptions};
 
 use crate::findings::Subject;
-use crate::order::kind_rank;
+use crate::rank::kind_rank;
 
 /// A task that has not found its place in the plan yet.
 #[derive(Debug)]

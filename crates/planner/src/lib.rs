@@ -35,6 +35,7 @@ mod draft;
 mod findings;
 mod hooks;
 mod kinds;
+mod left_out;
 pub mod manifests;
 mod namespace;
 mod naming;
@@ -43,6 +44,7 @@ mod order;
 mod pairing;
 mod plan;
 mod prune;
+mod rank;
 mod requests;
 mod resources;
 mod targets;
@@ -50,11 +52,12 @@ mod text;
 mod waves;
 
 pub use diff::{
-    Change, Comparer, Difference, IgnoreError, JqError, is_ignored_when_extraneous, server_side_diff,
+    Change, Comparer, Difference, IgnoreError, JqError, Taken, is_ignored_when_extraneous, server_side_diff,
 };
 pub use hooks::is_left_out;
+pub use left_out::LeftOut;
 pub use manifests::{Limits, ManifestError, Origin, Target};
 pub use options::unknown_options;
-pub use plan::{LeftOut, PlanInput, Planned, named_objects, namespaces, plan};
+pub use plan::{PlanInput, Planned, named_objects, namespaces, plan};
 pub use prune::reason_to_keep;
 pub use waves::own_wave;

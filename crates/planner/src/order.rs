@@ -10,50 +10,6 @@ use tidegate_model::{GroupKind, Phase};
 use crate::draft::Draft;
 use crate::kinds::{declared_kind, is_crd};
 
-/// Kinds that come first, in this order, whatever their API group. All others come last.
-const RANKED: [&str; 35] = [
-    "Namespace",
-    "NetworkPolicy",
-    "ResourceQuota",
-    "LimitRange",
-    "PodSecurityPolicy",
-    "PodDisruptionBudget",
-    "ServiceAccount",
-    "Secret",
-    "SecretList",
-    "ConfigMap",
-    "StorageClass",
-    "PersistentVolume",
-    "PersistentVolumeClaim",
-    "CustomResourceDefinition",
-    "ClusterRole",
-    "ClusterRoleList",
-    "ClusterRoleBinding",
-    "ClusterRoleBindingList",
-    "Role",
-    "RoleList",
-    "RoleBinding",
-    "RoleBindingList",
-    "Service",
-    "DaemonSet",
-    "Pod",
-    "ReplicationController",
-    "ReplicaSet",
-    "Deployment",
-    "HorizontalPodAutoscaler",
-    "StatefulSet",
-    "Job",
-    "CronJob",
-    "IngressClass",
-    "Ingress",
-    "APIService",
-];
-
-/// The place of a kind; unlisted kinds share the last one.
-pub(crate) fn kind_rank(kind: &str) -> usize {
-    RANKED.iter().position(|ranked| *ranked == kind).unwrap_or(RANKED.len())
-}
-
 /// Puts the tasks into their order. `destination` is the destination namespace.
 pub(crate) fn arrange(mut drafts: Vec<Draft>, destination: &str) -> Vec<Draft> {
     // Moving numbers is cheap, moving tasks is not.

@@ -13,6 +13,7 @@ use crate::draft::Draft;
 use crate::findings::{Findings, Subject};
 use crate::hooks::{self, Role};
 use crate::kinds::Kinds;
+use crate::left_out::LeftOut;
 use crate::manifests::Target;
 use crate::naming::Names;
 use crate::pairing::Live;
@@ -55,29 +56,6 @@ pub struct Planned {
     pub left_out: Vec<LeftOut>,
     /// Live objects that bear the application's mark, and of which nothing proves that they are its own.
     pub elsewhere: BTreeSet<ObjectKey>,
-}
-
-/// A wanted object that takes no part in the sync.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
-    /// The object: `Deployment shop/api`.
-    pub object: String,
-    /// Where it was read: `shop/api.yaml:12`.
-    pub origin: String,
-    /// Why it is left out.
-    pub reason: String,
-    place: usize,
-}
-
-impl LeftOut {
-    pub(crate) fn new(subject: &Subject, reason: &str) -> Self {
-        Self {
-            object: subject.object().unwrap_or_default(),
-            origin: subject.origin().unwrap_or_default(),
-            reason: reason.to_owned(),
-            place: subject.place,
-        }
-    }
 }
 
 /// Plans an operation. The same input gives the same plan, and except for repeated objects, of which the last wins, the

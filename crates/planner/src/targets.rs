@@ -11,9 +11,9 @@ use crate::annotated;
 use crate::findings::{Findings, Subject};
 use crate::hooks::{self, Remark, Role};
 use crate::kinds::Kinds;
+use crate::left_out::LeftOut;
 use crate::manifests::{Origin, Target};
 use crate::options;
-use crate::plan::LeftOut;
 use crate::requests::{RESERVED, Requests, requests};
 
 /// A wanted object that takes part in the sync.

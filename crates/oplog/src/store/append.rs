@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_model::{Digest, StreamId};
 
 use super::head::{Head, SnapshotMark};
-use super::record::{Line, place, write_own, write_reference};
+use super::line::Line;
+use super::record::{place, write_own, write_reference};
 use super::stock::Changed;
 use super::{Live, SledLog, State, keys};
 use crate::frame::{Address, Family};
 use crate::rules::{self, Standing};
-use crate::witness::Witness;
+use crate::witness::{WITNESS, Witness};
 use crate::{LogError, RawAppend, StreamName};
 
 /// A group on its way into the database.
@@ -173,7 +174,7 @@ impl SledLog {
 
     /// Begins a new witness file with what is known now.
     pub(super) fn renew_witness(&self, state: &mut State) -> Result<(), LogError> {
-        let path = self.directory.join(super::open::WITNESS);
+        let path = self.directory.join(WITNESS);
         state.witness = Witness::begin(path, state.forgotten, state.live.iter().map(Live::note))?;
         Ok(())
     }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use tidegate_model::{Digest, OperationPhase, StreamId, StreamKind, Timestamp};
 
 use super::head::{self, SnapshotMark};
-use super::record::Line;
+use super::line::Line;
 use crate::Epoch;
 use crate::frame::{self, FrameError};
 

@@ -21,6 +21,7 @@ mod examine;
 mod guard;
 mod head;
 mod keys;
+mod line;
 mod open;
 mod read;
 mod reading;
@@ -39,8 +40,8 @@ use tidegate_model::{Digest, StreamId, StreamKind, Timestamp};
 
 use self::database::Database;
 use self::head::Head;
+use self::line::Line;
 use self::reading::Guard;
-use self::record::Line;
 use self::verify::Broken;
 use crate::blobs::BlobStore;
 use crate::holder::Holder;

@@ -12,19 +12,16 @@ use super::database::{Database, OpenError};
 use super::examine::Findings;
 use super::head::Head;
 use super::keys;
+use super::line::Line;
 use super::reading::Guard;
-use super::record::Line;
 use super::repair::Settled;
 use super::salvage::Folders;
 use super::verify::{Broken, Verdict};
 use super::{Live, OpenOptions, SledLog, State, examine, record, repair};
 use crate::blobs::BlobStore;
 use crate::quarantine::{KeptRow, Quarantine, Subject};
-use crate::witness::{Seen, Testimony, Witness};
+use crate::witness::{Seen, Testimony, WITNESS, Witness};
 use crate::{Codecs, Damage, Impaired, LogError, LogStats, RawEntry, files, holder, key, witness};
-
-/// The name of the witness file.
-pub(super) const WITNESS: &str = "witness";
 
 /// Of who writes, so much is kept with a stream that was taken over.
 const WRITER_MAX_CHARS: usize = 200;

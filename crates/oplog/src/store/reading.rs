@@ -10,12 +10,12 @@ use tempfile::TempDir;
 
 use super::SledLog;
 use super::database::check_files;
-use super::open::WITNESS;
 use crate::blobs::BlobStore;
 use crate::copy::{self, Contents};
 use crate::holder::Lock;
 use crate::quarantine::Quarantine;
-use crate::{Codecs, LogError, LogKey, files, key, witness};
+use crate::witness::{self, WITNESS};
+use crate::{Codecs, LogError, LogKey, files, key};
 
 /// How often damage is looked at again when the log was written meanwhile.
 const ATTEMPTS: u32 = 5;

@@ -1,14 +1,15 @@
 //! Records between their frame and their meaning: small ones are in the row, large ones in a blob the row points to.
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use tidegate_model::{Digest, StreamId, StreamKind, Timestamp};
+use tidegate_model::{Digest, StreamId};
 
 use super::earlier;
 use super::head::Head;
+use super::line::Line;
 use crate::blobs::BlobStore;
 use crate::frame::{self, Address, Family, FrameError, Framed};
-use crate::{Epoch, LogError, RawEntry, Record, Summary};
+use crate::{LogError, Record};
 
 /// Records up to this size are kept in their row. sled puts up to 17 rows on a page and writes a page of more than
 /// 128 KiB to a file of its own, twice the work; 17 rows of this size stay below that.
@@ -42,20 +43,6 @@ impl Own for Head {
     }
 }
 
-/// Row `s`: what a stream is, and the line its writer says about it. Its layout is part of the format; golden logs hold
-/// it. The one before is [`earlier::Summary`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Line {
-    /// Number and word of the stream's kind.
-    pub(crate) kind: (u16, String),
-    pub(crate) application: Option<String>,
-    pub(crate) set: Option<String>,
-    pub(crate) started_at: Timestamp,
-    pub(crate) finished_at: Option<Timestamp>,
-    /// Kind and content of what only the stream's machine understands.
-    pub(crate) details: (u16, Vec<u8>),
-}
-
 impl Own for Line {
     const FAMILY: Family = Family::Summary;
     const KIND: u16 = 2;
@@ -65,33 +52,6 @@ impl Own for Line {
             0 | 1 => frame::decode::<earlier::Summary>(content)?.into_line(),
             _ => frame::decode(content),
         }
-    }
-}
-
-impl Line {
-    pub(crate) fn new(kind: &StreamKind, summary: &Summary<Record>) -> Self {
-        let Summary { application, set, started_at, finished_at, details } = summary.clone();
-        Self {
-            kind: (kind.number(), kind.name().to_owned()),
-            application,
-            set,
-            started_at,
-            finished_at,
-            details: (details.kind, details.content),
-        }
-    }
-
-    pub(crate) fn kind(&self) -> StreamKind {
-        StreamKind::recorded(self.kind.0, self.kind.1.clone())
-    }
-
-    /// As the log lists it.
-    pub(crate) fn into_entry(self, stream: StreamId, epoch: Epoch, sequence: u64) -> RawEntry {
-        let kind = self.kind();
-        let Self { application, set, started_at, finished_at, details: (number, content), .. } = self;
-        let details = Record { kind: number, content };
-        let summary = Summary { application, set, started_at, finished_at, details };
-        RawEntry { stream, kind, epoch, sequence, summary }
     }
 }
 
