@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate_model::{Discovery, GroupKind, Gvk, LiveObject, Object, ObjectKey, Timestamp, annotations};
+use tidegate_model::{Discovery, Gvk, LiveObject, Object, ObjectKey, Timestamp, annotations};
 
 use super::behaviour::LOGS;
 use super::json::{field, text};
+use super::objects::Stored;
 use super::ownership::spelled_out;
 use super::{SimState, refuse};
 use crate::{ClusterError, ErrorKind, Listing, LiveQuery};
@@ -117,8 +118,20 @@ impl SimState {
     /// The pods of a workload: those it owns, or that belong to what it owns.
     pub fn pods(&mut self, now: Timestamp, owner: &Object) -> Result<Vec<Object>, ClusterError> {
         self.begin_read(now)?;
-        let pods = self.of_kind(&GroupKind::new("", "Pod")).map(|(_, stored)| stored.object.as_ref());
-        Ok(pods.filter(|pod| self.belongs(pod, owner.uid())).cloned().collect())
+        let is_pod = |stored: &&Stored| stored.key.kind == "Pod" && stored.key.group.is_empty();
+        let itself = self.find(&owner.key()).filter(|stored| stored.object.uid() == owner.uid());
+        let mut found: BTreeMap<&ObjectKey, &Stored> =
+            itself.map(|stored| (&stored.key, stored)).into_iter().collect();
+        let mut owners = vec![owner.uid()];
+        while let Some(uid) = owners.pop() {
+            for (key, stored) in self.children(uid) {
+                // Owners may name each other.
+                if found.insert(key, stored).is_none() {
+                    owners.push(stored.object.uid());
+                }
+            }
+        }
+        Ok(found.into_values().filter(is_pod).map(|stored| stored.object.as_ref().clone()).collect())
     }
 
     /// The end of what a container wrote, as the annotation of its pod, or of what the pod belongs to, has it.
@@ -149,14 +162,6 @@ impl SimState {
             let owners = self.owners(object);
             owners.iter().find_map(|owner| self.logs_of(&self.find(&owner.key)?.object))
         })
-    }
-
-    fn belongs(&self, object: &Object, uid: &str) -> bool {
-        object.uid() == uid
-            || self.owners(object).iter().any(|owner| {
-                owner.uid == uid
-                    || self.find(&owner.key).is_some_and(|stored| self.belongs(&stored.object, uid))
-            })
     }
 
     /// Brings the world up to date, and draws whether the call fails.
