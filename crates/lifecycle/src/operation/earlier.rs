@@ -157,7 +157,7 @@ impl<H: Into<state::Header>, P: Into<Plan>, T: Into<state::TaskState>> Operation
             failure: self.failure,
             termination: self.termination,
             outcome: self.outcome,
-            seen_namespaces,
+            seen_namespaces: seen_namespaces.into(),
             lost_namespace,
             cursor: Cursor::default(),
             namespaces: Arc::default(),

@@ -5,7 +5,6 @@ mod header;
 mod legal;
 mod tasks;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_model::{OperationPhase, Plan, Timestamp};
@@ -16,7 +15,7 @@ use super::messages;
 use super::rules::{is_sound, namespaces_of};
 use super::state::{
     Calls, ClaimNews, Cursor, Failure, GateAnswer, Header, Judged, Loss, Operation, Outage, Outcome,
-    Progress, Stage, State, TaskState, Termination, WaveTimes,
+    Progress, SeenNamespaces, Stage, State, TaskState, Termination, WaveTimes,
 };
 use crate::machine::Illegal;
 
@@ -159,7 +158,7 @@ fn fresh(header: Header, plan: Arc<Plan>, at: Timestamp) -> Operation {
         failure: None,
         termination: None,
         outcome: None,
-        seen_namespaces: BTreeMap::new(),
+        seen_namespaces: SeenNamespaces::default(),
         lost_namespace: None,
         cursor: Cursor::default(),
         namespaces: Arc::default(),
@@ -249,7 +248,9 @@ fn running(operation: &mut Operation, fact: &Fact) -> Option<()> {
             Some(())
         }
         Fact::NamespacesSeen { namespaces } => {
-            operation.seen_namespaces.extend(namespaces.iter().cloned());
+            for (name, identity) in namespaces.iter().cloned() {
+                operation.seen_namespaces.set(name, identity);
+            }
             Some(())
         }
         Fact::Watching { trouble, at } => {

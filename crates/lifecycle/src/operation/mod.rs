@@ -55,7 +55,7 @@ pub use machine::{Driver, Sight, SyncOperation};
 pub use pending::pending;
 pub use state::{
     AppliedRef, Calls, Claim, ClaimNews, Cursor, Failure, GateAnswer, Header, HookLog, Identity, JudgedBy,
-    Loss, Notes, Occupant, OpenTasks, Operation, Outage, Outcome, Pause, Progress, SeenHealth, Stage, State,
-    TaskState, Termination, Verdict, WaveStep, WaveTimes,
+    Loss, Notes, Occupant, OpenTasks, Operation, Outage, Outcome, Pause, Progress, SeenHealth,
+    SeenNamespaces, Stage, State, TaskState, Termination, Verdict, WaveStep, WaveTimes,
 };
 pub use view::{ClaimStanding, ClaimView, HealthRulesView, HookLogView, OperationView, WaveView, view};

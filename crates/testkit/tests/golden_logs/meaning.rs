@@ -158,9 +158,12 @@ fn results_of_the_fifth_layout_are_what_they_were() {
     let (lost, anew) = (facts(14), facts(18));
     let operation = lost.operation().unwrap();
     assert_eq!(operation.lost_namespace.as_deref(), Some("store"));
-    assert_eq!(operation.seen_namespaces["store"].uid, "store-1");
+    assert_eq!(operation.seen_namespaces.get("store").unwrap().uid, "store-1");
     let operation = anew.operation().unwrap();
-    assert_eq!((operation.attempt, operation.seen_namespaces["store"].uid.as_str()), (2, "store-2"));
+    assert_eq!(
+        (operation.attempt, operation.seen_namespaces.get("store").unwrap().uid.as_str()),
+        (2, "store-2")
+    );
     assert_eq!(operation.lost_namespace, None);
 }
 

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_lifecycle::operation::{Driver, Input, State, Verdict, concurrency_group};
-use tidegate_model::{ObjectKey, OperationId, Task};
+use tidegate_lifecycle::operation::{Driver, Header, Input, Operation, State, Verdict, concurrency_group};
+use tidegate_model::{ObjectKey, OperationId, PlannedWave, Task};
 use tidegate_oplog::{LogError, Lookup, TypedLog as _};
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::hands::{Placing, SyncHands};
@@ -36,49 +37,69 @@ impl SyncHands {
             let all = planned.gates.iter().filter_map(|gate| concurrency_group(gate)).map(str::to_owned);
             return self.ask_for_place(state, index, group, &all.collect());
         }
-        let (phase, wave) = (planned.phase, planned.wave);
-        let objects: Vec<ObjectKey> = operation.plan.tasks_of(planned).iter().map(Task::key).collect();
-        let application = operation.header.request.application.clone();
-        let (shared, id, inbox) = (Arc::clone(&self.shared), self.id, self.inbox.clone());
-        let name = gate.to_owned();
-        let targets = operation.header.targets;
-        let destination = &operation.header.request.destination;
+        let registered = self.shared.extensions.gates.get(gate).cloned();
+        let asking = if registered.is_none() && GateDefinitions::concerns(gate) {
+            self.keep_gate(operation, index, planned, gate)
+        } else {
+            let (id, inbox, name) = (self.id, self.inbox.clone(), gate.to_owned());
+            let (phase, wave) = (planned.phase, planned.wave);
+            let objects: Vec<ObjectKey> = operation.plan.tasks_of(planned).iter().map(Task::key).collect();
+            let application = operation.header.request.application.clone();
+            tokio::spawn(async move {
+                let question = |reply| {
+                    let (application, objects) = (application.clone(), objects.clone());
+                    GateQuestion { operation: id, application, phase, wave, objects, reply }
+                };
+                let tell = |verdict| inbox.tell(Input::Gate { wave: index, gate: name.clone(), verdict });
+                gates::ask(&name, registered.as_ref(), question, tell).await;
+            })
+        };
+        if let Some(before) = self.gates.insert(gate.to_owned(), asking.abort_handle()) {
+            before.abort();
+        }
+    }
+
+    /// Keeps a gate that comes with the engine.
+    fn keep_gate(
+        &self,
+        operation: &Operation,
+        index: u32,
+        planned: &PlannedWave,
+        gate: &str,
+    ) -> JoinHandle<()> {
+        let Header { request, targets, started_at, .. } = &operation.header;
+        let (shared, inbox, targets) = (Arc::clone(&self.shared), self.inbox.clone(), *targets);
+        let destination = &request.destination;
         let way = shared.clusters.get(destination).map(|cluster| Way {
             destination: destination.clone(),
             cluster: cluster.at_once(),
             permits: cluster.permits(),
         });
         let asked = Asked {
-            gate: name.clone(),
-            operation: id,
-            application: application.clone(),
-            revision: operation.header.request.revision.clone(),
-            phase,
-            wave,
-            began: operation.header.started_at,
+            gate: gate.to_owned(),
+            operation: self.id,
+            application: request.application.clone(),
+            revision: request.revision.clone(),
+            phase: planned.phase,
+            wave: planned.wave,
+            began: *started_at,
             // Everything so far is begun by people.
             manual: true,
         };
-        let asking = tokio::spawn(async move {
-            let question = |reply| {
-                let (application, objects) = (application.clone(), objects.clone());
-                GateQuestion { operation: id, application, phase, wave, objects, reply }
+        tokio::spawn(async move {
+            let gate = asked.gate.clone();
+            let tell = |verdict| inbox.tell(Input::Gate { wave: index, gate: gate.clone(), verdict });
+            let around = Around {
+                clock: &shared.clock,
+                web: &shared.web,
+                objects: &shared.objects,
+                way: way.as_ref(),
             };
-            let tell = |verdict| inbox.tell(Input::Gate { wave: index, gate: name.clone(), verdict });
-            let registered = shared.extensions.gates.get(&name);
-            if registered.is_none() && GateDefinitions::concerns(&name) {
-                let (web, objects) = (&shared.web, &shared.objects);
-                let around = Around { clock: &shared.clock, web, objects, way: way.as_ref() };
-                return match manifests::definitions(&shared.log, targets).await {
-                    Ok(definitions) => gates::keep(&asked, &definitions, &around, tell).await,
-                    Err(error) => tell(Verdict::closed(error.message)),
-                };
+            match manifests::definitions(&shared.log, targets).await {
+                Ok(definitions) => gates::keep(&asked, &definitions, &around, tell).await,
+                Err(error) => tell(Verdict::closed(error.message)),
             }
-            gates::ask(&name, registered, question, tell).await;
-        });
-        if let Some(before) = self.gates.insert(gate.to_owned(), asking.abort_handle()) {
-            before.abort();
-        }
+        })
     }
 
     /// Asks for a place in a group, for a wave that needs one in each of `all`. Its turn counts from now.

@@ -55,7 +55,7 @@ fn seen<'a>(sights: impl Iterator<Item = &'a NamespaceSight>) -> Option<Fact> {
 }
 
 fn is_new(operation: &Operation, sight: &NamespaceSight) -> bool {
-    operation.namespaces.contains(&sight.name) && !operation.seen_namespaces.contains_key(&sight.name)
+    operation.namespaces.contains(&sight.name) && operation.seen_namespaces.get(&sight.name).is_none()
 }
 
 /// What a sight says has become of a namespace that the operation writes into; `None` where all is well, or the sight is

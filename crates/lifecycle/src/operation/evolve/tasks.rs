@@ -370,9 +370,11 @@ fn applied(
         state.applied = Some(applied.clone());
         message.clone_into(&mut state.message);
     });
-    if let Some(name) = made.filter(|name| operation.namespaces.contains(name)) {
+    let is_new =
+        |name: &String| operation.namespaces.contains(name) && operation.seen_namespaces.get(name).is_none();
+    if let Some(name) = made.filter(is_new) {
         let AppliedRef { uid, resource_version, .. } = applied.clone();
-        operation.seen_namespaces.entry(name).or_insert(Identity { uid, resource_version });
+        operation.seen_namespaces.set(name, Identity { uid, resource_version });
     }
     Some(())
 }

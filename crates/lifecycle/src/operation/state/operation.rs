@@ -1,6 +1,5 @@
 //! A planned operation.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -9,6 +8,7 @@ use tidegate_model::{Digest, OperationPhase, Plan, PlannedWave, Task, TaskId, Ti
 use super::cursor::Cursor;
 use super::gates::GateAnswer;
 use super::header::Header;
+use super::namespaces::SeenNamespaces;
 use super::stage::{Stage, WaveStep};
 use super::task::TaskState;
 
@@ -48,7 +48,7 @@ pub struct Operation {
     /// How it ended.
     pub outcome: Option<Outcome>,
     /// Which namespaces those are that the plan writes into, as far as they were seen: when it was made, or else later.
-    pub seen_namespaces: BTreeMap<String, Identity>,
+    pub seen_namespaces: SeenNamespaces,
     /// The namespace that this attempt has lost.
     pub lost_namespace: Option<String>,
     /// Where the current wave stands among its tasks. Not recorded: the rest says it.
