@@ -86,6 +86,8 @@ impl<'p> Lines<'p> {
             EventKind::AttemptFailed { message, .. } | EventKind::DeadlinePassed { message, .. } => {
                 seen.failed = Some(message.clone());
             }
+            // Another attempt may fail with the same words.
+            EventKind::RetryStarted { .. } => seen.failed = None,
             EventKind::Moved { to: Stage::Wave { step: WaveStep::Held, .. }, .. } => {
                 (seen.failed, seen.held) = (None, waits.clone());
             }
