@@ -79,6 +79,7 @@ fn tests() -> Vec<suite::Test> {
         sync::a_plan_and_a_dry_run_write_nothing,
         sync::without_a_dry_run_each_object_costs_one_request,
         sync::what_goes_when_fields_of_kubectl_are_taken_over_is_told,
+        sync::what_kubectl_applied_differs_only_where_it_differs,
         sync::a_second_sync_writes_nothing_it_need_not,
         sync::what_is_no_longer_wanted_is_pruned,
         sync::what_is_no_longer_wanted_is_looked_for_where_it_was_put,

@@ -77,6 +77,40 @@ pub async fn what_goes_when_fields_of_kubectl_are_taken_over_is_told() {
     of("diff", &[]).expect_code(0);
 }
 
+/// Whoever applied with kubectl owns what the server filled in, too. That does not go, and `diff` does not say so; and what
+/// the server would refuse is said.
+pub async fn what_kubectl_applied_differs_only_where_it_differs() {
+    let site = Site::new("kubectl").await;
+    let namespace = &site.namespace;
+    let manifest = |env: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web}}\nspec:\n  selector: {{matchLabels: {{a: b}}}}\n  template:\n    metadata: {{labels: {{a: b}}}}\n    spec:\n      containers: [{{name: web, image: web, env: [{env}]}}]\n"
+        )
+    };
+    let there = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {
+        "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "web", "image": "web", "env": [{"name": "COLOUR", "value": "red"}]}]}}}});
+    let place =
+        format!("/apis/apps/v1/namespaces/{namespace}/deployments?fieldManager=kubectl-client-side-apply");
+    site.observer().post(&place, &there).await.unwrap();
+    let diff = |env: &str| {
+        site.write("web.yaml", manifest(env));
+        site.run(&["diff", "web.yaml", "--app", namespace, "-n", namespace, "-o", "json"])
+    };
+    let told: serde_json::Value =
+        serde_json::from_str(&diff("{name: COLOUR, value: blue}").expect_code(1).out).unwrap();
+    let object = &told["objects"][0];
+    let paths: Vec<&str> =
+        object["changes"].as_array().unwrap().iter().map(|change| change["path"].as_str().unwrap()).collect();
+    assert!(paths.iter().any(|path| path.ends_with("/env/0/value")), "{told:#}");
+    assert!(
+        paths.iter().all(|path| path.ends_with("/env/0/value") || path.contains("annotations")),
+        "{told:#}"
+    );
+    assert_eq!(object["estimate"], false, "{told:#}");
+    diff("{name: '', value: blue}").expect_code(2);
+}
+
 pub async fn a_second_sync_writes_nothing_it_need_not() {
     let mut site = Site::new("second").await;
     let namespace = site.namespace.clone();

@@ -60,11 +60,12 @@ pub fn report(
     }
     for ObjectDifference { task, refused, estimate, .. } in objects {
         if *estimate {
-            printer.warn(&format!(
-                "{} is deleted and created again (Replace with Force), which cannot be tried in its place; its differences \
-                 are an estimate",
-                task.key()
-            ));
+            let why = if task.options.take_over.is_some() {
+                "has fields of another manager that a sync takes over, which cannot be tried"
+            } else {
+                "is deleted and created again (Replace with Force), which cannot be tried in its place"
+            };
+            printer.warn(&format!("{} {why}; its differences are an estimate", task.key()));
         }
         if let Some(reason) = refused {
             printer.warn(&format!(

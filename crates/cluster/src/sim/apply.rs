@@ -66,7 +66,9 @@ impl SimState {
         key: &ObjectKey,
         prepared: Prepared,
     ) -> Result<Draft, ClusterError> {
-        let existing = self.find(key).map(|stored| stored.object.clone());
+        let found = self.find(key).map(|stored| stored.object.clone());
+        // As a server does, a creation meets what has its name at last, when all else is in order.
+        let (existing, in_the_way) = if way == Way::Create { (None, found) } else { (found, None) };
         check_preconditions(request, &prepared, existing.as_deref(), way)?;
         if existing.is_none() {
             self.check_namespace(key)?;
@@ -81,6 +83,10 @@ impl SimState {
         let mut object = compose(way, prepared, existing.as_deref(), writer)?;
         defaults::fill_in(key, &mut object, || cluster_ip(key));
         validate::check(key, &object)?;
+        if let Some(other) = in_the_way {
+            let refusal = if is_deleting(&other) { refuse::still_exists } else { refuse::already_exists };
+            return Err(refusal(key));
+        }
         match existing {
             Some(before) => {
                 immutable::check(key, &before, &object)?;
@@ -161,10 +167,6 @@ fn check_preconditions(
 ) -> Result<(), ClusterError> {
     let key = &prepared.key;
     let Some(existing) = existing else { return Ok(()) };
-    if way == Way::Create {
-        let refusal = if is_deleting(existing) { refuse::still_exists } else { refuse::already_exists };
-        return Err(refusal(key));
-    }
     let (wanted, found) = (prepared.expected_uid.as_str(), existing.uid());
     if !wanted.is_empty() && wanted != found {
         let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}");

@@ -10,7 +10,7 @@ use tidegate_health::HealthRules;
 use tidegate_model::{
     Action, LiveObject, Object, ObjectKey, OperationId, SyncRequest, Task, TaskId, Timestamp,
 };
-use tidegate_planner::{Comparer, Difference, Planned, server_side_diff};
+use tidegate_planner::{Comparer, Difference, Planned, Taken, server_side_diff};
 
 use super::resources;
 use super::subject::Subject;
@@ -22,7 +22,16 @@ const AT_ONCE: usize = 64;
 /// of it, or why the server refuses the manifest.
 pub(super) struct Compared {
     pub task: TaskId,
-    pub outcome: Result<Difference, ClusterError>,
+    pub outcome: Result<Judged, ClusterError>,
+}
+
+/// How an object differs from what the server would make of it.
+pub(super) enum Judged {
+    Known(Difference),
+    /// As far as the server could say.
+    Estimated(Difference),
+    /// The server would take the manifest, and does not say more.
+    Unknown,
 }
 
 /// Whether only the server can tell if an object is in sync: the local comparison found a difference, which may be due
@@ -71,8 +80,7 @@ pub(super) async fn compare(
         under_way.extend(waiting.by_ref().take(AT_ONCE.saturating_sub(under_way.len())).map(|candidate| {
             let asking = async move {
                 let subject = candidate.subject(operation, request, health);
-                let answer = resources::predict(cluster, &subject, candidate.manifest).await;
-                let outcome = answer.map(|predicted| candidate.judge(comparer, &predicted));
+                let outcome = candidate.ask(cluster, comparer, &subject).await;
                 Compared { task: candidate.id, outcome }
             };
             asking.boxed()
@@ -115,11 +123,23 @@ impl<'q> Candidate<'q> {
         }
     }
 
-    fn judge(&self, comparer: &Comparer, predicted: &Object) -> Difference {
+    async fn ask(
+        &self,
+        cluster: &dyn Cluster,
+        comparer: &Comparer,
+        subject: &Subject<'_>,
+    ) -> Result<Judged, ClusterError> {
+        let predicted = resources::predict(cluster, subject, self.manifest).await?;
+        let Some(predicted) = predicted else { return Ok(Judged::Unknown) };
         // Only a server-side apply tells whose a field is.
         let filtered = self.task.options.server_side && self.task.action != Action::Replace;
-        let taken = self.task.options.take_over.as_deref().filter(|_| filtered);
-        comparer.predicted(self.manifest, &self.live, predicted, (filtered, taken))
+        let judge = |taken| comparer.predicted(self.manifest, &self.live, &predicted, (filtered, taken));
+        let Some(manager) = self.task.options.take_over.as_deref().filter(|_| filtered) else {
+            return Ok(Judged::Known(judge(None)));
+        };
+        let anew = resources::imagine(cluster, subject, self.manifest).await;
+        let difference = judge(Some(Taken { manager, anew: anew.as_ref() }));
+        Ok(if anew.is_some() { Judged::Known(difference) } else { Judged::Estimated(difference) })
     }
 }
 
@@ -127,7 +147,8 @@ impl<'q> Candidate<'q> {
 /// left to the dry run of the operation, which says so.
 pub(super) fn take_in(planned: &mut Planned, compared: Vec<Compared>, checked: bool) {
     for Compared { task, outcome } in compared {
-        let (Some(task), Ok(difference)) = (planned.plan.tasks.get_mut(task.index()), outcome) else {
+        let (Some(task), Ok(Judged::Known(difference))) = (planned.plan.tasks.get_mut(task.index()), outcome)
+        else {
             continue;
         };
         match difference.changes.first() {

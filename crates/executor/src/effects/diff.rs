@@ -10,7 +10,7 @@ use tidegate_model::{Action, Object, OperationId, Plan, SyncRequest, Task, TaskI
 use tidegate_oplog::Known;
 use tidegate_planner::{Comparer, Difference, is_ignored_when_extraneous};
 
-use super::comparing::{by_key, compare, is_in_doubt};
+use super::comparing::{Judged, by_key, compare, is_in_doubt};
 use super::planning::{Drawn, Targets, draw};
 
 /// A comparison belongs to no operation.
@@ -102,11 +102,17 @@ async fn differences(
         replace_what_is_in_sync(&mut planned.plan);
     }
     let ask = |task: &Task, option| {
-        let is_replacement = task.action == Action::Replace && !task.options.already_deleting;
-        (shows_replacements && is_replacement) || is_in_doubt(task, option)
+        if task.options.already_deleting {
+            return false;
+        }
+        let is_replacement = task.action == Action::Replace;
+        let is_taken_over = task.action == Action::Apply && task.options.take_over.is_some();
+        (shows_replacements && is_replacement)
+            || (is_taken_over && option != Some(false))
+            || is_in_doubt(task, option)
     };
     let compared = compare(cluster, asked, &planned, &live, ask).await;
-    let mut outcomes: BTreeMap<TaskId, Result<Difference, ClusterError>> =
+    let mut outcomes: BTreeMap<TaskId, Result<Judged, ClusterError>> =
         compared.into_iter().map(|compared| (compared.task, compared.outcome)).collect();
     let by_key = by_key(&live);
     let (comparer, _) = Comparer::new(&request.ignore_differences, &request.tracking);
@@ -134,16 +140,19 @@ fn judge(
     comparer: &Comparer,
     task: &Task,
     (manifest, live): (Option<&Object>, Option<&Object>),
-    outcome: Option<Result<Difference, ClusterError>>,
+    outcome: Option<Result<Judged, ClusterError>>,
 ) -> ObjectDifference {
     let (mut ignored, mut refused) = (false, None);
-    let estimate = live.is_some() && task.action == Action::Replace && task.options.force;
+    let is_remade = task.action == Action::Replace && task.options.force;
+    let is_taken_over = task.action == Action::Apply && task.options.take_over.is_some();
+    let is_known = matches!(outcome, Some(Ok(Judged::Known(_))));
+    let estimate = live.is_some() && (is_remade || (is_taken_over && !is_known));
     let (status, difference) = match (manifest, live, outcome) {
         (_, Some(live), None) if task.action.is_prune() => {
             ignored = task.options.found_elsewhere || is_ignored_when_extraneous(live);
             (ObjectStatus::Extra, Difference::of_one(Some(live), None))
         }
-        (_, Some(_), Some(Ok(difference))) => {
+        (_, Some(_), Some(Ok(Judged::Known(difference) | Judged::Estimated(difference)))) => {
             let is_same = difference.changes.is_empty();
             (if is_same { ObjectStatus::Same } else { ObjectStatus::Modified }, difference)
         }

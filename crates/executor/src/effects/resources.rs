@@ -10,6 +10,7 @@ use tidegate_planner::{bindings, reason_to_keep};
 use super::failures::call_error;
 use super::found::{adopted, find, look};
 use super::subject::{Subject, manifest, propagation, written};
+use super::trial::Tried;
 use super::{definitions, trial};
 
 fn mode(subject: &Subject<'_>) -> WriteMode {
@@ -52,7 +53,7 @@ pub(super) async fn check(cluster: &dyn Cluster, subject: &Subject<'_>) -> Resul
         try_to_put(cluster, subject, request(subject, object, true)).await
     };
     match answer {
-        Ok(Written { message, warnings, .. }) => Ok(Trial { message, warnings }),
+        Ok(Tried { message, warnings, .. }) => Ok(Trial { message, warnings }),
         // Its kind or namespace comes with this very wave: the apply itself will tell.
         Err(error)
             if subject.task.options.dry_run_at_wave
@@ -64,14 +65,24 @@ pub(super) async fn check(cluster: &dyn Cluster, subject: &Subject<'_>) -> Resul
     }
 }
 
-/// What the server would make of a manifest. Writes nothing.
+/// What the server would make of a manifest; `None` where it would take it, and what it would make of it cannot be known.
+/// Writes nothing.
 pub(super) async fn predict(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
     manifest: &Object,
-) -> Result<Object, ClusterError> {
+) -> Result<Option<Object>, ClusterError> {
     let request = request(subject, manifest.clone(), true);
-    try_to_put(cluster, subject, request).await.map(|applied| applied.object)
+    try_to_put(cluster, subject, request).await.map(|tried| tried.object)
+}
+
+/// What the server would make of a manifest if the object were not there; `None` where that cannot be known. Writes nothing.
+pub(super) async fn imagine(
+    cluster: &dyn Cluster,
+    subject: &Subject<'_>,
+    manifest: &Object,
+) -> Option<Object> {
+    trial::imagined(cluster, request(subject, manifest.clone(), true)).await
 }
 
 /// What became of a manifest.
@@ -83,60 +94,79 @@ pub(super) enum Put {
     },
 }
 
-/// Writes a manifest. What is there is deleted and made anew where it is to be replaced by `Force`; and, where it cannot be
-/// changed into the manifest, if `Force` says so or it is a binding that is to give another role: what it gives cannot be
-/// changed, and `kubectl auth reconcile` does the same.
-pub(super) async fn put(
+/// Writes a manifest. What is there is deleted and made anew where it has to be.
+async fn put(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
     request: ApplyRequest,
 ) -> Result<Put, ClusterError> {
+    match put_over(cluster, subject, request.clone()).await? {
+        Over::Written(written) => Ok(Put::Written(written)),
+        Over::Anew(mode) => recreate(cluster, subject, request, mode).await,
+    }
+}
+
+/// Whether a manifest was written over what is there.
+enum Over {
+    Written(Written),
+    /// What is there is to be deleted, and the manifest written in this way.
+    Anew(WriteMode),
+}
+
+/// Writes a manifest over what is there, unless that is to be replaced by `Force`; or cannot be changed into the manifest,
+/// and `Force` says so or it is a binding that is to give another role: what it gives cannot be changed, and `kubectl auth
+/// reconcile` does the same.
+async fn put_over(
+    cluster: &dyn Cluster,
+    subject: &Subject<'_>,
+    request: ApplyRequest,
+) -> Result<Over, ClusterError> {
+    let server_side = subject.task.options.server_side;
     if request.mode == (WriteMode::Replace { recreate: true }) {
-        return put_anew(cluster, subject, request, WriteMode::Replace { recreate: false }).await;
+        return Ok(Over::Anew(WriteMode::Replace { recreate: false }));
     }
     let forced = subject.task.options.force;
     let may_recreate = is_change(subject) && (forced || bindings::is_binding(&request.object.gvk()));
     if !may_recreate {
-        return cluster.apply(request).await.map(Put::Written);
+        return cluster.apply(request).await.map(Over::Written);
     }
     match cluster.apply(request.clone()).await {
         Err(refused) if refused.kind == ErrorKind::Invalid => {
             if !forced && !gives_another_role(cluster, &request.object).await? {
                 return Err(refused);
             }
-            let server_side = subject.task.options.server_side;
-            let anew =
-                if server_side { WriteMode::Apply { force: true } } else { WriteMode::ClientSideApply };
-            put_anew(cluster, subject, request, anew).await
+            Ok(Over::Anew(match server_side {
+                // Hooks are created, never applied.
+                _ if subject.task.is_hook() => WriteMode::Create { client_side: !server_side },
+                true => WriteMode::Apply { force: true },
+                false => WriteMode::ClientSideApply,
+            }))
         }
-        answer => answer.map(Put::Written),
+        answer => answer.map(Over::Written),
     }
 }
 
-/// Deletes what is there and writes the manifest in another way, if the server would take it then. In a trial the server
-/// is asked about both.
-async fn put_anew(
+/// The same for a trial, which leaves everything where it is: of what is to be made anew the server is asked about the
+/// creation and about the deletion.
+async fn try_to_put(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
     request: ApplyRequest,
-    anew: WriteMode,
-) -> Result<Put, ClusterError> {
-    if !request.dry_run {
-        return recreate(cluster, subject, request, anew).await;
-    }
-    let trial = trial::anew(cluster, beside(&request, anew)).await?;
+) -> Result<Tried, ClusterError> {
+    let request = ApplyRequest { dry_run: true, ..request };
+    let anew = match put_over(cluster, subject, request.clone()).await? {
+        Over::Written(written) => return Ok(written.into()),
+        Over::Anew(mode) => mode,
+    };
+    let Tried { object, mut warnings, .. } =
+        trial::anew(cluster, ApplyRequest { mode: anew, ..request.clone() }).await?;
     let mode = match anew {
         WriteMode::Replace { .. } => WriteMode::Replace { recreate: true },
-        anew => WriteMode::Recreate { server_side: matches!(anew, WriteMode::Apply { .. }) },
+        anew => WriteMode::Recreate { server_side: !matches!(anew, WriteMode::ClientSideApply) },
     };
     let done = cluster.apply(ApplyRequest { mode, ..request }).await?;
-    // What stands in the way of a creation hides what the server would make of it.
-    Ok(Put::Written(Written { object: trial.object, ..done }))
-}
-
-/// A request for the trial of a creation beside what is there.
-fn beside(request: &ApplyRequest, mode: WriteMode) -> ApplyRequest {
-    ApplyRequest { mode, dry_run: true, take_over: None, resource_version: String::new(), ..request.clone() }
+    warnings.extend(done.warnings);
+    Ok(Tried { object, message: done.message, warnings })
 }
 
 async fn gives_another_role(cluster: &dyn Cluster, manifest: &Object) -> Result<bool, ClusterError> {
@@ -167,7 +197,7 @@ async fn recreate(
         let left = if found.is_deleting() {
             Ok(Deleted::Deleting)
         } else {
-            trial::anew(cluster, beside(&request, anew)).await?;
+            trial::anew(cluster, ApplyRequest { mode: anew, ..request.clone() }).await?;
             cluster.delete(deletion).await
         };
         match left {
@@ -179,18 +209,6 @@ async fn recreate(
     }
     let request = ApplyRequest { mode: anew, take_over: None, resource_version: String::new(), ..request };
     cluster.apply(request).await.map(Put::Written)
-}
-
-/// The same for a trial, which leaves everything where it is.
-async fn try_to_put(
-    cluster: &dyn Cluster,
-    subject: &Subject<'_>,
-    request: ApplyRequest,
-) -> Result<Written, ClusterError> {
-    match put(cluster, subject, ApplyRequest { dry_run: true, ..request }).await? {
-        Put::Written(written) => Ok(written),
-        Put::Leaving { .. } => Err(ClusterError::new(ErrorKind::Conflict, "the old object is in the way")),
-    }
 }
 
 /// Whether an object that is there is to be changed.

@@ -1,30 +1,91 @@
-//! Whether the server would take an object if the one of that name were not there. It is asked for the same object under
-//! another name: a dry run of the creation would find the old object in its way.
+//! Whether the server would take an object if the one of that name were not there, and what it would make of it.
+//!
+//! The first is answered by a dry run of its creation: that something has its name is what a server finds last, when all
+//! else is in order. It says nothing of the second, for which the server is asked about the same object under another name.
 
 use serde_json::Value;
-use tidegate_cluster::{Applied, ApplyRequest, Cluster, ClusterError};
+use tidegate_cluster::{Applied, ApplyRequest, Cluster, ClusterError, ErrorKind, WriteMode};
 use tidegate_model::Object;
 
 const SUFFIX: &str = "-tidegate-check";
 /// Names of CronJobs are the shortest: 52 characters.
 const NAME_CHARS_MAX: usize = 52;
 
-/// Tries to create an object beside the one of its name. Writes nothing.
-pub(super) async fn anew(cluster: &dyn Cluster, mut request: ApplyRequest) -> Result<Applied, ClusterError> {
+/// What the server says of an object that is to be made anew.
+#[derive(Debug)]
+pub(super) struct Tried {
+    /// As the server would make it, where that can be known.
+    pub object: Option<Object>,
+    pub message: String,
+    pub warnings: Vec<String>,
+}
+
+impl From<Applied> for Tried {
+    fn from(applied: Applied) -> Self {
+        let Applied { object, message, warnings, .. } = applied;
+        Self { object: Some(object), message, warnings }
+    }
+}
+
+/// Tries to create an object in the place of the one of its name, in the way of the request. Writes nothing.
+pub(super) async fn anew(cluster: &dyn Cluster, request: ApplyRequest) -> Result<Tried, ClusterError> {
+    let key = request.object.key();
+    match cluster.apply(creation(request.clone())).await {
+        // What was in the way has gone.
+        Ok(applied) => return Ok(applied.into()),
+        Err(error) if error.kind == ErrorKind::AlreadyExists => {}
+        Err(refused) => return Err(refused),
+    }
+    let unknown = Tried { object: None, message: format!("{key} can be created anew"), warnings: Vec::new() };
+    Ok(alike(cluster, request).await?.unwrap_or(unknown))
+}
+
+/// What the server would make of an object if there were none of its name; `None` where that cannot be known.
+pub(super) async fn imagined(cluster: &dyn Cluster, request: ApplyRequest) -> Option<Object> {
+    let request = ApplyRequest { mode: WriteMode::Create { client_side: false }, ..request };
+    alike(cluster, request).await.ok().flatten()?.object
+}
+
+/// The same under another name; `None` where that may not be: a server may refuse just the name.
+async fn alike(cluster: &dyn Cluster, request: ApplyRequest) -> Result<Option<Tried>, ClusterError> {
     let name = request.object.name().to_owned();
-    let Some(other) = other_name(&request.object) else { return cluster.apply(request).await };
+    let Some(other) = other_name(&request.object) else { return Ok(None) };
+    let mut request = tried(request);
     request.object.set_name(other.clone());
     release(&mut request.object);
-    match cluster.apply(request).await {
+    match cluster.apply(request.clone()).await {
         Ok(mut applied) => {
             applied.object = rename(applied.object, &other, &name);
             for words in applied.warnings.iter_mut().chain([&mut applied.message]) {
                 *words = words.replace(&other, &name);
             }
-            Ok(applied)
+            Ok(Some(applied.into()))
         }
-        Err(error) => Err(ClusterError::new(error.kind, error.message.replace(&other, &name))),
+        // A server that would create it has something against the manifest as one to apply, such as a key given twice.
+        Err(refused)
+            if matches!(request.mode, WriteMode::Apply { .. })
+                && cluster.apply(creation(request)).await.is_ok() =>
+        {
+            Err(ClusterError::new(refused.kind, refused.message.replace(&other, &name)))
+        }
+        Err(_) => Ok(None),
     }
+}
+
+/// A dry run of the plain creation.
+fn creation(request: ApplyRequest) -> ApplyRequest {
+    let client_side = match request.mode {
+        WriteMode::Create { client_side } => client_side,
+        mode => mode == WriteMode::ClientSideApply,
+    };
+    let mut request = tried(request);
+    request.mode = WriteMode::Create { client_side };
+    release(&mut request.object);
+    request
+}
+
+fn tried(request: ApplyRequest) -> ApplyRequest {
+    ApplyRequest { dry_run: true, take_over: None, resource_version: String::new(), ..request }
 }
 
 /// The object as it would be under its own name, which the server writes into labels too.

@@ -69,6 +69,16 @@ impl Difference {
     }
 }
 
+/// Fields that Tidegate takes over when it applies, which a dry run cannot try.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken<'a> {
+    /// The manager whose fields they are.
+    pub manager: &'a str,
+    /// What the server would make of the target if the object were not there, where that is known: what the server fills
+    /// in by itself does not go for good.
+    pub anew: Option<&'a Object>,
+}
+
 /// Compares objects, under the `ignoreDifferences` and the tracking of one request.
 #[derive(Default)]
 pub struct Comparer {
@@ -106,13 +116,13 @@ impl Comparer {
     /// What the server would change: `predicted` is its answer to a dry run of the target. `filtered`: changes to fields
     /// that are not Tidegate's, which admission webhooks make, do not count unless the object asks for it
     /// (`IncludeMutationWebhook=true`); it makes sense only where the dry run says who owns what, after a server-side
-    /// apply. `taken`: the manager whose fields Tidegate takes over when it applies, which a dry run cannot try.
+    /// apply.
     pub fn predicted(
         &self,
         target: &Object,
         live: &Object,
         predicted: &Object,
-        (filtered, taken): (bool, Option<&str>),
+        (filtered, taken): (bool, Option<Taken<'_>>),
     ) -> Difference {
         let (mut before, mut after) = (normalise::whole(live), normalise::whole(predicted));
         remove_all(&mut before, self.rules.paths(live, live.as_value(), live));
@@ -121,8 +131,18 @@ impl Comparer {
             forget_tracking(&mut before, &mut after);
         }
         let remove_taken = |after: &mut Value| {
-            let gone = taken.map(|manager| owned::only_of(manager, predicted, after));
-            remove_all(after, gone.unwrap_or_default());
+            let Some(Taken { manager, anew }) = taken else { return };
+            let there = after.clone();
+            let gone = owned::only_of(manager, predicted, after);
+            remove_all(after, gone.clone());
+            let Some(anew) = anew.map(normalise::whole) else { return };
+            let rules = Comparison::of(target);
+            for path in gone {
+                let place = rules.counterpart(&path, &there, &anew);
+                if let Some(value) = place.and_then(|place| place.get(&anew).cloned()) {
+                    path.put_back(after, value);
+                }
+            }
         };
         if normalise::is_secret(live) {
             // The server notes the writers of `stringData` and stores `data`, so it does not know whose that is.

@@ -232,12 +232,53 @@ fn what_will_be_taken_over_and_is_not_wanted_goes() {
     );
     assert_eq!(changed(&comparer.predicted(&target, &live, &predicted, (true, None))), []);
     assert_eq!(
-        changed(&comparer.predicted(&target, &live, &predicted, (true, Some(kubectl)))),
+        changed(&comparer.predicted(
+            &target,
+            &live,
+            &predicted,
+            (true, Some(Taken { manager: kubectl, anew: None }))
+        )),
         [
             ("/metadata/labels/y", json!("1"), Value::Null),
             ("/spec/template/spec/containers/1", json!({"name": "b", "image": "b"}), Value::Null),
         ]
     );
+}
+
+/// Whoever creates an object by an update owns what the server fills in as well. Taken over, that goes and comes again.
+#[test]
+fn what_the_server_fills_in_again_does_not_go() {
+    let object = |spec: Value, owned: Value| {
+        Object::try_from(json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "a", "managedFields": owned}, "spec": spec}))
+        .unwrap()
+    };
+    let kubectl = "kubectl-client-side-apply";
+    let theirs = json!([{"manager": kubectl, "operation": "Update", "fieldsV1": {"f:spec": {
+        "f:replicas": {}, "f:paused": {}, "f:template": {"f:spec": {"f:dnsPolicy": {},
+            "f:containers": {"k:{\"name\":\"b\"}": {".": {}, "f:imagePullPolicy": {}}}}}}}}]);
+    let container = |name: &str| json!({"name": name, "imagePullPolicy": "Always"});
+    let filled = |containers: Value| json!({"spec": {"dnsPolicy": "ClusterFirst", "containers": containers}});
+    let live = object(
+        json!({"replicas": 3, "paused": true, "template": filled(json!([container("a"), container("b")]))}),
+        theirs,
+    );
+    let target =
+        object(json!({"template": {"spec": {"containers": [{"name": "b"}, {"name": "a"}]}}}), json!([]));
+    // Its containers are in the order of the target.
+    let anew = object(
+        json!({"replicas": 1, "template": filled(json!([container("b"), container("a")]))}),
+        json!([]),
+    );
+    let judged = |anew| {
+        let taken = Taken { manager: kubectl, anew };
+        let difference = Comparer::default().predicted(&target, &live, &live, (true, Some(taken)));
+        difference.changes.into_iter().map(|change| (change.path, change.after)).collect::<Vec<_>>()
+    };
+    let mut known = judged(Some(&anew));
+    known.sort_by(|a, b| a.0.cmp(&b.0));
+    assert_eq!(known, [("/spec/paused".to_owned(), None), ("/spec/replicas".to_owned(), Some(json!(1)))]);
+    assert_eq!(judged(None).len(), 4, "replicas, paused, dnsPolicy and the pull policy of b");
 }
 
 #[test]

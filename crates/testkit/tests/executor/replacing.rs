@@ -1,12 +1,15 @@
 //! Objects that are replaced as a whole, or deleted and made anew.
 
-use tidegate_cluster::sim::Verb;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tidegate_cluster::sim::{SimConfig, Verb};
 use tidegate_cluster::{ApplyRequest, WriteMode};
 use tidegate_executor::effects::{self, ObjectStatus, Question};
 use tidegate_model::{Object, OperationPhase, ResultCode, Timestamp};
 use tidegate_testkit::scenario::Sync;
 
-use crate::support::{Log, Moody, builder, config, end, submit};
+use crate::support::{Fate, Log, Moody, builder, config, end, submit};
 
 fn with_options(manifest: &str, options: &str) -> String {
     manifest.replacen(
@@ -71,6 +74,40 @@ async fn nothing_is_deleted_for_an_object_that_the_server_refuses() {
         let deletions = cluster.writes().iter().filter(|entry| entry.verb == Verb::Delete).count();
         assert_eq!((deletions, cluster.created("a")), (1, 2), "{:?}", cluster.writes());
         engine.shutdown().await;
+    }
+}
+
+/// It is the creation under its own name that counts: a server may refuse just that, or just another.
+#[tokio::test(start_paused = true)]
+async fn what_a_server_says_of_another_name_decides_nothing() {
+    for (refused, outcome, deletions) in
+        [("a", OperationPhase::Failed, 0), ("a-tidegate-check", OperationPhase::Succeeded, 1)]
+    {
+        for options in ["Replace=true,Force=true", "Force=true"] {
+            let is_strict = Arc::new(AtomicBool::new(false));
+            let strict = Arc::clone(&is_strict);
+            let cluster = Moody::new(SimConfig::default(), move |verb, name| {
+                let refuses = verb == "check" && name == refused && strict.load(Ordering::SeqCst);
+                if refuses { Fate::Say("this name is not allowed".to_owned()) } else { Fate::Answer }
+            });
+            let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+            let sync = |label: &str| {
+                let selected =
+                    deployment(label).replace("matchLabels: {a: b}", &format!("matchLabels: {{a: {label}}}"));
+                Sync::of(&with_options(&selected, options))
+                    .with(|request| request.options.skip_dry_run = true)
+            };
+            let id = submit(&engine, &sync("b")).await;
+            assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded, "{options}");
+            is_strict.store(true, Ordering::SeqCst);
+            // Its selector cannot be changed.
+            let id = submit(&engine, &sync("c")).await;
+            let view = end(&engine, id).await;
+            assert_eq!(view.phase, outcome, "{refused}, {options}: {}", view.message);
+            let deleted = cluster.writes().iter().filter(|entry| entry.verb == Verb::Delete).count();
+            assert_eq!(deleted, deletions, "{refused}, {options}: {:?}", cluster.writes());
+            engine.shutdown().await;
+        }
     }
 }
 
