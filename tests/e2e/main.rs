@@ -9,6 +9,7 @@
     reason = "tests stop at the first surprise"
 )]
 
+mod api;
 mod applications;
 mod bad_input;
 mod bench;
@@ -30,6 +31,7 @@ mod random_kill;
 mod reading;
 mod remote;
 mod rendering;
+mod schema;
 mod secrets;
 mod serve;
 mod several;

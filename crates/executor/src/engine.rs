@@ -1,6 +1,7 @@
 //! The engine: everything another program needs to run operations.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use crate::actors::operation::Inspection;
 use crate::actors::supervisor::{Submit, Supervisor, SupervisorMessage};
 use crate::clock::{Clock, SystemClock};
 use crate::clusters::{ClusterHandle, Clusters};
+use crate::durations::Counted;
 use crate::effects::Targets;
 use crate::error::EngineError;
 use crate::events::{Announcer, Events, Seen, notify, recorded};
@@ -319,6 +321,16 @@ impl Engine {
     pub fn failure(&self) -> Option<EngineError> {
         let reason = self.shared.log_failure.get()?.clone();
         Some(EngineError::LogFailed { reason })
+    }
+
+    /// How long making groups of records durable took.
+    pub fn log_flushes(&self) -> Counted {
+        self.shared.log_actor.measures.flushes.counted()
+    }
+
+    /// How many batches of records wait to be durable.
+    pub fn log_queue(&self) -> u64 {
+        self.shared.log_actor.measures.waiting.load(Ordering::Relaxed)
     }
 
     /// An id for [`Engine::ensure`], after those of all operations there are.

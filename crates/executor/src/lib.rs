@@ -17,6 +17,7 @@ mod actors;
 mod claims;
 mod clock;
 mod clusters;
+mod durations;
 mod engine;
 mod error;
 mod events;
@@ -38,6 +39,7 @@ pub mod extend;
 
 pub use claims::{CLAIM_LASTS, CLAIM_RENEWED_EVERY};
 pub use clock::{Clock, RuntimeClock, SystemClock, Uptime};
+pub use durations::{Counted, Durations};
 pub use effects::Targets;
 pub use engine::{Engine, EngineBuilder, IN_FLIGHT};
 pub use error::EngineError;

@@ -39,7 +39,7 @@ impl fmt::Display for OperationPhase {
 }
 
 /// What was done to one resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum ResultCode {
     /// Applied.
     Synced,
@@ -58,7 +58,7 @@ impl fmt::Display for ResultCode {
 }
 
 /// One line of an operation's result. Field names follow Argo CD's `syncResult.resources`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceResult {
     /// API group, empty for the core API.

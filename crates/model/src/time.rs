@@ -1,8 +1,10 @@
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Add, Sub};
 use std::str::FromStr;
 use std::time::Duration;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A moment in UTC, in milliseconds since 1970-01-01T00:00:00Z.
@@ -97,6 +99,16 @@ impl<'de> Deserialize<'de> for Timestamp {
         } else {
             i64::deserialize(deserializer).map(Self)
         }
+    }
+}
+
+impl JsonSchema for Timestamp {
+    fn schema_name() -> Cow<'static, str> {
+        "Timestamp".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "date-time"})
     }
 }
 

@@ -32,6 +32,8 @@ impl Caller {
 /// Who may ask for something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
+    /// Everybody, as often as they like: whoever looks whether the process lives must not be kept out by others.
+    Probe,
     /// Everybody: it tells nothing of what is served.
     Open,
     /// Whoever has this role.

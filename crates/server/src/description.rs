@@ -77,7 +77,7 @@ fn describe(
             json!({"required": false, "content": {"application/json": {"schema": shape(asked)}}});
     }
     match route.access {
-        Access::Open => described["security"] = json!([]),
+        Access::Open | Access::Probe => described["security"] = json!([]),
         Access::Needs(role) => {
             let role = if role == Role::Operator { "operator" } else { "read-only" };
             described["security"] = json!([{"token": []}]);

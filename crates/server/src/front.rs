@@ -34,13 +34,13 @@ pub(crate) struct Front {
     limits: Limits,
     all: Gauge,
     each: Gauge,
-    refused: Gauge,
+    strangers: Gauge,
 }
 
 impl Front {
     pub fn new(site: Arc<Site>, tokens: Option<Tokens>, limits: Limits) -> Self {
-        let [all, each, refused] = [limits.all, limits.each, limits.refused].map(Gauge::new);
-        Self { site, tokens, limits, all, each, refused }
+        let [all, each, strangers] = [limits.all, limits.each, limits.strangers].map(Gauge::new);
+        Self { site, tokens, limits, all, each, strangers }
     }
 
     /// The answer of a route to a request.
@@ -51,11 +51,15 @@ impl Front {
         request: Request<Body>,
     ) -> Result<Response<Body>, Problem> {
         let now = Instant::now();
-        often(self.all.count(EVERYBODY, now))?;
         let by = match route.access {
-            Access::Open => Caller::unnamed(),
+            Access::Probe => Caller::unnamed(),
+            Access::Open => {
+                self.stranger(now)?;
+                Caller::unnamed()
+            }
             Access::Needs(role) => {
                 let by = self.caller(request.headers(), now)?;
+                often(self.all.count(EVERYBODY, now))?;
                 if by.role < role {
                     let message = format!("{} asks for the role operator", route.summary);
                     return Err(self.forbidden(message));
@@ -78,6 +82,11 @@ impl Front {
         }
     }
 
+    /// Counts a request of somebody who is not known. Those who are, are kept out by none of these.
+    fn stranger(&self, now: Instant) -> Result<(), Problem> {
+        often(self.strangers.count(EVERYBODY, now))
+    }
+
     fn forbidden(&self, message: String) -> Problem {
         let problem = Problem::new(Code::Forbidden, message);
         match self.tokens {
@@ -93,7 +102,9 @@ impl Front {
     /// Who asks.
     fn caller(&self, headers: &HeaderMap, now: Instant) -> Result<Caller, Problem> {
         let Some(tokens) = &self.tokens else {
-            at_home(headers)?;
+            if let Err(problem) = at_home(headers) {
+                return Err(self.stranger(now).err().unwrap_or(problem));
+            }
             return Ok(Caller::unnamed());
         };
         let given = text(headers, &header::AUTHORIZATION)?;
@@ -101,7 +112,7 @@ impl Front {
         let token =
             token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
         let Some(by) = token.and_then(|token| tokens.caller(token, now)) else {
-            often(self.refused.count(EVERYBODY, now))?;
+            self.stranger(now)?;
             let message =
                 if given.is_none() { "this needs a token" } else { "the token does not count here" };
             return Err(Problem::new(Code::Unauthorized, message));
@@ -188,19 +199,21 @@ pub(crate) fn router(front: &Arc<Front>, routes: Vec<Route>) -> Router {
         // The table has no other methods.
         let Ok(filter) = MethodFilter::try_from(route.method.clone()) else { continue };
         let answer = move |names: Result<RawPathParams, RawPathParamsRejection>, request: Request<Body>| async move {
-            answered(front.answer(&route, names, request).await)
+            let answer = answered(front.answer(&route, names, request).await);
+            front.site.metrics.answered(route.id, answer.status().as_u16());
+            answer
         };
         router = router.route(path, on(filter, answer));
     }
     let (nowhere, elsewise) = (Arc::clone(front), Arc::clone(front));
     let none = move |request: Request<Body>| async move {
-        let counted = often(nowhere.all.count(EVERYBODY, Instant::now()));
+        let counted = nowhere.stranger(Instant::now());
         let missing =
             || Problem::new(Code::NotFound, format!("there is nothing at {}", request.uri().path()));
         answered(Err(counted.err().unwrap_or_else(missing)))
     };
     let other_method = move |request: Request<Body>| async move {
-        let counted = often(elsewise.all.count(EVERYBODY, Instant::now()));
+        let counted = elsewise.stranger(Instant::now());
         let message = format!("{} cannot be done to {}", request.method(), request.uri().path());
         answered(Err(counted.err().unwrap_or_else(|| Problem::new(Code::MethodNotAllowed, message))))
     };

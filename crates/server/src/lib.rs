@@ -11,12 +11,16 @@
 //! machine without a token.
 
 mod access;
+mod bulletin;
 mod description;
 mod error;
+mod following;
 mod front;
 mod health;
 mod limits;
 mod listening;
+mod metrics;
+mod pages;
 mod patience;
 mod problem;
 mod question;
@@ -32,6 +36,7 @@ pub use access::{Caller, Role};
 pub use error::ServerError;
 pub use limits::{Limits, Rate};
 pub use listening::Server;
+pub use metrics::metric_names;
 pub use problem::{Code, Problem};
 pub use routes::description;
 pub use settings::{Settings, TlsFiles};

@@ -16,6 +16,8 @@ pub struct Rate {
 pub struct Limits {
     /// Connections at once; others wait to be accepted. Each costs some 20 KiB, and a file handle.
     pub connections: usize,
+    /// Those of one address; more are closed at once, so that nobody takes all places.
+    pub connections_each: usize,
     /// Connections that are told events at once.
     pub streams: usize,
     /// Bytes of the head of a request, at least 8 KiB. Names are at most 253 characters, so it is ample.
@@ -36,16 +38,17 @@ pub struct Limits {
     pub end_within: Duration,
     /// Requests of one token.
     pub each: Rate,
-    /// Requests of all.
+    /// Requests of all that are let in.
     pub all: Rate,
-    /// Requests without a token that counts, of all: nobody guesses tokens.
-    pub refused: Rate,
+    /// Requests of those who are not, of all together: nobody guesses tokens.
+    pub strangers: Rate,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 256,
+            connections_each: 128,
             streams: 64,
             head_bytes: 16 << 10,
             head_within: Duration::from_secs(10),
@@ -57,7 +60,7 @@ impl Default for Limits {
             end_within: Duration::from_secs(5),
             each: Rate { per_second: 50.0, burst: 200.0 },
             all: Rate { per_second: 500.0, burst: 1000.0 },
-            refused: Rate { per_second: 5.0, burst: 50.0 },
+            strangers: Rate { per_second: 5.0, burst: 50.0 },
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Connections: accepted, secured, bounded in number and time, and ended in order.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -41,6 +42,7 @@ pub struct Server {
 
 /// What every connection needs.
 struct Door {
+    crowd: Arc<Crowd>,
     router: Router,
     tls: Option<Tls>,
     limits: Limits,
@@ -60,7 +62,8 @@ impl Server {
         let limits = settings.limits.clone();
         let front = Arc::new(Front::new(Arc::clone(site), tokens, limits.clone()));
         let router = router(&front, routes());
-        let door = Arc::new(Door { router, tls, limits, ending: site.ending() });
+        let crowd = Arc::new(Crowd::default());
+        let door = Arc::new(Door { crowd, router, tls, limits, ending: site.ending() });
         let accepting = tokio::spawn(accept(listener, door));
         Ok(Self { address, site: Arc::clone(site), accepting })
     }
@@ -84,6 +87,46 @@ impl Drop for Server {
     }
 }
 
+/// A place among all connections, and one among those of an address.
+type Place = (OwnedSemaphorePermit, OneOf);
+
+/// How many connections there are of each address.
+#[derive(Default)]
+struct Crowd(Mutex<HashMap<IpAddr, usize>>);
+
+/// One connection of an address.
+struct OneOf(Arc<Crowd>, IpAddr);
+
+impl Crowd {
+    fn there(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more, unless there are so many.
+    fn enter(self: &Arc<Self>, address: IpAddr, most: usize) -> Option<OneOf> {
+        let mut there = self.there();
+        let count = there.entry(address).or_default();
+        if *count >= most {
+            return None;
+        }
+        *count = count.saturating_add(1);
+        Some(OneOf(Arc::clone(self), address))
+    }
+}
+
+impl Drop for OneOf {
+    fn drop(&mut self) {
+        let Self(crowd, address) = self;
+        let mut there = crowd.there();
+        if let Some(count) = there.get_mut(address) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                there.remove(address);
+            }
+        }
+    }
+}
+
 async fn accept(listener: TcpListener, door: Arc<Door>) {
     let places = Arc::new(Semaphore::new(door.limits.connections));
     let mut connections = JoinSet::new();
@@ -98,7 +141,11 @@ async fn accept(listener: TcpListener, door: Arc<Door>) {
             biased;
             () = ended(&mut ending) => break,
             (accepted, place) = next => match (accepted, place) {
-                (Ok((stream, _)), Ok(place)) => drop(connections.spawn(attend(stream, Arc::clone(&door), place))),
+                (Ok((stream, peer)), Ok(place)) => {
+                    if let Some(one) = door.crowd.enter(peer.ip(), door.limits.connections_each) {
+                        connections.spawn(attend(stream, Arc::clone(&door), (place, one)));
+                    }
+                }
                 (Err(error), _) => {
                     tracing::warn!(%error, "no connection can be accepted");
                     tokio::time::sleep(AGAIN_AFTER).await;
@@ -119,7 +166,7 @@ async fn ended(ending: &mut watch::Receiver<bool>) {
     let _ = ending.wait_for(|ending| *ending).await;
 }
 
-async fn attend(stream: TcpStream, door: Arc<Door>, place: OwnedSemaphorePermit) {
+async fn attend(stream: TcpStream, door: Arc<Door>, place: Place) {
     let _ = stream.set_nodelay(true);
     let Some(tls) = &door.tls else { return serve(stream, &door, place).await };
     let acceptor = TlsAcceptor::from(tls.config(Instant::now()));
@@ -130,7 +177,7 @@ async fn attend(stream: TcpStream, door: Arc<Door>, place: OwnedSemaphorePermit)
     }
 }
 
-async fn serve<S>(stream: S, door: &Door, _place: OwnedSemaphorePermit)
+async fn serve<S>(stream: S, door: &Door, _place: Place)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {

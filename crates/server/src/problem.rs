@@ -8,6 +8,7 @@ use http::{Response, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate_executor::EngineError;
+use tidegate_oplog::LogError;
 use tidegate_service::error::{Kind, ServiceError};
 
 /// What kind of problem it is. The words stay; programs may go by them.
@@ -136,9 +137,11 @@ impl Problem {
 impl From<ServiceError> for Problem {
     fn from(error: ServiceError) -> Self {
         let code = match &error {
-            ServiceError::Engine(EngineError::Unknown { .. }) | ServiceError::UnknownOperation { .. } => {
-                Code::NotFound
-            }
+            ServiceError::Engine(
+                EngineError::Unknown { .. } | EngineError::Log(LogError::UnknownStream { .. }),
+            )
+            | ServiceError::Log(LogError::UnknownStream { .. })
+            | ServiceError::UnknownOperation { .. } => Code::NotFound,
             ServiceError::Engine(EngineError::ShuttingDown | EngineError::Stopped) => Code::NotReady,
             error => match error.kind() {
                 Kind::BadInput => Code::BadRequest,

@@ -1,5 +1,4 @@
 //! One row of the table of routes: where, for whom, what is asked and answered, and the function between them.
-#![expect(dead_code, reason = "the routes that ask for more follow")]
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -91,6 +90,11 @@ impl Route {
         (self.handler)(asked)
     }
 
+    /// Everybody may ask, as often as they like.
+    pub fn probe(self) -> Self {
+        Self { access: Access::Probe, ..self }
+    }
+
     /// Everybody may ask.
     pub fn open(self) -> Self {
         Self { access: Access::Open, ..self }
@@ -178,10 +182,15 @@ where
 /// An empty body is an empty object.
 fn read_body<B: DeserializeOwned>(body: &[u8]) -> Result<B, Problem> {
     let body = if body.iter().all(u8::is_ascii_whitespace) { b"{}" } else { body };
+    // An array would be taken for the fields in their order.
+    if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        return Err(Problem::bad("the body is no JSON object"));
+    }
     serde_json::from_slice(body).map_err(|error| Problem::bad(format!("the body: {error}")))
 }
 
-fn json(status: StatusCode, value: &impl Serialize) -> Answer {
+/// An answer as JSON.
+pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Answer {
     let body = serde_json::to_vec(value)
         .map_err(|error| Problem::new(Code::Internal, format!("the answer cannot be written: {error}")))?;
     Ok(text(status, "application/json", body))

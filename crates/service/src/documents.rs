@@ -1,6 +1,12 @@
 //! Operations as documents: what `-o json` prints and what tidegate processes tell each other. The field names are a
 //! stable interface, documented in `docs/cli.md`.
 
+pub mod differences;
+pub mod events;
+pub mod facts;
+pub mod plan;
+
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_lifecycle::operation::{Awaited, Explanation, OperationView, TRYING_AGAIN};
 use tidegate_model::{OperationId, OperationPhase, Timestamp};
@@ -8,7 +14,7 @@ use tidegate_model::{OperationId, OperationPhase, Timestamp};
 use crate::operations::{self, Listed};
 
 /// Why an operation is where it is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplanationDocument {
     /// The operation.
@@ -59,7 +65,7 @@ pub struct OperationDocument<'a> {
 }
 
 /// One line of `ops list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SummaryDocument {
     /// The operation.

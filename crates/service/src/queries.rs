@@ -109,7 +109,28 @@ impl Queries {
         !matches!(*self.serving.borrow(), Serves::Soon)
     }
 
-    async fn serving(&self) -> Result<Serving, ServiceError> {
+    /// The applications, where they are served already.
+    pub fn serving_now(&self) -> Option<Serving> {
+        match &*self.serving.borrow() {
+            Serves::These(serving) => Some(serving.clone()),
+            Serves::Soon | Serves::Nothing => None,
+        }
+    }
+
+    /// The applications, as soon as they are served; nothing where the process ends before.
+    pub fn served(&self) -> impl Future<Output = Option<Serving>> + Send + 'static + use<> {
+        let mut told = self.serving.subscribe();
+        async move {
+            let serves = told.wait_for(|serves| matches!(serves, Serves::These(_))).await.ok()?;
+            match &*serves {
+                Serves::These(serving) => Some(serving.clone()),
+                Serves::Soon | Serves::Nothing => None,
+            }
+        }
+    }
+
+    /// The applications that are served.
+    pub async fn serving(&self) -> Result<Serving, ServiceError> {
         let mut told = self.serving.subscribe();
         let is_known = told.wait_for(|serves| !matches!(serves, Serves::Soon));
         let Ok(Ok(serves)) = tokio::time::timeout(LOOKED_WITHIN, is_known).await else {
@@ -134,7 +155,7 @@ impl Queries {
         match request {
             Request::List { app, open } => {
                 let lookup = Lookup { application: app, open: open.then_some(true), ..Lookup::all() };
-                self.list(move |log| operations::listed(log, &lookup)).await.map(Reply::Operations)
+                self.operations(lookup).await.map(Reply::Operations)
             }
             Request::Find { text } => {
                 self.list(move |log| operations::candidates(log, &text)).await.map(Reply::Operations)
@@ -143,17 +164,16 @@ impl Queries {
                 self.inspect(operation).await.map(|inspected| Reply::Operation(Box::new(inspected)))
             }
             Request::Facts { operation } => {
-                let read = move |log: &Log| {
-                    let damage = damage_of(log, operation);
-                    let History { first_sequence: first, facts, .. } = log.facts_as(operation)?;
-                    Ok(Reply::Facts { facts, first, damage })
-                };
-                self.blocking(read).await
+                let (facts, first, damage) = self.facts(operation).await?;
+                Ok(Reply::Facts { facts, first, damage })
             }
             Request::Events { operation, after, wait } => {
                 self.events(operation, after, wait).await.map(Reply::Events)
             }
-            Request::Wish { operation, by, wish } => self.wish(operation, &by, wish).await,
+            Request::Wish { operation, by, wish } => {
+                let at_work = self.wish(operation, &by, wish).await?;
+                Ok(if at_work { Reply::Done } else { Reply::Recorded })
+            }
             Request::Applications { name } => {
                 let found = self.serving().await?.find(name.as_deref());
                 let applications = found.applications.iter().map(|one| credentials::shown(one)).collect();
@@ -181,7 +201,26 @@ impl Queries {
         }
     }
 
-    async fn events(&self, operation: OperationId, after: u64, wait: bool) -> Result<Told, ServiceError> {
+    /// Everything recorded about an operation, the number of the first fact, and what is damaged.
+    pub async fn facts(
+        &self,
+        operation: OperationId,
+    ) -> Result<(Vec<Fact>, u64, Option<String>), ServiceError> {
+        let read = move |log: &Log| {
+            let damage = damage_of(log, operation);
+            let History { first_sequence, facts, .. } = log.facts_as(operation)?;
+            Ok((facts, first_sequence, damage))
+        };
+        self.blocking(read).await
+    }
+
+    /// The operations that are looked for, oldest first.
+    pub async fn operations(&self, lookup: Lookup) -> Result<Vec<Listed>, ServiceError> {
+        self.list(move |log| operations::listed(log, &lookup)).await
+    }
+
+    /// The events of an operation after a number; where there are none yet, some wait for a while.
+    pub async fn events(&self, operation: OperationId, after: u64, wait: bool) -> Result<Told, ServiceError> {
         let read = || self.blocking(move |log| Ok(replay(log.as_ref(), operation, after)?));
         let at_work = self.at_work().await?;
         let mut found = read().await?;
@@ -245,7 +284,8 @@ impl Queries {
         Ok(listed)
     }
 
-    async fn inspect(&self, operation: OperationId) -> Result<Inspected, ServiceError> {
+    /// How an operation stands, and why.
+    pub async fn inspect(&self, operation: OperationId) -> Result<Inspected, ServiceError> {
         let at_work = self.at_work().await?;
         let inspected = match self.engine.get() {
             Some(engine) => engine.inspect(operation).await.map_err(ServiceError::from),
@@ -281,7 +321,8 @@ impl Queries {
         Some(format!("{}{TRYING_AGAIN}", strain.words(SystemClock.now())))
     }
 
-    async fn wish(&self, operation: OperationId, by: &str, wish: Wish) -> Result<Reply, ServiceError> {
+    /// Passes on a person's wish. Returns when it is durable, and whether the operation is at work here.
+    pub async fn wish(&self, operation: OperationId, by: &str, wish: Wish) -> Result<bool, ServiceError> {
         if self.ahead.is_some() && self.engine.get().is_none() {
             // What it would write now, an engine that has just read the log would not know of.
             return Err(ServiceError::refused(
@@ -292,7 +333,7 @@ impl Queries {
             match tell(engine, operation, by, &wish).await {
                 // The engine has others to work on: this one lies in the log.
                 Err(EngineError::NotRunning { .. }) => {}
-                result => return Ok(result.map(|()| Reply::Done)?),
+                result => return Ok(result.map(|()| true)?),
             }
         }
         let entry = self.blocking(move |log| Ok(log.entry_as::<Fact>(operation)?)).await?;
@@ -304,9 +345,9 @@ impl Queries {
         record(&self.log, operation, input(by, wish), SystemClock.now()).await?;
         if let (true, Some(engine)) = (ends, self.engine.get()) {
             engine.resume(operation).await?;
-            return Ok(Reply::Done);
+            return Ok(true);
         }
-        Ok(Reply::Recorded)
+        Ok(false)
     }
 }
 

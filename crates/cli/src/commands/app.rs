@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use tidegate_application::CONTROL_NAMESPACE;
 use tidegate_executor::effects::ObjectDifference;
-use tidegate_model::argo::{
-    Application, OperationRequest, OperationResource, OperationState, SyncOperation, SyncStatusCode,
-};
+use tidegate_model::argo::{Application, OperationResource, OperationState, SyncStatusCode};
 use tidegate_model::{HealthStatus, OperationPhase, ResourceSelector, Warning, format_duration};
+use tidegate_service::applications::asking::{self, SyncWish};
 use tidegate_service::control::protocol::Request;
 use tidegate_service::reach;
 use tidegate_service::state_dir::StateDir;
@@ -106,19 +105,13 @@ async fn history(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError
 async fn sync(args: &AppSyncArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(args.state.named())?;
     let known = one(&state_dir, &args.name, printer).await?;
-    let policy = known.spec.sync_policy.clone().unwrap_or_default();
-    let asked = OperationRequest {
-        sync: Some(SyncOperation {
-            revision: args.revision.clone().unwrap_or_default(),
-            prune: args.prune,
-            dry_run: args.dry_run,
-            resources: args.resources.iter().map(named).collect(),
-            sync_options: policy.sync_options,
-            ..SyncOperation::default()
-        }),
-        retry: policy.retry,
-        ..OperationRequest::default()
+    let wish = SyncWish {
+        revision: args.revision.clone().unwrap_or_default(),
+        prune: args.prune,
+        dry_run: args.dry_run,
+        resources: args.resources.iter().map(named).collect(),
     };
+    let asked = asking::sync(&known, wish);
     let request = Request::SyncApplication { name: args.name.clone(), operation: Box::new(asked) };
     reach::tell(&state_dir, &request).await?;
     finished(&state_dir, &args.name, &args.end, printer).await

@@ -1,11 +1,10 @@
 //! Differences: as unified text for people, and as a document.
 
-use serde::Serialize;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 use tidegate_executor::effects::{ObjectDifference, ObjectStatus};
-use tidegate_model::{Task, Warning};
-use tidegate_planner::Change;
+use tidegate_model::Task;
+pub use tidegate_service::documents::differences::document;
 
 use super::machine;
 use super::text::{Style, Text};
@@ -16,52 +15,6 @@ use crate::error::CliError;
 const CONTEXT_LINES: usize = 3;
 /// Stands for the side on which the object is not there.
 const NOTHING: &str = "/dev/null";
-
-/// What `-o json` prints.
-#[derive(Debug, Serialize)]
-pub struct DiffDocument<'a> {
-    objects: Vec<ObjectDocument<'a>>,
-    warnings: &'a [Warning],
-}
-
-#[derive(Debug, Serialize)]
-struct ObjectDocument<'a> {
-    group: &'a str,
-    version: &'a str,
-    kind: &'a str,
-    namespace: &'a str,
-    name: &'a str,
-    status: &'static str,
-    ignored: bool,
-    changes: &'a [Change],
-    error: Option<&'a str>,
-    estimate: bool,
-}
-
-/// The differences of all objects as a document.
-pub fn document<'a>(objects: &'a [ObjectDifference], warnings: &'a [Warning]) -> DiffDocument<'a> {
-    let object = |object: &'a ObjectDifference| {
-        let task = &object.task;
-        ObjectDocument {
-            group: &task.gvk.group,
-            version: &task.gvk.version,
-            kind: &task.gvk.kind,
-            namespace: &task.namespace,
-            name: &task.name,
-            status: match object.status {
-                ObjectStatus::Same => "same",
-                ObjectStatus::Modified => "modified",
-                ObjectStatus::Added => "added",
-                ObjectStatus::Extra => "extra",
-            },
-            ignored: object.ignored,
-            changes: &object.difference.changes,
-            error: object.refused.as_deref(),
-            estimate: object.estimate || object.refused.is_some(),
-        }
-    };
-    DiffDocument { objects: objects.iter().map(object).collect(), warnings }
-}
 
 /// The differences of all objects as unified text; nothing for those that are the same.
 pub fn text(objects: &[ObjectDifference]) -> Result<Text, CliError> {

@@ -8,11 +8,14 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tidegate_oplog::{LogError, RawAppend};
 use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::time::Instant;
 
+use crate::durations::Durations;
 use crate::error::EngineError;
 use crate::inbox::{AppendFailure, Arrival, Inbox, Note};
 use crate::log::{Log, LogFailure};
@@ -27,20 +30,34 @@ const SINGLY: usize = 256;
 /// Records that become bytes where blocking work is done: a snapshot may be large. Whose they are the log does not know.
 pub(crate) type Encode = Box<dyn FnOnce() -> Result<RawAppend, LogError> + Send>;
 
+/// Upper ends for how long a flush takes, in seconds: from a fast disk to one that hangs.
+const FLUSHES: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+
+/// What is measured of the log.
+pub(crate) struct LogMeasures {
+    /// How long making a group durable took.
+    pub flushes: Durations,
+    /// Batches that were handed over, and of which nobody knows yet what became of them.
+    pub waiting: AtomicU64,
+}
+
 /// The way to the log actor, whichever it is now.
 pub(crate) struct LogHandle {
+    pub measures: Arc<LogMeasures>,
     /// `None` while the actor is being started again.
     actor: watch::Sender<Option<ActorRef<LogMessage>>>,
 }
 
 impl LogHandle {
     pub fn new() -> Self {
-        Self { actor: watch::Sender::new(None) }
+        let measures = LogMeasures { flushes: Durations::new(FLUSHES), waiting: AtomicU64::new(0) };
+        Self { measures: Arc::new(measures), actor: watch::Sender::new(None) }
     }
 
     /// Makes a batch durable. The inbox is told what became of it.
     pub fn append(&self, encode: Encode, inbox: Inbox) {
-        let message = LogMessage::Append(encode, Told(Some(inbox)));
+        self.measures.waiting.fetch_add(1, Ordering::Relaxed);
+        let message = LogMessage::Append(encode, Told(Some(inbox), Arc::clone(&self.measures)));
         if let Some(actor) = self.actor.borrow().as_ref() {
             let _ = actor.send_message(message);
         }
@@ -80,7 +97,7 @@ impl LogHandle {
 }
 
 /// Somebody who is told what became of a batch, whatever becomes of whoever has it.
-pub(crate) struct Told(Option<Inbox>);
+pub(crate) struct Told(Option<Inbox>, Arc<LogMeasures>);
 
 impl Told {
     fn tell(mut self, result: &Result<(), AppendFailure>) {
@@ -92,6 +109,7 @@ impl Told {
 
     fn send(&mut self, arrival: Arrival) {
         if let Some(inbox) = self.0.take() {
+            self.1.waiting.fetch_sub(1, Ordering::Relaxed);
             inbox.push(arrival);
         }
     }
@@ -124,6 +142,7 @@ pub(crate) struct LogArguments {
     pub failure: LogFailure,
     /// Held while a group is written, by whichever actor.
     pub turn: Arc<Semaphore>,
+    pub measures: Arc<LogMeasures>,
 }
 
 /// Something that waits for its turn.
@@ -220,8 +239,9 @@ impl LogState {
 
     fn send_on_its_way(&mut self, myself: &ActorRef<LogMessage>, group: Vec<Encode>) {
         self.is_writing = true;
-        let LogArguments { log, failure, turn } = &self.arguments;
+        let LogArguments { log, failure, turn, measures } = &self.arguments;
         let (log, failure, turn) = (Arc::clone(log), Arc::clone(failure), Arc::clone(turn));
+        let measures = Arc::clone(measures);
         let myself = myself.clone();
         // Not awaited: meanwhile the next group gathers. The answer comes back as a message.
         tokio::spawn(async move {
@@ -230,9 +250,12 @@ impl LogState {
             let written = match group.is_empty() {
                 true => Ok(()),
                 false => {
+                    let begin = Instant::now();
                     let writing = tokio::task::spawn_blocking(move || append(&log, group, &failure));
                     // Of the runtime nothing is left.
-                    writing.await.unwrap_or(Err(AppendFailure::Lost))
+                    let written = writing.await.unwrap_or(Err(AppendFailure::Lost));
+                    measures.flushes.observe(begin.elapsed());
+                    written
                 }
             };
             let _ = myself.send_message(LogMessage::Written(written));

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Action, ObjectKey, OperationPhase, Phase, Task, Timestamp, format_duration};
 
@@ -50,7 +51,7 @@ pub struct Explanation {
 }
 
 /// One thing an operation waits for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Awaited {
     /// What: `Deployment shop/api`, or `gate night-shift`.

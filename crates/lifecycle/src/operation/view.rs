@@ -1,5 +1,6 @@
 //! An operation as users and programs see it. Field names are a stable interface.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
     Action, ClaimHolder, Digest, IfTaken, OperationId, OperationPhase, Phase, ResourceResult, Severity, Task,
@@ -11,7 +12,7 @@ use super::state::{
 };
 
 /// An operation in output.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationView {
     /// Its identity.
@@ -48,7 +49,7 @@ pub struct OperationView {
 }
 
 /// The health rules of an operation in output, by the first digits of their digests.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthRulesView {
     /// Those it is judged by.
@@ -67,7 +68,7 @@ impl From<&JudgedBy> for HealthRulesView {
 }
 
 /// The claim of an operation in output.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimView {
     /// How it stands.
@@ -85,7 +86,7 @@ pub struct ClaimView {
 }
 
 /// How the claim of an operation stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ClaimStanding {
     /// It is being taken.
     Wanted,
@@ -104,7 +105,7 @@ pub enum ClaimStanding {
 }
 
 /// What a container of a failed hook wrote last.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HookLogView {
     /// API group of the hook, empty for the core API.
@@ -124,7 +125,7 @@ pub struct HookLogView {
 }
 
 /// A wave in output.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WaveView {
     /// Phase.

@@ -17,6 +17,7 @@ use tidegate_model::argo::{Application, ComparedTo, ConditionType};
 use tidegate_model::{OperationId, Timestamp};
 use tidegate_source::Address;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 
 use super::comparing::{self, Compared};
 use super::messages::{AppMessage, SupervisorMessage};
@@ -307,8 +308,13 @@ impl AppState {
             let _permit = shared.permits.acquire().await;
             let began = SystemClock.now();
             let inner = Arc::clone(&shared);
-            let comparing =
-                tokio::spawn(async move { comparing::compare(&inner, &application, level).await }).await;
+            let comparing = tokio::spawn(async move {
+                let begin = Instant::now();
+                let compared = comparing::compare(&inner, &application, level).await;
+                inner.reconciles.observe(&application, begin.elapsed());
+                compared
+            })
+            .await;
             let compared = Box::new(comparing.unwrap_or_else(|fault| {
                 let message = format!("comparing it met a fault: {fault}");
                 let outcome = Outcome::failed(ConditionType::UnknownError, message);

@@ -19,6 +19,7 @@ mod comparing;
 mod manifests;
 mod messages;
 mod places;
+mod reconciles;
 mod recorded;
 mod repositories;
 mod shared;
@@ -26,6 +27,8 @@ mod supervisor;
 mod telling;
 mod watching;
 
+pub mod asking;
+pub mod listing;
 pub mod store;
 
 pub use board::{Board, Found};

@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 use super::board::Board;
 use super::manifests::Manifests;
 use super::places::Places;
+use super::reconciles::Reconciles;
 use super::store::ApplicationStore;
 use super::watching::Watching;
 use crate::state_dir::StateDir;
@@ -29,4 +30,5 @@ pub(crate) struct Shared {
     /// Bounds the comparisons under way.
     pub permits: Semaphore,
     pub watching: Watching,
+    pub reconciles: Reconciles,
 }

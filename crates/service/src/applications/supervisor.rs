@@ -5,24 +5,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
-use tidegate_application::conditions;
 use tidegate_application::refresh::Level;
+use tidegate_application::{conditions, credentials};
 use tidegate_executor::effects::ObjectDifference;
-use tidegate_executor::{Clock as _, Engine, EngineError, SystemClock};
+use tidegate_executor::{Clock as _, Counted, Engine, EngineError, SystemClock};
 use tidegate_health::HealthRules;
-use tidegate_model::argo::{ConditionType, OperationRequest};
+use tidegate_model::argo::{Application, ConditionType, OperationRequest};
 use tidegate_model::{ResourceSelector, Warning};
 use tidegate_oplog::{Log, Lookup};
 use tidegate_source::{Address, Reach};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, broadcast, oneshot};
 use tokio::task::JoinSet;
 
 use super::actor::{AppArguments, ApplicationActor};
 use super::board::{Board, Found};
 use super::comparing;
+use super::listing::{self, OrderBy, Page, Wanted};
 use super::manifests::{Manifests, Sourcing};
 use super::messages::{AppMessage, SupervisorMessage};
 use super::places::Places;
+use super::reconciles::Reconciles;
 use super::shared::Shared;
 use super::store::{AppKey, ApplicationStore, StoreEvent, Stored};
 use super::watching::Watching;
@@ -92,6 +94,7 @@ impl Applications {
             board,
             permits,
             watching,
+            reconciles: Reconciles::default(),
         });
         let (settled, is_settled) = oneshot::channel();
         let (supervisor, _) = Actor::spawn(None, Supervisor, (Arc::clone(&shared), settled))
@@ -149,6 +152,49 @@ impl Serving {
     /// The applications, or those that are meant.
     pub fn find(&self, text: Option<&str>) -> Found {
         self.shared.board.find(text)
+    }
+
+    /// A page of the applications that are wanted.
+    pub fn page(
+        &self,
+        wanted: &Wanted,
+        order: (OrderBy, bool),
+        after: Option<&listing::Place>,
+        limit: usize,
+    ) -> Page {
+        listing::page(self.shared.board.all(), wanted, order, after, limit)
+    }
+
+    /// All applications, by name.
+    pub fn all(&self) -> Vec<(AppKey, Arc<Application>)> {
+        self.shared.board.all()
+    }
+
+    /// An application as it is known here; what of it may be shown, [`Self::shown`] says.
+    pub fn application(&self, key: &AppKey) -> Option<Arc<Application>> {
+        self.shared.board.get(key)
+    }
+
+    /// The application of this NAMESPACE/NAME, without credentials.
+    pub fn shown(&self, text: &str) -> Option<Application> {
+        let (namespace, name) = text.split_once('/')?;
+        let key = AppKey { namespace: namespace.to_owned(), name: name.to_owned() };
+        Some(credentials::shown(self.application(&key)?.as_ref()))
+    }
+
+    /// How long comparisons took, by the namespace of the application and its cluster.
+    pub fn reconciles(&self) -> Vec<((String, String), Counted)> {
+        self.shared.reconciles.counted()
+    }
+
+    /// What cannot be read and belongs to no application.
+    pub fn problems(&self) -> Vec<String> {
+        self.shared.board.problems()
+    }
+
+    /// The applications that change from now on, those that go included. Whoever is too slow is told so.
+    pub fn changes(&self) -> broadcast::Receiver<AppKey> {
+        self.shared.board.changes()
     }
 
     fn one(&self, text: &str) -> Result<AppKey, ServiceError> {

@@ -1,12 +1,12 @@
 //! A plan in all its forms: tree, document, diagram, picture.
 
-pub mod document;
 mod mermaid;
 mod svg;
 mod tree;
 
 use tidegate_model::{Plan, PlannedWave, Task};
 use tidegate_planner::LeftOut;
+use tidegate_service::documents::plan as document;
 
 use crate::args::{Format, PlanFormat};
 use crate::error::CliError;

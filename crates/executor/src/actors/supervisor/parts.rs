@@ -45,6 +45,7 @@ impl SupervisorState {
             log: Arc::clone(&self.shared.log),
             failure: Arc::clone(&self.shared.log_failure),
             turn: Arc::clone(&self.writing),
+            measures: Arc::clone(&self.shared.log_actor.measures),
         };
         let (actor, _) = LogActor::spawn_linked(None, LogActor, arguments, myself.get_cell()).await?;
         self.linked.insert(actor.get_id(), Linked::Log);

@@ -38,6 +38,12 @@ impl AppKey {
         Self { namespace: namespace.to_owned(), name: application.metadata.name.clone() }
     }
 
+    /// That of an application as operations name it: by its name, or by both.
+    pub fn named(text: &str) -> Self {
+        let (namespace, name) = text.split_once('/').unwrap_or((CONTROL_NAMESPACE, text));
+        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
     /// Whether it is in the namespace of the control plane, and goes by its name alone.
     pub fn is_of_control_plane(&self) -> bool {
         self.namespace == CONTROL_NAMESPACE

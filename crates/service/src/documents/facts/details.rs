@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tidegate_lifecycle::operation::{ClaimNews, DeadlineScope, Fact, Identity, Stage, Verdict, WaveStep};
 use tidegate_model::{Plan, SyncRequest, TaskId};
 
-use crate::output::plan;
+use crate::documents::plan;
 
 /// The kind of a fact, as one word.
 pub fn kind(fact: &Fact) -> &'static str {
@@ -84,7 +84,7 @@ pub fn task(fact: &Fact) -> Option<TaskId> {
 pub fn details(fact: &Fact, plan: Option<&Plan>) -> Value {
     match fact {
         Fact::Accepted { request, .. } => accepted(request),
-        Fact::Planned { plan, .. } => json!(plan::document::of(plan, &[])),
+        Fact::Planned { plan, .. } => json!(plan::of(plan, &[])),
         Fact::Moved { to, .. } => moved(to, plan),
         Fact::GateAnswered { gate, verdict, .. } => match verdict {
             Verdict::Open => {

@@ -1,0 +1,148 @@
+//! All metrics, as they are now.
+
+use tidegate_executor::{Clock as _, Engine, SystemClock};
+use tidegate_model::OperationPhase;
+use tidegate_model::argo::Application;
+use tidegate_service::applications::Serving;
+use tidegate_service::applications::store::AppKey;
+use tidegate_service::lines::{ApplicationLine, SyncPolicyLine};
+
+use super::names::{
+    APP_CONDITION, APP_INFO, APP_RECONCILE, APP_SYNC_SECONDS, APP_SYNC_TOTAL, BLOCKED, DEADLINES, ENGINE_UP,
+    FLUSH, HTTP, OPEN, OPERATION, PHASE, QUEUE, RETRIES, STREAMS, TASKS, WAVE,
+};
+use super::text::Text;
+use super::{Metrics, open};
+
+/// All metrics. Of applications only where they are served already.
+pub(crate) fn page(
+    metrics: &Metrics,
+    engine: Option<&Engine>,
+    serving: Option<&Serving>,
+    streams: u64,
+) -> String {
+    let mut text = Text::default();
+    if let Some(serving) = serving {
+        of_applications(&mut text, metrics, serving);
+    }
+    of_operations(&mut text, metrics);
+    if let Some(engine) = engine {
+        text.metric(ENGINE_UP).count(&[], u64::from(engine.failure().is_none()));
+        text.metric(FLUSH).durations(&[], &engine.log_flushes());
+        text.metric(QUEUE).count(&[], engine.log_queue());
+    }
+    text.metric(STREAMS).count(&[], streams);
+    let mut requests = text.metric(HTTP);
+    for ((route, status), count) in open(&metrics.requests).iter() {
+        requests.count(&[("route", route), ("status", &status.to_string())], *count);
+    }
+    text.finish()
+}
+
+fn of_applications(text: &mut Text, metrics: &Metrics, serving: &Serving) {
+    let all = serving.all();
+    let mut info = text.metric(APP_INFO);
+    for (key, application) in &all {
+        let line = ApplicationLine::from(application.as_ref());
+        info.count(
+            &[
+                ("namespace", &key.namespace),
+                ("name", &key.name),
+                ("project", &line.project),
+                ("autosync_enabled", if line.policy == SyncPolicyLine::Manual { "false" } else { "true" }),
+                ("repo", line.sources.first().map(|source| source.repo_url.as_str()).unwrap_or_default()),
+                ("dest_server", &line.destination.cluster),
+                ("dest_namespace", &line.destination.namespace),
+                ("sync_status", &line.sync.to_string()),
+                ("health_status", &format!("{:?}", line.health)),
+                ("operation", operation(application, &line)),
+            ],
+            1,
+        );
+    }
+    let mut conditions = text.metric(APP_CONDITION);
+    for (AppKey { namespace, name }, application) in &all {
+        for (condition, count) in ApplicationLine::from(application.as_ref()).conditions {
+            let labels = [
+                ("namespace", namespace.as_str()),
+                ("name", name.as_str()),
+                ("condition", condition.as_str()),
+            ];
+            conditions.count(&labels, u64::from(count));
+        }
+    }
+    let mut reconciles = text.metric(APP_RECONCILE);
+    for ((namespace, cluster), counted) in serving.reconciles() {
+        reconciles.durations(&[("namespace", &namespace), ("dest_server", &cluster)], &counted);
+    }
+    let syncs = open(&metrics.syncs);
+    let mut total = text.metric(APP_SYNC_TOTAL);
+    for (AppKey { namespace, name }, of) in syncs.all() {
+        for ((phase, dry_run), count) in &of.ended {
+            let labels = [
+                ("namespace", namespace.as_str()),
+                ("name", name.as_str()),
+                ("project", of.project.as_str()),
+                ("dest_server", of.cluster.as_str()),
+                ("phase", phase.as_str()),
+                ("dry_run", if *dry_run { "true" } else { "false" }),
+            ];
+            total.count(&labels, *count);
+        }
+    }
+    let mut seconds = text.metric(APP_SYNC_SECONDS);
+    for (AppKey { namespace, name }, of) in syncs.all().filter(|(_, of)| !of.ended.is_empty()) {
+        let labels = [
+            ("namespace", namespace.as_str()),
+            ("name", name.as_str()),
+            ("project", of.project.as_str()),
+            ("dest_server", of.cluster.as_str()),
+        ];
+        seconds.count(&labels, of.seconds);
+    }
+}
+
+/// What is under way.
+fn operation(application: &Application, line: &ApplicationLine) -> &'static str {
+    let is_open = line
+        .operation
+        .as_ref()
+        .is_some_and(|last| matches!(last.phase, OperationPhase::Running | OperationPhase::Terminating));
+    if application.is_deleting() {
+        "delete"
+    } else if is_open {
+        "sync"
+    } else {
+        ""
+    }
+}
+
+fn of_operations(text: &mut Text, metrics: &Metrics) {
+    let tally = open(&metrics.tally);
+    text.metric(OPEN).count(&[], tally.open());
+    let mut blocked = text.metric(BLOCKED);
+    for (reason, time) in tally.blocked(SystemClock.now()) {
+        blocked.add(&[("reason", reason)], time.as_secs_f64());
+    }
+    let mut waves = text.metric(WAVE);
+    for ((phase, wave), took) in &tally.waves {
+        waves.durations(&[("phase", &phase.to_string()), ("wave", wave)], &took.counted());
+    }
+    let mut phases = text.metric(PHASE);
+    for (phase, took) in &tally.phases {
+        phases.durations(&[("phase", &phase.to_string())], &took.counted());
+    }
+    let mut operations = text.metric(OPERATION);
+    for (phase, took) in &tally.operations {
+        operations.durations(&[("phase", phase)], &took.counted());
+    }
+    let mut tasks = text.metric(TASKS);
+    for (phase, count) in &tally.tasks {
+        tasks.count(&[("phase", phase)], *count);
+    }
+    let mut deadlines = text.metric(DEADLINES);
+    for (of, count) in &tally.deadlines {
+        deadlines.count(&[("of", of)], *count);
+    }
+    text.metric(RETRIES).count(&[], tally.retries);
+}

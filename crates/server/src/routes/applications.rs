@@ -1,0 +1,264 @@
+//! Applications: shown, and steered.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tidegate_model::argo::{Application, OperationResource, ResourceStatus, SyncStatusCode};
+use tidegate_model::{HealthStatus, OperationPhase};
+use tidegate_service::applications::Serving;
+use tidegate_service::applications::asking::{SyncWish, sync};
+use tidegate_service::applications::listing::{LabelTerm, OrderBy, Wanted};
+use tidegate_service::documents::differences::{self, Differences};
+use tidegate_service::lines::ApplicationLine;
+
+use crate::pages::{self, Page};
+use crate::problem::{Code, Problem};
+use crate::question::Nothing;
+use crate::route::{Call, Route, act, look};
+
+/// The rows of the table that are about applications.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        look(("/api/v1/applications", "listApplications", "Applications, a line for each"), list),
+        look((ONE, "getApplication", "An application as the resource it is, without credentials"), get),
+        look(
+            (RESOURCES, "listResources", "The objects of an application, in the order of their waves"),
+            resources,
+        ),
+        look((DIFF, "diffApplication", "What a sync would change; values of Secrets are masked"), diff),
+        act((SYNC, "syncApplication", "Sync an application"), begin_sync),
+        act((ROLLBACK, "rollbackApplication", "Go back to an earlier sync, without hooks"), rollback),
+        act((TERMINATE, "terminateApplication", "End the operation that is under way"), terminate),
+        act((REFRESH, "refreshApplication", "Look at the repository, and compare"), refresh),
+    ]
+}
+
+const ONE: &str = "/api/v1/applications/{namespace}/{name}";
+const RESOURCES: &str = "/api/v1/applications/{namespace}/{name}/resources";
+const DIFF: &str = "/api/v1/applications/{namespace}/{name}/diff";
+const SYNC: &str = "/api/v1/applications/{namespace}/{name}/sync";
+const ROLLBACK: &str = "/api/v1/applications/{namespace}/{name}/rollback";
+const TERMINATE: &str = "/api/v1/applications/{namespace}/{name}/terminate";
+const REFRESH: &str = "/api/v1/applications/{namespace}/{name}/refresh";
+
+/// Which applications, and in which order.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct ListQuery {
+    /// How many at once: 1 to 500, 100 if not said.
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    page: Option<String>,
+    /// What they are ordered by; by name if not said.
+    sort: OrderBy,
+    /// The other way round.
+    reverse: bool,
+    /// Only of this project; may come several times.
+    project: Vec<String>,
+    /// Only those that stand like this to their manifests; may come several times.
+    sync: Vec<SyncStatusCode>,
+    /// Only those that do like this; may come several times.
+    health: Vec<HealthStatus>,
+    /// Only those whose operation stands like this; may come several times.
+    operation: Vec<OperationPhase>,
+    /// Only those with this in NAMESPACE/NAME, in letters of either case.
+    name: Option<String>,
+    /// Only those with these labels: KEY, !KEY, KEY=VALUE or KEY!=VALUE; several with commas between them.
+    label: Option<String>,
+}
+
+async fn list(call: Call<ListQuery>) -> Result<ApplicationPage, Problem> {
+    let ListQuery { limit, page, sort, reverse, project, sync, health, operation, name, label } = call.query;
+    let limit = pages::limit(limit)?;
+    let labels = label
+        .map(|text| LabelTerm::parse(&text))
+        .transpose()
+        .map_err(|error| Problem::bad(error.to_string()))?;
+    let wanted = Wanted {
+        projects: project,
+        sync,
+        health,
+        operation,
+        name: name.unwrap_or_default(),
+        labels: labels.unwrap_or_default(),
+    };
+    let of = ("applications", sort, reverse);
+    let after = page.map(|word| pages::place(&of, &word)).transpose()?;
+    let serving = call.site.queries()?.serving().await?;
+    let found = serving.page(&wanted, (sort, reverse), after.as_ref(), limit);
+    let page = Page {
+        items: found.applications.iter().map(|one| ApplicationLine::from(one.as_ref())).collect(),
+        next: found.next.map(|place| pages::word(&of, &place)),
+        matching: u64::try_from(found.matching).unwrap_or(u64::MAX),
+    };
+    Ok(ApplicationPage { page, problems: serving.problems() })
+}
+
+/// Some applications.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ApplicationPage {
+    #[serde(flatten)]
+    page: Page<ApplicationLine>,
+    /// What cannot be read and belongs to no application.
+    problems: Vec<String>,
+}
+
+/// The name of an application, as it is looked for.
+fn named<Q, B>(call: &Call<Q, B>) -> String {
+    format!("{}/{}", call.name("namespace"), call.name("name"))
+}
+
+/// The application of the path, and who serves it.
+async fn one<Q, B>(call: &Call<Q, B>) -> Result<(Serving, Application), Problem> {
+    let serving = call.site.queries()?.serving().await?;
+    let name = named(call);
+    let found = serving
+        .shown(&name)
+        .ok_or_else(|| Problem::new(Code::NotFound, format!("there is no application {name:?}")))?;
+    Ok((serving, found))
+}
+
+async fn get(call: Call) -> Result<Application, Problem> {
+    Ok(one(&call).await?.1)
+}
+
+/// Which objects.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct ResourcesQuery {
+    /// How many at once: 1 to 500, 100 if not said.
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    page: Option<String>,
+}
+
+/// Wave, group, kind, namespace and name: what the objects of an application are ordered by.
+type ResourcePlace = (i64, String, String, String, String);
+
+fn resource_place(one: &ResourceStatus) -> ResourcePlace {
+    (one.sync_wave, one.group.clone(), one.kind.clone(), one.namespace.clone(), one.name.clone())
+}
+
+async fn resources(call: Call<ResourcesQuery>) -> Result<Page<ResourceStatus>, Problem> {
+    let limit = pages::limit(call.query.limit)?;
+    let of = ("resources", call.name("namespace"), call.name("name"));
+    let after: Option<ResourcePlace> =
+        call.query.page.as_deref().map(|word| pages::place(&of, word)).transpose()?;
+    let (_, application) = one(&call).await?;
+    let mut items = application.status.resources;
+    let matching = u64::try_from(items.len()).unwrap_or(u64::MAX);
+    items.sort_by_cached_key(resource_place);
+    items.retain(|one| after.as_ref().is_none_or(|after| resource_place(one) > *after));
+    let has_more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().filter(|_| has_more).map(|last| pages::word(&of, &resource_place(last)));
+    Ok(Page { items, next, matching })
+}
+
+/// What is compared with.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct DiffQuery {
+    /// Branch, tag or commit, instead of the application's.
+    revision: Option<String>,
+}
+
+async fn diff(call: Call<DiffQuery>) -> Result<Differences, Problem> {
+    let (serving, _) = one(&call).await?;
+    let (objects, findings) = serving.diff(&named(&call), call.query.revision).await?;
+    Ok(differences::document(&objects, &findings))
+}
+
+/// What is to be synced.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+struct SyncBody {
+    /// Branch, tag or commit, instead of the application's.
+    revision: Option<String>,
+    /// Delete objects that are no longer in the manifests.
+    prune: bool,
+    /// Write nothing; the cluster judges everything.
+    dry_run: bool,
+    /// Only these objects, without hooks; empty for all.
+    resources: Vec<Named>,
+}
+
+/// An object.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Named {
+    /// API group, empty for the core API.
+    #[serde(default)]
+    group: String,
+    /// Kind.
+    kind: String,
+    /// Namespace; empty for any.
+    #[serde(default)]
+    namespace: String,
+    /// Name.
+    name: String,
+}
+
+async fn begin_sync(call: Call<Nothing, SyncBody>) -> Result<ApplicationLine, Problem> {
+    let (serving, application) = one(&call).await?;
+    let SyncBody { revision, prune, dry_run, resources } = &call.body;
+    let resource = |one: &Named| OperationResource {
+        group: one.group.clone(),
+        kind: one.kind.clone(),
+        namespace: one.namespace.clone(),
+        name: one.name.clone(),
+        ..OperationResource::default()
+    };
+    let wish = SyncWish {
+        revision: revision.clone().unwrap_or_default(),
+        prune: *prune,
+        dry_run: *dry_run,
+        resources: resources.iter().map(resource).collect(),
+    };
+    let mut asked = sync(&application, wish);
+    asked.initiated_by.username.clone_from(&call.by.name);
+    serving.sync(&named(&call), asked).await?;
+    Ok((&one(&call).await?.1).into())
+}
+
+/// Where to go back to.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+struct RollbackBody {
+    /// Which sync, by its `id` in the history; the one before the last if not said.
+    id: Option<i64>,
+    /// Delete objects that were not there then.
+    prune: bool,
+}
+
+async fn rollback(call: Call<Nothing, RollbackBody>) -> Result<ApplicationLine, Problem> {
+    let (serving, _) = one(&call).await?;
+    let RollbackBody { id, prune } = call.body;
+    serving.rollback(&named(&call), id, prune, call.by.name.clone()).await?;
+    Ok((&one(&call).await?.1).into())
+}
+
+/// Nothing more has to be said.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct EmptyBody {}
+
+async fn terminate(call: Call<Nothing, EmptyBody>) -> Result<ApplicationLine, Problem> {
+    let (serving, _) = one(&call).await?;
+    serving.terminate(&named(&call), call.by.name.clone()).await?;
+    Ok((&one(&call).await?.1).into())
+}
+
+/// How it is compared.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+struct RefreshBody {
+    /// With manifests that are read anew.
+    hard: bool,
+}
+
+async fn refresh(call: Call<Nothing, RefreshBody>) -> Result<ApplicationLine, Problem> {
+    let (serving, application) = one(&call).await?;
+    serving.refresh(&named(&call), call.body.hard)?;
+    Ok((&application).into())
+}

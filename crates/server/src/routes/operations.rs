@@ -1,0 +1,264 @@
+//! Operations: shown, and steered.
+
+use http::StatusCode;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use tidegate_lifecycle::operation::{HookLogView, OperationView};
+use tidegate_model::{OperationId, OperationPhase};
+use tidegate_oplog::Lookup;
+use tidegate_service::control::protocol::Wish;
+use tidegate_service::documents::events::{self, EventDocument};
+use tidegate_service::documents::facts::{self, FactDocument};
+use tidegate_service::documents::{ExplanationDocument, SummaryDocument};
+
+use crate::pages::{self, Page};
+use crate::problem::{Code, Problem};
+use crate::question::Nothing;
+use crate::route::{Answer, Call, Gives, Route, act, json, look, look_otherwise};
+
+/// The rows of the table that are about operations.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        look(("/api/v1/operations", "listOperations", "Operations, the newest first"), list),
+        look(
+            (
+                "/api/v1/operations/{id}",
+                "getOperation",
+                "How an operation stands: waves, objects, logs of failed hooks",
+            ),
+            get,
+        ),
+        look(
+            ("/api/v1/operations/{id}/explain", "explainOperation", "Why an operation is where it is"),
+            explain,
+        ),
+        look(("/api/v1/operations/{id}/events", "listEvents", "What happened to an operation"), events),
+        look(
+            (
+                "/api/v1/operations/{id}/logs",
+                "listLogs",
+                "The end of what the containers of failed hooks wrote",
+            ),
+            logs,
+        ),
+        look_otherwise(
+            ("/api/v1/operations/{id}/log", "listFacts", "Everything that was recorded about an operation"),
+            Gives::Json(SchemaGenerator::subschema_for::<LogAnswer<'static>>),
+            log,
+        ),
+        act(("/api/v1/operations/{id}/terminate", "terminateOperation", "End an operation"), terminate),
+        act(
+            ("/api/v1/operations/{id}/pause", "pauseOperation", "Hold an operation at its next safe point"),
+            pause,
+        ),
+        act(("/api/v1/operations/{id}/unpause", "unpauseOperation", "Let a held operation go on"), unpause),
+        act(
+            (
+                "/api/v1/operations/{id}/confirm",
+                "confirmOperation",
+                "Approve prunes that wait for confirmation",
+            ),
+            confirm,
+        ),
+        act(
+            ("/api/v1/operations/{id}/approve", "approveOperation", "Approve a wave that waits for it"),
+            approve,
+        ),
+    ]
+}
+
+/// Which operations.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct ListQuery {
+    /// How many at once: 1 to 500, 100 if not said.
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    page: Option<String>,
+    /// Only of this application: its name, or NAMESPACE/NAME.
+    application: Option<String>,
+    /// Only those that stand like this; may come several times.
+    phase: Vec<OperationPhase>,
+    /// Only those that are not over, or only those that are.
+    open: Option<bool>,
+}
+
+async fn list(call: Call<ListQuery>) -> Result<Page<SummaryDocument>, Problem> {
+    let ListQuery { limit, page, application, phase, open } = call.query;
+    let limit = pages::limit(limit)?;
+    let of = "operations";
+    let before: Option<OperationId> = page.map(|word| pages::place(&of, &word)).transpose()?;
+    let lookup = Lookup { application, open, ..Lookup::all() };
+    let listed = call.site.queries()?.operations(lookup).await?;
+    // Ids are in the order in which operations were begun.
+    let mut items: Vec<SummaryDocument> = listed.iter().rev().map(SummaryDocument::from).collect();
+    items.retain(|one| phase.is_empty() || one.phase.is_some_and(|is| phase.contains(&is)));
+    let matching = u64::try_from(items.len()).unwrap_or(u64::MAX);
+    items.retain(|one| before.is_none_or(|before| one.id < before));
+    let has_more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().filter(|_| has_more).map(|last| pages::word(&of, &last.id));
+    Ok(Page { items, next, matching })
+}
+
+/// The operation of the path.
+fn id<Q, B>(call: &Call<Q, B>) -> Result<OperationId, Problem> {
+    let text = call.name("id");
+    text.parse().map_err(|_| Problem::new(Code::NotFound, format!("{text:?} is not the id of an operation")))
+}
+
+/// How an operation stands.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct OperationAnswer {
+    #[serde(flatten)]
+    operation: OperationView,
+    /// Whether the process works on it; nothing where that cannot be told.
+    at_work: Option<bool>,
+}
+
+async fn get(call: Call) -> Result<OperationAnswer, Problem> {
+    let found = call.site.queries()?.inspect(id(&call)?).await?;
+    Ok(OperationAnswer { operation: found.operation, at_work: found.explanation.at_work })
+}
+
+async fn explain(call: Call) -> Result<ExplanationDocument, Problem> {
+    Ok(call.site.queries()?.inspect(id(&call)?).await?.explanation)
+}
+
+/// What the containers of failed hooks wrote.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Logs {
+    /// In the order of the plan.
+    items: Vec<HookLogView>,
+}
+
+async fn logs(call: Call) -> Result<Logs, Problem> {
+    Ok(Logs { items: call.site.queries()?.inspect(id(&call)?).await?.operation.hook_logs })
+}
+
+/// Which events.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct EventsQuery {
+    /// Only those after this number.
+    after: u64,
+    /// Wait for a while, where there are none yet.
+    wait: bool,
+}
+
+/// What happened to an operation.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct EventsAnswer {
+    /// In order.
+    items: Vec<EventDocument>,
+    /// What is not there any more.
+    missed: Option<String>,
+    /// To go on, ask for those after this number.
+    last: u64,
+    /// None will follow.
+    is_over: bool,
+}
+
+async fn events(call: Call<EventsQuery>) -> Result<EventsAnswer, Problem> {
+    let EventsQuery { after, wait } = call.query;
+    let told = call.site.queries()?.events(id(&call)?, after, wait).await?;
+    let (missed, last, is_over) = (told.missed, told.last, told.is_over);
+    Ok(EventsAnswer { items: events::documents(&told.events), missed, last, is_over })
+}
+
+/// Which facts.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct LogQuery {
+    /// Only those after this number.
+    after: u64,
+    /// How many at once: 1 to 500, 100 if not said.
+    limit: Option<u32>,
+}
+
+/// What was recorded.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct LogAnswer<'a> {
+    /// In order.
+    items: Vec<FactDocument<'a>>,
+    /// To go on, ask for those after this number; nothing where these are the last.
+    next: Option<u64>,
+    /// What is damaged of the operation.
+    damage: Option<String>,
+}
+
+async fn log(call: Call<LogQuery>) -> Answer {
+    let (after, limit) = (call.query.after, pages::limit(call.query.limit)?);
+    let (facts, first, damage) = call.site.queries()?.facts(id(&call)?).await?;
+    // What an object is called, the plan says, which is a fact before it.
+    let mut items = facts::documents(first, &facts);
+    items.retain(|fact| fact.sequence > after);
+    let has_more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().filter(|_| has_more).map(|last| last.sequence);
+    json(StatusCode::OK, &LogAnswer { items, next, damage })
+}
+
+/// What became of a wish.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Wished {
+    /// The operation.
+    id: OperationId,
+    /// Whether the process works on it, and so hears of the wish at once; otherwise whoever goes on with it does.
+    at_work: bool,
+}
+
+async fn wish<B>(call: &Call<Nothing, B>, wish: Wish) -> Result<Wished, Problem> {
+    let id = id(call)?;
+    let at_work = call.site.queries()?.wish(id, &call.by.name, wish).await?;
+    Ok(Wished { id, at_work })
+}
+
+/// Why; may be left out.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct ReasonBody {
+    /// For people.
+    reason: String,
+}
+
+/// Nothing more has to be said.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct EmptyBody {}
+
+async fn terminate(call: Call<Nothing, EmptyBody>) -> Result<Wished, Problem> {
+    wish(&call, Wish::Terminate).await
+}
+
+async fn pause(call: Call<Nothing, ReasonBody>) -> Result<Wished, Problem> {
+    let reason = call.body.reason.clone();
+    wish(&call, Wish::Pause { reason }).await
+}
+
+async fn unpause(call: Call<Nothing, EmptyBody>) -> Result<Wished, Problem> {
+    wish(&call, Wish::Unpause).await
+}
+
+async fn confirm(call: Call<Nothing, EmptyBody>) -> Result<Wished, Problem> {
+    wish(&call, Wish::Confirm).await
+}
+
+/// Which wave.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct ApproveBody {
+    /// Its number in the plan, from 1; the one that waits for it if not said.
+    wave: Option<u32>,
+    /// For people.
+    reason: String,
+}
+
+async fn approve(call: Call<Nothing, ApproveBody>) -> Result<Wished, Problem> {
+    let ApproveBody { wave, reason } = &call.body;
+    wish(&call, Wish::Approve { wave: *wave, reason: reason.clone() }).await
+}

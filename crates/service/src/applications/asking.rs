@@ -1,0 +1,34 @@
+//! What people ask of an application, as the operation that it is: for the command line and the API.
+
+use tidegate_model::argo::{Application, OperationRequest, OperationResource, SyncOperation};
+
+/// A sync that somebody asks for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SyncWish {
+    /// Branch, tag or commit; that of the application where it is empty.
+    pub revision: String,
+    /// Objects that are no longer in the manifests are deleted.
+    pub prune: bool,
+    /// Nothing is written.
+    pub dry_run: bool,
+    /// Only these; empty for all.
+    pub resources: Vec<OperationResource>,
+}
+
+/// The operation: what is wished, by the policy of the application.
+pub fn sync(application: &Application, wish: SyncWish) -> OperationRequest {
+    let policy = application.spec.sync_policy.clone().unwrap_or_default();
+    let SyncWish { revision, prune, dry_run, resources } = wish;
+    OperationRequest {
+        sync: Some(SyncOperation {
+            revision,
+            prune,
+            dry_run,
+            resources,
+            sync_options: policy.sync_options,
+            ..SyncOperation::default()
+        }),
+        retry: policy.retry,
+        ..OperationRequest::default()
+    }
+}

@@ -1,0 +1,193 @@
+//! Applications in one line each, as lists, events and the fleet show them. The field names are a stable interface.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use tidegate_application::credentials::without_credentials;
+use tidegate_application::{automated, operation};
+use tidegate_model::argo::{Application, ApplicationSource, SyncStatusCode, Time};
+use tidegate_model::{HealthStatus, OperationId, OperationPhase};
+
+use crate::applications::store::AppKey;
+
+/// How an application stands, in one line.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApplicationLine {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its project.
+    pub project: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Where its objects go.
+    pub destination: DestinationLine,
+    /// Where its manifests come from.
+    pub sources: Vec<SourceLine>,
+    /// How it stands to its manifests.
+    pub sync: SyncStatusCode,
+    /// The revision it was compared with; may be empty.
+    pub revision: String,
+    /// How well it does.
+    pub health: HealthStatus,
+    /// Why; may be empty.
+    pub health_message: String,
+    /// Whether it is synced by itself.
+    pub policy: SyncPolicyLine,
+    /// What is wrong with it, how often.
+    pub conditions: BTreeMap<String, u32>,
+    /// The operation under way, or the last one.
+    pub operation: Option<OperationLine>,
+    /// When it was compared last.
+    pub reconciled_at: Option<Time>,
+    /// Somebody has asked for its deletion.
+    pub deleting: bool,
+}
+
+/// Where objects go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DestinationLine {
+    /// The cluster, by its URL or its name.
+    pub cluster: String,
+    /// The namespace of what names none; may be empty.
+    pub namespace: String,
+}
+
+/// Where manifests come from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceLine {
+    /// The repository, without credentials.
+    #[serde(rename = "repoURL")]
+    pub repo_url: String,
+    /// A folder in it, or the name of a chart.
+    pub path: String,
+    /// Branch, tag, commit or constraint; may be empty.
+    pub target_revision: String,
+}
+
+/// Whether an application is synced by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SyncPolicyLine {
+    /// It is not.
+    Manual,
+    /// It is.
+    Auto,
+    /// It is, and what is no longer in the manifests is deleted.
+    AutoPrune,
+}
+
+/// An operation in one line.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OperationLine {
+    /// Its id; nothing until it has one.
+    pub id: Option<OperationId>,
+    /// How it stands.
+    pub phase: OperationPhase,
+    /// Why, and what it waits for.
+    pub message: String,
+    /// When it began; nothing until it has.
+    pub started_at: Option<Time>,
+    /// When it ended.
+    pub finished_at: Option<Time>,
+    /// Who asked; `automated` for nobody.
+    pub by: String,
+}
+
+/// Nobody asked: the policy of the application did.
+const AUTOMATED: &str = "automated";
+/// An operation that was asked for a moment ago.
+const ASKED: &str = "asked for, and not begun yet";
+
+impl From<&Application> for ApplicationLine {
+    fn from(application: &Application) -> Self {
+        let AppKey { namespace, name } = AppKey::of(application);
+        let (spec, status) = (&application.spec, &application.status);
+        let destination = &spec.destination;
+        let cluster = if destination.server.is_empty() { &destination.name } else { &destination.server };
+        let (sync, health) = (status.sync.as_ref(), status.health.as_ref());
+        let mut conditions = BTreeMap::new();
+        for condition in &status.conditions {
+            let count: &mut u32 = conditions.entry(condition.kind.to_string()).or_default();
+            *count = count.saturating_add(1);
+        }
+        Self {
+            namespace,
+            name,
+            project: project(application).to_owned(),
+            labels: application.metadata.labels.clone(),
+            destination: DestinationLine {
+                cluster: cluster.clone(),
+                namespace: destination.namespace.clone(),
+            },
+            sources: application.sources().iter().map(source).collect(),
+            sync: sync.map(|sync| sync.status).unwrap_or_default(),
+            revision: sync.map(|sync| sync.revision.clone()).unwrap_or_default(),
+            health: self::health(application),
+            health_message: health.map(|health| health.message.clone()).unwrap_or_default(),
+            policy: match automated(application) {
+                None => SyncPolicyLine::Manual,
+                Some(automated) if automated.prune == Some(true) => SyncPolicyLine::AutoPrune,
+                Some(_) => SyncPolicyLine::Auto,
+            },
+            conditions,
+            operation: operation_line(application),
+            reconciled_at: status.reconciled_at,
+            deleting: application.is_deleting(),
+        }
+    }
+}
+
+fn source(source: &ApplicationSource) -> SourceLine {
+    SourceLine {
+        repo_url: without_credentials(&source.repo_url),
+        path: if source.path.is_empty() { source.chart.clone() } else { source.path.clone() },
+        target_revision: source.target_revision.clone(),
+    }
+}
+
+/// The project of an application.
+pub(crate) fn project(application: &Application) -> &str {
+    match application.spec.project.as_str() {
+        "" => "default",
+        project => project,
+    }
+}
+
+/// How well an application does.
+pub(crate) fn health(application: &Application) -> HealthStatus {
+    application.status.health.as_ref().map_or(HealthStatus::Unknown, |health| health.status)
+}
+
+fn operation_line(application: &Application) -> Option<OperationLine> {
+    let by = |asked: &tidegate_model::argo::OperationInitiator| {
+        if asked.automated { AUTOMATED.to_owned() } else { asked.username.clone() }
+    };
+    let asked = application.operation.as_ref();
+    let known = application.status.operation_state.as_ref();
+    let is_new = |id| known.is_none_or(|known| id != operation::id(&known.operation));
+    match asked.map(|asked| (asked, operation::id(asked))) {
+        Some((asked, id)) if id.is_none() || is_new(id) => Some(OperationLine {
+            id,
+            phase: OperationPhase::Running,
+            message: ASKED.to_owned(),
+            started_at: None,
+            finished_at: None,
+            by: by(&asked.initiated_by),
+        }),
+        _ => known.map(|known| OperationLine {
+            id: operation::id(&known.operation),
+            phase: known.phase,
+            message: known.message.clone(),
+            started_at: Some(known.started_at),
+            finished_at: known.finished_at,
+            by: by(&known.operation.initiated_by),
+        }),
+    }
+}

@@ -1,0 +1,425 @@
+//! The HTTP API of a service, asked as programs ask it: over real connections, with tokens, and by its own description.
+
+use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::{Value, json};
+
+use crate::bench::Running;
+use crate::fleet::Fleet;
+use crate::schema::Schemas;
+
+const OPERATOR: &str = "operators-may-have-things-done";
+const READER: &str = "readers-may-look-and-no-more";
+
+/// The fleet, served with an API.
+struct Api {
+    address: String,
+    serving: Running,
+}
+
+struct Answer {
+    status: u16,
+    body: String,
+}
+
+impl Answer {
+    #[track_caller]
+    fn json(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.body);
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+impl Api {
+    fn serve(fleet: &Fleet) -> Self {
+        let tokens = fleet.bench.path().join("tokens");
+        fs::write(&tokens, format!("ann operator {OPERATOR}\nben read-only {READER}\n")).unwrap();
+        fs::set_permissions(&tokens, Permissions::from_mode(0o600)).unwrap();
+        let mut serving =
+            fleet.bench.start(&["serve", "--sim", "--apps", "fleet", "--listen", "0", "--tokens", "tokens"]);
+        let line = serving.await_line("the API is at");
+        let address = line.split("http://").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+        serving.await_line("serving 3 applications");
+        Self { address, serving }
+    }
+
+    fn connect(&self, method: &str, target: &str, headers: &str, body: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        // Of the older version, so that what is answered comes as it is, and ends with the connection.
+        let length = body.len();
+        write!(
+            stream,
+            "{method} {target} HTTP/1.0\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n{headers}\r\n{body}",
+            self.address
+        )
+        .unwrap();
+        stream
+    }
+
+    fn ask(&self, method: &str, target: &str, token: &str, body: &str) -> Answer {
+        let mut stream = self.connect(method, target, &format!("authorization: Bearer {token}\r\n"), body);
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        for secret in [OPERATOR, READER] {
+            assert!(!text.contains(secret), "{text}");
+        }
+        Answer { status, body: body.to_owned() }
+    }
+
+    #[track_caller]
+    fn get(&self, target: &str) -> Value {
+        self.ask("GET", target, READER, "").json(200)
+    }
+
+    #[track_caller]
+    fn post(&self, target: &str, body: &Value) -> Value {
+        self.ask("POST", target, OPERATOR, &body.to_string()).json(202)
+    }
+
+    /// Listens to events.
+    fn listen(&self, query: &str, last: Option<&str>) -> Listening {
+        let last = last.map(|id| format!("last-event-id: {id}\r\n")).unwrap_or_default();
+        let headers = format!("authorization: Bearer {READER}\r\n{last}");
+        let target = format!("/api/v1/events{query}");
+        let mut lines = BufReader::new(self.connect("GET", &target, &headers, ""));
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(lines.read_line(&mut head).unwrap() > 0, "{head}");
+        }
+        assert!(head.starts_with("HTTP/1.0 200") && head.contains("text/event-stream"), "{head}");
+        Listening { lines, last: String::new() }
+    }
+}
+
+/// Somebody who listens to events.
+struct Listening {
+    lines: BufReader<TcpStream>,
+    /// The last id that came.
+    last: String,
+}
+
+impl Listening {
+    /// The next event, by its kind.
+    fn next(&mut self) -> (String, Value) {
+        let (mut kind, mut data) = (String::new(), None);
+        loop {
+            let mut line = String::new();
+            assert!(self.lines.read_line(&mut line).unwrap() > 0, "the stream ended");
+            match line.trim_end().split_once(": ") {
+                Some(("id", id)) => id.clone_into(&mut self.last),
+                Some(("event", name)) => name.clone_into(&mut kind),
+                Some(("data", text)) => data = Some(serde_json::from_str::<Value>(text).unwrap()),
+                _ => {
+                    if let Some(data) = data.take() {
+                        return (kind, data);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The events of operations until one of them has ended: application, operation, number and kind.
+    fn until_finished(&mut self) -> Vec<(String, String, u64, String)> {
+        let mut told = Vec::new();
+        loop {
+            let (kind, data) = self.next();
+            if kind != "operation" {
+                continue;
+            }
+            let event = &data["operation"];
+            let text = |name: &str| event[name].as_str().unwrap().to_owned();
+            told.push((text("app"), text("operation"), event["sequence"].as_u64().unwrap(), text("kind")));
+            if event["kind"] == "finished" {
+                return told;
+            }
+        }
+    }
+}
+
+const BACKEND: &str = "/api/v1/applications/argocd/backend";
+
+#[test]
+fn applications_are_shown_as_the_command_line_shows_them_and_steered_by_operators() {
+    let fleet = Fleet::new();
+    let api = Api::serve(&fleet);
+    fleet.wait(&[]);
+    assert_eq!(api.ask("GET", "/readyz", "", "").json(200)["ok"], true);
+    // Pages, one application each.
+    let (mut names, mut page) = (Vec::new(), String::new());
+    loop {
+        let found = api.get(&format!("/api/v1/applications?limit=1{page}"));
+        assert_eq!((&found["matching"], found["items"].as_array().unwrap().len()), (&json!(3), 1));
+        names.push(found["items"][0]["name"].as_str().unwrap().to_owned());
+        let Some(next) = found["next"].as_str() else { break };
+        page = format!("&page={next}");
+    }
+    assert_eq!(names, ["backend", "database", "frontend"]);
+    let named = |query: &str| {
+        let found = api.get(&format!("/api/v1/applications?{query}"));
+        let items = found["items"].as_array().unwrap().clone();
+        items.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>().join(",")
+    };
+    assert_eq!(named("health=Healthy&name=END&reverse=true&sort=name"), "frontend,backend");
+    assert_eq!(named("sync=OutOfSync&sync=Unknown"), "");
+    assert_eq!(
+        named("label=!team&project=default&operation=Succeeded&limit=500"),
+        "backend,database,frontend"
+    );
+    let line = &api.get("/api/v1/applications?name=backend")["items"][0];
+    assert_eq!(
+        (&line["operation"]["phase"], &line["operation"]["by"]),
+        (&json!("Succeeded"), &json!("automated"))
+    );
+    // What the command line prints, the API answers.
+    let (shown, printed) = (api.get(BACKEND), fleet.get("backend"));
+    assert_eq!(
+        (&shown["spec"], &shown["status"]["history"]),
+        (&printed["spec"], &printed["status"]["history"])
+    );
+    let resources = api.get(&format!("{BACKEND}/resources?limit=1"));
+    assert!(
+        resources["next"].is_string() && resources["items"].as_array().unwrap().len() == 1,
+        "{resources}"
+    );
+    fleet.bench.run(&["sim", "delete", "apps:Deployment:fleet/frontend"]).expect_code(0);
+    fleet.wait(&[]);
+    let operation = line["operation"]["id"].as_str().unwrap();
+    let explained = api.get(&format!("/api/v1/operations/{operation}/explain"));
+    assert!(explained["summary"].as_str().unwrap().contains("Succeeded"), "{explained}");
+    let mut shown = api.get(&format!("/api/v1/operations/{operation}"));
+    assert_eq!(shown["atWork"], false);
+    let printed = fleet.bench.json(&["ops", "show", operation, "-o", "json"]);
+    assert_eq!(shown, printed);
+    shown["waves"].as_array_mut().unwrap().iter().for_each(|wave| assert_eq!(wave["state"], "Passed"));
+    let events = api.get(&format!("/api/v1/operations/{operation}/events?after=1"));
+    let printed = fleet.bench.json(&["ops", "events", operation, "--after", "1", "-o", "json"]);
+    assert_eq!(events["items"], printed);
+    let (mut facts, mut after) = (Vec::new(), 0);
+    loop {
+        let found = api.get(&format!("/api/v1/operations/{operation}/log?limit=7&after={after}"));
+        facts.extend(found["items"].as_array().unwrap().iter().cloned());
+        let Some(next) = found["next"].as_u64() else { break };
+        after = next;
+    }
+    assert_eq!(Value::from(facts), fleet.bench.json(&["ops", "log", operation, "-o", "json"]));
+    // Who may only look is told so, and nothing happens.
+    let before = api.get("/api/v1/operations")["matching"].clone();
+    for what in ["sync", "terminate", "rollback", "refresh"] {
+        let refused = api.ask("POST", &format!("{BACKEND}/{what}"), READER, "{}").json(403);
+        assert_eq!(refused["code"], "forbidden", "{refused}");
+    }
+    assert_eq!(api.get("/api/v1/operations")["matching"], before);
+    // What an operator does is recorded under their name.
+    api.post(&format!("{BACKEND}/sync"), &json!({"prune": true}));
+    let synced = fleet.until("backend", |app| {
+        let state = &app["status"]["operationState"];
+        state["operation"]["initiatedBy"]["username"] == "ann" && state["phase"] == "Succeeded"
+    });
+    assert_eq!(synced["status"]["operationState"]["operation"]["sync"]["prune"], true);
+    let refused = api.ask("POST", &format!("{BACKEND}/rollback"), OPERATOR, "{}").json(409);
+    assert_eq!(refused["code"], "refused", "it is synced automatically: {refused}");
+    let refused = api.ask("POST", &format!("{BACKEND}/terminate"), OPERATOR, "").json(409);
+    assert!(refused["message"].as_str().unwrap().contains("No operation is in progress"), "{refused}");
+    Fleet::end(api.serving);
+}
+
+#[test]
+fn metrics_tell_of_applications_and_of_what_their_operations_wait_for() {
+    let fleet = Fleet::new();
+    let api = Api::serve(&fleet);
+    fleet.wait(&[]);
+    api.post(&format!("{BACKEND}/sync"), &json!({}));
+    fleet.until("backend", |app| {
+        let state = &app["status"]["operationState"];
+        state["operation"]["initiatedBy"]["username"] == "ann" && state["phase"] == "Succeeded"
+    });
+    fleet.wait(&[]);
+    let text = api.ask("GET", "/metrics", READER, "").body;
+    for name in tidegate_server::metric_names() {
+        assert!(text.contains(&format!("# TYPE {name} ")), "{name}");
+    }
+    for part in [
+        "argocd_app_info{namespace=\"argocd\",name=\"backend\",project=\"default\",autosync_enabled=\"true\",repo=\"./repo\",",
+        "sync_status=\"Synced\",health_status=\"Healthy\",operation=\"\"} 1",
+        "argocd_app_reconcile_count{namespace=\"argocd\",dest_server=\"in-cluster\"} ",
+        "tidegate_wave_duration_seconds_bucket{phase=\"PreSync\",wave=\"0\",le=\"+Inf\"} ",
+        "tidegate_phase_duration_seconds_count{phase=\"Sync\"} ",
+        "tidegate_operation_duration_seconds_count{phase=\"Succeeded\"} 4\n",
+        "tidegate_blocked_seconds_total{reason=\"health\"} ",
+        "tidegate_operations_open 0\n",
+        "tidegate_engine_up 1\n",
+        "tidegate_log_queue_depth 0\n",
+        "tidegate_http_requests_total{route=\"syncApplication\",status=\"202\"} 1\n",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let counted =
+        |line: &&str| line.starts_with("argocd_app_sync_total{") && line.contains("name=\"backend\"");
+    let synced: Vec<&str> = text.lines().filter(counted).collect();
+    assert!(synced.len() == 1 && synced[0].contains("phase=\"Succeeded\",dry_run=\"false\""), "{synced:?}");
+    let flushes =
+        text.lines().find_map(|line| line.strip_prefix("tidegate_log_flush_seconds_count ")).unwrap();
+    assert!(flushes.parse::<u32>().unwrap() > 3, "{flushes}");
+    Fleet::end(api.serving);
+}
+
+#[test]
+fn hostile_requests_are_answered_with_problems_and_change_nothing() {
+    let fleet = Fleet::new();
+    let api = Api::serve(&fleet);
+    fleet.wait(&[]);
+    let operations = api.get("/api/v1/operations")["matching"].clone();
+    let large = format!("{{\"revision\": \"{}\"}}", "x".repeat(300 << 10));
+    let deep = "[".repeat(100_000);
+    for (target, body, status, code) in [
+        ("sync", "{", 400, "bad-request"),
+        ("sync", "[]", 400, "bad-request"),
+        ("sync", "null", 400, "bad-request"),
+        ("sync", "{\"prune\": \"yes\"}", 400, "bad-request"),
+        ("sync", "{\"purge\": true}", 400, "bad-request"),
+        ("sync", "{\"prune\": true, \"prune\": true}", 400, "bad-request"),
+        ("sync", "\u{0}", 400, "bad-request"),
+        ("sync", deep.as_str(), 400, "bad-request"),
+        ("sync", large.as_str(), 413, "too-large"),
+        ("sync?force=true", "{}", 400, "bad-request"),
+        ("rollback", "{\"id\": 9e99}", 400, "bad-request"),
+        ("refresh", "{\"hard\": 1}", 400, "bad-request"),
+        ("delete", "{}", 404, "not-found"),
+    ] {
+        let answer = api.ask("POST", &format!("{BACKEND}/{target}"), OPERATOR, body).json(status);
+        assert_eq!(answer["code"], code, "{target} {body:.40}: {answer}");
+    }
+    for target in [
+        "/api/v1/applications/argocd/nobody",
+        "/api/v1/applications/argocd/..%2f..%2fetc",
+        "/api/v1/applications/argocd%2fbackend/x",
+        "/api/v1/applications/%00/%0a",
+        "/api/v1/applications/argocd/backend%00",
+        "/api/v1/operations/../../../etc/passwd",
+        "/api/v1/operations/backend",
+        "/api/v1/operations/00000000-0000-0000-0000-000000000000",
+    ] {
+        let answer = api.ask("GET", target, READER, "").json(404);
+        assert_eq!(answer["code"], "not-found", "{target}: {answer}");
+    }
+    for target in [
+        "/api/v1/applications?limit=0",
+        "/api/v1/applications?limit=100000",
+        "/api/v1/applications?sort=colour",
+        "/api/v1/applications?page=x",
+        "/api/v1/applications?label=a%20b",
+        "/api/v1/applications/%ff/%fe",
+        "/api/v1/operations?page=e30",
+        "/api/v1/events?operation=x",
+        "/api/v1/events?lastEventId=x",
+    ] {
+        let answer = api.ask("GET", target, READER, "").json(400);
+        assert_eq!(answer["code"], "bad-request", "{target}: {answer}");
+    }
+    for token in ["", "x", "operators-may-have-things-don", "operators-may-have-things-done2"] {
+        let answer = api.ask("GET", "/api/v1/applications", token, "").json(401);
+        assert_eq!(answer["code"], "unauthorized");
+    }
+    assert_eq!(api.get("/api/v1/operations")["matching"], operations);
+    Fleet::end(api.serving);
+}
+
+#[test]
+fn events_are_told_as_they_happen_and_what_was_missed_comes_from_the_log() {
+    let fleet = Fleet::new();
+    let api = Api::serve(&fleet);
+    fleet.wait(&[]);
+    let mut all = api.listen("", None);
+    let mut one = api.listen("?application=argocd/backend", None);
+    api.post(&format!("{BACKEND}/sync"), &json!({}));
+    let told = one.until_finished();
+    assert_eq!(told.first().map(|first| first.3.as_str()), Some("accepted"));
+    assert!(told.iter().any(|one| one.3 == "task-ended") && told.is_sorted_by_key(|one| one.2), "{told:?}");
+    assert_eq!(all.until_finished(), told, "nothing else was at work");
+    // How the application stands comes as well, until nothing is under way.
+    loop {
+        let (kind, data) = one.next();
+        if kind == "application" && data["application"]["operation"]["phase"] == "Succeeded" {
+            break;
+        }
+    }
+    // Whoever was away for a while goes on where they were.
+    let (middle, id) = (told[told.len() / 2].2, told[0].1.clone());
+    let seen = all.last.clone();
+    api.post("/api/v1/applications/argocd/frontend/sync", &json!({}));
+    let missed = api.listen("", Some(&seen)).until_finished();
+    assert!(missed.iter().all(|event| event.0 == "frontend") && missed[0].3 == "accepted", "{missed:?}");
+    let rest = api.get(&format!("/api/v1/operations/{id}/events?after={middle}"));
+    let rest: Vec<u64> =
+        rest["items"].as_array().unwrap().iter().map(|one| one["sequence"].as_u64().unwrap()).collect();
+    assert_eq!(rest, told.iter().map(|one| one.2).filter(|number| *number > middle).collect::<Vec<_>>());
+    // Of another process the numbers mean nothing: the log tells it again.
+    Fleet::end(api.serving);
+    let api = Api::serve(&fleet);
+    let mut again = api.listen("?application=argocd/backend", Some(&seen));
+    let (kind, data) = again.next();
+    assert!(kind == "reset" && data["reset"]["message"].as_str().unwrap().contains("list"), "{data}");
+    let again: BTreeSet<_> = std::iter::repeat_with(|| again.until_finished()).take(2).flatten().collect();
+    assert!(told.iter().all(|event| again.contains(event)), "{again:?}");
+    Fleet::end(api.serving);
+}
+
+#[test]
+fn every_route_is_described_and_answers_as_it_is_described() {
+    let fleet = Fleet::new();
+    let api = Api::serve(&fleet);
+    fleet.wait(&[]);
+    let description = api.ask("GET", "/openapi.json", "", "").json(200);
+    assert_eq!(description["openapi"], "3.1.0");
+    let operation = fleet.bench.newest();
+    let schemas = Schemas::of(&description);
+    let mut ids = BTreeSet::new();
+    for (path, methods) in description["paths"].as_object().unwrap() {
+        let target =
+            path.replace("{namespace}", "argocd").replace("{name}", "backend").replace("{id}", &operation);
+        assert!(!target.contains('{'), "{path}");
+        for (method, described) in methods.as_object().unwrap() {
+            assert!(ids.insert(described["operationId"].as_str().unwrap().to_owned()), "{described}");
+            assert!(!described["summary"].as_str().unwrap().is_empty());
+            let is_open = described["security"] == json!([]);
+            let content = |status: &str| described["responses"][status]["content"].as_object().cloned();
+            if method == "get" && target.ends_with("/events") && !target.contains("operations") {
+                let mut events = api.listen("", None);
+                api.post(&format!("{BACKEND}/sync"), &json!({}));
+                let schema = &described["responses"]["200"]["content"]["text/event-stream"]["x-event-data"];
+                for _ in 0..5 {
+                    schemas.check(schema, &events.next().1, path);
+                }
+                fleet.wait(&[]);
+                continue;
+            }
+            let body = if method == "post" { "{}" } else { "" };
+            let answer = api.ask(&method.to_uppercase(), &target, OPERATOR, body);
+            let wanted = answer.status.to_string();
+            let (status, content) = match content(&wanted) {
+                Some(content) => (wanted.as_str(), content),
+                None => ("default", content("default").unwrap()),
+            };
+            // What cannot be done to an operation that is over is a problem, and so it is described.
+            assert!(
+                status != "default" || (method == "post" && answer.status == 409),
+                "{path}: {}",
+                answer.body
+            );
+            if let Some(json) = content.get("application/json").filter(|_| target != "/openapi.json") {
+                schemas.check(&json["schema"], &answer.json(answer.status), path);
+            }
+            let unknown = api.ask(&method.to_uppercase(), &target, "", body).status;
+            assert_eq!(unknown == 401, !is_open, "{path}: {unknown}");
+            fleet.wait(&[]);
+        }
+    }
+    assert!(ids.len() >= 20, "{ids:?}");
+    Fleet::end(api.serving);
+}
