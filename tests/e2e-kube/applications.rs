@@ -93,6 +93,20 @@ pub async fn an_application_is_synced_and_its_status_is_read_by_everybody() {
         app["status"]["resources"].as_array().unwrap().iter().map(|one| &one["kind"]).collect();
     assert!(resources.contains(&&json!("ConfigMap")), "{resources:?}");
     assert_eq!(site.creations("Job", "migrate").await, 1);
+    // `kubectl describe` tells of it.
+    let events = format!("/api/v1/namespaces/{}/events", site.namespace);
+    let of = |list: &Value, reason: &str| {
+        let all = list["items"].as_array().cloned().unwrap_or_default();
+        let of_it =
+            |one: &Value| one["involvedObject"]["uid"] == app["metadata"]["uid"] && one["reason"] == reason;
+        all.iter().filter(|one| of_it(one)).count()
+    };
+    let told = site
+        .observer()
+        .until(&events, |list| list.is_some_and(|list| of(list, "OperationCompleted") > 0))
+        .await;
+    let told = told.unwrap();
+    assert_eq!((of(&told, "OperationStarted"), of(&told, "OperationCompleted")), (1, 1), "{told}");
     // Whoever asks for an operation or a look writes it into the resource.
     let path = format!("{}/shop", path(&site));
     let asked =

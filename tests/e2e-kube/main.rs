@@ -22,6 +22,7 @@ mod manifests;
 mod applications;
 mod claims;
 mod connection;
+mod deploy;
 mod destination;
 mod kill;
 mod real_input;
@@ -62,6 +63,7 @@ fn tests() -> Vec<suite::Test> {
         connection::a_certificate_nobody_vouches_for_is_refused,
         connection::the_namespace_is_that_of_the_context,
         connection::it_acts_as_somebody_else,
+        deploy::the_manifests_are_taken_and_the_pod_is_admitted,
         destination::resume_goes_back_to_the_cluster_of_the_record,
         destination::resume_refuses_another_server,
         destination::resume_refuses_another_cluster_at_the_same_url,

@@ -11,3 +11,4 @@
 
 mod client;
 mod door;
+mod watched;

@@ -12,6 +12,7 @@
 //! begun once, whatever dies in between.
 
 mod actor;
+mod announcing;
 mod board;
 mod carrying;
 mod checking;

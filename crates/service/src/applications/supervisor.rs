@@ -18,6 +18,7 @@ use tokio::sync::{Semaphore, broadcast, oneshot};
 use tokio::task::JoinSet;
 
 use super::actor::{AppArguments, ApplicationActor};
+use super::announcing::announce;
 use super::board::{Board, Found};
 use super::comparing;
 use super::listing::{self, OrderBy, Page, Wanted};
@@ -72,6 +73,8 @@ impl Applications {
         if let Some(files) = &sourcing.files {
             reach.credentials = files.read()?;
         }
+        // From before anything is gone on with.
+        let happening = engine.events_from_now().await?;
         let mut left_alone = Vec::new();
         for open in engine.find(Lookup::open()).await? {
             if let Err(error) = engine.resume(open.operation).await {
@@ -113,6 +116,9 @@ impl Applications {
                 drop(to.send_message(SupervisorMessage::Stirred(key)));
             }
         });
+        if shared.store.is_shared() {
+            feeding.spawn(announce(Arc::clone(&shared), happening));
+        }
         if !every.is_zero() {
             feeding.spawn(look_regularly(Arc::clone(&shared.manifests), every, supervisor.clone()));
         }
