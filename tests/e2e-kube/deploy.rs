@@ -12,7 +12,8 @@ pub async fn the_manifests_are_taken_and_the_pod_is_admitted() {
     let site = Site::on(control, "deploy").await;
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
     let file = |name: &str| deploy.join(name).to_str().unwrap().to_owned();
-    site.run(&["sync", &file("crds.yaml"), "--app", &site.app("crds"), "--wait", "healthy"]).expect_code(0);
+    site.run(&["sync", &file("chart/crds/crds.yaml"), "--app", &site.app("crds"), "--wait", "healthy"])
+        .expect_code(0);
     let app = site.app("tidegate");
     site.run(&["sync", &file("install.yaml"), "--app", &app, "-n", "tidegate"]).expect_code(0);
     // Its controller makes the pod, which PodSecurity must let in; there are no nodes to run it.

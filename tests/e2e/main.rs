@@ -27,6 +27,7 @@ mod kill;
 mod live;
 mod manifests;
 mod newer;
+mod notify;
 mod plan;
 mod random_kill;
 mod reading;

@@ -13,6 +13,7 @@
 //!   applications/  what is known of each Application that is served
 //!   repositories/  what was fetched of repositories over the network; it can be removed while nobody serves
 //!   working/       where programs make manifests; empty while nobody serves
+//!   notified/      how far those who are notified have seen what happened
 //!   clock          the time that open operations go by, and at which moment of the machine's uptime it was that
 //!   control.sock   how other tidegate processes reach the one at work; there only while one is
 //! ```
@@ -90,6 +91,11 @@ impl StateDir {
     /// Where programs make manifests.
     pub fn working(&self) -> PathBuf {
         self.root.join("working")
+    }
+
+    /// How far those who are notified have seen what happened.
+    pub fn notified(&self) -> PathBuf {
+        self.root.join("notified")
     }
 
     /// The time that operations go by.

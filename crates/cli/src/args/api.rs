@@ -24,6 +24,9 @@ pub struct ApiArgs {
     /// Private key for TLS, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert", value_parser = values::path())]
     pub tls_key: Option<PathBuf>,
+    /// Post to webhooks and chats when operations begin, end or miss a deadline, as a file of targets says
+    #[arg(long, value_name = "FILE", value_parser = values::path())]
+    pub notify: Option<PathBuf>,
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_server::{Server, ServerError, Settings, Site, TlsFiles};
+use tidegate_server::{Server, ServerError, Settings, Site, Targets, TlsFiles};
 
 use crate::args::ApiArgs;
 use crate::error::CliError;
@@ -25,6 +25,12 @@ pub async fn listen(args: &ApiArgs, site: &Arc<Site>, printer: &Printer) -> Resu
         if settings.tokens.is_some() { "those with a token" } else { "those on this machine, who may look" };
     printer.note(&format!("the API is at {scheme}://{} for {who}", server.address()));
     Ok(Some(server))
+}
+
+/// Who is to be notified, where somebody is.
+pub fn targets(args: &ApiArgs) -> Result<Option<Targets>, CliError> {
+    let read = args.notify.as_deref().map(Targets::read).transpose();
+    read.map_err(|error| CliError::usage(error.to_string()))
 }
 
 fn refused(error: ServerError) -> CliError {

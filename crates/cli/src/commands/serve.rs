@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_cluster::Cluster;
 use tidegate_executor::{Engine, EngineError};
-use tidegate_server::Site;
+use tidegate_server::{Notifying, Site};
 use tidegate_service::applications::store::{ApplicationStore, FolderStore, KubernetesStore, Reach};
 use tidegate_service::applications::{Applications, Places, RepositoryFiles, Sourcing};
 use tidegate_service::clusters::{self, Chosen, Clusters};
@@ -38,6 +38,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
         // What is wrong with them is told before anything begins.
         files.read()?;
     }
+    let targets = api::targets(&args.api)?;
     let site = Arc::new(Site::default());
     let api = api::listen(&args.api, &site, printer).await?;
     let sourcing = Sourcing { files, helm: args.helm.clone(), kustomize: args.kustomize.clone() };
@@ -63,6 +64,10 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     let long = (rules.clone(), Some(args.keep.retention()));
     let session = Session::for_long(Arc::clone(&log), clusters, long, &state_dir, printer).await?;
     site.begin(Arc::clone(&session.queries), session.engine.clone());
+    let _notifying = match targets {
+        Some(targets) => Some(Notifying::begin(targets, &session.engine, &state_dir.notified()).await),
+        None => None,
+    };
     let places = Places::new(destination.clone(), cluster, namespace);
     let what = (state_dir.clone(), store);
     let applications =

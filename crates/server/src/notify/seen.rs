@@ -1,0 +1,64 @@
+//! How far a target has seen what happened, on the disk.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use tidegate_executor::{Engine, Event, Seen};
+
+/// How far a target has seen what happened.
+pub(super) struct Kept {
+    path: PathBuf,
+    seen: Seen,
+}
+
+impl Kept {
+    /// As it was written down. A target that is new has seen all that was recorded before; so has one whose file cannot be
+    /// read, which is told.
+    pub async fn open(folder: &Path, name: &str, engine: &Engine) -> Self {
+        let path = folder.join(format!("{name}.json"));
+        let read = fs::read(&path).and_then(|text| serde_json::from_slice(&text).map_err(io::Error::other));
+        let seen = match read {
+            Ok(seen) => seen,
+            Err(error) => {
+                if error.kind() != io::ErrorKind::NotFound {
+                    tracing::warn!(target = name, %error, "how far it was notified is lost; it is from now on");
+                }
+                engine.recorded().await.unwrap_or_default()
+            }
+        };
+        let kept = Self { path, seen };
+        // From now on it is not new any more.
+        kept.write().await;
+        kept
+    }
+
+    pub fn seen(&self) -> Seen {
+        self.seen.clone()
+    }
+
+    pub fn note(&mut self, event: &Event) {
+        self.seen.note(event);
+    }
+
+    /// Writes it down: all of it or nothing.
+    pub async fn write(&self) {
+        let (path, seen) = (self.path.clone(), self.seen.clone());
+        let written = tokio::task::spawn_blocking(move || write(&path, &seen)).await;
+        if let Ok(Err(error)) = written {
+            tracing::warn!(%error, "how far somebody was notified cannot be written down; they are notified again");
+        }
+    }
+}
+
+fn write(path: &Path, seen: &Seen) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let new = path.with_extension("new");
+    let mut file = File::create(&new)?;
+    file.write_all(&serde_json::to_vec(seen)?)?;
+    file.sync_all()?;
+    fs::rename(new, path)
+}

@@ -1,0 +1,151 @@
+//! Notifications of a service: signed, repeated until they are taken, and through kills.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::bench::Running;
+use crate::fleet::Fleet;
+
+const SECRET: &str = "what-letters-are-signed-with";
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What somebody was sent.
+struct Letter {
+    head: String,
+    body: Value,
+}
+
+impl Letter {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+}
+
+/// Somebody who takes letters, and answers with these in turn, the last one for ever.
+fn mailbox(answers: &'static [u16]) -> (String, Receiver<Letter>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (send, letters) = mpsc::channel();
+    thread::spawn(move || {
+        for (number, stream) in listener.incoming().map_while(Result::ok).enumerate() {
+            let mut reader = BufReader::new(stream);
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).unwrap_or(0) > 0 {}
+            let head = head.to_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+            if reader.read_exact(&mut body).is_err() {
+                continue;
+            }
+            let status = answers.get(number).or(answers.last()).unwrap();
+            let answer = format!("HTTP/1.1 {status} x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            let _ = reader.into_inner().write_all(answer.as_bytes());
+            if send.send(Letter { head, body: serde_json::from_slice(&body).unwrap() }).is_err() {
+                return;
+            }
+        }
+    });
+    (address, letters)
+}
+
+fn serve(fleet: &Fleet, targets: &Value) -> Running {
+    fs::write(fleet.bench.path().join("signing"), format!("{SECRET}\n")).unwrap();
+    fs::write(fleet.bench.path().join("targets.json"), targets.to_string()).unwrap();
+    fleet.serve_with(&["--notify", "targets.json"])
+}
+
+#[test]
+fn each_is_sent_until_it_is_taken_and_signed() {
+    let fleet = Fleet::new();
+    let (address, letters) = mailbox(&[503, 200]);
+    let (chat, said) = mailbox(&[200]);
+    let (gone, refused) = mailbox(&[410]);
+    let secret = fleet.bench.path().join("signing");
+    let targets = json!({"targets": [
+        {"name": "hook", "kind": "webhook", "url": format!("http://{address}/secret-path"), "secretFile": secret,
+         "on": ["started", "succeeded", "failed"], "applications": ["backend"]},
+        {"name": "chat", "kind": "slack", "url": format!("http://{chat}/secret-path"), "on": ["succeeded"]},
+        {"name": "gone", "kind": "webhook", "url": format!("http://{gone}/secret-path"), "on": ["started", "succeeded"],
+         "applications": ["argocd/frontend"]},
+    ]});
+    let serving = serve(&fleet, &targets);
+    fleet.wait(&[]);
+    let next = || letters.recv_timeout(PATIENCE).unwrap();
+    let (first, again, second) = (next(), next(), next());
+    assert_eq!((&first.body, &first.header("x-tidegate-id")), (&again.body, &again.header("x-tidegate-id")));
+    assert_eq!((&first.body["event"], &second.body["event"]), (&json!("started"), &json!("succeeded")));
+    assert_eq!(
+        (&second.body["application"], &second.body["operation"]),
+        (&json!("backend"), &first.body["operation"])
+    );
+    assert!(second.body["text"].as_str().unwrap().starts_with("backend: Succeeded"), "{}", second.body);
+    let signature = second.header("x-tidegate-signature").unwrap();
+    assert!(
+        signature.starts_with("sha256=")
+            && signature.len() == 71
+            && second.header("x-tidegate-timestamp").is_some()
+    );
+    assert_ne!(first.header("x-tidegate-signature"), second.header("x-tidegate-signature"));
+    // Each application once, whoever else is not there to be told.
+    let mut told: Vec<String> = (0..3)
+        .map(|_| {
+            said.recv_timeout(PATIENCE).unwrap().body["text"]
+                .as_str()
+                .unwrap()
+                .split(':')
+                .next()
+                .unwrap()
+                .to_owned()
+        })
+        .collect();
+    told.sort();
+    assert_eq!(told, ["backend", "database", "frontend"]);
+    // What is refused for good is not sent again.
+    let events: Vec<Value> =
+        (0..2).map(|_| refused.recv_timeout(PATIENCE).unwrap().body["event"].clone()).collect();
+    assert_eq!(events, [json!("started"), json!("succeeded")]);
+    let ended = Fleet::end(serving);
+    assert!(!ended.err.contains("secret-path") && !ended.err.contains(SECRET), "{}", ended.err);
+    // Whoever was told is not told again by the next process.
+    let serving = serve(&fleet, &targets);
+    fleet.bench.run(&["app", "sync", "backend"]).expect_code(0);
+    let third = letters.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(third.body["event"], "started");
+    assert_ne!(third.body["operation"], first.body["operation"]);
+    Fleet::end(serving);
+}
+
+#[test]
+fn what_happened_before_a_kill_is_told_after_it() {
+    let fleet = Fleet::new();
+    // Nobody is there: a port that was somebody's a moment ago.
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = nobody.local_addr().unwrap();
+    drop(nobody);
+    let target = |url: String| {
+        json!({"targets": [{"name": "hook", "kind": "webhook", "url": url, "on": ["started", "succeeded"],
+            "applications": ["backend"]}]})
+    };
+    let serving = serve(&fleet, &target(format!("http://{address}/")));
+    fleet.wait(&[]);
+    serving.signal("KILL");
+    serving.finish();
+    let (address, letters) = mailbox(&[200]);
+    let serving = serve(&fleet, &target(format!("http://{address}/")));
+    let told: Vec<Value> =
+        (0..2).map(|_| letters.recv_timeout(PATIENCE).unwrap().body["event"].clone()).collect();
+    assert_eq!(told, [json!("started"), json!("succeeded")]);
+    Fleet::end(serving);
+    // A mistake in the file is told before anything begins, without the address.
+    fs::write(fleet.bench.path().join("targets.json"), "{\"targets\": [{\"url\": \"secret-path\"}]}")
+        .unwrap();
+    let ran =
+        fleet.bench.run(&["serve", "--sim", "--apps", "fleet", "--notify", "targets.json"]).expect_code(2);
+    assert!(ran.err.contains("targets.json") && !ran.err.contains("secret-path"), "{}", ran.err);
+}
