@@ -259,12 +259,17 @@ fn what_the_server_fills_in_again_does_not_go() {
             "f:containers": {"k:{\"name\":\"b\"}": {".": {}, "f:imagePullPolicy": {}}}}}}}}]);
     let container = |name: &str| json!({"name": name, "imagePullPolicy": "Always"});
     let filled = |containers: Value| json!({"spec": {"dnsPolicy": "ClusterFirst", "containers": containers}});
+    let ours = json!({"manager": annotations::FIELD_MANAGER, "operation": "Apply", "fieldsV1": {"f:spec": {
+        "f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"a\"}": {".": {}, "f:name": {}},
+            "k:{\"name\":\"b\"}": {".": {}, "f:name": {}}}}}}}});
+    let both = json!([theirs[0], ours]);
     let live = object(
         json!({"replicas": 3, "paused": true, "template": filled(json!([container("a"), container("b")]))}),
         theirs,
     );
     let target =
         object(json!({"template": {"spec": {"containers": [{"name": "b"}, {"name": "a"}]}}}), json!([]));
+    let predicted = object(live.as_value()["spec"].clone(), both);
     // Its containers are in the order of the target.
     let anew = object(
         json!({"replicas": 1, "template": filled(json!([container("b"), container("a")]))}),
@@ -272,7 +277,7 @@ fn what_the_server_fills_in_again_does_not_go() {
     );
     let judged = |anew| {
         let taken = Taken { manager: kubectl, anew };
-        let difference = Comparer::default().predicted(&target, &live, &live, (true, Some(taken)));
+        let difference = Comparer::default().predicted(&target, &live, &predicted, (true, Some(taken)));
         difference.changes.into_iter().map(|change| (change.path, change.after)).collect::<Vec<_>>()
     };
     let mut known = judged(Some(&anew));

@@ -88,7 +88,7 @@ async fn what_a_server_says_of_another_name_decides_nothing() {
             let strict = Arc::clone(&is_strict);
             let cluster = Moody::new(SimConfig::default(), move |verb, name| {
                 let refuses = verb == "check" && name == refused && strict.load(Ordering::SeqCst);
-                if refuses { Fate::Say("this name is not allowed".to_owned()) } else { Fate::Answer }
+                if refuses { Fate::Say("this name is not allowed") } else { Fate::Answer }
             });
             let engine = builder(&cluster, &Log::new()).start().await.unwrap();
             let sync = |label: &str| {
