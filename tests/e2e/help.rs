@@ -5,11 +5,12 @@ use crate::bench::{Bench, redact};
 #[test]
 fn every_command_explains_itself() {
     let bench = Bench::new();
-    let commands: [&[&str]; 24] = [
+    let commands: [&[&str]; 25] = [
         &[],
         &["plan"],
         &["diff"],
         &["sync"],
+        &["delete"],
         &["resume"],
         &["explain"],
         &["ops"],

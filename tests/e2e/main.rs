@@ -15,6 +15,7 @@ mod bad_input;
 mod bench;
 mod clock;
 mod damage;
+mod delete;
 mod deploy;
 mod diff;
 mod events;

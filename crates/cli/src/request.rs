@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use tidegate_model::{
     Backoff, ClaimRequest, Destination, IfTaken, IgnoreDifference, RetryPolicy, SyncOptions, SyncRequest,
-    WaitFor,
+    Tracking, WaitFor,
 };
 use tidegate_service::clusters::{self, Chosen};
+use tidegate_service::last::LastSync;
 use tidegate_service::user::user;
 
-use crate::args::{ClaimArgs, DiffArgs, OptionArgs, PlanArgs, SelectionArgs, SourceArgs, SyncArgs, WaitArg};
+use crate::args::{
+    ClaimArgs, DeleteArgs, DiffArgs, OptionArgs, PlanArgs, SelectionArgs, SourceArgs, SyncArgs, WaitArg,
+};
 use crate::error::CliError;
 use crate::input::{self, Manifests};
 use crate::output::Printer;
@@ -31,8 +34,10 @@ pub fn of_sync(
     check(&args.selection.options)?;
     let place = Place::of(chosen, &args.source);
     let ignored = input::ignored(args.selection.ignore.ignore_differences.as_deref())?;
-    let base =
-        SyncRequest { ignore_differences: ignored, ..base(&args.app, place, &args.selection, manifests)? };
+    let base = SyncRequest {
+        ignore_differences: ignored,
+        ..base(&args.app, place, &args.selection, &manifests.revision)?
+    };
     let (duration, factor, max) = (args.retry_backoff, args.retry_factor, args.retry_max);
     let backoff = Backoff { duration, factor, max };
     Ok(SyncRequest {
@@ -44,7 +49,7 @@ pub fn of_sync(
             WaitArg::Healthy => WaitFor::Healthy,
         },
         wave_delay: wave_delay(env::var(WAVE_DELAY).ok().as_deref(), printer),
-        claim: claim(args, &base.destination),
+        claim: claim(&args.claim, args.dry_run, &base.destination),
         ..base
     })
 }
@@ -68,7 +73,7 @@ pub fn of_plan(
         },
     };
     let ignore_differences = input::ignored(args.selection.ignore.ignore_differences.as_deref())?;
-    Ok(SyncRequest { ignore_differences, ..base(&application, place, &args.selection, manifests)? })
+    Ok(SyncRequest { ignore_differences, ..base(&application, place, &args.selection, &manifests.revision)? })
 }
 
 /// The request that `diff` compares for.
@@ -88,17 +93,57 @@ pub fn of_diff(
         tracking: args.tracking.clone(),
         ..SelectionArgs::default()
     };
-    let base = base(&application, Place::of(chosen, &args.source), &selection, manifests)?;
+    let base = base(&application, Place::of(chosen, &args.source), &selection, &manifests.revision)?;
     Ok(SyncRequest { ignore_differences: ignored, ..base })
 }
 
+/// The request of a `delete`. What nobody says is as in the last sync.
+pub fn of_deletion(
+    args: &DeleteArgs,
+    chosen: &Chosen,
+    given: Option<&Manifests>,
+    last: Option<&LastSync>,
+) -> Result<SyncRequest, CliError> {
+    check(&args.options)?;
+    let last = last.map(|last| &last.request);
+    let namespace = args.namespace.as_deref().or(last.map(|last| last.namespace.as_str()));
+    let place = Place { destination: chosen.destination(), namespace: chosen.namespace(namespace) };
+    let selection = SelectionArgs {
+        prune: true,
+        adopt: args.adopt,
+        confirm_prune: args.confirm,
+        options: args.options.clone(),
+        tracking: args.tracking.clone(),
+        ..SelectionArgs::default()
+    };
+    let mut request = base(&args.app, place, &selection, given.map_or("", |given| given.revision.as_str()))?;
+    if let Some(last) = last {
+        if given.is_none() {
+            request.revision.clone_from(&last.revision);
+        }
+        if request.options.flags.is_empty() {
+            request.options.flags.clone_from(&last.options.flags);
+        }
+        if request.tracking == Tracking::default() {
+            request.tracking.clone_from(&last.tracking);
+        }
+    }
+    request.options.dry_run = args.dry_run;
+    request.options.skip_hooks |= args.no_hooks;
+    request.retry.limit = args.retry;
+    request.deadline = args.deadline;
+    request.claim = claim(&args.claim, args.dry_run, &request.destination);
+    request.deletion = Some(args.cascade.into());
+    Ok(request)
+}
+
 /// Nobody else can work on the simulated cluster of a state directory, and who only tries disturbs nobody.
-fn claim(args: &SyncArgs, destination: &Destination) -> Option<ClaimRequest> {
+fn claim(args: &ClaimArgs, dry_run: bool, destination: &Destination) -> Option<ClaimRequest> {
     let is_shared = matches!(destination, Destination::Kubernetes { .. });
-    if args.claim.no_claim || args.dry_run || !is_shared {
+    if args.no_claim || dry_run || !is_shared {
         return None;
     }
-    Some(ClaimRequest { namespace: args.claim.claim_namespace.clone(), if_taken: if_taken(&args.claim) })
+    Some(ClaimRequest { namespace: args.claim_namespace.clone(), if_taken: if_taken(args) })
 }
 
 /// What happens while another operation of the application is not over, wherever it was begun.
@@ -142,7 +187,7 @@ fn base(
     application: &str,
     place: Place,
     selection: &SelectionArgs,
-    manifests: &Manifests,
+    revision: &str,
 ) -> Result<SyncRequest, CliError> {
     let tracking = selection.tracking.tracking();
     tracking.check(application).map_err(|error| CliError::usage(error.to_string()))?;
@@ -152,7 +197,7 @@ fn base(
         application: application.to_owned(),
         namespace: place.namespace,
         destination: place.destination,
-        revision: manifests.revision.clone(),
+        revision: revision.to_owned(),
         options: SyncOptions {
             prune: selection.prune,
             adopt: selection.adopt,
@@ -174,6 +219,7 @@ fn base(
         ignore_differences: Vec::new(),
         tracking,
         claim: None,
+        deletion: None,
     })
 }
 

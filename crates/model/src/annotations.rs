@@ -26,6 +26,8 @@ pub const HELM_HOOK: &str = "helm.sh/hook";
 pub const HELM_HOOK_DELETE_POLICY: &str = "helm.sh/hook-delete-policy";
 /// Helm hook weight, read as a wave when no Argo CD wave is given.
 pub const HELM_HOOK_WEIGHT: &str = "helm.sh/hook-weight";
+/// Helm's word for objects that outlive their release: `keep`.
+pub const HELM_RESOURCE_POLICY: &str = "helm.sh/resource-policy";
 /// Tells the installations that share a cluster apart (Argo CD).
 pub const INSTALLATION_ID: &str = "argocd.argoproj.io/installation-id";
 /// The label that says which application an object is part of, unless another is chosen.

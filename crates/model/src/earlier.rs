@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::{
-    Action, Destination, Gvk, IgnoreDifference, LiveRef, ManifestId, Phase, ResourceSelector, Severity,
-    Tracking, WaitFor,
+    Action, ClaimRequest, Destination, Gvk, IgnoreDifference, LiveRef, ManifestId, Phase, ResourceSelector,
+    Severity, Tracking, WaitFor,
 };
 
 /// What a sync was asked, as it was first recorded.
@@ -45,6 +45,46 @@ impl From<SyncRequest> for crate::SyncRequest {
             sources: old.sources,
             ignore_differences: old.ignore_differences,
             tracking: old.tracking,
+            ..Self::new(old.application, old.namespace, old.destination)
+        }
+    }
+}
+
+/// The same, from the time of claims until an application could be deleted.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ClaimingRequest {
+    application: String,
+    namespace: String,
+    destination: Destination,
+    revision: String,
+    options: crate::SyncOptions,
+    selection: Vec<ResourceSelector>,
+    retry: crate::RetryPolicy,
+    deadline: Option<Duration>,
+    wait: WaitFor,
+    wave_delay: Option<Duration>,
+    initiated_by: String,
+    sources: Vec<String>,
+    ignore_differences: Vec<IgnoreDifference>,
+    tracking: Tracking,
+    claim: Option<ClaimRequest>,
+}
+
+impl From<ClaimingRequest> for crate::SyncRequest {
+    fn from(old: ClaimingRequest) -> Self {
+        Self {
+            revision: old.revision,
+            options: old.options,
+            selection: old.selection,
+            retry: old.retry,
+            deadline: old.deadline,
+            wait: old.wait,
+            wave_delay: old.wave_delay,
+            initiated_by: old.initiated_by,
+            sources: old.sources,
+            ignore_differences: old.ignore_differences,
+            tracking: old.tracking,
+            claim: old.claim,
             ..Self::new(old.application, old.namespace, old.destination)
         }
     }

@@ -4,6 +4,7 @@
 //! Every other crate speaks in these words.
 
 mod claim;
+mod deletion;
 mod discovery;
 mod duration;
 mod health;
@@ -26,6 +27,7 @@ pub mod argo;
 pub mod earlier;
 
 pub use claim::{ClaimHolder, ClaimPlace, ClaimRequest, IfTaken};
+pub use deletion::{Cascade, InvalidCascade};
 pub use discovery::{Discovery, KindInfo};
 pub use duration::{InvalidDuration, format_duration, parse_duration};
 pub use health::{Evidence, Health, HealthStatus, Observation, Observed};

@@ -1,3 +1,4 @@
+use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
@@ -7,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Gvk, ObjectKey, TaskId};
 
-/// A phase of a sync, in the order of execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+/// A phase of a sync, or of the deletion of an application, whose objects go in `Sync`. Sorts in the order of execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {
     /// Hooks before the resources.
     PreSync,
@@ -18,6 +19,36 @@ pub enum Phase {
     PostSync,
     /// Hooks that run only after a failure.
     SyncFail,
+    /// Hooks before the objects of an application are deleted.
+    PreDelete,
+    /// Hooks after the objects of an application are deleted.
+    PostDelete,
+}
+
+impl Phase {
+    /// Its place in the order of execution. Records know phases by the place in the list above, which is another.
+    fn rank(self) -> u8 {
+        match self {
+            Self::PreDelete => 0,
+            Self::PreSync => 1,
+            Self::Sync => 2,
+            Self::PostSync => 3,
+            Self::PostDelete => 4,
+            Self::SyncFail => 5,
+        }
+    }
+}
+
+impl Ord for Phase {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for Phase {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl fmt::Display for Phase {

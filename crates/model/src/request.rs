@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClaimRequest, DeletePolicy, ObjectKey, Tracking};
+use crate::{Cascade, ClaimRequest, DeletePolicy, ObjectKey, Tracking};
 
-/// Everything a person or a program asks of one sync. Recorded as the first fact of the operation, so that a resumed
-/// operation goes on under the options it began with.
+/// Everything a person or a program asks of one sync, or of the deletion of an application. Recorded as the first fact of
+/// the operation, so that a resumed operation goes on under the options it began with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncRequest {
     /// Name of the application.
@@ -40,6 +40,8 @@ pub struct SyncRequest {
     pub tracking: Tracking,
     /// That it holds the application's claim while it runs; `None` for an operation without one.
     pub claim: Option<ClaimRequest>,
+    /// That the application is deleted: nothing is applied but the hooks of its deletion, and all it has goes.
+    pub deletion: Option<Cascade>,
 }
 
 impl SyncRequest {
@@ -65,6 +67,7 @@ impl SyncRequest {
             ignore_differences: Vec::new(),
             tracking: Tracking::default(),
             claim: None,
+            deletion: None,
         }
     }
 }

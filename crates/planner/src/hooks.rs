@@ -1,6 +1,6 @@
 //! Is an object a hook? In which phases does it run, when is it deleted, what is it called?
 
-use tidegate_model::{DeletePolicy, Object, Phase, Timestamp, annotations};
+use tidegate_model::{DeletePolicy, Object, Phase, SyncRequest, Timestamp, annotations};
 
 use crate::text::words;
 
@@ -20,6 +20,11 @@ pub(crate) enum Role {
 }
 
 impl Role {
+    /// Whether it is a hook that is run.
+    pub fn runs(&self) -> bool {
+        matches!(self, Self::Hook(_))
+    }
+
     /// Whether the object counts as a hook; such live objects are never pruned.
     pub fn is_hook(&self) -> bool {
         matches!(self, Self::Hook(_) | Self::OtherHook | Self::Dropped)
@@ -41,7 +46,10 @@ const ARGO_PHASES: [(&str, Phase); 4] = [
     ("SyncFail", Phase::SyncFail),
 ];
 const ARGO_SKIP: &str = "Skip";
-const ARGO_DELETION: [&str; 2] = ["PreDelete", "PostDelete"];
+const ARGO_DELETION: [(&str, Phase); 2] =
+    [("PreDelete", Phase::PreDelete), ("PostDelete", Phase::PostDelete)];
+const HELM_DELETION: [(&str, Phase); 2] =
+    [("pre-delete", Phase::PreDelete), ("post-delete", Phase::PostDelete)];
 const HELM_PHASES: [(&str, Phase); 4] = [
     ("pre-install", Phase::PreSync),
     ("pre-upgrade", Phase::PreSync),
@@ -80,7 +88,7 @@ fn argo_types(value: &str) -> Types<'_> {
             types.phases.push(*phase);
         } else if word == ARGO_SKIP {
             types.skip = true;
-        } else if ARGO_DELETION.contains(&word) {
+        } else if ARGO_DELETION.iter().any(|(name, _)| *name == word) {
             types.other = true;
         } else {
             types.unknown.push(word);
@@ -106,6 +114,25 @@ fn helm_types(value: &str) -> Types<'_> {
 /// What an object is to a sync, by its hook annotations. Words are case-sensitive.
 pub(crate) fn role(object: &Object) -> Role {
     classify(object).0
+}
+
+/// What an object is to the deletion of its application: a hook of it, or nothing. Both annotations count.
+pub(crate) fn role_in_deletion(object: &Object) -> Role {
+    let named = |annotation, known: &[(&str, Phase)]| {
+        let given = words(object.annotation(annotation).unwrap_or_default());
+        let phases = known.iter().filter(|(name, _)| given.contains(name)).map(|(_, phase)| *phase);
+        phases.collect::<Vec<_>>()
+    };
+    let argo = named(annotations::HOOK, &ARGO_DELETION);
+    let mut phases = [argo, named(annotations::HELM_HOOK, &HELM_DELETION)].concat();
+    phases.sort_unstable();
+    phases.dedup();
+    if phases.is_empty() { Role::OtherHook } else { Role::Hook(phases) }
+}
+
+/// What an object is to what is asked for.
+pub(crate) fn role_for(request: &SyncRequest, object: &Object) -> Role {
+    if request.deletion.is_some() { role_in_deletion(object) } else { role(object) }
 }
 
 /// The role, and what is surprising about it.
@@ -265,6 +292,25 @@ mod tests {
             object.set_annotation(name, *value);
         }
         object
+    }
+
+    #[test]
+    fn hooks_of_a_deletion() {
+        use Phase::{PostDelete, PreDelete};
+        let hook = |phases: &[Phase]| Role::Hook(phases.to_vec());
+        for (argo, helm, role) in [
+            (None, None, Role::OtherHook),
+            (Some("PreSync"), Some("pre-install"), Role::OtherHook),
+            (Some("PreDelete"), None, hook(&[PreDelete])),
+            (Some("PostDelete, PreDelete,Sync,PostDelete"), None, hook(&[PreDelete, PostDelete])),
+            (Some("Sync"), Some("pre-delete"), hook(&[PreDelete])),
+            (Some("PostDelete"), Some("pre-delete,pre-install"), hook(&[PreDelete, PostDelete])),
+            (None, Some("post-delete"), hook(&[PostDelete])),
+            (Some("predelete"), Some("PreDelete"), Role::OtherHook),
+            (Some("Skip"), None, Role::OtherHook),
+        ] {
+            assert_eq!(role_in_deletion(&hooks(argo, helm)), role, "{argo:?} {helm:?}");
+        }
     }
 
     fn hooks(argo: Option<&'static str>, helm: Option<&'static str>) -> Object {

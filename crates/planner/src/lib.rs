@@ -22,7 +22,7 @@
 //! | `kinds`, `availability` | what does the cluster serve, what comes with the operation? |
 //! | `pairing` | which live object belongs to which target, and which to none? |
 //! | `diff` | does the live object already say what the target says? |
-//! | `resources`, `namespace`, `prune` | what is done to each object? |
+//! | `resources`, `namespace`, `prune`, `deletion` | what is done to each object? |
 //! | [`bindings`] | does a binding give another role, which only a new one can? |
 //! | `order` | what comes before what? |
 //! | `plan` | all of it together |
@@ -30,6 +30,7 @@
 mod annotated;
 mod availability;
 pub mod bindings;
+mod deletion;
 mod diff;
 mod draft;
 mod findings;
@@ -51,6 +52,7 @@ mod targets;
 mod text;
 mod waves;
 
+pub use deletion::hooks_among;
 pub use diff::{
     Change, Comparer, Difference, IgnoreError, JqError, Taken, is_ignored_when_extraneous, server_side_diff,
 };

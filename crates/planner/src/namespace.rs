@@ -17,8 +17,13 @@ pub(crate) fn key(name: &str) -> ObjectKey {
     ObjectKey::new("", "Namespace", "", name)
 }
 
-/// Whether the request asks for the destination namespace to be there.
+/// Whether the request asks for the destination namespace to be there. An application that is deleted needs none.
 pub(crate) fn is_requested(request: &SyncRequest) -> bool {
+    is_destination_made(request) && request.deletion.is_none()
+}
+
+/// Whether the destination namespace is made by operations like this one.
+fn is_destination_made(request: &SyncRequest) -> bool {
     request.options.has("CreateNamespace=true") && !request.namespace.is_empty()
 }
 
@@ -35,7 +40,7 @@ pub(crate) fn deployed_to<'t>(
     };
     let named: HashSet<&str> = targets.iter().map(place).collect();
     let mut namespaces: BTreeSet<String> = named.into_iter().map(str::to_owned).collect();
-    if namespaces.iter().all(String::is_empty) || is_requested(request) {
+    if namespaces.iter().all(String::is_empty) || is_destination_made(request) {
         namespaces.insert(request.namespace.clone());
     }
     namespaces.remove("");
@@ -70,10 +75,12 @@ pub(crate) fn has_metadata(request: &SyncRequest) -> bool {
 pub(crate) fn review(drafts: &[Draft], terminating: &BTreeSet<String>, findings: &mut Findings) {
     let goes_in =
         |name: &str| drafts.iter().filter(|d| d.manifest.is_some()).find(|d| d.task.namespace == name);
+    // What ends before anything is pruned may be in it.
+    let stays_in = |name: &str| goes_in(name).filter(|d| d.task.phase != Phase::PreDelete);
     let pruned =
         |draft: &&Draft| draft.task.action == Action::Prune && draft.task.key() == key(&draft.task.name);
     for draft in drafts.iter().filter(pruned) {
-        if let Some(inside) = goes_in(&draft.task.name) {
+        if let Some(inside) = stays_in(&draft.task.name) {
             let message = format!(
                 "it is to be pruned, and objects of this operation go into it, such as {}; the operation will fail before it writes anything: keep the namespace among the manifests, or move them to another one",
                 inside.task.key()

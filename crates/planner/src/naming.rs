@@ -33,7 +33,7 @@ impl<'r> Names<'r> {
             if !object.name().is_empty() {
                 continue;
             }
-            let Role::Hook(phases) = hooks::role(object) else { continue };
+            let Role::Hook(phases) = hooks::role_for(request, object) else { continue };
             let namespace = scope(object, kinds, &request.namespace).namespace;
             for phase in phases {
                 let key = (object.group(), object.kind(), namespace, object.generate_name(), phase);

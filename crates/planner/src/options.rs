@@ -82,6 +82,27 @@ pub(crate) fn prune(live: &Object, options: &SyncOptions) -> PruneOption {
     }
 }
 
+/// What becomes of a live object whose application is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeleteOption {
+    /// It goes.
+    Allowed,
+    /// It stays (`Delete=false`).
+    Refused,
+    /// A person has to confirm (`Delete=confirm`).
+    Confirm,
+}
+
+/// The `Delete` option of a live object: its annotation overrides the application's, in both directions.
+pub(crate) fn delete(live: &Object, options: &SyncOptions) -> DeleteOption {
+    let default = || options.flags.iter().find_map(|flag| value_of(flag, "Delete"));
+    match annotated_value(live, "Delete").or_else(default) {
+        Some("false") => DeleteOption::Refused,
+        Some("confirm") => DeleteOption::Confirm,
+        _ => DeleteOption::Allowed,
+    }
+}
+
 /// Whether the object is pruned after the last wave of the phase.
 pub(crate) fn prune_last(live: &Object, options: &SyncOptions) -> bool {
     options.has("PruneLast=true") || annotated(live, "PruneLast=true")

@@ -20,7 +20,7 @@ use crate::pairing::Live;
 use crate::prune::Domain;
 use crate::resources::Drafter;
 use crate::targets::{Sorter, is_selected, scope};
-use crate::{availability, namespace, options, order, prune};
+use crate::{availability, deletion, namespace, options, order, prune};
 
 /// Everything a plan depends on.
 #[derive(Debug)]
@@ -174,8 +174,17 @@ fn add_prunes(
         .filter(|object| options::prune_last(object, &request.options))
         .map(|object| object.key())
         .collect();
-    drafts.extend(prune::drafts(domain, &extraneous));
-    prune::reverse_waves(drafts, |draft| last.contains(&draft.task.key()));
+    match request.deletion {
+        None => {
+            drafts.extend(prune::drafts(domain, &extraneous));
+            prune::reverse_waves(drafts, |draft| last.contains(&draft.task.key()));
+        }
+        Some(cascade) => {
+            drafts.extend(deletion::drafts(domain, &extraneous, cascade));
+            deletion::review(drafts, findings);
+            prune::reverse_waves(drafts, |_| false);
+        }
+    }
     prune::review(request, drafts, findings);
     elsewhere
 }
@@ -251,9 +260,13 @@ pub fn named_objects(
         let object = &target.object;
         let Some(gvk) = served_gvk(object, discovery) else { continue };
         let namespace = scope(object, &kinds, &request.namespace).namespace.to_owned();
+        let role = hooks::role_for(request, object);
+        if request.deletion.is_some() && !role.runs() {
+            continue;
+        }
         if !object.name().is_empty() {
             named.push((gvk, namespace, object.name().to_owned()));
-        } else if let Role::Hook(phases) = hooks::role(object) {
+        } else if let Role::Hook(phases) = role {
             for phase in phases {
                 named.push((gvk.clone(), namespace.clone(), names.name(place, object, phase)));
             }

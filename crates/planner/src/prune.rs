@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tidegate_model::{Action, Object, ObjectKey, Phase, SyncRequest};
 
+use crate::deletion;
 use crate::draft::Draft;
 use crate::findings::{Findings, Subject};
 use crate::hooks::{self, Role};
@@ -44,7 +45,19 @@ pub(crate) fn drafts(domain: Domain<'_>, extraneous: &[Arc<Object>]) -> Vec<Draf
     prunable.map(|live| draft(domain, live)).collect()
 }
 
+/// What happens to one object, whether it waits for a person, and why.
+pub(crate) type Decision = (Action, bool, &'static str);
+
 fn draft(domain: Domain<'_>, live: &Object) -> Draft {
+    draft_of(domain, live, decide)
+}
+
+/// The task of one object that is certainly the application's, as decided; what is not is left alone.
+pub(crate) fn draft_of(
+    domain: Domain<'_>,
+    live: &Object,
+    decide: impl Fn(&SyncRequest, &Object) -> Decision,
+) -> Draft {
     let key = live.key();
     let mut draft = Draft::new(Phase::Sync, wave(live).wave, live.gvk(), &key);
     let found_elsewhere = !domain.holds(live);
@@ -72,13 +85,15 @@ pub fn reason_to_keep(request: &SyncRequest, live: &Object) -> Option<&'static s
     if !request.tracking.is_root(&request.application, live) {
         return Some("ignored (belongs to another application or object now)");
     }
+    if let Some(cascade) = request.deletion {
+        return deletion::reason_to_stay(request, live, cascade);
+    }
     let stays =
         hooks::role(live) != Role::Resource || options::prune(live, &request.options) == PruneOption::Refused;
     stays.then_some("ignored (no prune)")
 }
 
-/// What happens to one object, whether it waits for a person, and why.
-fn decide(request: &SyncRequest, live: &Object) -> (Action, bool, &'static str) {
+fn decide(request: &SyncRequest, live: &Object) -> Decision {
     let option = options::prune(live, &request.options);
     if !request.options.prune {
         (Action::PruneSkipped, false, "ignored (requires pruning)")

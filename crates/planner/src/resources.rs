@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_model::{
-    Action, DeletePolicy, Hook, Object, ObjectKey, Phase, SyncRequest, annotations, claimed_by,
+    Action, Cascade, DeletePolicy, Hook, Object, ObjectKey, Phase, SyncRequest, annotations, claimed_by,
 };
 
 use crate::bindings;
@@ -188,13 +188,25 @@ impl Drafter<'_> {
         let live = live.as_deref();
         let mut draft = self.begin(wanted, phase, &key, live);
         (draft.task.action, draft.task.reason) = self.hook_action(wanted, phase, hook, live);
-        draft.task.hook = Some(hook.clone());
+        draft.task.hook = Some(self.hook_in(phase, hook));
         draft.subject = wanted.subject();
         self.stamp(&mut manifest);
         manifest.set_namespace(&draft.task.namespace);
         manifest.add_finalizer(annotations::HOOK_FINALIZER);
         draft.manifest = Some(manifest);
         draft
+    }
+
+    /// The hook in one of its phases. What ran before the objects of an application were deleted is one of them, and goes
+    /// with it whatever its policy.
+    fn hook_in(&self, phase: Phase, hook: &Hook) -> Hook {
+        let mut hook = hook.clone();
+        let goes = phase == Phase::PreDelete && self.request.deletion.is_some_and(Cascade::deletes);
+        if goes && !hook.deletes(DeletePolicy::HookSucceeded) {
+            hook.delete_policies.push(DeletePolicy::HookSucceeded);
+            hook.delete_policies.sort_unstable();
+        }
+        hook
     }
 
     fn hook_action(

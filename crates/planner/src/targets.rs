@@ -109,8 +109,15 @@ impl Sorter<'_> {
     /// Finds the objects that take part in the sync, and notes why others do not.
     pub fn sort_out(&mut self, targets: Vec<Target>) -> Wanted {
         let mut wanted = Wanted::default();
+        let deletes = self.request.deletion.is_some();
         for mut scoped in self.last_wins(self.scope(targets)) {
-            let (role, mut remarks) = hooks::classify(&scoped.object);
+            let (role, mut remarks) = match deletes {
+                true => (hooks::role_in_deletion(&scoped.object), Vec::new()),
+                false => hooks::classify(&scoped.object),
+            };
+            if deletes && role == Role::OtherHook {
+                continue;
+            }
             if let Some(reason) = exclusion(self.request, &scoped.key, &role) {
                 self.left_out.push(LeftOut::new(&scoped.subject(), reason));
                 if role == Role::Skip {

@@ -16,6 +16,7 @@ pub mod control;
 pub mod documents;
 pub mod error;
 mod exposed;
+pub mod last;
 pub mod lines;
 pub mod log;
 pub mod notices;

@@ -422,6 +422,7 @@ fn of_summary(summary: &Summary, why: &LogError, at_work: Option<bool>) -> Inspe
         resources: Vec::new(),
         hook_logs: Vec::new(),
         claim: None,
+        deletion: None,
         health_rules: None,
         warnings: if compacted { Vec::new() } else { vec![damaged(why.to_string())] },
     };

@@ -10,6 +10,7 @@ use tidegate_model::{
 };
 use tidegate_planner::Limits;
 
+mod deletions;
 mod golden;
 
 pub use golden::all;
@@ -100,6 +101,7 @@ fn request() -> SyncRequest {
         ignore_differences: Vec::new(),
         tracking: Tracking::default(),
         claim: None,
+        deletion: None,
     }
 }
 

@@ -4,6 +4,7 @@ mod api;
 mod app;
 mod cluster;
 mod common;
+mod delete;
 mod diff;
 mod health;
 mod ignore;
@@ -22,10 +23,13 @@ pub use app::{
 };
 pub use cluster::ConnectionArgs;
 pub use common::{Format, StateArgs};
+pub use delete::DeleteArgs;
 pub use diff::DiffArgs;
 pub use health::{CustomizationArgs, HealthArgs, Switch};
 pub use ops::{EventsArgs, ExplainArgs, OneArgs, OpsArgs, OpsCommand, ResumeArgs, SimArgs, SimCommand};
-pub use sync::{ClaimArgs, OptionArgs, PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg};
+pub use sync::{
+    ClaimArgs, OptionArgs, PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg, WaitingArgs,
+};
 
 /// Where to read on.
 const MORE: &str = "\
@@ -33,6 +37,7 @@ Examples:
   tidegate plan examples/shop --sim                 what would be done, in which order
   tidegate sync examples/shop --app shop --sim      do it, wave by wave
   tidegate sync examples/shop --app shop            the same on the cluster of the kubeconfig
+  tidegate delete --app shop --sim --yes            take it all away again, the last wave first
   tidegate explain shop                             why is it waiting, and for what?
   tidegate resume --all                             go on after a crash
   tidegate serve --sim --apps fleet                 keep applications as Git has them";
@@ -73,6 +78,8 @@ pub enum Command {
     Diff(DiffArgs),
     /// Run a sync and wait for it
     Sync(SyncArgs),
+    /// Delete an application: its hooks for that, and all its objects in reverse order
+    Delete(DeleteArgs),
     /// Go on with operations that are not over
     Resume(ResumeArgs),
     /// Say why an operation is where it is

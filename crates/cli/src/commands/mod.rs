@@ -2,11 +2,13 @@
 
 mod api;
 mod app;
+mod delete;
 mod diff;
 mod events;
 mod example;
 mod explain;
 mod health;
+mod operation;
 mod ops;
 mod plan;
 mod report;
@@ -30,6 +32,7 @@ pub async fn run(command: Command, printer: &Printer) -> Result<Ended, CliError>
         Command::Plan(args) => plan::run(&args, printer).await,
         Command::Diff(args) => diff::run(&args, printer).await,
         Command::Sync(args) => sync::run(&args, printer).await,
+        Command::Delete(args) => delete::run(&args, printer).await,
         Command::Resume(args) => resume::run(&args, printer).await,
         Command::Explain(args) => explain::run(&args, printer).await,
         Command::Ops(args) => ops::run(args.command, printer).await,

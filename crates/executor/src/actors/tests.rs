@@ -74,6 +74,7 @@ fn request(application: &str) -> SyncRequest {
         ignore_differences: Vec::new(),
         tracking: Tracking::default(),
         claim: None,
+        deletion: None,
     }
 }
 

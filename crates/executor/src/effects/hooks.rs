@@ -186,6 +186,19 @@ pub(super) async fn release(
     }
 }
 
+/// Takes the hook finalizer off what an earlier operation left, whose application is deleted: nobody else will.
+pub(super) async fn let_go(cluster: &dyn Cluster, subject: &Subject<'_>, uid: &str) -> Result<(), CallError> {
+    match look(cluster, subject).await {
+        Ok(Some(found)) if found.uid() == uid && found.has_finalizer(annotations::HOOK_FINALIZER) => {
+            release(cluster, subject, uid).await
+        }
+        Ok(_) => Ok(()),
+        // What may not be seen is awaited as it is.
+        Err(error) if error.kind == ErrorKind::Forbidden => Ok(()),
+        Err(error) => Err(call_error(&error)),
+    }
+}
+
 /// Deletes a hook by its policy.
 pub(super) async fn delete(cluster: &dyn Cluster, subject: &Subject<'_>, uid: &str) -> Result<(), CallError> {
     let Some(found) = find(cluster, subject).await?.filter(|found| found.uid() == uid) else { return Ok(()) };

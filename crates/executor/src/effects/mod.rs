@@ -15,6 +15,7 @@ mod logs;
 mod mask;
 mod namespaces;
 mod planning;
+mod pruning;
 mod resources;
 mod rights;
 mod subject;
@@ -40,7 +41,7 @@ pub use subject::Subject;
 pub async fn carry_out(cluster: &dyn Cluster, subject: &Subject<'_>, command: &TaskCommand) -> Answer {
     match command {
         TaskCommand::Check => Answer::Checked(resources::check(cluster, subject).await),
-        TaskCommand::Prune { uid } => Answer::Pruned(resources::prune(cluster, subject, uid).await),
+        TaskCommand::Prune { uid } => Answer::Pruned(pruning::prune(cluster, subject, uid).await),
         TaskCommand::ClearHook => Answer::Cleared(hooks::clear(cluster, subject).await),
         TaskCommand::Apply if subject.task.is_hook() => hooks::create(cluster, subject).await,
         TaskCommand::Apply => resources::apply(cluster, subject).await,

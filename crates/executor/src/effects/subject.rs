@@ -5,7 +5,9 @@ use std::sync::Arc;
 use tidegate_cluster::Propagation;
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Applied, CallError};
-use tidegate_model::{Health, HealthStatus, Object, OperationId, PackedObject, SyncRequest, Task, Timestamp};
+use tidegate_model::{
+    Cascade, Health, HealthStatus, Object, OperationId, PackedObject, SyncRequest, Task, Timestamp,
+};
 
 use crate::judging;
 
@@ -60,8 +62,14 @@ pub(super) async fn written(subject: &Subject<'_>, object: &Object, message: Str
     }
 }
 
-/// What happens to the objects a deleted object owns (`PrunePropagationPolicy`).
+/// What happens to the objects a deleted object owns: as the deletion of the application says (one that leaves its objects
+/// deletes nothing but hooks), or else `PrunePropagationPolicy`.
 pub(super) fn propagation(request: &SyncRequest) -> Propagation {
+    match request.deletion {
+        Some(Cascade::Background) => return Propagation::Background,
+        Some(Cascade::Foreground | Cascade::Orphan) => return Propagation::Foreground,
+        None => {}
+    }
     if request.options.has("PrunePropagationPolicy=background") {
         Propagation::Background
     } else if request.options.has("PrunePropagationPolicy=orphan") {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use tidegate_model::{
-    Digest, OperationId, OperationPhase, Plan, ResultCode, SyncRequest, Timestamp, earlier,
+    Digest, OperationId, OperationPhase, Plan, ResultCode, SyncRequest, Timestamp,
+    earlier::{self, ClaimingRequest},
 };
 
 use super::state::{
-    self, AppliedRef, Calls, Claim, Cursor, Failure, GateAnswer, Identity, Judged, Notes, Outage, Outcome,
-    Pause, Progress, SeenHealth, Stage, Termination, WaveTimes,
+    self, AppliedRef, Calls, Claim, Cursor, Failure, GateAnswer, Identity, Judged, JudgedBy, Notes, Outage,
+    Outcome, Pause, Progress, SeenHealth, Stage, Termination, WaveTimes,
 };
 use super::{fact, follow};
 
@@ -40,7 +41,20 @@ impl From<Fact> for fact::Fact {
     }
 }
 
-/// A state as it was laid out before kind 4: the kinds differ in what is in it.
+/// A fact of kind 30.
+#[derive(Clone, Debug, Deserialize)]
+pub enum FactOfKind30 {
+    Accepted { operation: OperationId, request: Box<ClaimingRequest>, targets: Digest, at: Timestamp },
+}
+
+impl From<FactOfKind30> for fact::Fact {
+    fn from(old: FactOfKind30) -> Self {
+        let FactOfKind30::Accepted { operation, request, targets, at } = old;
+        Self::Accepted { operation, request: Box::new((*request).into()), targets, at }
+    }
+}
+
+/// A state as it was laid out before kind 5: the kinds differ in what is in it.
 #[derive(Clone, Debug, Deserialize)]
 pub enum Layout<H, O> {
     New,
@@ -55,7 +69,9 @@ pub type State =
 /// A state of kind 2.
 pub type StateOfKind2 = Layout<HeaderOfKind2, Operation<HeaderOfKind2, Plan, state::TaskState>>;
 /// A state of kind 3.
-pub type StateOfKind3 = Layout<HeaderOfKind2, OperationOfKind3>;
+pub type StateOfKind3 = Layout<HeaderOfKind2, OperationOfKind3<HeaderOfKind2>>;
+/// A state of kind 4.
+pub type StateOfKind4 = Layout<HeaderOfKind4, OperationOfKind3<HeaderOfKind4>>;
 
 impl<H: Into<state::Header>, O: Into<state::Operation>> From<Layout<H, O>> for state::State {
     fn from(old: Layout<H, O>) -> Self {
@@ -103,7 +119,7 @@ impl<R: Into<SyncRequest>> From<Header<R>> for state::Header {
 /// That of kinds 2 and 3.
 #[derive(Clone, Debug, Deserialize)]
 pub struct HeaderOfKind2 {
-    first: Header<SyncRequest>,
+    first: Header<ClaimingRequest>,
     attempt: u32,
     claim: Option<Box<Claim>>,
 }
@@ -111,6 +127,18 @@ pub struct HeaderOfKind2 {
 impl From<HeaderOfKind2> for state::Header {
     fn from(old: HeaderOfKind2) -> Self {
         Self { attempt: old.attempt, claim: old.claim, ..old.first.into() }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct HeaderOfKind4 {
+    before: HeaderOfKind2,
+    health_rules: Option<Box<JudgedBy>>,
+}
+
+impl From<HeaderOfKind4> for state::Header {
+    fn from(old: HeaderOfKind4) -> Self {
+        Self { health_rules: old.health_rules, ..old.before.into() }
     }
 }
 
@@ -175,15 +203,16 @@ impl<H: Into<state::Header>, P: Into<Plan>, T: Into<state::TaskState>> From<Oper
     }
 }
 
+/// That of kinds 3 and 4.
 #[derive(Clone, Debug, Deserialize)]
-pub struct OperationOfKind3 {
-    first: Operation<HeaderOfKind2, Plan, state::TaskState>,
+pub struct OperationOfKind3<H> {
+    first: Operation<H, Plan, state::TaskState>,
     seen_namespaces: BTreeMap<String, Identity>,
     lost_namespace: Option<String>,
 }
 
-impl From<OperationOfKind3> for state::Operation {
-    fn from(old: OperationOfKind3) -> Self {
+impl<H: Into<state::Header>> From<OperationOfKind3<H>> for state::Operation {
+    fn from(old: OperationOfKind3<H>) -> Self {
         old.first.with(old.seen_namespaces, old.lost_namespace)
     }
 }

@@ -1,11 +1,15 @@
 //! The exact texts users match on (spec: result model and messages).
 
-use tidegate_model::{ClaimHolder, Task, Timestamp};
+use tidegate_model::{ClaimHolder, Phase, Task, Timestamp};
 
 use super::state::{Claim, Header, Loss, Operation, Progress, Stage, State, TaskState, WaveStep};
 
 pub(crate) const SUCCEEDED_ALL: &str = "successfully synced (all tasks run)";
 pub(crate) const SUCCEEDED_NO_MORE: &str = "successfully synced (no more tasks)";
+/// Of the deletion of an application.
+pub(crate) const DELETED: &str = "successfully deleted";
+/// The same, where its objects stay.
+pub(crate) const DELETED_ALONE: &str = "successfully deleted (its objects stay)";
 pub(crate) const NOT_VALID: &str = "one or more synchronization tasks are not valid";
 pub(crate) const DRY_RUN_FAILED: &str = "one or more objects failed to apply (dry run)";
 pub(crate) const NAMESPACE_FAILED: &str = "the namespace failed to apply";
@@ -144,10 +148,24 @@ impl Loss {
 
 /// A namespace is to be pruned that the operation writes into.
 pub(crate) fn namespace_pruned(name: &str, inside: &Task) -> String {
+    let advice = match inside.phase {
+        Phase::PostDelete => "keep it with the sync option Delete=false",
+        _ => "keep it among the manifests",
+    };
     format!(
-        "namespace {name} is to be pruned, and objects of this operation go into it, such as {}; keep it among the manifests, or move them to another namespace",
+        "namespace {name} is to be pruned, and objects of this operation go into it, such as {}; {advice}, or move them to another namespace",
         inside.key()
     )
+}
+
+/// The hooks of a deletion that have failed in a wave, as Argo CD names them.
+pub(crate) fn deletion_hooks_failed(operation: &Operation, index: u32) -> Option<String> {
+    operation.header.request.deletion?;
+    let phase = operation.wave(index)?.phase;
+    let failed =
+        operation.wave_tasks(index).filter(|(_, task, state)| task.is_hook() && state.is_unsuccessful());
+    let names: Vec<String> = failed.map(|(_, task, _)| format!("{}/{}", task.namespace, task.name)).collect();
+    (!names.is_empty()).then(|| format!("{phase} hook(s) failed: {}", names.join(", ")))
 }
 
 /// The findings that make a plan invalid.
@@ -348,14 +366,16 @@ impl Operation {
         Some(format!("{waiting} of operation {}", state.occupant.as_ref()?.operation))
     }
 
-    /// Prunes of a wave that wait for a person.
+    /// Prunes of a wave that wait for a person. Of an application that is deleted nothing goes before all may.
     pub(crate) fn unconfirmed_prunes(&self, index: u32) -> impl Iterator<Item = &Task> {
         let confirmed = self.prune_confirmed || self.header.request.options.prune_confirmed;
-        self.wave_tasks(index)
-            .filter(move |(_, task, _)| {
-                !confirmed && task.options.confirm_prune && task.action == tidegate_model::Action::Prune
-            })
-            .map(|(_, task, _)| task)
+        let deletes = self.header.request.deletion.is_some();
+        let is_of_deletion = deletes && self.wave(index).is_some_and(|wave| wave.phase == Phase::Sync);
+        let own = (!is_of_deletion).then(|| self.wave_tasks(index).map(|(_, task, _)| task));
+        let all = is_of_deletion.then(|| self.plan.tasks.iter());
+        own.into_iter().flatten().chain(all.into_iter().flatten()).filter(move |task| {
+            !confirmed && task.options.confirm_prune && task.action == tidegate_model::Action::Prune
+        })
     }
 }
 

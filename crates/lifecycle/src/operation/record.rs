@@ -9,15 +9,22 @@ use super::state::State;
 impl LogRecord for Fact {
     type Earlier = earlier::Fact;
 
-    const HIGHEST_KIND: u16 = 42;
+    const HIGHEST_KIND: u16 = 43;
 
     fn is_earlier(kind: u16) -> bool {
-        kind < 3
+        kind < 3 || kind == 30
+    }
+
+    fn read_earlier<C: Content>(kind: u16, content: &C) -> Result<Self, C::Error> {
+        match kind {
+            30 => content.read::<earlier::FactOfKind30>().map(Into::into),
+            _ => content.read::<earlier::Fact>().map(Into::into),
+        }
     }
 
     fn kind(&self) -> u16 {
         match self {
-            Self::Accepted { .. } => 30,
+            Self::Accepted { .. } => 43,
             Self::Planned { .. } => 31,
             Self::Moved { .. } => 3,
             Self::GateAnswered { .. } => 4,
@@ -64,20 +71,21 @@ impl LogRecord for Fact {
 impl LogRecord for State {
     type Earlier = earlier::State;
 
-    const HIGHEST_KIND: u16 = 4;
+    const HIGHEST_KIND: u16 = 5;
 
     fn is_earlier(kind: u16) -> bool {
-        kind < 4
+        kind < 5
     }
 
     fn kind(&self) -> u16 {
-        4
+        5
     }
 
     fn read_earlier<C: Content>(kind: u16, content: &C) -> Result<Self, C::Error> {
         match kind {
             2 => content.read::<earlier::StateOfKind2>().map(Into::into),
             3 => content.read::<earlier::StateOfKind3>().map(Into::into),
+            4 => content.read::<earlier::StateOfKind4>().map(Into::into),
             _ => content.read::<earlier::State>().map(Into::into),
         }
     }

@@ -142,13 +142,15 @@ impl Operation {
         !self.namespaces.is_empty() && !self.is_sync_fail(index) && is_end
     }
 
-    /// The namespace that the plan prunes and writes into, if there is one, and why that cannot be done.
+    /// The namespace that the plan prunes and writes into, if there is one, and why that cannot be done. What ends before
+    /// anything is pruned may be in it.
     pub(crate) fn prune_from_under_itself(&self) -> Option<(TaskId, String)> {
         let mut pruned =
             self.plan.enumerate().filter(|(_, task)| task.action == Action::Prune && task.gvk.is_namespace());
         pruned.find_map(|(id, namespace)| {
             let mut wanted = self.plan.tasks.iter().filter(|task| !task.action.is_prune());
-            let inside = wanted.find(|task| task.namespace == namespace.name)?;
+            let inside =
+                wanted.find(|task| task.namespace == namespace.name && task.phase != Phase::PreDelete)?;
             Some((id, namespace_pruned(&namespace.name, inside)))
         })
     }

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
-    Action, ClaimHolder, Digest, IfTaken, OperationId, OperationPhase, Phase, ResourceResult, Severity, Task,
-    Timestamp, Warning,
+    Action, Cascade, ClaimHolder, Digest, IfTaken, OperationId, OperationPhase, Phase, ResourceResult,
+    Severity, Task, Timestamp, Warning,
 };
 
 use super::state::{
@@ -31,6 +31,9 @@ pub struct OperationView {
     pub retry_count: u32,
     /// Who holds it, if somebody does.
     pub paused_by: Option<String>,
+    /// What becomes of the objects of the application, where it is deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<Cascade>,
     /// The waves of its plan.
     pub waves: Vec<WaveView>,
     /// The results, in order of recording.
@@ -160,6 +163,7 @@ pub fn view(state: &State) -> Option<OperationView> {
     Some(OperationView {
         id: header.operation,
         app: header.request.application.clone(),
+        deletion: header.request.deletion,
         phase: phase(state),
         message: state.message(),
         started_at: header.started_at,

@@ -39,6 +39,7 @@ pub fn request() -> SyncRequest {
         ignore_differences: Vec::new(),
         tracking: tidegate_model::Tracking::default(),
         claim: None,
+        deletion: None,
     }
 }
 

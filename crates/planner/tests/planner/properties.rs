@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use tidegate_model::{Action, ObjectKey, Phase};
+use tidegate_model::{Action, Cascade, Object, ObjectKey, Phase};
 
-use crate::support::{Case, case, crd, object};
+use crate::support::{Case, case, crd, object, targets};
 
 const KINDS: [&str; 9] = [
     "v1 ConfigMap",
@@ -81,6 +81,14 @@ fn any_case() -> impl Strategy<Value = Case> {
             case
         },
     )
+}
+
+fn hook_of(object: &Object) -> Option<&str> {
+    object.annotation("argocd.argoproj.io/hook")
+}
+
+fn as_target(object: Object) -> tidegate_planner::Target {
+    targets(&object.as_value().to_string()).remove(0)
 }
 
 proptest! {
@@ -193,6 +201,52 @@ proptest! {
                 prop_assert_eq!(own.cmp(other_own), other_wave.cmp(wave));
             }
         }
+    }
+
+    /// What was applied first is deleted last, namespaces with what is in them included.
+    #[test]
+    fn a_deletion_goes_in_the_reverse_of_the_sync(case in any_case()) {
+        let mut case = case;
+        // The same objects, as they will be in the cluster.
+        case.live.retain(|object| hook_of(object).is_none());
+        for (number, object) in case.live.iter_mut().enumerate() {
+            object.metadata_mut().insert("uid".to_owned(), format!("uid-{number}").into());
+        }
+        case.targets.clear();
+        let synced = case.live.iter().map(|object| {
+            let mut wanted = object.clone();
+            wanted.metadata_mut().remove("uid");
+            wanted.set_annotation("argocd.argoproj.io/sync-options", "");
+            wanted
+        });
+        case.targets = synced.map(as_target).collect();
+        let mut fresh = crate::support::case("");
+        fresh.targets.clone_from(&case.targets);
+        let place = |planned: &tidegate_planner::Planned| -> BTreeMap<ObjectKey, i64> {
+            planned.plan.tasks.iter().map(|task| (task.key(), task.wave)).collect()
+        };
+        let (applied, deleted) = (place(&fresh.plan()), place(&case.known().deleted(Cascade::Foreground).plan()));
+        prop_assert_eq!(applied.keys().collect::<Vec<_>>(), deleted.keys().collect::<Vec<_>>());
+        for (one, wave) in &applied {
+            for (other, later) in applied.iter().filter(|(_, later)| wave < *later) {
+                prop_assert!(deleted[other] < deleted[one], "{other} ({later}) is to go before {one} ({wave})");
+            }
+        }
+    }
+
+    /// Nothing but the hooks of the deletion is written, before and after all that goes.
+    #[test]
+    fn a_deletion_writes_hooks_alone(case in any_case(), orphan: bool) {
+        let cascade = if orphan { Cascade::Orphan } else { Cascade::Background };
+        let planned = case.known().deleted(cascade).plan();
+        for task in &planned.plan.tasks {
+            match task.phase {
+                Phase::PreDelete | Phase::PostDelete => prop_assert!(task.is_hook() && task.action.writes()),
+                phase => prop_assert!(phase == Phase::Sync && task.action.is_prune()),
+            }
+            prop_assert!(!orphan || task.action != Action::Prune);
+        }
+        prop_assert!(planned.plan.waves.is_sorted_by_key(|wave| wave.phase));
     }
 
     #[test]

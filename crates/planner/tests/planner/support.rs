@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidegate_model::{
-    Destination, Discovery, LiveObject, Object, ObjectKey, OperationId, RetryPolicy, Severity, SyncOptions,
-    SyncRequest, Timestamp, Tracking, TrackingMethod, WaitFor,
+    Cascade, Destination, Discovery, LiveObject, Object, ObjectKey, OperationId, RetryPolicy, Severity,
+    SyncOptions, SyncRequest, Timestamp, Tracking, TrackingMethod, WaitFor,
 };
 use tidegate_planner::{Limits, PlanInput, Planned, Target, manifests, plan};
 
@@ -43,6 +43,7 @@ pub fn case(yaml: &str) -> Case {
             ignore_differences: Vec::new(),
             tracking: Tracking::default(),
             claim: None,
+            deletion: None,
         },
         targets: targets(yaml),
         live: Vec::new(),
@@ -76,6 +77,11 @@ impl Case {
 
     pub fn options(mut self, change: impl FnOnce(&mut SyncOptions)) -> Self {
         change(&mut self.request.options);
+        self
+    }
+
+    pub fn deleted(mut self, cascade: Cascade) -> Self {
+        self.request.deletion = Some(cascade);
         self
     }
 

@@ -112,7 +112,12 @@ fn words(fact: &Fact, plan: Option<&Plan>) -> String {
     let name = |task: &TaskId| object(*task, plan);
     match fact {
         Fact::Accepted { request, .. } => {
-            format!("accepted for {} by {}", request.application, request.initiated_by)
+            let what = match request.deletion {
+                None => "accepted for",
+                Some(cascade) if cascade.deletes() => "accepted: deletion of",
+                Some(_) => "accepted: deletion, without its objects, of",
+            };
+            format!("{what} {} by {}", request.application, request.initiated_by)
         }
         Fact::Planned { plan, .. } => format!(
             "planned: {} objects in {} waves, {} findings",

@@ -5,10 +5,10 @@ use std::time::Duration;
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{OperationPhase, WaitFor};
 
-use super::{Act, Scenario, Sync, What, retries};
+use super::{Act, Scenario, Sync, What, deletions, retries};
 
 /// An object with annotations, as YAML.
-fn object(api: &str, kind: &str, name: &str, annotations: &[(&str, &str)], body: &str) -> String {
+pub(super) fn object(api: &str, kind: &str, name: &str, annotations: &[(&str, &str)], body: &str) -> String {
     let mut text = format!("apiVersion: {api}\nkind: {kind}\nmetadata:\n  name: {name}\n");
     if !annotations.is_empty() {
         text.push_str("  annotations:\n");
@@ -19,15 +19,15 @@ fn object(api: &str, kind: &str, name: &str, annotations: &[(&str, &str)], body:
     format!("{text}{body}\n---\n")
 }
 
-fn config(name: &str, wave: &str) -> String {
+pub(super) fn config(name: &str, wave: &str) -> String {
     object("v1", "ConfigMap", name, &[("argocd.argoproj.io/sync-wave", wave)], "data: {a: b}")
 }
 
-fn config_with(name: &str, annotations: &[(&str, &str)]) -> String {
+pub(super) fn config_with(name: &str, annotations: &[(&str, &str)]) -> String {
     object("v1", "ConfigMap", name, annotations, "data: {a: b}")
 }
 
-fn server(name: &str, wave: &str, more: &[(&str, &str)]) -> String {
+pub(super) fn server(name: &str, wave: &str, more: &[(&str, &str)]) -> String {
     let mut annotations = vec![("argocd.argoproj.io/sync-wave", wave)];
     annotations.extend_from_slice(more);
     let body = format!(
@@ -37,21 +37,21 @@ fn server(name: &str, wave: &str, more: &[(&str, &str)]) -> String {
     object("apps/v1", "Deployment", name, &annotations, &body)
 }
 
-const JOB: &str = "spec:\n  backoffLimit: 0\n  template:\n    spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}";
+pub(super) const JOB: &str = "spec:\n  backoffLimit: 0\n  template:\n    spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}";
 
-fn hook(name: &str, phase: &str, more: &[(&str, &str)]) -> String {
+pub(super) fn hook(name: &str, phase: &str, more: &[(&str, &str)]) -> String {
     let mut annotations = vec![("argocd.argoproj.io/hook", phase)];
     annotations.extend_from_slice(more);
     object("batch/v1", "Job", name, &annotations, JOB)
 }
 
-const KEEP_NOTHING: (&str, &str) =
+pub(super) const KEEP_NOTHING: (&str, &str) =
     ("argocd.argoproj.io/hook-delete-policy", "BeforeHookCreation,HookSucceeded");
 const ON_FAILURE: (&str, &str) = ("argocd.argoproj.io/hook-delete-policy", "HookFailed");
-const FAILS: (&str, &str) = ("sim.tidegate.dev/outcome", "fail");
-const FAILS_ONCE: (&str, &str) = ("sim.tidegate.dev/fail-times", "1");
+pub(super) const FAILS: (&str, &str) = ("sim.tidegate.dev/outcome", "fail");
+pub(super) const FAILS_ONCE: (&str, &str) = ("sim.tidegate.dev/fail-times", "1");
 
-fn scenario(name: &'static str, sync: Sync) -> Scenario {
+pub(super) fn scenario(name: &'static str, sync: Sync) -> Scenario {
     Scenario {
         name,
         before: Vec::new(),
@@ -62,7 +62,7 @@ fn scenario(name: &'static str, sync: Sync) -> Scenario {
     }
 }
 
-fn failing(name: &'static str, sync: Sync, says: &'static str) -> Scenario {
+pub(super) fn failing(name: &'static str, sync: Sync, says: &'static str) -> Scenario {
     Scenario { ends: OperationPhase::Failed, says, ..scenario(name, sync) }
 }
 
@@ -116,6 +116,7 @@ pub fn all() -> Vec<Scenario> {
     all.extend(failures());
     all.extend(people());
     all.extend(special());
+    all.extend(deletions::all());
     all
 }
 

@@ -14,6 +14,7 @@ mod changes;
 mod claims;
 mod compaction;
 mod conditions;
+mod deletions;
 mod ensure;
 mod events;
 mod extensions;

@@ -8,7 +8,7 @@ use tidegate_cluster::Cluster;
 use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
 use tidegate_executor::{Engine, RuntimeClock};
 use tidegate_lifecycle::operation::{ClaimStanding, OperationView, explain, view};
-use tidegate_model::{Destination, LogRecord as _, OperationId, OperationPhase};
+use tidegate_model::{Cascade, Destination, LogRecord as _, OperationId, OperationPhase};
 use tidegate_oplog::Inventories as _;
 use tidegate_testkit::process::START;
 use tidegate_testkit::recorded::Recorded as _;
@@ -33,8 +33,9 @@ fn known_facts(layout: &str) -> BTreeMap<OperationId, Vec<Value>> {
 #[test]
 fn every_field_of_every_fact_is_read() {
     // In the layout of today a fact has its number of today; those of the second were 3 to 34, of the third to 36, of the
-    // fourth to 37, of the fifth to 40, of the sixth to 41.
-    for (layout, number) in [(LAYOUT, 32), ("v3", 34), ("v4", 35), ("v5", 38), ("v6", 39), ("v7", 40)] {
+    // fourth to 37, of the fifth to 40, of the sixth to 41, of the seventh to 42.
+    let layouts = [(LAYOUT, 32), ("v3", 34), ("v4", 35), ("v5", 38), ("v6", 39), ("v7", 40), ("v8", 40)];
+    for (layout, number) in layouts {
         let (_scratch, log) = scratch(layout);
         let mut kinds = BTreeSet::new();
         for (id, known) in known_facts(layout) {
@@ -186,10 +187,32 @@ fn results_of_the_seventh_layout_are_what_they_were() {
     assert!(why.contains(&format!("its health rules changed at {}, from 0f0f0f0f0f0f", at(9))), "{why}");
 }
 
+#[test]
+fn results_of_the_eighth_layout_are_what_they_were() {
+    let (_scratch, log) = scratch("v8");
+    assert_eq!(
+        results_in(&log, 16),
+        [
+            "drain Synced Succeeded done",
+            "later Pruned Succeeded pruned",
+            "earlier Pruned Succeeded pruned",
+            "report Synced Succeeded done",
+        ]
+    );
+    assert_eq!(seen(&log, 16).deletion, Some(Cascade::Background));
+    assert_eq!(seen(&log, 15).deletion, None);
+    let asked = facts(&log, id(16))[0]["Accepted"]["request"]["deletion"].clone();
+    assert_eq!(asked, json!("background"));
+    // Before its objects go, and while they do.
+    let state = |count| folded(log.facts(id(16)).unwrap().into_iter().take(count).collect());
+    assert!(explain(&state(8), at(20)).to_string().contains("wave 1 of 4 (PreDelete, wave 0)"));
+    assert_eq!(state(15).message(), "waiting for deletion of /ConfigMap/later");
+}
+
 /// Field by field: what is shown of an operation is not all that it goes on by. The layouts before told less of namespaces.
 #[test]
 fn snapshots_of_the_later_layouts_are_what_their_facts_make() {
-    for layout in ["v5", "v6", "v7"] {
+    for layout in ["v5", "v6", "v7", "v8"] {
         let (_scratch, log) = scratch(layout);
         let mut compared = 0;
         for summary in log.summaries().unwrap() {

@@ -72,6 +72,7 @@ pub fn request() -> SyncRequest {
             installation: "second".into(),
         },
         claim: Some(ClaimRequest { namespace: Some("claims".into()), if_taken: IfTaken::Queue }),
+        deletion: None,
     }
 }
 

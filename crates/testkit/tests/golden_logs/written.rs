@@ -404,5 +404,6 @@ pub fn all() -> Vec<Written> {
         departures::namespace_is_made_again(),
         departures::is_created_again(),
         departures::is_judged_anew(),
+        departures::is_deleted(),
     ]
 }

@@ -316,6 +316,45 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/tests/planner/hooks.rs::an_earlier_object_is_deleted_first_or_kept",
         "golden hooks-again",
     ]),
+    ("An application is deleted by", &[
+        "tests/e2e/delete.rs::an_application_goes_in_the_reverse_of_its_sync",
+        "tests/e2e/delete.rs::a_killed_deletion_is_resumed_and_each_hook_runs_once",
+        "crates/testkit/tests/crash.rs::a_crash_at_any_point_changes_nothing",
+        "golden delete",
+    ]),
+    ("what goes", &[
+        "crates/planner/src/deletion.rs::what_goes_and_what_stays",
+        "crates/planner/tests/planner/properties.rs::a_deletion_writes_hooks_alone",
+        "crates/testkit/tests/executor/deletions.rs::what_an_interrupted_sync_left_goes_too",
+        "golden delete-orphan",
+    ]),
+    ("its order", &[
+        "crates/planner/tests/planner/properties.rs::a_deletion_goes_in_the_reverse_of_the_sync",
+        "crates/planner/src/deletion.rs::a_namespace_goes_after_what_is_in_it",
+        "golden delete-namespace",
+    ]),
+    ("`Delete=confirm`, `Prune=confirm`", &[
+        "crates/planner/src/deletion.rs::what_goes_and_what_stays",
+        "crates/testkit/tests/executor/deletions.rs::nothing_goes_before_all_is_confirmed",
+        "golden delete-confirm",
+    ]),
+    ("hooks of the deletion", &[
+        "crates/planner/src/hooks.rs::hooks_of_a_deletion",
+        "golden delete",
+    ]),
+    ("a PreDelete hook that fails", &[
+        "tests/e2e/delete.rs::a_hook_that_fails_keeps_everything",
+        "golden delete-refused-by-hook",
+        "golden delete-retry",
+    ]),
+    ("hooks that have run", &["golden delete", "golden delete-fails-at-its-end"]),
+    ("a finalizer that holds an object", &["tests/e2e/delete.rs::a_finalizer_that_holds_an_object_is_named"]),
+    ("a namespace that goes, and what is to stay in it", &[
+        "crates/planner/src/deletion.rs::what_cannot_stay_is_named",
+    ]),
+    ("a PostDelete hook in a namespace that goes", &[
+        "crates/testkit/tests/executor/deletions.rs::a_namespace_does_not_go_from_under_a_hook_that_comes_after_it",
+    ]),
     ("A hook object says which", &[
         "crates/testkit/tests/executor/rivals.rs::the_running_hook_of_another_operation_is_awaited_and_named",
         "crates/testkit/tests/executor/rivals.rs::deadlines_count_while_another_operation_keeps_the_place",

@@ -178,9 +178,9 @@ fn wave_note(wave: &PlannedWave, tasks: usize) -> String {
 
 fn colour_of(phase: Phase) -> &'static str {
     match phase {
-        Phase::PreSync => "#8a5cb8",
+        Phase::PreSync | Phase::PreDelete => "#8a5cb8",
         Phase::Sync => "#2f6fb5",
-        Phase::PostSync => "#2e8b57",
+        Phase::PostSync | Phase::PostDelete => "#2e8b57",
         Phase::SyncFail => "#c0392b",
     }
 }

@@ -42,6 +42,11 @@ fn with_retries(operation: &Operation, message: String) -> String {
 }
 
 pub(super) fn succeeded(operation: &Operation, message: &str, now: Timestamp) -> Vec<Fact> {
+    let message = match operation.header.request.deletion {
+        None => message,
+        Some(cascade) if cascade.deletes() => messages::DELETED,
+        Some(_) => messages::DELETED_ALONE,
+    };
     let message = with_retries(operation, message.to_owned());
     moved(Stage::Finishing { phase: OperationPhase::Succeeded, message }, now)
 }
@@ -62,7 +67,10 @@ pub(super) fn wave_failed(operation: &Operation, index: u32, now: Timestamp) -> 
         return attempt_failed(messages::with_reason(messages::NAMESPACE_FAILED, &[reason]), now);
     }
     let ran = operation.wave_tasks(index).any(|(_, _, state)| state.applied.is_some());
-    let base = if operation.refused_by_trial(index) {
+    let failed_hooks = messages::deletion_hooks_failed(operation, index);
+    let base = if let Some(failed_hooks) = &failed_hooks {
+        failed_hooks
+    } else if operation.refused_by_trial(index) {
         messages::DRY_RUN_FAILED
     } else if ran || operation.next_wave(0, true).is_some() {
         // With SyncFail hooks to wait for, Argo CD looks at the tasks once more.

@@ -23,12 +23,14 @@ pub(crate) enum Open {
 /// How many namespaces of one operation are watched; few deploy to more.
 const NAMESPACES_MAX: usize = 64;
 
-/// The namespaces that a plan writes into.
+/// The namespaces that a plan writes into. One that it prunes itself is not lost when it goes.
 pub(crate) fn namespaces_of(plan: &Plan) -> Arc<[String]> {
     let writes = plan.tasks.iter().filter(|task| task.action.writes() && !has_runner(task));
     let named: BTreeSet<&str> =
         writes.map(|task| task.namespace.as_str()).filter(|name| !name.is_empty()).collect();
-    named.into_iter().take(NAMESPACES_MAX).map(str::to_owned).collect()
+    let pruned = plan.tasks.iter().filter(|task| task.action == Action::Prune && task.gvk.is_namespace());
+    let pruned: BTreeSet<&str> = pruned.map(|task| task.name.as_str()).collect();
+    named.difference(&pruned).take(NAMESPACES_MAX).map(|name| (*name).to_owned()).collect()
 }
 
 /// Whether a task holds up the kind groups after its own.
@@ -65,7 +67,7 @@ pub(crate) fn is_crd(task: &Task) -> bool {
 /// is pruned is known, and hooks have something to run.
 pub(crate) fn is_sound(plan: &Plan) -> bool {
     let mut next = 0_u32;
-    let mut last = Phase::PreSync;
+    let mut last = Phase::PreDelete;
     for wave in &plan.waves {
         let Some(end) = next.checked_add(wave.count) else { return false };
         let fits = |task: &Task| {

@@ -214,6 +214,7 @@ fn accepted(request: &SyncRequest) -> Value {
         "syncOptions": options.flags,
         "retries": request.retry.limit,
         "deadlineSeconds": request.deadline.map(|deadline| deadline.as_secs_f64()),
+        "deletion": request.deletion,
         "tracking": {
             "method": request.tracking.method.as_str(),
             "label": request.tracking.label,

@@ -1,7 +1,7 @@
-//! Objects that were told to go, a namespace, and rules that change.
+//! Objects that were told to go, a namespace, rules that change, and an application that is deleted.
 
 use tidegate_lifecycle::operation::{Fact, Identity, Loss, Stage, WaveStep};
-use tidegate_model::{Action, Digest, OperationPhase, Phase, SyncRequest, TaskId};
+use tidegate_model::{Action, Cascade, Digest, OperationPhase, Phase, SyncRequest, TaskId};
 
 use super::Written;
 use crate::words::*;
@@ -178,4 +178,62 @@ pub fn is_judged_anew() -> Written {
         finished(succeeded, message, 10),
     ];
     Written { facts, snapshot_after: 8 }
+}
+
+/// Its application is deleted.
+pub fn is_deleted() -> Written {
+    let succeeded = OperationPhase::Succeeded;
+    let prune = |wave, name| task(Phase::Sync, wave, "ConfigMap", name, Action::Prune);
+    let hook_runs = |index: u32, task: u32, from: u64| {
+        vec![
+            step(index, WaveStep::Held, from),
+            step(index, WaveStep::Clearing, from),
+            Fact::HookCleared { task: TaskId(task), deleting: None },
+            step(index, WaveStep::Applying, from),
+            applied(task, from, false),
+            step(index, WaveStep::AwaitingHealth, from),
+            completed(task, OperationPhase::Succeeded, "done", from + 5),
+            Fact::HookReleased { task: TaskId(task) },
+        ]
+    };
+    let goes = |index: u32, task: u32, from: u64| {
+        vec![
+            step(index, WaveStep::Held, from),
+            step(index, WaveStep::Pruning, from),
+            Fact::DeletionBegun { task: TaskId(task) },
+            step(index, WaveStep::AwaitingGone, from),
+            Fact::ObjectGone { task: TaskId(task) },
+            step(index, WaveStep::AwaitingHealth, from + 3),
+            step(index, WaveStep::Passed, from + 3),
+        ]
+    };
+    let plan = plan(vec![
+        hook(Phase::PreDelete, "drain"),
+        prune(0, "later"),
+        prune(1, "earlier"),
+        hook(Phase::PostDelete, "report"),
+    ]);
+    let mut facts = vec![
+        accepted(16, |request| {
+            plain(request);
+            request.options.skip_dry_run = true;
+            request.selection.clear();
+            request.deletion = Some(Cascade::Background);
+        }),
+        planned(plan),
+    ];
+    facts.extend(hook_runs(0, 0, 3));
+    facts.push(step(0, WaveStep::Passed, 8));
+    facts.extend(goes(1, 1, 9));
+    facts.extend(goes(2, 2, 13));
+    facts.extend(hook_runs(3, 3, 17));
+    facts.extend([
+        step(3, WaveStep::Verifying, 22),
+        step(3, WaveStep::Passed, 22),
+        moved(Stage::Finishing { phase: succeeded, message: "successfully deleted".into() }, 22),
+        Fact::HookDeleted { task: TaskId(0), error: None },
+        Fact::HookDeleted { task: TaskId(3), error: None },
+        finished(succeeded, "successfully deleted", 23),
+    ]);
+    Written { facts, snapshot_after: 14 }
 }

@@ -1,0 +1,184 @@
+//! What `delete` takes away, in which order, and what it leaves.
+
+use serde_json::Value;
+
+use crate::bench::Bench;
+
+fn config(name: &str, annotations: &str) -> String {
+    format!(
+        "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, annotations: {{{annotations}}}}}\n"
+    )
+}
+
+fn wave(number: i64) -> String {
+    format!("argocd.argoproj.io/sync-wave: \"{number}\"")
+}
+
+fn hook(name: &str, phase: &str, ready_after: &str) -> String {
+    format!(
+        "---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {name}
+  annotations: {{argocd.argoproj.io/hook: {phase}, sim.tidegate.dev/ready-after: {ready_after}}}
+spec:
+  backoffLimit: 0
+  template:
+    spec: {{restartPolicy: Never, containers: [{{name: main, image: busybox}}]}}
+"
+    )
+}
+
+/// Four waves, and hooks before and after they are deleted.
+fn manifests(ready_after: &str) -> String {
+    let keep = "argocd.argoproj.io/sync-options: Delete=false";
+    [
+        config("first", &wave(-1)),
+        config("second", &wave(0)),
+        config("third", &wave(1)),
+        config("fourth", &wave(2)),
+        config("kept", keep),
+        hook("drain", "PreDelete", ready_after),
+        hook("report", "PostDelete", "10ms"),
+    ]
+    .concat()
+}
+
+const FINALIZER: &str = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: held, finalizers: [example.com/guard], annotations: {argocd.argoproj.io/sync-wave: \"1\"}}\n";
+
+/// What was created and deleted after the first writes of so many, in order.
+fn writes(bench: &Bench, skip: usize) -> Vec<String> {
+    let word = |entry: &Value| {
+        let what = match (entry["verb"].as_str().unwrap(), entry["code"].as_i64().unwrap()) {
+            ("delete", _) => "delete",
+            (_, 201) => "create",
+            _ => return None,
+        };
+        Some(format!("{what} {}", entry["name"].as_str().unwrap()))
+    };
+    bench.writes().iter().skip(skip).filter_map(word).collect()
+}
+
+/// What is there, and not on its way out: a hook that was deleted by its policy is not awaited to be gone.
+fn names(bench: &Bench) -> Vec<String> {
+    let objects = bench.json(&["sim", "objects", "-o", "json"]);
+    let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
+    let known = |object: &&Value| {
+        ["ConfigMap", "Job"].contains(&object["kind"].as_str().unwrap())
+            && object["metadata"]["deletionTimestamp"].is_null()
+    };
+    objects.as_array().unwrap().iter().filter(known).map(name).collect()
+}
+
+const IN_ORDER: [&str; 7] = [
+    "create drain",
+    "delete fourth",
+    "delete third",
+    "delete second",
+    "delete first",
+    "create report",
+    "delete drain",
+];
+
+fn synced(manifests: &str) -> (Bench, usize) {
+    let bench = Bench::new();
+    bench.write("app.yaml", manifests);
+    bench.run(&["sync", "app.yaml", "--app", "a", "--sim"]).expect_code(0);
+    assert!(!names(&bench).contains(&"drain".to_owned()), "a sync runs no hook of the deletion");
+    let before = bench.writes().len();
+    (bench, before)
+}
+
+/// Neither files nor a namespace are named: the log has them.
+#[test]
+fn an_application_goes_in_the_reverse_of_its_sync() {
+    let (bench, before) = synced(&manifests("10ms"));
+    let shown = bench.run(&["delete", "--app", "a", "--sim"]).expect_code(2);
+    assert!(shown.err.contains("nothing was done: 4 objects go; say --yes"), "{}", shown.err);
+    for line in ["PreDelete", "PostDelete", "ConfigMap default/fourth", "ignored (no delete)"] {
+        assert!(shown.out.contains(line), "no {line} in {}", shown.out);
+    }
+    let plan = bench.run(&["delete", "--app", "a", "--sim", "-o", "json"]).expect_code(2);
+    let plan: Value = serde_json::from_str(&plan.out).unwrap();
+    assert_eq!(plan["waves"][0]["phase"], "PreDelete");
+    bench.run(&["delete", "--app", "a", "--sim", "--dry-run"]).expect_code(0);
+    assert_eq!(bench.writes().len(), before, "nothing was written yet");
+    let ran = bench.run(&["delete", "--app", "a", "--sim", "--yes"]).expect_code(0);
+    assert!(ran.out.contains("successfully deleted"), "{}", ran.out);
+    assert_eq!(writes(&bench, before), IN_ORDER);
+    assert_eq!(names(&bench), ["kept", "report"]);
+    let operation = bench.json(&["ops", "show", "a", "-o", "json"]);
+    assert_eq!((&operation["phase"], &operation["deletion"]), (&"Succeeded".into(), &"foreground".into()));
+    let log = bench.run(&["ops", "log", "a"]).expect_code(0).out;
+    assert!(log.contains("accepted: deletion of a by tester"), "{log}");
+    // What is gone stays gone, and what is left is deleted with the next one.
+    let again = bench.run(&["delete", "--app", "a", "--sim", "--yes", "--no-hooks"]).expect_code(0);
+    assert!(again.err.contains("2 hooks of the deletion will not run"), "{}", again.err);
+    assert_eq!(names(&bench), ["kept"]);
+}
+
+#[test]
+fn objects_stay_where_that_is_asked_for() {
+    let (bench, before) = synced(&manifests("10ms"));
+    let ran = bench.run(&["delete", "--app", "a", "--sim", "--cascade", "orphan", "--yes"]).expect_code(0);
+    assert!(ran.out.contains("successfully deleted (its objects stay)"), "{}", ran.out);
+    assert_eq!(writes(&bench, before), ["create drain", "create report"]);
+    assert_eq!(names(&bench).len(), 7, "{:?}", names(&bench));
+}
+
+#[test]
+fn what_nobody_knows_is_not_deleted() {
+    let (bench, before) = synced(&manifests("10ms"));
+    let ran = bench.run(&["delete", "--app", "typo", "--sim", "--yes"]).expect_code(2);
+    assert!(ran.err.contains("application typo is not known here"), "{}", ran.err);
+    assert_eq!(bench.writes().len(), before);
+}
+
+/// Killed before, while and after its objects go; each time it goes on where it was.
+#[test]
+fn a_killed_deletion_is_resumed_and_each_hook_runs_once() {
+    for line in ["waiting for hook Job default/drain", "wave 2 of", "waiting for hook Job default/report"] {
+        let slow = manifests("400ms").replace("ready-after: 10ms", "ready-after: 400ms");
+        let (bench, before) = synced(&slow);
+        let mut delete = bench.start(&["delete", "--app", "a", "--sim", "--yes"]);
+        delete.await_line(line);
+        delete.signal("KILL");
+        delete.finish();
+        bench.run(&["resume", "--all", "--sim"]).expect_code(0);
+        assert_eq!(writes(&bench, before), IN_ORDER, "killed at {line}");
+    }
+}
+
+/// What holds an object is named, by `explain` and in the result.
+#[test]
+fn a_finalizer_that_holds_an_object_is_named() {
+    let (bench, before) = synced(&(manifests("10ms") + FINALIZER));
+    let mut delete = bench.start(&["delete", "--app", "a", "--sim", "--yes", "--timeout", "1h"]);
+    delete.await_line("example.com/guard");
+    let why = bench.run(&["explain", "a"]).expect_code(0).out;
+    assert!(
+        why.contains("ConfigMap default/held") && why.contains("waits for finalizer example.com/guard"),
+        "{why}"
+    );
+    delete.signal("TERM");
+    delete.finish().expect_code(3);
+    assert!(!writes(&bench, before).contains(&"delete second".to_owned()), "an earlier wave waits");
+    let late = ["delete", "--app", "a", "--sim", "--yes", "--supersede", "--no-hooks", "--deadline", "1s"];
+    let late = bench.run(&late).expect_code(1);
+    let result = late.out + &late.err;
+    assert!(result.contains("not gone when the operation's deadline passed: deletion requested; waits for finalizer example.com/guard"), "{result}");
+}
+
+#[test]
+fn a_hook_that_fails_keeps_everything() {
+    let fails = hook("drain", "PreDelete", "10ms").replace("ready-after: 10ms", "outcome: fail");
+    let (bench, before) = synced(&(config("first", &wave(0)) + &fails));
+    let ran = bench.run(&["delete", "--app", "a", "--sim", "--yes"]).expect_code(1);
+    assert!(ran.out.contains("PreDelete hook(s) failed: default/drain"), "{}", ran.out);
+    assert_eq!(writes(&bench, before), ["create drain"]);
+    // A better one is given on the command line.
+    bench.write("better.yaml", hook("drain", "PreDelete", "10ms"));
+    bench.run(&["delete", "better.yaml", "--app", "a", "--sim", "--yes"]).expect_code(0);
+    assert_eq!(names(&bench), Vec::<String>::new());
+}
