@@ -146,3 +146,79 @@ pub async fn a_killed_service_goes_on_from_what_the_resource_says() {
     serving.signal("TERM");
     serving.finish().expect_code(0);
 }
+
+/// Hooks of the deletion, and two waves.
+fn deploys_what_goes(site: &Site) {
+    let object = |kind: &str, name: &str, annotations: Value| {
+        let api_version = if kind == "Job" { "batch/v1" } else { "v1" };
+        let mut object = json!({
+            "apiVersion": api_version, "kind": kind, "metadata": {"name": name, "annotations": annotations},
+        });
+        if kind == "Job" {
+            let pod =
+                json!({"restartPolicy": "Never", "containers": [{"name": "a", "image": "example.com/a:1"}]});
+            object["spec"] = json!({"template": {"spec": pod}});
+        }
+        site.write(&format!("repo/shop/{name}.yaml"), object.to_string());
+    };
+    object("ConfigMap", "later", json!({"argocd.argoproj.io/sync-wave": "1"}));
+    object("ConfigMap", "kept", json!({"argocd.argoproj.io/sync-options": "Delete=false"}));
+    object(
+        "Job",
+        "drain",
+        json!({"argocd.argoproj.io/hook": "PreDelete", "sim.tidegate.dev/ready-after": "3s"}),
+    );
+    object("Job", "report", json!({"argocd.argoproj.io/hook": "PostDelete"}));
+    site.run(&["example", "commit", "repo"]).expect_code(0);
+}
+
+/// What was made and deleted, by the audit log of the server. The migration that a sync has left goes with its wave, before or
+/// after the others of that.
+async fn done(site: &Site) -> Vec<String> {
+    let writes = site.writes().await.only(|event| {
+        let known = ["ConfigMap", "Job"].contains(&event.kind.as_str());
+        known && event.name != "migrate" && (event.verb == "delete" || event.code == 201) && event.succeeded()
+    });
+    let word = |verb: &str| if verb == "delete" { "delete" } else { "create" };
+    writes.0.iter().map(|event| format!("{} {}", word(&event.verb), event.name)).collect()
+}
+
+/// Nothing without a finalizer; with one, hooks and waves in reverse, over a kill in the middle.
+pub async fn an_application_goes_with_what_its_finalizers_say() {
+    let mut site = site().await;
+    deploys_what_goes(&site);
+    let path = format!("{}/shop", path(&site));
+    let serving = serve(&site);
+    create(&site).await;
+    until(&site, is_done).await;
+    site.look_from_now();
+    site.observer().delete(&path, &Value::Null).await.unwrap();
+    site.observer().until(&path, |app| app.is_none()).await;
+    create(&site).await;
+    until(&site, is_done).await;
+    assert_eq!(done(&site).await, Vec::<String>::new());
+    let finalizers = json!(["example.com/other", "resources-finalizer.argocd.argoproj.io"]);
+    site.observer().patch(&path, &json!({"metadata": {"finalizers": finalizers}})).await.unwrap();
+    site.observer().delete(&path, &Value::Null).await.unwrap();
+    until(&site, |app| {
+        let state = &app["status"]["operationState"];
+        state["operation"]["info"].to_string().contains("tidegate.dev/deletion")
+            && state["message"].as_str().is_some_and(|message| message.contains("drain"))
+    })
+    .await;
+    serving.signal("KILL");
+    serving.finish();
+    let serving = serve(&site);
+    // What keeps it then is somebody else's.
+    until(&site, |app| app["metadata"]["finalizers"] == json!(["example.com/other"])).await;
+    site.observer().patch(&path, &json!({"metadata": {"finalizers": null}})).await.unwrap();
+    site.observer().until(&path, |app| app.is_none()).await;
+    assert_eq!(
+        done(&site).await,
+        ["create drain", "delete later", "delete settings", "create report", "delete drain"]
+    );
+    assert!(site.object("/api/v1", "configmaps", "kept").await.is_some());
+    assert!(site.object("/api/v1", "configmaps", "settings").await.is_none());
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}

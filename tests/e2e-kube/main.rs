@@ -46,6 +46,7 @@ fn tests() -> Vec<suite::Test> {
     let mut tests = tidegate_testkit::kube_tests![
         applications::an_application_is_synced_and_its_status_is_read_by_everybody,
         applications::a_killed_service_goes_on_from_what_the_resource_says,
+        applications::an_application_goes_with_what_its_finalizers_say,
         claims::a_second_sync_is_refused_and_says_by_whom,
         claims::a_second_sync_waits_its_turn,
         claims::a_second_sync_ends_the_first,

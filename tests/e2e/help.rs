@@ -5,7 +5,7 @@ use crate::bench::{Bench, redact};
 #[test]
 fn every_command_explains_itself() {
     let bench = Bench::new();
-    let commands: [&[&str]; 25] = [
+    let commands: [&[&str]; 26] = [
         &[],
         &["plan"],
         &["diff"],
@@ -26,6 +26,7 @@ fn every_command_explains_itself() {
         &["app"],
         &["app", "sync"],
         &["app", "wait"],
+        &["app", "delete"],
         &["example"],
         &["health"],
         &["sim"],

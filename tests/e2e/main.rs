@@ -33,6 +33,7 @@ mod plan;
 mod random_kill;
 mod reading;
 mod remote;
+mod removal;
 mod rendering;
 mod schema;
 mod secrets;

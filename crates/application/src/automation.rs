@@ -9,7 +9,7 @@ use tidegate_model::argo::{
 use tidegate_model::{OperationPhase, Timestamp};
 
 use crate::sources::{Sources, revisions};
-use crate::{automated, conditions};
+use crate::{automated, conditions, deletion};
 
 /// How often an automatic operation is tried again, where the application does not say.
 const RETRIES: i64 = 5;
@@ -129,6 +129,10 @@ pub fn decide(application: &Application, now: Timestamp) -> Decision {
 
 /// Whether an operation was an attempt to do the same: to the same revisions of the same sources.
 fn is_attempt(last: &OperationState, begun: &SyncOperation) -> bool {
+    if deletion::of_operation(&last.operation).is_some() {
+        // It was about to be deleted, and is not any more.
+        return false;
+    }
     match &last.sync_result {
         None => last.phase.is_completed(),
         Some(result) => {

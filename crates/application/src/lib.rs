@@ -8,6 +8,7 @@
 //! | [`conditions`] | what is wrong with it, and since when? |
 //! | [`automation`] | is an operation begun without being asked, which one, or when? |
 //! | [`credentials`] | what of it must not be seen? |
+//! | [`deletion`] | is it deleted, with what of it, and what is done next for that? |
 //! | [`operation`] | what does an operation ask of the engine, and what does its status say? |
 //! | [`recorded`] | what does the operation log know that the status does not? |
 //! | [`sources`] | what is deployed, be it one source or several? |
@@ -16,6 +17,7 @@ pub mod automation;
 pub mod comparison;
 pub mod conditions;
 pub mod credentials;
+pub mod deletion;
 pub mod operation;
 pub mod recorded;
 pub mod refresh;

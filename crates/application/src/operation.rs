@@ -13,7 +13,7 @@ use tidegate_model::{
 
 use crate::credentials::without_credentials;
 use crate::sources::{self, Sources};
-use crate::{automated, instance_name};
+use crate::{automated, deletion, instance_name};
 
 /// The remark of an operation that says which one of the engine it is. It is written before the engine hears of it, so
 /// that it is begun once, whatever dies in between.
@@ -99,6 +99,12 @@ pub fn revisions(operation: &OperationRequest, of: &Sources) -> Result<Vec<Strin
         }
         _ => Err(Refused::Revisions { given, sources }),
     }
+}
+
+/// The revisions that an operation of the log has deployed.
+pub fn revisions_of(request: &SyncRequest) -> Vec<String> {
+    let all = request.revision.split(BETWEEN).filter(|revision| !revision.is_empty());
+    all.map(str::to_owned).collect()
 }
 
 /// Writes down which revisions the operation of an application deploys.
@@ -222,7 +228,7 @@ pub fn selector(resource: &tidegate_model::argo::OperationResource) -> ResourceS
     }
 }
 
-fn retry(retry: &Retry) -> Result<RetryPolicy, Refused> {
+pub(crate) fn retry(retry: &Retry) -> Result<RetryPolicy, Refused> {
     if retry.refresh {
         return Err(Refused::Unsupported("retry.refresh, a new revision for a new attempt,"));
     }
@@ -317,7 +323,8 @@ pub fn take_in(application: &mut Application, progress: Progress) {
     application.status.operation_state = Some(state);
     let Some(finished_at) = progress.finished_at else { return };
     application.operation = None;
-    if progress.phase == OperationPhase::Succeeded && !sync.dry_run && sync.resources.is_empty() {
+    let is_sync = deletion::of_operation(&operation).is_none();
+    if progress.phase == OperationPhase::Succeeded && is_sync && !sync.dry_run && sync.resources.is_empty() {
         let history = &mut application.status.history;
         history.push(RevisionHistory {
             id: history.last().map_or(0, |last| last.id.saturating_add(1)),

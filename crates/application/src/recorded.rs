@@ -12,6 +12,7 @@ use tidegate_model::argo::{
 use tidegate_model::{OperationId, ResourceSelector, RetryPolicy, SyncRequest, Timestamp};
 
 use crate::conditions;
+use crate::deletion::{BY_DELETION, DELETION_REMARK};
 use crate::operation::{self, AUTOMATED, BETWEEN, CHART, ID_REMARK, Progress, described};
 use crate::sources::Sources;
 
@@ -32,6 +33,9 @@ pub struct Recorded {
 /// Whether an operation was begun for an application, and not by somebody who syncs files under the same name: it names
 /// a repository and a commit, or a chart, for each source.
 fn is_own(request: &SyncRequest) -> bool {
+    if request.deletion.is_some() {
+        return request.initiated_by == BY_DELETION;
+    }
     let is_commit = |text: &str| text.len() >= 40 && text.chars().all(|c| c.is_ascii_hexdigit());
     let revisions: Vec<&str> = request.revision.split(BETWEEN).collect();
     let mut both = request.sources.iter().zip(&revisions);
@@ -50,8 +54,13 @@ pub fn is_known(application: &Application, newest: OperationId) -> bool {
 
 /// Takes in the operations of an application, oldest first, that its status does not know. Returns how many those were.
 pub fn take_in(application: &mut Application, recorded: Vec<Recorded>) -> usize {
-    let own: Vec<Recorded> =
+    let mut own: Vec<Recorded> =
         recorded.into_iter().filter(|one| one.request.as_ref().is_none_or(is_own)).collect();
+    let deletes = |one: &Recorded| one.request.as_ref().is_some_and(|request| request.deletion.is_some());
+    if let Some(deleted) = own.iter().rposition(deletes).filter(|_| !application.is_deleting()) {
+        // That was another one of its name, and what it did is undone.
+        own.drain(..=deleted);
+    }
     let Some(newest) = own.last() else { return 0 };
     if is_known(application, newest.operation) || is_newer(application, newest) {
         return 0;
@@ -107,7 +116,7 @@ fn replay(application: &mut Application, recorded: Recorded) {
 /// What was asked of the application, from what was asked of the engine.
 fn asked(application: &Application, request: &SyncRequest) -> OperationRequest {
     let options = &request.options;
-    let automated = request.initiated_by == AUTOMATED;
+    let automated = request.initiated_by == AUTOMATED || request.deletion.is_some();
     let force = Strategy { force: options.force, ..Strategy::default() };
     let strategy = match (options.skip_hooks, options.force) {
         (true, _) => Some(SyncStrategy { apply: Some(force), ..SyncStrategy::default() }),
@@ -118,7 +127,7 @@ fn asked(application: &Application, request: &SyncRequest) -> OperationRequest {
     let sources = sources(application, request);
     let revisions: Vec<String> = request.revision.split(BETWEEN).map(str::to_owned).collect();
     let (revision, revisions) = sources.revisions(&revisions);
-    OperationRequest {
+    let mut asked = OperationRequest {
         sync: Some(SyncOperation {
             auto_heal_attempts_count: if heals { healed(application, &revision, &revisions) } else { 0 },
             revision,
@@ -139,7 +148,11 @@ fn asked(application: &Application, request: &SyncRequest) -> OperationRequest {
         },
         retry: Some(retry(&request.retry)),
         ..OperationRequest::default()
+    };
+    if let Some(cascade) = request.deletion {
+        asked.set_remark(DELETION_REMARK, cascade.as_str());
     }
+    asked
 }
 
 /// The sources that were deployed. The log has their repositories and folders: those of the application, where these are

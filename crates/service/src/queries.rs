@@ -185,6 +185,9 @@ impl Queries {
             Request::TerminateApplication { name, by } => {
                 self.serving().await?.terminate(&name, by).await.map(|()| Reply::Done)
             }
+            Request::DeleteApplication { name, cascade } => {
+                self.serving().await?.delete(&name, cascade).await.map(|()| Reply::Done)
+            }
             Request::RollbackApplication { name, id, prune, by } => {
                 self.serving().await?.rollback(&name, id, prune, by).await.map(|()| Reply::Done)
             }

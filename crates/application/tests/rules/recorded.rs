@@ -3,7 +3,7 @@
 use serde_json::json;
 use tidegate_application::operation::{ID_REMARK, Progress, id, request};
 use tidegate_application::recorded::{Recorded, take_in};
-use tidegate_application::{automation, operation};
+use tidegate_application::{automation, deletion, operation};
 use tidegate_model::argo::Application;
 use tidegate_model::{Destination, OperationId, OperationPhase, SyncRequest};
 
@@ -116,4 +116,44 @@ fn what_is_not_its_own_or_not_newer_is_left() {
     patient.status = lost.status;
     out_of_sync(&mut patient, COMMIT, at(60));
     assert_eq!(automation::take_in(&mut patient, at(60)), automation::Next::Nothing);
+}
+
+/// What the log has of its deletion, and the application after it.
+fn deleted(app: &mut Application, number: u128, begin: i64, end: OperationPhase) -> Recorded {
+    app.metadata.finalizers = vec![deletion::RESOURCES_FINALIZER.into()];
+    app.metadata.deletion_timestamp = Some(at(begin).into());
+    let deletion::Next::Begin(asked) = deletion::take_in(app, true, at(begin)) else { panic!("not begun") };
+    let mut asked = *asked;
+    asked.set_remark(ID_REMARK, operation_id(number).to_string());
+    let request = deletion::request(app, &asked, (Destination::Simulated, "shop".into())).unwrap();
+    app.operation = Some(asked);
+    let progress = progress(begin, Some(begin + 5), end);
+    operation::take_in(app, progress.clone());
+    Recorded { operation: operation_id(number), request: Some(request), progress }
+}
+
+/// Its deletion is known again from the log, and so is what is to be done next; another one of its name has nothing of it.
+#[test]
+fn a_deletion_follows_from_the_log() {
+    use OperationPhase::{Failed, Succeeded};
+    for (ended, next) in [(Succeeded, deletion::Next::Release), (Failed, deletion::Next::Wait(at(285)))] {
+        let mut known = automated();
+        let log = [begun(&mut known, 1, COMMIT, 0), deleted(&mut known, 2, 100, ended)];
+        assert_eq!(known.status.history.len(), 1, "a deletion is no sync");
+        let mut lost = automated();
+        lost.metadata = known.metadata.clone();
+        assert_eq!(take_in(&mut lost, log.to_vec()), 2);
+        assert_eq!(lost.status.history, known.status.history);
+        assert_eq!(deletion::take_in(&mut lost, false, at(110)), next);
+        let mut anew = automated();
+        assert_eq!(take_in(&mut anew, log.to_vec()), 0);
+        out_of_sync(&mut anew, COMMIT, at(200));
+        let begun = automation::take_in(&mut anew, at(200));
+        assert!(matches!(begun, automation::Next::Begin(_)), "it is synced at the same commit: {begun:?}");
+        // One that is not deleted after all is no attempt to sync it.
+        let mut kept = known.clone();
+        kept.metadata.deletion_timestamp = None;
+        out_of_sync(&mut kept, COMMIT, at(200));
+        assert!(matches!(automation::take_in(&mut kept, at(200)), automation::Next::Begin(_)));
+    }
 }

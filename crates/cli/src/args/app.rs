@@ -10,6 +10,7 @@ use tidegate_model::ResourceSelector;
 use super::api::ApiArgs;
 use super::cluster::ClusterArgs;
 use super::common::{Format, StateArgs};
+use super::delete::CascadeArg;
 use super::health::CustomizationArgs;
 use super::sync::KeepArgs;
 use super::values;
@@ -118,6 +119,8 @@ pub enum AppCommand {
         #[command(flatten)]
         state: StateArgs,
     },
+    /// Delete an application, and its objects in reverse order of their sync
+    Delete(AppDeleteArgs),
     /// Go back to an earlier sync of an application, without hooks, and wait for it
     Rollback(AppRollbackArgs),
     /// Look at the repository, and compare an application with its cluster
@@ -230,6 +233,28 @@ pub struct AppWaitArgs {
     /// How long to wait
     #[arg(long, value_name = "D", value_parser = values::duration)]
     pub timeout: Option<Duration>,
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+/// What is deleted.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tidegate app delete backend
+  tidegate app delete backend --yes
+  tidegate app delete backend --cascade orphan --yes")]
+pub struct AppDeleteArgs {
+    /// Name of the application
+    pub name: String,
+    /// What becomes of its objects: deleted after what they own, deleted before what they own, or left as they are
+    #[arg(long, value_enum, value_name = "HOW", default_value_t)]
+    pub cascade: CascadeArg,
+    /// Do it; without this, what would be deleted is named, and nothing is done
+    #[arg(long)]
+    pub yes: bool,
+    #[command(flatten)]
+    pub end: EndArgs,
     #[command(flatten)]
     pub state: StateArgs,
 }

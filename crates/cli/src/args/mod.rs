@@ -18,8 +18,8 @@ use clap_complete::Shell;
 
 pub use api::ApiArgs;
 pub use app::{
-    AppArgs, AppCommand, AppRollbackArgs, AppSyncArgs, AppWaitArgs, EndArgs, ExampleArgs, ExampleCommand,
-    OneAppArgs, ServeArgs,
+    AppArgs, AppCommand, AppDeleteArgs, AppRollbackArgs, AppSyncArgs, AppWaitArgs, EndArgs, ExampleArgs,
+    ExampleCommand, OneAppArgs, ServeArgs,
 };
 pub use cluster::ConnectionArgs;
 pub use common::{Format, StateArgs};

@@ -1,5 +1,7 @@
 //! `tidegate app`: the Applications of a `tidegate serve`.
 
+mod delete;
+
 use std::time::Duration;
 
 use tidegate_application::CONTROL_NAMESPACE;
@@ -51,6 +53,7 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<Ended, CliErr
             reach::tell(&state_dir, &Request::TerminateApplication { name, by: String::new() }).await?;
             Ok(Ended::Done)
         }
+        AppCommand::Delete(args) => delete::run(&args, printer).await,
         AppCommand::Rollback(args) => rollback(&args, printer).await,
         AppCommand::Wait(args) => wait(&args, printer).await,
     }

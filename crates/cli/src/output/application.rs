@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use tidegate_application::automated;
 use tidegate_application::sources::revisions;
+use tidegate_application::{automated, deletion};
 use tidegate_model::HealthStatus;
 use tidegate_model::argo::{Application, ApplicationSource, ResourceStatus, RevisionHistory, Time};
 
@@ -70,6 +70,7 @@ pub fn show(application: &Application, width: Option<u16>) -> Text {
         line("Source:", shown(source));
     }
     line("Sync Policy:", policy(application).to_owned());
+    line("Deleting:", deleting(application));
     let revision =
         status.sync.as_ref().map(|sync| short(&sync.revision, &sync.revisions)).unwrap_or_default();
     let targets = application.sources().iter().map(|source| or(&source.target_revision, "HEAD"));
@@ -184,7 +185,22 @@ fn cluster(application: &Application) -> String {
     if destination.server.is_empty() { destination.name.clone() } else { destination.server.clone() }
 }
 
+/// Since when it is being deleted, and what becomes of its objects; what else keeps it.
+fn deleting(application: &Application) -> String {
+    let Some(since) = application.metadata.deletion_timestamp else { return String::new() };
+    let others: Vec<&str> = application.metadata.finalizers.iter().map(String::as_str).collect();
+    match deletion::cascade(application) {
+        Some(cascade) => format!("since {since}, {cascade}"),
+        None if others.is_empty() => format!("since {since}"),
+        None => format!("since {since}; kept by {}", others.join(", ")),
+    }
+}
+
+/// Of one that is being deleted that word, which is what there is to know.
 fn sync(application: &Application) -> String {
+    if application.is_deleting() {
+        return "Deleting".to_owned();
+    }
     application.status.sync.as_ref().map(|sync| sync.status).unwrap_or_default().to_string()
 }
 

@@ -1,5 +1,6 @@
 //! One application: its resource, and what is under way for it.
 
+mod deleting;
 mod operation;
 
 use std::sync::Arc;
@@ -70,6 +71,8 @@ pub(crate) struct AppState {
     comparing: bool,
     preparing: bool,
     carried: Option<OperationId>,
+    /// The operation whose deletions were approved.
+    confirmed: Option<OperationId>,
     stirred: bool,
     /// Before this, changes of its objects are no reason for another comparison.
     rests_until: Timestamp,
@@ -105,6 +108,7 @@ impl Actor for ApplicationActor {
             comparing: false,
             preparing: false,
             carried: None,
+            confirmed: None,
             stirred: false,
             rests_until: Timestamp::default(),
             alarm: None,
@@ -149,6 +153,7 @@ impl Actor for ApplicationActor {
                 };
                 drop(reply.send(answer));
             }
+            AppMessage::Delete { cascade, reply } => drop(reply.send(state.remove(cascade).await)),
             AppMessage::Terminate { by, reply } => drop(reply.send(state.terminate(&by).await)),
             AppMessage::Wake => {
                 state.alarm = None;
@@ -256,8 +261,11 @@ impl AppState {
     async fn step(&mut self, myself: &ActorRef<AppMessage>) {
         let now = self.now();
         self.describe(now);
-        self.compare(myself, now);
-        self.automate(myself, now);
+        self.delete(myself, now).await;
+        if !self.application.is_deleting() {
+            self.compare(myself, now);
+            self.automate(myself, now);
+        }
         if let Err(problem) = self.keep(myself).await {
             tracing::error!(application = %self.key, %problem, "what is known of an application cannot be kept");
             self.set_alarm(myself, now + AGAIN_AFTER);
@@ -276,21 +284,11 @@ impl AppState {
         if let Some(problem) = self.problem.clone() {
             comparison::refuse(&mut self.application, problem, now);
         }
-        let deleting = self.application.is_deleting().then(|| {
-            let message = "its file is gone, and a finalizer asks that its objects be deleted first, which is not supported yet: they are left alone. Put the file back without the finalizer, and remove it then";
-            (ConditionType::DeletionError, message.to_owned())
-        });
         let other = ConditionType::Other(UNKNOWN_FIELD.to_owned());
         let unknown = self.application.unknown_fields();
         let unknown = (!unknown.is_empty())
             .then(|| (other.clone(), format!("these fields have no effect: {}", unknown.join(", "))));
-        let kinds = [ConditionType::DeletionError, other];
-        conditions::set(
-            &mut self.application.status.conditions,
-            &kinds,
-            deleting.into_iter().chain(unknown),
-            now,
-        );
+        conditions::set(&mut self.application.status.conditions, &[other], unknown, now);
     }
 
     fn compare(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {

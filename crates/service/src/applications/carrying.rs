@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
+use tidegate_application::deletion;
 use tidegate_application::operation::{self, Progress};
 use tidegate_executor::{Clock as _, EngineError, SystemClock, Targets};
 use tidegate_model::argo::Application;
@@ -12,6 +13,7 @@ use tidegate_model::{IfTaken, ObjectKey, OperationId, ResourceSelector};
 use tidegate_planner::Target;
 
 use super::checking::check;
+use super::deleting;
 use super::manifests::purpose;
 use super::messages::AppMessage;
 use super::places::Place;
@@ -50,6 +52,9 @@ pub(crate) async fn prepare(
     application: &Application,
 ) -> Result<(Vec<String>, OperationId), String> {
     let asked = application.operation.clone().unwrap_or_default();
+    if deletion::of_operation(&asked).is_some() {
+        return deleting::prepare(shared, application).await;
+    }
     check(application)?;
     let place = shared.places.resolve(&application.spec.destination)?;
     let refused = |error: operation::Refused| error.to_string();
@@ -158,6 +163,10 @@ async fn begin(shared: &Arc<Shared>, application: &Application, operation: Opera
         Err(error) => return Err(error.into()),
     }
     let asked = application.operation.clone().unwrap_or_default();
+    if deletion::of_operation(&asked).is_some() {
+        let (request, targets) = deleting::work(shared, application).await.map_err(Not::Refused)?;
+        return Ok(shared.engine.ensure_when(operation, request, targets, IfTaken::Queue).await?);
+    }
     let refused = |error: operation::Refused| Not::Refused(error.to_string());
     let sources = operation::sources(application, &asked).map_err(refused)?;
     let revisions = operation::revisions(&asked, &sources).map_err(refused)?;

@@ -4,7 +4,7 @@ use ractor::RpcReplyPort;
 use tidegate_application::operation::Progress;
 use tidegate_application::refresh::Level;
 use tidegate_model::argo::{ComparedTo, OperationRequest};
-use tidegate_model::{OperationId, Timestamp};
+use tidegate_model::{Cascade, OperationId, Timestamp};
 use tidegate_source::Address;
 
 use super::comparing::Compared;
@@ -24,6 +24,8 @@ pub(crate) enum SupervisorMessage {
     Sync { key: AppKey, asked: Box<OperationRequest>, reply: RpcReplyPort<Result<(), String>> },
     /// Somebody ends an operation.
     Terminate { key: AppKey, by: String, reply: RpcReplyPort<Result<(), String>> },
+    /// Somebody deletes an application.
+    Delete { key: AppKey, cascade: Cascade, reply: RpcReplyPort<Result<(), String>> },
     /// Somebody goes back to a sync of the history.
     Rollback {
         key: AppKey,
@@ -52,6 +54,8 @@ pub(crate) enum AppMessage {
     Sync { asked: Box<OperationRequest>, reply: RpcReplyPort<Result<(), String>> },
     /// Somebody ends its operation.
     Terminate { by: String, reply: RpcReplyPort<Result<(), String>> },
+    /// Somebody deletes it.
+    Delete { cascade: Cascade, reply: RpcReplyPort<Result<(), String>> },
     /// Somebody goes back to a sync of its history.
     Rollback { id: Option<i64>, prune: bool, by: String, reply: RpcReplyPort<Result<(), String>> },
     /// It is time to look what is due.

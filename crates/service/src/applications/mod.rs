@@ -17,6 +17,7 @@ mod board;
 mod carrying;
 mod checking;
 mod comparing;
+mod deleting;
 mod manifests;
 mod messages;
 mod places;

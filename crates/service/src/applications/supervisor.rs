@@ -11,7 +11,7 @@ use tidegate_executor::effects::ObjectDifference;
 use tidegate_executor::{Clock as _, Counted, Engine, EngineError, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_model::argo::{Application, ConditionType, OperationRequest};
-use tidegate_model::{ResourceSelector, Warning};
+use tidegate_model::{Cascade, ResourceSelector, Warning};
 use tidegate_oplog::{Log, Lookup};
 use tidegate_source::{Address, Reach};
 use tokio::sync::{Semaphore, broadcast, oneshot};
@@ -228,6 +228,12 @@ impl Serving {
         self.request(|reply| SupervisorMessage::Terminate { key, by, reply }).await
     }
 
+    /// Deletes the application that is meant. Returns when that is durable: then it is being deleted, or gone.
+    pub async fn delete(&self, text: &str, cascade: Cascade) -> Result<(), ServiceError> {
+        let key = self.one(text)?;
+        self.request(|reply| SupervisorMessage::Delete { key, cascade, reply }).await
+    }
+
     /// Has the application that is meant go back to a sync of its history. Returns when that is durable.
     pub async fn rollback(
         &self,
@@ -324,6 +330,9 @@ impl Actor for Supervisor {
             }
             SupervisorMessage::Terminate { key, by, reply } => {
                 state.pass_on(&key, reply, |reply| AppMessage::Terminate { by, reply });
+            }
+            SupervisorMessage::Delete { key, cascade, reply } => {
+                state.pass_on(&key, reply, |reply| AppMessage::Delete { cascade, reply });
             }
             SupervisorMessage::Rollback { key, id, prune, by, reply } => {
                 state.pass_on(&key, reply, |reply| AppMessage::Rollback { id, prune, by, reply });

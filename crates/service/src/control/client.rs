@@ -43,6 +43,7 @@ pub async fn ask(socket: &Path, request: &Request) -> Result<Asked, ServiceError
             | Request::SyncApplication { .. }
             | Request::TerminateApplication { .. }
             | Request::RollbackApplication { .. }
+            | Request::DeleteApplication { .. }
     );
     let give_up = Instant::now() + ANSWER_WITHIN;
     let exchange = exchange(stream, request);

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_lifecycle::operation::{Event, Fact, OperationView};
 use tidegate_model::argo::{Application, OperationRequest};
-use tidegate_model::{OperationId, ResourceSelector, Warning};
+use tidegate_model::{Cascade, OperationId, ResourceSelector, Warning};
 
 use crate::documents::ExplanationDocument;
 use crate::operations::Listed;
@@ -81,6 +81,14 @@ pub enum Request {
         /// Who wishes; told by the system.
         #[serde(default)]
         by: String,
+    },
+    /// That an application be deleted.
+    DeleteApplication {
+        /// Its name, or `NAMESPACE/NAME`.
+        name: String,
+        /// What becomes of its objects.
+        #[serde(default)]
+        cascade: Cascade,
     },
     /// That an application go back to a sync of its history.
     RollbackApplication {

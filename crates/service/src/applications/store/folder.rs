@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tidegate_application::deletion;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::argo::Application;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -17,8 +18,6 @@ use crate::error::ServiceError;
 
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// What keeps an application until its objects are gone.
-const CASCADE: &str = "resources-finalizer.argocd.argoproj.io";
 
 /// A folder of YAML files.
 pub struct FolderStore {
@@ -66,6 +65,21 @@ impl ApplicationStore for FolderStore {
     async fn keep(&self, application: &Application) -> Result<(), ServiceError> {
         let (folder, application) = (self.kept.clone(), application.clone());
         blocking(self.kept.clone(), move || kept::write(&folder, &application)).await
+    }
+
+    async fn delete(&self, application: &Application) -> Result<(), ServiceError> {
+        let (folder, files, application) = (self.kept.clone(), self.folder.clone(), application.clone());
+        let remove = move || {
+            let path = only_in(&files, &AppKey::of(&application))?;
+            // Its finalizers are known before its file goes, and count from then on.
+            kept::write(&folder, &application)?;
+            fs::remove_file(&path).map_err(|source| ServiceError::Io { action: "remove", path, source })
+        };
+        blocking(self.folder.clone(), remove).await
+    }
+
+    async fn release(&self, application: &Application) -> Result<(), ServiceError> {
+        self.keep(application).await
     }
 
     async fn forget(&self, key: &AppKey) -> Result<(), ServiceError> {
@@ -150,13 +164,11 @@ impl Watcher {
             }
         };
         for path in entries.flatten().map(|entry| entry.path()) {
-            let is_manifest =
-                path.extension().is_some_and(|one| ["yaml", "yml", "json"].iter().any(|known| one == *known));
             match fs::metadata(&path) {
-                Ok(file) if is_manifest && file.is_file() => {
+                Ok(file) if is_manifest(&path) && file.is_file() => {
                     found.insert(path, (file.modified().unwrap_or(std::time::UNIX_EPOCH), file.len()));
                 }
-                Err(error) if is_manifest => problems.push(format!("{}: {error}", name(&path))),
+                Err(error) if is_manifest(&path) => problems.push(format!("{}: {error}", name(&path))),
                 _ => {}
             }
         }
@@ -185,7 +197,7 @@ impl Watcher {
         let mut events = Vec::new();
         for (key, before) in &self.told {
             if !current.contains_key(key) {
-                match leaving(before) {
+                match leaving(before, kept::read(&kept::file(&self.kept, key))) {
                     Some(stored) => drop(current.insert(key.clone(), stored)),
                     None => events.push(StoreEvent::Gone(key.clone())),
                 }
@@ -220,20 +232,56 @@ impl Watcher {
     }
 }
 
+fn is_manifest(path: &Path) -> bool {
+    path.extension().is_some_and(|one| ["yaml", "yml", "json"].iter().any(|known| one == *known))
+}
+
 fn name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// An application whose file is gone, and which asks that its objects be deleted first: it stays until that is done.
-fn leaving(before: &Stored) -> Option<Stored> {
-    let finalizers = &before.application.metadata.finalizers;
-    finalizers.iter().any(|one| one.starts_with(CASCADE)).then(|| {
-        let mut stored = before.clone();
-        let now = SystemClock.now().into();
-        stored.application.metadata.deletion_timestamp.get_or_insert(now);
-        stored.problem = None;
-        stored
-    })
+/// An application whose file is gone, and which asks that something be done first: it stays until that is done. Where its
+/// deletion was asked for by a command, or is done, its finalizers are those that are kept.
+fn leaving(before: &Stored, kept: Option<Application>) -> Option<Stored> {
+    let mut stored = before.clone();
+    let metadata = &mut stored.application.metadata;
+    if let Some(kept) = kept.filter(Application::is_deleting) {
+        metadata.finalizers = kept.metadata.finalizers;
+        metadata.deletion_timestamp = kept.metadata.deletion_timestamp;
+    }
+    let now = SystemClock.now().into();
+    metadata.deletion_timestamp.get_or_insert(now);
+    stored.problem = None;
+    deletion::cascade(&stored.application).map(|_| stored)
+}
+
+/// The file that has an application, and nothing else: whoever has written more into it does not want that removed.
+fn only_in(folder: &Path, wanted: &AppKey) -> Result<PathBuf, ServiceError> {
+    let wrong = |source| ServiceError::Io { action: "read", path: folder.to_path_buf(), source };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(wrong)? {
+        let path = entry.map_err(wrong)?.path();
+        if !is_manifest(&path) {
+            continue;
+        }
+        let mut seen = Seen::default();
+        seen.read(&name(&path), fs::read(&path));
+        if seen.applications.contains_key(wanted) {
+            let others = seen.applications.len() > 1 || seen.is_broken || !seen.problems.is_empty();
+            found.push((path, others));
+        }
+    }
+    let refused = |why: String| Err(ServiceError::refused(format!("{why}; nothing was removed")));
+    match found.as_slice() {
+        [(path, false)] => Ok(path.clone()),
+        [(path, true)] => refused(format!(
+            "application {wanted} is not all that is in {}: remove it there by hand, with the finalizer {} if its objects are to go",
+            path.display(),
+            deletion::RESOURCES_FINALIZER
+        )),
+        [] => refused(format!("application {wanted} is in no file that can be read")),
+        _ => refused(format!("application {wanted} is in several files")),
+    }
 }
 
 #[cfg(test)]
@@ -391,7 +439,7 @@ mod tests {
         kept::write(&watcher.kept, &gone).unwrap();
         let mut leaving = known.clone();
         leaving.metadata.name = "leaving".into();
-        leaving.metadata.finalizers = vec![CASCADE.to_owned()];
+        leaving.metadata.finalizers = vec![deletion::RESOURCES_FINALIZER.to_owned()];
         kept::write(&watcher.kept, &leaving).unwrap();
         let again = || {
             let (folder, kept) = (folder.path().to_path_buf(), watcher.kept.clone());

@@ -117,6 +117,13 @@ pub trait ApplicationStore: Send + Sync + 'static {
     /// of it or nothing.
     async fn keep(&self, application: &Application) -> Result<(), ServiceError>;
 
+    /// Removes an application from where it is written down, with the finalizers it has: those keep it until its deletion
+    /// is done. When this returns that is durable; the watch tells what becomes of it.
+    async fn delete(&self, application: &Application) -> Result<(), ServiceError>;
+
+    /// Lets an application go that is being deleted: its finalizers are now these. The watch tells when it is gone.
+    async fn release(&self, application: &Application) -> Result<(), ServiceError>;
+
     /// Forgets what is known of an application.
     async fn forget(&self, key: &AppKey) -> Result<(), ServiceError>;
 }

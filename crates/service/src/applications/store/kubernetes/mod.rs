@@ -18,9 +18,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream::select_all;
-use tidegate_cluster::{Cluster, ClusterError, Detail, ErrorKind, Followed, Pauses, Scope, follow};
+use tidegate_cluster::{
+    Cluster, ClusterError, DeleteRequest, Detail, ErrorKind, Followed, Pauses, Propagation, Scope, follow,
+};
 use tidegate_model::argo::{API_VERSION, Application};
-use tidegate_model::{Destination, GroupKind, Gvk};
+use tidegate_model::{Destination, GroupKind, Gvk, Object};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::seen::All;
@@ -95,6 +97,47 @@ impl KubernetesStore {
     fn all(&self) -> MutexGuard<'_, All> {
         lock(&self.all)
     }
+
+    /// Writes a resource as it is made from what was seen last: bound to that version, and made anew after a conflict.
+    async fn write(
+        &self,
+        key: &AppKey,
+        made: impl Fn(&All) -> Option<Object> + Send,
+        written: impl Fn(&mut All, Object) + Send,
+    ) -> Result<(), ServiceError> {
+        for _ in 0..TRIES {
+            let Some(made) = made(&self.all()) else { return Ok(()) };
+            let wrong = match self.cluster.put(made, None).await {
+                Ok(object) => {
+                    written(&mut self.all(), object);
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
+            match wrong.kind {
+                // It has gone; the watch tells.
+                ErrorKind::NotFound => return Ok(()),
+                ErrorKind::Conflict => {
+                    let now = self.cluster.get(&kind(), &key.namespace, &key.name).await;
+                    match now.map_err(|error| self.failed(&error))? {
+                        Some(now) => self.all().read_anew(key, now),
+                        None => return Ok(()),
+                    }
+                }
+                _ => return Err(self.failed(&wrong)),
+            }
+        }
+        Err(ServiceError::refused(format!(
+            "application {key} was changed by others {TRIES} times while it was written; it is tried again"
+        )))
+    }
+
+    /// The finalizers that say how an application is deleted are now these; those of others are left alone.
+    async fn set_finalizers(&self, application: &Application) -> Result<(), ServiceError> {
+        let key = AppKey::of(application);
+        let made = |all: &All| all.with_finalizers(&key, &application.metadata.finalizers);
+        self.write(&key, made, |all, object| all.read_anew(&key, object)).await
+    }
 }
 
 fn kind() -> Gvk {
@@ -140,31 +183,32 @@ impl ApplicationStore for KubernetesStore {
 
     async fn keep(&self, application: &Application) -> Result<(), ServiceError> {
         let key = AppKey::of(application);
-        for _ in 0..TRIES {
-            let Some(merged) = self.all().merged(&key, application) else { return Ok(()) };
-            let wrong = match self.cluster.put(merged, None).await {
-                Ok(written) => {
-                    self.all().written(&key, application, written);
-                    return Ok(());
-                }
-                Err(error) => error,
-            };
-            match wrong.kind {
-                // It has gone; the watch tells.
-                ErrorKind::NotFound => return Ok(()),
-                ErrorKind::Conflict => {
-                    let now = self.cluster.get(&kind(), &key.namespace, &key.name).await;
-                    match now.map_err(|error| self.failed(&error))? {
-                        Some(now) => self.all().read_anew(&key, now),
-                        None => return Ok(()),
-                    }
-                }
-                _ => return Err(self.failed(&wrong)),
-            }
+        let written = |all: &mut All, written| all.written(&key, application, written);
+        self.write(&key, |all| all.merged(&key, application), written).await
+    }
+
+    async fn delete(&self, application: &Application) -> Result<(), ServiceError> {
+        self.set_finalizers(application).await?;
+        let AppKey { namespace, name } = AppKey::of(application);
+        let uid = application.metadata.uid.clone();
+        let request = DeleteRequest {
+            gvk: kind(),
+            namespace,
+            name,
+            uid,
+            resource_version: String::new(),
+            propagation: Propagation::Background,
+            dry_run: false,
+            operation: None,
+        };
+        match self.cluster.delete(request).await {
+            Err(error) if error.kind != ErrorKind::NotFound => Err(self.failed(&error)),
+            _ => Ok(()),
         }
-        Err(ServiceError::refused(format!(
-            "application {key} was changed by others {TRIES} times while its status was written; it is tried again"
-        )))
+    }
+
+    async fn release(&self, application: &Application) -> Result<(), ServiceError> {
+        self.set_finalizers(application).await
     }
 
     /// It was the status of a resource that is gone.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
+use tidegate_application::deletion::is_own_finalizer;
 use tidegate_application::refresh::REFRESH_ANNOTATION;
 use tidegate_model::Object;
 use tidegate_model::argo::{Application, ObjectMeta};
@@ -95,6 +96,25 @@ impl All {
         let seen = self.seen.get(key)?;
         let merged = seen.merged(application);
         (merged != seen.object).then_some(merged)
+    }
+
+    /// The resource with these of our finalizers, and those that others have put there. `None` where it has them.
+    pub fn with_finalizers(&self, key: &AppKey, wanted: &[String]) -> Option<Object> {
+        let seen = self.seen.get(key)?;
+        let found = seen.object.pointer("/metadata/finalizers").and_then(Value::as_array);
+        let found: Vec<String> =
+            found.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+        let mut finalizers = found.clone();
+        finalizers.retain(|one| !is_own_finalizer(one) || wanted.contains(one));
+        // Nobody may add one to what is being deleted.
+        let new = wanted.iter().filter(|one| is_own_finalizer(one) && !found.contains(one));
+        finalizers.extend(new.filter(|_| !seen.object.is_deleting()).cloned());
+        if finalizers == found {
+            return None;
+        }
+        let mut object = seen.object.clone();
+        object.metadata_mut().insert("finalizers".to_owned(), finalizers.into());
+        Some(object)
     }
 
     /// It has been written, and is so now.

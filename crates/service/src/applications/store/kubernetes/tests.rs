@@ -251,3 +251,36 @@ async fn a_cluster_without_the_definitions_is_refused_with_what_to_do() {
     let error = opened.err().unwrap().to_string();
     assert!(error.contains("serves no Applications") && error.contains("tidegate crds"), "{error}");
 }
+
+/// Finalizers that others put there meanwhile, or that are theirs, stay.
+#[tokio::test(start_paused = true)]
+async fn an_application_is_deleted_and_let_go() {
+    const OWN: &str = "resources-finalizer.argocd.argoproj.io";
+    let cluster = cluster().await;
+    let mut manifest = web("argocd");
+    manifest["metadata"]["finalizers"] = json!(["example.com/a"]);
+    apply(cluster.as_ref(), manifest).await;
+    let (store, mut events) = open(&cluster, of(&["argocd"])).await;
+    let mut web = applied(&mut events).await.application;
+    // Somebody else is faster.
+    let mut theirs = live(cluster.as_ref()).await;
+    theirs.add_finalizer("example.com/b");
+    cluster.put(theirs, None).await.unwrap();
+    web.metadata.finalizers.push(OWN.to_owned());
+    store.delete(&web).await.unwrap();
+    let left = live(cluster.as_ref()).await;
+    assert!(left.is_deleting());
+    assert_eq!(left.finalizers().collect::<Vec<_>>(), ["example.com/a", "example.com/b", OWN]);
+    web.metadata.finalizers.retain(|one| one != OWN);
+    store.release(&web).await.unwrap();
+    store.release(&web).await.unwrap();
+    let left = live(cluster.as_ref()).await;
+    assert_eq!(left.finalizers().collect::<Vec<_>>(), ["example.com/a", "example.com/b"]);
+    // What others keep is not gone before they let it go.
+    for other in ["example.com/a", "example.com/b"] {
+        cluster.remove_finalizer(&left.key(), &kind(), left.uid(), other, None).await.unwrap();
+    }
+    while told(&mut events).await != "gone web" {}
+    store.release(&web).await.unwrap();
+    store.delete(&web).await.unwrap();
+}

@@ -1,0 +1,109 @@
+//! `tidegate app delete`: an Application, and what it has.
+
+use std::time::Duration;
+
+use tidegate_application::deletion;
+use tidegate_model::argo::{Application, ConditionType};
+use tidegate_model::{Cascade, OperationPhase, format_duration};
+use tidegate_service::control::protocol::Request;
+use tidegate_service::reach;
+use tidegate_service::state_dir::StateDir;
+
+use super::{ASK_EVERY, one};
+use crate::args::AppDeleteArgs;
+use crate::error::CliError;
+use crate::exit::Ended;
+use crate::output::{Printer, counted};
+use crate::signals::Signals;
+
+pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let state_dir = StateDir::resolve(args.state.named())?;
+    let known = one(&state_dir, &args.name, printer).await?;
+    let cascade = Cascade::from(args.cascade);
+    if !args.yes {
+        name_what_goes(&known, cascade, printer);
+        return Err(CliError::usage(format!(
+            "nothing was done; say --yes to delete application {}",
+            args.name
+        )));
+    }
+    let request = Request::DeleteApplication { name: args.name.clone(), cascade };
+    reach::tell(&state_dir, &request).await?;
+    if args.end.is_async {
+        return Ok(Ended::Done);
+    }
+    gone(&state_dir, &known, args, printer).await
+}
+
+fn name_what_goes(known: &Application, cascade: Cascade, printer: &Printer) {
+    let goes: Vec<_> = known.status.resources.iter().filter(|_| cascade.deletes()).collect();
+    let count = u32::try_from(goes.len()).unwrap_or(u32::MAX);
+    match cascade.deletes() {
+        true => printer
+            .warn(&format!("{} will be deleted, as far as is known", counted(count, "object", "objects"))),
+        false => printer.warn("its objects will stay"),
+    }
+    for one in goes {
+        let slash = if one.namespace.is_empty() { "" } else { "/" };
+        printer.note(&format!("to be deleted: {} {}{slash}{}", one.kind, one.namespace, one.name));
+    }
+}
+
+/// Waits until it is gone, or cannot be deleted.
+async fn gone(
+    state_dir: &StateDir,
+    known: &Application,
+    args: &AppDeleteArgs,
+    printer: &Printer,
+) -> Result<Ended, CliError> {
+    let mut signals = Signals::listen()?;
+    let timeout = args.end.timeout;
+    let mut told = String::new();
+    let asking = async {
+        loop {
+            let found = reach::ask(state_dir, Some(&args.name)).await?.applications;
+            // One that was made anew is another one; in a folder, one that is not on its way out.
+            let uid = &known.metadata.uid;
+            let same =
+                |one: &&Application| one.metadata.uid == *uid && (!uid.is_empty() || one.is_deleting());
+            let Some(left) = found.iter().find(same) else { return Ok::<_, CliError>(None) };
+            if let Some(wrong) =
+                left.status.conditions.iter().find(|one| one.kind == ConditionType::DeletionError)
+            {
+                return Ok(Some(wrong.message.clone()));
+            }
+            tell(left, &mut told, printer);
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+    };
+    let why = tokio::select! {
+        ended = asking => return Ok(match ended? {
+            None => {
+                printer.note(&format!("application {} is deleted", args.name));
+                Ended::Done
+            }
+            Some(wrong) => {
+                printer.warn(&wrong);
+                Ended::Operation(OperationPhase::Failed)
+            }
+        }),
+        signal = signals.next() => format!("interrupted by {signal}"),
+        () = tokio::time::sleep(timeout.unwrap_or(Duration::MAX)) => {
+            format!("not gone after {}", format_duration(timeout.unwrap_or_default()))
+        }
+    };
+    printer.warn(&format!(
+        "{why}; it is deleted all the same, and `tidegate app get {}` tells how that stands",
+        args.name
+    ));
+    Ok(Ended::NotFinished)
+}
+
+/// How its deletion stands, once for each change.
+fn tell(application: &Application, told: &mut String, printer: &Printer) {
+    let Some(state) = &application.status.operation_state else { return };
+    if deletion::of_operation(&state.operation).is_some() && *told != state.message {
+        told.clone_from(&state.message);
+        printer.note(&format!("{}: {}", application.metadata.name, state.message));
+    }
+}

@@ -1,0 +1,81 @@
+//! What is due for the deletion of an application.
+
+use ractor::ActorRef;
+use tidegate_application::deletion::{self, Next, is_own_finalizer};
+use tidegate_application::operation;
+use tidegate_application::refresh::{self, Level, REFRESH_ANNOTATION};
+use tidegate_executor::EngineError;
+use tidegate_model::{Cascade, Timestamp};
+
+use super::{AGAIN_AFTER, AppState};
+use crate::applications::messages::AppMessage;
+
+impl AppState {
+    /// Somebody deletes it. What is answered with a yes is durable.
+    pub(super) async fn remove(&mut self, cascade: Cascade) -> Result<(), String> {
+        if self.application.is_deleting() {
+            return Err(format!("application {} is deleting already", self.key));
+        }
+        let mut removed = self.application.clone();
+        removed.metadata.finalizers = deletion::finalizers(&self.application, cascade);
+        removed.metadata.deletion_timestamp = Some(self.now().into());
+        self.shared.store.delete(&removed).await.map_err(|error| error.to_string())?;
+        // A cluster tells of its own time, and of what it keeps.
+        if !self.shared.store.is_shared() {
+            self.application.metadata = removed.metadata;
+            self.kept = None;
+        }
+        Ok(())
+    }
+
+    /// Begins its deletion, tries it again, or lets it go.
+    pub(super) async fn delete(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
+        if refresh::is_skipped(&self.application) {
+            return;
+        }
+        let mut asked = false;
+        if self.application.is_deleting() {
+            // It is compared no more: who asks for that wants it to be tried again.
+            let annotated = self.application.metadata.annotations.remove(REFRESH_ANNOTATION).is_some();
+            asked = annotated || self.asked.take().is_some_and(|level| level >= Level::Forced);
+        }
+        match deletion::take_in(&mut self.application, asked, now) {
+            Next::Nothing => {}
+            Next::Begin(begun) => self.application.operation = Some(*begun),
+            Next::Wait(until) => self.set_alarm(myself, until),
+            Next::Release => self.release(myself, now).await,
+        }
+        self.confirm().await;
+    }
+
+    /// Its deletion is done.
+    async fn release(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
+        let mut released = self.application.clone();
+        released.metadata.finalizers.retain(|one| !is_own_finalizer(one));
+        match self.shared.store.release(&released).await {
+            Ok(()) => self.application.metadata.finalizers = released.metadata.finalizers,
+            Err(error) => {
+                tracing::error!(application = %self.key, %error, "an application that is deleted cannot be let go");
+                self.set_alarm(myself, now + AGAIN_AFTER);
+            }
+        }
+    }
+
+    /// A person has approved what its deletion waits for, since that began.
+    async fn confirm(&mut self) {
+        let Some(asked) = &self.application.operation else { return };
+        let is_deletion = deletion::of_operation(asked).is_some();
+        let Some(id) = operation::id(asked).filter(|id| is_deletion && self.carried == Some(*id)) else {
+            return;
+        };
+        if !deletion::is_approved(&self.application) || self.confirmed == Some(id) {
+            return;
+        }
+        match self.shared.engine.confirm_prune(id, "annotation").await {
+            Ok(()) => self.confirmed = Some(id),
+            // It is not that far yet, or has nothing that asks.
+            Err(EngineError::Refused { .. } | EngineError::NotRunning { .. }) => {}
+            Err(error) => tracing::warn!(application = %self.key, %error, "an approval cannot be passed on"),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The operation that deletes an application: where the hooks of its deletion are read, and what the engine is asked.
+
+use std::sync::Arc;
+
+use tidegate_application::deletion::{self, is_resources_finalizer};
+use tidegate_application::sources::{Sources, revisions};
+use tidegate_application::{instance_name, operation};
+use tidegate_executor::Targets;
+use tidegate_model::argo::Application;
+use tidegate_model::{OperationId, SyncRequest};
+
+use super::manifests::purpose;
+use super::places::Place;
+use super::shared::Shared;
+use crate::last::{self, LastSync};
+
+/// The commits whose hooks run, none where there are none, and the id of the operation. Nothing is begun.
+pub(crate) async fn prepare(
+    shared: &Arc<Shared>,
+    application: &Application,
+) -> Result<(Vec<String>, OperationId), String> {
+    let place = place(shared, application)?;
+    let (revisions, _) = manifests(shared, application, &place, Vec::new()).await?;
+    let id = shared.engine.next_id().await.map_err(|error| error.to_string())?;
+    Ok((revisions, id))
+}
+
+/// What the engine is asked.
+pub(crate) async fn work(
+    shared: &Arc<Shared>,
+    application: &Application,
+) -> Result<(SyncRequest, Targets), String> {
+    let asked = application.operation.clone().unwrap_or_default();
+    let place = place(shared, application)?;
+    let sync = asked.sync.clone().unwrap_or_default();
+    let known = revisions(&sync.revision, &sync.revisions);
+    let (_, targets) = manifests(shared, application, &place, known).await?;
+    let Place { destination, namespace, .. } = place;
+    let request = deletion::request(application, &asked, (destination, namespace));
+    Ok((request.map_err(|error: operation::Refused| error.to_string())?, targets))
+}
+
+fn place(shared: &Shared, application: &Application) -> Result<Place, String> {
+    shared.places.resolve(&application.spec.destination)
+}
+
+/// The manifests with the hooks, and their commits: of the repositories as they are now, or as they were `known`, so that a
+/// hook that was mended there is taken; where these cannot be read, those of the last sync, which the log keeps.
+async fn manifests(
+    shared: &Arc<Shared>,
+    application: &Application,
+    place: &Place,
+    known: Vec<String>,
+) -> Result<(Vec<String>, Targets), String> {
+    let problem = match read(shared, application, &place.namespace, known).await {
+        Ok(found) => return Ok(found),
+        Err(problem) => problem,
+    };
+    let (log, name, destination) =
+        (Arc::clone(&shared.log), instance_name(application), place.destination.clone());
+    let looking = tokio::task::spawn_blocking(move || last::find(&log, &destination, &name)).await;
+    let last = looking.map_err(|fault| fault.to_string())?.map_err(|error| error.to_string())?;
+    match last {
+        Some(LastSync { request, targets, .. }) => Ok((operation::revisions_of(&request), targets)),
+        // It never had hooks that anybody knows of.
+        None if application.metadata.finalizers.iter().all(|one| is_harmless(one)) => {
+            Ok((Vec::new(), Targets::default()))
+        }
+        None => Err(format!(
+            "the hooks of its deletion are not known: the log has no sync of it, and its manifests cannot be read: {problem}"
+        )),
+    }
+}
+
+/// Whether a finalizer does not ask for hooks.
+fn is_harmless(finalizer: &str) -> bool {
+    is_resources_finalizer(finalizer) || !deletion::is_own_finalizer(finalizer)
+}
+
+async fn read(
+    shared: &Arc<Shared>,
+    application: &Application,
+    namespace: &str,
+    known: Vec<String>,
+) -> Result<(Vec<String>, Targets), String> {
+    let sources = Sources::of(application);
+    if sources.all().is_empty() {
+        return Err("it has no source".to_owned());
+    }
+    let revisions = match known.len() == sources.all().len() {
+        true => known,
+        false => shared.manifests.resolve(&sources, sources.wanted(), true).await?.revisions,
+    };
+    let made =
+        shared.manifests.targets(&sources, &revisions, (purpose(application, namespace), false)).await?;
+    Ok((revisions, Targets { targets: made.targets.as_ref().clone(), ..Targets::default() }))
+}

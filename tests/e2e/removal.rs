@@ -1,0 +1,179 @@
+//! Applications that are deleted while they are served.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::bench::Running;
+use crate::fleet::Fleet;
+
+const FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
+
+fn hook(name: &str, phase: &str, more: &str) -> String {
+    format!(
+        "---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {name}
+  annotations: {{argocd.argoproj.io/hook: {phase}, {more}}}
+spec:
+  template:
+    spec: {{restartPolicy: Never, containers: [{{name: main, image: busybox}}]}}
+"
+    )
+}
+
+/// The backend says good-bye, and asks that its objects go with it.
+fn leaving(drain: &str) -> Fleet {
+    let fleet = Fleet::new();
+    let hooks = hook("drain", "PreDelete", drain) + &hook("report", "PostDelete", "a: b");
+    fs::write(fleet.path("repo/backend/deletion.yaml"), hooks).unwrap();
+    fleet.migrates_for("100ms");
+    let asks = format!("  name: backend\n  finalizers: [{FINALIZER}]\n");
+    fleet.replace("backend.yaml", "  name: backend\n", &asks);
+    fleet
+}
+
+fn served(fleet: &Fleet) -> (Running, usize) {
+    let serving = fleet.serve();
+    fleet.wait(&["backend", "frontend"]);
+    let before = fleet.bench.writes().len();
+    (serving, before)
+}
+
+#[track_caller]
+fn gone(fleet: &Fleet, name: &str) {
+    let is_gone = || fleet.bench.run(&["app", "get", name]).code() == 2;
+    assert!((0..3000).any(|_| is_gone()), "{}", fleet.get(name));
+}
+
+#[track_caller]
+fn known(fleet: &Fleet, name: &str) {
+    assert!((0..3000).any(|_| fleet.bench.run(&["app", "get", name]).code() == 0), "{name} is not served");
+}
+
+/// What was made and deleted since, in order, of the objects of the backend.
+fn since(fleet: &Fleet, before: usize) -> Vec<String> {
+    let known = ["drain", "report", "backend", "backend-settings", "frontend", "frontend-settings"];
+    let word = |one: &Value| {
+        let name = one["name"].as_str().unwrap().to_owned();
+        let what = match (one["verb"].as_str().unwrap(), one["code"].as_i64().unwrap()) {
+            ("delete", _) => "delete",
+            (_, 201) => "create",
+            _ => return None,
+        };
+        known.contains(&name.as_str()).then(|| format!("{what} {name}"))
+    };
+    fleet.bench.writes().iter().skip(before).filter_map(word).collect()
+}
+
+const IN_ORDER: [&str; 5] =
+    ["create drain", "delete backend", "delete backend-settings", "create report", "delete drain"];
+
+fn is_there(fleet: &Fleet, name: &str) -> bool {
+    let objects = fleet.bench.json(&["sim", "objects", "-o", "json"]);
+    objects.as_array().unwrap().iter().any(|one| one["metadata"]["name"] == name)
+}
+
+#[test]
+fn an_application_that_asks_for_it_goes_with_its_objects() {
+    let fleet = leaving("sim.tidegate.dev/ready-after: 1500ms");
+    let (serving, before) = served(&fleet);
+    let file = fs::read(fleet.path("backend.yaml")).unwrap();
+    fs::remove_file(fleet.path("backend.yaml")).unwrap();
+    let at_work = fleet.until("backend", |app| {
+        app["status"]["operationState"]["phase"] == "Running"
+            && app["metadata"]["deletionTimestamp"].is_string()
+    });
+    let info = at_work["status"]["operationState"]["operation"]["info"].to_string();
+    assert!(info.contains("tidegate.dev/deletion") && info.contains("foreground"), "{info}");
+    let shown = fleet.bench.run(&["app", "get", "backend"]).expect_code(0).out;
+    assert!(shown.contains("Deleting:") && shown.contains("foreground"), "{shown}");
+    assert!(fleet.bench.run(&["app", "list"]).expect_code(0).out.contains("Deleting"));
+    let refused = fleet.bench.run(&["app", "sync", "backend"]);
+    assert!(refused.code() != 0 && refused.err.contains("is deleting"), "{refused:?}");
+    gone(&fleet, "backend");
+    assert_eq!(since(&fleet, before), IN_ORDER);
+    assert!(is_there(&fleet, "frontend"), "another one's objects stay");
+    // One of its name is another one, and is synced from the beginning, at the same commit.
+    fs::write(fleet.path("backend.yaml"), file).unwrap();
+    known(&fleet, "backend");
+    fleet.wait(&["backend"]);
+    assert!(is_there(&fleet, "backend"));
+    assert_eq!(fleet.get("backend")["status"]["history"].as_array().unwrap().len(), 1);
+    Fleet::end(serving);
+}
+
+/// Killed at each of its steps, the service goes on with a deletion where it was.
+#[test]
+fn a_killed_service_goes_on_with_a_deletion() {
+    for at in ["drain", "report"] {
+        let slow = "sim.tidegate.dev/ready-after: 2s";
+        let fleet = leaving(slow);
+        fleet.replace("repo/backend/deletion.yaml", "a: b", slow);
+        fleet.commit();
+        let (serving, before) = served(&fleet);
+        fs::remove_file(fleet.path("backend.yaml")).unwrap();
+        fleet.until("backend", |_| !fleet.made("Job", at).is_empty());
+        serving.signal("KILL");
+        serving.finish();
+        let serving = fleet.serve();
+        gone(&fleet, "backend");
+        assert_eq!(since(&fleet, before), IN_ORDER, "killed at {at}");
+        Fleet::end(serving);
+        // Nothing of it is left to come back.
+        let serving = fleet.serve();
+        gone(&fleet, "backend");
+        Fleet::end(serving);
+    }
+}
+
+/// It stays, says why, and is tried again when that is mended in its repository.
+#[test]
+fn a_deletion_that_fails_says_why_and_is_tried_again() {
+    let fleet = leaving("sim.tidegate.dev/outcome: fail");
+    fleet.replace("backend.yaml", "    automated:\n", "    retry: {limit: 0}\n    automated:\n");
+    let (serving, before) = served(&fleet);
+    fs::remove_file(fleet.path("backend.yaml")).unwrap();
+    let message = fleet.condition("backend", "DeletionError");
+    for part in ["PreDelete hook(s) failed: fleet/drain", "app refresh backend", "leaves its objects"] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert_eq!(since(&fleet, before), ["create drain"], "nothing goes before its hook has succeeded");
+    fleet.replace("repo/backend/deletion.yaml", "outcome: fail", "ready-after: 10ms");
+    fleet.commit();
+    fleet.bench.run(&["app", "refresh", "backend"]).expect_code(0);
+    gone(&fleet, "backend");
+    assert!(!is_there(&fleet, "backend"));
+    Fleet::end(serving);
+}
+
+#[test]
+fn an_application_is_deleted_by_command() {
+    let fleet = Fleet::new();
+    let (serving, before) = served(&fleet);
+    let shown = fleet.bench.run(&["app", "delete", "frontend"]).expect_code(2);
+    assert!(shown.err.contains("to be deleted: Deployment fleet/frontend"), "{}", shown.err);
+    assert_eq!(since(&fleet, before), Vec::<String>::new());
+    let ran = fleet.bench.run(&["app", "delete", "frontend", "--yes"]).expect_code(0);
+    assert!(ran.err.contains("application frontend is deleted"), "{}", ran.err);
+    assert!(!fleet.path("frontend.yaml").exists() && !is_there(&fleet, "frontend"));
+    fleet.bench.run(&["app", "delete", "frontend", "--yes"]).expect_code(2);
+    // Its objects stay where that is asked for.
+    fleet.bench.run(&["app", "delete", "backend", "--cascade", "orphan", "--yes"]).expect_code(0);
+    assert!(!fleet.path("backend.yaml").exists() && is_there(&fleet, "backend"));
+    // What else is in a file is nobody's to remove.
+    let both = fs::read_to_string(fleet.path("database.yaml")).unwrap();
+    let other = both.replace("name: database\n", "name: other\n");
+    fs::write(fleet.path("database.yaml"), format!("{both}\n---\n{other}")).unwrap();
+    known(&fleet, "other");
+    let refused = fleet.bench.run(&["app", "delete", "database", "--yes"]).expect_code(4);
+    assert!(
+        refused.err.contains("is not all that is in") && refused.err.contains("database.yaml"),
+        "{}",
+        refused.err
+    );
+    assert!(fleet.get("database")["metadata"].get("deletionTimestamp").is_none());
+    Fleet::end(serving);
+}
