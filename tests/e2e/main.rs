@@ -16,6 +16,7 @@ mod bench;
 mod clock;
 mod damage;
 mod delete;
+mod depends;
 mod deploy;
 mod diff;
 mod events;

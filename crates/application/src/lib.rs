@@ -9,6 +9,7 @@
 //! | [`automation`] | is an operation begun without being asked, which one, or when? |
 //! | [`credentials`] | what of it must not be seen? |
 //! | [`deletion`] | is it deleted, with what of it, and what is done next for that? |
+//! | [`dependencies`] | what does it wait for, before it is synced and before it is deleted? |
 //! | [`operation`] | what does an operation ask of the engine, and what does its status say? |
 //! | [`recorded`] | what does the operation log know that the status does not? |
 //! | [`sources`] | what is deployed, be it one source or several? |
@@ -18,6 +19,7 @@ pub mod comparison;
 pub mod conditions;
 pub mod credentials;
 pub mod deletion;
+pub mod dependencies;
 pub mod operation;
 pub mod recorded;
 pub mod refresh;

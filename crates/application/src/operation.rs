@@ -295,6 +295,23 @@ impl Progress {
     }
 }
 
+/// Says of the operation that is asked for, and was not begun yet, what it waits for.
+pub fn wait(application: &mut Application, message: String, now: Timestamp) {
+    let last = application.status.operation_state.as_ref();
+    let same = last
+        .filter(|last| Some(&last.operation) == application.operation.as_ref() && last.finished_at.is_none());
+    let started_at = same.map_or(now, |last| last.started_at.moment());
+    let waiting = Progress {
+        phase: OperationPhase::Running,
+        message,
+        started_at,
+        finished_at: None,
+        retry_count: 0,
+        resources: Vec::new(),
+    };
+    take_in(application, waiting);
+}
+
 /// Takes the progress of the operation that is asked for into the status. One that is over is no longer asked for, and
 /// when it deployed the whole application, it is remembered.
 pub fn take_in(application: &mut Application, progress: Progress) {

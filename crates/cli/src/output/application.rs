@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use tidegate_application::dependencies::DEPENDS_ON;
 use tidegate_application::sources::revisions;
 use tidegate_application::{automated, deletion};
 use tidegate_model::HealthStatus;
@@ -70,6 +71,7 @@ pub fn show(application: &Application, width: Option<u16>) -> Text {
         line("Source:", shown(source));
     }
     line("Sync Policy:", policy(application).to_owned());
+    line("Depends On:", application.annotation(DEPENDS_ON).unwrap_or_default().to_owned());
     line("Deleting:", deleting(application));
     let revision =
         status.sync.as_ref().map(|sync| short(&sync.revision, &sync.revisions)).unwrap_or_default();

@@ -2,6 +2,7 @@
 
 mod deleting;
 mod operation;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -132,6 +133,8 @@ impl Actor for ApplicationActor {
             AppMessage::Changed(stored) => state.changed(*stored),
             AppMessage::Compare(level) => state.ask(level),
             AppMessage::Stirred => state.stirred(&myself),
+            // What it waits for is looked at below.
+            AppMessage::Related => {}
             AppMessage::Compared { compared, with, level, began } => {
                 let now = state.now();
                 state.rests_until = now + now.since(began).saturating_mul(REST).max(REST_MIN);
@@ -266,12 +269,15 @@ impl AppState {
             self.compare(myself, now);
             self.automate(myself, now);
         }
+        let is_held = self.hold(now);
         if let Err(problem) = self.keep(myself).await {
             tracing::error!(application = %self.key, %problem, "what is known of an application cannot be kept");
             self.set_alarm(myself, now + AGAIN_AFTER);
             return;
         }
-        self.carry_on(myself);
+        if !is_held {
+            self.carry_on(myself);
+        }
         if !self.shared.every.is_zero()
             && let Some(at) = self.application.status.reconciled_at
         {
@@ -343,6 +349,7 @@ impl AppState {
             return Ok(());
         }
         let shown = self.shared.board.post(&self.key, Arc::new(self.application.clone()));
+        self.announce();
         telling::tell(&self.key, shown.as_deref().or(self.kept.as_ref()), &self.application);
         if self.shared.store.is_shared()
             && let Some(kept) = &mut self.kept

@@ -16,6 +16,8 @@ pub(crate) enum SupervisorMessage {
     Store(StoreEvent),
     /// An object of this application has changed.
     Stirred(AppKey),
+    /// This application stands in another way: those that depend on it, or that it depends on, may care.
+    Stood(AppKey),
     /// The names of these repositories have moved; one application knows.
     Moved { addresses: Vec<Address>, but: Option<AppKey> },
     /// An application is to be compared.
@@ -44,6 +46,8 @@ pub(crate) enum AppMessage {
     Compare(Level),
     /// Something in the cluster has changed; others may have as well.
     Stirred,
+    /// An application that it depends on, or that depends on it, stands in another way.
+    Related,
     /// A comparison has ended. It was made with what was wanted then.
     Compared { compared: Box<Compared>, with: Box<ComparedTo>, level: Level, began: Timestamp },
     /// The operation that is asked for can be begun, or cannot.

@@ -18,6 +18,7 @@ mod carrying;
 mod checking;
 mod comparing;
 mod deleting;
+mod depending;
 mod manifests;
 mod messages;
 mod places;

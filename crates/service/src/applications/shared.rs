@@ -9,6 +9,7 @@ use tidegate_oplog::Log;
 use tokio::sync::Semaphore;
 
 use super::board::Board;
+use super::depending::Depending;
 use super::manifests::Manifests;
 use super::places::Places;
 use super::reconciles::Reconciles;
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     /// After so long a comparison is old.
     pub every: Duration,
     pub board: Board,
+    pub depending: Depending,
     /// Bounds the comparisons under way.
     pub permits: Semaphore,
     pub watching: Watching,

@@ -21,6 +21,7 @@ use super::actor::{AppArguments, ApplicationActor};
 use super::announcing::announce;
 use super::board::{Board, Found};
 use super::comparing;
+use super::depending::Depending;
 use super::listing::{self, OrderBy, Page, Wanted};
 use super::manifests::{Manifests, Sourcing};
 use super::messages::{AppMessage, SupervisorMessage};
@@ -95,6 +96,7 @@ impl Applications {
             rules,
             every,
             board,
+            depending: Depending::default(),
             permits,
             watching,
             reconciles: Reconciles::default(),
@@ -323,6 +325,7 @@ impl Actor for Supervisor {
         match message {
             SupervisorMessage::Store(event) => state.happened(&myself, event).await,
             SupervisorMessage::Stirred(key) => state.tell(&key, AppMessage::Stirred),
+            SupervisorMessage::Stood(key) => state.tell_related(&key),
             SupervisorMessage::Moved { addresses, but } => state.moved(&addresses, but.as_ref()),
             SupervisorMessage::Compare { key, level } => state.tell(&key, AppMessage::Compare(level)),
             SupervisorMessage::Sync { key, asked, reply } => {
@@ -375,6 +378,12 @@ impl SupervisorState {
         }
     }
 
+    fn tell_related(&self, key: &AppKey) {
+        for related in self.shared.depending.related(key) {
+            self.tell(&related, AppMessage::Related);
+        }
+    }
+
     fn tell(&self, key: &AppKey, message: AppMessage) {
         if let Some(actor) = self.actor(key) {
             drop(actor.send_message(message));
@@ -399,6 +408,8 @@ impl SupervisorState {
                 }
                 self.shared.watching.forget(&key);
                 self.shared.board.remove(&key);
+                self.tell_related(&key);
+                self.shared.depending.set(&key, BTreeSet::new());
                 if let Err(error) = self.shared.store.forget(&key).await {
                     tracing::warn!(application = %key, %error, "an application that is gone is still known");
                 }

@@ -2,9 +2,10 @@
 
 use ractor::ActorRef;
 use tidegate_application::deletion::{self, Next, is_own_finalizer};
-use tidegate_application::operation;
+use tidegate_application::operation::{self, Progress};
 use tidegate_application::refresh::{self, Level, REFRESH_ANNOTATION};
 use tidegate_executor::EngineError;
+use tidegate_model::argo::OperationRequest;
 use tidegate_model::{Cascade, Timestamp};
 
 use super::{AGAIN_AFTER, AppState};
@@ -38,6 +39,19 @@ impl AppState {
             // It is compared no more: who asks for that wants it to be tried again.
             let annotated = self.application.metadata.annotations.remove(REFRESH_ANNOTATION).is_some();
             asked = annotated || self.asked.take().is_some_and(|level| level >= Level::Forced);
+        }
+        let is_other = |asked: &OperationRequest| {
+            operation::id(asked).is_none() && deletion::of_operation(asked).is_none()
+        };
+        if self.application.is_deleting()
+            && !self.preparing
+            && self.application.operation.as_ref().is_some_and(is_other)
+        {
+            // It was not begun yet, and may wait for what never comes.
+            operation::take_in(
+                &mut self.application,
+                Progress::terminated("the deletion of the application", now),
+            );
         }
         match deletion::take_in(&mut self.application, asked, now) {
             Next::Nothing => {}

@@ -1,0 +1,101 @@
+//! What an operation that is asked for waits for: the applications that this one depends on, or, before it is deleted, those
+//! that depend on it.
+
+use tidegate_application::deletion;
+use tidegate_application::dependencies::{self, in_words, why_not};
+use tidegate_application::sources::revisions;
+use tidegate_application::{conditions, operation};
+use tidegate_model::Timestamp;
+use tidegate_model::argo::ConditionType;
+
+use super::AppState;
+use crate::applications::depending::{key, name};
+use crate::applications::messages::SupervisorMessage;
+
+/// A condition of our own.
+const DEPENDENCY_ERROR: &str = "DependencyError";
+
+impl AppState {
+    /// Tells those it has to do with that it has changed.
+    pub(super) fn announce(&self) {
+        if !self.shared.depending.related(&self.key).is_empty() {
+            drop(self.supervisor.send_message(SupervisorMessage::Stood(self.key.clone())));
+        }
+    }
+
+    /// Whether what is asked for has to wait, which is then said in its state; says in the conditions what will never come.
+    pub(super) fn hold(&mut self, now: Timestamp) -> bool {
+        // Before anything is looked at: whoever changes after that look tells.
+        let wanted = dependencies::of(&self.application).iter().map(key).collect();
+        if self.shared.depending.set(&self.key, wanted) {
+            self.announce();
+        }
+        let cycle = self.cycle();
+        let found = cycle.as_ref().map(|cycle| {
+            let message = format!(
+                "{} makes a cycle: {cycle}; take one of these away, until then none of them is synced",
+                dependencies::DEPENDS_ON
+            );
+            (ConditionType::Other(DEPENDENCY_ERROR.to_owned()), message)
+        });
+        let kind = ConditionType::Other(DEPENDENCY_ERROR.to_owned());
+        conditions::set(&mut self.application.status.conditions, &[kind], found, now);
+        let Some(asked) = self.application.operation.as_ref().filter(|asked| operation::id(asked).is_none())
+        else {
+            return false;
+        };
+        if self.preparing {
+            return false;
+        }
+        let why = match deletion::of_operation(asked) {
+            Some(_) if cycle.is_some() => None,
+            Some(_) => self.still_needed(),
+            None => cycle
+                .map(|cycle| format!("its dependencies make a cycle: {cycle}"))
+                .or_else(|| self.not_ready()),
+        };
+        let Some(why) = why else { return false };
+        operation::wait(&mut self.application, format!("waiting for {why}"), now);
+        true
+    }
+
+    /// The cycle of dependencies that it is part of.
+    fn cycle(&self) -> Option<String> {
+        let board = &self.shared.board;
+        let depend = |one: &dependencies::Name| match key(one) {
+            own if own == self.key => dependencies::of(&self.application),
+            other => board.get(&other).map(|found| dependencies::of(&found)).unwrap_or_default(),
+        };
+        dependencies::of(&self.application).first()?;
+        dependencies::cycle(&name(&self.key), depend).map(|cycle| in_words(&cycle))
+    }
+
+    /// The first that it depends on and that is not there yet, and why.
+    fn not_ready(&self) -> Option<String> {
+        let asked = self.application.operation.as_ref().and_then(|asked| asked.sync.as_ref());
+        let asked = asked.map(|sync| revisions(&sync.revision, &sync.revisions));
+        let compared = self.application.status.sync.as_ref();
+        let compared = compared.map(|sync| revisions(&sync.revision, &sync.revisions));
+        let deploys = asked.filter(|asked| !asked.is_empty()).or(compared).unwrap_or_default();
+        let mut wanted = dependencies::of(&self.application).into_iter();
+        wanted.find_map(|one| {
+            let found = self.shared.board.get(&key(&one));
+            why_not(found.as_deref(), &self.application, &deploys).map(|why| format!("{one}: {why}"))
+        })
+    }
+
+    /// The first that depends on it and is still there.
+    fn still_needed(&self) -> Option<String> {
+        let mut depend = self.shared.depending.on(&self.key).into_iter();
+        depend.find_map(|other| {
+            let found = self.shared.board.get(&other)?;
+            Some(match found.is_deleting() {
+                true => format!("{other}, which depends on it, to be deleted first"),
+                false => format!(
+                    "{other}, which depends on it: delete that first, or take its name out of {} there",
+                    dependencies::DEPENDS_ON
+                ),
+            })
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! Which application depends on which, as far as they say so: whoever changes tells those it has to do with.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tidegate_application::dependencies::Name;
+
+use super::store::AppKey;
+
+/// On whom each application depends, and who depends on it. Those without either are not in it.
+#[derive(Default)]
+pub(crate) struct Depending(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    on: BTreeMap<AppKey, BTreeSet<AppKey>>,
+    of: BTreeMap<AppKey, BTreeSet<AppKey>>,
+}
+
+impl Depending {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An application depends on these now. Says whether that is news.
+    pub fn set(&self, key: &AppKey, wanted: BTreeSet<AppKey>) -> bool {
+        let mut known = self.known();
+        let before = known.of.remove(key).unwrap_or_default();
+        let is_news = before != wanted;
+        for one in before.difference(&wanted) {
+            let is_last = known.on.get_mut(one).is_some_and(|all| all.remove(key) && all.is_empty());
+            if is_last {
+                known.on.remove(one);
+            }
+        }
+        for one in &wanted {
+            known.on.entry(one.clone()).or_default().insert(key.clone());
+        }
+        if !wanted.is_empty() {
+            known.of.insert(key.clone(), wanted);
+        }
+        is_news
+    }
+
+    /// Those that depend on an application.
+    pub fn on(&self, key: &AppKey) -> BTreeSet<AppKey> {
+        self.known().on.get(key).cloned().unwrap_or_default()
+    }
+
+    /// Those that depend on an application, and those it depends on.
+    pub fn related(&self, key: &AppKey) -> BTreeSet<AppKey> {
+        let known = self.known();
+        let both = [known.on.get(key), known.of.get(key)];
+        both.into_iter().flatten().flatten().cloned().collect()
+    }
+}
+
+/// The same names, as the store has them.
+pub(crate) fn key(name: &Name) -> AppKey {
+    AppKey { namespace: name.namespace.clone(), name: name.name.clone() }
+}
+
+/// And back.
+pub(crate) fn name(key: &AppKey) -> Name {
+    Name { namespace: key.namespace.clone(), name: key.name.clone() }
+}

@@ -1,0 +1,98 @@
+//! Applications that depend on each other.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::fleet::Fleet;
+
+/// Says of an application of the fleet on whom it depends, and that its objects go with it.
+fn depends(fleet: &Fleet, name: &str, on: &str) {
+    let own = format!("  name: {name}\n");
+    let said = format!(
+        "{own}  finalizers: [resources-finalizer.argocd.argoproj.io]\n  annotations: {{tidegate.dev/depends-on: \"{on}\"}}\n"
+    );
+    fleet.replace(&format!("{name}.yaml"), &own, &said);
+}
+
+fn message(app: &Value) -> String {
+    app["status"]["operationState"]["message"].as_str().unwrap_or_default().to_owned()
+}
+
+fn numbers(fleet: &Fleet, verb: &str, name: &str) -> Vec<u64> {
+    let writes = fleet.bench.writes();
+    let of =
+        writes.iter().filter(|one| one["verb"] == verb && one["kind"] == "Deployment" && one["name"] == name);
+    of.map(|one| one["sequence"].as_u64().unwrap()).collect()
+}
+
+fn is_gone(fleet: &Fleet, name: &str) -> bool {
+    (0..3000).any(|_| fleet.bench.run(&["app", "get", name]).code() == 2)
+}
+
+#[test]
+fn an_application_waits_for_those_it_depends_on_and_goes_before_them() {
+    let fleet = Fleet::new();
+    depends(&fleet, "frontend", "backend");
+    depends(&fleet, "backend", "");
+    let serving = fleet.serve();
+    let waiting = fleet.until("frontend", |app| message(app).starts_with("waiting for backend: "));
+    assert_eq!(waiting["status"]["operationState"]["phase"], "Running");
+    let shown = fleet.bench.run(&["app", "get", "frontend"]).expect_code(0).out;
+    assert!(shown.contains("Depends On:") && shown.contains("waiting for backend: "), "{shown}");
+    fleet.wait(&["frontend", "backend"]);
+    let made = |name: &str| fleet.made("Deployment", name);
+    assert!(
+        made("backend").last() < made("frontend").first(),
+        "{:?} {:?}",
+        made("backend"),
+        made("frontend")
+    );
+    // The next commit goes the same way: nothing is begun at the old one.
+    fleet.replace("repo/backend/backend.yaml", "backend:1.0", "backend:2.0");
+    fleet.replace("repo/frontend/frontend.yaml", "frontend:1.0", "frontend:2.0");
+    fleet.commit();
+    fleet.bench.run(&["app", "refresh", "frontend"]).expect_code(0);
+    let synced = |app: &Value| app["status"]["history"].as_array().is_some_and(|history| history.len() == 2);
+    let (backend, frontend) = (fleet.until("backend", synced), fleet.until("frontend", synced));
+    let at = |app: &Value, which: &str| app["status"]["history"][1][which].as_str().unwrap().to_owned();
+    assert!(at(&backend, "deployedAt") <= at(&frontend, "deployStartedAt"));
+    // What others need goes after them, whatever is asked for first.
+    fs::remove_file(fleet.path("backend.yaml")).unwrap();
+    let needed = fleet.until("backend", |app| message(app).contains("frontend, which depends on it"));
+    assert!(needed["metadata"]["deletionTimestamp"].is_string());
+    fs::remove_file(fleet.path("frontend.yaml")).unwrap();
+    assert!(is_gone(&fleet, "frontend") && is_gone(&fleet, "backend"));
+    let gone = |name: &str| numbers(&fleet, "delete", name);
+    assert!(
+        gone("frontend").first() < gone("backend").first(),
+        "{:?} {:?}",
+        gone("frontend"),
+        gone("backend")
+    );
+    Fleet::end(serving);
+}
+
+#[test]
+fn a_cycle_is_named_by_each_that_is_in_it() {
+    let fleet = Fleet::new();
+    depends(&fleet, "frontend", "backend");
+    depends(&fleet, "backend", "argocd/frontend");
+    let serving = fleet.serve();
+    let frontend = fleet.condition("frontend", "DependencyError");
+    assert!(frontend.contains("frontend → backend → frontend"), "{frontend}");
+    let backend = fleet.condition("backend", "DependencyError");
+    assert!(backend.contains("backend → frontend → backend"), "{backend}");
+    fleet.until("backend", |app| message(app).contains("its dependencies make a cycle"));
+    assert_eq!(fleet.made("Deployment", "frontend"), Vec::<u64>::new());
+    fleet.replace("backend.yaml", "argocd/frontend", "");
+    fleet.wait(&["frontend", "backend"]);
+    assert_eq!(fleet.get("frontend")["status"].get("conditions"), None);
+    // Those that make a cycle now can be deleted all the same.
+    fleet.replace("backend.yaml", "depends-on: \"\"", "depends-on: frontend");
+    fleet.condition("frontend", "DependencyError");
+    fs::remove_file(fleet.path("backend.yaml")).unwrap();
+    fs::remove_file(fleet.path("frontend.yaml")).unwrap();
+    assert!(is_gone(&fleet, "frontend") && is_gone(&fleet, "backend"));
+    Fleet::end(serving);
+}
