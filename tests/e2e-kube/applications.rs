@@ -1,6 +1,7 @@
 //! Applications as resources of the cluster, served: what `kubectl` writes and reads.
 
 use serde_json::{Value, json};
+use tidegate_testkit::git::{self, GitServer, Manners};
 use tidegate_testkit::kube::{ControlPlane, Options};
 
 use crate::bench::Running;
@@ -48,7 +49,10 @@ fn path(site: &Site) -> String {
 }
 
 async fn create(site: &Site) {
-    let repository = site.path().join("repo");
+    create_of(site, &site.path().join("repo").display().to_string()).await;
+}
+
+async fn create_of(site: &Site, repository: &str) {
     let application = json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "shop"},
         "spec": {
@@ -221,4 +225,40 @@ pub async fn an_application_goes_with_what_its_finalizers_say() {
     assert!(site.object("/api/v1", "configmaps", "settings").await.is_none());
     serving.signal("TERM");
     serving.finish().expect_code(0);
+}
+
+/// A Secret that comes, changes and goes: what it says counts at once.
+pub async fn a_repository_is_opened_by_a_secret_of_the_cluster() {
+    if !git::is_there() {
+        return;
+    }
+    let site = site().await;
+    let server = GitServer::start(site.path());
+    // `me:hunter2`.
+    server.behave(Manners { authorization: Some("Basic bWU6aHVudGVyMg==".into()), ..Manners::default() });
+    let namespace = site.namespace.clone();
+    let mut serving =
+        site.start(&["serve", "--app-namespace", &namespace, "--secrets-namespace", &namespace, "-vv"]);
+    serving.await_line("serving");
+    create_of(&site, &server.url("repo")).await;
+    let says = |app: &Value, part: &str| app["status"]["conditions"].to_string().contains(part);
+    until(&site, |app| says(app, "asks for credentials")).await;
+    let secrets = format!("/api/v1/namespaces/{namespace}/secrets");
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "given", "labels": {"argocd.argoproj.io/secret-type": "repo-creds"}},
+        "stringData": {"url": server.url(""), "username": "me", "password": "hunter3"},
+    });
+    site.observer().post(&secrets, &secret).await.unwrap();
+    until(&site, |app| says(app, "does not accept the credentials of Secret")).await;
+    let right = json!({"stringData": {"password": "hunter2"}});
+    site.observer().patch(&format!("{secrets}/given"), &right).await.unwrap();
+    until(&site, is_done).await;
+    let without = json!({"metadata": {"labels": {"argocd.argoproj.io/secret-type": null}}});
+    site.observer().patch(&format!("{secrets}/given"), &without).await.unwrap();
+    let app = until(&site, |app| says(app, "asks for credentials")).await;
+    assert!(!app.to_string().contains("hunter"), "{app}");
+    serving.signal("TERM");
+    let told = serving.finish().expect_code(0);
+    assert!(!told.err.contains("hunter"), "{}", told.err);
 }

@@ -41,7 +41,7 @@ fn is_own(request: &SyncRequest) -> bool {
     let mut both = request.sources.iter().zip(&revisions);
     revisions.len() == request.sources.len()
         && both.all(|(source, revision)| match source.rsplit_once(' ') {
-            Some((_, path)) => is_commit(revision) || path.starts_with(CHART),
+            Some((url, path)) => is_commit(revision) || path.starts_with(CHART) || url.starts_with("oci://"),
             None => false,
         })
 }

@@ -18,12 +18,16 @@ pub(crate) enum Place {
     Http(Site),
     /// A server that is asked by SSH.
     Ssh(Site),
+    /// A Helm repository.
+    Charts(Site),
+    /// A chart of an OCI registry.
+    Registry(Site),
 }
 
 /// A repository of a server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Site {
-    /// `http`, `https` or `ssh`.
+    /// `http`, `https`, `ssh` or `oci`.
     pub scheme: &'static str,
     /// In small letters; an IPv6 address has its brackets.
     pub host: String,
@@ -64,10 +68,10 @@ impl Address {
             Some((scheme, rest)) => {
                 let scheme = scheme.to_ascii_lowercase();
                 return match scheme.as_str() {
-                    "https" => site(url, "https", 443, rest).map(|site| Self(Place::Http(site))),
-                    "http" => site(url, "http", 80, rest).map(|site| Self(Place::Http(site))),
-                    "ssh" | "git+ssh" => site(url, "ssh", 22, rest).map(|site| Self(Place::Ssh(site))),
-                    "oci" => Err(unsupported("an OCI registry")),
+                    "https" => site(url, "https", 443, rest, true).map(|site| Self(Place::Http(site))),
+                    "http" => site(url, "http", 80, rest, true).map(|site| Self(Place::Http(site))),
+                    "ssh" | "git+ssh" => site(url, "ssh", 22, rest, true).map(|site| Self(Place::Ssh(site))),
+                    "oci" => Err(unsupported("an OCI registry without a chart")),
                     _ => Err(unsupported("this kind of address")),
                 };
             }
@@ -80,7 +84,7 @@ impl Address {
                 Some((host, path)) if host.contains('@') && !host.contains('/') => {
                     let at_home = !path.starts_with('/');
                     let path = if at_home { format!("/{path}") } else { path.to_owned() };
-                    let site = site(url, "ssh", 22, &format!("{host}{path}"))?;
+                    let site = site(url, "ssh", 22, &format!("{host}{path}"), true)?;
                     return Ok(Self(Place::Ssh(Site { at_home, ..site })));
                 }
                 _ => return Err(unsupported("this kind of address")),
@@ -88,6 +92,33 @@ impl Address {
         };
         // What is not there is told when it is opened, under the name it was asked for.
         Ok(Self(Place::Local(std::fs::canonicalize(&path).unwrap_or(path))))
+    }
+
+    /// Reads the `repoURL` of a chart: a Helm repository, or, by `oci://` or without a scheme, a registry and the beginning of
+    /// the chart's name.
+    pub fn of_chart(url: &str, chart: &str) -> Result<Self, SourceError> {
+        let wrong = |reason| SourceError::BadAddress { url: shown(url), reason };
+        let (scheme, rest) = match url.split_once("://") {
+            Some((scheme, rest)) => (scheme.to_ascii_lowercase(), rest),
+            None => ("oci".to_owned(), url),
+        };
+        let rest = rest.trim_end_matches('/');
+        match scheme.as_str() {
+            "https" => site(url, "https", 443, rest, false).map(|site| Self(Place::Charts(site))),
+            "http" => site(url, "http", 80, rest, false).map(|site| Self(Place::Charts(site))),
+            "oci" => {
+                let name = format!("{rest}/{chart}");
+                let site = site(url, "oci", 443, name.trim_end_matches('/'), true)?;
+                let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "/._-".contains(c);
+                match site.path.chars().all(is_name) {
+                    true => Ok(Self(Place::Registry(site))),
+                    false => Err(wrong(
+                        "names in registries have small letters, digits, dots, dashes and underscores only",
+                    )),
+                }
+            }
+            _ => Err(wrong("charts are in Helm repositories (https://) and OCI registries (oci://)")),
+        }
     }
 
     pub(crate) fn place(&self) -> &Place {
@@ -107,7 +138,13 @@ fn shown(url: &str) -> String {
     }
 }
 
-fn site(url: &str, scheme: &'static str, usual: u16, rest: &str) -> Result<Site, SourceError> {
+fn site(
+    url: &str,
+    scheme: &'static str,
+    usual: u16,
+    rest: &str,
+    needs_path: bool,
+) -> Result<Site, SourceError> {
     let wrong = |reason| SourceError::BadAddress { url: shown(url), reason };
     if rest.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
         return Err(wrong("it has a character that addresses do not have"));
@@ -144,7 +181,7 @@ fn site(url: &str, scheme: &'static str, usual: u16, rest: &str) -> Result<Site,
         return Err(wrong("it has an empty user, or one that begins with a dash"));
     }
     let path = path.trim_matches('/');
-    if path.is_empty() {
+    if path.is_empty() && needs_path {
         return Err(wrong("it names a server and no repository"));
     }
     if path.split('/').any(|part| part == "..") {
@@ -154,7 +191,7 @@ fn site(url: &str, scheme: &'static str, usual: u16, rest: &str) -> Result<Site,
         scheme,
         host: host.to_ascii_lowercase(),
         port: port.filter(|port| *port != usual),
-        path: format!("/{path}"),
+        path: if path.is_empty() { String::new() } else { format!("/{path}") },
         at_home: false,
         user: user.map(|user| Hidden(user.to_owned())),
     })
@@ -175,7 +212,9 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Place::Local(path) => write!(f, "{}", path.display()),
-            Place::Http(site) | Place::Ssh(site) => write!(f, "{site}"),
+            Place::Http(site) | Place::Ssh(site) | Place::Charts(site) | Place::Registry(site) => {
+                write!(f, "{site}")
+            }
         }
     }
 }
@@ -247,6 +286,33 @@ mod tests {
         ] {
             let error = Address::parse(url, Path::new("/")).unwrap_err().to_string();
             assert!(error.contains(named) && error.contains("not supported yet"), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn repositories_of_charts() {
+        for (url, chart, expected) in [
+            ("https://charts.example.com", "web", "https://charts.example.com"),
+            ("https://Example.com:443/charts/", "web", "https://example.com/charts"),
+            ("http://example.com:8080", "web", "http://example.com:8080"),
+            ("oci://example.com/team", "web", "oci://example.com/team/web"),
+            ("oci://example.com:5000/team/web", "", "oci://example.com:5000/team/web"),
+            ("example.com/team", "web", "oci://example.com/team/web"),
+            ("example.com", "web", "oci://example.com/web"),
+        ] {
+            assert_eq!(Address::of_chart(url, chart).unwrap().to_string(), expected, "{url}");
+        }
+        for (url, chart, named) in [
+            ("https://me:hunter2@example.com", "web", "Secret"),
+            ("git@example.com:a", "web", "port"),
+            ("ssh://example.com/a", "web", "Helm repositories"),
+            ("oci://example.com", "", "no repository"),
+            ("oci://example.com/a", "../b", ".."),
+            ("oci://example.com/a", "b?c", "query"),
+            ("oci://example.com/A", "b", "small letters"),
+        ] {
+            let error = Address::of_chart(url, chart).unwrap_err().to_string();
+            assert!(error.contains(named) && !error.contains("hunter2"), "{url}: {error}");
         }
     }
 }

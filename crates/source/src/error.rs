@@ -173,6 +173,31 @@ pub enum SourceError {
         /// What it names, without what is secret.
         base: String,
     },
+    /// A repository has no such chart.
+    #[error("the repository {repository} has no chart {chart:?}; it has {}", if known.is_empty() { "none" } else { known })]
+    NoSuchChart {
+        /// Which repository.
+        repository: String,
+        /// Which chart.
+        chart: String,
+        /// Charts that it has.
+        known: String,
+    },
+    /// A chart has no such version.
+    #[error(
+        "the repository {repository} has no version {version} of its chart {chart:?}; correct targetRevision, which is a version or a constraint such as 1.*"
+    )]
+    NoVersion {
+        /// Which repository.
+        repository: String,
+        /// Which chart.
+        chart: String,
+        /// What was asked for.
+        version: String,
+    },
+    /// Something else than Helm is to make manifests of a chart.
+    #[error("source.chart is made by Helm alone; take source.directory and source.kustomize away")]
+    NotOfCharts,
     /// What a chart is to be told makes no sense.
     #[error("chart {chart}: {reason}")]
     Helm {

@@ -17,6 +17,7 @@
 //! What is not supported yet is an error that says so, never an empty result. No error holds what is secret.
 
 mod address;
+mod charts;
 mod checkout;
 mod commit;
 mod credentials;
@@ -29,6 +30,7 @@ mod kept;
 mod kind;
 mod kustomize;
 mod making;
+mod origin;
 mod purpose;
 mod refs;
 mod remote;
@@ -39,12 +41,14 @@ mod tree;
 mod versions;
 
 pub use address::Address;
+pub use charts::{ChartRepository, LocatedChart};
 pub use commit::commit_folder;
 pub use credentials::{Credentials, CredentialsError};
 pub use error::SourceError;
 pub use glob::Glob;
 pub use kept::Kept;
 pub use making::{Located, Making, Referred};
+pub use origin::{Found, Origin, address};
 pub use purpose::Purpose;
 pub use refs::Refs;
 pub use remote::RemoteLimits;

@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use gix::ObjectId;
+use tidegate_model::argo::ApplicationSource;
 
 use crate::address::Place;
+use crate::charts::ChartRepository;
 use crate::error::reason;
+use crate::origin::{self, Origin};
 use crate::remote::{Network, Remote};
 use crate::tree::{Limits, Reader};
 use crate::{Address, Credentials, Refs, RemoteLimits, SourceError, refs, remote};
@@ -42,6 +45,7 @@ impl Reach {
 #[derive(Default)]
 pub struct Repositories {
     known: Mutex<BTreeMap<Address, Arc<Repository>>>,
+    charts: Mutex<BTreeMap<Address, Arc<ChartRepository>>>,
     /// Nothing where none over the network are reached.
     network: Option<Arc<Network>>,
 }
@@ -55,7 +59,7 @@ impl Repositories {
         let credentials = RwLock::new(Arc::new(credentials));
         let (attempts, trust) = Default::default();
         let network = Network { mirrors, credentials, limits, ssh, link_local, attempts, trust };
-        Self { known: Mutex::default(), network: Some(Arc::new(network)) }
+        Self { network: Some(Arc::new(network)), ..Self::default() }
     }
 
     /// The repository of a `repoURL`; relative ones are relative to `base`.
@@ -85,9 +89,38 @@ impl Repositories {
         Ok(repository)
     }
 
+    /// Where a source is from; relative addresses are relative to `base`.
+    pub fn origin(&self, source: &ApplicationSource, base: &Path) -> Result<Origin, SourceError> {
+        if !origin::is_chart(source) {
+            return self.open(&source.repo_url, base).map(Origin::Git);
+        }
+        let address = origin::address(source, base)?;
+        let Some(network) = &self.network else {
+            let (url, what) = (address.to_string(), "a repository over the network");
+            return Err(SourceError::Address { url, what });
+        };
+        let mut known = self.charts.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Arc::new(ChartRepository::new(address.clone(), Arc::clone(network)));
+        Ok(Origin::Charts(Arc::clone(known.entry(address.clone()).or_insert_with(new))))
+    }
+
     /// All that are known.
-    pub fn all(&self) -> Vec<Arc<Repository>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).values().map(Arc::clone).collect()
+    pub fn all(&self) -> Vec<Origin> {
+        let git = self
+            .known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .map(Arc::clone)
+            .collect::<Vec<_>>();
+        let charts = self
+            .charts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .map(Arc::clone)
+            .collect::<Vec<_>>();
+        git.into_iter().map(Origin::Git).chain(charts.into_iter().map(Origin::Charts)).collect()
     }
 
     /// Asks with these credentials from now on.

@@ -68,6 +68,12 @@ pub(crate) fn newest<'t>(constraint: &str, tags: impl IntoIterator<Item = &'t st
     newest.map(|(_, tag)| tag)
 }
 
+/// Whether a text is one version, with all its numbers.
+pub(crate) fn is_whole(text: &str) -> bool {
+    let numbers = text.split(['-', '+']).next().unwrap_or_default();
+    Version::parse(text).is_some() && numbers.matches('.').count() == 2
+}
+
 /// Any of several lists, of which all have to hold.
 struct Constraint(Vec<Vec<Comparison>>);
 

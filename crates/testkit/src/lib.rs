@@ -18,4 +18,5 @@ pub mod recorded;
 pub mod scenario;
 pub mod simulate;
 pub mod tools;
+pub mod web;
 pub mod witness;

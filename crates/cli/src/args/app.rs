@@ -43,6 +43,9 @@ pub struct ServeArgs {
     /// Repository Secrets (and certificates and known hosts) as Argo CD has them: a file, or a folder of files
     #[arg(long, value_name = "PATH", value_parser = values::path())]
     pub repositories: Option<PathBuf>,
+    /// Namespace whose repository Secrets are used, beside those of --repositories
+    #[arg(long, value_name = "NS", default_value = CONTROL_NAMESPACE, conflicts_with = "apps")]
+    pub secrets_namespace: String,
     /// Program for Helm charts [default: helm on the PATH]
     #[arg(long, value_name = "PATH", env = "TIDEGATE_HELM", value_parser = values::path())]
     pub helm: Option<PathBuf>,

@@ -41,7 +41,8 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     let targets = api::targets(&args.api)?;
     let site = Arc::new(Site::default());
     let api = api::listen(&args.api, &site, printer).await?;
-    let sourcing = Sourcing { files, helm: args.helm.clone(), kustomize: args.kustomize.clone() };
+    let secrets = args.apps.is_none().then(|| args.secrets_namespace.clone());
+    let sourcing = Sourcing { files, secrets, helm: args.helm.clone(), kustomize: args.kustomize.clone() };
     let chosen = clusters::choose(args.cluster.connection().as_ref(), printer).await?;
     let mut signals = Signals::listen()?;
     state_dir.create(printer)?;

@@ -75,7 +75,8 @@ fn check_source(field: &str, source: &ApplicationSource, is_one_of_several: bool
         return Err(format!("{field} has a ref and a chart; value files come from Git repositories only"));
     }
     // The whole repository is meant by `.` alone: nothing at all would be read as that, and prune what is not there.
-    if path.is_empty() && chart.is_empty() && reference.is_empty() {
+    let is_chart = !chart.is_empty() || source.repo_url.starts_with("oci://");
+    if path.is_empty() && !is_chart && reference.is_empty() {
         return Err(format!(
             "{field}.path is missing: it says which folder of the repository; `.` is all of it"
         ));

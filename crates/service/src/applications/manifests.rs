@@ -12,8 +12,8 @@ use tidegate_model::argo::{Application, ApplicationSource};
 use tidegate_planner::Target;
 use tidegate_planner::manifests::{self, parse};
 use tidegate_source::{
-    Address, File, Kept, Located, Making, Purpose, Reach, Referred, Repositories, Repository, SourceError,
-    Tools,
+    Address, Credentials, File, Found, Kept, Making, Origin, Purpose, Reach, Referred, Repositories,
+    SourceError, Tools,
 };
 
 use super::checking::DEFAULT_PROJECT;
@@ -31,6 +31,8 @@ const NO_TYPE: &str = "Directory";
 pub struct Sourcing {
     /// Where it is written how repositories are reached.
     pub files: Option<RepositoryFiles>,
+    /// The namespace of the cluster whose Secrets say how repositories are reached.
+    pub secrets: Option<String>,
     /// The program for charts; `helm` on the `PATH` if not said.
     pub helm: Option<PathBuf>,
     /// The program for kustomizations; `kustomize` or `kubectl` on the `PATH` if not said.
@@ -44,6 +46,8 @@ pub(crate) struct Manifests {
     base: PathBuf,
     /// Where it is written how repositories are reached.
     files: Option<RepositoryFiles>,
+    /// What the cluster says of it.
+    given: Mutex<Credentials>,
     tools: Tools,
     made: Kept,
     parsed: Mutex<VecDeque<(Digest, Arc<Vec<Target>>)>>,
@@ -67,20 +71,29 @@ pub(crate) struct Made {
 impl Manifests {
     /// `working` is where programs work.
     pub fn new(base: PathBuf, reach: Reach, working: PathBuf, sourcing: Sourcing) -> Self {
-        let Sourcing { files, helm, kustomize } = sourcing;
+        let Sourcing { files, helm, kustomize, .. } = sourcing;
         let mut tools = Tools::new(working);
         (tools.helm, tools.kustomize) = (helm, kustomize);
         let (repositories, made) = (Repositories::new(reach), Kept::new(MADE_BYTES));
-        Self { repositories, base, files, tools, made, parsed: Mutex::default() }
+        Self { repositories, base, files, given: Mutex::default(), tools, made, parsed: Mutex::default() }
     }
 
     /// Reads again how repositories are reached. What cannot be read leaves what was known before.
     fn read_credentials(&self) {
-        match self.files.as_ref().map(RepositoryFiles::read) {
-            Some(Ok(credentials)) => self.repositories.set_credentials(credentials),
-            Some(Err(error)) => tracing::warn!(%error, "credentials of repositories are those read before"),
-            None => {}
-        }
+        let mut credentials = match self.files.as_ref().map(RepositoryFiles::read).transpose() {
+            Ok(credentials) => credentials.unwrap_or_default(),
+            Err(error) => {
+                return tracing::warn!(%error, "credentials of repositories are those read before");
+            }
+        };
+        credentials.merge(&self.given.lock().unwrap_or_else(PoisonError::into_inner));
+        self.repositories.set_credentials(credentials);
+    }
+
+    /// Takes what the cluster says of how repositories are reached.
+    pub fn give(&self, credentials: Credentials) {
+        *self.given.lock().unwrap_or_else(PoisonError::into_inner) = credentials;
+        self.read_credentials();
     }
 
     /// Ends what servers are asked for, and the programs at work.
@@ -91,7 +104,7 @@ impl Manifests {
 
     /// The repository of a source, if it has one.
     pub fn address(&self, source: &ApplicationSource) -> Option<Address> {
-        Address::parse(&source.repo_url, &self.base).ok()
+        tidegate_source::address(source, &self.base).ok()
     }
 
     /// Looks at each repository once; those whose names have moved, or that cannot be read any more, or can again.
@@ -132,16 +145,14 @@ impl Manifests {
         look: bool,
         looked: &mut BTreeSet<Address>,
     ) -> Result<(String, Option<Address>), SourceError> {
-        let repository = self.repositories.open(&source.repo_url, &self.base)?;
-        // A commit is what it is.
-        let is_commit = revision.len() == 40 && revision.chars().all(|c| c.is_ascii_hexdigit());
+        let repository = self.repositories.origin(source, &self.base)?;
         // Sources of one repository are of one look.
-        let look = look && !is_commit && looked.insert(repository.address().clone());
+        let look = look && !repository.is_fixed(revision) && looked.insert(repository.address().clone());
         if look {
             self.read_credentials();
         }
         let moved = look && repository.look()?;
-        Ok((repository.resolve(revision)?, moved.then(|| repository.address().clone())))
+        Ok((repository.resolve(source, revision)?, moved.then(|| repository.address().clone())))
     }
 
     /// The manifests of the sources in these revisions, in their order, for an application.
@@ -184,11 +195,11 @@ impl Manifests {
         if source.path.is_empty() && !source.reference.is_empty() {
             return Ok((Arc::default(), NO_TYPE));
         }
-        let repository = self.repositories.open(&source.repo_url, &self.base)?;
+        let repository = self.repositories.origin(source, &self.base)?;
         let located = repository.locate(source, revision, making)?;
         let kind = located.source_type();
         let parsed = || self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, known)) = parsed().iter().find(|(key, _)| !anew && *key == located.key) {
+        if let Some((_, known)) = parsed().iter().find(|(key, _)| !anew && *key == located.key()) {
             return Ok((Arc::clone(known), kind));
         }
         let (mut targets, mut problems) = (Vec::new(), Vec::new());
@@ -203,8 +214,8 @@ impl Manifests {
         }
         let targets = Arc::new(targets);
         let mut parsed = parsed();
-        parsed.retain(|(key, _)| *key != located.key);
-        parsed.push_front((located.key, Arc::clone(&targets)));
+        parsed.retain(|(key, _)| *key != located.key());
+        parsed.push_front((located.key(), Arc::clone(&targets)));
         parsed.truncate(KEPT);
         Ok((targets, kind))
     }
@@ -212,18 +223,18 @@ impl Manifests {
     /// The files of manifests; what a program has made is made once.
     fn files_of(
         &self,
-        repository: &Repository,
-        located: &Located,
+        repository: &Origin,
+        located: &Found,
         making: &Making,
         anew: bool,
     ) -> Result<Arc<Vec<File>>, SourceError> {
         let is_made = located.is_made();
-        if let Some(known) = self.made.get(located.key).filter(|_| is_made && !anew) {
+        if let Some(known) = self.made.get(located.key()).filter(|_| is_made && !anew) {
             return Ok(known);
         }
         let files = Arc::new(repository.read(located, making)?);
         if is_made {
-            self.made.put(located.key, Arc::clone(&files));
+            self.made.put(located.key(), Arc::clone(&files));
         }
         Ok(files)
     }

@@ -19,6 +19,7 @@ mod checking;
 mod comparing;
 mod deleting;
 mod depending;
+mod given;
 mod manifests;
 mod messages;
 mod places;

@@ -22,6 +22,7 @@ use super::announcing::announce;
 use super::board::{Board, Found};
 use super::comparing;
 use super::depending::Depending;
+use super::given::{self, Given};
 use super::listing::{self, OrderBy, Page, Wanted};
 use super::manifests::{Manifests, Sourcing};
 use super::messages::{AppMessage, SupervisorMessage};
@@ -83,7 +84,14 @@ impl Applications {
             }
         }
         let (watching, mut stirred) = Watching::new(Arc::clone(places.cluster()));
+        let secrets = sourcing.secrets.clone();
         let manifests = Arc::new(Manifests::new(store.base(), reach, state_dir.working(), sourcing));
+        let cluster = Arc::clone(places.cluster());
+        let given = match &secrets {
+            Some(namespace) => given::list(cluster.as_ref(), namespace).await,
+            None => Given::default(),
+        };
+        manifests.give(given::said_by(&given));
         let mut events = store.watch();
         let (board, permits) = (Board::default(), Semaphore::new(COMPARISONS));
         let shared = Arc::new(Shared {
@@ -123,6 +131,15 @@ impl Applications {
         }
         if !every.is_zero() {
             feeding.spawn(look_regularly(Arc::clone(&shared.manifests), every, supervisor.clone()));
+        }
+        if let Some(namespace) = secrets {
+            feeding.spawn(given::hear(
+                cluster,
+                namespace,
+                given,
+                Arc::clone(&shared.manifests),
+                supervisor.clone(),
+            ));
         }
         is_settled.await.map_err(|_| EngineError::Stopped)?;
         let serving = Serving { shared, supervisor };

@@ -9,8 +9,6 @@ use tidegate_model::Object;
 use super::secret::{Secret, SecretKind};
 use super::{Credentials, Hidden};
 
-/// What says that a Secret is about repositories.
-const LABEL: &str = "argocd.argoproj.io/secret-type";
 /// The ConfigMap of certificates, by host.
 const CERTIFICATES: &str = "argocd-tls-certs-cm";
 /// The ConfigMap of hosts and their keys.
@@ -27,6 +25,30 @@ pub struct CredentialsError {
 }
 
 impl Credentials {
+    /// What says that a Secret is about repositories.
+    pub const LABEL: &str = "argocd.argoproj.io/secret-type";
+
+    /// Whether an object is one of those that say how repositories are reached.
+    pub fn is_said_by(object: &Object) -> bool {
+        match (object.group(), object.kind(), object.name()) {
+            ("", "Secret", _) => matches!(object.label(Self::LABEL), Some("repository" | "repo-creds")),
+            ("", "ConfigMap", CERTIFICATES | KNOWN_HOSTS) => true,
+            _ => false,
+        }
+    }
+
+    /// Takes what others say, where it is not said here.
+    pub fn merge(&mut self, others: &Self) {
+        self.secrets.extend(others.secrets.iter().cloned());
+        for (host, pem) in &others.certificates {
+            self.certificates.entry(host.clone()).or_insert_with(|| pem.clone());
+        }
+        if !others.known_hosts.is_empty() {
+            self.known_hosts =
+                format!("{}\n{}", self.known_hosts, others.known_hosts).trim_start().to_owned();
+        }
+    }
+
     /// Takes what an object says of repositories. Returns whether it says anything: other objects are left alone.
     ///
     /// # Errors
@@ -52,7 +74,7 @@ impl Credentials {
     }
 
     fn add_secret(&mut self, object: &Object) -> Result<bool, CredentialsError> {
-        let kind = match object.label(LABEL) {
+        let kind = match object.label(Self::LABEL) {
             Some("repository") => SecretKind::Repository,
             Some("repo-creds") => SecretKind::Credentials,
             _ => return Ok(false),
@@ -116,7 +138,7 @@ mod tests {
     fn secret(section: &str, fields: &Value) -> Object {
         let value = json!({
             "apiVersion": "v1", "kind": "Secret", section: fields,
-            "metadata": {"name": "a", "namespace": "argocd", "labels": {LABEL: "repository"}},
+            "metadata": {"name": "a", "namespace": "argocd", "labels": {Credentials::LABEL: "repository"}},
         });
         Object::try_from(value).unwrap()
     }

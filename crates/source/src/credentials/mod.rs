@@ -39,6 +39,8 @@ pub(crate) struct Access {
     pub password: Hidden,
     pub bearer: Hidden,
     pub ssh_key: Hidden,
+    /// A registry is asked by HTTP.
+    pub plain_http: bool,
     /// Neither certificates nor host keys are checked.
     pub insecure: bool,
     /// What this side shows of itself: a certificate and its key, in PEM.
@@ -74,7 +76,11 @@ impl Credentials {
     /// How a repository may be reached: by the Secret that names it; what that does not say, by the longest of those that name
     /// the beginning of its address.
     pub(crate) fn access(&self, address: &Address) -> Result<Access, SourceError> {
-        let (Place::Http(site) | Place::Ssh(site)) = address.place() else { return Ok(Access::default()) };
+        let (Place::Http(site) | Place::Ssh(site) | Place::Charts(site) | Place::Registry(site)) =
+            address.place()
+        else {
+            return Ok(Access::default());
+        };
         let own = self.secrets.iter().find(|one| one.kind == SecretKind::Repository && one.is_of(site));
         let shared =
             self.secrets.iter().filter(|one| one.kind == SecretKind::Credentials && one.begins(site));
@@ -87,7 +93,7 @@ impl Credentials {
         };
         // Once for what both say, and the one that is nearer last.
         for secret in [shared, own].into_iter().flatten() {
-            secret.give(&mut access).map_err(|reason| SourceError::Credentials {
+            secret.give(&mut access, address.place()).map_err(|reason| SourceError::Credentials {
                 repository: address.to_string(),
                 secret: secret.name.clone(),
                 reason,

@@ -10,7 +10,7 @@ use crate::address::{Place, Site};
 const IDLE: [&str; 6] =
     ["url", "name", "forceHttpBasicAuth", "depth", "webhookManifestCacheWarmDisabled", "type"];
 /// Fields that need what is not there, and what that is.
-const UNSUPPORTED: [(&str, &str); 10] = [
+const UNSUPPORTED: [(&str, &str); 8] = [
     ("githubAppID", "a GitHub App"),
     ("githubAppInstallationID", "a GitHub App"),
     ("githubAppPrivateKey", "a GitHub App"),
@@ -19,8 +19,6 @@ const UNSUPPORTED: [(&str, &str); 10] = [
     ("useAzureWorkloadIdentity", "an identity of Azure"),
     ("azureServicePrincipalClientId", "an identity of Azure"),
     ("enableLfs", "Git LFS"),
-    ("enableOCI", "an OCI registry"),
-    ("insecureOCIForceHttp", "an OCI registry"),
 ];
 
 /// What a Secret is for.
@@ -43,7 +41,9 @@ pub(super) struct Secret {
 
 impl Secret {
     pub fn new(name: String, kind: SecretKind, mut fields: BTreeMap<String, Hidden>) -> Self {
-        let url = fields.remove("url").map(|url| normal(url.0.trim())).unwrap_or_default();
+        let said = |name: &str, value: &str| fields.get(name).and_then(Hidden::text) == Some(value);
+        let is_registry = said("enableOCI", "true") || said("type", "oci");
+        let url = fields.remove("url").map(|url| normal(url.0.trim(), is_registry)).unwrap_or_default();
         Self { name, kind, url, fields }
     }
 
@@ -65,7 +65,10 @@ impl Secret {
 
     /// Whether it names this repository.
     pub fn is_of(&self, site: &Site) -> bool {
-        !self.url.is_empty() && self.url == plain(site)
+        let plain = plain(site);
+        // Of a registry, what is written is the place of charts, and not one of them.
+        let place = plain.rsplit_once('/').map(|(place, _)| place).filter(|_| site.scheme == "oci");
+        !self.url.is_empty() && (self.url == plain || place == Some(&self.url))
     }
 
     /// Whether it names the beginning of this repository's address. Of a host it has to name all.
@@ -93,8 +96,8 @@ impl Secret {
     }
 
     /// Writes what it says over what is known. The error goes on after the name of the Secret.
-    pub fn give(&self, access: &mut Access) -> Result<(), String> {
-        self.check()?;
+    pub fn give(&self, access: &mut Access, place: &Place) -> Result<(), String> {
+        self.check(place)?;
         access.secret = Some(self.name.clone());
         if let Some(username) = self.text("username") {
             username.clone_into(&mut access.username);
@@ -112,6 +115,7 @@ impl Secret {
         if let Some(no_proxy) = self.text("noProxy") {
             no_proxy.clone_into(&mut access.no_proxy);
         }
+        access.plain_http |= self.flag("insecureOCIForceHttp")?;
         access.insecure |= self.flag("insecure")? || self.flag("insecureIgnoreHostKey")?;
         match (self.text("tlsClientCertData"), self.text("tlsClientCertKey")) {
             (None, None) => {}
@@ -123,13 +127,16 @@ impl Secret {
         Ok(())
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self, place: &Place) -> Result<(), String> {
+        let is_of_charts = matches!(place, Place::Charts(_) | Place::Registry(_));
         match self.text("type") {
-            None | Some("git") => {}
-            Some(kind @ ("helm" | "oci")) => {
-                return Err(format!("is for a repository of type {kind}, which is not supported yet"));
+            None => {}
+            Some("git") if !is_of_charts => {}
+            Some("helm" | "oci") if is_of_charts => {}
+            Some(kind @ ("git" | "helm" | "oci")) => {
+                return Err(format!("is for a repository of type {kind}, and this is another one"));
             }
-            Some(_) => return Err("has a type that is not git".to_owned()),
+            Some(_) => return Err("has a type that is none of git, helm and oci".to_owned()),
         }
         if self.text("project").is_some_and(|project| project != "default") {
             return Err("is for another project than default, the only one that is served".to_owned());
@@ -151,6 +158,8 @@ impl Secret {
             "tlsClientCertKey",
             "proxy",
             "noProxy",
+            "enableOCI",
+            "insecureOCIForceHttp",
         ];
         let unsupported = || UNSUPPORTED.iter().map(|(field, _)| *field);
         let is_known =
@@ -163,12 +172,19 @@ impl Secret {
 }
 
 /// An address as it is compared, however it was written: `scheme://[user@]host[:port]/path`, without `.git`.
-fn normal(url: &str) -> String {
-    match Address::parse(url, std::path::Path::new("/")) {
+fn normal(url: &str, is_registry: bool) -> String {
+    let of_charts = is_registry || url.starts_with("oci://");
+    let parsed = match of_charts {
+        true => Address::of_chart(url, ""),
+        false => Address::parse(url, std::path::Path::new("/")),
+    };
+    match parsed {
         Ok(address) => match address.place() {
-            Place::Http(site) | Place::Ssh(site) => plain(site),
+            Place::Http(site) | Place::Ssh(site) | Place::Charts(site) | Place::Registry(site) => plain(site),
             Place::Local(_) => String::new(),
         },
+        // A registry alone.
+        Err(_) if of_charts && !url.contains("://") => format!("oci://{}", url.to_ascii_lowercase()),
         // The beginning of an address, without a path.
         Err(_) => url.to_ascii_lowercase(),
     }

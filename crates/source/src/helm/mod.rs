@@ -100,24 +100,25 @@ impl Plan {
         let mut arguments: Vec<OsString> = vec!["template".into(), self.release.clone().into(), chart.into()];
         arguments.extend(self.arguments.iter().map(Into::into));
         let mut names = Vec::new();
-        for (at, given) in self.values.iter().enumerate() {
-            let path = workshop.write(&format!("values-{at}.yaml"), &given.content)?;
-            arguments.push(option("--values=", &path));
+        // Helm divides such paths at commas, so they are those from its folder on.
+        let mut give = |option: String, file: String, given: &Given| -> Result<(), SourceError> {
+            workshop.write(&file, &given.content)?;
+            let path = format!("../{file}");
+            arguments.push(format!("{option}{path}").into());
             names.push((path, given.name.clone()));
+            Ok(())
+        };
+        for (at, given) in self.values.iter().enumerate() {
+            give("--values=".to_owned(), format!("values-{at}.yaml"), given)?;
         }
         for (at, (name, given)) in self.files.iter().enumerate() {
-            let path = workshop.write(&format!("file-{at}"), &given.content)?;
-            arguments.push(option(&format!("--set-file={name}="), &path));
-            names.push((path, given.name.clone()));
+            give(format!("--set-file={name}="), format!("file-{at}"), given)?;
         }
         let made = run(&making.tools, Call { tool: &self.tool, arguments, workshop });
         match made {
             Ok(text) => Ok(divide(&self.chart, &text)),
             Err(RunError::Failed(words)) => {
-                let named = names.iter().fold(words, |words, (path, name)| {
-                    let path = workshop.hide(&path.display().to_string());
-                    words.replace(&path, name)
-                });
+                let named = names.iter().fold(words, |words, (path, name)| words.replace(path, name));
                 Err(self.failed(&named))
             }
             Err(error) => Err(SourceError::Tool {
@@ -139,12 +140,6 @@ impl Plan {
         let reason = crate::error::plain(&lines.collect::<Vec<_>>().join("; "));
         SourceError::Tool { call: "helm template", path: chart, reason }
     }
-}
-
-fn option(name: &str, path: &Path) -> OsString {
-    let mut argument = OsString::from(name);
-    argument.push(path);
-    argument
 }
 
 /// A name that Helm takes, and takes for a name.

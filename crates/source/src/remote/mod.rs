@@ -26,9 +26,9 @@ use gix::ObjectId;
 use crate::credentials::{Access, Credentials};
 use crate::{Address, Refs, SourceError};
 pub(crate) use attempt::{Attempt, Attempts};
-pub(crate) use http::Trust;
+pub(crate) use http::{Fetched, Link, Trust};
 use mirror::Mirror;
-use turn::Turn;
+pub(crate) use turn::Turn;
 
 /// How much patience there is with a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +96,18 @@ impl Problem {
     }
 }
 
+impl SourceError {
+    /// What went wrong with a server.
+    pub(crate) fn remote(address: &Address, tried: &str, problem: Problem) -> Self {
+        Self::Remote {
+            repository: address.to_string(),
+            tried: tried.to_owned(),
+            reason: problem.what,
+            hint: problem.hint,
+        }
+    }
+}
+
 /// What all repositories over the network share.
 pub(crate) struct Network {
     /// Where mirrors are.
@@ -135,12 +147,7 @@ impl Remote {
     }
 
     fn wrong(&self, tried: &str, problem: Problem) -> SourceError {
-        SourceError::Remote {
-            repository: self.address.to_string(),
-            tried: tried.to_owned(),
-            reason: problem.what,
-            hint: problem.hint,
-        }
+        SourceError::remote(&self.address, tried, problem)
     }
 
     fn access(&self) -> Result<Access, SourceError> {

@@ -15,7 +15,7 @@ use tidegate_testkit::tools;
 
 pub struct Bench {
     pub folder: TempDir,
-    repositories: Repositories,
+    pub repositories: Repositories,
     pub making: Making,
 }
 

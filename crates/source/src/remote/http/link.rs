@@ -65,9 +65,19 @@ impl Link {
         attempt: Arc<Attempt>,
         bytes: u64,
     ) -> Result<Arc<Self>, Problem> {
+        Self::to(&address.to_string(), access, network, attempt, bytes)
+    }
+
+    /// A way to the server of an address, which alone is shown what proves who asks.
+    pub fn to(
+        address: &str,
+        access: &Access,
+        network: &Network,
+        attempt: Arc<Attempt>,
+        bytes: u64,
+    ) -> Result<Arc<Self>, Problem> {
         let limits = network.limits;
-        let meant: Uri =
-            address.to_string().parse().map_err(|_| Problem::new("its address cannot be read"))?;
+        let meant: Uri = address.parse().map_err(|_| Problem::new("its address cannot be read"))?;
         way::check(meant.host().unwrap_or_default(), network.link_local)?;
         let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
         let runtime =
@@ -176,19 +186,24 @@ impl Link {
 
     /// Asks for something, and goes where the server sends us. `tail` is what of the address is not the repository's.
     pub(super) fn get(&self, url: &str, tail: &str, headers: &HeaderMap) -> Result<Response<Body>, Problem> {
+        let (answer, at) = self.ask(url, headers)?;
+        let answer = self.judge(answer)?;
+        let at = at.to_string();
+        if at != url {
+            let base = at.strip_suffix(tail).map(|base| base.trim_end_matches('/').to_owned());
+            let base = base.ok_or_else(|| Problem::new("the server sends us on to what is no repository"))?;
+            self.state.lock().unwrap_or_else(PoisonError::into_inner).base = Some(base);
+        }
+        Ok(answer)
+    }
+
+    /// Asks for something where the server sends us in the end, and says where that was.
+    pub(super) fn ask(&self, url: &str, headers: &HeaderMap) -> Result<(Response<Body>, Uri), Problem> {
         let mut at: Uri = url.parse().map_err(|_| Problem::new("its address cannot be read"))?;
         for _ in 0..=self.limits.redirects {
             let answer = self.send(Method::GET, &at, headers, Vec::new())?;
-            if !answer.status().is_redirection() {
-                let answer = self.judge(answer)?;
-                let at = at.to_string();
-                if at != url {
-                    let base = at.strip_suffix(tail).map(|base| base.trim_end_matches('/').to_owned());
-                    let base =
-                        base.ok_or_else(|| Problem::new("the server sends us on to what is no repository"))?;
-                    self.state.lock().unwrap_or_else(PoisonError::into_inner).base = Some(base);
-                }
-                return Ok(answer);
+            if !answer.status().is_redirection() || answer.status() == StatusCode::NOT_MODIFIED {
+                return Ok((answer, at));
             }
             let location = answer.headers().get(http::header::LOCATION).and_then(|value| value.to_str().ok());
             let location =
@@ -209,7 +224,7 @@ impl Link {
         self.judge(self.send(Method::POST, &to, headers, body)?)
     }
 
-    fn judge(&self, answer: Response<Body>) -> Result<Response<Body>, Problem> {
+    pub(super) fn judge(&self, answer: Response<Body>) -> Result<Response<Body>, Problem> {
         let status = answer.status();
         if status == StatusCode::OK {
             return Ok(answer);

@@ -4,6 +4,7 @@
 //! made at once and may be sent on; a `POST` when its answer is read, because its body is written in between.
 
 mod exchange;
+mod fetch;
 mod link;
 mod redirect;
 mod tls;
@@ -17,6 +18,7 @@ use gix_transport::client::blocking_io::http::Transport;
 use super::Problem;
 use crate::Address;
 use exchange::Courier;
+pub(crate) use fetch::Fetched;
 pub(crate) use link::Link;
 pub(crate) use tls::Trust;
 pub(crate) use way::check;
