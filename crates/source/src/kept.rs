@@ -10,8 +10,11 @@ use crate::File;
 /// What was made, the newest first, up to so many bytes.
 pub struct Kept {
     bytes_max: usize,
-    made: Mutex<(usize, VecDeque<(Digest, Arc<Vec<File>>)>)>,
+    made: Mutex<Made>,
 }
+
+/// How many bytes, and what they are.
+type Made = (usize, VecDeque<(Digest, Arc<Vec<File>>)>);
 
 fn size(files: &[File]) -> usize {
     files.iter().map(|file| file.path.len().saturating_add(file.content.len())).sum()

@@ -275,7 +275,9 @@ impl ChartRepository {
             if url.contains("://") { url.clone() } else { format!("{base}/{}", url.trim_start_matches('/')) };
         let passes = source.helm.as_ref().is_some_and(|helm| helm.pass_credentials);
         let meant = if passes { url.as_str() } else { base.as_str() };
-        if !url.starts_with("https://") && !(url.starts_with("http://") && base.starts_with("http://")) {
+        let is_safe = url.starts_with("https://");
+        let is_as_the_index = url.starts_with("http://") && base.starts_with("http://");
+        if !is_safe && !is_as_the_index {
             return Err(wrong(Problem::new("the index names a place that is not asked by https")));
         }
         let fetched = Link::to(meant, &access, &self.network, attempt, PACKED_MAX)

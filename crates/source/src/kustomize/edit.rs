@@ -183,8 +183,8 @@ fn image(text: &str) -> Option<Image> {
         }
         [only] => {
             let (name, tag, digest) = overwrite(only);
-            let says_something = !name.is_empty() && !(tag.is_empty() && digest.is_empty());
-            says_something.then_some(Image { name, new_name: String::new(), tag, digest })
+            let has_version = !tag.is_empty() || !digest.is_empty();
+            (has_version && !name.is_empty()).then_some(Image { name, new_name: String::new(), tag, digest })
         }
         _ => None,
     }
