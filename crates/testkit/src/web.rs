@@ -149,8 +149,10 @@ fn serve(shared: &Shared, mut stream: TcpStream) -> io::Result<()> {
     }
     stream.write_all(format!("{head}\r\n").as_bytes())?;
     stream.write_all(&page.body)?;
-    while page.is_endless {
+    if !page.is_endless {
+        return stream.flush();
+    }
+    loop {
         stream.write_all(&[b'#'; 4096])?;
     }
-    stream.flush()
 }
