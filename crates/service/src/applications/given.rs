@@ -62,15 +62,16 @@ impl Given {
     }
 }
 
+/// Its data, the data that is still to be encoded, and what its label says it is.
+type Content<'o> = (Option<&'o serde_json::Value>, Option<&'o serde_json::Value>, Option<&'o str>);
+
 /// What counts of an object: its version changes with every write of somebody else's field.
-fn content(object: &Object) -> (Option<&serde_json::Value>, Option<&serde_json::Value>, Option<&str>) {
+fn content(object: &Object) -> Content<'_> {
     let value = object.as_value();
     (value.get("data"), value.get("stringData"), object.label(Credentials::LABEL))
 }
 
-fn said<'o>(
-    (key, object): (&'o ObjectKey, &'o Object),
-) -> (&'o ObjectKey, (Option<&'o serde_json::Value>, Option<&'o serde_json::Value>, Option<&'o str>)) {
+fn said<'o>((key, object): (&'o ObjectKey, &'o Object)) -> (&'o ObjectKey, Content<'o>) {
     (key, content(object))
 }
 
