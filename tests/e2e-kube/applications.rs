@@ -10,7 +10,7 @@ use crate::site::Site;
 const ANNOTATION: &str = "argocd.argoproj.io/refresh";
 
 /// A control plane of its own: definitions are the whole cluster's.
-async fn site() -> Site {
+pub async fn site() -> Site {
     let control: &ControlPlane = Box::leak(Box::new(ControlPlane::start(Options::default()).unwrap()));
     let site = Site::on(control, "apps").await;
     // Without the definitions it says how to get them.
@@ -44,11 +44,11 @@ fn deploys(site: &Site, version: &str) {
     site.run(&["example", "commit", "repo"]).expect_code(0);
 }
 
-fn path(site: &Site) -> String {
+pub fn path(site: &Site) -> String {
     format!("/apis/argoproj.io/v1alpha1/namespaces/{}/applications", site.namespace)
 }
 
-async fn create(site: &Site) {
+pub async fn create(site: &Site) {
     create_of(site, &site.path().join("repo").display().to_string()).await;
 }
 
@@ -72,12 +72,12 @@ fn serve(site: &Site) -> Running {
 }
 
 /// Waits until the resource itself says so.
-async fn until(site: &Site, wish: impl Fn(&Value) -> bool) -> Value {
+pub async fn until(site: &Site, wish: impl Fn(&Value) -> bool) -> Value {
     let path = format!("{}/shop", path(site));
     site.observer().until(&path, |app| app.is_some_and(&wish)).await.unwrap()
 }
 
-fn is_done(app: &Value) -> bool {
+pub fn is_done(app: &Value) -> bool {
     let status = &app["status"];
     status["sync"]["status"] == "Synced"
         && status["health"]["status"] == "Healthy"

@@ -25,6 +25,7 @@ mod connection;
 mod deploy;
 mod destination;
 mod kill;
+mod projects;
 mod real_input;
 mod rights;
 mod rivals;
@@ -73,6 +74,7 @@ fn tests() -> Vec<suite::Test> {
         destination::resume_all_goes_on_with_simulated_and_real_operations,
         destination::terminate_goes_back_to_the_cluster_as_well,
         kill::killed_at_random_moments,
+        projects::an_application_keeps_to_its_project,
         rights::the_documented_roles_are_enough,
         rights::what_is_forbidden_is_named,
         rights::missing_rights_are_reported_together,

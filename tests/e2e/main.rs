@@ -31,6 +31,7 @@ mod manifests;
 mod newer;
 mod notify;
 mod plan;
+mod projects;
 mod random_kill;
 mod reading;
 mod remote;

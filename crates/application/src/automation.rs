@@ -9,6 +9,7 @@ use tidegate_model::argo::{
 use tidegate_model::{OperationPhase, Timestamp};
 
 use crate::sources::{Sources, revisions};
+use crate::windows::Windows;
 use crate::{automated, conditions, deletion};
 
 /// How often an automatic operation is tried again, where the application does not say.
@@ -19,6 +20,9 @@ const HEAL_AGAIN_AFTER: Duration = Duration::from_secs(2);
 const HEAL_FACTOR: u32 = 3;
 /// The longest of them.
 const HEAL_AGAIN_MAX: Duration = Duration::from_secs(300);
+
+/// A condition of our own: sync windows keep it from being synced by itself.
+const HELD: &str = "SyncWindowWarning";
 
 /// What is done next.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,14 +55,18 @@ impl Decision {
 }
 
 /// Decides after a comparison, whose outcome is in the status, and says in the conditions why nothing is done.
-pub fn take_in(application: &mut Application, now: Timestamp) -> Next {
+pub fn take_in(application: &mut Application, windows: &Windows, now: Timestamp) -> Next {
     let Decision { next, error } = decide(application, now);
+    let held = windows.held(false, now).filter(|_| matches!(next, Next::Begin(_)));
     // While an operation is under way, what was said before it stays.
     if application.operation.is_none() {
-        let found = error.map(|error| (ConditionType::SyncError, error));
-        conditions::set(&mut application.status.conditions, &[ConditionType::SyncError], found, now);
+        let waits = ConditionType::Other(HELD.to_owned());
+        let kinds = [ConditionType::SyncError, waits.clone()];
+        let error = error.map(|error| (ConditionType::SyncError, error));
+        let held = held.iter().map(|held| (waits.clone(), format!("it waits to be synced: {}", held.reason)));
+        conditions::set(&mut application.status.conditions, &kinds, error.into_iter().chain(held), now);
     }
-    next
+    held.map_or(next, |held| Next::Wait(held.until))
 }
 
 /// Decides after a comparison, whose outcome is in the status.

@@ -10,6 +10,8 @@
 //! | [`credentials`] | what of it must not be seen? |
 //! | [`deletion`] | is it deleted, with what of it, and what is done next for that? |
 //! | [`dependencies`] | what does it wait for, before it is synced and before it is deleted? |
+//! | [`project`] | what does its project permit? |
+//! | [`windows`] | may it be synced now? |
 //! | [`operation`] | what does an operation ask of the engine, and what does its status say? |
 //! | [`recorded`] | what does the operation log know that the status does not? |
 //! | [`sources`] | what is deployed, be it one source or several? |
@@ -21,9 +23,12 @@ pub mod credentials;
 pub mod deletion;
 pub mod dependencies;
 pub mod operation;
+pub mod project;
 pub mod recorded;
 pub mod refresh;
+mod repository_names;
 pub mod sources;
+pub mod windows;
 
 use tidegate_model::argo::{Application, Automated};
 

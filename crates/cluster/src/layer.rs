@@ -56,6 +56,8 @@ pub struct Call {
     pub effect: Effect,
     /// The name of the object it is about; the kind where it is about many; else nothing.
     pub name: String,
+    /// The object that it writes, or tries to write.
+    pub object: Option<ObjectKey>,
 }
 
 /// The methods of [`Cluster`] that call it.
@@ -89,12 +91,12 @@ pub enum Effect {
 
 impl Call {
     fn read(verb: Verb, name: &str) -> Self {
-        Self { verb, effect: Effect::Read, name: name.to_owned() }
+        Self { verb, effect: Effect::Read, name: name.to_owned(), object: None }
     }
 
-    fn write(verb: Verb, name: &str, dry_run: bool) -> Self {
+    fn write(verb: Verb, object: ObjectKey, dry_run: bool) -> Self {
         let effect = if dry_run { Effect::DryRun } else { Effect::Write };
-        Self { verb, effect, name: name.to_owned() }
+        Self { verb, effect, name: object.name.clone(), object: Some(object) }
     }
 }
 
@@ -121,17 +123,19 @@ impl<L: Layer> Cluster for L {
     }
 
     async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {
-        let call = Call::write(Verb::Apply, request.object.name(), request.dry_run);
+        let call = Call::write(Verb::Apply, request.object.key(), request.dry_run);
         self.around(call, self.inner().apply(request)).await
     }
 
     async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError> {
-        let call = Call::write(Verb::Put, object.name(), false);
+        let call = Call::write(Verb::Put, object.key(), false);
         self.around(call, self.inner().put(object, operation)).await
     }
 
     async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {
-        let call = Call::write(Verb::Delete, &request.name, request.dry_run);
+        let DeleteRequest { gvk, namespace, name, dry_run, .. } = &request;
+        let key = ObjectKey::new(&gvk.group, &gvk.kind, namespace, name);
+        let call = Call::write(Verb::Delete, key, *dry_run);
         self.around(call, self.inner().delete(request)).await
     }
 
@@ -143,7 +147,7 @@ impl<L: Layer> Cluster for L {
         finalizer: &str,
         operation: Option<OperationId>,
     ) -> Result<(), ClusterError> {
-        let call = Call::write(Verb::RemoveFinalizer, &key.name, false);
+        let call = Call::write(Verb::RemoveFinalizer, key.clone(), false);
         self.around(call, self.inner().remove_finalizer(key, gvk, uid, finalizer, operation)).await
     }
 

@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::actors::cluster::ClusterMessage;
 use crate::limits::Limited;
 use crate::log::LogFailure;
+use crate::permits::Scopes;
 
 /// Work with a cluster; it reports its end by itself.
 pub(crate) type Job = Box<dyn FnOnce(Arc<dyn Cluster>) -> BoxFuture<'static, ()> + Send>;
@@ -26,6 +27,7 @@ pub(crate) struct ClusterHandle {
     /// Bounds the work that is on its way at once, whoever it is for.
     permits: Arc<Semaphore>,
     log_failure: LogFailure,
+    scopes: Arc<Scopes>,
     /// `None` while the actor is being started again.
     actor: watch::Sender<Option<ActorRef<ClusterMessage>>>,
 }
@@ -37,6 +39,7 @@ impl ClusterHandle {
             connection: cluster,
             permits: Arc::new(Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS))),
             log_failure,
+            scopes: Arc::default(),
             actor: watch::Sender::new(None),
         })
     }
@@ -49,6 +52,11 @@ impl ClusterHandle {
     /// The cluster for those whose calls do not wait for their turn: a claim must be renewed however much there is to do.
     pub fn at_once(&self) -> Arc<dyn Cluster> {
         Arc::clone(&self.limited)
+    }
+
+    /// Which kinds live in namespaces, as far as that was asked.
+    pub fn scopes(&self) -> Arc<Scopes> {
+        Arc::clone(&self.scopes)
     }
 
     /// What bounds the work on its way.

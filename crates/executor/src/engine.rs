@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use ractor::{Actor, ActorCell, ActorRef, RpcReplyPort};
@@ -31,6 +31,7 @@ use crate::ids::{IdSource, Ids, random_ids};
 use crate::log::{Log, LogFailure, blocking, keep};
 use crate::manifests::HandedOver;
 use crate::offline::operations;
+use crate::permits::Permits;
 use crate::shared::{Compaction, Rules, Shared};
 use crate::summary::Summary;
 
@@ -200,6 +201,7 @@ impl EngineBuilder {
             groups: Groups::default(),
             web: Web::default(),
             objects: Objects::default(),
+            permits: OnceLock::new(),
             handed_over: Arc::new(Semaphore::new(HANDED_OVER)),
         });
         let mut notifying = Vec::new();
@@ -424,6 +426,12 @@ impl Engine {
     /// and judged anew.
     pub async fn set_health_rules(&self, rules: HealthRules) -> Result<(), EngineError> {
         self.ask(|reply| SupervisorMessage::JudgeBy { rules, reply }).await
+    }
+
+    /// From now on asks what an operation that was begun for a project may write, before each of its writes. What is asked
+    /// first counts. An engine that has nobody to ask writes nothing for projects that forbid anything.
+    pub fn set_permits(&self, permits: Arc<dyn Permits>) {
+        let _ = self.shared.permits.set(permits);
     }
 
     /// Approves a wave that the gate `approval` holds: the one with this number in the plan, from 1, or the one that waits for

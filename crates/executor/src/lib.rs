@@ -29,6 +29,7 @@ mod limits;
 mod log;
 mod manifests;
 mod offline;
+mod permits;
 mod restarts;
 mod shared;
 mod summary;
@@ -46,10 +47,11 @@ pub use error::EngineError;
 pub use events::{Events, Gone, Missed, Replay, Seen, replay};
 pub use extend::{Cancellation, GateQuestion, GateReply, HealthQuestion, HookEnd, HookRun};
 pub use gates::{
-    CelGate, Concurrency, GateDefinitions, HeaderSource, HttpGate, HttpMethod, InvalidGate, Window,
-    WindowKind,
+    CelGate, Concurrency, GateDefinitions, HeaderSource, HttpGate, HttpMethod, InvalidGate, WINDOW, zone,
 };
 pub use ids::{IdSource, made_at};
 pub use offline::{Misstated, misstated, open_log, operations, record};
+pub use permits::Permits;
 pub use summary::{Summary, codecs};
 pub use tidegate_lifecycle::operation::{Event, EventKind};
+pub use tidegate_model::{Window, WindowKind};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_lifecycle::operation::CallError;
-use tidegate_model::{Digest, Object, PackedObject};
+use tidegate_model::{Digest, Mandate, Object, PackedObject};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit};
 
 use crate::effects::{Mask, Targets};
@@ -53,12 +53,25 @@ pub(crate) async fn mask(log: &Log, targets: Digest) -> Option<Arc<Mask>> {
     }
 }
 
-/// What the names of an operation's gates stand for.
-pub(crate) async fn definitions(log: &Log, targets: Digest) -> Result<GateDefinitions, CallError> {
+/// What an operation was begun for.
+pub(crate) async fn mandate(log: &Log, targets: Digest) -> Result<Option<Mandate>, CallError> {
+    #[derive(serde::Deserialize)]
+    struct Kept {
+        #[serde(default)]
+        mandate: Option<Mandate>,
+    }
+    Ok(read::<Kept>(log, targets).await?.mandate)
+}
+
+/// What the names of an operation's gates stand for, and whether a person began it.
+pub(crate) async fn gates(log: &Log, targets: Digest) -> Result<(GateDefinitions, bool), CallError> {
     #[derive(serde::Deserialize)]
     struct Kept {
         #[serde(default)]
         definitions: GateDefinitions,
+        #[serde(default)]
+        mandate: Option<Mandate>,
     }
-    Ok(read::<Kept>(log, targets).await?.definitions)
+    let Kept { definitions, mandate } = read(log, targets).await?;
+    Ok((definitions, mandate.is_none_or(|mandate| !mandate.is_automated)))
 }

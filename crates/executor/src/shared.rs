@@ -1,6 +1,6 @@
 //! What all actors of one engine share.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use tidegate_health::HealthRules;
@@ -16,6 +16,7 @@ use crate::extend::Extensions;
 use crate::gates::{Groups, Objects, Web};
 use crate::judging::digest;
 use crate::log::{Log, LogFailure};
+use crate::permits::Permits;
 
 /// What all actors of one engine share.
 pub(crate) struct Shared {
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     pub web: Web,
     /// The objects of clusters that gates look at.
     pub objects: Objects,
+    /// Whoever knows what projects permit.
+    pub permits: OnceLock<Arc<dyn Permits>>,
     /// A place for each operation that may wait for its planning with its manifests in memory.
     pub handed_over: Arc<Semaphore>,
 }

@@ -1,15 +1,18 @@
 //! The vocabulary of Tidegate: ids, keys, phases, waves, hooks, options, plans, results.
 //!
-//! Types and accessors only; nothing in this crate decides anything, reads a clock, or does I/O.
+//! Types and accessors, and the calendar (schedules, sync windows); nothing else in this crate decides anything, and nothing
+//! reads a clock, or does I/O.
 //! Every other crate speaks in these words.
 
 mod claim;
 mod deletion;
 mod discovery;
 mod duration;
+mod glob;
 mod health;
 mod ids;
 mod kinds;
+mod mandate;
 mod object;
 mod packed;
 mod plan;
@@ -21,6 +24,7 @@ mod shapes;
 mod stream;
 mod time;
 mod tracking;
+mod window;
 
 pub mod annotations;
 pub mod argo;
@@ -30,8 +34,10 @@ pub use claim::{ClaimHolder, ClaimPlace, ClaimRequest, IfTaken};
 pub use deletion::{Cascade, InvalidCascade};
 pub use discovery::{Discovery, KindInfo};
 pub use duration::{InvalidDuration, format_duration, parse_duration};
+pub use glob::{Glob, InvalidGlob};
 pub use health::{Evidence, Health, HealthStatus, Observation, Observed};
 pub use ids::{Digest, GroupKind, Gvk, InvalidDigest, ObjectKey, OperationId, TaskId};
+pub use mandate::{DeployTarget, Mandate};
 pub use object::{InvalidObject, Object, describe};
 pub use packed::{LiveObject, PackedObject};
 pub use plan::{
@@ -49,3 +55,4 @@ pub use shapes::{Seen, Tree, WrongType, wrong_types};
 pub use stream::{StreamId, StreamKind};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use tracking::{InvalidTracking, Search, Tracking, TrackingMethod, claimed_by};
+pub use window::{Blocked, Opened, Window, WindowKind, Zone, blocked, changes_in};

@@ -1,11 +1,12 @@
 //! Folders of plain manifests: which of their files are read.
 
 use gix::ObjectId;
+use tidegate_model::Glob;
 use tidegate_model::argo::DirectorySource;
 
+use crate::SourceError;
 use crate::repository::File;
 use crate::tree::{Reader, full};
-use crate::{Glob, SourceError};
 
 /// Which files of a folder are read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use tidegate_model::InvalidGlob;
+
 /// Why manifests could not be had. Each text names the place and says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
@@ -334,4 +336,10 @@ pub(crate) fn plain(text: &str) -> String {
 /// The words of an error of the Git library, with its causes.
 pub(crate) fn reason(error: &gix::Error) -> String {
     error.iter_errors().map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+impl From<InvalidGlob> for SourceError {
+    fn from(InvalidGlob { pattern, reason }: InvalidGlob) -> Self {
+        Self::Pattern { pattern, reason }
+    }
 }

@@ -3,9 +3,11 @@
 
 mod automatic;
 mod progress;
+mod project;
 mod recorded;
 mod several;
 mod status;
+mod windows;
 
 use serde_json::{Value, json};
 use tidegate_application::comparison::{Outcome, Resource, take_in};

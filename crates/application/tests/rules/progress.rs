@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidegate_application::automation::{self, Next};
 use tidegate_application::operation::{ID_REMARK, Progress, id, request, sources, take_in};
+use tidegate_application::windows::Windows;
 use tidegate_application::{credentials, instance_name};
 use tidegate_model::argo::{Application, OperationRequest};
 use tidegate_model::{Destination, OperationPhase, SyncRequest};
@@ -77,7 +78,9 @@ fn credentials_are_used_and_never_kept() {
     let mut app = application(json!({"automated": {}}));
     app.spec.source.as_mut().unwrap().repo_url = "https://me:s3cret@example.com/a.git".into();
     crate::out_of_sync(&mut app, "c1", at(0));
-    let Next::Begin(begun) = automation::take_in(&mut app, at(0)) else { panic!("not begun") };
+    let Next::Begin(begun) = automation::take_in(&mut app, &Windows::default(), at(0)) else {
+        panic!("not begun")
+    };
     app.operation = Some(*begun);
     let asked = app.operation.clone().unwrap();
     assert_eq!(sources(&app, &asked).unwrap().all(), app.sources(), "the whole address opens it");
@@ -89,7 +92,7 @@ fn credentials_are_used_and_never_kept() {
     assert!(!serde_json::to_string(&credentials::shown(&app)).unwrap().contains("s3cret"));
     // It is an attempt at this commit, and no other is begun.
     crate::out_of_sync(&mut app, "c1", at(2));
-    assert_eq!(automation::take_in(&mut app, at(2)), Next::Nothing);
+    assert_eq!(automation::take_in(&mut app, &Windows::default(), at(2)), Next::Nothing);
     assert_eq!(tidegate_application::refresh::needed(&app, None, at(3), Duration::ZERO), None);
 }
 

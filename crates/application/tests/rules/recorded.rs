@@ -3,6 +3,7 @@
 use serde_json::json;
 use tidegate_application::operation::{ID_REMARK, Progress, id, request};
 use tidegate_application::recorded::{Recorded, take_in};
+use tidegate_application::windows::Windows;
 use tidegate_application::{automation, deletion, operation};
 use tidegate_model::argo::Application;
 use tidegate_model::{Destination, OperationId, OperationPhase, SyncRequest};
@@ -34,7 +35,9 @@ fn automated() -> Application {
 /// What the log has of the operation that the application begins by itself, and the application after it.
 fn begun(app: &mut Application, number: u128, commit: &str, begin: i64) -> Recorded {
     out_of_sync(app, commit, at(begin));
-    let automation::Next::Begin(asked) = automation::take_in(app, at(begin)) else { panic!("not begun") };
+    let automation::Next::Begin(asked) = automation::take_in(app, &Windows::default(), at(begin)) else {
+        panic!("not begun")
+    };
     let mut asked = *asked;
     asked.set_remark(ID_REMARK, operation_id(number).to_string());
     let request =
@@ -65,7 +68,7 @@ fn a_status_that_was_lost_follows_from_the_log() {
     assert!(state(&lost).operation.initiated_by.automated);
     // The commit that was synced is not synced again: it is put right, after a while.
     out_of_sync(&mut lost, OTHER, at(206));
-    let due = automation::take_in(&mut lost, at(206));
+    let due = automation::take_in(&mut lost, &Windows::default(), at(206));
     assert_eq!(
         due,
         automation::take_in(
@@ -74,6 +77,7 @@ fn a_status_that_was_lost_follows_from_the_log() {
                 out_of_sync(&mut known, OTHER, at(206));
                 known
             },
+            &Windows::default(),
             at(206)
         )
     );
@@ -115,7 +119,7 @@ fn what_is_not_its_own_or_not_newer_is_left() {
     let mut patient = application(json!({"automated": {}}));
     patient.status = lost.status;
     out_of_sync(&mut patient, COMMIT, at(60));
-    assert_eq!(automation::take_in(&mut patient, at(60)), automation::Next::Nothing);
+    assert_eq!(automation::take_in(&mut patient, &Windows::default(), at(60)), automation::Next::Nothing);
 }
 
 /// What the log has of its deletion, and the application after it.
@@ -148,12 +152,15 @@ fn a_deletion_follows_from_the_log() {
         let mut anew = automated();
         assert_eq!(take_in(&mut anew, log.to_vec()), 0);
         out_of_sync(&mut anew, COMMIT, at(200));
-        let begun = automation::take_in(&mut anew, at(200));
+        let begun = automation::take_in(&mut anew, &Windows::default(), at(200));
         assert!(matches!(begun, automation::Next::Begin(_)), "it is synced at the same commit: {begun:?}");
         // One that is not deleted after all is no attempt to sync it.
         let mut kept = known.clone();
         kept.metadata.deletion_timestamp = None;
         out_of_sync(&mut kept, COMMIT, at(200));
-        assert!(matches!(automation::take_in(&mut kept, at(200)), automation::Next::Begin(_)));
+        assert!(matches!(
+            automation::take_in(&mut kept, &Windows::default(), at(200)),
+            automation::Next::Begin(_)
+        ));
     }
 }

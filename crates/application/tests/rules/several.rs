@@ -6,6 +6,7 @@ use tidegate_application::comparison::take_in as compare;
 use tidegate_application::operation::{self, ID_REMARK, Progress, rollback, set_revisions};
 use tidegate_application::recorded::{self, Recorded};
 use tidegate_application::refresh::{Level, needed};
+use tidegate_application::windows::Windows;
 use tidegate_model::argo::{Application, SyncStatusCode as Code};
 use tidegate_model::{Destination, HealthStatus::Healthy, OperationPhase};
 
@@ -48,7 +49,9 @@ fn each_source_has_its_revision_everywhere() {
     assert_eq!((app.status.source_type.as_str(), app.status.source_types.len()), ("", 3));
     assert_eq!(sync.compared_to.unwrap().sources.len(), 3);
     assert_eq!(needed(&app, None, at(0), std::time::Duration::ZERO), None);
-    let Next::Begin(begun) = automation::take_in(&mut app, at(0)) else { panic!("not begun") };
+    let Next::Begin(begun) = automation::take_in(&mut app, &Windows::default(), at(0)) else {
+        panic!("not begun")
+    };
     let asked = begun.sync.clone().unwrap();
     assert_eq!((asked.revision.as_str(), asked.revisions.len(), asked.sources.len()), ("", 3, 3));
     assert_eq!(asked.source, None);
@@ -108,7 +111,9 @@ fn going_back_goes_back_to_all_of_them() {
     let mut app = several();
     for (revision, now) in [(ONE, 0), (TWO, 20)] {
         differs(&mut app, &["1.2.3", revision, revision], now);
-        let Next::Begin(begun) = automation::take_in(&mut app, at(now)) else { panic!("not begun") };
+        let Next::Begin(begun) = automation::take_in(&mut app, &Windows::default(), at(now)) else {
+            panic!("not begun")
+        };
         app.operation = Some(*begun);
         operation::take_in(&mut app, ended(OperationPhase::Succeeded, now + 9));
     }
@@ -125,7 +130,9 @@ fn going_back_goes_back_to_all_of_them() {
 fn what_was_lost_follows_from_the_log() {
     let mut known = several();
     differs(&mut known, &["1.2.3", ONE, TWO], 0);
-    let Next::Begin(begun) = automation::take_in(&mut known, at(0)) else { panic!("not begun") };
+    let Next::Begin(begun) = automation::take_in(&mut known, &Windows::default(), at(0)) else {
+        panic!("not begun")
+    };
     let mut asked = *begun;
     asked.set_remark(ID_REMARK, ID);
     let revisions = asked.sync.clone().unwrap().revisions;

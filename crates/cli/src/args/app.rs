@@ -18,8 +18,8 @@ use super::values;
 /// Serves Applications.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-With --apps, a folder holds Applications (argoproj.io/v1alpha1) as YAML or JSON; folders in it are
-not read. Without it they are resources of the cluster, whose definitions `tidegate crds` prints.
+With --apps, a folder holds Applications and AppProjects (argoproj.io/v1alpha1) as YAML or JSON;
+folders in it are not read. Without it they are resources of the cluster, whose definitions `tidegate crds` prints.
 A repoURL is https://host/path, git@host:path, file:///path, an absolute path, or one relative to
 the folder: ./repo. Of an application whose file disappears the objects stay. What is not supported
 yet is a condition of the application that asks for it.
@@ -37,6 +37,9 @@ pub struct ServeArgs {
     /// Namespace whose Applications are served, or * for all; may be given several times
     #[arg(long, value_name = "NS", default_value = CONTROL_NAMESPACE, conflicts_with = "apps")]
     pub app_namespace: Vec<String>,
+    /// Namespace of the AppProjects; applications in it need no permission to use them
+    #[arg(long, value_name = "NS", default_value = CONTROL_NAMESPACE, conflicts_with = "apps")]
+    pub project_namespace: String,
     /// Serve only Applications labelled tidegate.dev/managed=true, beside another that serves the rest
     #[arg(long, conflicts_with = "apps")]
     pub only_labelled: bool,

@@ -30,7 +30,7 @@ pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<Ended, CliError> 
     let rules = customizations::given(&args.scripts, printer)?;
     let definitions = input::definitions(args.selection.definitions.as_deref())?;
     let gates = args.selection.gates.clone();
-    let targets = |targets| Targets { targets, warnings: Vec::new(), gates, definitions };
+    let targets = |targets| Targets { targets, gates, definitions, ..Targets::default() };
     let (request, planned, compared_with) = if args.offline {
         let request = request::of_plan(args, None, &manifests)?;
         let planned = offline(&request, targets(manifests.targets));

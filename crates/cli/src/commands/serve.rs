@@ -110,7 +110,7 @@ fn reach(args: &ServeArgs) -> Reach {
     if namespaces.contains(EVERY_NAMESPACE) {
         namespaces.clear();
     }
-    Reach { namespaces, only_labelled: args.only_labelled }
+    Reach { namespaces, only_labelled: args.only_labelled, projects: args.project_namespace.clone() }
 }
 
 /// Returns when the engine does nothing any more, because its log takes nothing.

@@ -40,7 +40,7 @@ pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> 
 }
 
 fn targets(targets: Vec<Target>, definitions: GateDefinitions, args: &SyncArgs) -> Targets {
-    Targets { targets, warnings: Vec::new(), gates: args.selection.gates.clone(), definitions }
+    Targets { targets, gates: args.selection.gates.clone(), definitions, ..Targets::default() }
 }
 
 /// The application is to have no objects: what that removes is named before anything is.

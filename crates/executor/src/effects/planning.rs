@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use tidegate_cluster::{Cluster, ErrorKind, LiveQuery};
 use tidegate_lifecycle::operation::{CallError, NamespaceSight};
-use tidegate_model::{LiveObject, OperationId, Phase, Plan, SyncRequest, Timestamp, Warning};
+use tidegate_model::{LiveObject, Mandate, OperationId, Phase, Plan, SyncRequest, Timestamp, Warning};
 use tidegate_oplog::{InventoryChange, Known};
 use tidegate_planner::{PlanInput, Planned, Target, named_objects};
 
@@ -29,6 +29,9 @@ pub struct Targets {
     /// What the names of gates stand for.
     #[serde(default)]
     pub definitions: GateDefinitions,
+    /// What the operation was begun for; nothing where no project has a say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mandate: Option<Mandate>,
 }
 
 impl Targets {

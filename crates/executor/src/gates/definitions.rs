@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use tidegate_model::{Opened, Window};
 
 use super::cel::{CEL, CelGate};
 use super::concurrency::{CONCURRENCY, Concurrency};
 use super::http::{HTTP, HttpGate};
-use super::window::{Opened, WINDOW, Window};
+use super::window::{WINDOW, zone};
 
 /// What the names of gates stand for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,7 +96,7 @@ fn check_windows(windows: &[Window]) -> Vec<String> {
     }
     let numbered = (1_usize..).zip(windows);
     let problem = |(number, window)| {
-        let problem = Opened::of(window).err()?;
+        let problem = Opened::of(window, zone).err()?;
         Some(format!("window {number}: {problem}"))
     };
     numbered.filter_map(problem).collect()

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use tidegate_lifecycle::operation::{ASK_AGAIN_AFTER, Verdict};
+use tidegate_model::{Opened, Window};
 
 use super::asked::Asked;
 use super::cel::{self, CEL, Objects, Way};
 use super::definitions::{GateDefinitions, UNDEFINED};
 use super::http::{self, HTTP, Web};
-use super::window::{self, Opened, WINDOW, Window};
+use super::window::{self, WINDOW};
 use crate::clock::Clock;
 
 /// Why a gate is closed that looks at a cluster which this engine does not reach.
@@ -73,10 +74,11 @@ async fn keep_window(
     clock: &Arc<dyn Clock>,
     tell: &impl Fn(Verdict),
 ) {
-    let windows = match windows.iter().map(Opened::of).collect::<Result<Vec<_>, _>>() {
-        Ok(windows) => windows,
-        Err(problem) => return tell(Verdict::closed(problem)),
-    };
+    let windows =
+        match windows.iter().map(|window| Opened::of(window, window::zone)).collect::<Result<Vec<_>, _>>() {
+            Ok(windows) => windows,
+            Err(problem) => return tell(Verdict::closed(problem)),
+        };
     let mut told: Option<Verdict> = None;
     loop {
         let (verdict, again) = window::decide(name, &windows, asked.manual, asked.began, clock.now());

@@ -19,4 +19,4 @@ pub use definitions::{GateDefinitions, InvalidGate};
 pub(crate) use http::Web;
 pub use http::{HeaderSource, HttpGate, HttpMethod};
 pub(crate) use keeping::{Around, keep};
-pub use window::{Window, WindowKind};
+pub use window::{WINDOW, zone};

@@ -75,7 +75,11 @@ fn schema<T: JsonSchema>() -> Value {
     // Those who serve an application write it, and may be others.
     if let Some(status) = schema.pointer_mut("/properties/status") {
         require_nothing(status);
-        allow_empty_texts(status, false);
+    }
+    for section in ["/properties/spec", "/properties/operation", "/properties/status"] {
+        if let Some(section) = schema.pointer_mut(section) {
+            allow_empty_texts(section, false);
+        }
     }
     // The server sees to these itself.
     if let Some(required) = schema.pointer_mut("/required").and_then(Value::as_array_mut) {

@@ -27,7 +27,10 @@ pub use operation::{
     Info, OperationInitiator, OperationRequest, OperationResource, Strategy, SyncOperation, SyncStrategy,
 };
 pub use policy::{Automated, ManagedNamespaceMetadata, Retry, RetryBackoff, SyncPolicy};
-pub use project::{AppProject, AppProjectKind, AppProjectSpec, ProjectDestination};
+pub use project::{
+    AppProject, AppProjectKind, AppProjectSpec, ClusterResource, DestinationServiceAccount,
+    NamespaceResource, ProjectDestination, SignatureKey, SyncWindow,
+};
 pub use rendering::{
     HelmFileParameter, HelmParameter, HelmSource, KustomizePatch, KustomizeReplicas, KustomizeSelector,
     KustomizeSource,

@@ -1,7 +1,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{ObjectMeta, ResourceVersion, Rest};
+use super::{ObjectMeta, ResourceVersion, Rest, is_false};
 
 /// `kind` of an [`AppProject`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -44,7 +45,34 @@ pub struct AppProjectSpec {
     /// Where they may deploy to, as patterns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub destinations: Vec<ProjectDestination>,
-    /// Everything else: rules for kinds, roles, sync windows.
+    /// On whose behalf they are deployed where.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub destination_service_accounts: Vec<DestinationServiceAccount>,
+    /// Kinds of the cluster scope that they may have; none if not said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cluster_resource_whitelist: Vec<ClusterResource>,
+    /// Kinds of the cluster scope that they may not have, also where the whitelist has them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cluster_resource_blacklist: Vec<ClusterResource>,
+    /// Kinds in namespaces that they may have; all if not said, none if it is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace_resource_whitelist: Option<Vec<NamespaceResource>>,
+    /// Kinds in namespaces that they may not have, also where the whitelist has them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespace_resource_blacklist: Vec<NamespaceResource>,
+    /// Only clusters that are declared for this project.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub permit_only_project_scoped_clusters: bool,
+    /// Keys that commits must be signed with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signature_keys: Vec<SignatureKey>,
+    /// What commits must prove.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_integrity: Option<Value>,
+    /// When they may be synced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sync_windows: Vec<SyncWindow>,
+    /// Everything else: roles, orphaned resources.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -61,6 +89,102 @@ pub struct ProjectDestination {
     /// Namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// On whose behalf is deployed to a place.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DestinationServiceAccount {
+    /// URL of the API server, as a pattern.
+    pub server: String,
+    /// Namespace, as a pattern.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// The service account, or `NAMESPACE:NAME`.
+    pub default_service_account: String,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// Kinds of the cluster scope, as patterns.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClusterResource {
+    /// API group; empty for the core API.
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Name; all if not said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// Kinds that live in namespaces, as patterns.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NamespaceResource {
+    /// API group; empty for the core API.
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// A key that commits must be signed with.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SignatureKey {
+    /// Its id.
+    #[serde(rename = "keyID")]
+    pub key_id: String,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// When applications of a project may be synced, or may not.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SyncWindow {
+    /// `allow` or `deny`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// When it begins: five fields, as cron has them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub schedule: String,
+    /// How long it lasts, such as `8h`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub duration: String,
+    /// Names of applications it is about, as patterns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub applications: Vec<String>,
+    /// Namespaces that are deployed to, as patterns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+    /// Clusters that are deployed to, by name or URL, as patterns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<String>,
+    /// Syncs that a person asks for may pass all the same.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub manual_sync: bool,
+    /// The time zone of the schedule, such as `Europe/Berlin`; UTC if not said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub time_zone: String,
+    /// All of applications, namespaces and clusters must match, as far as they are said, and not one of them.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub and_operator: bool,
+    /// Syncs that were allowed when they began may go on.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub sync_overrun: bool,
+    /// For people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
     /// Everything else.
     #[serde(flatten)]
     pub rest: Rest,

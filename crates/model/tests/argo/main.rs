@@ -70,12 +70,31 @@ fn projects_are_read_too() {
         "spec": {
             "description": "the shop", "sourceRepos": ["*"], "sourceNamespaces": ["apps"],
             "destinations": [{"server": "*", "name": "x", "namespace": "shop-*"}],
-            "syncWindows": [{"kind": "deny", "schedule": "* * * * *", "duration": "1h"}],
+            "destinationServiceAccounts": [
+                {"server": "*", "namespace": "shop", "defaultServiceAccount": "deployer"},
+            ],
+            "clusterResourceWhitelist": [{"group": "", "kind": "Namespace", "name": "shop-*"}],
+            "clusterResourceBlacklist": [{"group": "*", "kind": "ClusterRole"}],
+            "namespaceResourceWhitelist": [],
+            "namespaceResourceBlacklist": [{"group": "", "kind": "ResourceQuota"}],
+            "permitOnlyProjectScopedClusters": true,
+            "signatureKeys": [{"keyID": "4AEE18F83AFDEB23"}],
+            "sourceIntegrity": {"git": {"policies": []}},
+            "orphanedResources": {"warn": true},
+            "roles": [{"name": "reader", "policies": ["p, proj:shop:reader, applications, get, shop/*, allow"]}],
+            "syncWindows": [{
+                "kind": "deny", "schedule": "* * * * *", "duration": "1h", "applications": ["*"],
+                "namespaces": ["shop"], "clusters": ["in-cluster"], "manualSync": true,
+                "timeZone": "Europe/Berlin", "andOperator": true, "syncOverrun": true, "description": "night",
+            }],
         },
         "status": {},
     });
     let project: AppProject = serde_json::from_value(written.clone()).unwrap();
     assert_eq!(serde_json::to_value(&project).unwrap(), written);
+    // What is not read: rules for people, and what only warns.
+    assert_eq!(project.spec.rest.keys().collect::<Vec<_>>(), ["orphanedResources", "roles"]);
+    assert_eq!(project.spec.sync_windows[0].rest.len(), 0);
 }
 
 /// Each field of the fixture is one of the resource's own definition.

@@ -7,12 +7,13 @@ use std::time::Duration;
 use ractor::ActorRef;
 use tidegate_application::deletion;
 use tidegate_application::operation::{self, Progress};
-use tidegate_executor::{Clock as _, EngineError, SystemClock, Targets};
+use tidegate_application::windows::Held;
+use tidegate_executor::{Clock as _, EngineError, SystemClock, Targets, WINDOW};
 use tidegate_model::argo::Application;
-use tidegate_model::{IfTaken, ObjectKey, OperationId, ResourceSelector};
+use tidegate_model::{IfTaken, Mandate, ObjectKey, OperationId, ResourceSelector, Window};
 use tidegate_planner::Target;
 
-use super::checking::check;
+use super::admission::admit;
 use super::deleting;
 use super::manifests::purpose;
 use super::messages::AppMessage;
@@ -55,8 +56,12 @@ pub(crate) async fn prepare(
     if deletion::of_operation(&asked).is_some() {
         return deleting::prepare(shared, application).await;
     }
-    check(application)?;
-    let place = shared.places.resolve(&application.spec.destination)?;
+    let (place, mandate) = admit(shared, application)?;
+    let windows = shared.projects.windows(application, &place.target);
+    // One that nobody asked for waits in the engine.
+    if let Some(held) = windows.held(true, SystemClock.now()).filter(|_| !mandate.is_automated) {
+        return Err(held_back(&held));
+    }
     let refused = |error: operation::Refused| error.to_string();
     let sources = operation::sources(application, &asked).map_err(refused)?;
     let revisions = operation::revisions(&asked, &sources).map_err(refused)?;
@@ -170,15 +175,32 @@ async fn begin(shared: &Arc<Shared>, application: &Application, operation: Opera
     let refused = |error: operation::Refused| Not::Refused(error.to_string());
     let sources = operation::sources(application, &asked).map_err(refused)?;
     let revisions = operation::revisions(&asked, &sources).map_err(refused)?;
-    let Place { destination, namespace, .. } =
-        shared.places.resolve(&application.spec.destination).map_err(Not::Refused)?;
+    // What is asked for is permitted still, and what is written is asked about again.
+    let (Place { destination, namespace, target, .. }, mandate) =
+        admit(shared, application).map_err(Not::Refused)?;
+    let windows = shared.projects.windows(application, &target).given;
     let with = (purpose(application, &namespace), false);
     let made = shared.manifests.targets(&sources, &revisions, with).await.map_err(Not::Refused)?;
     let request =
         operation::request(application, &asked, (destination, namespace), &revisions).map_err(refused)?;
-    let targets = Targets { targets: made.targets.as_ref().clone(), ..Targets::default() };
+    let targets = Targets { targets: made.targets.as_ref().clone(), ..held_by(windows, mandate) };
     // Another operation of the application, such as one of `tidegate sync`, is finished first.
     Ok(shared.engine.ensure_when(operation, request, targets, IfTaken::Queue).await?)
+}
+
+/// An operation waits at each wave for the windows that it began with, which outlive the process as it does.
+pub(crate) fn held_by(windows: Vec<Window>, mandate: Mandate) -> Targets {
+    let mut targets = Targets::default();
+    if !windows.is_empty() {
+        targets.gates.push(format!("{WINDOW}{}", mandate.project));
+        targets.definitions.windows.insert(mandate.project.clone(), windows);
+    }
+    Targets { mandate: Some(mandate), ..targets }
+}
+
+/// What whoever asks for a sync is told that windows keep back.
+pub(crate) fn held_back(held: &Held) -> String {
+    format!("cannot sync: blocked by sync window: {}", held.reason)
 }
 
 /// Tells how the operation stands when something has happened, and not more often than anybody looks.

@@ -7,18 +7,9 @@ use tidegate_model::argo::{Application, ApplicationSource};
 use tidegate_model::{IgnoreDifference, Tracking};
 use tidegate_planner::{Comparer, unknown_options};
 
-/// The project that every application may be in.
-pub(crate) const DEFAULT_PROJECT: &str = "default";
-
 /// Why an application cannot be served, whatever its manifests are.
 pub(crate) fn check(application: &Application) -> Result<(), String> {
     let spec = &application.spec;
-    if !["", DEFAULT_PROJECT].contains(&spec.project.as_str()) {
-        return Err(format!(
-            "project {:?} is not supported yet: the rules of an AppProject would have no effect; only project {DEFAULT_PROJECT} is served",
-            spec.project
-        ));
-    }
     if spec.rest.contains_key("sourceHydrator") {
         return Err("spec.sourceHydrator is not supported yet".to_owned());
     }

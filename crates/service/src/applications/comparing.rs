@@ -19,7 +19,7 @@ use tidegate_model::{
 use tidegate_planner::own_wave;
 use tidegate_source::Address;
 
-use super::checking::check;
+use super::admission::{admit, refuse_hooks, refuse_resources};
 use super::manifests::{Made, purpose};
 use super::places::Place;
 use super::shared::Shared;
@@ -114,8 +114,7 @@ async fn try_compare(
     level: Level,
     moved: &mut Vec<Address>,
 ) -> Result<(Outcome, BTreeMap<ObjectKey, Gvk>), Failed> {
-    check(application).map_err(invalid)?;
-    let place = shared.places.resolve(&application.spec.destination).map_err(invalid)?;
+    let (place, mandate) = admit(shared, application).map_err(invalid)?;
     let sources = Sources::of(application);
     let sync = application.status.sync.as_ref();
     let before = sync.map(|sync| revisions(&sync.revision, &sync.revisions)).unwrap_or_default();
@@ -147,7 +146,12 @@ async fn try_compare(
     let mut warnings: Vec<(ConditionType, String)> = findings.iter().filter_map(warning).collect();
     warnings.extend(differences.iter().filter_map(refusal));
     let objects = differences.iter().map(|one| (one.task.key(), one.task.gvk.clone())).collect();
-    let resources = differences.into_iter().map(|one| resource(one, &shared.rules, now)).collect();
+    let mut resources: Vec<Resource> =
+        differences.into_iter().map(|one| resource(one, &shared.rules, now)).collect();
+    warnings.extend(refuse_resources(shared, &mandate, &mut resources));
+    if let Some(refusals) = refuse_hooks(shared, &mandate, &made.targets, &resources) {
+        return Err(wrong(&revisions, refusals));
+    }
     let source_types = made.types;
     Ok((Outcome::Compared { revisions, source_types, resources, warnings }, objects))
 }
@@ -159,7 +163,7 @@ async fn differ(
     place: Place,
     made: &Made,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), String> {
-    let Place { destination, cluster, namespace } = place;
+    let Place { destination, cluster, namespace, .. } = place;
     let request = operation::comparison(application, destination, namespace);
     let known = log::inventory(&shared.state_dir, Some(&shared.log), &request);
     let targets = Targets { targets: made.targets.as_ref().clone(), ..Targets::default() };
@@ -180,8 +184,7 @@ pub(crate) async fn differences(
     application: &Application,
     revision: Option<String>,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), String> {
-    check(application)?;
-    let place = shared.places.resolve(&application.spec.destination)?;
+    let (place, _) = admit(shared, application)?;
     let sources = Sources::of(application);
     let revisions = match revision {
         Some(_) if sources.all().len() > 1 => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_application::deletion::{self, is_resources_finalizer};
 use tidegate_application::sources::{Sources, revisions};
 use tidegate_application::{instance_name, operation};
-use tidegate_executor::Targets;
+use tidegate_executor::{Targets, WINDOW};
 use tidegate_model::argo::Application;
 use tidegate_model::{OperationId, SyncRequest};
 
@@ -34,7 +34,10 @@ pub(crate) async fn work(
     let place = place(shared, application)?;
     let sync = asked.sync.clone().unwrap_or_default();
     let known = revisions(&sync.revision, &sync.revisions);
-    let (_, targets) = manifests(shared, application, &place, known).await?;
+    let (_, mut targets) = manifests(shared, application, &place, known).await?;
+    // What it deletes is asked about as any other write is; sync windows are none of its business.
+    targets.mandate = Some(shared.projects.unchecked(application, &place));
+    targets.gates.retain(|gate| !gate.starts_with(WINDOW));
     let Place { destination, namespace, .. } = place;
     let request = deletion::request(application, &asked, (destination, namespace));
     Ok((request.map_err(|error: operation::Refused| error.to_string())?, targets))

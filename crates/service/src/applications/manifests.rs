@@ -16,7 +16,7 @@ use tidegate_source::{
     SourceError, Tools,
 };
 
-use super::checking::DEFAULT_PROJECT;
+use super::projects;
 use super::repositories::RepositoryFiles;
 
 /// So many sets of manifests are kept parsed.
@@ -242,8 +242,7 @@ impl Manifests {
 
 /// What the manifests of an application are made for, in a namespace.
 pub(crate) fn purpose(application: &Application, namespace: &str) -> Purpose {
-    let project =
-        if application.spec.project.is_empty() { DEFAULT_PROJECT } else { &application.spec.project };
+    let project = projects::name_of(application);
     Purpose {
         name: application.metadata.name.clone(),
         instance: instance_name(application),

@@ -12,6 +12,7 @@
 //! begun once, whatever dies in between.
 
 mod actor;
+mod admission;
 mod announcing;
 mod board;
 mod carrying;
@@ -23,6 +24,7 @@ mod given;
 mod manifests;
 mod messages;
 mod places;
+mod projects;
 mod reconciles;
 mod recorded;
 mod repositories;
@@ -38,5 +40,6 @@ pub mod store;
 pub use board::{Board, Found};
 pub use manifests::Sourcing;
 pub use places::Places;
+pub use projects::ProjectSet;
 pub use repositories::RepositoryFiles;
 pub use supervisor::{Applications, Serving};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tidegate_cluster::Cluster;
-use tidegate_model::Destination;
 use tidegate_model::argo::ApplicationDestination;
+use tidegate_model::{DeployTarget, Destination};
 
 /// The name and the address under which applications know the cluster that a control plane works on.
 const IN_CLUSTER: &str = "in-cluster";
@@ -25,6 +25,8 @@ pub(crate) struct Place {
     pub destination: Destination,
     pub cluster: Arc<dyn Cluster>,
     pub namespace: String,
+    /// The same, as the rules of projects name it.
+    pub target: DeployTarget,
 }
 
 impl Places {
@@ -64,7 +66,15 @@ impl Places {
         }
         let namespace = if wanted.namespace.is_empty() { &self.namespace } else { &wanted.namespace };
         let (destination, cluster) = (self.destination.clone(), Arc::clone(&self.cluster));
-        Ok(Place { destination, cluster, namespace: namespace.clone() })
+        let mut servers = vec![IN_CLUSTER_SERVER.to_owned()];
+        servers.extend((own != IN_CLUSTER_SERVER).then(|| own.to_owned()));
+        let target = DeployTarget {
+            servers,
+            name: IN_CLUSTER.to_owned(),
+            namespace: namespace.clone(),
+            ..DeployTarget::default()
+        };
+        Ok(Place { destination, cluster, namespace: namespace.clone(), target })
     }
 }
 

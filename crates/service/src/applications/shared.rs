@@ -12,6 +12,7 @@ use super::board::Board;
 use super::depending::Depending;
 use super::manifests::Manifests;
 use super::places::Places;
+use super::projects::Projects;
 use super::reconciles::Reconciles;
 use super::store::ApplicationStore;
 use super::watching::Watching;
@@ -23,6 +24,7 @@ pub(crate) struct Shared {
     pub state_dir: StateDir,
     pub store: Arc<dyn ApplicationStore>,
     pub places: Places,
+    pub projects: Arc<Projects>,
     pub manifests: Arc<Manifests>,
     pub rules: HealthRules,
     /// After so long a comparison is old.

@@ -8,7 +8,7 @@ use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, Supervi
 use tidegate_application::refresh::Level;
 use tidegate_application::{conditions, credentials};
 use tidegate_executor::effects::ObjectDifference;
-use tidegate_executor::{Clock as _, Counted, Engine, EngineError, SystemClock};
+use tidegate_executor::{Clock as _, Counted, Engine, EngineError, Permits, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_model::argo::{Application, ConditionType, OperationRequest};
 use tidegate_model::{Cascade, ResourceSelector, Warning};
@@ -27,6 +27,7 @@ use super::listing::{self, OrderBy, Page, Wanted};
 use super::manifests::{Manifests, Sourcing};
 use super::messages::{AppMessage, SupervisorMessage};
 use super::places::Places;
+use super::projects::{self, ProjectSet, Projects};
 use super::reconciles::Reconciles;
 use super::shared::Shared;
 use super::store::{AppKey, ApplicationStore, StoreEvent, Stored};
@@ -77,12 +78,6 @@ impl Applications {
         }
         // From before anything is gone on with.
         let happening = engine.events_from_now().await?;
-        let mut left_alone = Vec::new();
-        for open in engine.find(Lookup::open()).await? {
-            if let Err(error) = engine.resume(open.operation).await {
-                left_alone.push(format!("operation {} of {}: {error}", open.operation, open.application));
-            }
-        }
         let (watching, mut stirred) = Watching::new(Arc::clone(places.cluster()));
         let secrets = sourcing.secrets.clone();
         let manifests = Arc::new(Manifests::new(store.base(), reach, state_dir.working(), sourcing));
@@ -92,6 +87,8 @@ impl Applications {
             None => Given::default(),
         };
         manifests.give(given::said_by(&given));
+        let projects = Arc::new(Projects::new(store.home()));
+        engine.set_permits(Arc::clone(&projects) as Arc<dyn Permits>);
         let mut events = store.watch();
         let (board, permits) = (Board::default(), Semaphore::new(COMPARISONS));
         let shared = Arc::new(Shared {
@@ -100,6 +97,7 @@ impl Applications {
             state_dir,
             store,
             places,
+            projects,
             manifests,
             rules,
             every,
@@ -142,6 +140,8 @@ impl Applications {
             ));
         }
         is_settled.await.map_err(|_| EngineError::Stopped)?;
+        // By now it is known what they may write.
+        let left_alone = go_on(&shared.engine).await?;
         let serving = Serving { shared, supervisor };
         Ok(Self { serving, left_alone, _feeding: feeding })
     }
@@ -161,6 +161,21 @@ impl Applications {
         self.serving.shared.manifests.stop();
         let _ = self.serving.supervisor.stop_and_wait(None, None).await;
     }
+}
+
+/// Goes on with the operations that are open in the log; those that this process cannot go on with, and why.
+async fn go_on(engine: &Engine) -> Result<Vec<String>, ServiceError> {
+    let mut left_alone = Vec::new();
+    for open in engine.find(Lookup::open()).await? {
+        match engine.resume(open.operation).await {
+            // It came to its end meanwhile.
+            Ok(()) | Err(EngineError::AlreadyFinished { .. }) => {}
+            Err(error) => {
+                left_alone.push(format!("operation {} of {}: {error}", open.operation, open.application));
+            }
+        }
+    }
+    Ok(left_alone)
 }
 
 async fn look_regularly(manifests: Arc<Manifests>, every: Duration, to: ActorRef<SupervisorMessage>) {
@@ -431,6 +446,7 @@ impl SupervisorState {
                     tracing::warn!(application = %key, %error, "an application that is gone is still known");
                 }
             }
+            StoreEvent::Projects(set) => self.projects_are(set),
             StoreEvent::Problems(problems) => self.shared.board.set_problems(problems),
             StoreEvent::Settled => {
                 if let Some(settled) = self.settled.take() {
@@ -474,6 +490,19 @@ impl SupervisorState {
         let kinds = [ConditionType::UnknownError];
         conditions::set(&mut application.status.conditions, &kinds, found, SystemClock.now());
         self.shared.board.post(key, Arc::new(application));
+    }
+
+    /// Applications are looked at again whose projects say something else now.
+    fn projects_are(&self, set: ProjectSet) {
+        let changed = self.shared.projects.set(set);
+        for (key, child) in &self.children {
+            let is_of = |application: &Arc<Application>| changed.contains(projects::name_of(application));
+            if let Some(actor) =
+                child.actor.as_ref().filter(|_| self.shared.board.get(key).as_ref().is_some_and(is_of))
+            {
+                drop(actor.send_message(AppMessage::Compare(Level::Latest)));
+            }
+        }
     }
 
     fn moved(&self, addresses: &[Address], but: Option<&AppKey>) {

@@ -83,8 +83,8 @@ impl SyncHands {
             phase: planned.phase,
             wave: planned.wave,
             began: *started_at,
-            // Everything so far is begun by people.
-            manual: true,
+            // Until it is read what it was begun for.
+            manual: false,
         };
         tokio::spawn(async move {
             let gate = asked.gate.clone();
@@ -95,8 +95,11 @@ impl SyncHands {
                 objects: &shared.objects,
                 way: way.as_ref(),
             };
-            match manifests::definitions(&shared.log, targets).await {
-                Ok(definitions) => gates::keep(&asked, &definitions, &around, tell).await,
+            match manifests::gates(&shared.log, targets).await {
+                Ok((definitions, manual)) => {
+                    let asked = Asked { manual, ..asked };
+                    gates::keep(&asked, &definitions, &around, tell).await;
+                }
                 Err(error) => tell(Verdict::closed(error.message)),
             }
         })
@@ -115,8 +118,8 @@ impl SyncHands {
         let (shared, targets, group) = (Arc::clone(&self.shared), header.targets, group.to_owned());
         let asking = tokio::spawn(async move {
             know_places(&shared, ticket, &group).await;
-            let definitions = manifests::definitions(&shared.log, targets).await;
-            let limit = definitions.map_err(|error| error.message).and_then(|known| known.limit(&group));
+            let kept = manifests::gates(&shared.log, targets).await;
+            let limit = kept.map_err(|error| error.message).and_then(|(known, _)| known.limit(&group));
             shared.groups.allow(ticket, &group, limit);
             loop {
                 sleep(LOOK_AGAIN_AFTER).await;

@@ -16,6 +16,7 @@ use crate::extend::HookEnd;
 use crate::inbox::{Arrival, Inbox, Note};
 use crate::log::{Log, blocking, keep, read};
 use crate::manifests::{Bundle, HandedOver};
+use crate::permits::Guard;
 
 /// A command on its way. It is answered exactly once: by dropping it, if by nothing else.
 pub(crate) struct OnItsWay {
@@ -95,11 +96,15 @@ fn covered(cluster: Arc<dyn Cluster>, hold: Option<Arc<Hold>>) -> Arc<dyn Cluste
 }
 
 impl Call {
-    /// A job for the cluster, covered by the operation's claim where there is one.
-    pub fn into_job(self, hold: Option<Arc<Hold>>) -> Job {
+    /// A job for the cluster, covered by the operation's claim where there is one, and as its project permits.
+    pub fn into_job(self, hold: Option<Arc<Hold>>, guard: Guard) -> Job {
         Box::new(move |cluster| {
             Box::pin(async move {
-                let cluster = covered(cluster, hold);
+                // After the wait for the claim: what was permitted before it may not be so any more.
+                let cluster = match guard.before(cluster).await {
+                    Ok(cluster) => covered(cluster, hold),
+                    Err(error) => return self.command.fail(error),
+                };
                 match self.work {
                     Work::Plan(planning) => planning.run(cluster.as_ref(), self.command).await,
                     Work::Task(work) => work.run(cluster.as_ref(), self.command).await,

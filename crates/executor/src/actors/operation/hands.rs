@@ -10,9 +10,9 @@ use tidegate_lifecycle::operation::{
     Command, Fact, Input, Narrator, Operation, Progress, Rejection, State, SyncOperation, TaskCommand,
 };
 use tidegate_lifecycle::{BatchOf, Hands};
-use tidegate_model::{Digest, OperationId, SyncRequest, TaskId, Timestamp};
+use tidegate_model::{Digest, Mandate, OperationId, SyncRequest, TaskId, Timestamp};
 use tidegate_oplog::{AppendOf, InventoryChange};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{OnceCell, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -27,6 +27,7 @@ use crate::extend::{Cancellation, HookEnd, HookRun};
 use crate::gates::Recorded;
 use crate::inbox::{Arrival, Inbox, Note};
 use crate::manifests::{self, Bundle, HandedOver};
+use crate::permits::Guard;
 use crate::shared::Shared;
 use crate::summary::{Summary, summary};
 use crate::watches::{Subscription, Watched};
@@ -87,6 +88,8 @@ pub(super) struct SyncHands {
     /// Manifests that were submitted and not planned yet.
     to_plan: Option<HandedOver>,
     request: Option<Arc<SyncRequest>>,
+    /// What it was begun for, once that was read.
+    mandate: Arc<OnceCell<Option<Arc<Mandate>>>>,
     bundle: Option<Arc<Bundle>>,
     /// The same, while the operation waits.
     lingering: Weak<Bundle>,
@@ -117,6 +120,7 @@ impl SyncHands {
         recovered: Option<Narrator>,
         to_plan: Option<HandedOver>,
     ) -> Self {
+        let mandate = to_plan.as_ref().map(|new| new.targets.mandate.clone().map(Arc::new));
         Self {
             shared,
             id,
@@ -130,6 +134,7 @@ impl SyncHands {
             recovered: recovered.is_some(),
             to_plan,
             request: None,
+            mandate: Arc::new(OnceCell::new_with(mandate)),
             bundle: None,
             lingering: Weak::new(),
             mask: None,
@@ -180,13 +185,19 @@ impl SyncHands {
 
     /// Sends a command to the cluster of the operation.
     fn call(&self, state: &State, call: Call) {
-        match self.cluster(state) {
-            Some(cluster) => {
+        match (self.cluster(state), state.header()) {
+            (Some(cluster), Some(header)) => {
                 let alive = self.alive.subscribe();
-                let job = call.into_job(self.hold(state));
-                cluster.run(job, alive);
+                let guard = Guard {
+                    log: Arc::clone(&self.shared.log),
+                    targets: header.targets,
+                    mandate: Arc::clone(&self.mandate),
+                    permits: self.shared.permits.get().map(Arc::clone),
+                    scopes: cluster.scopes(),
+                };
+                cluster.run(call.into_job(self.hold(state), guard), alive);
             }
-            None => call.command.fail(tidegate_lifecycle::operation::CallError::permanent(
+            _ => call.command.fail(tidegate_lifecycle::operation::CallError::permanent(
                 "this engine has no connection to the operation's cluster; start it with one",
             )),
         }

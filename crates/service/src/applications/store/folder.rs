@@ -12,8 +12,10 @@ use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::argo::Application;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use super::projects::{self, Named};
 use super::reading::{Seen, Stamp, left_alone};
 use super::{AppKey, ApplicationStore, StoreEvent, Stored, kept, tell_all};
+use crate::applications::projects::ProjectSet;
 use crate::error::ServiceError;
 
 /// How often the files are looked at.
@@ -109,6 +111,10 @@ struct Watcher {
     files: BTreeMap<PathBuf, Seen>,
     told: BTreeMap<AppKey, Stored>,
     problems: Vec<String>,
+    /// The projects, as they were told.
+    projects: Option<ProjectSet>,
+    /// It could never be told which projects there are.
+    is_blind: bool,
     /// Those that were known when nobody looked, and are in no file; they may be in a document that cannot be read.
     unplaced: BTreeMap<AppKey, Stored>,
     /// The folder itself cannot be read.
@@ -129,8 +135,12 @@ impl Watcher {
             }
         }
         let mut current: BTreeMap<AppKey, (PathBuf, Stored)> = BTreeMap::new();
+        let mut projects = Named::new();
         for (path, seen) in &self.files {
             problems.extend(seen.problems.iter().cloned());
+            for (project, read) in &seen.projects {
+                projects::add(&mut projects, project.clone(), read.clone(), &name(path));
+            }
             for (key, stored) in &seen.applications {
                 match current.get_mut(key) {
                     None => drop(current.insert(key.clone(), (path.clone(), stored.clone()))),
@@ -142,7 +152,23 @@ impl Watcher {
                 }
             }
         }
-        self.events(current.into_iter().map(|(key, (_, stored))| (key, stored)).collect(), problems)
+        let mut events = self.projects_are(projects, &problems);
+        events.extend(
+            self.events(current.into_iter().map(|(key, (_, stored))| (key, stored)).collect(), problems),
+        );
+        events
+    }
+
+    /// What was never read may say that the project `default` forbids something.
+    fn projects_are(&mut self, projects: Named, problems: &[String]) -> Vec<StoreEvent> {
+        let hides = self.is_away || self.files.values().any(|seen| seen.hides_projects);
+        self.is_blind = hides && (self.is_blind || !self.settled);
+        let set = projects::of_files(projects, Some(problems).filter(|_| self.is_blind));
+        if self.projects.as_ref() == Some(&set) {
+            return Vec::new();
+        }
+        self.projects = Some(set.clone());
+        vec![StoreEvent::Projects(set)]
     }
 
     /// Whether there may be applications in what cannot be read.
@@ -309,10 +335,11 @@ mod tests {
                 format!("applied {}{deleting}{wrong}", AppKey::of(&stored.application))
             }
             StoreEvent::Gone(key) => format!("gone {key}"),
+            StoreEvent::Projects(_) => "projects".to_owned(),
             StoreEvent::Problems(problems) => format!("problems {problems:?}"),
             StoreEvent::Settled => "settled".to_owned(),
         };
-        watcher.look().into_iter().map(tell).collect()
+        watcher.look().into_iter().map(tell).filter(|told| told != "projects").collect()
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod folder;
 mod kept;
 mod kubernetes;
+mod projects;
 mod reading;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use tidegate_application::CONTROL_NAMESPACE;
 use tidegate_model::argo::Application;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
+use super::projects::ProjectSet;
 use crate::error::ServiceError;
 
 pub use folder::FolderStore;
@@ -93,6 +95,8 @@ pub enum StoreEvent {
     Applied(Box<Stored>),
     /// An application is no longer written down.
     Gone(AppKey),
+    /// These are the projects there are. Told before any application.
+    Projects(ProjectSet),
     /// Everything that cannot be read and belongs to no application, now.
     Problems(Vec<String>),
     /// All that was there at the beginning has been told.
@@ -104,6 +108,11 @@ pub enum StoreEvent {
 pub trait ApplicationStore: Send + Sync + 'static {
     /// What relative addresses of repositories are relative to.
     fn base(&self) -> PathBuf;
+
+    /// The namespace of the projects.
+    fn home(&self) -> String {
+        CONTROL_NAMESPACE.to_owned()
+    }
 
     /// Whether others read there what is known, and each write costs all of them.
     fn is_shared(&self) -> bool {

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use serde_json::Value;
+use tidegate_model::Gvk;
 use tidegate_model::argo::{API_VERSION, Application, ObjectMeta};
 use tidegate_planner::manifests::{Limits, ManifestError, parse_each};
 
+use super::projects::{self, Named};
 use super::{AppKey, Stored};
 
 /// What says that a file has changed.
@@ -18,10 +20,14 @@ pub(super) struct Seen {
     pub stamp: Option<Stamp>,
     /// Its applications, as far as they could be read; those of before where they cannot be read now.
     pub applications: BTreeMap<AppKey, Stored>,
+    /// Its projects, in the same way.
+    pub projects: Named,
     /// What cannot be read and belongs to none.
     pub problems: Vec<String>,
     /// Some of it cannot be read, and it cannot be told which applications were there.
     pub is_broken: bool,
+    /// There may be projects in what cannot be read.
+    pub hides_projects: bool,
 }
 
 /// What is said of an application that stays as it was.
@@ -33,24 +39,36 @@ impl Seen {
     /// Takes in what the file is now.
     pub fn read(&mut self, name: &str, content: io::Result<Vec<u8>>) {
         let content = match content {
-            Err(error) => return self.keep(format!("{name}: {error}")),
+            Err(error) => {
+                self.hides_projects = true;
+                return self.keep(format!("{name}: {error}"));
+            }
             // Whoever writes a file anew empties it first.
-            Ok(content) if content.trim_ascii().is_empty() && !self.applications.is_empty() => {
+            Ok(content) if content.trim_ascii().is_empty() && self.has_any() => {
                 return self.keep(format!("{name}: it is empty; remove it if its applications are to go"));
             }
             Ok(content) => content,
         };
         let before = std::mem::take(&mut self.applications);
+        let projects = std::mem::take(&mut self.projects);
         (self.problems, self.is_broken) = (Vec::new(), false);
         let (targets, errors) = parse_each(name, &content, &Limits::default());
         for target in targets {
             let (place, object) = (target.origin.to_string(), target.object.as_value());
             let document = || format!("{place}, document {}", target.origin.document);
+            if target.object.gvk() == Gvk::from_api_version(API_VERSION, projects::KIND) {
+                let (name, project) = projects::read(object, &document());
+                self.problems.extend(project.as_ref().err().cloned());
+                projects::add(&mut self.projects, name, project, &place);
+                continue;
+            }
             match read_one(object, &place, document) {
                 Ok(stored) => self.add(stored, &place),
                 Err(problem) => self.problems.push(problem),
             }
         }
+        let (of_projects, errors) = errors.into_iter().partition(|error| project_of(error).is_some());
+        self.refuse_projects(of_projects);
         for (key, problem) in self.sort(errors) {
             let problem = left_alone("its document cannot be read", &problem);
             let known = before.get(&key).map(|known| known.application.clone());
@@ -59,12 +77,27 @@ impl Seen {
             let stored = self.applications.entry(key).or_insert(stored);
             stored.problem.get_or_insert(problem);
         }
+        self.hides_projects = self.is_broken && names_projects(&content);
         if self.is_broken {
             let problem = left_alone("its file cannot be read", &self.problems.join("; "));
             for (key, mut stored) in before {
                 stored.problem = Some(problem.clone());
                 self.applications.entry(key).or_insert(stored);
             }
+            for (name, project) in projects {
+                self.projects.entry(name).or_insert(project);
+            }
+        }
+    }
+
+    /// Rules that cannot be read forbid everything.
+    fn refuse_projects(&mut self, errors: Vec<ManifestError>) {
+        for error in errors {
+            let problem = error.to_string();
+            if let Some(name) = project_of(&error) {
+                self.projects.insert(name.to_owned(), Err(problem.clone()));
+            }
+            self.problems.push(problem);
         }
     }
 
@@ -74,6 +107,10 @@ impl Seen {
             stored.problem = Some(left_alone("its file cannot be read", &problem));
         }
         (self.problems, self.is_broken) = (vec![problem], true);
+    }
+
+    fn has_any(&self) -> bool {
+        !(self.applications.is_empty() && self.projects.is_empty())
     }
 
     fn add(&mut self, stored: Stored, place: &str) {
@@ -110,6 +147,17 @@ impl Seen {
     }
 }
 
+/// Whether a text is perhaps about projects, however little of it can be read.
+fn names_projects(content: &[u8]) -> bool {
+    content.windows(projects::KIND.len()).any(|part| part == projects::KIND.as_bytes())
+}
+
+/// The project that an error is about.
+fn project_of(error: &ManifestError) -> Option<&str> {
+    let name = error.object.as_deref()?.strip_prefix("AppProject ")?;
+    Some(name.split_once('/').map_or(name, |(_, name)| name))
+}
+
 /// The application that an error is about.
 fn named(label: &str) -> Option<AppKey> {
     let name = label.strip_prefix("Application ")?;
@@ -136,7 +184,7 @@ fn read_one(value: &Value, place: &str, document: impl Fn() -> String) -> Result
     let (version, kind) = (text("/apiVersion"), text("/kind"));
     match (version, kind) {
         (API_VERSION, "Application") => {}
-        (API_VERSION, kind @ ("ApplicationSet" | "AppProject")) => {
+        (API_VERSION, kind @ "ApplicationSet") => {
             return Err(format!(
                 "{place}: {kind} {} is not supported yet, and has no effect",
                 text("/metadata/name")
@@ -144,7 +192,7 @@ fn read_one(value: &Value, place: &str, document: impl Fn() -> String) -> Result
         }
         _ => {
             return Err(format!(
-                "{place}: {kind} ({version}) is no Application; only Applications are served"
+                "{place}: {kind} ({version}) is no Application and no AppProject; only these are served"
             ));
         }
     }

@@ -18,6 +18,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream::select_all;
+use tidegate_application::CONTROL_NAMESPACE;
 use tidegate_cluster::{
     Cluster, ClusterError, DeleteRequest, Detail, ErrorKind, Followed, Pauses, Propagation, Scope, follow,
 };
@@ -26,6 +27,7 @@ use tidegate_model::{Destination, GroupKind, Gvk, Object};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::seen::All;
+use super::projects::{self, Named};
 use super::{AppKey, ApplicationStore, StoreEvent, tell_all};
 use crate::error::ServiceError;
 
@@ -43,6 +45,8 @@ pub struct Reach {
     pub namespaces: BTreeSet<String>,
     /// Only those with the label [`MANAGED_LABEL`].
     pub only_labelled: bool,
+    /// The namespace of the projects; that of the control plane where it is empty.
+    pub projects: String,
 }
 
 /// Applications of a Kubernetes cluster.
@@ -78,6 +82,11 @@ impl KubernetesStore {
         for scope in store.scopes() {
             let scope = Scope { detail: Detail::Metadata, ..scope };
             store.cluster.list(&scope).await.map_err(|error| store.failed(&error))?;
+        }
+        // Without its projects nobody knows what an application may do.
+        match store.cluster.list(&projects::scope(&store.home())).await {
+            Err(error) if error.kind != ErrorKind::UnknownKind => return Err(store.failed(&error)),
+            _ => {}
         }
         Ok(store)
     }
@@ -154,6 +163,13 @@ impl ApplicationStore for KubernetesStore {
         env::current_dir().unwrap_or_default()
     }
 
+    fn home(&self) -> String {
+        match self.reach.projects.as_str() {
+            "" => CONTROL_NAMESPACE.to_owned(),
+            namespace => namespace.to_owned(),
+        }
+    }
+
     fn is_shared(&self) -> bool {
         true
     }
@@ -164,16 +180,32 @@ impl ApplicationStore for KubernetesStore {
         let followed = scopes.into_iter().map(|scope| {
             let namespace = scope.namespace.clone();
             follow(Arc::clone(&self.cluster), scope, PAUSES)
-                .map(move |what| (namespace.clone(), what))
+                .map(move |what| Happened::Applications(namespace.clone(), what))
                 .boxed()
         });
-        let (mut followed, all) = (select_all(followed), Arc::clone(&self.all));
+        let projects = follow(Arc::clone(&self.cluster), projects::scope(&self.home()), PAUSES);
+        let all = Arc::clone(&self.all);
+        let mut followed = select_all(followed.chain([projects.map(Happened::Projects).boxed()]));
         tokio::spawn(async move {
-            while let Some((namespace, what)) = followed.next().await {
+            let mut known: Option<Named> = None;
+            // What was told of applications before it was known what they may do.
+            let mut early = Vec::new();
+            while let Some(happened) = followed.next().await {
                 // Told under the lock, so that nothing is told after what came later.
                 let mut all = lock(&all);
-                let events = happened(&mut all, namespace, what);
-                if !tell_all(&tell, events) {
+                let events = match happened {
+                    Happened::Applications(namespace, what) => of_applications(&mut all, namespace, what),
+                    Happened::Projects(what) => {
+                        projects::followed(&mut known, what).map(StoreEvent::Projects).into_iter().collect()
+                    }
+                };
+                early.extend(events);
+                if known.is_none() {
+                    continue;
+                }
+                // The projects are the last of what was early.
+                early.sort_by_key(|event| !matches!(event, StoreEvent::Projects(_)));
+                if !tell_all(&tell, std::mem::take(&mut early)) {
                     return;
                 }
             }
@@ -217,7 +249,14 @@ impl ApplicationStore for KubernetesStore {
     }
 }
 
-fn happened(all: &mut All, namespace: Option<String>, what: Followed) -> Vec<StoreEvent> {
+/// What was heard of the cluster.
+enum Happened {
+    /// Of the applications of a namespace, or of all.
+    Applications(Option<String>, Followed),
+    Projects(Followed),
+}
+
+fn of_applications(all: &mut All, namespace: Option<String>, what: Followed) -> Vec<StoreEvent> {
     match what {
         Followed::Listed(objects) => all.listed(namespace, objects),
         Followed::Applied(object) => all.applied(object),

@@ -60,23 +60,34 @@ async fn open(cluster: &Arc<dyn Cluster>, reach: Reach) -> (KubernetesStore, Unb
 
 fn of(namespaces: &[&str]) -> Reach {
     let namespaces = namespaces.iter().copied().map(str::to_owned).collect();
-    Reach { namespaces, only_labelled: false }
+    Reach { namespaces, ..Reach::default() }
+}
+
+/// What has happened to applications.
+async fn next(events: &mut UnboundedReceiver<StoreEvent>) -> StoreEvent {
+    loop {
+        match events.recv().await.unwrap() {
+            StoreEvent::Projects(_) => {}
+            event => return event,
+        }
+    }
 }
 
 async fn told(events: &mut UnboundedReceiver<StoreEvent>) -> String {
-    match events.recv().await.unwrap() {
+    match next(events).await {
         StoreEvent::Applied(stored) => {
             let asked = if stored.application.operation.is_some() { " with an operation" } else { "" };
             format!("{}{asked}", AppKey::of(&stored.application))
         }
         StoreEvent::Gone(key) => format!("gone {key}"),
+        StoreEvent::Projects(_) => "projects".to_owned(),
         StoreEvent::Problems(problems) => format!("{problems:?}"),
         StoreEvent::Settled => "settled".to_owned(),
     }
 }
 
 async fn applied(events: &mut UnboundedReceiver<StoreEvent>) -> Stored {
-    match events.recv().await.unwrap() {
+    match next(events).await {
         StoreEvent::Applied(stored) => *stored,
         other => panic!("{other:?}"),
     }

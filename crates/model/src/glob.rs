@@ -1,37 +1,59 @@
-//! Patterns of paths, as `include` and `exclude` have them: `*`, `**`, `?`, `[a-z]`, `{a,b}`, and `\` before a character
-//! that means itself. As in Argo CD, `*` and `?` match a slash too.
-
-use crate::SourceError;
+//! Patterns of names and paths: `*`, `**`, `?`, `[a-z]`, `{a,b}`, and `\` before a character that means itself. `*` and
+//! `?` match a slash too, as in Argo CD, where it does not say that they stay between separators.
 
 /// How many patterns the braces of one may stand for.
 const ALTERNATIVES_MAX: usize = 256;
 
-/// A pattern of paths.
+/// A text that is no pattern.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("pattern {pattern:?} makes no sense: {reason}")]
+pub struct InvalidGlob {
+    /// Which.
+    pub pattern: String,
+    /// Why not.
+    pub reason: &'static str,
+}
+
+/// A pattern of names or paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Glob(Vec<Vec<Token>>);
+pub struct Glob {
+    alternatives: Vec<Vec<Token>>,
+    /// What `*` and `?` do not match; `**` does.
+    separator: Option<char>,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token {
     Char(char),
     One,
     Any,
-    Class { not: bool, ranges: Vec<(char, char)> },
+    /// Two stars or more: they cross separators.
+    Far,
+    Class {
+        not: bool,
+        ranges: Vec<(char, char)>,
+    },
 }
 
 impl Glob {
     /// Reads a pattern.
-    pub fn parse(pattern: &str) -> Result<Self, SourceError> {
-        let wrong = |reason| SourceError::Pattern { pattern: pattern.to_owned(), reason };
+    pub fn parse(pattern: &str) -> Result<Self, InvalidGlob> {
+        let wrong = |reason| InvalidGlob { pattern: pattern.to_owned(), reason };
         let chars: Vec<char> = pattern.chars().collect();
         let mut rest = chars.as_slice();
-        let read = alternatives(&mut rest, 0).map_err(wrong)?;
-        if rest.is_empty() { Ok(Self(read)) } else { Err(wrong("a } has no {")) }
+        let alternatives = alternatives(&mut rest, 0).map_err(wrong)?;
+        if rest.is_empty() { Ok(Self { alternatives, separator: None }) } else { Err(wrong("a } has no {")) }
     }
 
-    /// Whether a whole path matches.
-    pub fn matches(&self, path: &str) -> bool {
-        let chars: Vec<char> = path.chars().collect();
-        self.0.iter().any(|tokens| matches(tokens, &chars))
+    /// Reads a pattern whose `*` and `?` stay between separators.
+    pub fn between(pattern: &str, separator: char) -> Result<Self, InvalidGlob> {
+        Ok(Self { separator: Some(separator), ..Self::parse(pattern)? })
+    }
+
+    /// Whether a whole text matches.
+    pub fn matches(&self, text: &str) -> bool {
+        let chars: Vec<char> = text.chars().collect();
+        self.alternatives.iter().any(|tokens| matches(tokens, &chars, self.separator))
     }
 }
 
@@ -89,7 +111,11 @@ fn token(rest: &mut &[char]) -> Result<Token, &'static str> {
     let (first, after) = rest.split_first().ok_or("it ends too early")?;
     *rest = after;
     Ok(match first {
-        '*' => Token::Any,
+        '*' => {
+            let more = rest.iter().take_while(|next| **next == '*').count();
+            *rest = rest.get(more..).unwrap_or_default();
+            if more == 0 { Token::Any } else { Token::Far }
+        }
         '?' => Token::One,
         '\\' => {
             let (meant, after) = rest.split_first().ok_or("it ends with a \\")?;
@@ -127,41 +153,51 @@ fn class(rest: &mut &[char]) -> Result<Token, &'static str> {
     }
 }
 
-/// Goes back to the last star only, so that the work is at most pattern times path.
-fn matches(tokens: &[Token], path: &[char]) -> bool {
-    let (mut token, mut at) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
+/// Goes back to the last star only, and from a star that stays between separators to the last that does not.
+fn matches(tokens: &[Token], text: &[char], separator: Option<char>) -> bool {
+    let is_separator = |found: &char| separator == Some(*found);
+    let (mut token, mut at) = (0_usize, 0_usize);
+    let (mut star, mut far): (Option<(usize, usize)>, Option<(usize, usize)>) = (None, None);
     loop {
-        let matched = match (tokens.get(token), path.get(at)) {
+        let matched = match (tokens.get(token), text.get(at)) {
             (None, None) => return true,
-            (Some(Token::Any), _) => {
-                star = Some((token, at));
+            (Some(kind @ (Token::Any | Token::Far)), _) => {
                 token = token.saturating_add(1);
+                if *kind == Token::Far || separator.is_none() {
+                    (far, star) = (Some((token, at)), None);
+                } else {
+                    star = Some((token, at));
+                }
                 continue;
             }
-            (Some(token), Some(found)) => is_one(token, *found),
+            (Some(token), Some(found)) => is_one(token, *found, separator),
             _ => false,
         };
         if matched {
             (token, at) = (token.saturating_add(1), at.saturating_add(1));
             continue;
         }
-        match star {
-            Some((of, from)) if from < path.len() => {
-                star = Some((of, from.saturating_add(1)));
-                (token, at) = (of.saturating_add(1), from.saturating_add(1));
-            }
-            _ => return false,
+        // One character more for the star that can take it.
+        let near = star.filter(|(_, from)| text.get(*from).is_some_and(|found| !is_separator(found)));
+        let again = near.or(far.filter(|(_, from)| *from < text.len()));
+        let Some((of, from)) = again else { return false };
+        let next = Some((of, from.saturating_add(1)));
+        if near.is_some() {
+            star = next
+        } else {
+            (far, star) = (next, None)
         }
+        (token, at) = (of, from.saturating_add(1));
     }
 }
 
-fn is_one(token: &Token, found: char) -> bool {
+fn is_one(token: &Token, found: char, separator: Option<char>) -> bool {
     match token {
         Token::Char(wanted) => *wanted == found,
-        Token::One | Token::Any => true,
+        Token::One | Token::Any | Token::Far => separator != Some(found),
         Token::Class { not, ranges } => {
-            ranges.iter().any(|(from, to)| (*from..=*to).contains(&found)) != *not
+            let is_in = ranges.iter().any(|(from, to)| (*from..=*to).contains(&found));
+            is_in != *not && separator != Some(found)
         }
     }
 }
@@ -194,11 +230,30 @@ mod tests {
     }
 
     #[test]
+    fn stars_that_stay_between_separators() {
+        for (pattern, yes, no) in [
+            ("https://a/*", vec!["https://a/b", "https://a/"], vec!["https://a/b/c", "https://a"]),
+            ("https://a/**", vec!["https://a/b", "https://a/b/c", "https://a/"], vec!["https://b/a"]),
+            ("https://*/x/*", vec!["https://h/x/y"], vec!["https://h/i/x/y", "https://h/x/y/z"]),
+            ("**/x/*/z", vec!["a/x/y/z", "a/x/b/x/y/z", "a/x/x/x/z"], vec!["x/y/z", "a/x/y/w/z"]),
+            ("a?c", vec!["abc"], vec!["a/c"]),
+            ("a[!b]c", vec!["axc"], vec!["abc", "a/c"]),
+            ("*", vec!["", "a"], vec!["a/b"]),
+            ("***", vec!["", "a", "a/b"], vec![]),
+            ("{a,b/c}/*", vec!["a/x", "b/c/x"], vec!["b/x"]),
+        ] {
+            let glob = Glob::between(pattern, '/').unwrap();
+            yes.iter().for_each(|text| assert!(glob.matches(text), "{pattern} on {text}"));
+            no.iter().for_each(|text| assert!(!glob.matches(text), "{pattern} on {text}"));
+        }
+    }
+
+    #[test]
     fn wrong_patterns_are_refused() {
         let many = "{a,b}".repeat(9);
         for pattern in ["{a", "a}", "[a", "[]", "a\\", "{a,{b}", many.as_str()] {
             let error = Glob::parse(pattern).unwrap_err();
-            assert!(matches!(error, SourceError::Pattern { .. }), "{pattern}");
+            assert!(error.to_string().contains("makes no sense") && error.pattern == pattern, "{pattern}");
         }
     }
 

@@ -1,0 +1,178 @@
+//! The projects that are known now: what each application is asked for before it is compared, and each write before it is made.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use tidegate_application::credentials::without_credentials;
+use tidegate_application::project::{self, DEFAULT_PROJECT};
+use tidegate_application::windows::Windows;
+use tidegate_cluster::{ClusterError, ErrorKind};
+use tidegate_executor::{Permits, zone};
+use tidegate_model::argo::{AppProject, Application, ApplicationSource};
+use tidegate_model::{DeployTarget, Mandate, ObjectKey, Zone};
+
+use super::places::Place;
+
+/// The projects as the store has them, all of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProjectSet {
+    /// By name; of one that cannot be read, why.
+    pub projects: BTreeMap<String, Result<Arc<AppProject>, String>>,
+    /// Why there may be others: then the project `default` may be one of them.
+    pub unsure: Option<String>,
+}
+
+/// The projects that are known now.
+pub(crate) struct Projects {
+    /// Their namespace.
+    home: String,
+    known: RwLock<Option<ProjectSet>>,
+    permissive: Arc<AppProject>,
+    /// The rules of time zones that were asked for.
+    zones: Mutex<BTreeMap<String, Zone>>,
+}
+
+impl Projects {
+    /// None are known yet.
+    pub fn new(home: String) -> Self {
+        Self {
+            home,
+            known: RwLock::default(),
+            permissive: Arc::new(project::permissive()),
+            zones: Mutex::default(),
+        }
+    }
+
+    /// These are all there are. Returns the names of those that say something else now.
+    pub fn set(&self, set: ProjectSet) -> BTreeSet<String> {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let before = known.replace(set.clone()).unwrap_or_default();
+        let of = |name: &String| (before.projects.get(name), set.projects.get(name));
+        let all: BTreeSet<&String> = before.projects.keys().chain(set.projects.keys()).collect();
+        let mut changed: BTreeSet<String> =
+            all.into_iter().filter(|name| of(name).0 != of(name).1).cloned().collect();
+        if before.unsure != set.unsure {
+            changed.insert(DEFAULT_PROJECT.to_owned());
+        }
+        changed
+    }
+
+    /// A project, and whether nobody has written it down; or why there is none.
+    pub fn find(&self, name: &str) -> Result<(Arc<AppProject>, bool), Missing> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = known.as_ref() else { return Err(Missing::Unknown) };
+        match (known.projects.get(name), &known.unsure) {
+            (Some(Ok(project)), _) => Ok((Arc::clone(project), false)),
+            (Some(Err(problem)), _) => Err(Missing::Unreadable(name.to_owned(), problem.clone())),
+            (None, Some(problem)) if name == DEFAULT_PROJECT => Err(Missing::Unreadable(
+                name.to_owned(),
+                format!("it may be in what cannot be read: {problem}"),
+            )),
+            (None, None) if name == DEFAULT_PROJECT => Ok((Arc::clone(&self.permissive), true)),
+            (None, _) => Err(Missing::Absent(name.to_owned())),
+        }
+    }
+
+    /// What an operation of an application is begun for, at a place; or why its project does not permit that.
+    pub fn mandate(&self, application: &Application, place: &Place) -> Result<Mandate, String> {
+        let (project, _) = self.find(name_of(application)).map_err(|missing| missing.to_string())?;
+        let mandate = self.unchecked(application, place);
+        project::check(&project, &mandate, &self.home).map_err(|refused| refused.to_string())?;
+        Ok(mandate)
+    }
+
+    /// What an operation of an application is begun for without asking first, such as its deletion: what is not
+    /// permitted then comes out when it is written.
+    pub fn unchecked(&self, application: &Application, place: &Place) -> Mandate {
+        let name = name_of(application);
+        let is_implicit = self.find(name).is_ok_and(|(_, is_implicit)| is_implicit);
+        let spec = &application.spec;
+        let asked = application.operation.as_ref().and_then(|asked| asked.sync.as_ref());
+        let asked = asked.into_iter().flat_map(|sync| sync.source.iter().chain(&sync.sources));
+        let sources = spec.source.iter().chain(&spec.sources).chain(asked);
+        let repository = |source: &ApplicationSource| without_credentials(&source.repo_url);
+        let repositories: BTreeSet<String> = sources.map(repository).collect();
+        Mandate {
+            project: name.to_owned(),
+            is_implicit,
+            is_automated: is_automated(application),
+            namespace: application.metadata.namespace.clone(),
+            repositories: repositories.into_iter().collect(),
+            target: place.target.clone(),
+        }
+    }
+
+    /// The sync windows that are about an application, which goes there. One without a project is not synced anyway.
+    pub fn windows(&self, application: &Application, target: &DeployTarget) -> Windows {
+        match self.find(name_of(application)) {
+            Ok((project, _)) => {
+                Windows::of(&project, &application.metadata.name, target, |name| self.zone(name))
+            }
+            Err(_) => Windows::default(),
+        }
+    }
+
+    fn zone(&self, name: &str) -> Result<Zone, String> {
+        let mut known = self.zones.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(zone) = known.get(name) {
+            return Ok(zone.clone());
+        }
+        let found = zone(name)?;
+        known.insert(name.to_owned(), found.clone());
+        Ok(found)
+    }
+
+    /// Why the project of an operation does not permit an object.
+    pub fn refusal(&self, mandate: &Mandate, object: &ObjectKey, namespaced: bool) -> Option<String> {
+        self.permit(mandate, object, Some(namespaced)).err().map(|error| error.message)
+    }
+}
+
+/// The name of an application's project.
+pub(crate) fn name_of(application: &Application) -> &str {
+    match application.spec.project.as_str() {
+        "" => DEFAULT_PROJECT,
+        name => name,
+    }
+}
+
+/// Whether nobody asked for the operation of an application.
+pub(crate) fn is_automated(application: &Application) -> bool {
+    application.operation.as_ref().is_some_and(|asked| asked.initiated_by.automated)
+}
+
+/// Why a project is not to be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Missing {
+    #[error("the projects are not known yet")]
+    Unknown,
+    #[error(
+        "Application referencing project {0} which does not exist; write an AppProject of that name, or name another one in spec.project"
+    )]
+    Absent(String),
+    #[error("project {0} cannot be read, so nothing of its applications is synced until that is mended: {1}")]
+    Unreadable(String, String),
+}
+
+impl Permits for Projects {
+    fn permit(
+        &self,
+        mandate: &Mandate,
+        object: &ObjectKey,
+        namespaced: Option<bool>,
+    ) -> Result<(), ClusterError> {
+        let (project, _) = self.find(&mandate.project).map_err(|missing| {
+            // It is asked again when they are.
+            let kind =
+                if missing == Missing::Unknown { ErrorKind::Unavailable } else { ErrorKind::Forbidden };
+            ClusterError::new(kind, missing.to_string())
+        })?;
+        let checked = project::check(&project, mandate, &self.home)
+            .and_then(|()| project::check_object(&project, &mandate.target, object, namespaced));
+        checked.map_err(|refused| ClusterError::new(ErrorKind::Forbidden, refused.to_string()))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests stop at the first surprise")]
+mod tests;
