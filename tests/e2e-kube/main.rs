@@ -21,6 +21,7 @@ mod manifests;
 
 mod applications;
 mod claims;
+mod clusters;
 mod connection;
 mod deploy;
 mod destination;
@@ -58,6 +59,7 @@ fn tests() -> Vec<suite::Test> {
         claims::without_the_rights_there_is_a_warning,
         claims::without_the_right_to_renew_it_no_claim_is_made,
         claims::no_claim_is_taken_where_none_is_wanted,
+        clusters::a_cluster_that_cannot_be_used_holds_back_only_its_own_applications,
         connection::without_a_kubeconfig_it_says_what_to_do,
         connection::an_unknown_context_is_answered_with_those_there_are,
         connection::a_server_that_does_not_answer_is_named,

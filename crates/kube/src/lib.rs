@@ -16,6 +16,8 @@ mod apply;
 mod cluster;
 mod connect;
 mod credentials;
+mod declaration;
+mod declared;
 mod delete;
 mod discovery;
 mod identity;
@@ -40,4 +42,6 @@ mod watching;
 
 pub use cluster::KubeCluster;
 pub use connect::connect;
+pub use declaration::Declaration;
+pub use declared::{Declared, connect_declared};
 pub use place::{ConnectError, ConnectOptions};

@@ -117,20 +117,28 @@ pub(crate) async fn find(options: &ConnectOptions) -> Result<Place, ConnectError
         None => from_pod()?,
     };
     let config = &mut place.config;
-    // The operation's state machine owns retries: a repeated write must be one it knows of.
-    config.default_retry = false;
     if let Some(user) = &options.impersonate_user {
         config.auth_info.impersonate = Some(user.clone());
         config.auth_info.impersonate_groups = Some(options.impersonate_groups.clone());
     }
+    fit(config)?;
+    Ok(place)
+}
+
+/// Makes a configuration one of ours.
+pub(crate) fn fit(config: &mut Config) -> Result<(), ConnectError> {
+    // The operation's state machine owns retries: a repeated write must be one it knows of.
+    config.default_retry = false;
     if config.proxy_url.is_some() && is_direct(config) {
         config.proxy_url = None;
     }
-    if let Some(proxy) = config.proxy_url.as_ref().filter(|proxy| !proxy::is_supported(proxy)) {
-        let (proxy, server) = (proxy::shown(proxy), config.cluster_url.to_string());
-        return Err(ConnectError::Proxy { proxy, server });
+    match config.proxy_url.as_ref().filter(|proxy| !proxy::is_supported(proxy)) {
+        None => Ok(()),
+        Some(proxy) => {
+            let (proxy, server) = (proxy::shown(proxy), config.cluster_url.to_string());
+            Err(ConnectError::Proxy { proxy, server })
+        }
     }
-    Ok(place)
 }
 
 /// Whether the proxy is that of the environment, which also says for whom it is not.

@@ -117,6 +117,10 @@ impl Server {
         self.transport.url()
     }
 
+    pub(crate) fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
     pub(crate) fn call_timeout(&self) -> Duration {
         self.call_timeout
     }

@@ -103,6 +103,21 @@ impl Transport {
         Ok(Self { source: Some(options), ..Self::over(link, url) })
     }
 
+    /// With credentials that change only when somebody says so.
+    pub(crate) async fn fixed(config: Config) -> Result<Self, ConnectError> {
+        let url = config.cluster_url.to_string();
+        Ok(Self::over(link(config, 0).await?, url))
+    }
+
+    /// From now on with other credentials.
+    pub(crate) async fn change(&self, config: Config) -> Result<(), ConnectError> {
+        // One change after the other, and after a renewal that is under way.
+        let _changing = self.renewed.lock().await;
+        let link = link(config, self.link().generation.wrapping_add(1)).await?;
+        *self.link.write().unwrap_or_else(PoisonError::into_inner) = link;
+        Ok(())
+    }
+
     /// A connection made by somebody else.
     #[cfg(test)]
     pub(crate) fn of(client: Client, url: String) -> Self {

@@ -49,6 +49,9 @@ pub struct ServeArgs {
     /// Namespace whose repository Secrets are used, beside those of --repositories
     #[arg(long, value_name = "NS", default_value = CONTROL_NAMESPACE, conflicts_with = "apps")]
     pub secrets_namespace: String,
+    /// Cluster Secrets as Argo CD has them: a file, or a folder of files, instead of those of the cluster
+    #[arg(long, value_name = "PATH", value_parser = values::path())]
+    pub clusters: Option<PathBuf>,
     /// Program for Helm charts [default: helm on the PATH]
     #[arg(long, value_name = "PATH", env = "TIDEGATE_HELM", value_parser = values::path())]
     pub helm: Option<PathBuf>,

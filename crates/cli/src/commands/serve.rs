@@ -69,7 +69,11 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
         Some(targets) => Some(Notifying::begin(targets, &session.engine, &state_dir.notified()).await),
         None => None,
     };
-    let places = Places::new(destination.clone(), cluster, namespace);
+    let mut places = Places::new(destination.clone(), cluster, namespace);
+    if let Some(declared) = args.clusters.as_deref() {
+        places = places.with_files(RepositoryFiles::new(declared));
+        places.read_files().await?;
+    }
     let what = (state_dir.clone(), store);
     let applications =
         Applications::serve(session.engine.clone(), log, what, places, (rules, args.refresh_every), sourcing)

@@ -250,7 +250,9 @@ impl AppState {
         self.comparing = false;
         let Compared { outcome, objects, moved } = compared;
         if let Some(objects) = objects {
-            self.shared.watching.set(&self.key, objects);
+            if let Ok(place) = self.shared.places.resolve(&self.application.spec.destination) {
+                self.shared.watching.set(&self.key, place, objects);
+            }
         }
         if !moved.is_empty() {
             self.tell_moved(moved);
@@ -318,7 +320,8 @@ impl AppState {
             (Arc::clone(&self.shared), self.application.clone(), myself.clone());
         self.tasks.spawn(async move {
             let with = Box::new(refresh::compared_to(&application));
-            let _permit = shared.permits.acquire().await;
+            let permits = shared.places.permits(&application.spec.destination);
+            let _permit = permits.acquire().await;
             let began = SystemClock.now();
             let inner = Arc::clone(&shared);
             let comparing = tokio::spawn(async move {

@@ -9,7 +9,7 @@ use tidegate_model::{Discovery, Mandate, ObjectKey};
 use tidegate_planner::{Target, is_left_out};
 
 use super::checking::check;
-use super::places::Place;
+use super::places::{NoPlace, Place};
 use super::shared::Shared;
 
 /// So many refusals of the project are told.
@@ -17,10 +17,10 @@ const REFUSALS_MAX: usize = 10;
 
 /// Where the objects of an application go, and what its operations are begun for; or why it cannot be served, whatever its
 /// manifests are.
-pub(crate) fn admit(shared: &Shared, application: &Application) -> Result<(Place, Mandate), String> {
-    check(application)?;
+pub(crate) fn admit(shared: &Shared, application: &Application) -> Result<(Place, Mandate), NoPlace> {
+    check(application).map_err(NoPlace::Wrong)?;
     let place = shared.places.resolve(&application.spec.destination)?;
-    let mandate = shared.projects.mandate(application, &place)?;
+    let mandate = shared.projects.mandate(application, &place).map_err(NoPlace::Wrong)?;
     Ok((place, mandate))
 }
 

@@ -56,7 +56,7 @@ pub(crate) async fn prepare(
     if deletion::of_operation(&asked).is_some() {
         return deleting::prepare(shared, application).await;
     }
-    let (place, mandate) = admit(shared, application)?;
+    let (place, mandate) = admit(shared, application).map_err(|none| none.to_string())?;
     let windows = shared.projects.windows(application, &place.target);
     // One that nobody asked for waits in the engine.
     if let Some(held) = windows.held(true, SystemClock.now()).filter(|_| !mandate.is_automated) {
@@ -128,6 +128,8 @@ pub(crate) async fn carry(
 ) {
     let tell =
         |progress| drop(actor.send_message(AppMessage::Moved { operation, progress: Box::new(progress) }));
+    // One that is at work on a cluster that is away is gone on with when that is back.
+    shared.places.reached(&application.spec.destination).await;
     match begin(&shared, &application, operation).await {
         Ok(()) => follow(&shared, operation, tell).await,
         Err(Not::Refused(message)) => tell(Progress::refused(message, SystemClock.now())),
@@ -177,7 +179,7 @@ async fn begin(shared: &Arc<Shared>, application: &Application, operation: Opera
     let revisions = operation::revisions(&asked, &sources).map_err(refused)?;
     // What is asked for is permitted still, and what is written is asked about again.
     let (Place { destination, namespace, target, .. }, mandate) =
-        admit(shared, application).map_err(Not::Refused)?;
+        admit(shared, application).map_err(|none| Not::Refused(none.to_string()))?;
     let windows = shared.projects.windows(application, &target).given;
     let with = (purpose(application, &namespace), false);
     let made = shared.manifests.targets(&sources, &revisions, with).await.map_err(Not::Refused)?;

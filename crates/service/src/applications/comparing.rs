@@ -21,7 +21,7 @@ use tidegate_source::Address;
 
 use super::admission::{admit, refuse_hooks, refuse_resources};
 use super::manifests::{Made, purpose};
-use super::places::Place;
+use super::places::{NoPlace, Place};
 use super::shared::Shared;
 use crate::log;
 
@@ -45,8 +45,13 @@ struct Failed {
     message: String,
 }
 
-fn invalid(message: impl Into<String>) -> Failed {
-    Failed { kind: ConditionType::InvalidSpecError, revisions: Vec::new(), message: message.into() }
+/// A cluster that does not answer is nothing that the application could mend.
+fn nowhere(none: NoPlace) -> Failed {
+    let kind = match none {
+        NoPlace::Wrong(_) => ConditionType::InvalidSpecError,
+        NoPlace::Away(_) => ConditionType::ComparisonError,
+    };
+    Failed { kind, revisions: Vec::new(), message: none.to_string() }
 }
 
 /// Compares, and says in the outcome why that was not possible.
@@ -114,7 +119,7 @@ async fn try_compare(
     level: Level,
     moved: &mut Vec<Address>,
 ) -> Result<(Outcome, BTreeMap<ObjectKey, Gvk>), Failed> {
-    let (place, mandate) = admit(shared, application).map_err(invalid)?;
+    let (place, mandate) = admit(shared, application).map_err(nowhere)?;
     let sources = Sources::of(application);
     let sync = application.status.sync.as_ref();
     let before = sync.map(|sync| revisions(&sync.revision, &sync.revisions)).unwrap_or_default();
@@ -184,7 +189,7 @@ pub(crate) async fn differences(
     application: &Application,
     revision: Option<String>,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), String> {
-    let (place, _) = admit(shared, application)?;
+    let (place, _) = admit(shared, application).map_err(|none| none.to_string())?;
     let sources = Sources::of(application);
     let revisions = match revision {
         Some(_) if sources.all().len() > 1 => {

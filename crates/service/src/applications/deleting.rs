@@ -44,7 +44,7 @@ pub(crate) async fn work(
 }
 
 fn place(shared: &Shared, application: &Application) -> Result<Place, String> {
-    shared.places.resolve(&application.spec.destination)
+    shared.places.resolve(&application.spec.destination).map_err(|none| none.to_string())
 }
 
 /// The manifests with the hooks, and their commits: of the repositories as they are now, or as they were `known`, so that a

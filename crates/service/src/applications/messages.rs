@@ -20,6 +20,8 @@ pub(crate) enum SupervisorMessage {
     Stood(AppKey),
     /// The names of these repositories have moved; one application knows.
     Moved { addresses: Vec<Address>, but: Option<AppKey> },
+    /// Other clusters can be used now, or cannot any more.
+    Places,
     /// An application is to be compared.
     Compare { key: AppKey, level: Level },
     /// Somebody asks for an operation.

@@ -1,22 +1,61 @@
-//! Which cluster a destination means.
+//! Which cluster a destination means: the one that is served, or one that a Secret declares.
+//!
+//! A declared cluster is asked which one it is before anything is done there, and again and again: one that does not answer
+//! holds back its own applications, with its reason, and nothing else.
 
-use std::sync::Arc;
+mod asking;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tidegate_cluster::Cluster;
+use tidegate_kube::{Declaration, Declared, KubeCluster};
 use tidegate_model::argo::ApplicationDestination;
 use tidegate_model::{DeployTarget, Destination};
+use tokio::sync::{Semaphore, watch};
+
+use super::repositories::RepositoryFiles;
 
 /// The name and the address under which applications know the cluster that a control plane works on.
 const IN_CLUSTER: &str = "in-cluster";
 const IN_CLUSTER_SERVER: &str = "https://kubernetes.default.svc";
+/// Namespace of objects that name none, in a declared cluster.
+const DEFAULT_NAMESPACE: &str = "default";
+/// Comparisons with one cluster under way at once; others wait.
+pub(crate) const COMPARISONS: usize = 8;
 
-/// The cluster that is served.
+/// The clusters that are known.
 #[derive(Clone)]
-pub struct Places {
+pub struct Places(Arc<Inner>);
+
+struct Inner {
     destination: Destination,
     cluster: Arc<dyn Cluster>,
     /// Where objects go that name no namespace.
     namespace: String,
+    permits: Arc<Semaphore>,
+    files: Option<RepositoryFiles>,
+    known: RwLock<Known>,
+    changed: watch::Sender<()>,
+}
+
+#[derive(Default)]
+struct Known {
+    declared: Vec<Declaration>,
+    /// By server. What was declared once may be declared again.
+    ways: BTreeMap<String, Way>,
+}
+
+struct Way {
+    /// Nothing where it could not be prepared.
+    cluster: Option<KubeCluster>,
+    with: Declared,
+    permits: Arc<Semaphore>,
+    /// Which cluster it is, once it has said so.
+    destination: Option<Destination>,
+    /// Why it cannot be used now.
+    failing: Option<String>,
 }
 
 /// Where the objects of an application go.
@@ -29,53 +68,214 @@ pub(crate) struct Place {
     pub target: DeployTarget,
 }
 
+/// Why there is no place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NoPlace {
+    /// What is written down means none.
+    Wrong(String),
+    /// It is not to be reached now.
+    Away(String),
+}
+
+impl fmt::Display for NoPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Wrong(words) | Self::Away(words)) = self;
+        f.write_str(words)
+    }
+}
+
+/// What a destination means.
+enum Meant {
+    Own,
+    Declared(Declaration),
+}
+
 impl Places {
     /// One cluster, and the namespace of what names none.
     pub fn new(destination: Destination, cluster: Arc<dyn Cluster>, namespace: String) -> Self {
-        Self { destination, cluster, namespace }
+        Self(Arc::new(Inner {
+            destination,
+            cluster,
+            namespace,
+            permits: Arc::new(Semaphore::new(COMPARISONS)),
+            files: None,
+            known: RwLock::default(),
+            changed: watch::Sender::new(()),
+        }))
+    }
+
+    /// The same, and the clusters that Secrets in files declare.
+    #[must_use]
+    pub fn with_files(self, files: RepositoryFiles) -> Self {
+        match Arc::try_unwrap(self.0) {
+            Ok(inner) => Self(Arc::new(Inner { files: Some(files), ..inner })),
+            Err(shared) => Self(shared),
+        }
     }
 
     pub(crate) fn cluster(&self) -> &Arc<dyn Cluster> {
-        &self.cluster
+        &self.0.cluster
+    }
+
+    /// The cluster that is served.
+    pub(crate) fn own(&self) -> &Destination {
+        &self.0.destination
     }
 
     pub(crate) fn is_simulated(&self) -> bool {
-        self.destination == Destination::Simulated
+        self.0.destination == Destination::Simulated
     }
 
-    /// The place that is meant, or why there is none.
-    pub(crate) fn resolve(&self, wanted: &ApplicationDestination) -> Result<Place, String> {
-        let own = match &self.destination {
+    /// Whether files say which clusters there are.
+    pub(crate) fn has_files(&self) -> bool {
+        self.0.files.is_some()
+    }
+
+    fn known(&self) -> RwLockReadGuard<'_, Known> {
+        self.0.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known_mut(&self) -> RwLockWriteGuard<'_, Known> {
+        self.0.known.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn own_server(&self) -> &str {
+        match &self.0.destination {
             Destination::Simulated => IN_CLUSTER_SERVER,
-            Destination::Kubernetes { server, .. } => server.as_str(),
+            Destination::Kubernetes { server, .. } => server.trim_end_matches('/'),
+        }
+    }
+
+    fn is_own(&self, server: &str) -> bool {
+        server == IN_CLUSTER_SERVER || server == self.own_server()
+    }
+
+    /// These clusters are declared, and no others.
+    pub(crate) fn declare(&self, declared: Vec<Declaration>) {
+        let mut known = self.known_mut();
+        if known.declared != declared {
+            known.declared = declared;
+            drop(known);
+            self.0.changed.send_replace(());
+        }
+    }
+
+    /// Whether a destination is another cluster than that which is served.
+    pub(crate) fn is_elsewhere(&self, wanted: &ApplicationDestination) -> bool {
+        !matches!(self.meant(wanted), Ok(Meant::Own))
+    }
+
+    fn meant(&self, wanted: &ApplicationDestination) -> Result<Meant, String> {
+        let known = self.known();
+        let (name, server) = (wanted.name.as_str(), wanted.server.trim_end_matches('/'));
+        let is_it = |one: &&Declaration| match server {
+            "" => one.declared.name == name,
+            server => one.declared.server == server,
         };
-        let is_meant = match (wanted.name.as_str(), wanted.server.trim_end_matches('/')) {
+        match (name, server) {
             ("", "") => {
                 return Err("spec.destination names no cluster; give it a server or a name".to_owned());
             }
-            (name, "") => name == IN_CLUSTER,
-            ("", server) => server == IN_CLUSTER_SERVER || server == own.trim_end_matches('/'),
+            (IN_CLUSTER, "") => return Ok(Meant::Own),
+            ("", server) if self.is_own(server) => return Ok(Meant::Own),
+            ("", _) | (_, "") => {}
             _ => return Err("spec.destination has both a name and a server; give it one of them".to_owned()),
-        };
-        if !is_meant {
-            let asked = if wanted.name.is_empty() { &wanted.server } else { &wanted.name };
-            return Err(format!(
-                "the cluster {asked} of spec.destination is not known here; this process serves the {} only, which is called {IN_CLUSTER} or {IN_CLUSTER_SERVER}",
-                self.destination
-            ));
         }
-        let namespace = if wanted.namespace.is_empty() { &self.namespace } else { &wanted.namespace };
-        let (destination, cluster) = (self.destination.clone(), Arc::clone(&self.cluster));
-        let mut servers = vec![IN_CLUSTER_SERVER.to_owned()];
-        servers.extend((own != IN_CLUSTER_SERVER).then(|| own.to_owned()));
-        let target = DeployTarget {
-            servers,
-            name: IN_CLUSTER.to_owned(),
-            namespace: namespace.clone(),
-            ..DeployTarget::default()
-        };
-        Ok(Place { destination, cluster, namespace: namespace.clone(), target })
+        let asked = if name.is_empty() { server } else { name };
+        let found: Vec<&Declaration> = known.declared.iter().filter(is_it).collect();
+        match found.as_slice() {
+            // Its Secret gives it another name.
+            [one] if self.is_own(&one.declared.server) => Ok(Meant::Own),
+            [one] => match &one.problem {
+                None => Ok(Meant::Declared((*one).clone())),
+                Some(problem) => Err(format!(
+                    "the cluster {asked} of spec.destination cannot be used: Secret {}: {problem}",
+                    one.secret
+                )),
+            },
+            [] => Err(format!(
+                "the cluster {asked} of spec.destination is not known here; this process serves the {}, which is called {IN_CLUSTER} or {IN_CLUSTER_SERVER}{}",
+                self.0.destination,
+                others(&known.declared)
+            )),
+            several => {
+                let secrets: Vec<&str> = several.iter().map(|one| one.secret.as_str()).collect();
+                Err(format!(
+                    "the cluster {asked} of spec.destination is declared by several Secrets: {}",
+                    secrets.join(", ")
+                ))
+            }
+        }
     }
+
+    /// The place that is meant, or why there is none.
+    pub(crate) fn resolve(&self, wanted: &ApplicationDestination) -> Result<Place, NoPlace> {
+        let meant = self.meant(wanted).map_err(NoPlace::Wrong)?;
+        let namespace = |otherwise: &str| match wanted.namespace.as_str() {
+            "" => otherwise.to_owned(),
+            namespace => namespace.to_owned(),
+        };
+        let Meant::Declared(Declaration { declared, project, .. }) = meant else {
+            let (destination, cluster) = (self.0.destination.clone(), Arc::clone(&self.0.cluster));
+            let namespace = namespace(&self.0.namespace);
+            let mut servers = vec![IN_CLUSTER_SERVER.to_owned()];
+            servers.extend((self.own_server() != IN_CLUSTER_SERVER).then(|| self.own_server().to_owned()));
+            let name = IN_CLUSTER.to_owned();
+            let target =
+                DeployTarget { servers, name, namespace: namespace.clone(), ..DeployTarget::default() };
+            return Ok(Place { destination, cluster, namespace, target });
+        };
+        let away = |reason: &str| {
+            let Declared { name, server, .. } = &declared;
+            let words =
+                format!("the cluster {name} at {server} cannot be used now: {reason}; it is asked again");
+            Err(NoPlace::Away(words))
+        };
+        let known = self.known();
+        let way = known.ways.get(&declared.server);
+        let (cluster, destination) = match way.map(|way| (&way.cluster, &way.destination, &way.failing)) {
+            Some((_, _, Some(reason))) => return away(reason),
+            Some((Some(cluster), Some(destination), None)) => (cluster.clone(), destination.clone()),
+            _ => return away("it was not asked yet"),
+        };
+        let namespace = namespace(DEFAULT_NAMESPACE);
+        let target = DeployTarget {
+            servers: vec![declared.server.clone()],
+            name: declared.name.clone(),
+            project,
+            namespace: namespace.clone(),
+        };
+        Ok(Place { destination, cluster: Arc::new(cluster), namespace, target })
+    }
+
+    /// What bounds the comparisons with a cluster.
+    pub(crate) fn permits(&self, wanted: &ApplicationDestination) -> Arc<Semaphore> {
+        let own = || Arc::clone(&self.0.permits);
+        match self.meant(wanted) {
+            Ok(Meant::Declared(declaration)) => self
+                .known()
+                .ways
+                .get(&declaration.declared.server)
+                .map_or_else(own, |way| Arc::clone(&way.permits)),
+            Ok(Meant::Own) | Err(_) => own(),
+        }
+    }
+
+    /// Returns when a destination is to be reached, or means nothing.
+    pub(crate) async fn reached(&self, wanted: &ApplicationDestination) {
+        let mut changes = self.0.changed.subscribe();
+        while matches!(self.resolve(wanted), Err(NoPlace::Away(_))) {
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn others(declared: &[Declaration]) -> String {
+    let names: BTreeSet<&str> = declared.iter().map(|one| one.declared.name.as_str()).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    if names.is_empty() { String::new() } else { format!(", and {}", names.join(", ")) }
 }
 
 #[cfg(test)]
@@ -93,7 +293,7 @@ mod tests {
         let places = Places::new(destination, Arc::new(simulated::empty()), "default".to_owned());
         let (name, server, namespace) = (name.to_owned(), server.to_owned(), namespace.to_owned());
         let wanted = ApplicationDestination { name, server, namespace, ..ApplicationDestination::default() };
-        places.resolve(&wanted).map(|place| place.namespace)
+        places.resolve(&wanted).map(|place| place.namespace).map_err(|none| none.to_string())
     }
 
     fn real() -> Destination {
@@ -103,6 +303,50 @@ mod tests {
             kubeconfig: None,
             impersonate: Default::default(),
             uid: String::new(),
+        }
+    }
+
+    fn declaration(secret: &str, name: &str, server: &str, problem: Option<&str>) -> Declaration {
+        Declaration {
+            secret: secret.to_owned(),
+            declared: Declared { name: name.to_owned(), server: server.to_owned(), ..Declared::default() },
+            project: String::new(),
+            problem: problem.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_declared_cluster_is_known_by_its_name_or_its_address() {
+        let places = Places::new(real(), Arc::new(simulated::empty()), "default".to_owned());
+        places.declare(vec![
+            declaration("argocd/a", "staging", "https://10.0.0.2:6443", None),
+            declaration("argocd/b", "twice", "https://10.0.0.3:6443", None),
+            declaration("argocd/c", "twice", "https://10.0.0.4:6443", None),
+            declaration("argocd/d", "broken", "https://10.0.0.5:6443", Some("its config is no JSON object")),
+            declaration("argocd/e", "home", "https://10.0.0.1:6443", None),
+        ]);
+        for (name, server, expected) in [
+            ("staging", "", "staging at https://10.0.0.2:6443 cannot be used now: it was not asked yet"),
+            ("", "https://10.0.0.2:6443/", "cannot be used now"),
+            ("twice", "", "declared by several Secrets: argocd/b, argocd/c"),
+            ("", "https://10.0.0.3:6443", "cannot be used now"),
+            ("broken", "", "Secret argocd/d: its config is no JSON object"),
+            (
+                "nobody",
+                "",
+                "is called in-cluster or https://kubernetes.default.svc, and broken, home, staging, twice",
+            ),
+            ("home", "", ""),
+            ("in-cluster", "", ""),
+        ] {
+            let (name, server) = (name.to_owned(), server.to_owned());
+            let wanted = ApplicationDestination { name, server, ..ApplicationDestination::default() };
+            let said = places.resolve(&wanted).map_or_else(|none| none.to_string(), |_| String::new());
+            let is_said = if expected.is_empty() { said.is_empty() } else { said.contains(expected) };
+            assert!(is_said, "{wanted:?}: {said}");
+            let is_away = said.contains("cannot be used now");
+            assert_eq!(matches!(places.resolve(&wanted), Err(NoPlace::Away(_))), is_away, "{wanted:?}");
+            assert_eq!(places.is_elsewhere(&wanted), !expected.is_empty());
         }
     }
 

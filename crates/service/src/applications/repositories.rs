@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use tidegate_model::Object;
 use tidegate_planner::manifests::{Limits, parse};
 use tidegate_source::Credentials;
 
@@ -30,6 +31,19 @@ impl RepositoryFiles {
     /// One of them cannot be read, or says nothing that can be used. No value shows in the error.
     pub fn read(&self) -> Result<Credentials, ServiceError> {
         let mut credentials = Credentials::default();
+        self.each(|object| credentials.add(object).map(drop).map_err(|error| error.to_string()))?;
+        Ok(credentials)
+    }
+
+    /// Goes through all objects.
+    ///
+    /// # Errors
+    ///
+    /// One of them cannot be read, or `take` says what is wrong with it. No value shows in the error.
+    pub(crate) fn each(
+        &self,
+        mut take: impl FnMut(&Object) -> Result<(), String>,
+    ) -> Result<(), ServiceError> {
         for file in self.files()? {
             let wrong = |source| ServiceError::Io { action: "read", path: file.clone(), source };
             let place = file.display();
@@ -44,11 +58,11 @@ impl RepositoryFiles {
                 ServiceError::refused(format!("{place} is no YAML of Secrets and ConfigMaps: see {lines}"))
             };
             for target in parse(&place.to_string(), &content, &Limits::default()).map_err(unread)? {
-                let added = credentials.add(&target.object);
-                added.map_err(|error| ServiceError::refused(format!("{place}: {error}")))?;
+                take(&target.object)
+                    .map_err(|problem| ServiceError::refused(format!("{place}: {problem}")))?;
             }
         }
-        Ok(credentials)
+        Ok(())
     }
 
     fn files(&self) -> Result<Vec<PathBuf>, ServiceError> {

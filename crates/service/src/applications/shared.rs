@@ -6,7 +6,6 @@ use std::time::Duration;
 use tidegate_executor::Engine;
 use tidegate_health::HealthRules;
 use tidegate_oplog::Log;
-use tokio::sync::Semaphore;
 
 use super::board::Board;
 use super::depending::Depending;
@@ -15,7 +14,7 @@ use super::places::Places;
 use super::projects::Projects;
 use super::reconciles::Reconciles;
 use super::store::ApplicationStore;
-use super::watching::Watching;
+use super::watching::Watchings;
 use crate::state_dir::StateDir;
 
 pub(crate) struct Shared {
@@ -31,8 +30,6 @@ pub(crate) struct Shared {
     pub every: Duration,
     pub board: Board,
     pub depending: Depending,
-    /// Bounds the comparisons under way.
-    pub permits: Semaphore,
-    pub watching: Watching,
+    pub watching: Watchings,
     pub reconciles: Reconciles,
 }

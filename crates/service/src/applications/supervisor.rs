@@ -14,7 +14,7 @@ use tidegate_model::argo::{Application, ConditionType, OperationRequest};
 use tidegate_model::{Cascade, ResourceSelector, Warning};
 use tidegate_oplog::{Log, Lookup};
 use tidegate_source::{Address, Reach};
-use tokio::sync::{Semaphore, broadcast, oneshot};
+use tokio::sync::{broadcast, oneshot};
 use tokio::task::JoinSet;
 
 use super::actor::{AppArguments, ApplicationActor};
@@ -31,13 +31,11 @@ use super::projects::{self, ProjectSet, Projects};
 use super::reconciles::Reconciles;
 use super::shared::Shared;
 use super::store::{AppKey, ApplicationStore, StoreEvent, Stored};
-use super::watching::Watching;
+use super::watching::Watchings;
 use crate::error::ServiceError;
 use crate::simulated;
 use crate::state_dir::StateDir;
 
-/// Comparisons under way at once; others wait.
-const COMPARISONS: usize = 8;
 /// So often an actor that fails is begun anew, before its application is left alone until it changes.
 const FAILURES_MAX: u32 = 3;
 
@@ -78,7 +76,7 @@ impl Applications {
         }
         // From before anything is gone on with.
         let happening = engine.events_from_now().await?;
-        let (watching, mut stirred) = Watching::new(Arc::clone(places.cluster()));
+        let (watching, mut stirred) = Watchings::new();
         let secrets = sourcing.secrets.clone();
         let manifests = Arc::new(Manifests::new(store.base(), reach, state_dir.working(), sourcing));
         let cluster = Arc::clone(places.cluster());
@@ -90,7 +88,7 @@ impl Applications {
         let projects = Arc::new(Projects::new(store.home()));
         engine.set_permits(Arc::clone(&projects) as Arc<dyn Permits>);
         let mut events = store.watch();
-        let (board, permits) = (Board::default(), Semaphore::new(COMPARISONS));
+        let board = Board::default();
         let shared = Arc::new(Shared {
             engine,
             log,
@@ -103,7 +101,6 @@ impl Applications {
             every,
             board,
             depending: Depending::default(),
-            permits,
             watching,
             reconciles: Reconciles::default(),
         });
@@ -127,6 +124,14 @@ impl Applications {
         if shared.store.is_shared() {
             feeding.spawn(announce(Arc::clone(&shared), happening));
         }
+        let (asked, to) = (Arc::clone(&shared), supervisor.clone());
+        feeding.spawn(async move {
+            asked.places.keep(&asked.engine, || drop(to.send_message(SupervisorMessage::Places))).await;
+        });
+        if let Some(namespace) = secrets.clone().filter(|_| !shared.places.has_files()) {
+            let places = shared.places.clone();
+            feeding.spawn(async move { places.follow_secrets(namespace).await });
+        }
         if !every.is_zero() {
             feeding.spawn(look_regularly(Arc::clone(&shared.manifests), every, supervisor.clone()));
         }
@@ -141,7 +146,7 @@ impl Applications {
         }
         is_settled.await.map_err(|_| EngineError::Stopped)?;
         // By now it is known what they may write.
-        let left_alone = go_on(&shared.engine).await?;
+        let left_alone = go_on(&shared.engine, &shared.places).await?;
         let serving = Serving { shared, supervisor };
         Ok(Self { serving, left_alone, _feeding: feeding })
     }
@@ -163,10 +168,12 @@ impl Applications {
     }
 }
 
-/// Goes on with the operations that are open in the log; those that this process cannot go on with, and why.
-async fn go_on(engine: &Engine) -> Result<Vec<String>, ServiceError> {
+/// Goes on with the operations that are open in the log; those that this process cannot go on with, and why. Those on declared
+/// clusters are gone on with by their applications, when their cluster has answered.
+async fn go_on(engine: &Engine, places: &Places) -> Result<Vec<String>, ServiceError> {
     let mut left_alone = Vec::new();
-    for open in engine.find(Lookup::open()).await? {
+    let own = places.own().to_string();
+    for open in engine.find(Lookup::open()).await?.into_iter().filter(|open| open.destination == own) {
         match engine.resume(open.operation).await {
             // It came to its end meanwhile.
             Ok(()) | Err(EngineError::AlreadyFinished { .. }) => {}
@@ -359,6 +366,7 @@ impl Actor for Supervisor {
             SupervisorMessage::Stirred(key) => state.tell(&key, AppMessage::Stirred),
             SupervisorMessage::Stood(key) => state.tell_related(&key),
             SupervisorMessage::Moved { addresses, but } => state.moved(&addresses, but.as_ref()),
+            SupervisorMessage::Places => state.places_are(),
             SupervisorMessage::Compare { key, level } => state.tell(&key, AppMessage::Compare(level)),
             SupervisorMessage::Sync { key, asked, reply } => {
                 state.pass_on(&key, reply, |reply| AppMessage::Sync { asked, reply });
@@ -490,6 +498,19 @@ impl SupervisorState {
         let kinds = [ConditionType::UnknownError];
         conditions::set(&mut application.status.conditions, &kinds, found, SystemClock.now());
         self.shared.board.post(key, Arc::new(application));
+    }
+
+    /// Applications of other clusters are looked at again.
+    fn places_are(&self) {
+        let is_elsewhere = |key: &AppKey| {
+            let application = self.shared.board.get(key);
+            application.is_some_and(|one| self.shared.places.is_elsewhere(&one.spec.destination))
+        };
+        for (key, child) in &self.children {
+            if let Some(actor) = child.actor.as_ref().filter(|_| is_elsewhere(key)) {
+                drop(actor.send_message(AppMessage::Compare(Level::Latest)));
+            }
+        }
     }
 
     /// Applications are looked at again whose projects say something else now.

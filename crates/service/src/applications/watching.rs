@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use tidegate_cluster::{Cluster, Detail, Followed, Pauses, Scope, follow};
-use tidegate_model::{GroupKind, Gvk, ObjectKey};
+use tidegate_model::{Destination, GroupKind, Gvk, ObjectKey};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::places::Place;
 use super::store::AppKey;
 
 /// After a watch has ended it is begun again, later each time it is in vain.
@@ -77,11 +78,47 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Watching {
+/// The watches of all clusters.
+pub(crate) struct Watchings {
+    tell: UnboundedSender<AppKey>,
+    clusters: Mutex<BTreeMap<Destination, Watching>>,
+}
+
+impl Watchings {
     /// Watches nothing yet; the receiver is told whose objects have changed.
+    pub fn new() -> (Self, UnboundedReceiver<AppKey>) {
+        let (tell, told) = unbounded_channel();
+        (Self { tell, clusters: Mutex::default() }, told)
+    }
+
+    /// An application cares for these objects of a cluster, whether they are there or not, and for no others.
+    pub fn set(&self, application: &AppKey, place: Place, objects: BTreeMap<ObjectKey, Gvk>) {
+        let Place { destination, cluster, .. } = place;
+        let mut clusters = lock(&self.clusters);
+        for (_, other) in clusters.iter().filter(|(one, _)| **one != destination) {
+            other.forget(application);
+        }
+        let watching =
+            clusters.entry(destination).or_insert_with(|| Watching::of(cluster, self.tell.clone()));
+        watching.set(application, objects);
+    }
+
+    /// An application cares for nothing any more.
+    pub fn forget(&self, application: &AppKey) {
+        lock(&self.clusters).values().for_each(|watching| watching.forget(application));
+    }
+}
+
+impl Watching {
+    fn of(cluster: Arc<dyn Cluster>, tell: UnboundedSender<AppKey>) -> Self {
+        Self { cluster, tell, index: Arc::default(), tasks: Mutex::default() }
+    }
+
+    /// Watches nothing yet; the receiver is told whose objects have changed.
+    #[cfg(test)]
     pub fn new(cluster: Arc<dyn Cluster>) -> (Self, UnboundedReceiver<AppKey>) {
         let (tell, told) = unbounded_channel();
-        (Self { cluster, tell, index: Arc::default(), tasks: Mutex::default() }, told)
+        (Self::of(cluster, tell), told)
     }
 
     /// An application cares for these objects, whether they are there or not, and for no others.
