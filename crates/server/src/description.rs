@@ -60,31 +60,38 @@ fn describe(
             json!({"text/event-stream": {"schema": {"type": "string"}, "x-event-data": shape(answered)}})
         }
     };
-    let mut described = json!({
-        "operationId": route.id,
-        "summary": route.summary,
-        "parameters": parameters(route),
-        "responses": {
-            route.status.as_str(): {"description": "As asked.", "content": content},
-            "default": {
-                "description": "It cannot be done, and why.",
-                "content": {"application/json": {"schema": problem}},
-            },
-        },
+    let (security, role) = match route.access {
+        Access::Open | Access::Probe => (json!([]), None),
+        Access::Needs(Role::Operator) => (json!([{"token": []}]), Some("operator")),
+        Access::Needs(_) => (json!([{"token": []}]), Some("read-only")),
+    };
+    let body = route.body.map(|shape| {
+        let content = json!({"application/json": {"schema": shape(asked)}});
+        json!({"required": false, "content": content})
     });
-    if let Some(shape) = route.body {
-        described["requestBody"] =
-            json!({"required": false, "content": {"application/json": {"schema": shape(asked)}}});
+    let mut described = serde_json::Map::new();
+    let said = [
+        ("operationId", Some(json!(route.id))),
+        ("summary", Some(json!(route.summary))),
+        ("parameters", Some(json!(parameters(route)))),
+        ("requestBody", body),
+        ("security", Some(security)),
+        ("x-role", role.map(|role| json!(role))),
+        (
+            "responses",
+            Some(json!({
+                route.status.as_str(): {"description": "As asked.", "content": content},
+                "default": {
+                    "description": "It cannot be done, and why.",
+                    "content": {"application/json": {"schema": problem}},
+                },
+            })),
+        ),
+    ];
+    for (name, value) in said {
+        described.extend(value.map(|value| (name.to_owned(), value)));
     }
-    match route.access {
-        Access::Open | Access::Probe => described["security"] = json!([]),
-        Access::Needs(role) => {
-            let role = if role == Role::Operator { "operator" } else { "read-only" };
-            described["security"] = json!([{"token": []}]);
-            described["x-role"] = json!(role);
-        }
-    }
-    described
+    described.into()
 }
 
 /// Those of the path, and then those of the query.
