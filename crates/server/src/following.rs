@@ -108,7 +108,7 @@ async fn next(following: &mut Option<Following>) -> Result<AppKey, RecvError> {
 
 fn post(bulletin: &Bulletin, event: &Event) {
     let news = News::Operation(Box::new(EventDocument::from(event)));
-    let about = (event.application.clone(), Some(event.operation));
+    let about = (AppKey::named(&event.application).to_string(), Some(event.operation));
     let at = event.at.unwrap_or_else(|| SystemClock.now());
     bulletin.post(news.kind(), about, at, news.data());
 }

@@ -148,7 +148,8 @@ impl Target {
     /// Whether it is notified of an event.
     pub fn wants(&self, event: &Event) -> bool {
         what(event).is_some_and(|what| self.on.contains(&what))
-            && (self.applications.is_empty() || self.applications.contains(&event.application))
+            && (self.applications.is_empty()
+                || self.applications.contains(&AppKey::named(&event.application).to_string()))
     }
 }
 

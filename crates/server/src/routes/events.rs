@@ -120,7 +120,7 @@ async fn missed(queries: &Queries, wanted: &Wanted, at: Timestamp) -> Result<Mis
     let went_on = listed.into_iter().filter(|one| {
         one.summary.as_ref().is_some_and(|known| {
             known.finished_at.is_none_or(|at| at >= since)
-                && wanted.is(&known.application, Some(one.operation))
+                && wanted.is(&AppKey::named(&known.application).to_string(), Some(one.operation))
         })
     });
     Ok(Missed { operations: went_on.map(|one| one.operation).collect(), since, is_told: false })

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_lifecycle::operation::{HookLogView, OperationView};
 use tidegate_model::{OperationId, OperationPhase};
 use tidegate_oplog::Lookup;
+use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Wish;
 use tidegate_service::documents::events::{self, EventDocument};
 use tidegate_service::documents::facts::{self, FactDocument};
@@ -88,6 +89,7 @@ async fn list(call: Call<ListQuery>) -> Result<Page<SummaryDocument>, Problem> {
     let limit = pages::limit(limit)?;
     let of = "operations";
     let before: Option<OperationId> = page.map(|word| pages::place(&of, &word)).transpose()?;
+    let application = application.map(|text| AppKey::named(&text).instance());
     let lookup = Lookup { application, open, ..Lookup::all() };
     let listed = call.site.queries()?.operations(lookup).await?;
     // Ids are in the order in which operations were begun.

@@ -40,10 +40,20 @@ impl AppKey {
         Self { namespace: namespace.to_owned(), name: application.metadata.name.clone() }
     }
 
-    /// That of an application as operations name it: by its name, or by both.
+    /// That of an application as people name it (`NAMESPACE/NAME`), or operations (`NAMESPACE_NAME`); one of the control plane
+    /// goes by its name alone.
     pub fn named(text: &str) -> Self {
-        let (namespace, name) = text.split_once('/').unwrap_or((CONTROL_NAMESPACE, text));
+        let (namespace, name) = text.split_once(['/', '_']).unwrap_or((CONTROL_NAMESPACE, text));
         Self { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    /// As its operations name it.
+    pub fn instance(&self) -> String {
+        if self.is_of_control_plane() {
+            self.name.clone()
+        } else {
+            format!("{}_{}", self.namespace, self.name)
+        }
     }
 
     /// Whether it is in the namespace of the control plane, and goes by its name alone.
@@ -140,4 +150,22 @@ pub trait ApplicationStore: Send + Sync + 'static {
 /// Tells what has happened; says whether anybody listens still.
 fn tell_all(tell: &UnboundedSender<StoreEvent>, events: Vec<StoreEvent>) -> bool {
     !tell.is_closed() && events.into_iter().all(|event| tell.send(event).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_application_is_the_same_however_it_is_named() {
+        for (text, shown, instance) in [
+            ("shop", "shop", "shop"),
+            ("argocd/shop", "shop", "shop"),
+            ("apps/shop", "apps/shop", "apps_shop"),
+            ("apps_shop", "apps/shop", "apps_shop"),
+        ] {
+            let key = AppKey::named(text);
+            assert_eq!((key.to_string().as_str(), key.instance().as_str()), (shown, instance), "{text}");
+        }
+    }
 }
