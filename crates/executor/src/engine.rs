@@ -355,7 +355,7 @@ impl Engine {
             IfTaken::Queue | IfTaken::Supersede => targets.clone(),
         };
         let place = Arc::clone(&self.shared.handed_over).try_acquire_owned().ok();
-        let handed_over = place.map(|place| HandedOver { targets, place });
+        let handed_over = place.map(|place| Box::new(HandedOver { targets, place }));
         let request = Box::new(request);
         let submit = |reply| {
             SupervisorMessage::Submit(Submit {
@@ -364,7 +364,7 @@ impl Engine {
                 targets: digest,
                 handed_over,
                 if_open,
-                manifests,
+                manifests: Box::new(manifests),
                 reply,
             })
         };

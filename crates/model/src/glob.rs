@@ -153,11 +153,14 @@ fn class(rest: &mut &[char]) -> Result<Token, &'static str> {
     }
 }
 
+/// Where a star is among the tokens, and how much of the text it has passed.
+type Place = Option<(usize, usize)>;
+
 /// Goes back to the last star only, and from a star that stays between separators to the last that does not.
 fn matches(tokens: &[Token], text: &[char], separator: Option<char>) -> bool {
     let is_separator = |found: &char| separator == Some(*found);
     let (mut token, mut at) = (0_usize, 0_usize);
-    let (mut star, mut far): (Option<(usize, usize)>, Option<(usize, usize)>) = (None, None);
+    let (mut star, mut far): (Place, Place) = (None, None);
     loop {
         let matched = match (tokens.get(token), text.get(at)) {
             (None, None) => return true,

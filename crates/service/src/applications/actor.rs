@@ -249,10 +249,10 @@ impl AppState {
     fn compared(&mut self, compared: Compared, with: &ComparedTo, level: Level) {
         self.comparing = false;
         let Compared { outcome, objects, moved } = compared;
-        if let Some(objects) = objects {
-            if let Ok(place) = self.shared.places.resolve(&self.application.spec.destination) {
-                self.shared.watching.set(&self.key, place, objects);
-            }
+        if let Some(objects) = objects
+            && let Ok(place) = self.shared.places.resolve(&self.application.spec.destination)
+        {
+            self.shared.watching.set(&self.key, place, objects);
         }
         if !moved.is_empty() {
             self.tell_moved(moved);

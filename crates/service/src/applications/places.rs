@@ -87,7 +87,7 @@ impl fmt::Display for NoPlace {
 /// What a destination means.
 enum Meant {
     Own,
-    Declared(Declaration),
+    Declared(Box<Declaration>),
 }
 
 impl Places {
@@ -187,7 +187,7 @@ impl Places {
             // Its Secret gives it another name.
             [one] if self.is_own(&one.declared.server) => Ok(Meant::Own),
             [one] => match &one.problem {
-                None => Ok(Meant::Declared((*one).clone())),
+                None => Ok(Meant::Declared(Box::new((*one).clone()))),
                 Some(problem) => Err(format!(
                     "the cluster {asked} of spec.destination cannot be used: Secret {}: {problem}",
                     one.secret
@@ -215,7 +215,7 @@ impl Places {
             "" => otherwise.to_owned(),
             namespace => namespace.to_owned(),
         };
-        let Meant::Declared(Declaration { declared, project, .. }) = meant else {
+        let Meant::Declared(declaration) = meant else {
             let (destination, cluster) = (self.0.destination.clone(), Arc::clone(&self.0.cluster));
             let namespace = namespace(&self.0.namespace);
             let mut servers = vec![IN_CLUSTER_SERVER.to_owned()];
@@ -225,6 +225,7 @@ impl Places {
                 DeployTarget { servers, name, namespace: namespace.clone(), ..DeployTarget::default() };
             return Ok(Place { destination, cluster, namespace, target });
         };
+        let Declaration { declared, project, .. } = *declaration;
         let away = |reason: &str| {
             let Declared { name, server, .. } = &declared;
             let words =

@@ -134,7 +134,7 @@ pub(crate) struct Planning {
     pub request: Arc<SyncRequest>,
     pub targets: Digest,
     /// The same, as they were submitted.
-    pub handed_over: Option<HandedOver>,
+    pub handed_over: Option<Box<HandedOver>>,
     pub started_at: Timestamp,
     pub known: effects::ExtensionNames,
 }
@@ -156,7 +156,8 @@ impl Planning {
 
     async fn plan(mut self, cluster: &dyn Cluster, inbox: &Inbox) -> Result<Outcome, CallError> {
         let targets = match self.handed_over.take() {
-            Some(HandedOver { targets, place }) => {
+            Some(handed_over) => {
+                let HandedOver { targets, place } = *handed_over;
                 drop(place);
                 targets
             }

@@ -86,7 +86,7 @@ pub(super) struct SyncHands {
     /// Its commands may have been carried out by an earlier actor.
     recovered: bool,
     /// Manifests that were submitted and not planned yet.
-    to_plan: Option<HandedOver>,
+    to_plan: Option<Box<HandedOver>>,
     request: Option<Arc<SyncRequest>>,
     /// What it was begun for, once that was read.
     mandate: Arc<OnceCell<Option<Arc<Mandate>>>>,
@@ -118,7 +118,7 @@ impl SyncHands {
         id: OperationId,
         inbox: Inbox,
         recovered: Option<Narrator>,
-        to_plan: Option<HandedOver>,
+        to_plan: Option<Box<HandedOver>>,
     ) -> Self {
         let mandate = to_plan.as_ref().map(|new| new.targets.mandate.clone().map(Arc::new));
         Self {

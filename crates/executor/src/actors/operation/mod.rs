@@ -67,7 +67,7 @@ pub struct Inspection {
 /// How an operation begins.
 pub(crate) enum Start {
     /// From nothing.
-    New { request: Box<SyncRequest>, targets: Digest, handed_over: Option<HandedOver> },
+    New { request: Box<SyncRequest>, targets: Digest, handed_over: Option<Box<HandedOver>> },
     /// As the log left it; with a reason to end it at once.
     Recovered { driver: Box<Driver>, give_up: Option<String> },
 }

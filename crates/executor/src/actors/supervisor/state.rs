@@ -142,11 +142,11 @@ pub(crate) struct Submit {
     pub operation: OperationId,
     pub request: Box<SyncRequest>,
     pub targets: Digest,
-    pub handed_over: Option<HandedOver>,
+    pub handed_over: Option<Box<HandedOver>>,
     /// What becomes of it while another operation of its application is not over.
     pub if_open: IfTaken,
     /// What is kept anew when it has waited; empty for one that does not wait.
-    pub manifests: Targets,
+    pub manifests: Box<Targets>,
     pub reply: Reply<()>,
 }
 
