@@ -333,6 +333,18 @@ pub(crate) fn plain(text: &str) -> String {
     line.chars().take(TEXT_MAX).chain(['…']).collect()
 }
 
+/// The same of what a program says: what it was doing comes first, and why it could not at last.
+pub(crate) fn plain_ends(text: &str) -> String {
+    const BEGIN: usize = TEXT_MAX / 3;
+    let line: Vec<char> = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let begin = line.iter().take(BEGIN);
+    let left_out = line.len().saturating_sub(TEXT_MAX);
+    if left_out == 0 {
+        return line.iter().collect();
+    }
+    begin.chain(&[' ', '…', ' ']).chain(line.iter().skip(BEGIN.saturating_add(left_out))).collect()
+}
+
 /// The words of an error of the Git library, with its causes.
 pub(crate) fn reason(error: &gix::Error) -> String {
     error.iter_errors().map(ToString::to_string).collect::<Vec<_>>().join(": ")

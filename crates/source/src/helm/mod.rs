@@ -137,7 +137,7 @@ impl Plan {
         }
         let lines = words.lines().map(|line| line.trim().trim_start_matches("Error: "));
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("Use --debug"));
-        let reason = crate::error::plain(&lines.collect::<Vec<_>>().join("; "));
+        let reason = crate::error::plain_ends(&lines.collect::<Vec<_>>().join("; "));
         SourceError::Tool { call: "helm template", path: chart, reason }
     }
 }

@@ -121,7 +121,7 @@ impl Plan {
                     .lines()
                     .map(|line| line.trim().trim_start_matches("Error: ").trim_start_matches("error: "));
                 let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-                let reason = crate::error::plain(&lines.join("; "));
+                let reason = crate::error::plain_ends(&lines.join("; "));
                 Err(SourceError::Tool { call, path: self.path.clone(), reason })
             }
         }
