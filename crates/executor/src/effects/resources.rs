@@ -100,9 +100,9 @@ async fn put(
     subject: &Subject<'_>,
     request: ApplyRequest,
 ) -> Result<Put, ClusterError> {
-    match put_over(cluster, subject, request.clone()).await? {
+    match put_over(cluster, subject, request).await? {
         Over::Written(written) => Ok(Put::Written(written)),
-        Over::Anew(mode) => recreate(cluster, subject, request, mode).await,
+        Over::Anew(request, mode) => recreate(cluster, subject, request, mode).await,
     }
 }
 
@@ -110,7 +110,7 @@ async fn put(
 enum Over {
     Written(Written),
     /// What is there is to be deleted, and the manifest written in this way.
-    Anew(WriteMode),
+    Anew(ApplyRequest, WriteMode),
 }
 
 /// Writes a manifest over what is there, unless that is to be replaced by `Force`; or cannot be changed into the manifest,
@@ -123,7 +123,7 @@ async fn put_over(
 ) -> Result<Over, ClusterError> {
     let server_side = subject.task.options.server_side;
     if request.mode == (WriteMode::Replace { recreate: true }) {
-        return Ok(Over::Anew(WriteMode::Replace { recreate: false }));
+        return Ok(Over::Anew(request, WriteMode::Replace { recreate: false }));
     }
     let forced = subject.task.options.force;
     let may_recreate = is_change(subject) && (forced || bindings::is_binding(&request.object.gvk()));
@@ -135,12 +135,13 @@ async fn put_over(
             if !forced && !gives_another_role(cluster, &request.object).await? {
                 return Err(refused);
             }
-            Ok(Over::Anew(match server_side {
+            let mode = match server_side {
                 // Hooks are created, never applied.
                 _ if subject.task.is_hook() => WriteMode::Create { client_side: !server_side },
                 true => WriteMode::Apply { force: true },
                 false => WriteMode::ClientSideApply,
-            }))
+            };
+            Ok(Over::Anew(request, mode))
         }
         answer => answer.map(Over::Written),
     }
@@ -154,9 +155,9 @@ async fn try_to_put(
     request: ApplyRequest,
 ) -> Result<Tried, ClusterError> {
     let request = ApplyRequest { dry_run: true, ..request };
-    let anew = match put_over(cluster, subject, request.clone()).await? {
+    let (request, anew) = match put_over(cluster, subject, request).await? {
         Over::Written(written) => return Ok(written.into()),
-        Over::Anew(mode) => mode,
+        Over::Anew(request, mode) => (request, mode),
     };
     let Tried { object, mut warnings, .. } =
         trial::anew(cluster, ApplyRequest { mode: anew, ..request.clone() }).await?;
