@@ -19,8 +19,8 @@ pub use cursor::{Cursor, OpenTasks};
 pub use gates::{GateAnswer, Verdict};
 pub use header::{Header, Outage, Pause};
 pub use health_rules::JudgedBy;
-pub use namespaces::SeenNamespaces;
-pub use operation::{Failure, Identity, Judged, Loss, Operation, Outcome, Termination, WaveTimes};
+pub use namespaces::{Identity, SeenNamespaces};
+pub use operation::{Failure, Judged, Loss, Operation, Outcome, Termination, WaveTimes};
 pub use stage::{Stage, WaveStep};
 pub use task::{AppliedRef, Calls, HookLog, Notes, Occupant, Progress, SeenHealth, TaskState};
 

@@ -4,7 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::operation::Identity;
+/// Which of all objects that have, or had, the same name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.resourceVersion` when it was seen.
+    pub resource_version: String,
+}
 
 /// Which namespaces were seen, by name. Most operations write into one, for which a map would take twenty times as much
 /// memory.

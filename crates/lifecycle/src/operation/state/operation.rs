@@ -59,15 +59,6 @@ pub struct Operation {
     pub namespaces: Arc<[String]>,
 }
 
-/// Which of all objects that have, or had, the same name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
-    /// `metadata.uid`.
-    pub uid: String,
-    /// `metadata.resourceVersion` when it was seen.
-    pub resource_version: String,
-}
-
 /// What became of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Loss {
