@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::SourceError;
-use crate::credentials::Hidden;
+use crate::hidden::Hidden;
 
 /// A repository. The same repository has the same address, however it was written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -119,6 +119,11 @@ impl Address {
             }
             _ => Err(wrong("charts are in Helm repositories (https://) and OCI registries (oci://)")),
         }
+    }
+
+    /// Of a repository over the network, where none are reached.
+    pub(crate) fn unreached(&self) -> SourceError {
+        SourceError::Address { url: self.to_string(), what: "a repository over the network" }
     }
 
     pub(crate) fn place(&self) -> &Place {

@@ -7,7 +7,8 @@ use tidegate_model::Digest;
 use tidegate_model::argo::ApplicationSource;
 
 use crate::charts::{ChartRepository, LocatedChart};
-use crate::making::{Located, Making};
+use crate::located::Located;
+use crate::making::Making;
 use crate::repository::{File, Repository};
 use crate::{Address, SourceError, versions};
 

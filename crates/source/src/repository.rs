@@ -1,145 +1,18 @@
-//! Repositories, each looked at once for all who use it.
+//! A Git repository: what its names mean, and what is in its commits.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use gix::ObjectId;
-use tidegate_model::argo::ApplicationSource;
 
 use crate::address::Place;
-use crate::charts::ChartRepository;
 use crate::error::reason;
-use crate::origin::{self, Origin};
 use crate::remote::{Network, Remote};
 use crate::tree::{Limits, Reader};
-use crate::{Address, Credentials, Refs, RemoteLimits, SourceError, refs, remote};
+use crate::{Address, Refs, SourceError, refs};
 
 /// The fewest digits by which a commit may be named.
 const SHORTEST_COMMIT: usize = 7;
-
-/// How repositories over the network are reached.
-#[derive(Clone, Debug)]
-pub struct Reach {
-    /// The folder of their mirrors. It belongs to this process alone.
-    pub mirrors: PathBuf,
-    /// What they are asked with.
-    pub credentials: Credentials,
-    /// How much patience there is.
-    pub limits: RemoteLimits,
-    /// The program that is asked for SSH.
-    pub ssh: PathBuf,
-    /// Whether servers may have link-local addresses, where clouds keep services for their machines.
-    pub link_local: bool,
-}
-
-impl Reach {
-    /// With mirrors in a folder, and nothing else said.
-    pub fn new(mirrors: PathBuf) -> Self {
-        let (credentials, limits) = (Credentials::default(), RemoteLimits::default());
-        Self { mirrors, credentials, limits, ssh: PathBuf::from("ssh"), link_local: false }
-    }
-}
-
-/// The repositories in use, each known once however many use it.
-#[derive(Default)]
-pub struct Repositories {
-    known: Mutex<BTreeMap<Address, Arc<Repository>>>,
-    charts: Mutex<BTreeMap<Address, Arc<ChartRepository>>>,
-    /// Nothing where none over the network are reached.
-    network: Option<Arc<Network>>,
-}
-
-impl Repositories {
-    /// Those on this machine, and those that are reached over the network.
-    pub fn new(reach: Reach) -> Self {
-        let Reach { mirrors, credentials, limits, ssh, link_local } = reach;
-        // A process that was killed may have left keys.
-        remote::ssh::sweep(&mirrors);
-        let credentials = RwLock::new(Arc::new(credentials));
-        let (attempts, trust) = Default::default();
-        let network = Network { mirrors, credentials, limits, ssh, link_local, attempts, trust };
-        Self { network: Some(Arc::new(network)), ..Self::default() }
-    }
-
-    /// The repository of a `repoURL`; relative ones are relative to `base`.
-    pub fn open(&self, url: &str, base: &Path) -> Result<Arc<Repository>, SourceError> {
-        let address = Address::parse(url, base)?;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(repository) = known.get(&address) {
-            return Ok(Arc::clone(repository));
-        }
-        let store = match (address.place(), &self.network) {
-            (Place::Local(path), _) => {
-                local(path).map_err(|error| SourceError::NoRepository {
-                    url: url.to_owned(),
-                    path: path.clone(),
-                    reason: reason(&error),
-                })?;
-                Store::Local(path.clone())
-            }
-            (_, Some(network)) => Store::Remote(Box::new(Remote::new(address.clone(), Arc::clone(network)))),
-            (_, None) => {
-                let (url, what) = (address.to_string(), "a repository over the network");
-                return Err(SourceError::Address { url, what });
-            }
-        };
-        let repository = Arc::new(Repository { address: address.clone(), store, seen: Mutex::default() });
-        known.insert(address, Arc::clone(&repository));
-        Ok(repository)
-    }
-
-    /// Where a source is from; relative addresses are relative to `base`.
-    pub fn origin(&self, source: &ApplicationSource, base: &Path) -> Result<Origin, SourceError> {
-        if !origin::is_chart(source) {
-            return self.open(&source.repo_url, base).map(Origin::Git);
-        }
-        let address = origin::address(source, base)?;
-        let Some(network) = &self.network else {
-            let (url, what) = (address.to_string(), "a repository over the network");
-            return Err(SourceError::Address { url, what });
-        };
-        let mut known = self.charts.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || Arc::new(ChartRepository::new(address.clone(), Arc::clone(network)));
-        Ok(Origin::Charts(Arc::clone(known.entry(address.clone()).or_insert_with(new))))
-    }
-
-    /// All that are known.
-    pub fn all(&self) -> Vec<Origin> {
-        let git = self
-            .known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .map(Arc::clone)
-            .collect::<Vec<_>>();
-        let charts = self
-            .charts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .map(Arc::clone)
-            .collect::<Vec<_>>();
-        git.into_iter().map(Origin::Git).chain(charts.into_iter().map(Origin::Charts)).collect()
-    }
-
-    /// Asks with these credentials from now on.
-    pub fn set_credentials(&self, credentials: Credentials) {
-        if let Some(network) = &self.network {
-            let mut known = network.credentials.write().unwrap_or_else(PoisonError::into_inner);
-            if **known != credentials {
-                *known = Arc::new(credentials);
-            }
-        }
-    }
-
-    /// Ends all that servers are asked for, now and from now on: their answers come as errors.
-    pub fn stop(&self) {
-        if let Some(network) = &self.network {
-            network.attempts.stop();
-        }
-    }
-}
 
 /// A repository, and what was seen of it. It is opened for each use: that costs little, and what is there may be another
 /// one by then.
@@ -169,6 +42,27 @@ pub struct File {
 }
 
 impl Repository {
+    /// The repository of an address, the `url` that was asked for. Of those over the network only with a network.
+    pub(crate) fn open(
+        address: &Address,
+        url: &str,
+        network: Option<&Arc<Network>>,
+    ) -> Result<Self, SourceError> {
+        let store = match (address.place(), network) {
+            (Place::Local(path), _) => {
+                local(path).map_err(|error| SourceError::NoRepository {
+                    url: url.to_owned(),
+                    path: path.clone(),
+                    reason: reason(&error),
+                })?;
+                Store::Local(path.clone())
+            }
+            (_, Some(network)) => Store::Remote(Box::new(Remote::new(address.clone(), Arc::clone(network)))),
+            (_, None) => return Err(address.unreached()),
+        };
+        Ok(Self { address: address.clone(), store, seen: Mutex::default() })
+    }
+
     /// Which one it is.
     pub fn address(&self) -> &Address {
         &self.address

@@ -8,7 +8,8 @@ use serde::Deserialize;
 
 use super::archive::PACKED_MAX;
 use crate::address::Site;
-use crate::credentials::{Access, Hidden};
+use crate::credentials::Access;
+use crate::hidden::Hidden;
 use crate::remote::{Attempt, Fetched, Link, Network, Problem};
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";

@@ -6,8 +6,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tidegate_model::Object;
 
+use super::Credentials;
 use super::secret::{Secret, SecretKind};
-use super::{Credentials, Hidden};
+use crate::hidden::Hidden;
 
 /// The ConfigMap of certificates, by host.
 const CERTIFICATES: &str = "argocd-tls-certs-cm";

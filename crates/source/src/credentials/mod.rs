@@ -2,7 +2,6 @@
 //!
 //! [`Credentials`] finds what is meant for a repository; it is plain data. `load` reads it from files of manifests.
 
-mod hidden;
 mod load;
 mod secret;
 
@@ -12,8 +11,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::address::{Place, Site};
+use crate::hidden::Hidden;
 use crate::{Address, SourceError};
-pub(crate) use hidden::Hidden;
 pub use load::CredentialsError;
 use secret::{Secret, SecretKind};
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Access, Hidden};
+use super::Access;
 use crate::Address;
 use crate::address::{Place, Site};
+use crate::hidden::Hidden;
 
 /// Fields that make no difference to reading a repository.
 const IDLE: [&str; 6] =

@@ -17,7 +17,8 @@ use tempfile::TempDir;
 use super::http::check;
 use super::{Attempt, Network, Problem};
 use crate::address::Site;
-use crate::credentials::{Access, Hidden};
+use crate::credentials::Access;
+use crate::hidden::Hidden;
 
 /// Folders of keys begin so; those that a killed process has left are removed by the next one.
 const KEYS: &str = "ssh-";

@@ -1,0 +1,123 @@
+//! From a source and a commit to manifests: what is read, and what is made of it by a program.
+
+use gix::ObjectId;
+use sha2::{Digest as _, Sha256};
+use tidegate_model::Digest;
+use tidegate_model::argo::{ApplicationSource, DirectorySource};
+
+use crate::directory::{self, Wanted};
+use crate::kind::{self, Kind};
+use crate::making::Making;
+use crate::purpose::Variables;
+use crate::repository::{File, Repository};
+use crate::tools::Workshop;
+use crate::tree::{Reader, full};
+use crate::{SourceError, helm, kustomize};
+
+/// The manifests of a source in a commit, not made yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// The same content, read and made in the same way, has the same key.
+    pub key: Digest,
+    /// The commit, in hexadecimal.
+    pub commit: String,
+    folder: ObjectId,
+    path: String,
+    how: How,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum How {
+    Directory(Wanted),
+    Helm(Box<helm::Plan>),
+    Kustomize(Box<kustomize::Plan>),
+}
+
+impl Located {
+    /// What makes them, as a status names it.
+    pub fn source_type(&self) -> &'static str {
+        match self.how {
+            How::Directory(_) => Kind::Directory.name(),
+            How::Helm(_) => Kind::Helm.name(),
+            How::Kustomize(_) => Kind::Kustomize.name(),
+        }
+    }
+
+    /// Whether a program has to make them.
+    pub fn is_made(&self) -> bool {
+        !matches!(self.how, How::Directory(_))
+    }
+}
+
+impl Repository {
+    /// Finds the manifests of a source in a commit, and refuses what cannot be read.
+    pub fn locate(
+        &self,
+        source: &ApplicationSource,
+        commit: &str,
+        making: &Making,
+    ) -> Result<Located, SourceError> {
+        kind::said(source)?;
+        self.in_commit(commit, &making.limits, |reader| locate(reader, source, making))
+    }
+
+    /// Reads or makes the manifests that were located.
+    pub fn read(&self, located: &Located, making: &Making) -> Result<Vec<File>, SourceError> {
+        let Located { commit, folder, path, how, .. } = located;
+        self.in_commit(commit, &making.limits, |reader| match how {
+            How::Directory(wanted) => directory::read(reader, *folder, path, wanted),
+            How::Helm(plan) => {
+                let workshop = Workshop::open(&making.tools)?;
+                reader.copy(*folder, path, &workshop)?;
+                plan.make(&workshop, &workshop.source().join(path), making)
+            }
+            How::Kustomize(plan) => plan.make(reader, making),
+        })
+    }
+}
+
+fn locate(reader: &Reader<'_>, source: &ApplicationSource, making: &Making) -> Result<Located, SourceError> {
+    let (path, folder) = reader.folder(&source.path)?;
+    let kind = kind::of(source, reader, folder)?;
+    let directory = source.directory.clone().unwrap_or_default();
+    let recurse = kind != Kind::Directory || directory.recurse;
+    let has_links = reader.list(folder, &path, recurse)?.iter().any(|entry| entry.is_link());
+    // A link may lead to any other folder of the commit.
+    let content = if has_links { reader.root } else { folder };
+    let mut hasher = Sha256::new();
+    for part in [&content.to_string(), path.as_str(), kind.name()] {
+        hasher.update(part.as_bytes());
+        hasher.update([0]);
+    }
+    let asked = (source.repo_url.as_str(), path.as_str(), source.target_revision.as_str());
+    let variables = Variables::new(&making.purpose, asked, reader.commit);
+    let how = match kind {
+        Kind::Directory => {
+            digest(&directory, &mut hasher);
+            How::Directory(Wanted::new(&directory)?)
+        }
+        Kind::Helm => {
+            if reader.lookup(&full(&path, kind::CHART))?.is_none() {
+                return Err(SourceError::NoChart { path });
+            }
+            let plan = helm::Plan::new(source, (&path, reader), (making, &variables))?;
+            plan.digest(&mut hasher);
+            How::Helm(Box::new(plan))
+        }
+        Kind::Kustomize => {
+            let plan = kustomize::Plan::new(source, &path, reader, (making, &variables))?;
+            plan.digest(&mut hasher);
+            How::Kustomize(Box::new(plan))
+        }
+    };
+    let key = Digest(hasher.finalize().into());
+    Ok(Located { key, commit: reader.commit.to_owned(), folder, path, how })
+}
+
+fn digest(directory: &DirectorySource, hasher: &mut Sha256) {
+    let recurse = if directory.recurse { "recurse" } else { "" };
+    for part in [recurse, &directory.include, &directory.exclude] {
+        hasher.update(part.as_bytes());
+        hasher.update([0]);
+    }
+}

@@ -1,0 +1,120 @@
+//! The repositories in use, each looked at once for all who use it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use tidegate_model::argo::ApplicationSource;
+
+use crate::charts::ChartRepository;
+use crate::origin::{self, Origin};
+use crate::remote::{self, Network};
+use crate::repository::Repository;
+use crate::{Address, Credentials, RemoteLimits, SourceError};
+
+/// How repositories over the network are reached.
+#[derive(Clone, Debug)]
+pub struct Reach {
+    /// The folder of their mirrors. It belongs to this process alone.
+    pub mirrors: PathBuf,
+    /// What they are asked with.
+    pub credentials: Credentials,
+    /// How much patience there is.
+    pub limits: RemoteLimits,
+    /// The program that is asked for SSH.
+    pub ssh: PathBuf,
+    /// Whether servers may have link-local addresses, where clouds keep services for their machines.
+    pub link_local: bool,
+}
+
+impl Reach {
+    /// With mirrors in a folder, and nothing else said.
+    pub fn new(mirrors: PathBuf) -> Self {
+        let (credentials, limits) = (Credentials::default(), RemoteLimits::default());
+        Self { mirrors, credentials, limits, ssh: PathBuf::from("ssh"), link_local: false }
+    }
+}
+
+/// The repositories in use, each known once however many use it.
+#[derive(Default)]
+pub struct Repositories {
+    known: Mutex<BTreeMap<Address, Arc<Repository>>>,
+    charts: Mutex<BTreeMap<Address, Arc<ChartRepository>>>,
+    /// Nothing where none over the network are reached.
+    network: Option<Arc<Network>>,
+}
+
+impl Repositories {
+    /// Those on this machine, and those that are reached over the network.
+    pub fn new(reach: Reach) -> Self {
+        let Reach { mirrors, credentials, limits, ssh, link_local } = reach;
+        // A process that was killed may have left keys.
+        remote::ssh::sweep(&mirrors);
+        let credentials = RwLock::new(Arc::new(credentials));
+        let (attempts, trust) = Default::default();
+        let network = Network { mirrors, credentials, limits, ssh, link_local, attempts, trust };
+        Self { network: Some(Arc::new(network)), ..Self::default() }
+    }
+
+    /// The repository of a `repoURL`; relative ones are relative to `base`.
+    pub fn open(&self, url: &str, base: &Path) -> Result<Arc<Repository>, SourceError> {
+        let address = Address::parse(url, base)?;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(repository) = known.get(&address) {
+            return Ok(Arc::clone(repository));
+        }
+        let repository = Arc::new(Repository::open(&address, url, self.network.as_ref())?);
+        known.insert(address, Arc::clone(&repository));
+        Ok(repository)
+    }
+
+    /// Where a source is from; relative addresses are relative to `base`.
+    pub fn origin(&self, source: &ApplicationSource, base: &Path) -> Result<Origin, SourceError> {
+        if !origin::is_chart(source) {
+            return self.open(&source.repo_url, base).map(Origin::Git);
+        }
+        let address = origin::address(source, base)?;
+        let Some(network) = &self.network else {
+            return Err(address.unreached());
+        };
+        let mut known = self.charts.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Arc::new(ChartRepository::new(address.clone(), Arc::clone(network)));
+        Ok(Origin::Charts(Arc::clone(known.entry(address.clone()).or_insert_with(new))))
+    }
+
+    /// All that are known.
+    pub fn all(&self) -> Vec<Origin> {
+        let git = self
+            .known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .map(Arc::clone)
+            .collect::<Vec<_>>();
+        let charts = self
+            .charts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .map(Arc::clone)
+            .collect::<Vec<_>>();
+        git.into_iter().map(Origin::Git).chain(charts.into_iter().map(Origin::Charts)).collect()
+    }
+
+    /// Asks with these credentials from now on.
+    pub fn set_credentials(&self, credentials: Credentials) {
+        if let Some(network) = &self.network {
+            let mut known = network.credentials.write().unwrap_or_else(PoisonError::into_inner);
+            if **known != credentials {
+                *known = Arc::new(credentials);
+            }
+        }
+    }
+
+    /// Ends all that servers are asked for, now and from now on: their answers come as errors.
+    pub fn stop(&self) {
+        if let Some(network) = &self.network {
+            network.attempts.stop();
+        }
+    }
+}
