@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use tidegate_model::{Action, Cascade, Object, ObjectKey, SyncRequest, annotations};
 
+use crate::domain::{Decision, Domain, draft_of};
 use crate::draft::Draft;
 use crate::findings::Findings;
 use crate::hooks::role_in_deletion;
 use crate::kinds::is_crd;
 use crate::manifests::Target;
 use crate::options::{self, DeleteOption};
-use crate::prune::{Decision, Domain, draft_of};
 use crate::requests::requests;
 
 const APPLICATION: (&str, &str) = ("argoproj.io", "Application");

@@ -32,6 +32,7 @@ mod availability;
 pub mod bindings;
 mod deletion;
 mod diff;
+mod domain;
 mod draft;
 mod findings;
 mod hooks;

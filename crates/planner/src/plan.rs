@@ -9,6 +9,7 @@ use tidegate_model::{
 };
 
 use crate::diff::Comparer;
+use crate::domain::Domain;
 use crate::draft::Draft;
 use crate::findings::{Findings, Subject};
 use crate::hooks::{self, Role};
@@ -17,7 +18,6 @@ use crate::left_out::LeftOut;
 use crate::manifests::Target;
 use crate::naming::Names;
 use crate::pairing::Live;
-use crate::prune::Domain;
 use crate::resources::Drafter;
 use crate::targets::{Sorter, is_selected, scope};
 use crate::{availability, deletion, namespace, options, order, prune};
