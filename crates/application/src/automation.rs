@@ -10,7 +10,7 @@ use tidegate_model::{OperationPhase, Timestamp};
 
 use crate::sources::{Sources, revisions};
 use crate::windows::Windows;
-use crate::{automated, conditions, deletion};
+use crate::{automated, conditions, operation};
 
 /// How often an automatic operation is tried again, where the application does not say.
 const RETRIES: i64 = 5;
@@ -137,7 +137,7 @@ pub fn decide(application: &Application, now: Timestamp) -> Decision {
 
 /// Whether an operation was an attempt to do the same: to the same revisions of the same sources.
 fn is_attempt(last: &OperationState, begun: &SyncOperation) -> bool {
-    if deletion::of_operation(&last.operation).is_some() {
+    if operation::cascade(&last.operation).is_some() {
         // It was about to be deleted, and is not any more.
         return false;
     }

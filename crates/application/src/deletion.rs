@@ -14,7 +14,7 @@ use tidegate_model::{
     Cascade, ClaimRequest, Destination, OperationPhase, SyncOptions, SyncRequest, Timestamp,
 };
 
-use crate::operation::{BETWEEN, Refused, described, retry};
+use crate::operation::{self, BETWEEN, DELETION_REMARK, Refused, described, retry};
 use crate::sources::{Sources, revisions};
 use crate::{conditions, instance_name};
 
@@ -25,8 +25,6 @@ const HOOK_FINALIZERS: [&str; 2] =
     ["pre-delete-finalizer.argocd.argoproj.io", "post-delete-finalizer.argocd.argoproj.io"];
 /// Behind the first: what an object owns is deleted after it.
 const BACKGROUND: &str = "/background";
-/// The remark of an operation that deletes its application: what becomes of the objects.
-pub const DELETION_REMARK: &str = "tidegate.dev/deletion";
 /// Who asks for a deletion, as the log has it.
 pub(crate) const BY_DELETION: &str = "deletion of the application";
 /// How often a deletion is tried again at once, where the application does not say.
@@ -68,11 +66,6 @@ pub fn finalizers(application: &Application, cascade: Cascade) -> Vec<String> {
         Cascade::Orphan => {}
     }
     finalizers
-}
-
-/// What becomes of the objects, of an operation that deletes its application.
-pub fn of_operation(operation: &OperationRequest) -> Option<Cascade> {
-    operation.remark(DELETION_REMARK)?.parse().ok()
 }
 
 /// What is done next for the deletion of an application.
@@ -130,7 +123,7 @@ fn decide(application: &Application, asked: bool, now: Timestamp) -> (Next, Opti
 /// The last operation, where that was a deletion begun since this one was asked for.
 fn last(application: &Application) -> Option<(&OperationState, Cascade)> {
     let last = application.status.operation_state.as_ref().filter(|last| last.phase.is_completed())?;
-    let done = of_operation(&last.operation)?;
+    let done = operation::cascade(&last.operation)?;
     let asked_at = application.metadata.deletion_timestamp.as_ref()?;
     // Servers give whole seconds.
     (last.started_at.moment() + Duration::from_secs(1) > asked_at.moment()).then_some((last, done))
@@ -149,7 +142,7 @@ pub fn request(
     operation: &OperationRequest,
     (destination, namespace): (Destination, String),
 ) -> Result<SyncRequest, Refused> {
-    let cascade = of_operation(operation).ok_or(Refused::Nothing)?;
+    let cascade = operation::cascade(operation).ok_or(Refused::Nothing)?;
     let sync = operation.sync.clone().unwrap_or_default();
     let is_shared = matches!(destination, Destination::Kubernetes { .. });
     Ok(SyncRequest {
@@ -263,7 +256,7 @@ mod tests {
         let cascading = || application(&[RESOURCES_FINALIZER], true);
         let next = |application: &Application, asked| match decide(application, asked, NOW).0 {
             Next::Nothing => "nothing".to_owned(),
-            Next::Begin(begun) => format!("begin {}", of_operation(&begun).unwrap()),
+            Next::Begin(begun) => format!("begin {}", operation::cascade(&begun).unwrap()),
             Next::Wait(until) => format!("wait {} s", until.since(NOW).as_secs()),
             Next::Release => "release".to_owned(),
         };

@@ -7,17 +7,19 @@ use tidegate_model::argo::{
     SyncOperation, SyncOperationResult, SyncResource, SyncStrategy,
 };
 use tidegate_model::{
-    Backoff, ClaimRequest, Destination, IgnoreDifference, OperationId, OperationPhase, ResourceResult,
-    ResourceSelector, RetryPolicy, SyncOptions, SyncRequest, Timestamp, parse_duration,
+    Backoff, Cascade, ClaimRequest, Destination, IgnoreDifference, OperationId, OperationPhase,
+    ResourceResult, ResourceSelector, RetryPolicy, SyncOptions, SyncRequest, Timestamp, parse_duration,
 };
 
 use crate::credentials::without_credentials;
 use crate::sources::{self, Sources};
-use crate::{automated, deletion, instance_name};
+use crate::{automated, instance_name};
 
 /// The remark of an operation that says which one of the engine it is. It is written before the engine hears of it, so
 /// that it is begun once, whatever dies in between.
 pub const ID_REMARK: &str = "tidegate.dev/operation-id";
+/// The remark of an operation that deletes its application: what becomes of the objects.
+pub(crate) const DELETION_REMARK: &str = "tidegate.dev/deletion";
 /// Who asks for an operation that nobody asks for, as the log has it.
 pub(crate) const AUTOMATED: &str = "automated sync";
 /// What is between the revisions of several sources, as the log has them.
@@ -71,6 +73,11 @@ pub enum Refused {
 /// The engine's id of an operation, once it has one.
 pub fn id(operation: &OperationRequest) -> Option<OperationId> {
     operation.remark(ID_REMARK)?.parse().ok()
+}
+
+/// What becomes of the objects, of an operation that deletes its application; `None` for a sync.
+pub fn cascade(operation: &OperationRequest) -> Option<Cascade> {
+    operation.remark(DELETION_REMARK)?.parse().ok()
 }
 
 /// The sources an operation deploys: its own, or those of the application.
@@ -340,7 +347,7 @@ pub fn take_in(application: &mut Application, progress: Progress) {
     application.status.operation_state = Some(state);
     let Some(finished_at) = progress.finished_at else { return };
     application.operation = None;
-    let is_sync = deletion::of_operation(&operation).is_none();
+    let is_sync = cascade(&operation).is_none();
     if progress.phase == OperationPhase::Succeeded && is_sync && !sync.dry_run && sync.resources.is_empty() {
         let history = &mut application.status.history;
         history.push(RevisionHistory {

@@ -12,8 +12,8 @@ use tidegate_model::argo::{
 use tidegate_model::{OperationId, ResourceSelector, RetryPolicy, SyncRequest, Timestamp};
 
 use crate::conditions;
-use crate::deletion::{BY_DELETION, DELETION_REMARK};
-use crate::operation::{self, AUTOMATED, BETWEEN, CHART, ID_REMARK, Progress, described};
+use crate::deletion::BY_DELETION;
+use crate::operation::{self, AUTOMATED, BETWEEN, CHART, DELETION_REMARK, ID_REMARK, Progress, described};
 use crate::sources::Sources;
 
 /// The condition of an application whose status was made again.

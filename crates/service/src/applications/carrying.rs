@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
-use tidegate_application::deletion;
 use tidegate_application::operation::{self, Progress};
 use tidegate_application::windows::Held;
 use tidegate_executor::{Clock as _, EngineError, SystemClock, Targets, WINDOW};
@@ -53,7 +52,7 @@ pub(crate) async fn prepare(
     application: &Application,
 ) -> Result<(Vec<String>, OperationId), String> {
     let asked = application.operation.clone().unwrap_or_default();
-    if deletion::of_operation(&asked).is_some() {
+    if operation::cascade(&asked).is_some() {
         return deleting::prepare(shared, application).await;
     }
     let (place, mandate) = admit(shared, application).map_err(|none| none.to_string())?;
@@ -170,7 +169,7 @@ async fn begin(shared: &Arc<Shared>, application: &Application, operation: Opera
         Err(error) => return Err(error.into()),
     }
     let asked = application.operation.clone().unwrap_or_default();
-    if deletion::of_operation(&asked).is_some() {
+    if operation::cascade(&asked).is_some() {
         let (request, targets) = deleting::work(shared, application).await.map_err(Not::Refused)?;
         return Ok(shared.engine.ensure_when(operation, request, targets, IfTaken::Queue).await?);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_application::deletion;
+use tidegate_application::operation;
 use tidegate_model::argo::{Application, ConditionType};
 use tidegate_model::{Cascade, OperationPhase, format_duration};
 use tidegate_service::control::protocol::Request;
@@ -102,7 +102,7 @@ async fn gone(
 /// How its deletion stands, once for each change.
 fn tell(application: &Application, told: &mut String, printer: &Printer) {
     let Some(state) = &application.status.operation_state else { return };
-    if deletion::of_operation(&state.operation).is_some() && *told != state.message {
+    if operation::cascade(&state.operation).is_some() && *told != state.message {
         told.clone_from(&state.message);
         printer.note(&format!("{}: {}", application.metadata.name, state.message));
     }

@@ -40,9 +40,8 @@ impl AppState {
             let annotated = self.application.metadata.annotations.remove(REFRESH_ANNOTATION).is_some();
             asked = annotated || self.asked.take().is_some_and(|level| level >= Level::Forced);
         }
-        let is_other = |asked: &OperationRequest| {
-            operation::id(asked).is_none() && deletion::of_operation(asked).is_none()
-        };
+        let is_other =
+            |asked: &OperationRequest| operation::id(asked).is_none() && operation::cascade(asked).is_none();
         if self.application.is_deleting()
             && !self.preparing
             && self.application.operation.as_ref().is_some_and(is_other)
@@ -78,7 +77,7 @@ impl AppState {
     /// A person has approved what its deletion waits for, since that began.
     async fn confirm(&mut self) {
         let Some(asked) = &self.application.operation else { return };
-        let is_deletion = deletion::of_operation(asked).is_some();
+        let is_deletion = operation::cascade(asked).is_some();
         let Some(id) = operation::id(asked).filter(|id| is_deletion && self.carried == Some(*id)) else {
             return;
         };

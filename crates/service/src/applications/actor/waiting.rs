@@ -1,7 +1,6 @@
 //! What an operation that is asked for waits for: the applications that this one depends on, or, before it is deleted, those
 //! that depend on it.
 
-use tidegate_application::deletion;
 use tidegate_application::dependencies::{self, in_words, why_not};
 use tidegate_application::sources::revisions;
 use tidegate_application::{conditions, operation};
@@ -47,7 +46,7 @@ impl AppState {
         if self.preparing {
             return false;
         }
-        let why = match deletion::of_operation(asked) {
+        let why = match operation::cascade(asked) {
             Some(_) if cycle.is_some() => None,
             Some(_) => self.still_needed(),
             None => cycle
