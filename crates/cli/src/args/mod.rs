@@ -90,7 +90,7 @@ pub enum Command {
     Serve(ServeArgs),
     /// List, show and sync the Applications that are served
     App(AppArgs),
-    /// Print the definitions of Applications and AppProjects (CRDs)
+    /// Print the definitions of Applications, ApplicationSets and AppProjects (CRDs)
     #[command(
         after_help = "A cluster that has those of Argo CD already needs no others.\n\nExample:\n  tidegate crds | kubectl apply --server-side -f -"
     )]

@@ -4,7 +4,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::{AppProject, Application};
+use super::{AppProject, Application, ApplicationSet};
 
 /// Formats that Kubernetes knows; others are Rust's.
 const FORMATS: [&str; 3] = ["date-time", "int64", "int32"];
@@ -26,7 +26,14 @@ pub fn definitions() -> Vec<Value> {
     if let Some(required) = application.pointer_mut(spec).and_then(Value::as_array_mut) {
         required.push(json!("project"));
     }
-    vec![application, definition::<AppProject>("AppProject", "appprojects", &["appproj", "appprojs"], &[])]
+    let mut set =
+        definition::<ApplicationSet>("ApplicationSet", "applicationsets", &["appset", "appsets"], &[]);
+    // Its status is written by itself, as Argo CD does it; that of an application is not.
+    if let Some(version) = set.pointer_mut("/spec/versions/0").and_then(Value::as_object_mut) {
+        version.insert("subresources".to_owned(), json!({"status": {}}));
+    }
+    let project = definition::<AppProject>("AppProject", "appprojects", &["appproj", "appprojs"], &[]);
+    vec![application, set, project]
 }
 
 fn definition<T: JsonSchema>(kind: &str, plural: &str, short: &[&str], columns: &[Value]) -> Value {
@@ -72,7 +79,7 @@ fn schema<T: JsonSchema>() -> Value {
     if let Some(metadata) = schema.pointer_mut("/properties/metadata") {
         *metadata = json!({"type": "object"});
     }
-    // Those who serve an application write it, and may be others.
+    // Those who serve a resource write it, and may be others.
     if let Some(status) = schema.pointer_mut("/properties/status") {
         require_nothing(status);
     }

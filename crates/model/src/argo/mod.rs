@@ -1,10 +1,11 @@
 //! The custom resources of `argoproj.io/v1alpha1`, as their users write them.
 //!
 //! Field names are Argo CD's. Fields that are not known here are kept as they are, so that reading and writing a
-//! resource loses nothing; [`Application::unknown_fields`] names them. Of what is not read yet (Helm, Kustomize, plugins)
+//! resource loses nothing; [`Application::unknown_fields`] and [`ApplicationSet::unknown_fields`] name them. Of what is not read yet (Helm, Kustomize, plugins)
 //! the value itself is kept.
 
 mod application;
+mod applicationset;
 mod definitions;
 mod ignore;
 mod meta;
@@ -19,6 +20,18 @@ mod unknown;
 
 pub use application::{
     API_VERSION, Application, ApplicationDestination, ApplicationKind, ApplicationSpec, ResourceVersion,
+};
+pub use applicationset::{
+    ApplicationSet, ApplicationSetApplicationStatus, ApplicationSetCondition, ApplicationSetGenerator,
+    ApplicationSetKind, ApplicationSetSpec, ApplicationSetStatus, ApplicationSetStrategy,
+    ApplicationSetSyncPolicy, ApplicationSetTemplate, ApplicationsSync, BasicAuth, BearerToken,
+    ClusterDecisionResourceGenerator, ClusterGenerator, ConfigMapKey, Generator, GitDirectory, GitFile,
+    GitGenerator, IgnoreApplicationDifferences, IntOrString, LabelSelector, ListGenerator, MatchExpression,
+    MatrixGenerator, MemberStatus, MergeGenerator, PluginConfigMap, PluginGenerator, PluginInput,
+    PreservedFields, PullRequestAzureDevOps, PullRequestBitbucket, PullRequestBitbucketServer,
+    PullRequestFilter, PullRequestGenerator, PullRequestGitea, PullRequestGithub, PullRequestGitlab,
+    RolloutStep, RolloutSteps, ScmAwsCodeCommit, ScmAzureDevOps, ScmBitbucket, ScmBitbucketServer, ScmFilter,
+    ScmGenerator, ScmGitea, ScmGithub, ScmGitlab, SecretKey, TagFilter, TemplateMetadata,
 };
 pub use definitions::definitions;
 pub use ignore::ResourceIgnoreDifferences;

@@ -1,65 +1,117 @@
 //! Which fields of a resource are not known here.
 
-use super::{Application, ApplicationSource, Rest};
+use super::{
+    Application, ApplicationDestination, ApplicationSource, ApplicationSpec, Automated, DirectorySource,
+    HelmFileParameter, HelmParameter, HelmSource, KustomizePatch, KustomizeReplicas, KustomizeSelector,
+    KustomizeSource, ManagedNamespaceMetadata, OperationRequest, ResourceIgnoreDifferences, Rest, Retry,
+    RetryBackoff, SyncOperation, SyncPolicy,
+};
 
 impl Application {
     /// The fields of its specification, and of what is asked, that are not known here, as paths: they are kept, and have
     /// no effect.
     pub fn unknown_fields(&self) -> Vec<String> {
-        let mut found = Found::default();
-        let spec = &self.spec;
-        found.add("", &self.rest);
-        found.add("spec.", &spec.rest);
-        found.add("spec.destination.", &spec.destination.rest);
-        if let Some(source) = &spec.source {
-            found.source("spec.source.", source);
-        }
-        for (at, source) in spec.sources.iter().enumerate() {
-            found.source(&format!("spec.sources[{at}]."), source);
-        }
-        for (at, entry) in spec.ignore_differences.iter().enumerate() {
-            found.add(&format!("spec.ignoreDifferences[{at}]."), &entry.rest);
-        }
-        if let Some(policy) = &spec.sync_policy {
-            found.add("spec.syncPolicy.", &policy.rest);
-            found.maybe("spec.syncPolicy.automated.", policy.automated.as_ref().map(|part| &part.rest));
-            let metadata = policy.managed_namespace_metadata.as_ref();
-            found.maybe("spec.syncPolicy.managedNamespaceMetadata.", metadata.map(|part| &part.rest));
-            let retry = policy.retry.as_ref();
-            found.maybe("spec.syncPolicy.retry.", retry.map(|part| &part.rest));
-            let backoff = retry.and_then(|retry| retry.backoff.as_ref());
-            found.maybe("spec.syncPolicy.retry.backoff.", backoff.map(|part| &part.rest));
-        }
-        if let Some(operation) = &self.operation {
-            found.add("operation.", &operation.rest);
-            found.maybe("operation.sync.", operation.sync.as_ref().map(|part| &part.rest));
-        }
-        found.0
+        Found::of(self)
     }
 }
 
-#[derive(Default)]
-struct Found(Vec<String>);
+/// A part of a resource that keeps the fields it does not know.
+pub(super) trait Unknown {
+    /// Adds those of it and of its parts.
+    fn find(&self, found: &mut Found);
+}
+
+/// The fields that were found, and where the part is that is looked at.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    at: String,
+    fields: Vec<String>,
+}
 
 impl Found {
-    fn add(&mut self, prefix: &str, rest: &Rest) {
-        self.0.extend(rest.keys().map(|name| format!("{prefix}{name}")));
+    /// Those of a resource.
+    pub(super) fn of(resource: &impl Unknown) -> Vec<String> {
+        let mut found = Self::default();
+        resource.find(&mut found);
+        found.fields
     }
 
-    fn maybe(&mut self, prefix: &str, rest: Option<&Rest>) {
-        if let Some(rest) = rest {
-            self.add(prefix, rest);
+    pub(super) fn add(&mut self, rest: &Rest) {
+        let at = &self.at;
+        let path = |name: &String| if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+        self.fields.extend(rest.keys().map(path));
+    }
+
+    pub(super) fn inside(&mut self, name: &str, part: &impl Unknown) {
+        let before = self.at.len();
+        if before > 0 {
+            self.at.push('.');
+        }
+        self.at.push_str(name);
+        part.find(self);
+        self.at.truncate(before);
+    }
+}
+
+impl<T: Unknown> Unknown for Option<T> {
+    fn find(&self, found: &mut Found) {
+        self.iter().for_each(|part| part.find(found));
+    }
+}
+
+impl<T: Unknown> Unknown for Box<T> {
+    fn find(&self, found: &mut Found) {
+        self.as_ref().find(found);
+    }
+}
+
+impl<T: Unknown> Unknown for Vec<T> {
+    fn find(&self, found: &mut Found) {
+        let before = found.at.len();
+        for (index, part) in self.iter().enumerate() {
+            found.at.push_str(&format!("[{index}]"));
+            part.find(found);
+            found.at.truncate(before);
         }
     }
+}
 
-    fn source(&mut self, prefix: &str, source: &ApplicationSource) {
-        self.add(prefix, &source.rest);
-        self.maybe(&format!("{prefix}directory."), source.directory.as_ref().map(|part| &part.rest));
-        self.maybe(&format!("{prefix}helm."), source.helm.as_ref().map(|part| &part.rest));
-        let parameters = source.helm.iter().flat_map(|helm| &helm.parameters).enumerate();
-        parameters.for_each(|(at, one)| self.add(&format!("{prefix}helm.parameters[{at}]."), &one.rest));
-        self.maybe(&format!("{prefix}kustomize."), source.kustomize.as_ref().map(|part| &part.rest));
-        let patches = source.kustomize.iter().flat_map(|kustomize| &kustomize.patches).enumerate();
-        patches.for_each(|(at, one)| self.add(&format!("{prefix}kustomize.patches[{at}]."), &one.rest));
+/// Says of types which of their fields are parts that keep what they do not know.
+macro_rules! parts {
+    ($($type:ident { $($name:literal: $field:ident),* })*) => {$(
+        impl crate::argo::unknown::Unknown for $type {
+            fn find(&self, found: &mut crate::argo::unknown::Found) {
+                found.add(&self.rest);
+                $(found.inside($name, &self.$field);)*
+            }
+        }
+    )*};
+}
+
+pub(super) use parts;
+
+parts! {
+    Application { "spec": spec, "operation": operation }
+    ApplicationSpec {
+        "destination": destination, "source": source, "sources": sources,
+        "ignoreDifferences": ignore_differences, "syncPolicy": sync_policy
     }
+    ApplicationDestination {}
+    ApplicationSource { "directory": directory, "helm": helm, "kustomize": kustomize }
+    DirectorySource {}
+    HelmSource { "parameters": parameters, "fileParameters": file_parameters }
+    HelmParameter {}
+    HelmFileParameter {}
+    KustomizeSource { "replicas": replicas, "patches": patches }
+    KustomizeReplicas {}
+    KustomizePatch { "target": target }
+    KustomizeSelector {}
+    ResourceIgnoreDifferences {}
+    SyncPolicy { "automated": automated, "managedNamespaceMetadata": managed_namespace_metadata, "retry": retry }
+    Automated {}
+    ManagedNamespaceMetadata {}
+    Retry { "backoff": backoff }
+    RetryBackoff {}
+    OperationRequest { "sync": sync }
+    SyncOperation {}
 }
