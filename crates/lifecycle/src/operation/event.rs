@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
-    Action, IfTaken, ObjectKey, OperationId, OperationPhase, Phase, Plan, TaskId, Timestamp,
+    Action, Digest, IfTaken, ObjectKey, OperationId, OperationPhase, Phase, Plan, TaskId, Timestamp,
 };
 
 use super::fact::{DeadlineScope, Fact};
@@ -159,6 +159,21 @@ pub enum EventKind {
         /// Why; may be empty.
         reason: String,
     },
+    /// Its objects are judged by other health rules than before.
+    HealthRulesChanged {
+        /// Which, as whoever has them tells them apart.
+        digest: Digest,
+    },
+    /// The cluster does not answer. Told once, until it has answered again.
+    ClusterSilent {
+        /// What was met.
+        message: String,
+    },
+    /// Changes in the cluster are not seen, or are seen again.
+    Watching {
+        /// What the cluster says; `None` when they are seen again.
+        trouble: Option<String>,
+    },
     /// The operation is over. No event follows.
     Finished {
         /// How.
@@ -195,6 +210,10 @@ pub struct Narrator {
     sequence: u64,
     about: Option<About>,
     plan: Arc<Plan>,
+    /// Whether health rules were known before.
+    judged: bool,
+    /// Whether the cluster did not answer when it was last called.
+    silent: bool,
 }
 
 /// Whose facts they are.
@@ -215,7 +234,10 @@ impl Narrator {
             waits: waits(header.request.claim.as_ref().map(|claim| claim.if_taken)),
         });
         let plan = state.operation().map(|operation| Arc::clone(&operation.plan)).unwrap_or_default();
-        Self { sequence, about, plan }
+        let header = state.header();
+        let judged = header.is_some_and(|header| header.health_rules.is_some());
+        let silent = header.is_some_and(|header| header.outage.is_some());
+        Self { sequence, about, plan, judged, silent }
     }
 
     /// One that goes on after the fact with this number, where only a later state is known: facts were compacted. `facts`
@@ -249,8 +271,20 @@ impl Narrator {
             Fact::RetryStarted { .. } if !self.plan.errors().is_empty() => self.plan = Arc::default(),
             _ => {}
         }
+        let judged = self.judged;
+        self.judged |= matches!(fact, Fact::HealthRulesKnown { .. });
+        let silent = self.silent;
+        if matches!(fact, Fact::CallFailed { outage: true, .. }) {
+            self.silent = true;
+        } else if fact.is_answer() || matches!(fact, Fact::Planned { .. } | Fact::Claim { .. }) {
+            self.silent = false;
+        }
         let about = self.about.as_ref()?;
-        let (what, at) = self.of_operation(about, fact).or_else(|| self.of_task(fact))?;
+        let (what, at) = match fact {
+            Fact::HealthRulesKnown { .. } if !judged => return None,
+            Fact::CallFailed { .. } if silent => return None,
+            fact => self.of_operation(about, fact).or_else(|| self.of_task(fact))?,
+        };
         let About { operation, application, .. } = about;
         Some(Event {
             operation: *operation,
@@ -306,6 +340,11 @@ impl Narrator {
             Fact::Approved { wave, by, reason, at } => {
                 (EventKind::Approved { wave: *wave, by: by.clone(), reason: reason.clone() }, at)
             }
+            Fact::HealthRulesKnown { digest, at } => (EventKind::HealthRulesChanged { digest: *digest }, at),
+            Fact::CallFailed { outage: true, message, at, .. } => {
+                (EventKind::ClusterSilent { message: message.clone() }, at)
+            }
+            Fact::Watching { trouble, at } => (EventKind::Watching { trouble: trouble.clone() }, at),
             Fact::Finished { phase, message, at } => {
                 (EventKind::Finished { phase: *phase, message: message.clone() }, at)
             }

@@ -381,6 +381,27 @@ impl Fact {
         }
     }
 
+    /// Whether the fact could only be recorded because the cluster answered.
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(
+            self,
+            Self::Checked { .. }
+                | Self::CheckFailed { .. }
+                | Self::CallFailed { outage: false, .. }
+                | Self::PruneSent { .. }
+                | Self::DeletionBegun { .. }
+                | Self::RecreationBegun { .. }
+                | Self::HookCleared { .. }
+                | Self::PlaceTaken { .. }
+                | Self::ObjectGone { .. }
+                | Self::Applied { .. }
+                | Self::TaskFailed { .. }
+                | Self::HookReleased { .. }
+                | Self::HookDeleted { .. }
+                | Self::HookStopped { .. }
+        )
+    }
+
     /// Whether commands must wait until the fact is on the disk. `is_hook` tells which tasks are hooks.
     ///
     /// The others only shorten the list of pending commands: when they are lost in a crash, the idempotent command is

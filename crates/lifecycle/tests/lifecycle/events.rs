@@ -7,7 +7,7 @@ use tidegate_lifecycle::operation::{
     ClaimNews, Deadline, DeadlineScope, EventKind, Fact, Loss, Narrator, Stage, Verdict, WaveName, WaveStep,
 };
 use tidegate_model::{
-    ClaimHolder, ClaimPlace, ClaimRequest, IfTaken, OperationPhase, Phase, SyncRequest, TaskId,
+    ClaimHolder, ClaimPlace, ClaimRequest, Digest, IfTaken, OperationPhase, Phase, SyncRequest, TaskId,
 };
 
 use crate::build::{DIGEST, at, hook, id, plan, prune, request, resource};
@@ -48,6 +48,14 @@ fn each_fact_of_interest_is_an_event_with_its_number() {
     let deadline = |of| Some(EventKind::DeadlinePassed { of, message: words() });
     let task = |name| Some(EventKind::Task { object: key(name), phase, message: words() });
     let pruned = |gone| Some(EventKind::Prune { object: key("old"), gone });
+    let judged_by = |rules| Fact::HealthRulesKnown { digest: Digest([rules; 32]), at: at(8) };
+    let silent = |message: &str| Fact::CallFailed {
+        task: Some(new),
+        message: message.into(),
+        retry_at: at(9),
+        at: at(8),
+        outage: true,
+    };
     let rows = [
         (accepted(request()), Some(EventKind::Accepted)),
         (Fact::Planned { plan: Arc::new(plan), bundle: DIGEST, at: at(1) }, Some(planned)),
@@ -117,6 +125,17 @@ fn each_fact_of_interest_is_an_event_with_its_number() {
             Fact::Approved { wave: 0, by: "ann".into(), reason: "fine".into(), at: at(8) },
             Some(EventKind::Approved { wave: 0, by: "ann".into(), reason: "fine".into() }),
         ),
+        (judged_by(1), None),
+        (judged_by(2), Some(EventKind::HealthRulesChanged { digest: Digest([2; 32]) })),
+        (silent("gone"), Some(EventKind::ClusterSilent { message: "gone".into() })),
+        (silent("still gone"), None),
+        (Fact::Checked { task: new, message: words() }, None),
+        (silent("gone again"), Some(EventKind::ClusterSilent { message: "gone again".into() })),
+        (
+            Fact::Watching { trouble: Some(words()), at: at(8) },
+            Some(EventKind::Watching { trouble: Some(words()) }),
+        ),
+        (Fact::Watching { trouble: None, at: at(8) }, Some(EventKind::Watching { trouble: None })),
         (
             Fact::Finished { phase, message: words(), at: at(9) },
             Some(EventKind::Finished { phase, message: words() }),

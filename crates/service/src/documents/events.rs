@@ -72,6 +72,9 @@ fn kind(what: &EventKind) -> &'static str {
         EventKind::Unpaused { .. } => "unpaused",
         EventKind::PruneConfirmed { .. } => "prune-confirmed",
         EventKind::Approved { .. } => "approved",
+        EventKind::HealthRulesChanged { .. } => "health-rules-changed",
+        EventKind::ClusterSilent { .. } => "cluster-silent",
+        EventKind::Watching { .. } => "watching",
         EventKind::Finished { .. } => "finished",
     }
 }
@@ -134,6 +137,14 @@ fn words(what: &EventKind) -> String {
         EventKind::Approved { wave, by, reason } => {
             said(&format!("{by} approves wave {}", wave.saturating_add(1)), reason)
         }
+        EventKind::HealthRulesChanged { digest } => {
+            format!("from here on judged by other health rules: {}", digest.short())
+        }
+        EventKind::ClusterSilent { message } => said("the cluster does not answer", message),
+        EventKind::Watching { trouble: Some(trouble) } => {
+            said("changes in the cluster are not seen", trouble)
+        }
+        EventKind::Watching { trouble: None } => "changes in the cluster are seen again".to_owned(),
         EventKind::Finished { phase, message } => said(&phase.to_string(), message),
     }
 }
@@ -186,6 +197,9 @@ fn details(what: &EventKind) -> Value {
         EventKind::TerminateRequested { by }
         | EventKind::Unpaused { by }
         | EventKind::PruneConfirmed { by } => json!({"by": by}),
+        EventKind::HealthRulesChanged { digest } => json!({"digest": digest}),
+        EventKind::ClusterSilent { message } => json!({"message": message}),
+        EventKind::Watching { trouble } => json!({"trouble": trouble}),
         EventKind::Accepted => json!({}),
     }
 }

@@ -45,7 +45,7 @@ fn set_message(state: &mut TaskState, message: &str) {
 }
 
 pub(super) fn evolve(operation: &mut Operation, fact: &Fact) -> Option<()> {
-    if is_answer(fact) {
+    if fact.is_answer() {
         operation.header.outage = None;
     }
     match fact {
@@ -105,27 +105,6 @@ pub(super) fn evolve(operation: &mut Operation, fact: &Fact) -> Option<()> {
         }
         _ => None,
     }
-}
-
-/// Whether the fact could only be recorded because the cluster answered.
-fn is_answer(fact: &Fact) -> bool {
-    matches!(
-        fact,
-        Fact::Checked { .. }
-            | Fact::CheckFailed { .. }
-            | Fact::CallFailed { outage: false, .. }
-            | Fact::PruneSent { .. }
-            | Fact::DeletionBegun { .. }
-            | Fact::RecreationBegun { .. }
-            | Fact::HookCleared { .. }
-            | Fact::PlaceTaken { .. }
-            | Fact::ObjectGone { .. }
-            | Fact::Applied { .. }
-            | Fact::TaskFailed { .. }
-            | Fact::HookReleased { .. }
-            | Fact::HookDeleted { .. }
-            | Fact::HookStopped { .. }
-    )
 }
 
 fn logs_kept(operation: &mut Operation, id: TaskId, reason: &str, logs: &[HookLog]) -> Option<()> {
