@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use ractor::{Actor, ActorCell, ActorRef, RpcReplyPort};
+use ractor::{Actor, ActorCell, ActorRef, ActorStatus, RpcReplyPort};
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{
@@ -319,10 +319,14 @@ impl Engine {
         }
     }
 
-    /// Why nothing is done any more; `None` while all is well. Operations can be resumed by the next engine.
+    /// Why nothing is done any more: the log takes nothing, or the engine has ended, be it by a fault of its own. `None` while
+    /// all is well. Operations can be resumed by the next engine.
     pub fn failure(&self) -> Option<EngineError> {
-        let reason = self.shared.log_failure.get()?.clone();
-        Some(EngineError::LogFailed { reason })
+        if let Some(reason) = self.shared.log_failure.get().cloned() {
+            return Some(EngineError::LogFailed { reason });
+        }
+        let over = [ActorStatus::Stopping, ActorStatus::Stopped];
+        over.contains(&self.supervisor.get_status()).then_some(EngineError::Stopped)
     }
 
     /// How long making groups of records durable took.

@@ -104,7 +104,10 @@ impl Site {
 
     /// Why nothing is done any more.
     pub(crate) fn failure(&self) -> Option<String> {
-        Some(self.parts.get()?.engine.failure()?.to_string())
+        let parts = self.parts.get()?;
+        let serving = parts.queries.serving_now();
+        let failure = serving.and_then(|serving| serving.failure()).or_else(|| parts.engine.failure());
+        Some(failure?.to_string())
     }
 
     /// What is missing before all questions can be answered.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_cluster::Cluster;
-use tidegate_executor::{Engine, EngineError};
+use tidegate_executor::EngineError;
 use tidegate_server::{Notifying, Site};
 use tidegate_service::applications::store::{ApplicationStore, FolderStore, KubernetesStore, Reach};
-use tidegate_service::applications::{Applications, Places, RepositoryFiles, Sourcing};
+use tidegate_service::applications::{Applications, Places, RepositoryFiles, Serving, Sourcing};
 use tidegate_service::clusters::{self, Chosen, Clusters};
 use tidegate_service::session::Session;
 use tidegate_service::state_dir::StateDir;
@@ -90,7 +90,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     ));
     let signal = tokio::select! {
         signal = signals.next() => signal,
-        error = failed(&session.engine) => {
+        error = failed(applications.serving()) => {
             // Whoever started this process learns of it, and can start it again.
             applications.stop().await;
             let _ = wait::close(session, args.keep.retention(), &mut signals).await;
@@ -117,10 +117,10 @@ fn reach(args: &ServeArgs) -> Reach {
     Reach { namespaces, only_labelled: args.only_labelled, projects: args.project_namespace.clone() }
 }
 
-/// Returns when the engine does nothing any more, because its log takes nothing.
-async fn failed(engine: &Engine) -> EngineError {
+/// Returns when nothing is done for the applications any more.
+async fn failed(serving: Serving) -> EngineError {
     loop {
-        if let Some(error) = engine.failure() {
+        if let Some(error) = serving.failure() {
             return error;
         }
         tokio::time::sleep(LOOK_EVERY).await;

@@ -284,3 +284,17 @@ async fn an_engine_ends_with_the_actor_it_is_linked_to_and_tells_it_of_its_own_e
     above.stop_and_wait(None, None).await.unwrap();
     assert!(matches!(engine.at_work().await, Err(EngineError::Stopped)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_has_ended_by_itself_says_so() {
+    let load = Load::new().await;
+    let operation = load.submit("app").await;
+    assert!(load.engine.failure().is_none());
+
+    // As after a panic: its messages come to nothing from here on.
+    load.engine.supervisor.kill();
+    let ended = load.end(operation).await;
+
+    assert!(matches!(ended, Err(EngineError::Stopped)), "{ended:?}");
+    assert!(matches!(load.engine.failure(), Some(EngineError::Stopped)), "{:?}", load.engine.failure());
+}

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, ActorStatus, RpcReplyPort, SupervisionEvent};
 use tidegate_application::refresh::Level;
 use tidegate_application::{conditions, credentials};
 use tidegate_executor::effects::ObjectDifference;
@@ -196,6 +196,13 @@ async fn look_regularly(manifests: Arc<Manifests>, every: Duration, to: ActorRef
 }
 
 impl Serving {
+    /// Why nothing is done for the applications any more: the engine has failed, or what looks after them has ended. `None`
+    /// while all is well.
+    pub fn failure(&self) -> Option<EngineError> {
+        let over = [ActorStatus::Stopping, ActorStatus::Stopped].contains(&self.supervisor.get_status());
+        self.shared.engine.failure().or(over.then_some(EngineError::Stopped))
+    }
+
     /// The applications, or those that are meant.
     pub fn find(&self, text: Option<&str>) -> Found {
         self.shared.board.find(text)
