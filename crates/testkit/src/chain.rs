@@ -133,7 +133,7 @@ struct ChainHands {
     syncs: Vec<(OperationId, Sync)>,
     kept: Kept,
     points: Arc<Points>,
-    post: UnboundedSender<Arrival<Chain, Infallible>>,
+    post: UnboundedSender<Result<Arrival<Chain, Infallible>, Died>>,
 }
 
 impl Hands<Chain> for ChainHands {
@@ -154,8 +154,9 @@ impl Hands<Chain> for ChainHands {
             engine.wait(child).await
         };
         tokio::spawn(async move {
-            let phase = run.await.map_or(OperationPhase::Error, |view| view.phase);
-            let _ = post.send(Arrival::Answer { about: child, input: Input::Ended(child, phase) });
+            // An engine that stops says nothing of the operation: the chain stops with it, and goes on with the next one.
+            let ended = run.await.map(|view| Input::Ended(child, view.phase)).map_err(|_| Died);
+            let _ = post.send(ended.map(|input| Arrival::Answer { about: child, input }));
         });
     }
 
@@ -163,7 +164,7 @@ impl Hands<Chain> for ChainHands {
         self.points.survive()?;
         self.kept.lock().unwrap().extend(batch.facts);
         self.points.survive()?;
-        let _ = self.post.send(Arrival::Persisted);
+        let _ = self.post.send(Ok(Arrival::Persisted));
         Ok(())
     }
 
@@ -192,7 +193,7 @@ pub async fn drive(
         if shell.turn(now).map_err(|_| Died)? == Turn::Over {
             return Ok(shell.state().clone());
         }
-        let arrival = arrivals.recv().await.ok_or(Died)?;
+        let arrival = arrivals.recv().await.ok_or(Died)??;
         shell.take(arrival, now).unwrap();
     }
 }

@@ -262,3 +262,45 @@ fn a_crash_at_any_point_of_a_chain_changes_nothing() {
     assert!(tried > 100, "only {tried} crash points were tried");
     report(tried, &wrong);
 }
+
+/// A stop says nothing of the operation that was at work: the next process goes on with it.
+#[test]
+fn a_chain_goes_on_after_an_orderly_stop() {
+    let all = scenario::all();
+    let plain = |one: &&Scenario| one.before.is_empty() && one.script.is_empty();
+    let named =
+        |name: &str| all.iter().filter(plain).find(|one| one.name.contains(name)).unwrap().sync.clone();
+    let syncs: Vec<(OperationId, Sync)> = (1..)
+        .map(|number| OperationId(Uuid::from_u128(number)))
+        .zip([named("hooks"), named("waves")])
+        .collect();
+    let (expected, facts, ..) = run_chain(&syncs, &[]);
+    let (world, kept) = (World::new(SimConfig::default()), chain::Kept::default());
+    let drive = |engine| chain::drive(engine, syncs.clone(), Arc::clone(&kept), Points::dying_at(0));
+    world.live(&Points::dying_at(0), async |engine| {
+        let first = syncs[0].0;
+        let stop = async {
+            while engine.inspect(first).await.is_err() {
+                tokio::task::yield_now().await;
+            }
+            engine.shutdown().await;
+        };
+        let (ended, ()) = tokio::join!(drive(engine.clone()), stop);
+        assert!(ended.is_err(), "the chain goes on without an engine");
+        Ok(())
+    });
+    assert_eq!(kept.lock().unwrap().len(), 1, "nothing has ended yet");
+
+    let views = world.live(&Points::dying_at(0), async |engine| {
+        drive(engine.clone()).await.map_err(|_| EngineError::Stopped)?;
+        let mut views = Vec::new();
+        for (id, _) in &syncs {
+            views.push(engine.inspect(*id).await?.0);
+        }
+        Ok(views)
+    });
+    assert_eq!(*kept.lock().unwrap(), facts);
+    for (expected, view) in expected.iter().zip(views.unwrap()) {
+        assert_eq!(difference(expected, &witness(&world.cluster, view.id, &view)), None);
+    }
+}

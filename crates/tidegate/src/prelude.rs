@@ -3,7 +3,7 @@
 //! | for | there is |
 //! | --- | --- |
 //! | an engine | [`Engine`], [`memory_log`], [`open_log`], [`simulated_cluster`], [`open_simulated_cluster`] |
-//! | an operation | [`SyncRequest`], [`read_manifests`], [`Targets`], [`Destination`], [`Lookup`] |
+//! | an operation | [`SyncRequest`], [`read_manifests`], [`Targets`], [`Destination`], [`IfTaken`], [`Lookup`] |
 //! | how it stands | [`OperationView`], [`OperationPhase`], [`Explanation`], [`Event`], [`EventKind`] |
 //! | a gate | [`GateQuestion`], [`Verdict`] |
 //! | a hook runner | [`HookRun`], [`HookEnd`] |
@@ -22,7 +22,7 @@ pub use tidegate_executor::{
 };
 pub use tidegate_lifecycle::operation::{Explanation, OperationView, Verdict};
 pub use tidegate_model::{
-    Destination, Health, HealthStatus, Object, ObjectKey, OperationId, OperationPhase, Phase, SyncRequest,
-    Timestamp,
+    Destination, Health, HealthStatus, IfTaken, Object, ObjectKey, OperationId, OperationPhase, Phase,
+    SyncRequest, Timestamp,
 };
 pub use tidegate_oplog::{Log, LogError, Lookup};

@@ -16,12 +16,15 @@ async fn serve(log: Log, mut asked: Receiver<Release>, told: Sender<String>) -> 
     let engine = Engine::builder(log).cluster(Destination::Simulated, simulated_cluster()).start().await?;
     // What an earlier life of this service has left, where the log is one that outlives it.
     for open in engine.find(Lookup::open()).await? {
-        engine.resume(open.operation).await?;
+        if let Err(error) = engine.resume(open.operation).await {
+            told.send(format!("{}: {error}", open.application)).await?;
+        }
     }
     while let Some(Release { application, manifests }) = asked.recv().await {
         let targets = read_manifests(&application, manifests.as_bytes())?;
         let request = SyncRequest::new(&application, "default", Destination::Simulated);
-        let operation = engine.submit(request, targets).await?;
+        // Behind what an earlier life has begun for it.
+        let operation = engine.submit_when(request, targets, IfTaken::Queue).await?;
         // All of them, from the first; the stream ends with the operation.
         let mut events = engine.events(operation, 0).await?;
         while let Some(event) = events.next().await {
