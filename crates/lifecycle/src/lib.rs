@@ -9,10 +9,13 @@
 //!
 //! [`Driver`] is the loop around them; its contract is written there in numbered steps. [`Shell`] is all the bookkeeping
 //! around a driver at work: what is on its way, what is kept up, who waits; [`Hands`] do what is to be done in the world.
-//! The actors, the simulation and the tests differ in their hands alone. The one machine so far is
-//! [`operation::SyncOperation`].
+//! The actors, the simulation and the tests differ in their hands alone. There are
+//! [`operation::SyncOperation`], a sync, and [`rollout::Progressive`], a progressive sync of the Applications of an
+//! ApplicationSet.
 
+pub mod fleet;
 pub mod operation;
+pub mod rollout;
 
 mod driver;
 mod machine;

@@ -38,6 +38,14 @@ pub fn is_known_gate(gate: &str) -> bool {
     known(gate).is_some()
 }
 
+/// How long a gate soaks: `soak:10m`. `None` for every other gate.
+pub(crate) fn soak_of(gate: &str) -> Option<Duration> {
+    match known(gate)? {
+        Known::Soak(time) => Some(time),
+        Known::Approval => None,
+    }
+}
+
 /// The group that a gate gives places in: `db` of `concurrency:db`. `None` for every other gate.
 pub fn concurrency_group(gate: &str) -> Option<&str> {
     gate.strip_prefix(CONCURRENCY)

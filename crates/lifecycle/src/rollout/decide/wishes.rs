@@ -1,0 +1,159 @@
+//! What people may ask of a rollout that is not over.
+
+use tidegate_model::Timestamp;
+
+use super::rejection::Rejection;
+use crate::fleet::{Said, Scope};
+use crate::rollout::fact::Fact;
+use crate::rollout::input::Wish;
+use crate::rollout::messages;
+use crate::rollout::state::{Member, Progress, Rollout, Stage, Then};
+
+pub(super) fn decide(
+    rollout: &Rollout,
+    wish: &Wish,
+    by: &str,
+    why: &str,
+    now: Timestamp,
+) -> Result<Vec<Fact>, Rejection> {
+    let is_ending = match rollout.stage {
+        Stage::Ending { stops, .. } => stops || *wish != Wish::Terminate,
+        _ => false,
+    };
+    if is_ending || rollout.terminated.is_some() {
+        return Err(Rejection::AlreadyEnding { state: rollout.stage.name() });
+    }
+    let said = Said { by: by.to_owned(), why: why.to_owned(), at: now };
+    match wish {
+        Wish::Approve { step } => approve(rollout, *step, said),
+        Wish::Skip(scope) => skip(rollout, scope, &said),
+        Wish::Retry(scope) => retry(rollout, scope, &said),
+        Wish::Pause => match &rollout.paused {
+            Some(paused) => Err(Rejection::AlreadyPaused { by: paused.by.clone() }),
+            None => Ok(vec![Fact::Paused(said)]),
+        },
+        Wish::Resume if rollout.paused.is_none() => Err(Rejection::NotPaused),
+        Wish::Resume => Ok(vec![Fact::Resumed(said)]),
+        Wish::Terminate => Ok(vec![Fact::TerminateRequested(said)]),
+    }
+}
+
+/// Approves a step: the one that is named, or the one that waits for it.
+fn approve(rollout: &Rollout, number: Option<u32>, said: Said) -> Result<Vec<Fact>, Rejection> {
+    let current = rollout.current_step();
+    let step = match (number, &rollout.stage) {
+        (Some(number), _) => number.checked_sub(1),
+        (None, Stage::Held { step }) => Some(*step),
+        (None, _) => None,
+    };
+    let step = step.filter(|step| rollout.lacks_approval(*step) && current.is_none_or(|now| *step >= now));
+    match step {
+        Some(step) => Ok(vec![Fact::Approved { step, said }]),
+        None => Err(Rejection::NothingToApprove(not_approved(rollout, number))),
+    }
+}
+
+fn not_approved(rollout: &Rollout, number: Option<u32>) -> String {
+    let current = rollout.current_step().unwrap_or_default();
+    let lacking: Vec<String> = (current..)
+        .take(rollout.steps.len())
+        .filter(|step| rollout.lacks_approval(*step))
+        .map(|step| step.saturating_add(1).to_string())
+        .collect();
+    let named = match number {
+        Some(number) => format!("step {number} waits for no approval"),
+        None => "no step waits for approval now".to_owned(),
+    };
+    match lacking.as_slice() {
+        [] => format!("{named}, and no other will"),
+        steps => format!("{named}; name one that will with --step: {}", steps.join(", ")),
+    }
+}
+
+/// Those a wish is about, by name; with what is wrong with it where there are none.
+fn members<'a>(rollout: &'a Rollout, scope: &Scope) -> Result<Vec<(&'a String, &'a Member)>, String> {
+    match scope {
+        Scope::Step(number) => {
+            let step = number.checked_sub(1).filter(|step| rollout.step(*step).is_some());
+            let step = step.ok_or_else(|| {
+                format!("there is no step {number}; the rollout has {}", rollout.steps.len())
+            })?;
+            Ok(rollout.members_of(step).collect())
+        }
+        Scope::Member(name) => {
+            let found = rollout.members.get_key_value(name);
+            let (name, member) =
+                found.ok_or_else(|| format!("ApplicationSet {} has no Application {name}", rollout.set))?;
+            if member.place.step.is_none() {
+                return Err(format!("no step selects Application {name}; sync it by itself"));
+            }
+            Ok(vec![(name, member)])
+        }
+    }
+}
+
+fn skip(rollout: &Rollout, scope: &Scope, said: &Said) -> Result<Vec<Fact>, Rejection> {
+    let members = members(rollout, scope).map_err(Rejection::NothingToSkip)?;
+    let facts: Vec<Fact> = members.iter().filter_map(|(name, member)| skipped(name, member, said)).collect();
+    if facts.is_empty() {
+        return Err(Rejection::NothingToSkip(left(&members, "skipped")));
+    }
+    Ok(facts)
+}
+
+/// What is at work is stopped first: a member that was skipped changes no more.
+fn skipped(name: &str, member: &Member, said: &Said) -> Option<Fact> {
+    let name = name.to_owned();
+    match member.progress {
+        Progress::Waiting | Progress::Settling { .. } | Progress::Failed { .. } => {
+            Some(Fact::Skipped { member: name, said: said.clone() })
+        }
+        Progress::Promoted | Progress::Named { .. } | Progress::Running { .. } => {
+            Some(Fact::StopBegun { member: name, then: Then::Skip(said.clone()), at: said.at })
+        }
+        _ => None,
+    }
+}
+
+fn retry(rollout: &Rollout, scope: &Scope, said: &Said) -> Result<Vec<Fact>, Rejection> {
+    let members = members(rollout, scope).map_err(Rejection::NothingToRetry)?;
+    let is_whole_step = matches!(scope, Scope::Step(_));
+    let facts: Vec<Fact> = members
+        .iter()
+        .filter(|(_, member)| is_retried(rollout, member, is_whole_step))
+        .map(|(name, _)| Fact::Retried { member: (*name).clone(), said: said.clone() })
+        .collect();
+    if facts.is_empty() {
+        return Err(Rejection::NothingToRetry(left(&members, "retried")));
+    }
+    Ok(facts)
+}
+
+/// Of a step those are retried that have failed; one that is named also when it succeeded and does not become Healthy, or
+/// was skipped. A step that has passed is over: later ones rest on it.
+fn is_retried(rollout: &Rollout, member: &Member, is_whole_step: bool) -> bool {
+    let has_passed = match rollout.stage {
+        Stage::Begun => false,
+        Stage::Held { step } | Stage::Rolling { step } => member.place.step < Some(step),
+        Stage::RollingBack { .. } | Stage::Ending { .. } => true,
+    };
+    let may_be = match member.progress {
+        Progress::Failed { .. } => true,
+        Progress::Settling { .. } | Progress::Skipped(_) | Progress::Assumed => !is_whole_step,
+        _ => false,
+    };
+    may_be && !has_passed
+}
+
+fn left(members: &[(&String, &Member)], what: &str) -> String {
+    match members {
+        [(name, member)] => {
+            let status = member.status();
+            format!(
+                "Application {name} is {status:?} and cannot be {what} now: {}",
+                messages::of_member(member)
+            )
+        }
+        _ => format!("no Application of that step can be {what} now"),
+    }
+}

@@ -1,0 +1,122 @@
+//! What the log keeps of a rollout: the kinds of its records, and what a list of rollouts says of one.
+
+use serde::{Deserialize, Serialize};
+use tidegate_model::{Digest, LogRecord, Records, StreamKind};
+
+use super::fact::Fact;
+use super::state::{End, State};
+use super::status::MemberStatus;
+use super::view::view;
+
+impl LogRecord for Fact {
+    type Earlier = Self;
+
+    const HIGHEST_KIND: u16 = 28;
+
+    fn is_earlier(_: u16) -> bool {
+        false
+    }
+
+    fn kind(&self) -> u16 {
+        match self {
+            Self::Begun { .. } => 1,
+            Self::Moved { .. } => 2,
+            Self::GateAnswered { .. } => 3,
+            Self::Approved { .. } => 4,
+            Self::Promoted { .. } => 5,
+            Self::Named { .. } => 6,
+            Self::WindowSeen { .. } => 7,
+            Self::Started { .. } => 8,
+            Self::CallFailed { .. } => 9,
+            Self::Ended { .. } => 10,
+            Self::Seen { .. } => 11,
+            Self::Adopted { .. } => 12,
+            Self::BecameHealthy { .. } => 13,
+            Self::Worsened { .. } => 14,
+            Self::Overdue { .. } => 15,
+            Self::StopBegun { .. } => 16,
+            Self::Stopped { .. } => 17,
+            Self::RollBackBegun { .. } => 18,
+            Self::Skipped { .. } => 19,
+            Self::Retried { .. } => 20,
+            Self::Gone { .. } => 21,
+            Self::Joined { .. } => 22,
+            Self::StepFailed { .. } => 23,
+            Self::Paused(_) => 24,
+            Self::Resumed(_) => 25,
+            Self::TerminateRequested(_) => 26,
+            Self::NewTargets { .. } => 27,
+            Self::Finished { .. } => 28,
+        }
+    }
+}
+
+impl LogRecord for State {
+    type Earlier = Self;
+
+    const HIGHEST_KIND: u16 = 1;
+
+    fn is_earlier(_: u16) -> bool {
+        false
+    }
+
+    fn kind(&self) -> u16 {
+        1
+    }
+}
+
+/// What a list of rollouts says of one. The log keeps it longer than the facts; its layout is part of the format on disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Details {
+    /// What tells its targets from others of the set.
+    pub targets: Digest,
+    /// How it ended.
+    pub end: Option<End>,
+    /// Whether it is held.
+    pub paused: bool,
+    /// How it stands, in words.
+    pub message: String,
+    /// Steps that are done, and steps in all.
+    pub steps: (u32, u32),
+    /// Members that are Healthy, and members that a step selects.
+    pub members: (u32, u32),
+}
+
+impl Details {
+    /// Of a rollout in this state; `None` before it has begun.
+    pub fn of(state: &State) -> Option<Self> {
+        let view = view(state)?;
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let done = view.steps.iter().filter(|step| step.passed_at.is_some()).count();
+        let selected = || view.members.iter().filter(|member| member.step != "-1");
+        let healthy = selected().filter(|member| member.status == MemberStatus::Healthy).count();
+        Some(Self {
+            targets: view.targets,
+            end: view.end,
+            paused: view.paused.is_some(),
+            message: view.message.clone(),
+            steps: (number(done), number(view.steps.len())),
+            members: (number(healthy), number(selected().count())),
+        })
+    }
+}
+
+impl LogRecord for Details {
+    type Earlier = Self;
+
+    const HIGHEST_KIND: u16 = 1;
+
+    fn is_earlier(_: u16) -> bool {
+        false
+    }
+
+    fn kind(&self) -> u16 {
+        1
+    }
+}
+
+impl Records for Fact {
+    const KIND: StreamKind = StreamKind::ROLLOUT;
+    type Snapshot = State;
+    type Details = Details;
+}

@@ -1,0 +1,140 @@
+//! What people see of a rollout: the statuses of Argo CD, and what they do not say.
+
+use serde::{Deserialize, Serialize};
+use tidegate_model::{Digest, OperationId, Timestamp};
+
+use super::messages;
+use super::rules::count;
+use super::state::{End, Progress, Rollout, Stage, State};
+use super::status::MemberStatus;
+use crate::fleet::Said;
+
+/// A rollout.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutView {
+    /// The ApplicationSet: `namespace/name`.
+    pub set: String,
+    /// What tells its targets from others of the set.
+    pub targets: Digest,
+    /// Who asked for it.
+    pub by: String,
+    /// Where it stands, in words.
+    pub stage: String,
+    /// The number of the step that is held or at work, from 1.
+    pub step: Option<u32>,
+    /// How it ended.
+    pub end: Option<End>,
+    /// Why, in words.
+    pub message: String,
+    /// Who holds it, and why.
+    pub paused: Option<String>,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+    /// Its steps.
+    pub steps: Vec<StepView>,
+    /// The Applications of the set, by name.
+    pub members: Vec<MemberView>,
+}
+
+/// A step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StepView {
+    /// Whom it selects.
+    pub selects: String,
+    /// How many it has.
+    pub members: u32,
+    /// How many of them may be in flight at once; absent: all.
+    pub max_update: Option<u32>,
+    /// When its members began.
+    pub opened_at: Option<Timestamp>,
+    /// When all of them were done, the last time.
+    pub passed_at: Option<Timestamp>,
+}
+
+/// An Application of the set: one entry of `status.applicationStatus`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberView {
+    /// Its name.
+    pub application: String,
+    /// Its status.
+    pub status: MemberStatus,
+    /// The number of its step, from 1; `-1`: none selects it.
+    pub step: String,
+    /// Why it has that status.
+    pub message: String,
+    /// What it is brought to.
+    pub target_revisions: Vec<String>,
+    /// Since when it has that status.
+    pub last_transition_time: Timestamp,
+    /// The operation that brings it there, or has.
+    pub operation: Option<OperationId>,
+    /// Steps that select it too, and do not get it.
+    pub also: Vec<u32>,
+}
+
+/// How a rollout stands; `None` before it has begun. Applications that are gone are not in it.
+pub fn view(state: &State) -> Option<RolloutView> {
+    let rollout = state.rollout()?;
+    let outcome = rollout.outcome.as_ref();
+    let message = match (outcome, &rollout.stage) {
+        (Some(outcome), _) => outcome.message.clone(),
+        (None, Stage::Ending { message, .. }) => message.clone(),
+        (None, _) => condition(rollout).1,
+    };
+    let number = |step: u32| step.saturating_add(1);
+    let members = rollout.members.iter().filter(|(_, member)| member.progress != Progress::Gone);
+    Some(RolloutView {
+        set: rollout.set.clone(),
+        targets: rollout.targets,
+        by: rollout.by.clone(),
+        stage: state.name(),
+        step: rollout.current_step().map(number),
+        end: outcome.map(|outcome| outcome.end),
+        message,
+        paused: rollout.paused.as_ref().map(Said::words),
+        started_at: rollout.started_at,
+        finished_at: outcome.map(|outcome| outcome.at),
+        steps: (0..).zip(&rollout.steps).map(|(step, _)| step_view(rollout, step)).collect(),
+        members: members
+            .map(|(name, member)| MemberView {
+                application: name.clone(),
+                status: member.status(),
+                step: member.place.step.map_or_else(|| "-1".to_owned(), |step| number(step).to_string()),
+                message: messages::of_member(member),
+                target_revisions: member.target.revisions.clone(),
+                last_transition_time: member.since,
+                operation: member.progress.operation(),
+                also: member.place.also.iter().map(|step| number(*step)).collect(),
+            })
+            .collect(),
+    })
+}
+
+fn step_view(rollout: &Rollout, step: u32) -> StepView {
+    let budget = rollout.budget(step);
+    let state = rollout.step(step).cloned().unwrap_or_default();
+    StepView {
+        selects: state.step.words(),
+        members: count(rollout.members_of(step)),
+        max_update: (budget < u32::MAX).then_some(budget),
+        opened_at: state.opened_at,
+        passed_at: state.passed_at,
+    }
+}
+
+/// The condition `RolloutProgressing`: whether it is true, its message and its reason, as Argo CD has them.
+pub fn condition(rollout: &Rollout) -> (bool, String, &'static str) {
+    match rollout.first_open().filter(|_| rollout.outcome.is_none()) {
+        Some(step) => {
+            let number = step.saturating_add(1);
+            let message = format!("ApplicationSet is performing rollout of step {number}");
+            (true, message, "ApplicationSetModified")
+        }
+        None => (false, messages::COMPLETED.to_owned(), "ApplicationSetRolloutComplete"),
+    }
+}

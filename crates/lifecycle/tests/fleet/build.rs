@@ -1,0 +1,90 @@
+//! Short words for what the machines take.
+
+use std::time::Duration;
+
+use tidegate_lifecycle::fleet::{Expression, Labels, Operator, Said};
+use tidegate_lifecycle::operation::CallError;
+use tidegate_lifecycle::rollout::{Deployed, MemberSpec, Request, Sight, Step, Target};
+use tidegate_model::{Digest, HealthStatus, OperationId, Timestamp};
+
+pub fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+pub fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// Ids in the order of the log.
+pub fn id(number: u128) -> OperationId {
+    format!("00000000-0000-7000-8000-{number:012x}").parse().unwrap()
+}
+
+pub fn said(by: &str) -> Said {
+    Said { by: by.into(), why: "because".into(), at: at(7) }
+}
+
+pub fn labels(text: &str) -> Labels {
+    let pairs = text.split_whitespace().map(|pair| pair.split_once('=').unwrap());
+    pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// `env in dev,qa` or `env not in dev`; several with `;`.
+pub fn expressions(text: &str) -> Vec<Expression> {
+    let one = |text: &str| {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (key, operator, values) = match words.as_slice() {
+            [key, "in", values] => (key, Operator::In, values),
+            [key, "not", "in", values] => (key, Operator::NotIn, values),
+            other => panic!("{other:?}"),
+        };
+        let values = values.split(',').map(str::to_owned).collect();
+        Expression { key: (*key).to_owned(), operator, values }
+    };
+    text.split(';').filter(|text| !text.trim().is_empty()).map(one).collect()
+}
+
+pub fn step(selects: &str) -> Step {
+    Step { expressions: expressions(selects), ..Step::default() }
+}
+
+pub fn target(revision: &str) -> Target {
+    Target { revisions: vec![revision.to_owned()], spec: Digest([1; 32]) }
+}
+
+/// What an Application had before.
+pub fn old() -> Option<Deployed> {
+    Some(Deployed { operation: Some(id(1)), target: target("old") })
+}
+
+pub fn member(name: &str, of: &str) -> MemberSpec {
+    let (name, labels) = (name.to_owned(), labels(of));
+    MemberSpec { name, labels, target: target("new"), before: old(), done_by: None }
+}
+
+pub fn request(steps: Vec<Step>, members: Vec<MemberSpec>) -> Request {
+    Request {
+        set: "argocd/fleet".into(),
+        uid: "uid-1".into(),
+        targets: Digest([9; 32]),
+        by: "ann".into(),
+        steps,
+        members,
+        options: tidegate_lifecycle::rollout::Options::default(),
+    }
+}
+
+/// An Application as its newest operation left it.
+pub fn sight(operation: u128, revision: &str, health: HealthStatus) -> Sight {
+    Sight {
+        operation: Some(id(operation)),
+        deployed: Some(target(revision)),
+        synced: true,
+        health,
+        message: String::new(),
+    }
+}
+
+pub fn busy() -> CallError {
+    CallError::transient("busy")
+}
