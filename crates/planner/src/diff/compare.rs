@@ -79,6 +79,17 @@ const KEYED_LISTS: [(&str, &[&str]); 11] = [
     ("volumes", &["name"]),
     ("webhooks", &["name"]),
 ];
+/// Lists of Argo CD's Applications whose items are told apart by these fields. They are whole lists to whoever compares them.
+const LISTS_OF_APPLICATIONS: [(&str, &[&str]); 8] = [
+    ("env", &["name"]),
+    ("extVars", &["name"]),
+    ("fileParameters", &["name"]),
+    ("info", &["name"]),
+    ("parameters", &["name"]),
+    ("replicas", &["name"]),
+    ("sources", &["repoURL", "chart", "path", "ref"]),
+    ("tlas", &["name"]),
+];
 const CONTAINER_PORT: &[&str] = &["containerPort", "protocol"];
 const SERVICE_PORT: &[&str] = &["port", "protocol"];
 
@@ -87,12 +98,20 @@ const SERVICE_PORT: &[&str] = &["port", "protocol"];
 pub(super) struct Comparison<'t> {
     kind: &'t str,
     built_in: bool,
+    /// Items of an Application's lists are found by what tells them apart.
+    finds_items: bool,
 }
 
 impl<'t> Comparison<'t> {
     /// The rules for the kind of an object.
     pub fn of(target: &'t Object) -> Self {
-        Self { kind: target.kind(), built_in: BUILT_IN_GROUPS.contains(&target.group()) }
+        Self { kind: target.kind(), built_in: BUILT_IN_GROUPS.contains(&target.group()), finds_items: false }
+    }
+
+    /// The same for whoever only looks for the place of something in another object of the kind.
+    pub fn to_find(target: &'t Object) -> Self {
+        let is_application = target.group() == "argoproj.io" && target.kind() == "Application";
+        Self { finds_items: is_application, ..Self::of(target) }
     }
 
     /// Whether a field holds quantities.
@@ -120,7 +139,13 @@ impl<'t> Comparison<'t> {
 
     /// The fields that tell the items of a list apart, if they have any.
     pub fn keys(&self, name: &str, items: &[Value]) -> Option<&'static [&'static str]> {
-        if !self.built_in || !items.iter().all(Value::is_object) {
+        if !items.iter().all(Value::is_object) {
+            return None;
+        }
+        if self.finds_items {
+            return LISTS_OF_APPLICATIONS.iter().find(|(list, _)| *list == name).map(|(_, keys)| *keys);
+        }
+        if !self.built_in {
             return None;
         }
         if name == "ports" {

@@ -212,7 +212,7 @@ impl Comparer {
 
     /// Keeps the ignored fields of the live object as they are (`RespectIgnoreDifferences=true`): the target gets their
     /// values, and loses those that the live object does not have.
-    pub(crate) fn respect(&self, target: &mut Object, live: &Object) {
+    pub fn respect(&self, target: &mut Object, live: &Object) {
         if self.rules.apply_to(live) {
             let wanted = self.rules.paths(target, target.as_value(), live);
             let present = self.rules.paths(live, live.as_value(), live);

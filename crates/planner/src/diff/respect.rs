@@ -29,7 +29,7 @@ fn is_untouchable(path: &Path) -> bool {
 /// the live object.
 pub(super) fn keep(target: &mut Object, live: &Object, (wanted, present): (Vec<Path>, Vec<Path>)) {
     let kind = target.clone();
-    let rules = Comparison::of(&kind);
+    let rules = Comparison::to_find(&kind);
     let before = target.as_value().clone();
     let mut value = before.clone();
     let mut absent = Vec::new();

@@ -1,0 +1,129 @@
+//! What becomes of Applications that go, and what is done when their set goes?
+
+use tidegate_application::deletion::{RESOURCES_FINALIZER, is_resources_finalizer};
+use tidegate_model::argo::{Application, ApplicationSet, RolloutStep};
+
+use crate::known::{Known, lost_cluster};
+use crate::order::{InvalidOrder, Order, order};
+use crate::ownership::{members, released};
+use crate::policy::{Options, allowed};
+
+/// Kubernetes' own word for a set whose Applications are to outlive it.
+const ORPHAN: &str = "orphan";
+
+/// An Application that is to be deleted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Deletion {
+    /// It, as it was looked at: no other of its name is meant.
+    pub application: Application,
+    /// Before that it is to have these finalizers, so that its objects stay, and why.
+    pub before: Option<Orphaned>,
+}
+
+/// An Application whose objects stay when it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Orphaned {
+    /// The finalizers it keeps.
+    pub finalizers: Vec<String>,
+    /// Why its objects stay.
+    pub why: String,
+}
+
+impl Deletion {
+    /// The deletion of an Application of a set.
+    pub(crate) fn of(set: &ApplicationSet, application: &Application, known: &dyn Known) -> Self {
+        let finalizers = &application.metadata.finalizers;
+        let lost = || {
+            lost_cluster(application, known).map(|reason| {
+                format!("its cluster is not there any more, and its objects cannot be deleted: {reason}")
+            })
+        };
+        let why =
+            preserved(set).or_else(lost).filter(|_| finalizers.iter().any(|one| is_resources_finalizer(one)));
+        let keep = |why| {
+            let rest = finalizers.iter().filter(|one| !is_resources_finalizer(one)).cloned();
+            Orphaned { finalizers: rest.collect(), why }
+        };
+        Self { application: application.clone(), before: why.map(keep) }
+    }
+}
+
+/// Whether objects stay though an Application may still say otherwise: one that was made before the set said so. What a
+/// template or a patch says itself of finalizers counts more.
+fn preserved(set: &ApplicationSet) -> Option<String> {
+    let preserves = set.spec.sync_policy.as_ref().is_some_and(|policy| policy.preserve_resources_on_deletion);
+    let is_silent = set.spec.template.metadata.finalizers.is_empty() && set.spec.template_patch.is_none();
+    (preserves && is_silent)
+        .then(|| "spec.syncPolicy.preserveResourcesOnDeletion keeps its objects".to_owned())
+}
+
+/// What is done next for a set that is being deleted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// These Applications are to outlive the set: they are written like this, and then it is looked at again.
+    Release(Vec<Application>),
+    /// These go step after step, in this order, and what no step selects comes last; nothing else happens before all of
+    /// them are gone. Those that are on their way already are among them.
+    TearDown {
+        /// The steps.
+        steps: Vec<RolloutStep>,
+        /// The Applications.
+        members: Vec<Deletion>,
+    },
+    /// The finalizer of the set goes, and the set with it. Kubernetes deletes then what the set has owned; where nobody
+    /// does, these are deleted. What is to be done before their deletion is done before in any case.
+    Finish {
+        /// The Applications.
+        members: Vec<Deletion>,
+    },
+    /// The set stays, until somebody mends it.
+    Stay(InvalidOrder),
+}
+
+/// What is done next for a set that is being deleted. Whatever else is done for it, such as a progressive sync, ends first.
+pub fn deleting(
+    set: &ApplicationSet,
+    existing: &[Application],
+    known: &dyn Known,
+    options: &Options,
+) -> Next {
+    let own = || members(set, existing);
+    let outlive = set.metadata.finalizers.iter().any(|one| one == ORPHAN) || !allowed(set, options).delete;
+    if outlive {
+        let free: Vec<_> = own().map(|one| released(set, one)).collect();
+        return if free.is_empty() { Next::Finish { members: Vec::new() } } else { Next::Release(free) };
+    }
+    let order = match order(set) {
+        Ok(order) => order,
+        // There is nothing left to be put into an order.
+        Err(_) if own().next().is_none() => Order::AllAtOnce,
+        Err(invalid) => return Next::Stay(invalid),
+    };
+    let all = || own().map(|one| Deletion::of(set, one, known));
+    match order {
+        Order::Steps(steps) if own().next().is_some() => Next::TearDown { steps, members: all().collect() },
+        Order::Steps(_) | Order::AllAtOnce => {
+            let members = all().filter(|one| !one.application.is_deleting());
+            Next::Finish { members: members.collect() }
+        }
+    }
+}
+
+/// The finalizers of a set, where it needs one more: without it the set would be gone, and Kubernetes delete its
+/// Applications, before anybody could keep them or their order. It stays until the set is deleted, whatever becomes of the
+/// strategy.
+pub fn finalizers(set: &ApplicationSet, options: &Options) -> Option<Vec<String>> {
+    let has_order = !matches!(order(set), Ok(Order::AllAtOnce));
+    let needs_one = has_order || !allowed(set, options).delete;
+    let present = &set.metadata.finalizers;
+    let is_missing = !present.iter().any(|one| one == RESOURCES_FINALIZER);
+    (needs_one && is_missing && set.metadata.deletion_timestamp.is_none())
+        .then(|| present.iter().cloned().chain([RESOURCES_FINALIZER.to_owned()]).collect())
+}
+
+/// The finalizers of a set that is done with, where one of them goes.
+pub fn finished(set: &ApplicationSet) -> Option<Vec<String>> {
+    let present = &set.metadata.finalizers;
+    let rest: Vec<String> = present.iter().filter(|one| *one != RESOURCES_FINALIZER).cloned().collect();
+    (rest.len() < present.len()).then_some(rest)
+}

@@ -1,0 +1,26 @@
+//! What is to be done about an ApplicationSet. Pure: the resource, what it generates, the Applications there are, what is
+//! known of projects and clusters, and the time come in as arguments; what is to be written comes out.
+//!
+//! | module | question |
+//! |---|---|
+//! | [`changes`] | which Applications are created, changed, deleted, or left alone, and why? |
+//! | [`desired`] | what should an Application be, and what of one that is there stays? |
+//! | [`ownership`] | whose is an Application? |
+//! | [`policy`] | what may be done with Applications? |
+//! | [`known`] | is what an Application refers to there? |
+//! | [`order`] | in which order do they go? |
+//! | [`deletion`] | what is done when the set goes? |
+//! | [`requeue`] | when is it looked at again? |
+//! | [`wake`] | is a change a reason to look at it again? |
+//! | [`status`] | what does its status say? |
+
+pub mod changes;
+pub mod deletion;
+pub mod desired;
+pub mod known;
+pub mod order;
+pub mod ownership;
+pub mod policy;
+pub mod requeue;
+pub mod status;
+pub mod wake;

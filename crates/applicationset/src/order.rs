@@ -1,0 +1,69 @@
+//! In which order do the Applications of a set go?
+
+use tidegate_model::argo::{ApplicationSet, RolloutStep, RolloutSteps};
+
+use crate::policy::has_steps;
+
+/// On a set whose definition has no `deletionSync`: the same, as YAML.
+pub const DELETION_SYNC_ANNOTATION: &str = "tidegate.dev/deletion-sync";
+
+/// In which order Applications are deleted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Order {
+    /// All of them at once.
+    AllAtOnce,
+    /// Step after step, in this order; what no step selects comes last.
+    Steps(Vec<RolloutStep>),
+}
+
+/// Why it cannot be told in which order Applications are deleted. None is, until that is mended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidOrder {
+    /// No such order.
+    #[error(
+        "spec.strategy.deletionOrder {0:?} is not known; write AllAtOnce, Reverse or Custom. No Application is deleted before"
+    )]
+    Unknown(String),
+    /// Nothing to reverse.
+    #[error(
+        "spec.strategy.deletionOrder Reverse turns the steps of a progressive sync around, and there are none; set spec.strategy.type to RollingSync and give rollingSync steps, or write AllAtOnce. No Application is deleted before"
+    )]
+    NothingToReverse,
+    /// No steps.
+    #[error(
+        "spec.strategy.deletionOrder Custom needs steps; give them in spec.strategy.deletionSync, or as YAML in the annotation {DELETION_SYNC_ANNOTATION} where that field is not kept. No Application is deleted before"
+    )]
+    NoSteps,
+    /// Steps that cannot be read.
+    #[error(
+        "the annotation {DELETION_SYNC_ANNOTATION} is no list of steps in YAML, such as in spec.strategy.deletionSync: {0}. No Application is deleted before"
+    )]
+    Unreadable(String),
+}
+
+/// In which order the Applications of a set are deleted: with it, and when they drop out of what it generates.
+pub fn order(set: &ApplicationSet) -> Result<Order, InvalidOrder> {
+    let Some(strategy) = &set.spec.strategy else { return Ok(Order::AllAtOnce) };
+    let said = strategy.deletion_order.as_str();
+    let is = |word: &str| said.eq_ignore_ascii_case(word);
+    if said.is_empty() || is("AllAtOnce") {
+        return Ok(Order::AllAtOnce);
+    }
+    let steps = if is("Reverse") {
+        let steps = strategy.rolling_sync.as_ref().filter(|_| has_steps(set));
+        steps.ok_or(InvalidOrder::NothingToReverse)?.steps.iter().rev().cloned().collect()
+    } else if is("Custom") {
+        let own = strategy.deletion_sync.clone().filter(|own| !own.steps.is_empty());
+        own.map_or_else(|| annotated(set), |own| Ok(own.steps))?
+    } else {
+        return Err(InvalidOrder::Unknown(said.to_owned()));
+    };
+    Ok(Order::Steps(steps))
+}
+
+fn annotated(set: &ApplicationSet) -> Result<Vec<RolloutStep>, InvalidOrder> {
+    let text = set.metadata.annotations.get(DELETION_SYNC_ANNOTATION).ok_or(InvalidOrder::NoSteps)?;
+    let read: RolloutSteps =
+        serde_saphyr::from_str(text).map_err(|error| InvalidOrder::Unreadable(error.to_string()))?;
+    Some(read.steps).filter(|steps| !steps.is_empty()).ok_or(InvalidOrder::NoSteps)
+}

@@ -1,0 +1,81 @@
+//! What may be done with the Applications of a set?
+
+use tidegate_model::argo::{ApplicationSet, ApplicationsSync};
+
+/// Entries of `status.resources`, where nobody says otherwise.
+pub const RESOURCES_MAX: usize = 5000;
+
+/// What a service decides for all of its sets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What may be done with the Applications of all sets. `None`: each set says it, and both where it does not.
+    pub policy: Option<ApplicationsSync>,
+    /// Whether a set may say otherwise. `None`: only where nothing is said for all of them.
+    pub policy_override: Option<bool>,
+    /// Annotations of Applications that every set leaves alone.
+    pub preserved_annotations: Vec<String>,
+    /// Labels of Applications that every set leaves alone.
+    pub preserved_labels: Vec<String>,
+    /// The strategy `RollingSync` has an effect.
+    pub progressive_syncs: bool,
+    /// Entries of `status.resources`; 0 for any number.
+    pub resources_max: usize,
+    /// How often generators are asked that look at Git or at resources, where they do not say it.
+    pub requeue_after: std::time::Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            policy: None,
+            policy_override: None,
+            preserved_annotations: Vec::new(),
+            preserved_labels: Vec::new(),
+            progressive_syncs: true,
+            resources_max: RESOURCES_MAX,
+            requeue_after: crate::requeue::REQUEUE_AFTER,
+        }
+    }
+}
+
+/// What may be done with Applications that are there already; missing ones are always created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowed {
+    /// They may be changed.
+    pub update: bool,
+    /// They may be deleted.
+    pub delete: bool,
+}
+
+/// What may be done with the Applications of a set.
+pub fn allowed(set: &ApplicationSet, options: &Options) -> Allowed {
+    let own = set.spec.sync_policy.as_ref().and_then(|policy| policy.applications_sync);
+    let may_override = options.policy_override.unwrap_or(options.policy.is_none());
+    let effective = own.filter(|_| may_override).or(options.policy).unwrap_or_default();
+    let (update, delete) = match effective {
+        ApplicationsSync::CreateOnly => (false, false),
+        ApplicationsSync::CreateUpdate => (true, false),
+        ApplicationsSync::CreateDelete => (false, true),
+        ApplicationsSync::Sync => (true, true),
+    };
+    Allowed { update, delete }
+}
+
+/// Whether the strategy of a set is a progressive sync, with or without steps.
+pub fn is_rolling_sync(set: &ApplicationSet) -> bool {
+    set.spec
+        .strategy
+        .as_ref()
+        .is_some_and(|strategy| strategy.kind == "RollingSync" && strategy.rolling_sync.is_some())
+}
+
+/// Whether the Applications of a set are synced step by step, instead of by themselves.
+pub fn is_progressive(set: &ApplicationSet, options: &Options) -> bool {
+    options.progressive_syncs && has_steps(set)
+}
+
+/// Whether a set has steps.
+pub(crate) fn has_steps(set: &ApplicationSet) -> bool {
+    let steps = set.spec.strategy.as_ref().and_then(|strategy| strategy.rolling_sync.as_ref());
+    is_rolling_sync(set) && steps.is_some_and(|steps| !steps.steps.is_empty())
+}
