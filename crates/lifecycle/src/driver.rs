@@ -61,13 +61,13 @@ struct InFlight {
 pub struct Batch<F, S> {
     /// Sequence number of the first.
     pub first_sequence: u64,
-    /// The facts.
+    /// In the order in which they were decided; never empty.
     pub facts: Vec<F>,
     /// The state after the last of them, when a snapshot is due.
     pub snapshot: Option<S>,
 }
 
-/// A batch of one machine.
+/// Facts of one machine to make durable, perhaps with a snapshot of its state.
 pub type BatchOf<M> = Batch<<M as Machine>::Fact, <M as Machine>::State>;
 
 impl<F, S> Batch<F, S> {

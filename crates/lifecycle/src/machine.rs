@@ -15,7 +15,7 @@ pub trait Machine: 'static {
 
     /// How one of them stands. The default is the state before anything was recorded.
     type State: Clone + Default + PartialEq + fmt::Debug + Send + 'static;
-    /// What is recorded.
+    /// What is recorded, in the past tense. Append-only: an old log must stay readable.
     type Fact: Clone + PartialEq + fmt::Debug + Send + 'static;
     /// What can reach it from outside.
     type Input: Send + 'static;
@@ -64,7 +64,7 @@ pub trait Machine: 'static {
         Changed::All
     }
 
-    /// What a command is about.
+    /// What a command is about, which decides whose answers it waits for.
     fn subject(command: &Self::Command) -> Self::Subject;
 
     /// Whether a command is kept up for as long as it is owed, such as a watch. Others are carried out and answered.
@@ -72,7 +72,7 @@ pub trait Machine: 'static {
         false
     }
 
-    /// What an input is a sight of.
+    /// What an input is a sight of; `None` for one that must not be lost, however many come.
     fn sight(_input: &Self::Input) -> Option<Self::Sight> {
         None
     }
@@ -122,12 +122,12 @@ impl<C> Default for Owed<C> {
 pub enum Changed<S> {
     /// Only what is about these subjects.
     Only(BTreeSet<S>),
-    /// Anything.
+    /// All that is owed is to be asked for anew.
     All,
 }
 
 impl<S: Ord> Changed<S> {
-    /// Nothing.
+    /// Nothing that is owed is otherwise than before.
     pub fn nothing() -> Self {
         Self::Only(BTreeSet::new())
     }
@@ -137,7 +137,7 @@ impl<S: Ord> Changed<S> {
         Self::Only(BTreeSet::from([subject]))
     }
 
-    /// This as well.
+    /// What has changed by either.
     pub fn and(&mut self, other: Self) {
         match (self, other) {
             (Self::All, _) => {}
@@ -161,8 +161,8 @@ pub enum Urgency {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("fact {fact} cannot follow in state {state}; the operation's log is damaged")]
 pub struct Illegal {
-    /// The state.
+    /// Name of the state, such as `Wave 2 Applying`.
     pub state: String,
-    /// The fact.
+    /// First words of the fact, whose content may be large or secret.
     pub fact: String,
 }

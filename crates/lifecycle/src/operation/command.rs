@@ -21,17 +21,17 @@ pub enum Command {
     /// A command about one task. Answer: [`Input::Answer`](super::Input) with the same attempt. Those about one task are
     /// carried out one after the other: otherwise a hook could be created after it was stopped.
     Task {
-        /// Which task.
+        /// Its position in the plan.
         task: TaskId,
         /// The attempt it is for.
         attempt: u32,
-        /// What to do.
+        /// What is to be done with its object.
         what: TaskCommand,
     },
     /// Keep reporting what is seen of a task's object, beginning with what is there now, as
     /// [`Input::Observed`](super::Input).
     Observe {
-        /// Which task.
+        /// Position in the plan of the task that awaits the object.
         task: TaskId,
     },
     /// Keep reporting what is seen of the namespaces that the operation writes into, as
@@ -53,23 +53,23 @@ pub enum Command {
 /// What a command is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
-    /// Planning.
+    /// Reading the cluster for a plan, and making it.
     Plan,
-    /// The claim.
+    /// The one claim of the operation.
     Claim,
     /// A task and its object.
     Task(TaskId),
     /// The work of a runner for a hook, in this attempt. It may never end, and must then not stand in the way of ending the
     /// hook or of the next attempt.
     Runner(TaskId, u32),
-    /// A gate.
+    /// A gate by its name, whichever wave asks it.
     Gate(String),
     /// The namespaces that the operation writes into.
     Namespaces,
 }
 
 impl Command {
-    /// What it is about.
+    /// What it is about: as long as a command about the same is on its way, this one waits.
     pub fn subject(&self) -> Subject {
         match self {
             Self::Plan => Subject::Plan,
@@ -110,7 +110,7 @@ pub enum TaskCommand {
     Check,
     /// Delete the object with this UID. Already gone, or another UID, counts as done.
     Prune {
-        /// UID from the plan.
+        /// `metadata.uid` of the live object, as the plan has it.
         uid: String,
     },
     /// Make room for a hook: adopt our own, delete an older one, or find nothing.
@@ -119,17 +119,17 @@ pub enum TaskCommand {
     Apply,
     /// Hand the hook to a registered runner.
     RunHook {
-        /// Its name.
+        /// The name it was registered under with the engine.
         runner: String,
     },
     /// Remove the hook finalizer from the object with this UID.
     ReleaseHook {
-        /// UID of the hook object.
+        /// `metadata.uid` of the hook object.
         uid: String,
     },
     /// Remove the hook finalizer from, and delete, the object with this UID.
     DeleteHook {
-        /// UID of the hook object.
+        /// `metadata.uid` of the hook object.
         uid: String,
     },
     /// Judge a hook of this operation once more and delete it if it still runs.

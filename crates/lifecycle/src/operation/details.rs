@@ -10,11 +10,11 @@ use super::{Fact, State};
 pub struct Details {
     /// Where the operation works, in words.
     pub destination: String,
-    /// Where it stands.
+    /// `Running`, `Terminating`, or what it has ended in.
     pub phase: OperationPhase,
     /// Whether a person holds it.
     pub paused: bool,
-    /// Its message.
+    /// What it was doing or waiting for when this was written, or how it has ended.
     pub message: String,
     /// Waves passed, and waves in all.
     pub waves: (u32, u32),

@@ -17,16 +17,17 @@ use super::state::{ClaimNews, Loss, Stage, State, Verdict};
 /// Something that happened to an operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// The operation.
+    /// Whose log has the fact.
     pub operation: OperationId,
-    /// Its application.
+    /// Name of the application it works on, as the request has it.
     pub application: String,
     /// Number of the fact it tells of, from 1. Numbers of one operation only grow; most facts are too small to be told,
     /// so many numbers are left out.
     pub sequence: u64,
-    /// When. `None` for a few facts that carry no time of their own: they follow the event before them closely.
+    /// By the clock of the engine that recorded it. `None` for a few facts that carry no time of their own: they follow
+    /// the event before them closely.
     pub at: Option<Timestamp>,
-    /// What.
+    /// What the fact says, with objects in place of tasks.
     pub what: EventKind,
 }
 
@@ -39,79 +40,80 @@ pub enum EventKind {
     Planned {
         /// How many waves there are.
         waves: usize,
-        /// How many tasks.
+        /// How many things are to be done, in all waves together: applies, prunes, and what is left as it is.
         tasks: usize,
     },
     /// It has gone to another stage.
     Moved {
-        /// Which.
+        /// The stage it is in from now on.
         to: Stage,
-        /// The wave that is at work there.
+        /// The wave that is at work there; `None` for stages outside of waves.
         wave: Option<WaveName>,
     },
     /// A gate has answered about the wave that waits for it.
     Gate {
-        /// Its name.
+        /// Its name as the wave gives it, such as `window:night`.
         gate: String,
-        /// Open, or closed because.
+        /// Open, or why not.
         verdict: Verdict,
     },
     /// A task has ended.
     Task {
-        /// Its object.
+        /// The object that was to be written, run or pruned.
         object: ObjectKey,
-        /// How.
+        /// `Succeeded`, `Failed` or `Error`.
         phase: OperationPhase,
-        /// In words.
+        /// The task's message: the cluster's words, or the health message. Empty where nothing is to be said.
         message: String,
     },
     /// An object is pruned.
     Prune {
-        /// Which.
+        /// The object of the application that is wanted no more.
         object: ObjectKey,
         /// It is gone; otherwise it is on its way out.
         gone: bool,
     },
     /// A hook was stopped, because the operation or the hook is to end.
     HookStopped {
-        /// Its object.
+        /// The hook's object, which may be deleted by now.
         object: ObjectKey,
-        /// How it ended.
+        /// How it had ended, or `Failed` when it was still at work or could not be stopped. While the operation
+        /// terminates also `Succeeded`, where there was no object of it.
         phase: OperationPhase,
-        /// In words.
+        /// Its health message, the reason it was stopped for, or why it could not be deleted.
         message: String,
         /// It could be stopped; otherwise it may still be at work.
         clean: bool,
     },
     /// The cluster took a manifest and warns of it.
     Warned {
-        /// Its object.
+        /// The object of the manifest.
         object: ObjectKey,
-        /// The cluster's words.
+        /// All warnings of this write or trial, in the cluster's words.
         warnings: Vec<String>,
     },
     /// A deadline has passed.
     DeadlinePassed {
-        /// Of what.
+        /// What was too late.
         of: Deadline,
-        /// In words.
+        /// In words, with how long the deadline was.
         message: String,
     },
     /// A namespace that the operation writes into is being deleted. The wave at work ends, and has failed.
     NamespaceTerminating {
-        /// Its name.
+        /// `metadata.name` of the namespace.
         namespace: String,
     },
     /// A namespace that the operation writes into is lost. A wave that is at work ends, and has failed.
     NamespaceLost {
-        /// Its name.
+        /// `metadata.name` of the namespace.
         namespace: String,
         /// What became of it.
         loss: Loss,
     },
     /// An attempt has failed.
     AttemptFailed {
-        /// Why.
+        /// As the operation's message says it, if no other attempt is made.
         message: String,
         /// Another attempt could end differently.
         retriable: bool,
@@ -123,40 +125,40 @@ pub enum EventKind {
     },
     /// Something became of the claim on the application.
     Claim {
-        /// What.
+        /// As whoever keeps the claim told it.
         news: ClaimNews,
         /// What it means for this operation, in words.
         message: String,
     },
     /// A person ends the operation.
     TerminateRequested {
-        /// Who.
+        /// The person's name, as the caller gave it.
         by: String,
     },
     /// A person holds the operation.
     Paused {
-        /// Who.
+        /// The person's name, as the caller gave it.
         by: String,
-        /// Why; may be empty.
+        /// The person's words; may be empty.
         reason: String,
     },
     /// A person lets it go on.
     Unpaused {
-        /// Who.
+        /// The person's name, as the caller gave it.
         by: String,
     },
     /// A person approves the prunes that wait for confirmation.
     PruneConfirmed {
-        /// Who.
+        /// The person's name, as the caller gave it.
         by: String,
     },
     /// A person approves a wave.
     Approved {
-        /// Its position in the plan.
+        /// Its position in the plan, from 0; people count from 1.
         wave: u32,
-        /// Who.
+        /// The person's name, as the caller gave it.
         by: String,
-        /// Why; may be empty.
+        /// The person's words; may be empty.
         reason: String,
     },
     /// Its objects are judged by other health rules than before.
@@ -176,9 +178,9 @@ pub enum EventKind {
     },
     /// The operation is over. No event follows.
     Finished {
-        /// How.
+        /// `Succeeded`, `Failed` or `Error`.
         phase: OperationPhase,
-        /// The final message.
+        /// The operation's last message.
         message: String,
     },
 }
@@ -186,20 +188,20 @@ pub enum EventKind {
 /// A wave by the words of its manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaveName {
-    /// Phase.
+    /// The phase it belongs to: `PreSync`, `Sync` …
     pub phase: Phase,
-    /// Wave inside the phase.
+    /// Its number in the phase, as `sync-wave` annotations have it; may be negative.
     pub wave: i64,
 }
 
 /// What a deadline was set for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Deadline {
-    /// The whole operation.
+    /// The operation, from its start, by its request.
     Operation,
-    /// The wave at work.
+    /// The wave at work, from its opening, by the wave's timeout.
     Wave,
-    /// One hook.
+    /// A hook, from when it was applied or handed to its runner.
     Hook(ObjectKey),
 }
 

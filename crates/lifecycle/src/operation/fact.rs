@@ -9,74 +9,78 @@ use tidegate_model::{Digest, Health, OperationId, OperationPhase, Plan, SyncRequ
 use super::state::{AppliedRef, ClaimNews, HookLog, Identity, Loss, Occupant, Stage, Verdict};
 
 /// Something that happened to an operation, as the log keeps it.
+///
+/// Times are those of the clock of the engine that decided the fact. A task is named by its position in the newest
+/// plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Fact {
     /// The operation exists from here on.
     Accepted {
-        /// Its identity.
+        /// Its id, which is the id of its stream in the log too.
         operation: OperationId,
-        /// What was asked.
+        /// Which application, to where, with which options and limits. Nothing of it is read from elsewhere later.
         request: Box<SyncRequest>,
-        /// Where the manifests are kept.
+        /// Digest under which the log keeps the manifests that were handed over, before they are planned.
         targets: Digest,
-        /// When.
+        /// The operation's `startedAt`, and what its deadline counts from.
         at: Timestamp,
     },
     /// The plan is fixed; a resumed operation uses this one.
     Planned {
-        /// The plan.
+        /// What is done from here on, and nothing else, until an attempt plans anew.
         plan: Arc<Plan>,
-        /// Where its manifests are kept.
+        /// Digest under which the log keeps the manifests that its tasks apply.
         bundle: Digest,
-        /// When.
+        /// When the plan was taken in; the cluster was read before.
         at: Timestamp,
     },
     /// An arrow of the state machine.
     Moved {
-        /// The new stage.
+        /// The stage it is in from now on.
         to: Stage,
-        /// When.
+        /// Since when it is there; the times of a wave are made of these.
         at: Timestamp,
     },
     /// A gate has answered about the current wave.
     GateAnswered {
-        /// Its name.
+        /// Its name as the wave gives it, such as `window:night`.
         gate: String,
-        /// Open, or closed because.
+        /// Open, or why not. The same answer once more is no fact.
         verdict: Verdict,
-        /// When.
+        /// When the answer was taken in, or an earlier one was withdrawn after a restart.
         at: Timestamp,
     },
     /// The server would accept the manifest.
     Checked {
-        /// Which task.
+        /// The task whose manifest was tried.
         task: TaskId,
-        /// The server's words.
+        /// The server's words; they are kept only where the whole operation only tries.
         message: String,
     },
     /// The server would refuse the manifest.
     CheckFailed {
-        /// Which task.
+        /// The task whose manifest was tried. It has failed.
         task: TaskId,
-        /// The server's words.
+        /// Why, in the server's words; the task's message.
         message: String,
     },
     /// A call failed in a way that may pass; it is made again at `retry_at`.
     CallFailed {
-        /// Which task; `None` for planning.
+        /// The task the call was for; `None` for planning and for the claim, before there is a plan.
         task: Option<TaskId>,
-        /// The cluster's words.
+        /// The cluster's words, or those of the connection.
         message: String,
-        /// When it is made again.
+        /// When the call is made again: after a wait that doubles from failure to failure, or as long as the server
+        /// asked.
         retry_at: Timestamp,
-        /// When it failed.
+        /// When the failure was taken in.
         at: Timestamp,
         /// The cluster does not answer at all; otherwise only this call failed.
         outage: bool,
     },
     /// A prune was sent, and counts as done.
     PruneSent {
-        /// Which task.
+        /// The prune. Its object is the one whose UID the plan has.
         task: TaskId,
         /// Whether the object is gone. Programs that recorded no [`DeletionBegun`](Self::DeletionBegun) wrote `false`
         /// here.
@@ -84,166 +88,170 @@ pub enum Fact {
     },
     /// The place of a hook is clear (`deleting` is `None`), or an older object is on its way out.
     HookCleared {
-        /// Which task.
+        /// The hook that is to be created there.
         task: TaskId,
-        /// UID of the object being deleted.
+        /// UID of the object being deleted; `None` when the hook may be created.
         deleting: Option<String>,
     },
     /// An object that was being deleted is gone.
     ObjectGone {
-        /// Which task.
+        /// The task that waited for it: a prune, a hook whose place was taken, or a resource that is created again.
         task: TaskId,
     },
     /// The manifest was applied, or our own hook adopted.
     Applied {
-        /// Which task.
+        /// The task whose manifest it is. Its `status` is `Synced` from now on.
         task: TaskId,
-        /// What the cluster made of it.
+        /// Which object it is, and which version of it: what later sights are compared with.
         applied: AppliedRef,
-        /// The cluster's words.
+        /// The cluster's words; the task's message.
         message: String,
-        /// The kind has no health to wait for: the task is done.
+        /// The kind has no health to wait for: the task is done. Never so for a hook.
         done: bool,
     },
     /// A hook runner is about to be called.
     RunnerStarted {
-        /// Which task.
+        /// The hook. Its runner may be called once more after a crash, so the start is on the disk before the call.
         task: TaskId,
-        /// When.
+        /// What the hook's deadline counts from.
         at: Timestamp,
     },
     /// The health of an awaited object changed.
     HealthSeen {
-        /// Which task.
+        /// The applied task whose object was judged.
         task: TaskId,
-        /// Its health.
+        /// What the rules say of the sight. It does not decide how the task ends, or not yet.
         health: Health,
         /// It is about the spec we wrote; otherwise only time can tell.
         fresh: bool,
-        /// When.
+        /// When the sight was taken in.
         at: Timestamp,
     },
     /// An applied task has ended; its `status` stays `Synced`.
     TaskCompleted {
-        /// Which task.
+        /// What was applied or handed to a runner; or a prune that left its object alone, or did not see it go in time.
         task: TaskId,
-        /// How.
+        /// `Succeeded`, `Failed` or `Error`.
         phase: OperationPhase,
         /// Health message; empty leaves the earlier one.
         message: String,
-        /// When.
+        /// When the sight or answer that ended it was taken in, or its time was over.
         at: Timestamp,
     },
     /// A task was refused; its `status` is `SyncFailed`.
     TaskFailed {
-        /// Which task.
+        /// The task that the cluster refused, or whose object has vanished.
         task: TaskId,
-        /// Failed or Error.
+        /// `Failed` where the cluster refused a manifest or a prune; `Error` where an object has vanished, or the place
+        /// of a hook could not be cleared.
         phase: OperationPhase,
-        /// Why.
+        /// In the cluster's words, or in ours where no call was refused; the task's message.
         message: String,
-        /// When.
+        /// When the refusal was taken in.
         at: Timestamp,
     },
     /// The hook finalizer is off.
     HookReleased {
-        /// Which task.
+        /// The hook, which has ended.
         task: TaskId,
     },
     /// The hook object was deleted by its policy, or could not be.
     HookDeleted {
-        /// Which task.
+        /// The hook. Nothing more is done about its object.
         task: TaskId,
-        /// Why not.
+        /// Why it could not be; the hook has then ended in `Error`. `None` when it is deleted.
         error: Option<String>,
     },
     /// A deadline has passed.
     DeadlinePassed {
-        /// Of what.
+        /// What was too late.
         scope: DeadlineScope,
-        /// In words.
+        /// In words, with how long the deadline was; the message of what it ends.
         message: String,
-        /// When.
+        /// When it was noticed, which is later than the deadline where no engine was at work then.
         at: Timestamp,
     },
     /// A hook was stopped.
     HookStopped {
-        /// Which task.
+        /// The hook that had to stop: its deadline or its wave's has passed, its namespace is lost, or the operation
+        /// terminates.
         task: TaskId,
-        /// How it ended.
+        /// How it had ended, or `Failed` when it was still at work or could not be stopped. While the operation
+        /// terminates also `Succeeded`, where there was no object of it.
         phase: OperationPhase,
-        /// In words.
+        /// Its health message, the reason it was stopped for, or why it could not be deleted; empty leaves the earlier
+        /// message.
         message: String,
         /// It could be stopped; otherwise the termination had errors.
         clean: bool,
     },
     /// This attempt has failed.
     AttemptFailed {
-        /// Why, as the operation's message says it.
+        /// The operation's message, if no other attempt is made.
         message: String,
-        /// Another attempt could end differently.
+        /// Another attempt could end differently, and is made while the request's limit allows.
         retriable: bool,
-        /// When.
+        /// When that was decided.
         at: Timestamp,
     },
     /// Another attempt begins.
     RetryStarted {
         /// Its number; the first attempt is 1.
         attempt: u32,
-        /// When.
+        /// When the wait before it was over.
         at: Timestamp,
     },
     /// A person ends the operation.
     TerminateRequested {
-        /// Who.
+        /// The person's name, as the caller gave it.
         by: String,
-        /// When.
+        /// When the wish was taken in.
         at: Timestamp,
     },
     /// A person holds the operation.
     Paused {
-        /// Who.
+        /// The person's name, as the caller gave it.
         by: String,
-        /// Why.
+        /// The person's words; may be empty.
         reason: String,
-        /// When.
+        /// When the wish was taken in: from here on deadlines stand still.
         at: Timestamp,
     },
     /// A person lets it go on.
     Unpaused {
-        /// Who.
+        /// The person's name, as the caller gave it; not always the one who paused it.
         by: String,
-        /// When.
+        /// When the wish was taken in: deadlines are later by the time since the pause.
         at: Timestamp,
     },
     /// A person approves the prunes that wait for confirmation.
     PruneConfirmed {
-        /// Who.
+        /// The person's name, as the caller gave it.
         by: String,
-        /// When.
+        /// When the wish was taken in. It holds for all waves of the plan.
         at: Timestamp,
     },
     /// The operation is over.
     Finished {
-        /// How.
+        /// `Succeeded`, `Failed` or `Error`.
         phase: OperationPhase,
-        /// The final message.
+        /// The operation's message from now on.
         message: String,
-        /// When.
+        /// The operation's `finishedAt`.
         at: Timestamp,
     },
     /// Why an awaited object is not well, as its pods tell; or what keeps an object that is being deleted.
     ReasonSeen {
-        /// Which task.
+        /// The awaited task, or the one whose object goes.
         task: TaskId,
         /// In words; empty when there is nothing to tell any more.
         reason: String,
-        /// When.
+        /// When it was taken in.
         at: Timestamp,
     },
     /// The last words of a failed hook, read before its object may go.
     LogsKept {
-        /// Which task.
+        /// The hook.
         task: TaskId,
         /// Why it failed, as its pods tell; may be empty.
         reason: String,
@@ -254,51 +262,52 @@ pub enum Fact {
     Watching {
         /// What the cluster says; `None` when they work again.
         trouble: Option<String>,
-        /// When.
+        /// Since when that is so, and not after it was taken in.
         at: Timestamp,
     },
     /// In the place of a hook, one of another operation still runs; or does not any more (`by` is `None`).
     PlaceTaken {
-        /// Which task.
+        /// The hook that waits for its place.
         task: TaskId,
-        /// Which one.
+        /// The hook of the other operation, as it was found there.
         by: Option<Occupant>,
     },
     /// The cluster took a manifest, or would take it, and warns of it: it is deprecated, or against a policy that only warns.
     Warned {
-        /// Which task.
+        /// The task whose manifest it is.
         task: TaskId,
-        /// The cluster's words.
+        /// All warnings of the newest write or trial, in the cluster's words; those of earlier ones do not count any
+        /// more.
         warnings: Vec<String>,
     },
     /// What became of the operation's claim.
     Claim {
-        /// What.
+        /// As whoever keeps the claim told it.
         news: ClaimNews,
-        /// When.
+        /// When it was taken in.
         at: Timestamp,
     },
     /// A prune was sent, and the object is on its way out. It counts as pruned when it is seen to be gone.
     DeletionBegun {
-        /// Which task.
+        /// The prune. The object is the one whose UID the plan has.
         task: TaskId,
     },
     /// A namespace that the operation writes into is being deleted. The current wave ends, and has failed.
     NamespaceTerminating {
-        /// Its name.
+        /// `metadata.name` of the namespace.
         namespace: String,
-        /// When.
+        /// When the sight of it was taken in.
         at: Timestamp,
     },
     /// A person approves a wave.
     Approved {
-        /// Its position in the plan.
+        /// Its position in the plan, from 0; people count from 1.
         wave: u32,
-        /// Who.
+        /// The person's name, as the caller gave it.
         by: String,
-        /// Why; may be empty.
+        /// The person's words; may be empty.
         reason: String,
-        /// When.
+        /// When the wish was taken in; it may be long before the wave.
         at: Timestamp,
     },
     /// Namespaces that the operation writes into were seen for the first time. Others of the same name that come later are
@@ -310,33 +319,33 @@ pub enum Fact {
     /// A namespace that the operation writes into is lost, and all that was put there. A wave that is at work ends, and has
     /// failed.
     NamespaceLost {
-        /// Its name.
+        /// `metadata.name` of the namespace. Another attempt plans anew.
         namespace: String,
         /// What became of it.
         loss: Loss,
-        /// When.
+        /// When the sight of it was taken in.
         at: Timestamp,
     },
     /// Another attempt begins, with a plan of its own.
     RetryPlansAnew {
         /// Its number; the first attempt is 1.
         attempt: u32,
-        /// When.
+        /// When the wait before it was over.
         at: Timestamp,
     },
     /// A resource is on its way out: no write can change it and it was told to go, or somebody else deletes it. It is
     /// created again when it is gone.
     RecreationBegun {
-        /// Which task.
+        /// The resource's task, which waits until the object is gone.
         task: TaskId,
         /// UID of the object that goes.
         uid: String,
     },
     /// From here on its objects are judged by these health rules; before the first of these facts nothing was judged.
     HealthRulesKnown {
-        /// Which, as whoever has them tells them apart.
+        /// Digest by which the engine tells one set of health rules from another.
         digest: Digest,
-        /// When.
+        /// When they came into use for this operation.
         at: Timestamp,
     },
 }
@@ -344,11 +353,11 @@ pub enum Fact {
 /// What a deadline was set for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeadlineScope {
-    /// The whole operation.
+    /// The operation, from its start, by its request.
     Operation,
-    /// The current wave.
+    /// The wave at work, from its opening, by the wave's timeout.
     Wave,
-    /// One hook.
+    /// A hook, from when it was applied or handed to its runner.
     Hook(TaskId),
 }
 

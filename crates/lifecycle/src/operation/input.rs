@@ -14,18 +14,18 @@ use super::state::{ClaimNews, HookLog, Identity, Verdict};
 pub enum Input {
     /// Somebody asks for a sync. The manifests are already kept under `targets`.
     Request {
-        /// Identity of the new operation.
+        /// Id of the new operation, chosen by whoever asks. One that exists already is refused.
         operation: OperationId,
-        /// What is asked.
+        /// Which application, to where, with which options and limits.
         request: Box<SyncRequest>,
-        /// Where the manifests are kept.
+        /// Digest under which the log keeps the manifests; they are on the disk already.
         targets: Digest,
     },
     /// The answer to [`Command::Plan`](super::Command): the plan, and where its manifests are kept.
     Planned {
-        /// The plan.
+        /// What is to be done. One that contradicts itself ends the operation with an error.
         plan: Arc<Plan>,
-        /// Where the manifests are kept.
+        /// Digest under which the log keeps the manifests of its tasks.
         bundle: Digest,
         /// The namespaces of the manifests, as far as they may be seen.
         namespaces: Vec<NamespaceSight>,
@@ -36,27 +36,27 @@ pub enum Input {
     Claim(Result<ClaimNews, CallError>),
     /// The answer to a command about one task.
     Answer {
-        /// Which task.
+        /// Its position in the plan.
         task: TaskId,
         /// The attempt the command was for; answers to older attempts are ignored.
         attempt: u32,
-        /// What came back.
+        /// What came back: the cluster's answer, or why there was none.
         answer: Answer,
     },
     /// An awaited object was seen, or seen to be gone. Sights may be old or repeated; `Gone` without a UID is believed
     /// only when [`Observation::at`], the beginning of the look, is not before our write.
     Observed {
-        /// Which task.
+        /// Position in the plan of the task that awaits it.
         task: TaskId,
-        /// What was seen.
+        /// What was there, and when the look at it began.
         observation: Observation,
     },
     /// Why the object of an awaited task is not well, as its pods tell; empty when they tell nothing. It is shown, and
     /// decides nothing.
     Reason {
-        /// Which task.
+        /// Its position in the plan.
         task: TaskId,
-        /// In words.
+        /// Such as `api-7f is crash-looping`.
         reason: String,
     },
     /// Watches fail, or work again. It is shown, and decides nothing.
@@ -70,59 +70,59 @@ pub enum Input {
     NamespaceSeen(NamespaceSight),
     /// The answer to [`Command::LookAtNamespaces`](super::Command), as far as they may be seen.
     NamespacesSeen {
-        /// What was seen.
+        /// One for each namespace that could be looked at; one that may not be read is left out.
         namespaces: Vec<NamespaceSight>,
     },
     /// A gate has answered, again or for the first time. What it has said before is no news.
     Gate {
         /// Position of the wave it was asked about.
         wave: u32,
-        /// Its name.
+        /// Its name as the wave gives it, such as `window:night`.
         gate: String,
-        /// Open, or closed because.
+        /// Open, or why not.
         verdict: Verdict,
     },
     /// An engine goes on with the operation: gates that were open when the last one ended may be closed by now.
     Resumed,
     /// Objects are judged by these health rules from now on. What is recorded already is no news.
     HealthRules {
-        /// Which.
+        /// Digest of the rules; another one means other rules.
         digest: Digest,
     },
     /// A person ends the operation.
     Terminate {
-        /// Who.
+        /// The person's name, as the caller gives it.
         by: String,
     },
     /// A person holds the operation.
     Pause {
-        /// Who.
+        /// The person's name, as the caller gives it.
         by: String,
-        /// Why; may be empty.
+        /// The person's words; may be empty.
         reason: String,
     },
     /// A person lets it go on.
     Unpause {
-        /// Who.
+        /// The person's name, as the caller gives it. It need not be the one who paused it.
         by: String,
     },
     /// A person approves the prunes that wait for confirmation.
     ConfirmPrune {
-        /// Who.
+        /// The person's name, as the caller gives it.
         by: String,
     },
     /// A person approves a wave.
     Approve {
         /// Its number in the plan, from 1; `None`: the one that waits for it now.
         wave: Option<u32>,
-        /// Who.
+        /// The person's name, as the caller gives it.
         by: String,
-        /// Why; may be empty.
+        /// The person's words; may be empty.
         reason: String,
     },
     /// The engine itself gives up on the operation, for example after repeated panics.
     Abort {
-        /// Why.
+        /// What went wrong, for people: the operation ends in `Error` with this message.
         reason: String,
     },
 }
@@ -130,7 +130,7 @@ pub enum Input {
 /// What was seen in the place of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceSight {
-    /// Its name.
+    /// `metadata.name` of the namespace.
     pub name: String,
     /// Which one is there; `None` where none is.
     pub found: Option<Identity>,
@@ -209,16 +209,16 @@ pub enum Clearing {
     Adopted(Box<Applied>),
     /// An object of an earlier operation or attempt, now being deleted.
     Deleting {
-        /// Its `metadata.uid`.
+        /// `metadata.uid` of the older object.
         uid: String,
     },
     /// A hook of another operation that still runs. Only that one may end it.
     Taken {
         /// Whose it is, as its mark says.
         operation: String,
-        /// Its `metadata.uid`.
+        /// `metadata.uid` of the other operation's hook.
         uid: String,
-        /// Its `metadata.resourceVersion`.
+        /// `metadata.resourceVersion` when it was found: older sights of it are no news.
         resource_version: String,
     },
 }
@@ -235,13 +235,13 @@ pub struct Trial {
 /// The cluster's answer to a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
-    /// `metadata.uid`.
+    /// `metadata.uid` of the object that is there now.
     pub uid: String,
-    /// `metadata.resourceVersion`.
+    /// `metadata.resourceVersion` after the write: older sights are no evidence.
     pub resource_version: String,
     /// `metadata.generation`, 0 where the kind has none.
     pub generation: i64,
-    /// The cluster's words.
+    /// What was done, as kubectl says it: `deployment.apps/api serverside-applied`.
     pub message: String,
     /// The object as the answer showed it.
     pub observed: Observed,
@@ -272,9 +272,9 @@ pub struct CallError {
     /// Fewer calls are made before the failure counts: each takes long, since something behind the cluster does not answer
     /// in time, or most such failures do not pass, since another object has what this one asks for.
     pub few_tries: bool,
-    /// How long the server asks to wait.
+    /// How long the server asks to wait; `None` when it does not say.
     pub retry_after: Option<Duration>,
-    /// The cluster's words.
+    /// In the cluster's words, or those of the connection.
     pub message: String,
 }
 

@@ -31,7 +31,7 @@ pub(crate) enum Judgement {
     NoHealth,
     /// The health, and whether it is surely about the spec we wrote.
     Health {
-        /// The verdict.
+        /// What the rules say of the object as it was seen.
         health: Health,
         /// Surely about our spec.
         fresh: bool,

@@ -22,11 +22,11 @@ pub type Driver = crate::Driver<SyncOperation>;
 /// Of what only the newest news counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sight {
-    /// The object of a task.
+    /// The object in the place of a task's manifest.
     Object(TaskId),
     /// What the pods of a task's object tell.
     Reason(TaskId),
-    /// Whether watches work.
+    /// Whether the operation is told what changes in the cluster, or watches fail.
     Watches,
     /// What a gate says.
     Gate(String),

@@ -36,7 +36,7 @@ pub(super) fn about(state: &State, subject: &Subject, now: Timestamp) -> Vec<Com
     commands
 }
 
-/// Commands being collected.
+/// What is owed, gathered in a walk over the tasks, and when more will be.
 struct Collected {
     commands: Vec<Command>,
     wake_at: Option<Timestamp>,

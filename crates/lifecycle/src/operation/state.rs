@@ -34,7 +34,7 @@ pub enum State {
     Accepted(Box<Header>),
     /// Planned, and not over.
     Running(#[serde(deserialize_with = "operation::read")] Box<Operation>),
-    /// Over.
+    /// It has ended, and changes no more.
     Finished(#[serde(deserialize_with = "operation::read")] Box<Operation>),
 }
 

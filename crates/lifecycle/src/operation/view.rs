@@ -15,17 +15,17 @@ use super::state::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationView {
-    /// Its identity.
+    /// Its id: `tidegate ops show` takes it, or its beginning.
     pub id: OperationId,
-    /// Its application.
+    /// Name of the application it works on.
     pub app: String,
-    /// Where it stands.
+    /// `Running`, `Terminating`, or what it has ended in: `Succeeded`, `Failed` or `Error`.
     pub phase: OperationPhase,
-    /// In words.
+    /// What it is doing or waiting for, or how it has ended.
     pub message: String,
-    /// When it was accepted.
+    /// When it was accepted, before it was planned.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// When it ended; `None` while it has not.
     pub finished_at: Option<Timestamp>,
     /// How many times it was tried again.
     pub retry_count: u32,
@@ -57,7 +57,7 @@ pub struct OperationView {
 pub struct HealthRulesView {
     /// Those it is judged by.
     pub digest: String,
-    /// Since when.
+    /// When they came into use for this operation.
     pub since: Timestamp,
     /// Those before, where they changed while the operation ran.
     pub before: Option<String>,
@@ -74,7 +74,7 @@ impl From<&JudgedBy> for HealthRulesView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimView {
-    /// How it stands.
+    /// Whether the operation has it, waits for it, or does without it.
     pub state: ClaimStanding,
     /// The Lease, as `namespace/name`, while the operation has it.
     pub lease: Option<String>,
@@ -84,7 +84,7 @@ pub struct ClaimView {
     pub since: Option<Timestamp>,
     /// The other operation that has it.
     pub holder: Option<ClaimHolder>,
-    /// Why there is none.
+    /// Why there is none, in the cluster's words.
     pub reason: Option<String>,
 }
 
@@ -113,11 +113,11 @@ pub enum ClaimStanding {
 pub struct HookLogView {
     /// API group of the hook, empty for the core API.
     pub group: String,
-    /// Its kind.
+    /// `kind` of the hook.
     pub kind: String,
-    /// Its namespace.
+    /// `metadata.namespace` of the hook; empty where its kind has none.
     pub namespace: String,
-    /// Its name.
+    /// `metadata.name` of the hook.
     pub name: String,
     /// Name of the pod.
     pub pod: String,
@@ -131,9 +131,9 @@ pub struct HookLogView {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WaveView {
-    /// Phase.
+    /// The phase it belongs to: `PreSync`, `Sync` …
     pub phase: Phase,
-    /// Wave inside the phase.
+    /// Its number in the phase, as `sync-wave` annotations have it; may be negative.
     pub wave: i64,
     /// `Pending`, `Passed`, `Failed`, `Stopped` (before it could end), `Skipped` (nothing to do, or never reached), or
     /// the step it is at: `Held`, `Pruning` … `Settling`.
@@ -152,7 +152,7 @@ pub struct WaveView {
     pub opened_at: Option<Timestamp>,
     /// When its last manifest was applied.
     pub applied_at: Option<Timestamp>,
-    /// When it passed.
+    /// When all that it waited for was well. A wave that fails has none, unless it is one of the SyncFail phase.
     pub passed_at: Option<Timestamp>,
 }
 

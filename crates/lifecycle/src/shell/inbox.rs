@@ -6,13 +6,13 @@ use crate::machine::Machine;
 
 /// One thing that arrived for a machine, or for its hands.
 pub enum Arrival<M: Machine, N> {
-    /// Something that happened.
+    /// News or a wish, which no command asked for; an answer that nobody waits for comes as this too.
     Input(M::Input),
     /// The answer to a command.
     Answer {
         /// What the command was about: another one about it may now be carried out.
         about: M::Subject,
-        /// The answer.
+        /// What the machine is given to decide on.
         input: M::Input,
     },
     /// What was kept up has ended by itself. If it is still owed, it is begun again.
@@ -52,7 +52,8 @@ impl<M: Machine, N> Inbox<M, N> {
         self.len() == 0
     }
 
-    /// Puts something in.
+    /// Puts an arrival at the end. A sight takes the place of the earlier one of the same thing, unless it is the
+    /// older.
     pub fn push(&mut self, arrival: Arrival<M, N>) {
         let sight = match &arrival {
             Arrival::Input(input) => M::sight(input).map(|sight| (sight, input)),
@@ -89,7 +90,7 @@ impl<M: Machine, N> Inbox<M, N> {
         }
     }
 
-    /// Takes everything out.
+    /// Takes out all there is, in the order in which it came.
     pub fn take(&mut self) -> Vec<Arrival<M, N>> {
         self.sights.clear();
         self.gaps = 0;

@@ -107,12 +107,12 @@ impl<M: Machine, H: Hands<M>> Shell<M, H> {
         self.driver.state()
     }
 
-    /// The driver.
+    /// The driver, for whoever asks what was recorded and what is durable.
     pub fn driver(&self) -> &Driver<M> {
         &self.driver
     }
 
-    /// The hands.
+    /// The hands, to look at what they hold.
     pub fn hands(&self) -> &H {
         &self.hands
     }

@@ -21,7 +21,7 @@ pub struct Outbox<M: Machine> {
     pub batch: Option<BatchOf<M>>,
     /// The alarm was set to ring after so long, or not at all.
     pub alarm: Option<Option<Duration>>,
-    /// Answers to wishes.
+    /// What became of the wishes, in order of their answers. An accepted one is on the disk.
     pub answers: Vec<Result<(), M::Rejection>>,
 }
 

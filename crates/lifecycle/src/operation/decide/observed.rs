@@ -98,7 +98,7 @@ fn has_ended(occupant: &Occupant, observation: &Observation) -> bool {
 
 /// What a sight of an applied object means.
 pub(super) struct Judged {
-    /// The facts.
+    /// What is to be recorded of it; empty when it is no news.
     pub facts: Vec<Fact>,
     /// The kind has no health to wait for.
     pub is_without_health: bool,

@@ -6,7 +6,7 @@ pub enum Rejection {
     /// A late or repeated answer. It can be dropped without harm.
     #[error("answer is not awaited in state {state}")]
     Stale {
-        /// The state that does not await it.
+        /// Its name, such as `Wave 2 Applying`.
         state: String,
     },
     /// Nothing was accepted yet.
@@ -15,25 +15,25 @@ pub enum Rejection {
     /// The operation exists already.
     #[error("operation exists already (state {state}); use a new operation id")]
     AlreadyStarted {
-        /// Its state.
+        /// Its name, such as `Wave 2 Applying`.
         state: String,
     },
     /// The operation is over.
     #[error("operation is already over: {message}")]
     AlreadyFinished {
-        /// Its final message.
+        /// What the operation ended with.
         message: String,
     },
     /// The operation is ending by itself or was terminated before.
     #[error("operation is already ending (state {state}); wait for it")]
     AlreadyEnding {
-        /// Its state.
+        /// Its name: `Terminating` or `Finishing`.
         state: String,
     },
     /// The operation is paused.
     #[error("operation is already paused by {by}")]
     AlreadyPaused {
-        /// By whom.
+        /// Name of the person who paused it.
         by: String,
     },
     /// The operation is not paused.

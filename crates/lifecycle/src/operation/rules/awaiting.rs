@@ -22,7 +22,7 @@ impl Awaiting<'_> {
         std::iter::once(open_hooks).chain(resources).chain(leaving)
     }
 
-    /// How many tasks.
+    /// How many tasks keep the wave open.
     pub(crate) fn count(&self) -> usize {
         self.sorts().map(|open| open.tasks.len()).sum()
     }

@@ -15,24 +15,24 @@ pub enum Claim {
         place: ClaimPlace,
         /// How many holders it has had, this one included.
         epoch: u64,
-        /// Since when.
+        /// When the operation heard that it has it.
         since: Timestamp,
     },
     /// Another operation has it.
     Taken {
-        /// Which.
+        /// The other operation, as the Lease names it.
         holder: ClaimHolder,
         /// Since when this one waits for it.
         since: Timestamp,
     },
     /// None can be had here; the operation goes on without.
     Without {
-        /// Why.
+        /// Such as that rights for Leases are missing, or that its namespace is being deleted.
         reason: String,
     },
     /// Another operation has taken it.
     Lost {
-        /// Which; `None` when that one is over as well.
+        /// The other operation, as the Lease names it; `None` when that one is over as well.
         holder: Option<ClaimHolder>,
     },
 }
@@ -49,24 +49,24 @@ pub enum ClaimNews {
     },
     /// Another operation has it.
     Taken {
-        /// Which.
+        /// The other operation, as the Lease names it.
         holder: ClaimHolder,
         /// It is at work: it was seen to renew its claim. Otherwise it may be dead, and its claim run out.
         at_work: bool,
     },
     /// None can be had here.
     Without {
-        /// Why.
+        /// Such as that rights for Leases are missing, or that its namespace is being deleted.
         reason: String,
     },
     /// It ran out while nobody renewed it, and another operation has taken it.
     Lost {
-        /// Which; `None` when that one is over as well.
+        /// The other operation, as the Lease names it; `None` when that one is over as well.
         holder: Option<ClaimHolder>,
     },
     /// Another operation asks this one to end.
     EndWanted {
-        /// Which.
+        /// The operation that supersedes this one.
         by: ClaimHolder,
     },
 }

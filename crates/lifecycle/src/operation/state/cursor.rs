@@ -32,7 +32,7 @@ pub struct Cursor {
 /// Tasks of one sort that keep a wave open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenTasks {
-    /// Which.
+    /// Those that have not ended.
     pub tasks: BTreeSet<TaskId>,
     /// How many of them look decided by evidence that only time can confirm.
     pub weak: usize,

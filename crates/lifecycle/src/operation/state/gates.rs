@@ -8,11 +8,11 @@ use tidegate_model::Timestamp;
 /// What a gate of the current wave answered last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateAnswer {
-    /// Its name.
+    /// Its name as the wave gives it; an approval is kept as that of a gate `approval/`, with the position of its wave.
     pub gate: String,
-    /// The answer.
+    /// What it said last; what it said before is forgotten.
     pub verdict: Verdict,
-    /// When.
+    /// When that was taken in.
     pub at: Timestamp,
 }
 
@@ -26,7 +26,7 @@ pub enum Verdict {
     Open,
     /// The wave may not begin yet.
     Closed {
-        /// Why.
+        /// What people are told while the wave waits, such as `sync window night denies it until 2026-11-22T06:00:00Z`.
         reason: String,
         /// When to ask again, for safety: a gate says by itself when its answer is another one.
         ask_again_after: Duration,

@@ -10,11 +10,11 @@ use super::task::Calls;
 /// What is known of an operation from the beginning.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// Its identity.
+    /// Its id, which is the id of its stream in the log too.
     pub operation: OperationId,
-    /// What was asked.
+    /// Which application, to where, with which options and limits.
     pub request: SyncRequest,
-    /// Where the manifests are kept.
+    /// Digest under which the log keeps the manifests that were handed over.
     pub targets: Digest,
     /// When it was accepted: `startedAt`.
     pub started_at: Timestamp,
@@ -39,7 +39,7 @@ pub struct Header {
 /// Since when, and why, the cluster does not answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outage {
-    /// Since when.
+    /// When the first of the calls in a row was not answered; of watches, since when they fail.
     pub since: Timestamp,
     /// The cluster's words, or those of the connection.
     pub message: String,
@@ -52,11 +52,11 @@ pub struct Outage {
 /// Who holds an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// Who.
+    /// The person's name, as the caller gave it.
     pub by: String,
-    /// Why; may be empty.
+    /// The person's words; may be empty.
     pub reason: String,
-    /// Since when.
+    /// When it was paused: from here on deadlines stand still.
     pub at: Timestamp,
 }
 

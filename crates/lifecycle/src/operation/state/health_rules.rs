@@ -6,9 +6,9 @@ use tidegate_model::{Digest, Timestamp};
 /// The health rules an operation is judged by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JudgedBy {
-    /// Which.
+    /// Digest by which the engine tells one set of rules from another.
     pub digest: Digest,
-    /// Since when.
+    /// When they came into use for this operation.
     pub since: Timestamp,
     /// Those before, where they changed while the operation ran.
     pub before: Option<Digest>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Which of all objects that have, or had, the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// `metadata.uid`.
+    /// `metadata.uid`, which no two objects share.
     pub uid: String,
     /// `metadata.resourceVersion` when it was seen.
     pub resource_version: String,

@@ -12,12 +12,12 @@ use super::namespaces::SeenNamespaces;
 use super::stage::{Stage, WaveStep};
 use super::task::TaskState;
 
-/// A planned operation.
+/// An operation that has a plan, or has ended without one: the plan is then empty.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
     /// What is known from the beginning.
     pub header: Header,
-    /// The plan.
+    /// What is to be done, in which order. Empty when it ended before it was planned.
     pub plan: Arc<Plan>,
     /// Where the plan's manifests are kept; `None` when it ended before it was planned.
     pub bundle: Option<Digest>,
@@ -25,9 +25,9 @@ pub struct Operation {
     pub tasks: Vec<TaskState>,
     /// One per wave of the plan.
     pub waves: Vec<WaveTimes>,
-    /// Where it stands.
+    /// Which part of the way it is on. What it was on at its end stays.
     pub stage: Stage,
-    /// Since when.
+    /// Since when it is at this stage.
     pub since: Timestamp,
     /// Answers of the gates of the current wave, and the waves that were approved.
     pub gates: Vec<GateAnswer>,
@@ -45,7 +45,7 @@ pub struct Operation {
     pub failure: Option<Failure>,
     /// Who ends it, and why.
     pub termination: Option<Termination>,
-    /// How it ended.
+    /// How it ended; `None` while it has not.
     pub outcome: Option<Outcome>,
     /// Which namespaces those are that the plan writes into, as far as they were seen: when it was made, or else later.
     pub seen_namespaces: SeenNamespaces,
@@ -64,7 +64,7 @@ pub struct Operation {
 pub enum Loss {
     /// It is being deleted.
     Terminating,
-    /// It is gone.
+    /// It was there, and is not any more.
     Gone,
     /// It is gone, and somebody has made another of the same name.
     MadeAgain,
@@ -78,7 +78,7 @@ pub enum Judged {
     None,
     /// Those that count for the health of the application.
     ForApplication,
-    /// All of them.
+    /// Each of them, whether the application's health counts it or not.
     All,
 }
 
@@ -91,7 +91,8 @@ pub struct WaveTimes {
     pub deadline_from: Option<Timestamp>,
     /// When its last manifest was applied.
     pub applied_at: Option<Timestamp>,
-    /// When it passed.
+    /// When it came to its step `Passed`. `None` until then; a wave that fails does not, unless it is one of the
+    /// SyncFail phase.
     pub passed_at: Option<Timestamp>,
 }
 
@@ -104,16 +105,16 @@ pub struct Failure {
     pub message: String,
     /// Another attempt could end differently.
     pub retriable: bool,
-    /// When.
+    /// When that was decided.
     pub at: Timestamp,
 }
 
 /// Who ends an operation, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Termination {
-    /// Who, or what.
+    /// Name of a person, `deadline`, or the operation that supersedes this one.
     pub by: String,
-    /// The final message.
+    /// The message the operation ends with, unless a hook cannot be stopped.
     pub message: String,
     /// Some hook could not be stopped.
     pub had_errors: bool,
@@ -126,14 +127,14 @@ pub struct Termination {
 pub struct Outcome {
     /// Succeeded, Failed or Error.
     pub phase: OperationPhase,
-    /// The final message.
+    /// The operation's message for good.
     pub message: String,
-    /// When.
+    /// The operation's `finishedAt`.
     pub at: Timestamp,
 }
 
 impl Operation {
-    /// A task with its state.
+    /// A task of the plan and how far it is; `None` where the plan has no such position.
     pub fn task(&self, id: TaskId) -> Option<(&Task, &TaskState)> {
         #[cfg(test)]
         crate::operation::work::visited();
@@ -167,7 +168,7 @@ impl Operation {
         })
     }
 
-    /// The current wave and its step.
+    /// Position of the wave at work, and its step; `None` outside of waves.
     pub fn current_wave(&self) -> Option<(u32, WaveStep)> {
         match self.stage {
             Stage::Wave { index, step } => Some((index, step)),

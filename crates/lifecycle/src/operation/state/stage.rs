@@ -12,23 +12,23 @@ pub enum Stage {
     DryRun,
     /// A wave is at work.
     Wave {
-        /// Position in the plan.
+        /// The wave's position in the plan, from 0.
         index: u32,
         /// Where the wave stands.
         step: WaveStep,
     },
     /// An attempt failed; the next begins at this time.
     AwaitingRetry {
-        /// When.
+        /// When the next attempt begins; later by as long as the operation is paused.
         until: Timestamp,
     },
     /// Running hooks are being stopped.
     Terminating,
     /// Hooks are cleaned up; then it ends like this.
     Finishing {
-        /// How.
+        /// What it will have ended in: `Succeeded` or `Failed`.
         phase: OperationPhase,
-        /// The final message.
+        /// The message it will end with.
         message: String,
     },
 }
@@ -40,7 +40,7 @@ pub enum WaveStep {
     Held,
     /// Manifests that could not be judged before are tried on the server.
     DryRun,
-    /// Objects are deleted.
+    /// Objects that are wanted no more are told to go.
     Pruning,
     /// Deleted objects are on their way out.
     AwaitingGone,
@@ -52,7 +52,7 @@ pub enum WaveStep {
     AwaitingHealth,
     /// Everything looks healthy; the kinds without better evidence, or a fixed delay, ask for some time.
     Settling {
-        /// Until when.
+        /// When the evidence has held for long enough, or the delay is over.
         until: Timestamp,
     },
     /// The next wave may begin.

@@ -6,9 +6,9 @@ use tidegate_model::{Health, OperationPhase, ResultCode, Task, Timestamp};
 /// Calls that failed in a way that may pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calls {
-    /// How many in a row.
+    /// How many in a row: the wait for the next grows with it, and there is a limit.
     pub failed: u32,
-    /// When the next may be made.
+    /// When the next may be made; `None` when none has failed.
     pub not_before: Option<Timestamp>,
     /// What the cluster said last.
     pub message: String,
@@ -17,13 +17,13 @@ pub struct Calls {
 /// What the cluster made of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppliedRef {
-    /// `metadata.uid`.
+    /// `metadata.uid`; empty for a hook that was handed to a runner.
     pub uid: String,
-    /// `metadata.resourceVersion` after the write.
+    /// `metadata.resourceVersion` after the write; empty for a hook that was handed to a runner.
     pub resource_version: String,
-    /// `metadata.generation` after the write.
+    /// `metadata.generation` after the write; 0 where the kind has none.
     pub generation: i64,
-    /// When. A hook's deadline counts from here.
+    /// When the answer was taken in. A hook's deadline counts from here, so a pause moves it.
     pub at: Timestamp,
 }
 
@@ -35,7 +35,7 @@ pub enum Progress {
     Waiting,
     /// An object is being deleted: the one to prune, the hook's older one, or a resource that is to be created again.
     Deleting {
-        /// Its `metadata.uid`.
+        /// `metadata.uid` of that object.
         uid: String,
     },
     /// The place of the hook is clear.
@@ -47,20 +47,20 @@ pub enum Progress {
         /// The message it gets if it was still running.
         reason: String,
     },
-    /// Over.
+    /// It has ended, well or badly. A hook may still have to lose its finalizer, and its object.
     Done,
 }
 
-/// State of one task.
+/// How one task of the plan is doing, and what its result will say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskState {
     /// How far it is.
     pub progress: Progress,
     /// The dry run has accepted it.
     pub checked: bool,
-    /// What was done.
+    /// Whether the object was written, pruned, left alone or refused: the result's `status`. `None` until then.
     pub status: Option<ResultCode>,
-    /// Where it stands: `hookPhase`.
+    /// Where it stands: the result's `hookPhase`, for resources as well.
     pub phase: Option<OperationPhase>,
     /// The cluster's words, or the health message.
     pub message: String,
@@ -91,7 +91,7 @@ pub struct TaskState {
 pub struct Occupant {
     /// Whose it is, as its mark says.
     pub operation: String,
-    /// Its `metadata.uid`.
+    /// `metadata.uid` of that hook.
     pub uid: String,
     /// Its `metadata.resourceVersion` when it was found.
     pub resource_version: String,
@@ -122,11 +122,11 @@ pub struct HookLog {
 /// Health as it was seen last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenHealth {
-    /// The verdict.
+    /// What the rules said of the newest sight that counts.
     pub health: Health,
-    /// It is about the spec we wrote.
+    /// It is surely about the spec we wrote; otherwise it counts when it has held for the settle time.
     pub fresh: bool,
-    /// Since when it looks like this.
+    /// When the status was first seen to be what it is now.
     pub since: Timestamp,
 }
 
