@@ -43,7 +43,7 @@ pub trait Cluster: Send + Sync + 'static {
     /// call is refused, so a cluster that knows no rights names none.
     async fn missing_rights(&self, rights: &BTreeSet<Right>) -> Result<BTreeSet<MissingRight>, ClusterError>;
 
-    /// Writes a manifest.
+    /// Writes a manifest in the way that the request names, or judges it without writing.
     async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError>;
 
     /// Writes an object as it is, unless somebody has written it since it was read: creates it where it bears no
@@ -99,15 +99,15 @@ pub enum Strain {
     },
     /// The cluster was asked and says nothing.
     Silent {
-        /// For how long.
+        /// For how long it has said nothing.
         lasts: Duration,
-        /// To which call.
+        /// Which call it is: `no answer to GET /api`.
         message: String,
     },
 }
 
 impl Strain {
-    /// In words, as of now.
+    /// What people are told while they wait.
     pub fn words(&self, now: Timestamp) -> String {
         match self {
             Self::AsksToWait { left, message } => {
@@ -129,10 +129,10 @@ impl Strain {
 /// Changes of one kind, in order. An error ends the stream.
 pub type WatchStream = BoxStream<'static, Result<WatchEvent, ClusterError>>;
 
-/// One change.
+/// What has become of one object, as a watch tells it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatchEvent {
-    /// Added or modified.
+    /// It was added or modified, and looks like this now.
     Applied(Object),
     /// Deleted; its last state.
     Deleted(Object),
@@ -143,7 +143,7 @@ pub enum WatchEvent {
 /// Which objects a list or a watch is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
-    /// Their kind.
+    /// API group, version and kind of the objects.
     pub gvk: Gvk,
     /// Only those of one namespace. `None`: all there are.
     pub namespace: Option<String>,
@@ -161,7 +161,7 @@ impl Scope {
 /// How much of an object is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Detail {
-    /// All of it.
+    /// All that the cluster has of it.
     #[default]
     Full,
     /// `apiVersion`, `kind` and `metadata`: enough to see that it is there, or gone.
@@ -171,7 +171,7 @@ pub enum Detail {
 /// All objects of a scope at one resource version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listing {
-    /// The objects.
+    /// In no order that means anything.
     pub objects: Vec<Object>,
     /// Where a watch goes on from.
     pub resource_version: String,
@@ -182,7 +182,7 @@ pub struct Listing {
 pub struct Right {
     /// `get`, `create`, `patch` …
     pub verb: &'static str,
-    /// The kind.
+    /// The kind that the objects have.
     pub gvk: Gvk,
     /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
@@ -219,7 +219,7 @@ pub struct LiveQuery {
 /// How far a plan looks for objects of its application, besides those it names and those of the inventory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// No further.
+    /// No further: what is elsewhere is not found.
     Places,
     /// Among all objects of the kinds that are named, or in the inventory.
     Kinds,
@@ -282,11 +282,11 @@ pub enum WriteMode {
 /// A request to write one manifest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApplyRequest {
-    /// The manifest.
+    /// What is to be written, as it is sent.
     pub object: Object,
-    /// How.
+    /// How it is written, and what happens to what is there already.
     pub mode: WriteMode,
-    /// Refuse unknown fields.
+    /// Refuse fields that the kind does not have.
     pub validate: bool,
     /// Judge it without writing.
     pub dry_run: bool,
@@ -336,20 +336,20 @@ pub enum Propagation {
     /// They go first. The default.
     #[default]
     Foreground,
-    /// They go afterwards.
+    /// They go when it has gone.
     Background,
-    /// They stay.
+    /// They stay, without an owner.
     Orphan,
 }
 
 /// A request to delete one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteRequest {
-    /// Kind.
+    /// API group, version and kind of the object.
     pub gvk: Gvk,
     /// Namespace, empty for cluster-scoped objects.
     pub namespace: String,
-    /// Name.
+    /// `metadata.name` of the object.
     pub name: String,
     /// Only the object with this UID.
     pub uid: String,

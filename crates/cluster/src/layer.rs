@@ -15,7 +15,7 @@ use crate::{
 /// A wrapper never implements [`Cluster`] itself: every method is forwarded here once, so a new one reaches the cluster
 /// behind whatever stands in front of it.
 pub trait Layer: Send + Sync + 'static {
-    /// The cluster behind.
+    /// The cluster that calls go to when they have passed.
     fn inner(&self) -> &dyn Cluster;
 
     /// Carries out a call to the cluster behind, or does not: `answer` begins when it is first awaited.
@@ -50,7 +50,7 @@ pub trait Layer: Send + Sync + 'static {
 /// A call on its way to a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Which one.
+    /// Which method of [`Cluster`] it is.
     pub verb: Verb,
     /// What it does to the cluster.
     pub effect: Effect,
@@ -81,11 +81,11 @@ pub enum Verb {
 /// What a call does to the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It looks.
+    /// It looks, and changes nothing.
     Read,
     /// It asks what a write would do.
     DryRun,
-    /// It changes something.
+    /// It may have changed something, however it is answered.
     Write,
 }
 

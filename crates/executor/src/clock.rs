@@ -5,7 +5,7 @@ use tidegate_model::Timestamp;
 
 /// Where the engine reads the time. The machine below never does.
 pub trait Clock: Send + Sync + 'static {
-    /// The time now.
+    /// The present moment, by whatever clock the engine was given.
     fn now(&self) -> Timestamp;
 }
 

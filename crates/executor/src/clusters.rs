@@ -121,13 +121,13 @@ impl Clusters {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(destination).map(Arc::clone)
     }
 
-    /// All of them.
+    /// Each cluster there is a way to, in order of destinations.
     pub fn all(&self) -> Vec<(Destination, Arc<ClusterHandle>)> {
         let clusters = self.0.read().unwrap_or_else(PoisonError::into_inner);
         clusters.iter().map(|(destination, cluster)| (destination.clone(), Arc::clone(cluster))).collect()
     }
 
-    /// Adds one.
+    /// Adds the way to a cluster, in place of an earlier one of the same destination.
     pub fn add(&self, destination: Destination, cluster: Arc<ClusterHandle>) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(destination, cluster);
     }

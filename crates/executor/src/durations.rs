@@ -25,7 +25,7 @@ pub struct Counted {
 }
 
 impl Durations {
-    /// Nothing has happened.
+    /// A count of nothing yet, which tells durations apart by these upper ends, in seconds.
     pub fn new(bounds: &'static [f64]) -> Self {
         let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
         Self { bounds, counts, micros: AtomicU64::new(0) }
@@ -42,7 +42,7 @@ impl Durations {
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// All until now.
+    /// What was counted until now; several threads may go on counting meanwhile.
     pub fn counted(&self) -> Counted {
         let mut count = 0_u64;
         let mut up_to = Vec::with_capacity(self.bounds.len());

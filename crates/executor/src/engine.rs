@@ -177,7 +177,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Starts the actors.
+    /// Starts the actors. What is open in the log stays as it is until it is resumed.
     pub async fn start(self) -> Result<Engine, EngineError> {
         if let Some(error) = self.name_taken {
             return Err(error);

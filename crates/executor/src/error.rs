@@ -12,9 +12,9 @@ pub enum EngineError {
         "application {application} has an operation that is not over: {open}; resume it with `tidegate resume {open}` or end it with `tidegate ops terminate {open}`"
     )]
     Busy {
-        /// The application.
+        /// Name of the application.
         application: String,
-        /// Its open operation.
+        /// The one that a second one would work beside.
         open: OperationId,
     },
     /// There is no such operation in the log.
@@ -34,31 +34,31 @@ pub enum EngineError {
     /// The operation is over.
     #[error("operation {operation} is over: {message}")]
     AlreadyFinished {
-        /// Which.
+        /// Id of the operation that was asked for something.
         operation: OperationId,
-        /// Its final message.
+        /// What the operation ended with.
         message: String,
     },
     /// The operation's state does not allow it.
     #[error("operation {operation}: {reason}")]
     Refused {
-        /// Which.
+        /// Id of the operation that was asked for something.
         operation: OperationId,
-        /// Why.
+        /// Why, in the operation's words.
         reason: String,
     },
     /// The operation's actor could not start.
     #[error("operation {operation} cannot go on: {reason}")]
     Start {
-        /// Which.
+        /// Id of the operation that was to begin or go on.
         operation: OperationId,
-        /// Why.
+        /// What its actor, or its log, said.
         reason: String,
     },
     /// The operation's actor failed before it could answer.
     #[error("operation {operation} met a fault inside the engine and goes on from the log; ask again")]
     Restarted {
-        /// Which.
+        /// Id of the operation that was asked for something.
         operation: OperationId,
     },
     /// Two extensions of a kind have the same name.
@@ -66,19 +66,19 @@ pub enum EngineError {
     NameTaken {
         /// Gate, hook runner or health judge.
         kind: &'static str,
-        /// The name.
+        /// The name that both were registered under.
         name: String,
     },
     /// A gate has a name that means one of every engine's.
     #[error("gate {name} is built in and would never be asked; give yours another name")]
     BuiltInGate {
-        /// The name.
+        /// The name that the gate was registered under.
         name: String,
     },
     /// The engine has a way to this cluster already.
     #[error("the engine works on the {destination} already; its connection cannot be replaced while it runs")]
     ClusterKnown {
-        /// Which.
+        /// The cluster that was to be added.
         destination: Box<Destination>,
     },
     /// The log refused a batch; nothing is done any more.
@@ -86,7 +86,7 @@ pub enum EngineError {
         "the operation log failed: {reason}; mend the cause and start again, everything recorded is kept"
     )]
     LogFailed {
-        /// What it said.
+        /// What the log answered to the batch.
         reason: String,
     },
     /// The log could not be read or written.
@@ -98,7 +98,7 @@ pub enum EngineError {
     /// The manifests could not be kept.
     #[error("{reason}")]
     Manifests {
-        /// Why.
+        /// What the log said when the manifests were handed to it.
         reason: String,
     },
     /// The engine is going down.

@@ -34,7 +34,7 @@ pub const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 pub struct GateQuestion {
     /// The operation that asks.
     pub operation: OperationId,
-    /// Its application.
+    /// Name of the application that the operation works on.
     pub application: String,
     /// Phase of the wave.
     pub phase: Phase,
@@ -62,7 +62,7 @@ impl GateReply {
         self.0.send(Some(verdict)).is_ok()
     }
 
-    /// Whether anybody listens.
+    /// Whether the wave still waits for an answer, or a later one may matter to it.
     pub fn is_wanted(&self) -> bool {
         !self.0.is_closed()
     }
@@ -79,13 +79,13 @@ impl GateReply {
 /// once, by these three.
 #[derive(Debug)]
 pub struct HookRun {
-    /// The operation.
+    /// Id of the operation that the hook belongs to.
     pub operation: OperationId,
-    /// Its application.
+    /// Name of the application that the operation works on.
     pub application: String,
     /// Which attempt of the operation, from 1.
     pub attempt: u32,
-    /// The hook's manifest.
+    /// The manifest as the plan has it. It is not written to the cluster.
     pub manifest: Object,
     /// Tells whether the hook was cancelled meanwhile.
     pub cancellation: Cancellation,
@@ -145,7 +145,7 @@ pub(crate) struct Extensions {
 }
 
 impl Extensions {
-    /// The names of all.
+    /// The names under which extensions were registered, without the extensions.
     pub fn names(&self) -> crate::effects::ExtensionNames {
         crate::effects::ExtensionNames {
             gates: self.gates.keys().cloned().collect(),

@@ -67,7 +67,7 @@ impl Inbox {
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts something in.
+    /// Puts an arrival at the end, and wakes whoever empties it if it was empty.
     pub fn push(&self, arrival: Arrival) {
         self.push_together([arrival]);
     }
@@ -95,7 +95,7 @@ impl Inbox {
         self.push(Arrival::Note(note));
     }
 
-    /// Takes everything out.
+    /// Takes out all there is, in the order in which it came.
     pub fn take(&self) -> Vec<Arrival> {
         self.lock().take()
     }

@@ -81,7 +81,7 @@ pub fn misstated(log: &Log) -> Result<Vec<Misstated>, LogError> {
 /// An operation whose summary is not the one of its facts.
 #[derive(Clone, Debug)]
 pub struct Misstated {
-    /// Its right summary.
+    /// What its facts say of it.
     pub summary: Summary,
     /// What puts it right when it is appended.
     pub append: AppendOf<Fact>,

@@ -8,19 +8,19 @@ use tidegate_oplog::{Codecs, EntryOf};
 /// One line about an operation, kept longer than its facts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The operation.
+    /// Id of the operation.
     pub operation: OperationId,
-    /// Its application.
+    /// Name of the application that it works on.
     pub application: String,
     /// Where it works, in words.
     pub destination: String,
-    /// Where it stands.
+    /// `Running`, `Terminating`, or what it has ended in.
     pub phase: OperationPhase,
     /// Whether a person holds it.
     pub paused: bool,
-    /// Its message.
+    /// What it was doing or waiting for when this was written, or how it has ended.
     pub message: String,
-    /// When it began.
+    /// When it was accepted.
     pub started_at: Timestamp,
     /// When it ended; `None` while it is open.
     pub finished_at: Option<Timestamp>,

@@ -95,7 +95,7 @@ impl Answer {
         Object::try_from(value).map_err(|error| not_understood(about, &error.to_string()))
     }
 
-    /// The same, lean.
+    /// The same; which fields each manager owns stays text.
     pub(crate) fn lean_object(&self, about: About<'_>) -> Result<Object, ClusterError> {
         let Lean(fields) = self.decode(about)?;
         Object::try_from(Value::Object(fields)).map_err(|error| not_understood(about, &error.to_string()))
@@ -113,7 +113,7 @@ impl Answer {
         self.retry_after.or_else(|| if self.status.is_success() { None } else { words() })
     }
 
-    /// What went wrong.
+    /// What the server refuses with, as an error that says which call it was.
     pub(crate) fn refusal(&self, about: About<'_>) -> ClusterError {
         let mut status: Status = serde_json::from_slice(&self.body).unwrap_or_default();
         // Some servers leave the code out of the body, and proxies answer in HTML.

@@ -17,7 +17,7 @@ const LABEL: (&str, &str) = ("argocd.argoproj.io/secret-type", "cluster");
 pub struct Declaration {
     /// The Secret: `argocd/staging`.
     pub secret: String,
-    /// The way there.
+    /// How the cluster is reached, as far as the Secret says.
     pub declared: Declared,
     /// The project that it is for; empty for all.
     pub project: String,

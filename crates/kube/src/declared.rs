@@ -19,23 +19,23 @@ pub struct Declared {
     pub name: String,
     /// URL of the API server.
     pub server: String,
-    /// A token.
+    /// A bearer token; empty for none.
     pub token: String,
     /// A user by name and password.
     pub username: String,
-    /// Their password.
+    /// The password of `username`.
     pub password: String,
     /// Certificates that are trusted, as PEM in base64.
     pub ca_data: String,
     /// A certificate that proves who asks, as PEM in base64.
     pub cert_data: String,
-    /// Its key.
+    /// The key of that certificate, as PEM in base64.
     pub key_data: String,
     /// The name in the server's certificate, where it is not that of the URL.
     pub server_name: String,
     /// The server's certificate is not checked.
     pub insecure: bool,
-    /// A proxy.
+    /// URL of a proxy on the way there; empty for none.
     pub proxy_url: String,
 }
 

@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::{Map, Value};
 use tidegate_model::{InvalidObject, describe};
 
-/// An object, lean.
+/// An object of which it stays text which fields each manager owns.
 #[derive(Debug)]
 pub(crate) struct Lean(pub(crate) Map<String, Value>);
 

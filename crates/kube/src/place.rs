@@ -59,7 +59,7 @@ pub enum ConnectError {
     Kubeconfig {
         /// The file that was named.
         file: Option<PathBuf>,
-        /// Why.
+        /// What of it cannot be read, found or used.
         reason: String,
     },
     /// The kubeconfig has no such context.
@@ -67,10 +67,10 @@ pub enum ConnectError {
     UnknownContext {
         /// The context that was asked for.
         context: String,
-        /// Those there are.
+        /// The contexts that the kubeconfig has, by name.
         there: Vec<String>,
     },
-    /// Groups without a user.
+    /// `--as-group` was given without `--as`: the API knows groups of a user alone.
     #[error("groups can only be impersonated together with a user: name one with --as")]
     GroupsWithoutUser,
     /// A proxy of another sort than we know is configured.
@@ -78,17 +78,17 @@ pub enum ConnectError {
         "cannot go through the proxy {proxy} to {server}: only http:// and socks5:// proxies are supported"
     )]
     Proxy {
-        /// The proxy.
+        /// Its URL, as it was configured.
         proxy: String,
-        /// The API server.
+        /// URL of the API server that it leads to.
         server: String,
     },
     /// Certificates, tokens or the program that gives them.
     #[error("cannot use the credentials for {server}: {reason}")]
     Credentials {
-        /// The API server.
+        /// URL of the API server that they are for.
         server: String,
-        /// Why.
+        /// What of them cannot be read or used.
         reason: String,
     },
 }

@@ -38,7 +38,7 @@ const PATIENCE_MIN: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) method: Method,
-    /// Path and query.
+    /// What comes after the server's address: a path, and a query where there is one.
     pub(crate) path: String,
     pub(crate) accept: &'static str,
     pub(crate) content_type: &'static str,
@@ -96,7 +96,7 @@ impl Call {
     }
 }
 
-/// An API server.
+/// An API server, with what keeps calls to it apart and within limits.
 pub(crate) struct Server {
     transport: Transport,
     limiter: Limiter,

@@ -32,12 +32,12 @@ const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 256 << 20;
 /// Watches on one connection, before the next one is used. Servers allow 250 streams, some only 100.
 const WATCHES_ON_ONE: usize = 90;
-/// Connections for watches.
+/// Connections for watches. When all have so many, further ones go to the emptiest.
 const WATCH_CONNECTIONS_MAX: usize = 8;
 /// Credentials are not asked for again sooner than this.
 const RENEW_EVERY: Duration = Duration::from_secs(5);
 
-/// Sends requests.
+/// The connections to a server, made anew when its credentials change.
 pub(crate) struct Transport {
     /// Where credentials come from; `None` when they cannot change.
     source: Option<ConnectOptions>,
@@ -75,7 +75,7 @@ impl Link {
         Arc::new(Self { calls, watches: watches.into_iter().map(lane).collect(), generation })
     }
 
-    /// Sends a call.
+    /// Sends a call that has one answer; the answer's body comes piece by piece.
     pub(crate) async fn send(&self, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
         self.calls.send(request).await
     }

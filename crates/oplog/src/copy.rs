@@ -38,7 +38,7 @@ impl PrivateCopy {
         Ok(Self { path, _root: root })
     }
 
-    /// Where it is.
+    /// The folder that the copy is in. It goes with the value.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -21,7 +21,7 @@ pub enum LogError {
     /// Another process holds the state directory.
     #[error("state directory {} is in use by {holder}; stop that process or choose another directory", path.display())]
     Locked {
-        /// The state directory.
+        /// The state directory that was to be opened.
         path: PathBuf,
         /// Who holds it, as written in its `holder` file.
         holder: String,
@@ -32,7 +32,7 @@ pub enum LogError {
         "state directory {} was moved, removed or replaced while this process worked in it, so nothing more is written there; put it back, or name where it is now, and resume", path.display()
     )]
     Moved {
-        /// Where it was.
+        /// The state directory, as it was named when it was opened.
         path: PathBuf,
     },
 
@@ -53,7 +53,7 @@ pub enum LogError {
     /// A file is larger than it can be.
     #[error("{} has {bytes} bytes, and at most {limit} can be; put back a copy, move it away, or choose another state directory", path.display())]
     Oversized {
-        /// The file.
+        /// A file of the log's database.
         path: PathBuf,
         /// How large it is.
         bytes: u64,
@@ -66,9 +66,9 @@ pub enum LogError {
     TooManyOpen {
         /// The file or folder.
         path: PathBuf,
-        /// What was attempted.
+        /// A verb: `open`, `read`, `write`, `sync` …
         action: &'static str,
-        /// The system's words.
+        /// The system's error, with its number.
         source: io::Error,
     },
 
@@ -77,9 +77,9 @@ pub enum LogError {
     SizeLimit {
         /// The file or folder.
         path: PathBuf,
-        /// What was attempted.
+        /// A verb: `write`, `sync` …
         action: &'static str,
-        /// The system's words.
+        /// The system's error, with its number.
         source: io::Error,
     },
 
@@ -88,7 +88,7 @@ pub enum LogError {
     PermissionDenied {
         /// The file or folder.
         path: PathBuf,
-        /// What was attempted.
+        /// A verb: `open`, `read`, `write` …
         action: &'static str,
     },
 
@@ -97,7 +97,7 @@ pub enum LogError {
     ReadOnly {
         /// The file or folder.
         path: PathBuf,
-        /// What was attempted.
+        /// A verb: `create`, `write`, `remove` …
         action: &'static str,
     },
 
@@ -106,9 +106,9 @@ pub enum LogError {
     DiskFull {
         /// The file or folder.
         path: PathBuf,
-        /// What was attempted.
+        /// A verb: `write`, `sync`, `rename` …
         action: &'static str,
-        /// The system's words.
+        /// The system's error, with its number.
         source: io::Error,
     },
 
@@ -117,9 +117,9 @@ pub enum LogError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What was attempted.
+        /// A verb: `open`, `read`, `write`, `sync` …
         action: &'static str,
-        /// The system's words.
+        /// The system's error, with its number.
         source: io::Error,
     },
 
@@ -128,9 +128,9 @@ pub enum LogError {
         "the log's database cannot {action}: {reason}; restart to recover, damage is then set aside and reported"
     )]
     Sled {
-        /// What was attempted.
+        /// A verb: `flush`, `read` …
         action: &'static str,
-        /// The database's words.
+        /// The database's words, with the error of the system in them, if there was one.
         reason: String,
     },
 
@@ -139,7 +139,7 @@ pub enum LogError {
         "{stream} is damaged: {reason}; what could be kept of it is in the state directory's quarantine folder"
     )]
     Damaged {
-        /// The stream.
+        /// The stream that was set aside; others are not concerned.
         stream: StreamName,
         /// What is wrong with it.
         reason: String,
@@ -148,7 +148,7 @@ pub enum LogError {
     /// No such stream was ever logged here.
     #[error("{stream} is not in this log; `ops list` shows those that are")]
     UnknownStream {
-        /// The stream.
+        /// The id that was asked for.
         stream: StreamName,
     },
 
@@ -170,7 +170,7 @@ pub enum LogError {
         "{} is gone, and what is kept beside it was sealed with that key, {wanted}; put it back or give it as TIDEGATE_LOG_KEY, or choose another state directory", path.display()
     )]
     KeyMissing {
-        /// The key file.
+        /// Where it should be: the file `key` in the state directory.
         path: PathBuf,
         /// Fingerprint of the key in use.
         wanted: String,
@@ -206,16 +206,16 @@ pub enum LogError {
     /// Others may read the key.
     #[error("others than its owner may use the key in {} (its mode is {mode:o}); allow its owner only: chmod 600", path.display())]
     KeyExposed {
-        /// The key file.
+        /// The file `key` in the state directory.
         path: PathBuf,
-        /// Its permissions.
+        /// Its permission bits, as `chmod` takes them.
         mode: u32,
     },
 
     /// The key file holds no key.
     #[error("{} holds no key: {reason}; put the right one back or give it as TIDEGATE_LOG_KEY", path.display())]
     KeyUnusable {
-        /// The key file.
+        /// The file `key` in the state directory.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
@@ -226,9 +226,9 @@ pub enum LogError {
         "the log in {} was written by a newer program (its layout is {found}, and this one knows up to {known}); use that program or a later one, or choose another state directory; nothing was changed", path.display()
     )]
     NewerLayout {
-        /// The state directory.
+        /// The state directory, as it was named.
         path: PathBuf,
-        /// The layout found.
+        /// Number that is written down in the state directory.
         found: u32,
         /// The highest layout this program knows.
         known: u32,
@@ -239,7 +239,7 @@ pub enum LogError {
         "record kind {kind} was written by a newer program (this one knows up to {highest}); use that program's version or later"
     )]
     NewerRecord {
-        /// The kind found.
+        /// Number of the kind, as it stands in the record.
         kind: u16,
         /// The highest kind this program knows.
         highest: u16,
@@ -248,7 +248,7 @@ pub enum LogError {
     /// Something is larger than the log takes.
     #[error("{what} of {bytes} bytes is over the limit of {limit}; split it or keep it elsewhere")]
     TooLarge {
-        /// What it is.
+        /// `blob`, `summary` or what else was to be written.
         what: &'static str,
         /// How large it is.
         bytes: usize,
@@ -259,16 +259,16 @@ pub enum LogError {
     /// A record could not be written as bytes, or would not be read back as what it was.
     #[error("{what} cannot be encoded: {reason}; this is a bug in the type that is logged")]
     Encoding {
-        /// What it is.
+        /// What sort of record it was to be: `fact`, `snapshot` …
         what: &'static str,
-        /// Why.
+        /// What the codec says of it.
         reason: String,
     },
 
     /// Facts were offered out of order; nothing was written.
     #[error("{stream}: the next fact is number {expected}, but number {found} was offered; load it again")]
     Gap {
-        /// The stream.
+        /// The stream that they were offered for.
         stream: StreamName,
         /// The sequence number the log expects next.
         expected: u64,
@@ -281,24 +281,24 @@ pub enum LogError {
         "{stream} was taken over by {by} with epoch {epoch}, and this process, with epoch {offered}, may not write to it any more; leave it to that process"
     )]
     Fenced {
-        /// The stream.
+        /// The stream that was taken over.
         stream: StreamName,
         /// The epoch of whoever writes to it now.
         epoch: Epoch,
-        /// Who that is.
+        /// The process that took it over, as it named itself.
         by: String,
-        /// The epoch that was offered.
+        /// The epoch of this process, which is the lower one.
         offered: Epoch,
     },
 
     /// A stream is not what it was asked, or offered, as; nothing was written.
     #[error("{stream} is {found}, and not {wanted}; name one that is")]
     OtherKind {
-        /// The stream.
+        /// Id of the stream that was asked for, or offered.
         stream: StreamId,
         /// What it was taken for.
         wanted: StreamKind,
-        /// What it is.
+        /// The kind it was begun with, which never changes.
         found: StreamKind,
     },
 
@@ -307,9 +307,9 @@ pub enum LogError {
         "this program does not know what a {kind} is (kind {} of stream {stream}), and writes nothing to it; use the program that began it, or a later one", kind.number()
     )]
     UnknownKind {
-        /// The stream.
+        /// Id of the stream that was offered something.
         stream: StreamId,
-        /// What it is.
+        /// The kind it was begun with, under the name that the log keeps beside its number.
         kind: StreamKind,
     },
 
@@ -318,7 +318,7 @@ pub enum LogError {
         "the facts of {stream} were compacted; only its summary is kept: the newest ten finished operations of an application keep everything"
     )]
     Compacted {
-        /// The stream.
+        /// The stream whose facts were asked for.
         stream: StreamName,
     },
 
@@ -336,7 +336,7 @@ pub enum LogError {
     BlobDamaged {
         /// Its name: a keyed digest of the content.
         digest: Digest,
-        /// What is wrong.
+        /// Why its bytes cannot be what was put there.
         reason: String,
     },
 }

@@ -67,7 +67,7 @@ impl Family {
         }
     }
 
-    /// For messages.
+    /// The word for it in errors.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Fact => "fact",

@@ -19,9 +19,9 @@ const MAX_HOLDER_BYTES: usize = 16 << 10;
 /// A process that opens the log, as it wants to be named to others that find it locked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its process id.
+    /// Its process id, in its own namespace: in containers several may have the same.
     pub pid: u32,
-    /// Its command line.
+    /// Its program and arguments: `tidegate sync shop`.
     pub command: String,
     /// When it opened the log.
     pub since: Timestamp,

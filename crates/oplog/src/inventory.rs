@@ -19,7 +19,7 @@ pub type Inventory = BTreeSet<(Gvk, String, String)>;
 /// An inventory, and what it can be relied on for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Known {
-    /// The places.
+    /// Where the application has or may get objects.
     pub places: Inventory,
     /// The whole cluster was searched: besides these places the application had nothing.
     pub searched: bool,
@@ -28,7 +28,7 @@ pub struct Known {
 /// What changes in the inventory of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InventoryUpdate {
-    /// The application.
+    /// Name of the application.
     pub application: String,
     /// The cluster, by a name that means this one always.
     pub cluster: String,
@@ -36,7 +36,7 @@ pub struct InventoryUpdate {
     pub changes: Vec<InventoryChange>,
 }
 
-/// A change of an inventory.
+/// What becomes of the places that are known of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InventoryChange {
     /// All places the application has or may get objects in, as a search of the whole cluster and a plan say: begins an

@@ -152,7 +152,7 @@ fn parse_rows(content: &[u8]) -> Vec<KeptRow> {
 }
 
 impl Entry {
-    /// The entry's folder.
+    /// The folder that copies and their reason go into.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }

@@ -24,7 +24,7 @@ impl Epoch {
         NonZeroU64::new(number).map(Self)
     }
 
-    /// Its number.
+    /// The number that the log records, from 1.
     pub fn number(self) -> u64 {
         self.0.get()
     }
@@ -39,9 +39,9 @@ impl fmt::Display for Epoch {
 /// A stream as errors name it: by what it is, where that is known, and its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamName {
-    /// Which.
+    /// Its id, which every stream has.
     pub id: StreamId,
-    /// What it is.
+    /// The machine it belongs to; `None` where that was not known when the error arose.
     pub kind: Option<StreamKind>,
 }
 
@@ -72,14 +72,14 @@ impl fmt::Display for StreamName {
 pub struct Record {
     /// Which kind of record this is, from 1.
     pub kind: u16,
-    /// Its content.
+    /// As its machine's codec wrote it; the log does not look into it.
     pub content: Vec<u8>,
 }
 
 /// Records of one stream to append.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Append<F, S, D> {
-    /// Which stream.
+    /// Id of the stream, which begins with its first fact.
     pub stream: StreamId,
     /// What it is. A stream never changes its kind.
     pub kind: StreamKind,
@@ -87,7 +87,7 @@ pub struct Append<F, S, D> {
     pub epoch: Epoch,
     /// Sequence number of the first fact: one more than the last one kept; the first fact of all has 1.
     pub first_sequence: u64,
-    /// The facts.
+    /// In order, and without gaps after those that are there.
     pub facts: Vec<F>,
     /// The state after the last of these facts, when a snapshot is due.
     pub snapshot: Option<S>,
@@ -134,7 +134,7 @@ pub struct Summary<D> {
     pub application: Option<String>,
     /// The ApplicationSet it is about, or comes from.
     pub set: Option<String>,
-    /// When it began.
+    /// By the clock of the engine that began it.
     pub started_at: Timestamp,
     /// When it ended; `None` while it is open.
     pub finished_at: Option<Timestamp>,
@@ -152,9 +152,9 @@ impl<D> Summary<D> {
 /// A stream as the log lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<D> {
-    /// Which.
+    /// Its id.
     pub stream: StreamId,
-    /// What it is.
+    /// The machine it belongs to, as it was recorded; perhaps one that this program does not know.
     pub kind: StreamKind,
     /// Who wrote to it last.
     pub epoch: Epoch,
@@ -173,7 +173,7 @@ pub type EntryOf<F> = Entry<<F as Records>::Details>;
 /// A stream as read from the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded<F, S> {
-    /// What it is.
+    /// The machine it belongs to.
     pub kind: StreamKind,
     /// Who wrote to it last.
     pub epoch: Epoch,
@@ -194,7 +194,7 @@ pub type LoadedOf<F> = Loaded<F, <F as Records>::Snapshot>;
 /// All facts of a stream that are kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct History<F> {
-    /// What it is.
+    /// The machine it belongs to.
     pub kind: StreamKind,
     /// Sequence number of the first of them; more than 1 where older ones were compacted.
     pub first_sequence: u64,
@@ -206,20 +206,20 @@ pub struct History<F> {
 /// with what it finds, and not with what the log holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lookup {
-    /// Of this application.
+    /// Those that are about this application; `None`: about whatever it is.
     pub application: Option<String>,
-    /// Of this ApplicationSet.
+    /// Those that are about this ApplicationSet, or come from it; `None`: from wherever they come.
     pub set: Option<String>,
-    /// Open, or over.
+    /// `true`: those that are not over; `false`: those that are; `None`: both.
     pub open: Option<bool>,
-    /// Of this kind.
+    /// Those of one machine; `None`: of all.
     pub kind: Option<StreamKind>,
-    /// Of a kind that this program knows, or does not know.
+    /// `true`: those of a kind that this program knows; `false`: of one that it does not know; `None`: both.
     pub known: Option<bool>,
 }
 
 impl Lookup {
-    /// All there are.
+    /// Those of all kinds, open and over.
     pub fn all() -> Self {
         Self::default()
     }
@@ -257,7 +257,7 @@ impl Lookup {
     }
 }
 
-/// Something found damaged.
+/// Bytes of the log that are not what was written, and what was done about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Which stream it concerns, when it is known.
@@ -273,11 +273,11 @@ pub struct Damage {
 /// A stream of which not everything can be read, and what is still known of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Impaired {
-    /// Which.
+    /// Its id.
     pub stream: StreamId,
     /// Its line, also where it was set aside and no lookup finds it; `None` when even that is lost.
     pub entry: Option<RawEntry>,
-    /// What is wrong.
+    /// What cannot be read, and why.
     pub reason: String,
 }
 
@@ -288,18 +288,18 @@ pub struct Compacted {
     pub streams: usize,
     /// Streams of which nothing is left.
     pub forgotten: usize,
-    /// Facts removed.
+    /// Facts removed, those of streams of which a summary or nothing is left, and those that a snapshot covers.
     pub facts: usize,
-    /// Blobs removed.
+    /// Blobs removed, which no stream refers to any more.
     pub blobs: usize,
 }
 
 /// How much a log has read and written since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogStats {
-    /// Groups appended.
+    /// Groups appended: what was offered together is on the disk together, or not at all.
     pub groups: u64,
-    /// Facts appended.
+    /// Facts in those groups.
     pub facts: u64,
     /// Flushes of the log to the disk: one per group, and those of compactions.
     pub flushes: u64,

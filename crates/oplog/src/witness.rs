@@ -47,7 +47,7 @@ pub(crate) struct Witness {
 /// How far a stream got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Its last fact.
+    /// Sequence number of the last fact it is known to have had.
     pub(crate) last: u64,
     /// Whether its summary said that it is over. It must then not be resumed from fewer facts.
     pub(crate) ended: bool,

@@ -14,7 +14,7 @@ use crate::text::escape;
 pub(crate) struct Subject {
     /// Place in the input, for the order of the findings: 0 is the request, then the targets.
     pub place: usize,
-    /// The object.
+    /// The object; `None` for findings about the request.
     pub key: Option<ObjectKey>,
     /// What its name begins with, where it is generated.
     pub prefix: String,
@@ -53,7 +53,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Adds a warning.
+    /// Adds a warning: the operation runs all the same.
     pub fn warn(&mut self, code: &'static str, subject: &Subject, message: impl Into<String>) {
         self.add(Severity::Warning, code, subject, message.into());
     }
@@ -63,7 +63,7 @@ impl Findings {
         self.add(Severity::Error, code, subject, message.into());
     }
 
-    /// Adds a finding.
+    /// Adds a finding, about the subject as people name it.
     pub fn add(&mut self, severity: Severity, code: &'static str, subject: &Subject, message: String) {
         let warning = Warning {
             severity,

@@ -7,7 +7,7 @@ use crate::text::words;
 /// What an object is to a sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// An ordinary resource.
+    /// A resource: applied in the Sync phase, and pruned when it is wanted no more.
     Resource,
     /// A hook that runs in these phases; never empty, sorted, without duplicates.
     Hook(Vec<Phase>),

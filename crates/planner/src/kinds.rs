@@ -11,7 +11,7 @@ pub(crate) enum Served<'d> {
     Yes,
     /// In these versions only.
     OtherVersions(&'d [String]),
-    /// Not at all.
+    /// In no version: neither the cluster nor a CRD of the manifests has it.
     No,
 }
 

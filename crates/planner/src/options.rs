@@ -85,7 +85,7 @@ pub(crate) fn prune(live: &Object, options: &SyncOptions) -> PruneOption {
 /// What becomes of a live object whose application is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeleteOption {
-    /// It goes.
+    /// It goes with the application.
     Allowed,
     /// It stays (`Delete=false`).
     Refused,

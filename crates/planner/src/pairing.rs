@@ -23,7 +23,7 @@ fn borrowed(key: &ObjectKey) -> Key<'_> {
 }
 
 impl<'l> Live<'l> {
-    /// Indexes live objects.
+    /// Live objects, to be found by their keys; none of them is kept yet.
     pub fn new(objects: &'l [LiveObject]) -> Self {
         let by_key = objects.iter().map(|object| borrowed(object.key())).zip(0..).collect();
         Self { objects, by_key, kept: vec![false; objects.len()] }

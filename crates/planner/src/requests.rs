@@ -18,7 +18,7 @@ pub(crate) struct Requests {
     pub gates: Vec<String>,
     /// Who carries out the hook.
     pub hook_runner: Option<String>,
-    /// Who judges its health.
+    /// Name of the judge that says how healthy it is, in place of the rules (`tidegate.dev/health-judge`).
     pub health_judge: Option<String>,
     /// A retry starts from the first wave.
     pub restart_on_retry: bool,

@@ -29,14 +29,14 @@ pub(crate) struct Desired {
     pub key: ObjectKey,
     /// Whether its kind lives in a namespace; `None` when nobody knows.
     pub namespaced: Option<bool>,
-    /// `Resource` or `Hook`.
+    /// What it is to the sync: of those that take part, `Resource` or `Hook`.
     pub role: Role,
     /// What its `tidegate.dev/*` annotations ask for.
     pub requests: Requests,
 }
 
 impl Desired {
-    /// For findings.
+    /// Its place, key and origin, as findings name them.
     pub fn subject(&self) -> Subject {
         subject(self.place, &self.key, &self.object, &self.origin)
     }
@@ -88,7 +88,7 @@ pub(crate) fn scope<'o>(object: &'o Object, kinds: &Kinds<'_>, destination: &'o 
     Scope { namespaced, namespace }
 }
 
-/// The wanted objects.
+/// What the manifests want, as far as a sync is concerned.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
     /// Those that take part, in the order of the input.

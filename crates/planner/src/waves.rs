@@ -5,7 +5,7 @@ use tidegate_model::{Object, annotations};
 /// What an object says about its wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wave<'o> {
-    /// The wave.
+    /// Its number in the phase; 0 where nothing says so.
     pub wave: i64,
     /// An annotation, with its value, that does not hold a whole number and was passed over.
     pub passed_over: [Option<(&'static str, &'o str)>; 2],

@@ -10,23 +10,23 @@ pub enum SourceError {
         "repoURL {url:?}: {what} is not supported yet; name a repository by https://, by ssh://, as git@host:path, or one on this machine: an absolute path, a path that begins with ./ or ../, or file:///path"
     )]
     Address {
-        /// What was asked for.
+        /// The `repoURL`, without what is secret in it.
         url: String,
-        /// Which way.
+        /// The way that is not supported: `a repository over the network`, `a file address with a host` …
         what: &'static str,
     },
     /// The address of a repository cannot be one.
     #[error("repoURL {url:?} cannot be used: {reason}")]
     BadAddress {
-        /// What was asked for, without what is secret.
+        /// The `repoURL`, without what is secret in it.
         url: String,
-        /// Why not.
+        /// What about it is wrong, such as a query, which repositories do not have.
         reason: &'static str,
     },
     /// What is given for a repository cannot be used.
     #[error("the repository {repository} cannot be reached: Secret {secret} {reason}")]
     Credentials {
-        /// Which repository.
+        /// The repository's address, as it is shown to people.
         repository: String,
         /// The Secret that is meant for it.
         secret: String,
@@ -36,19 +36,19 @@ pub enum SourceError {
     /// A server did not do what was asked of it.
     #[error("the repository {repository}: {tried}: {reason}{}{hint}", if hint.is_empty() { "" } else { "; " })]
     Remote {
-        /// Which repository.
+        /// The repository's address, as it is shown to people.
         repository: String,
-        /// What was tried.
+        /// What could not be done: `its branches and tags cannot be listed` …
         tried: String,
-        /// What happened.
+        /// What the server or the connection said.
         reason: String,
-        /// What to do about it, or nothing.
+        /// What to do about it; empty where nothing is known to help.
         hint: &'static str,
     },
     /// There is no repository.
     #[error("repoURL {url:?}: there is no Git repository in {}: {reason}", path.display())]
     NoRepository {
-        /// What was asked for.
+        /// The `repoURL`, as it was given.
         url: String,
         /// Where that is.
         path: PathBuf,
@@ -58,7 +58,7 @@ pub enum SourceError {
     /// The repository has no commit yet.
     #[error("the repository {repository} has no commit yet")]
     Empty {
-        /// Which.
+        /// The repository's address, as it is shown to people.
         repository: String,
     },
     /// There is no such revision.
@@ -66,9 +66,9 @@ pub enum SourceError {
         "the repository {repository} has no branch, tag or commit {revision:?}, and as a version constraint that allows none of its tags"
     )]
     NoRevision {
-        /// Which repository.
+        /// The repository's address, as it is shown to people.
         repository: String,
-        /// What was asked for.
+        /// The `targetRevision`: a branch, a tag, a commit or a version constraint.
         revision: String,
     },
     /// The beginning of a commit says nothing to a server.
@@ -76,93 +76,93 @@ pub enum SourceError {
         "the repository {repository} has no branch or tag {revision:?}, nor is it the beginning of one commit that these are at; write all 40 digits of the commit"
     )]
     NoShortCommit {
-        /// Which repository.
+        /// The repository's address, as it is shown to people.
         repository: String,
-        /// What was asked for.
+        /// The `targetRevision`, which looks like the first digits of a commit.
         revision: String,
     },
     /// There is no such folder.
     #[error("path {path:?} is {found} in commit {commit}; name a folder of the repository")]
     NoFolder {
-        /// What was asked for.
+        /// The `path` of the source.
         path: String,
         /// `not there`, `a file` …
         found: &'static str,
-        /// In which commit.
+        /// All 40 digits of the commit.
         commit: String,
     },
     /// Something else would have to make the manifests.
     #[error("{what} is not supported yet{why}")]
     Unsupported {
-        /// What.
+        /// What was asked for: `Jsonnet`, `a config management plugin (source.plugin)` …
         what: String,
-        /// Why it is thought to be wanted, or nothing.
+        /// Where it was met and how to do without it, from `; ` on; empty where the source itself asks for it.
         why: String,
     },
     /// It is said that two things make the manifests.
     #[error("source.{} and source.{} are both there, and only one of them can make the manifests; take the other away", one.to_lowercase(), other.to_lowercase())]
     SeveralKinds {
-        /// One of them.
+        /// The one named first: `Helm`, `Kustomize` …
         one: &'static str,
-        /// The other.
+        /// The one that contradicts it.
         other: &'static str,
     },
     /// The program that makes the manifests is missing.
     #[error("{path} is {what}, and there is no program {program} {}; {advice}", given.as_ref().map_or("here".to_owned(), |given| format!("at {}", given.display())))]
     NoTool {
-        /// The folder or chart.
+        /// The `path` of the folder, or the name of the chart.
         path: String,
-        /// What it is.
+        /// `a Helm chart` or `a folder for Kustomize`.
         what: &'static str,
-        /// Which program.
+        /// Its name, or the names of those that would do.
         program: &'static str,
-        /// Where it should be, if that was said.
+        /// Where it was said to be; `None`: it was looked for on the `PATH`.
         given: Option<PathBuf>,
-        /// What to do.
+        /// How to install it, or to say where it is.
         advice: &'static str,
     },
     /// The program that makes the manifests has made none.
     #[error("{call} of {path}: {reason}")]
     Tool {
-        /// How it was called.
+        /// Program and command: `helm template`, `kustomize build` …
         call: &'static str,
-        /// For which folder or chart.
+        /// The `path` of the folder, or the name of the chart.
         path: String,
-        /// What happened.
+        /// What the program printed about it, shortened; or why it was stopped.
         reason: String,
     },
     /// A program cannot be given what it needs.
     #[error("{} cannot be written: {reason}; the state directory needs room, and belongs to this process alone", path.display())]
     Workshop {
-        /// Which file or folder.
+        /// Where it was to be, in the state directory.
         path: PathBuf,
-        /// Why not.
+        /// The system's words.
         reason: String,
     },
     /// A file of the repository has a name that no program should see.
     #[error("{path} has a name that is not passed on to programs; rename it in the repository")]
     Name {
-        /// Which, escaped.
+        /// Its path in the repository, with escapes for what is not printed.
         path: String,
     },
     /// A folder is said to be a chart, and is none.
     #[error("{path} is said to be a Helm chart, and has no Chart.yaml")]
     NoChart {
-        /// Which.
+        /// The `path` of the source.
         path: String,
     },
     /// A folder is said to be for Kustomize, and is not.
     #[error("{path} is said to be for Kustomize, and has no kustomization.yaml")]
     NoKustomization {
-        /// Which.
+        /// The `path` of the source.
         path: String,
     },
     /// A kustomization cannot be used.
     #[error("{file}: {reason}")]
     Kustomization {
-        /// Which.
+        /// Its path in the repository, such as `base/kustomization.yaml`.
         file: String,
-        /// Why not.
+        /// What in it is wrong.
         reason: String,
     },
     /// A kustomization needs what is on a server.
@@ -170,19 +170,19 @@ pub enum SourceError {
         "{file} names {base}, which is on a server, and such are not fetched; copy it into the repository, or make it a source of its own"
     )]
     RemoteBase {
-        /// Which.
+        /// Path of the kustomization in the repository.
         file: String,
-        /// What it names, without what is secret.
+        /// The base, the resource or the chart as it is named there, without what is secret in it.
         base: String,
     },
     /// A repository has no such chart.
     #[error("the repository {repository} has no chart {chart:?}; it has {}", if known.is_empty() { "none" } else { known })]
     NoSuchChart {
-        /// Which repository.
+        /// The repository's address, as it is shown to people.
         repository: String,
-        /// Which chart.
+        /// The `chart` of the source.
         chart: String,
-        /// Charts that it has.
+        /// Names of the first charts that it has, and how many more; may be empty.
         known: String,
     },
     /// A chart has no such version.
@@ -190,11 +190,11 @@ pub enum SourceError {
         "the repository {repository} has no version {version} of its chart {chart:?}; correct targetRevision, which is a version or a constraint such as 1.*"
     )]
     NoVersion {
-        /// Which repository.
+        /// The repository's address, as it is shown to people.
         repository: String,
-        /// Which chart.
+        /// The `chart` of the source.
         chart: String,
-        /// What was asked for.
+        /// The `targetRevision`, a version or a constraint; what stands for any where it is empty.
         version: String,
     },
     /// Something else than Helm is to make manifests of a chart.
@@ -203,9 +203,9 @@ pub enum SourceError {
     /// What a chart is to be told makes no sense.
     #[error("chart {chart}: {reason}")]
     Helm {
-        /// Which.
+        /// Its name, or the `path` of its folder.
         chart: String,
-        /// What.
+        /// What in `source.helm` is wrong.
         reason: String,
     },
     /// A chart needs others.
@@ -213,9 +213,9 @@ pub enum SourceError {
         "chart {chart} needs the charts {missing}, which are not in its folder charts, and charts are not fetched for others; run `helm dependency update` there and commit what it brings"
     )]
     Dependencies {
-        /// Which.
+        /// Its name, or the `path` of its folder.
         chart: String,
-        /// Those it needs.
+        /// Their names, as Helm lists them.
         missing: String,
     },
     /// A file of values is missing.
@@ -223,11 +223,11 @@ pub enum SourceError {
         "the values file {file:?} is not there: {place} has no file {path}; commit it, correct source.helm, or set ignoreMissingValueFiles"
     )]
     NoValueFile {
-        /// As it was asked for.
+        /// The entry of `valueFiles`, as it was written.
         file: String,
-        /// Where it would be.
+        /// The path that it means there.
         path: String,
-        /// In what.
+        /// The commit of a repository, or the chart, where it was looked for.
         place: String,
     },
     /// No file of values is meant.
@@ -235,7 +235,7 @@ pub enum SourceError {
         "values file glob {pattern:?} matched no files; commit one, correct source.helm.valueFiles, or set ignoreMissingValueFiles"
     )]
     NoMatch {
-        /// As it was asked for.
+        /// The entry of `valueFiles`, as it was written.
         pattern: String,
     },
     /// A file is on a server.
@@ -243,79 +243,79 @@ pub enum SourceError {
         "the values file {file:?} is on a server, and such are not fetched; commit it to a repository, and name that as a source with a ref"
     )]
     RemoteFile {
-        /// Which.
+        /// The address, as it was written.
         file: String,
     },
     /// A file of a source that is not there.
     #[error("the values file {file:?} is of a source with the ref {name:?}, and there is none{}", if known.is_empty() { String::new() } else { format!("; there is {known}") })]
     NoReference {
-        /// As it was asked for.
+        /// The entry of `valueFiles`, as it was written: `$values/prod.yaml`.
         file: String,
-        /// The name of the source.
+        /// The `ref` that it names, without `$`.
         name: String,
-        /// The names there are.
+        /// The refs of the sources there are, each with `$`; may be empty.
         known: String,
     },
     /// A path leads out of the repository.
     #[error("the path {path:?} leads out of the repository")]
     Outside {
-        /// Which.
+        /// The path as it was named, with variables put in.
         path: String,
     },
     /// A symbolic link leads out of the repository.
     #[error("{path} is a link to {target:?}, which is outside of the repository")]
     Link {
-        /// Where it is.
+        /// Path of the link in the repository.
         path: String,
-        /// Where it leads to.
+        /// What the link holds.
         target: String,
     },
     /// A symbolic link leads nowhere.
     #[error("{path} is a link to {target:?}, where no file is")]
     DeadLink {
-        /// Where it is.
+        /// Path of the link in the repository.
         path: String,
-        /// Where it leads to.
+        /// Path where it leads to, in the repository.
         target: String,
     },
     /// The manifests would not be complete.
     #[error("{path} is a submodule; submodules are not supported yet, so its manifests would be missing")]
     Submodule {
-        /// Where it is.
+        /// Its path in the repository.
         path: String,
     },
     /// There is more than anybody reads.
     #[error("path {path:?} has more than {limit} {what}")]
     Limit {
-        /// The folder.
+        /// The `path` of the source, or a folder below it.
         path: String,
-        /// How many are allowed.
+        /// The highest number that is read.
         limit: u64,
-        /// Of what.
+        /// What was counted: `bytes of manifests`, `files and folders` …
         what: &'static str,
     },
     /// A pattern cannot be read.
     #[error("the pattern {pattern:?} cannot be used: {reason}")]
     Pattern {
-        /// Which.
+        /// The pattern, as it was written.
         pattern: String,
-        /// Why not.
+        /// What about it is wrong.
         reason: &'static str,
     },
     /// The repository could not be read.
     #[error("the repository {repository} cannot be read: {reason}")]
     Read {
-        /// Which.
+        /// The repository's address, as it is shown to people.
         repository: String,
-        /// Why not.
+        /// The Git library's words, with their causes.
         reason: String,
     },
     /// A folder could not be committed.
     #[error("{} cannot be committed: {reason}", folder.display())]
     Write {
-        /// Which.
+        /// The folder on this machine.
         folder: PathBuf,
-        /// Why not.
+        /// In the words of the system or of the Git library.
         reason: String,
     },
 }

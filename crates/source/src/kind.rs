@@ -6,7 +6,7 @@ use tidegate_model::argo::ApplicationSource;
 use crate::SourceError;
 use crate::tree::Reader;
 
-/// What makes manifests.
+/// What makes the manifests of a folder or chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Nothing: they are there.

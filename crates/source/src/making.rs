@@ -12,7 +12,7 @@ use crate::{Purpose, Tools};
 pub struct Making {
     /// How much of a folder is read.
     pub limits: Limits,
-    /// The programs.
+    /// Helm and Kustomize, and what they may take.
     pub tools: Tools,
     /// What they are made for.
     pub purpose: Purpose,
@@ -23,8 +23,8 @@ pub struct Making {
 /// A source whose files may be named by others.
 #[derive(Clone)]
 pub struct Referred {
-    /// Its repository.
+    /// Where its files are read.
     pub repository: Arc<Repository>,
-    /// Its commit.
+    /// All digits of the commit that they are read in.
     pub commit: String,
 }

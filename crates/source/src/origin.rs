@@ -15,7 +15,7 @@ use crate::{Address, SourceError, versions};
 /// Where a source is from.
 #[derive(Clone)]
 pub enum Origin {
-    /// A Git repository.
+    /// Git, on this machine or on a server.
     Git(Arc<Repository>),
     /// A Helm repository, or a chart of an OCI registry.
     Charts(Arc<ChartRepository>),
@@ -24,7 +24,7 @@ pub enum Origin {
 /// The manifests of a source in a revision, not made yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// In a commit.
+    /// A folder in a commit of a Git repository.
     Git(Located),
     /// A chart in a version.
     Chart(Box<LocatedChart>),
@@ -70,7 +70,7 @@ pub fn address(source: &ApplicationSource, base: &Path) -> Result<Address, Sourc
 }
 
 impl Origin {
-    /// Which one it is.
+    /// The `repoURL` that it was opened for.
     pub fn address(&self) -> &Address {
         match self {
             Self::Git(repository) => repository.address(),

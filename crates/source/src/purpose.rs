@@ -7,7 +7,7 @@ pub struct Purpose {
     pub name: String,
     /// Name under which its objects are tracked.
     pub instance: String,
-    /// Its project.
+    /// Name of the application's project.
     pub project: String,
     /// Where its objects go that name no namespace.
     pub namespace: String,

@@ -37,7 +37,7 @@ struct Seen(Result<Arc<Refs>, SourceError>);
 pub struct File {
     /// Where it is in the repository.
     pub path: String,
-    /// What it holds.
+    /// Its bytes, as they were found or as a program made them.
     pub content: Vec<u8>,
 }
 
@@ -63,7 +63,7 @@ impl Repository {
         Ok(Self { address: address.clone(), store, seen: Mutex::default() })
     }
 
-    /// Which one it is.
+    /// The `repoURL` that it was opened for.
     pub fn address(&self) -> &Address {
         &self.address
     }
@@ -163,7 +163,7 @@ impl Repository {
         SourceError::NoRevision { repository: self.address.to_string(), revision: commit.to_owned() }
     }
 
-    /// Reads a commit.
+    /// Has one commit read. `using` may be called twice: a damaged mirror is made anew in between.
     pub(crate) fn in_commit<T>(
         &self,
         commit: &str,

@@ -41,12 +41,12 @@ impl Entry {
     }
 }
 
-/// Reads one commit.
+/// Reads the folders and files of one commit, and follows its links.
 pub(crate) struct Reader<'r> {
     pub git: &'r Repository,
     pub repository: &'r Address,
     pub commit: &'r str,
-    /// The commit's tree.
+    /// The tree of the commit's top folder.
     pub root: ObjectId,
     pub limits: &'r Limits,
 }
@@ -68,7 +68,7 @@ impl Reader<'_> {
         Ok(decoded.entries.iter().map(entry).collect())
     }
 
-    /// The names in a folder.
+    /// The names of what is in a folder, folders among them, in Git's order.
     pub fn names(&self, folder: ObjectId) -> Result<Vec<String>, SourceError> {
         Ok(self.entries(folder)?.into_iter().map(|entry| entry.path).collect())
     }

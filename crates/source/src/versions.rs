@@ -15,7 +15,7 @@ struct Version {
 /// A number of a constraint that may be left open, with `x`, `X` or `*`, or by saying nothing.
 type Part = Option<u64>;
 
-/// One comparison.
+/// One comparison of a constraint: `>=1.2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Comparison {
     operator: Operator,

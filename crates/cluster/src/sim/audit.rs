@@ -11,13 +11,13 @@ use crate::{ClusterError, ErrorKind};
 pub enum Verb {
     /// Server-side apply.
     Apply,
-    /// Plain creation.
+    /// Creation by POST: an object of that name is an error.
     Create,
     /// Replacement as a whole.
     Update,
     /// Client-side apply of an existing object, or removal of a finalizer.
     Patch,
-    /// Deletion.
+    /// Deletion of one object, which may only begin with it.
     Delete,
 }
 
@@ -33,11 +33,11 @@ pub struct AuditEntry {
     pub dry_run: bool,
     /// API group, empty for the core API.
     pub group: String,
-    /// Kind.
+    /// `kind` of the object.
     pub kind: String,
     /// Namespace, empty for cluster-scoped objects.
     pub namespace: String,
-    /// Name.
+    /// `metadata.name` of the object.
     pub name: String,
     /// On whose behalf, when the request said so.
     pub operation_id: Option<OperationId>,

@@ -22,7 +22,7 @@ pub const LOGS: &str = "sim.tidegate.dev/logs";
 /// What becomes of an object that does not do well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It fails.
+    /// It ends badly, as objects of its kind do: a Job fails, a PersistentVolumeClaim is lost.
     Fail,
     /// It runs and never becomes ready.
     NeverReady,

@@ -36,7 +36,7 @@ impl Clock {
         Self { source, ahead: Duration::ZERO }
     }
 
-    /// The present.
+    /// The present moment of the simulated cluster, with what it was set ahead.
     pub fn now(&self) -> Timestamp {
         let now = match &self.source {
             Source::Wall(read) => read(),

@@ -22,7 +22,7 @@ pub struct SimConfig {
     pub latency: Duration,
     /// How many changes of each kind are kept for watches; an older resource version is Gone.
     pub history: usize,
-    /// What goes wrong.
+    /// What goes wrong, and how often; nothing by default.
     pub faults: Faults,
 }
 

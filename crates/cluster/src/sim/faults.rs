@@ -33,7 +33,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Nothing goes wrong.
+    /// A cluster in which nothing goes wrong.
     pub fn none() -> Self {
         Self::default()
     }
@@ -55,7 +55,7 @@ impl Faults {
     }
 }
 
-/// A fault of one call.
+/// What goes wrong with one call, as it was drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum CallFault {
     Conflict,

@@ -83,7 +83,7 @@ struct SnapshotFileRef<'a> {
     state: SnapshotRef<'a>,
 }
 
-/// An open journal.
+/// The file that changes are appended to, and how far it has come.
 #[derive(Debug)]
 pub(crate) struct Journal {
     dir: PathBuf,

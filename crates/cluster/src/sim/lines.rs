@@ -17,13 +17,13 @@ pub enum SimError {
     Io {
         /// Which file or folder.
         path: PathBuf,
-        /// What it said.
+        /// The system's error, with its number.
         source: io::Error,
     },
     /// A file is not what was written.
     #[error("{} is damaged in line {line}: {why}; the simulated cluster cannot be restored from it; put back a copy, or begin with an empty cluster: `tidegate sim reset`", path.display())]
     Damaged {
-        /// Which file.
+        /// The file that is damaged.
         path: PathBuf,
         /// Which line, from 1.
         line: usize,
@@ -33,15 +33,15 @@ pub enum SimError {
     /// A file is gone that was there.
     #[error("{} is missing, and the simulated cluster cannot be restored without it; put it back, or begin with an empty cluster: `tidegate sim reset`", path.display())]
     Missing {
-        /// Which file.
+        /// Where the file should be.
         path: PathBuf,
     },
     /// The files were written by a program with another idea of the simulation.
     #[error("{} was written in format {found}, this program reads format {FORMAT}; begin with an empty cluster: `tidegate sim reset`", path.display())]
     Format {
-        /// Which file.
+        /// The file that says its format.
         path: PathBuf,
-        /// Its format.
+        /// The number of the format that it says.
         found: u32,
     },
 }

@@ -75,7 +75,7 @@ impl Objects {
     }
 }
 
-/// As a list.
+/// A list of all objects: JSON has no keys of several parts.
 impl Serialize for Objects {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())

@@ -72,7 +72,7 @@ impl Reached {
     }
 }
 
-/// The open file.
+/// The file, open for as long as the journal is.
 #[derive(Debug)]
 pub(crate) struct ReachedFile(File);
 

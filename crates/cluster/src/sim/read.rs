@@ -27,7 +27,7 @@ impl SimState {
         Ok(self.kinds.discovery().clone())
     }
 
-    /// One object.
+    /// Reads one object; nothing where none is.
     pub fn get(
         &mut self,
         now: Timestamp,

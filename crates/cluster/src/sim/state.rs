@@ -67,7 +67,7 @@ impl SimState {
         state
     }
 
-    /// The configuration.
+    /// The configuration in use, with the seed that the cluster was begun with.
     pub fn config(&self) -> &SimConfig {
         &self.config
     }
@@ -121,7 +121,7 @@ impl SimState {
         self.index.children(uid).filter_map(|key| self.objects.get(key)).map(|stored| (&stored.key, stored))
     }
 
-    /// The objects of a kind.
+    /// The stored objects of a kind, in order of their namespaces and names.
     pub(crate) fn of_kind(&self, kind: &GroupKind) -> impl Iterator<Item = (&ObjectKey, &Stored)> + use<'_> {
         self.objects.of_kind(kind).map(|stored| (&stored.key, stored))
     }

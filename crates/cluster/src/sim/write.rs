@@ -52,7 +52,7 @@ impl SimState {
         }
     }
 
-    /// Deletes an object.
+    /// Deletes an object, or begins to where finalizers keep it.
     pub fn delete(&mut self, now: Timestamp, request: DeleteRequest) -> Result<Deleted, ClusterError> {
         match self.write(now, &Write::Delete { request })? {
             Written::Deleted(deleted) => Ok(deleted),

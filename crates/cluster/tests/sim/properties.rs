@@ -102,7 +102,7 @@ fn version_of(object: &Object) -> u64 {
     object.resource_version().parse().unwrap()
 }
 
-/// Compares two moments.
+/// Whether versions tell what has changed between two moments, and nothing else.
 fn check(before: &BTreeMap<String, Object>, after: &BTreeMap<String, Object>, revisions: (u64, u64)) {
     for (name, now) in after {
         assert!(version_of(now) <= revisions.1);

@@ -33,7 +33,7 @@ pub(crate) type Encode = Box<dyn FnOnce() -> Result<RawAppend, LogError> + Send>
 /// Upper ends for how long a flush takes, in seconds: from a fast disk to one that hangs.
 const FLUSHES: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 
-/// What is measured of the log.
+/// What is measured of the log, for those who watch over the process.
 pub(crate) struct LogMeasures {
     /// How long making a group durable took.
     pub flushes: Durations,

@@ -35,7 +35,7 @@ impl Moment {
 
 #[derive(Clone, Copy, Debug)]
 enum Standing {
-    /// Not certain yet.
+    /// No renewal has succeeded yet: nothing is written.
     Unknown,
     /// A renewal that began at this moment has succeeded.
     Renewed(Moment),

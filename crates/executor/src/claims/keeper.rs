@@ -25,17 +25,17 @@ pub(super) trait Around: Send + Sync {
     fn write(&self, lease: Object) -> impl Future<Output = Result<Lease, ClusterError>> + Send;
     /// Which rights to hold a claim here are missing, in words; `None` where none is known to be.
     fn lacks(&self, place: &ClaimPlace) -> impl Future<Output = Result<Option<String>, ClusterError>> + Send;
-    /// Waits.
+    /// Returns when so much time has passed.
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send;
     /// The time that is written into a Lease.
     fn now(&self) -> Timestamp;
     /// How much time has passed since the beginning, by a clock that only goes forward.
     fn elapsed(&self) -> Duration;
-    /// This moment.
+    /// A point in time that [`Self::renewed`] understands.
     fn moment(&self) -> Self::Moment;
     /// A renewal that began at this moment has succeeded.
     fn renewed(&self, began: Self::Moment);
-    /// Tells the operation.
+    /// Hands what has become of the claim on to the operation.
     fn tell(&self, news: ClaimNews);
 }
 

@@ -13,7 +13,7 @@ const DIGITS: usize = 10;
 /// Where an operation keeps its claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Places {
-    /// Where it belongs.
+    /// In the namespace that the request names, or else in that of the destination.
     pub home: ClaimPlace,
     /// Where it is kept by an operation that finds no such namespace. Everybody else looks there as well, for the
     /// namespace may have come meanwhile.

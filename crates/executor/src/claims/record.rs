@@ -33,14 +33,14 @@ pub(crate) struct Claimant {
 #[derive(Clone, Debug)]
 pub(super) struct Lease(pub Object);
 
-/// Whose it is.
+/// Whom a Lease belongs to, as its holder and its marks say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// Nobody's.
+    /// Nobody: it may be taken.
     Free,
-    /// Ours.
+    /// This operation, whichever process of it wrote the Lease.
     Ours,
-    /// Another operation's.
+    /// Another operation, as it has named itself.
     Other(ClaimHolder),
     /// We had it, and another operation has taken it, or had it for a while.
     Lost(Option<ClaimHolder>),

@@ -19,7 +19,7 @@ const NO_OPERATION: OperationId = OperationId(uuid::Uuid::nil());
 /// How an object stands to the manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ObjectStatus {
-    /// In sync.
+    /// A sync would change nothing of it.
     Same,
     /// A sync would change it.
     Modified,
@@ -32,9 +32,9 @@ pub enum ObjectStatus {
 /// How one object differs from what the manifests make of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObjectDifference {
-    /// The object.
+    /// What a sync would do about the object, and which one it is.
     pub task: Task,
-    /// How it stands.
+    /// Whether it is there, and whether it is as the manifests have it.
     pub status: ObjectStatus,
     /// It asks not to count (`IgnoreExtraneous`), or it was found elsewhere and may be another's.
     pub ignored: bool,

@@ -8,11 +8,11 @@ use tidegate_model::{Plan, Severity, Warning, annotations};
 /// The names of the extensions an engine has. The `tidegate` command has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtensionNames {
-    /// Gates.
+    /// Names that `tidegate.dev/gate` may give, besides those that every engine has.
     pub gates: BTreeSet<String>,
-    /// Hook runners.
+    /// Names that `tidegate.dev/hook-runner` may give.
     pub hook_runners: BTreeSet<String>,
-    /// Health judges.
+    /// Names that `tidegate.dev/health-judge` may give.
     pub health_judges: BTreeSet<String>,
 }
 

@@ -13,13 +13,13 @@ use crate::judging;
 
 /// What a command about one task is about, with everything an effect may look at besides the cluster.
 pub struct Subject<'a> {
-    /// The operation.
+    /// Written into hooks as their mark, and into the cluster's audit.
     pub operation: OperationId,
-    /// What was asked.
+    /// What was asked of the operation: its options hold for this task too.
     pub request: &'a SyncRequest,
     /// The attempt the command is for.
     pub attempt: u32,
-    /// The task.
+    /// The task of the plan that the command is about.
     pub task: &'a Task,
     /// Its manifest, for commands that write one.
     pub manifest: Option<&'a PackedObject>,

@@ -12,7 +12,7 @@ pub enum Missed {
         "operation {operation}: what happened after number {after} and before {first} is not kept any more"
     )]
     Compacted {
-        /// Which.
+        /// Id of the operation whose events were asked for.
         operation: OperationId,
         /// What was asked for: everything after this number.
         after: u64,
@@ -24,7 +24,7 @@ pub enum Missed {
         "operation {operation} is over, and what happened after number {after} is not kept any more; `tidegate ops show {operation}` has its result"
     )]
     Forgotten {
-        /// Which.
+        /// Id of the operation whose events were asked for.
         operation: OperationId,
         /// What was asked for: everything after this number.
         after: u64,
@@ -34,7 +34,7 @@ pub enum Missed {
         "operation {operation} has {last} records, and number {after} was seen: the log lost its end, or is another one"
     )]
     Ahead {
-        /// Which.
+        /// Id of the operation whose events were asked for.
         operation: OperationId,
         /// What was asked for: everything after this number.
         after: u64,

@@ -5,11 +5,11 @@ use tidegate_model::{OperationId, Phase, Timestamp};
 /// A wave of an operation, and the gate that keeps it closed.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
-    /// The gate.
+    /// Its name as the wave gives it, such as `window:night`.
     pub gate: String,
     /// The operation that asks.
     pub operation: OperationId,
-    /// Its application.
+    /// Name of the application that the operation works on.
     pub application: String,
     /// What it brings about.
     pub revision: String,

@@ -36,9 +36,9 @@ pub(crate) struct Ticket(u64);
 /// What an operation has according to its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Recorded {
-    /// Which operation.
+    /// Id of the operation whose log it is.
     pub operation: OperationId,
-    /// Its application.
+    /// Name of the application that it works on.
     pub application: String,
     /// The groups it has a place in.
     pub places: BTreeSet<String>,

@@ -35,7 +35,7 @@ pub(crate) const UNDEFINED: &str = "nobody has defined it; begin the operation w
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("gate {gate}: {problem}")]
 pub struct InvalidGate {
-    /// The gate.
+    /// Its name with what it begins with, such as `window:night`.
     pub gate: String,
     /// What is wrong, and what to write.
     pub problem: String,

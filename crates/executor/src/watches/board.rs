@@ -21,19 +21,19 @@ const AGAIN_MAX: Duration = Duration::from_secs(60);
 /// What an object is to the operation that asks about it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Watched {
-    /// That of a task.
+    /// The object of a task; all that is seen of it is told.
     Task(TaskId),
     /// A namespace that it writes into. Only that it goes is told.
     Namespace(String),
 }
 
-/// Namespace and name.
+/// Namespace and name of an object of a known kind.
 pub(super) type Place = (String, String);
 
 /// An object for a judge, with what the built-in rule saw.
 pub(super) type Sight = (Arc<Object>, Observed);
 
-/// Who is told.
+/// An operation that is told what becomes of one object.
 #[derive(Clone)]
 pub(super) struct Subscriber {
     pub operation: OperationId,
@@ -91,7 +91,7 @@ pub(super) struct Trouble {
 /// Who has trouble. The one may go well while the other fails.
 #[derive(Clone, Copy)]
 pub(super) enum Seeing {
-    /// Lists and watches.
+    /// Lists, and the watches that go on from them.
     Watch,
     /// Looks at single objects.
     Looks,
@@ -178,7 +178,7 @@ impl Board {
         self.tell(seeing, Some(trouble), since);
     }
 
-    /// It works now.
+    /// What was in trouble works; operations that were told of the trouble are told of this too.
     pub fn working(&self, seeing: Seeing, now: Timestamp) {
         self.tell(seeing, None, now);
     }

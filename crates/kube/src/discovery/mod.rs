@@ -32,7 +32,7 @@ pub(crate) struct Kinds {
     asked: tokio::sync::Mutex<Asked>,
 }
 
-/// What was asked for, and when.
+/// When the server was asked for what, so that it is not asked again too soon.
 #[derive(Default)]
 struct Asked {
     /// Each group and version.

@@ -44,7 +44,7 @@ const JSON_MERGE: &str = "application/merge-patch+json";
 pub(crate) struct Patch {
     /// The header `Content-Type`.
     pub(crate) content_type: &'static str,
-    /// What to send.
+    /// The patch itself, in the form that `content_type` names.
     pub(crate) body: Value,
 }
 

@@ -42,9 +42,9 @@ enum Reply {
     Text(u16, &'static str),
     /// A stream of pieces, and whether the connection breaks after the last one.
     Pieces(Vec<Vec<u8>>, End),
-    /// No answer, ever.
+    /// The server says nothing, and keeps the connection open.
     Hang,
-    /// The connection breaks.
+    /// The connection breaks before an answer.
     Broken,
 }
 

@@ -100,7 +100,7 @@ impl From<LogError> for OpenError {
     }
 }
 
-/// An open database.
+/// sled as it was opened for one log, with what it takes to know that its files are on the disk.
 pub(crate) struct Database {
     /// `None` only while it is being dropped.
     db: Option<sled::Db>,
@@ -223,7 +223,7 @@ impl Database {
         self.sync()
     }
 
-    /// Removes rows, durably.
+    /// Removes rows, so many at a time, and flushes.
     pub(crate) fn remove<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<(), LogError> {
         let mut keys = keys.into_iter().peekable();
         while keys.peek().is_some() {

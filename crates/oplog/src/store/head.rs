@@ -17,17 +17,17 @@ pub(crate) struct Head {
     pub(crate) base: u64,
     /// The digest up to there.
     pub(crate) base_digest: Digest,
-    /// The last fact.
+    /// Sequence number of the last fact.
     pub(crate) last: u64,
     /// The digest up to there.
     pub(crate) digest: Digest,
-    /// The newest snapshot.
+    /// Where the newest snapshot is; `None` where none was made, or none is left.
     pub(crate) snapshot: Option<SnapshotMark>,
     /// How many reference rows there are.
     pub(crate) references: u64,
     /// Only the summary is kept.
     pub(crate) reduced: bool,
-    /// Who wrote last.
+    /// Epoch of whoever wrote last.
     pub(crate) epoch: Epoch,
     /// Who began that epoch; empty in the first.
     pub(crate) taken_by: String,

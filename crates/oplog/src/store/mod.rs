@@ -101,7 +101,7 @@ struct Live {
     kind: StreamKind,
     application: Option<String>,
     set: Option<String>,
-    /// When it ended.
+    /// `None` while it is open.
     finished_at: Option<Timestamp>,
 }
 
@@ -150,7 +150,7 @@ impl Live {
 }
 
 impl SledLog {
-    /// The state directory.
+    /// The state directory, as it was named when it was opened.
     pub fn directory(&self) -> &std::path::Path {
         &self.directory
     }

@@ -116,7 +116,7 @@ pub(crate) fn write_reference(stream: StreamId, digest: Digest) -> Result<Vec<u8
     frame::seal(Address { family: Family::Reference, stream, number: 0 }, 1, false, &digest.0)
 }
 
-/// Checks the row of a reference.
+/// Whether the row of a reference names the blob that its key does.
 pub(crate) fn check_reference(stream: StreamId, digest: Digest, row: &[u8]) -> Result<(), FrameError> {
     let framed = frame::open(Family::Reference, stream, Some(0), row)?;
     if framed.payload == digest.0 {

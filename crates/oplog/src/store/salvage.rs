@@ -83,7 +83,7 @@ impl Folders {
         Ok(())
     }
 
-    /// Removes the copy.
+    /// Removes the copy that was taken before anything was tried, if there is one.
     pub(crate) fn forget_copy(&mut self) -> Result<(), LogError> {
         self.copied = false;
         if files::exists(&self.rescue)? { remove_folder(&self.rescue) } else { Ok(()) }

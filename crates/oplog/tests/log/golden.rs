@@ -71,7 +71,6 @@ fn write(log: &Log) {
     }
 }
 
-/// One that is forgotten.
 fn write_forgotten(log: &Log) {
     let over = Append { summary: finished(1, "mint"), ..append(9, 1, passed(1..=2)) };
     log.append_all(vec![over]).unwrap();

@@ -92,7 +92,7 @@ pub const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
 /// The log, as tests look at it.
 pub trait Look: OperationLog {
-    /// All facts of a stream.
+    /// From the first on: none may have been compacted.
     fn all(&self, stream: StreamId) -> Result<Vec<Fact>, LogError> {
         self.facts_as::<Fact>(stream).map(|history| {
             assert_eq!(history.first_sequence, 1, "the first facts are gone");

@@ -3,14 +3,14 @@ use serde_json::{Map, Value};
 use super::compare::{Comparison, same_item};
 use super::path::{Path, Step};
 
-/// One difference.
+/// A place in which two values differ, and what either has there.
 #[derive(Debug)]
 pub(super) struct Found<'v> {
     /// Where, in the object as it is wanted; for what goes away, in the object as it is.
     pub path: Path,
     /// What is there now.
     pub before: Option<&'v Value>,
-    /// What is wanted.
+    /// What is wanted there; `None` where it is to go away.
     pub after: Option<&'v Value>,
 }
 
@@ -28,12 +28,12 @@ enum At<'v> {
 }
 
 impl<'t, 'v> Walk<'t, 'v> {
-    /// Nothing found yet.
+    /// A walk that stands at the roots of both values.
     pub fn new(rules: Comparison<'t>) -> Self {
         Self { rules, path: Vec::new(), found: Vec::new() }
     }
 
-    /// What was found.
+    /// The differences, in the order in which the walk met them.
     pub fn end(self) -> Vec<Found<'v>> {
         self.found
     }

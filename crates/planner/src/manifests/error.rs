@@ -18,7 +18,7 @@ pub struct ManifestError {
     pub document: usize,
     /// The object, where it is known: `Deployment shop/api`.
     pub object: Option<String>,
-    /// What is wrong.
+    /// What is wrong, without where.
     pub cause: ManifestCause,
 }
 
@@ -54,7 +54,7 @@ pub enum ManifestCause {
     TooLarge {
         /// Size of the file.
         bytes: u64,
-        /// The limit.
+        /// How many bytes it may have.
         limit: u64,
     },
     /// The file is text in another encoding.
@@ -74,19 +74,19 @@ pub enum ManifestCause {
     /// The text is not YAML.
     #[error("not valid YAML: {message}")]
     Syntax {
-        /// The parser's words.
+        /// What the parser says, without the place.
         message: String,
     },
     /// The text of a `.json` file is not JSON.
     #[error("not valid JSON: {message}")]
     Json {
-        /// The parser's words.
+        /// What the parser says, without the place.
         message: String,
     },
     /// The same key twice in one map.
     #[error("the key {key:?} is given twice in one map, on lines {first} and {second}; remove one of them")]
     DuplicateKey {
-        /// The key.
+        /// The key, as it was written.
         key: String,
         /// Line of the first, from 1.
         first: u64,
@@ -96,7 +96,7 @@ pub enum ManifestCause {
     /// Maps and lists inside each other beyond the limit.
     #[error("nested deeper than {limit} levels; a Kubernetes object never needs that")]
     TooDeep {
-        /// The limit.
+        /// How many levels there may be.
         limit: usize,
     },
     /// Aliases that expand to far more than the file holds.
@@ -105,7 +105,7 @@ pub enum ManifestCause {
         /// Which limit was reached.
         what: String,
     },
-    /// Some other limit.
+    /// A limit of another sort, such as that of nodes.
     #[error("too big to read safely: {what}; split the file")]
     TooMuch {
         /// Which limit was reached.
@@ -119,7 +119,7 @@ pub enum ManifestCause {
     ItemsNotAList {
         /// Kind of the list.
         kind: String,
-        /// What was found.
+        /// What was found: `a map`, `a string` …
         found: &'static str,
     },
     /// Neither a name nor a prefix for one.
@@ -137,9 +137,9 @@ pub enum ManifestCause {
     InvalidField {
         /// Path of the field.
         field: &'static str,
-        /// Its value.
+        /// The value, as it was written.
         value: String,
-        /// What is allowed.
+        /// The rule of Kubernetes that it breaks, for people.
         rule: &'static str,
     },
     /// A wave that does not fit into 64 bits.
@@ -147,9 +147,9 @@ pub enum ManifestCause {
         "the wave {value:?} of annotation {annotation} is beyond 64 bits; use a number between -9223372036854775808 and 9223372036854775807"
     )]
     WaveOverflow {
-        /// Which annotation.
+        /// Name of the annotation: `argocd.argoproj.io/sync-wave` or `helm.sh/hook-weight`.
         annotation: &'static str,
-        /// Its value.
+        /// The value, as it was written.
         value: String,
     },
 }

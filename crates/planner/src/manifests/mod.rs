@@ -68,7 +68,7 @@ impl fmt::Display for Origin {
 /// An object the user wants in the cluster, and where it was read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Target {
-    /// The object.
+    /// The object, as its manifest has it.
     pub object: Object,
     /// Where it was read.
     pub origin: Origin,

@@ -31,7 +31,7 @@ pub(crate) struct Archive {
 }
 
 impl Archive {
-    /// Unpacks an archive.
+    /// The files of a packed chart (`.tgz`), by their paths in the chart.
     pub fn unpack(name: String, packed: &[u8]) -> Result<Self, Problem> {
         let unpacked = inflate(packed, UNPACKED_MAX)?;
         let mut files = BTreeMap::new();

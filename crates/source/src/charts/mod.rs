@@ -73,7 +73,7 @@ impl ChartRepository {
         Self { address, network, looks: Turn::default(), seen: Mutex::default() }
     }
 
-    /// Which one it is.
+    /// The `repoURL` that it was opened for.
     pub fn address(&self) -> &Address {
         &self.address
     }

@@ -137,7 +137,7 @@ impl Registry<'_> {
         Err(Problem::new("the registry's list of tags has no end"))
     }
 
-    /// The archive of a version.
+    /// The packed chart that a version's manifest names, checked against its digest.
     pub fn archive(&self, version: &str) -> Result<Vec<u8>, Problem> {
         let (base, name) = (self.base(), self.name());
         let tag = version.replace('+', "_");

@@ -21,7 +21,7 @@ const KNOWN_HOSTS: &str = "argocd-ssh-known-hosts-cm";
 pub struct CredentialsError {
     /// Which object: `Secret argocd/github`.
     pub object: String,
-    /// Why not.
+    /// What about it cannot be used.
     pub reason: String,
 }
 

@@ -22,10 +22,10 @@ const UNSUPPORTED: [(&str, &str); 8] = [
     ("enableLfs", "Git LFS"),
 ];
 
-/// What a Secret is for.
+/// What a Secret is for: the value of its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SecretKind {
-    /// One repository.
+    /// The one repository whose address it gives.
     Repository,
     /// All repositories whose address begins so.
     Credentials,

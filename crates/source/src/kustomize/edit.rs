@@ -14,7 +14,7 @@ use crate::tree::Reader;
 /// Stands for what the kustomization has already.
 const SAME: &str = "*";
 
-/// Changes a kustomization.
+/// Writes into a kustomization what `source.kustomize` says.
 pub(super) fn apply(
     found: &mut Found,
     said: &KustomizeSource,

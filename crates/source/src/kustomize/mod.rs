@@ -31,7 +31,7 @@ pub(crate) struct Plan {
 
 /// A kustomization as it is in a commit.
 struct Found {
-    /// Its file.
+    /// Its path in the repository.
     file: String,
     value: Value,
 }
@@ -96,7 +96,7 @@ impl Plan {
         }
     }
 
-    /// Makes the manifests.
+    /// Runs Kustomize on copies of all folders that it needs, and takes what it prints.
     pub fn make(&self, reader: &Reader<'_>, making: &Making) -> Result<Vec<File>, SourceError> {
         let workshop = Workshop::open(&making.tools)?;
         for (path, tree) in &self.folders {

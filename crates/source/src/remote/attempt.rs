@@ -60,7 +60,7 @@ impl Attempt {
         &self.flag
     }
 
-    /// Why it is over.
+    /// Why it is over; `None` while it lasts.
     pub fn over(&self) -> Option<Over> {
         *self.tell.borrow()
     }

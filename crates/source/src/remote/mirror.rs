@@ -74,7 +74,7 @@ impl Mirror {
         using(&self.open().map_err(|error| read(&error))?)
     }
 
-    /// Leaves nothing.
+    /// Removes the mirror with all it holds; the next fetch begins it anew.
     pub fn clear(&self) -> Result<(), Problem> {
         let _alone = self.swap.write().unwrap_or_else(PoisonError::into_inner);
         remove(&self.folder).map_err(|error| self.failed("removed", &error))

@@ -43,11 +43,11 @@ pub struct RemoteLimits {
     pub look: Duration,
     /// Time for all of fetching a commit.
     pub fetch: Duration,
-    /// Bytes of the names.
+    /// Bytes of the list of all branches and tags, as it is sent.
     pub names_bytes: u64,
     /// Bytes of the objects of a commit, as they are sent.
     pub pack_bytes: u64,
-    /// Bytes of one object, as it is.
+    /// Bytes of one object, unpacked.
     pub object_bytes: usize,
     /// Times that a server may send us on.
     pub redirects: u32,
@@ -110,7 +110,7 @@ impl SourceError {
 
 /// What all repositories over the network share.
 pub(crate) struct Network {
-    /// Where mirrors are.
+    /// The folder in which each repository has its mirror.
     pub mirrors: std::path::PathBuf,
     pub credentials: RwLock<Arc<Credentials>>,
     pub limits: RemoteLimits,

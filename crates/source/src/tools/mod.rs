@@ -25,9 +25,9 @@ pub(crate) use workshop::Workshop;
 /// What a program may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolLimits {
-    /// Time.
+    /// Longest time from its start to its end; it is killed then.
     pub time: Duration,
-    /// Bytes of memory.
+    /// Bytes of memory that it may have.
     pub memory: u64,
     /// Bytes that it prints.
     pub output: u64,

@@ -106,7 +106,7 @@ pub fn read(repository: &Repository, commit: &str) -> Result<Vec<File>, SourceEr
     repository.read(&located, &Making::default())
 }
 
-/// A repository Secret.
+/// A Secret with this label, as the credentials of a server are read from.
 pub fn secret(kind: &str, fields: &[(&str, &str)]) -> Object {
     let fields: serde_json::Map<_, _> =
         fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();

@@ -100,7 +100,6 @@ fn history_is_rewritten() {
     assert!(error.contains(gone) && error.contains("not our ref"), "{error}");
 }
 
-/// A damaged mirror is made anew.
 #[test]
 fn a_damaged_mirror_is_made_anew() {
     let Some(bench) = Bench::new() else { return };

@@ -22,7 +22,7 @@ pub enum PodStage {
     Crashing,
     /// It ran to its end.
     Succeeded,
-    /// It ended badly.
+    /// It ran, and ended with an error.
     Failed,
 }
 

@@ -12,9 +12,9 @@ use crate::sim::json::{condition, digest};
 pub enum Turn {
     /// Not yet, or never.
     Waiting,
-    /// As wanted.
+    /// It has become what it is to be.
     Good,
-    /// Failed.
+    /// It has become what it must not be, and stays so.
     Bad,
 }
 

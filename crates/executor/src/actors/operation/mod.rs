@@ -66,7 +66,7 @@ pub struct Inspection {
 
 /// How an operation begins.
 pub(crate) enum Start {
-    /// From nothing.
+    /// One that the log has nothing of. Whoever submits it hands over what it needs for its first plan.
     New { request: Box<SyncRequest>, targets: Digest, handed_over: Option<Box<HandedOver>> },
     /// As the log left it; with a reason to end it at once.
     Recovered { driver: Box<Driver>, give_up: Option<String> },
@@ -80,7 +80,7 @@ pub(crate) enum Report {
     LogFailed { reason: String },
 }
 
-/// Where reports go.
+/// Where an operation's reports go: to the supervisor.
 pub(crate) type Reporter = Arc<dyn Fn(Report) + Send + Sync>;
 
 /// What an operation actor needs.

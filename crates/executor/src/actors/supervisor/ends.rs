@@ -11,7 +11,7 @@ const ENDS_MAX: usize = 32;
 /// So many results of resources are kept with them; the newest end is kept however many it has.
 const RESULTS_MAX: usize = 5_000;
 
-/// The newest ends.
+/// How the last operations of this process ended, for those who ask a moment later.
 #[derive(Default)]
 pub(crate) struct Ends(VecDeque<(OperationId, Inspection)>);
 

@@ -28,7 +28,7 @@ pub(super) const READS_AT_ONCE: usize = 8;
 
 pub(super) type Reply<T> = RpcReplyPort<Result<T, EngineError>>;
 
-/// A message to the supervisor.
+/// What is asked of the supervisor, by the engine, and by the actors it has started.
 pub(crate) enum SupervisorMessage {
     /// Begin a new operation.
     Submit(Submit),
@@ -48,7 +48,7 @@ pub(crate) enum SupervisorMessage {
     AddCluster { destination: Destination, cluster: Arc<dyn Cluster>, reply: Reply<()> },
     /// Objects are judged by other rules from now on.
     JudgeBy { rules: HealthRules, reply: Reply<()> },
-    /// Which operations are at work.
+    /// The operations that an actor of this process carries out.
     AtWork { reply: Reply<BTreeSet<OperationId>> },
     /// An open operation is to end for another one.
     Supersede { open: OperationId, by: ClaimHolder },
@@ -60,7 +60,7 @@ pub(crate) enum SupervisorMessage {
     Report(Report),
     /// Start an actor that operations depend on.
     Start(Linked),
-    /// Stop everything, resumable.
+    /// Every actor is stopped; what is open can be resumed from the log.
     Shutdown { reply: Reply<()> },
 }
 
@@ -137,7 +137,7 @@ impl About {
     }
 }
 
-/// A new operation.
+/// An operation that is asked for, and whoever waits to hear whether it was accepted.
 pub(crate) struct Submit {
     pub operation: OperationId,
     pub request: Box<SyncRequest>,

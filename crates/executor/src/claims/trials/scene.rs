@@ -172,7 +172,7 @@ impl Stage {
 }
 
 impl Around for Stage {
-    /// In milliseconds.
+    /// Milliseconds since the scene began.
     type Moment = u64;
 
     async fn read(&self, place: &ClaimPlace) -> Result<Option<Lease>, ClusterError> {

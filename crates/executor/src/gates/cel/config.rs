@@ -18,7 +18,7 @@ const SHOWN_MAX: usize = 200;
 pub struct CelGate {
     /// Their API version, such as `v1` or `apps/v1`.
     pub api_version: String,
-    /// Their kind.
+    /// Their kind, such as `Deployment`.
     pub kind: String,
     /// Their namespace; for objects in all namespaces, and in none, if not said.
     #[serde(default, skip_serializing_if = "String::is_empty")]

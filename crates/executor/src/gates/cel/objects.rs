@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, watch};
 
 /// Wait after a watch that ended, or failed; doubled up to [`RETRY_MAX`] while nothing succeeds.
 const RETRY_MIN: Duration = Duration::from_millis(100);
-/// Longest wait then.
+/// Longest wait until a watch is opened again.
 const RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// Which objects are meant.
@@ -33,18 +33,18 @@ impl Selection {
     }
 }
 
-/// Namespace and name.
+/// Namespace and name of an object of a known kind.
 pub(super) type Place = (String, String);
 
 /// What a watch shows.
 #[derive(Clone, Debug, Default)]
 pub(super) enum View {
-    /// Nothing yet.
+    /// The first list has not come yet.
     #[default]
     Pending,
     /// The cluster does not show them, for this reason.
     Hidden(String),
-    /// These are there.
+    /// The objects that are there and are meant, by their places.
     Shown(BTreeMap<Place, Arc<Object>>),
 }
 
@@ -57,9 +57,9 @@ pub(crate) struct Objects(Arc<Mutex<BTreeMap<Key, watch::Sender<View>>>>);
 /// The way to a cluster.
 #[derive(Clone)]
 pub(crate) struct Way {
-    /// Which cluster.
+    /// The cluster, as requests name it.
     pub destination: Destination,
-    /// Its calls.
+    /// Where the watches are opened.
     pub cluster: Arc<dyn Cluster>,
     /// Bounds the calls on their way. An open watch is not a call; opening it is.
     pub permits: Arc<Semaphore>,

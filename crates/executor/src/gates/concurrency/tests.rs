@@ -30,7 +30,7 @@ struct Scene {
     groups: Groups,
     limits: BTreeMap<&'static str, usize>,
     actors: Vec<Actor>,
-    /// What is durable.
+    /// The places of each actor that a restart would find in its log.
     log: Vec<BTreeSet<String>>,
     /// What was told and not taken yet.
     inbox: Arc<Mutex<Vec<(usize, String, Verdict)>>>,

@@ -67,7 +67,7 @@ fn client<C: Connect + Clone + Send + Sync + 'static>(connector: C) -> Client<C,
 }
 
 impl Web {
-    /// Asks once.
+    /// Asks once, and does not try again.
     pub(super) async fn ask(&self, question: &Question) -> Said {
         if question.url.scheme_str() == Some("http") {
             return ask(self.plain.get_or_init(|| client(tcp())), question).await;

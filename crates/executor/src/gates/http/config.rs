@@ -56,9 +56,9 @@ pub struct HttpGate {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum HttpMethod {
-    /// Without a body.
+    /// `GET`, without a body.
     Get,
-    /// With a body.
+    /// `POST`, with the question as its body.
     #[default]
     Post,
 }

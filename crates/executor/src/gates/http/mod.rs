@@ -21,7 +21,7 @@ pub(crate) const HTTP: &str = "http:";
 
 /// Longest time until an endpoint is asked again that gives no usable answer, unless its interval is longer.
 const RETRY_MAX: Duration = Duration::from_secs(300);
-/// Shortest time then.
+/// Wait after the first question without a usable answer; doubled after each more.
 const RETRY_MIN: Duration = Duration::from_secs(2);
 
 /// Tells what the endpoint says, for as long as this is polled.

@@ -7,7 +7,7 @@ use super::applier::apply;
 use crate::patch::{JSON_MERGE, PatchError, STRATEGIC, three_way};
 
 struct Case {
-    /// What happens.
+    /// What happens to the object, for the message of a failed case.
     name: &'static str,
     gvk: (&'static str, &'static str, &'static str),
     /// `spec` in the last manifest, in this one, and live.

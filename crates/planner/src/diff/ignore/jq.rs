@@ -104,7 +104,7 @@ pub enum JqError {
 
 type Filter = jaq_core::Filter<data::JustLut<Val>>;
 
-/// A compiled expression.
+/// An expression of `jqPathExpressions`, compiled, which names fields and does nothing else.
 pub(super) struct Jq(Filter);
 
 impl Jq {

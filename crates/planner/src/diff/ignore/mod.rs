@@ -40,7 +40,7 @@ pub enum IgnoreError {
     Pointer {
         /// Which entry, from 1.
         entry: usize,
-        /// What was given.
+        /// The text that should be one.
         pointer: String,
     },
     /// Not a path expression.
@@ -48,9 +48,9 @@ pub enum IgnoreError {
     Jq {
         /// Which entry, from 1.
         entry: usize,
-        /// What was given.
+        /// The expression, as it was written.
         expression: String,
-        /// Why not.
+        /// What about it is wrong, or too much.
         cause: JqError,
     },
 }

@@ -62,7 +62,7 @@ impl<'t> Cursor<'t> {
         self.text.get(self.at..).is_some_and(|rest| rest.starts_with(start))
     }
 
-    /// The character here.
+    /// The character at the place; `None` at the end of the text.
     pub fn character(&self) -> Option<char> {
         self.text.get(self.at..).and_then(|rest| rest.chars().next())
     }
@@ -84,7 +84,7 @@ impl<'t> Cursor<'t> {
         self.column += bytes;
     }
 
-    /// Passes one character.
+    /// Passes one character, whatever its length in bytes; nothing at the end of the text.
     pub fn skip_character(&mut self) {
         self.at += self.character().map_or(0, char::len_utf8);
         self.column += 1;

@@ -46,7 +46,7 @@ pub(super) struct Document {
     pub duplicates: Vec<Problem>,
 }
 
-/// Reads one document.
+/// Reads the text of one document of a file.
 pub(super) fn parse(text: &str, limits: &Limits) -> Result<Document, Problem> {
     check_characters(text)?;
     compose::Composer::new(text, limits).document()
