@@ -60,7 +60,7 @@ pub const HEALTH_CURRENT: &str = "tidegate.dev/health-current";
 pub const HEALTH_IN_PROGRESS: &str = "tidegate.dev/health-in-progress";
 /// An expression that is true once the object has failed.
 pub const HEALTH_FAILED: &str = "tidegate.dev/health-failed";
-/// On a claim: the application it is for.
+/// On a claim: name of the application that is claimed.
 pub const CLAIM_APPLICATION: &str = "tidegate.dev/application";
 /// On a claim: who works on the operation that holds it, and where.
 pub const CLAIM_HOLDER: &str = "tidegate.dev/holder";

@@ -32,7 +32,7 @@ pub enum IfTaken {
 pub struct ClaimPlace {
     /// Namespace of the Lease.
     pub namespace: String,
-    /// Its name.
+    /// `metadata.name` of the Lease.
     pub name: String,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for ClaimPlace {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimHolder {
-    /// Its id.
+    /// Id of the operation, as the Lease has it.
     pub operation: String,
     /// Who works on it, and where; may be empty.
     pub who: String,

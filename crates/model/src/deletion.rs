@@ -18,7 +18,7 @@ pub enum Cascade {
 }
 
 impl Cascade {
-    /// All of them.
+    /// Every cascade there is.
     pub const ALL: [Self; 3] = [Self::Foreground, Self::Background, Self::Orphan];
 
     /// The word for it: `foreground`, `background` or `orphan`.

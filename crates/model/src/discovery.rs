@@ -15,7 +15,7 @@ pub struct KindInfo {
 /// The kinds a cluster serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discovery {
-    /// By group and kind.
+    /// What is known of each kind, whatever its versions.
     pub kinds: BTreeMap<GroupKind, KindInfo>,
 }
 

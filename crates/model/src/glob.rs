@@ -8,9 +8,9 @@ const ALTERNATIVES_MAX: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("pattern {pattern:?} makes no sense: {reason}")]
 pub struct InvalidGlob {
-    /// Which.
+    /// The pattern, as it was written.
     pub pattern: String,
-    /// Why not.
+    /// What about it is wrong: `a } has no {` …
     pub reason: &'static str,
 }
 
@@ -36,7 +36,7 @@ enum Token {
 }
 
 impl Glob {
-    /// Reads a pattern.
+    /// Reads a pattern of one or more alternatives, in which `*` and `?` match separators too.
     pub fn parse(pattern: &str) -> Result<Self, InvalidGlob> {
         let wrong = |reason| InvalidGlob { pattern: pattern.to_owned(), reason };
         let chars: Vec<char> = pattern.chars().collect();

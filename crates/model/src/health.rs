@@ -6,15 +6,15 @@ use crate::Timestamp;
 /// How well an object does, best first. The order is Argo CD's: the worst of several is their maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum HealthStatus {
-    /// Works as declared.
+    /// Works as it is declared to.
     Healthy,
-    /// Paused on purpose.
+    /// Stopped on purpose, and waits to be let go on.
     Suspended,
-    /// On its way.
+    /// On its way, and may still become healthy.
     Progressing,
     /// Not in the cluster.
     Missing,
-    /// Failed, or failing.
+    /// Failed, or does not get where it should.
     Degraded,
     /// Could not be judged.
     Unknown,
@@ -23,7 +23,7 @@ pub enum HealthStatus {
 /// Health of one object, with the reason in words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// The verdict.
+    /// How well it does, in one word.
     pub status: HealthStatus,
     /// Why; may be empty.
     pub message: String,
@@ -52,7 +52,7 @@ pub enum Evidence {
 pub struct Observation {
     /// When it was seen.
     pub at: Timestamp,
-    /// What was seen.
+    /// The object as it was then, or that it was not there.
     pub seen: Observed,
 }
 

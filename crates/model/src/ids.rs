@@ -176,7 +176,7 @@ impl Gvk {
         self.group.is_empty() && self.kind == "Namespace"
     }
 
-    /// Without the version.
+    /// The kind in whichever version, as object keys have it.
     pub fn group_kind(&self) -> GroupKind {
         GroupKind::new(&self.group, &self.kind)
     }
@@ -197,12 +197,12 @@ pub struct ObjectKey {
     pub kind: String,
     /// Namespace, empty for cluster-scoped objects.
     pub namespace: String,
-    /// Name.
+    /// `metadata.name`; two objects of a kind and namespace never share it.
     pub name: String,
 }
 
 impl ObjectKey {
-    /// Names an object.
+    /// The key of an object that need not be there.
     pub fn new(
         group: impl Into<String>,
         kind: impl Into<String>,

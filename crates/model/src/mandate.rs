@@ -18,7 +18,7 @@ pub struct Mandate {
     pub namespace: String,
     /// Where its manifests come from, without credentials.
     pub repositories: Vec<String>,
-    /// Where they go.
+    /// Cluster and namespace that its objects go to.
     pub target: DeployTarget,
 }
 

@@ -18,7 +18,7 @@ pub enum InvalidObject {
     /// The value is a list, a text, a number …
     #[error("a Kubernetes object must be a map of fields, found {found}")]
     NotAMap {
-        /// What was found.
+        /// What it is: `a list`, `a text` …
         found: &'static str,
     },
     /// A required field is missing or empty.
@@ -34,7 +34,7 @@ pub enum InvalidObject {
         field: String,
         /// What it should be.
         expected: &'static str,
-        /// What it is.
+        /// What is there: `a map`, `nothing` …
         found: &'static str,
     },
 }
@@ -173,7 +173,7 @@ impl Object {
         Gvk::from_api_version(self.text("/apiVersion"), self.kind())
     }
 
-    /// Kind.
+    /// `kind`; empty where an object has none.
     pub fn kind(&self) -> &str {
         self.text("/kind")
     }
@@ -237,7 +237,7 @@ impl Object {
         self.0.get("metadata")?.get(section)?.get(name)?.as_str()
     }
 
-    /// Sets an annotation.
+    /// Sets an annotation, in place of an earlier value.
     pub fn set_annotation(&mut self, name: &str, value: impl Into<String>) {
         let annotations = self.metadata_mut().entry("annotations").or_insert(Value::Null);
         as_map(annotations).insert(name.to_owned(), Value::String(value.into()));
@@ -253,13 +253,13 @@ impl Object {
         }
     }
 
-    /// Sets a label.
+    /// Sets a label, in place of an earlier value.
     pub fn set_label(&mut self, name: &str, value: impl Into<String>) {
         let labels = self.metadata_mut().entry("labels").or_insert(Value::Null);
         as_map(labels).insert(name.to_owned(), Value::String(value.into()));
     }
 
-    /// Sets `metadata.name`.
+    /// Sets `metadata.name`, in place of an earlier one.
     pub fn set_name(&mut self, name: impl Into<String>) {
         self.metadata_mut().insert("name".to_owned(), Value::String(name.into()));
     }

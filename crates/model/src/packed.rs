@@ -19,7 +19,7 @@ enum Form {
 }
 
 impl PackedObject {
-    /// Packs an object.
+    /// Keeps an object as text where that text gives the very same object again.
     pub fn pack(object: Object) -> Self {
         // A fraction may be read as the number next to it.
         if has_fraction(object.as_value()) {
@@ -33,7 +33,7 @@ impl PackedObject {
         Self(Form::Whole(object))
     }
 
-    /// The object.
+    /// The object: made anew from the text, or the one that is shared.
     pub fn unpack(&self) -> Arc<Object> {
         match &self.0 {
             Form::Whole(object) => Arc::clone(object),
@@ -69,7 +69,7 @@ pub struct LiveObject {
 }
 
 impl LiveObject {
-    /// Packs an object.
+    /// Packs an object; its key and UID stay at hand.
     pub fn pack(object: Object) -> Self {
         Self { key: object.key(), uid: object.uid().into(), object: PackedObject::pack(object) }
     }
@@ -89,7 +89,7 @@ impl LiveObject {
         &self.uid
     }
 
-    /// The whole object.
+    /// The object: made anew from its text, or the one that is shared.
     pub fn unpack(&self) -> Arc<Object> {
         self.object.unpack()
     }

@@ -144,7 +144,7 @@ impl ManifestId {
 pub struct LiveRef {
     /// `metadata.uid`; deletions are bound to it.
     pub uid: String,
-    /// `metadata.resourceVersion`.
+    /// `metadata.resourceVersion` when the plan was made.
     pub resource_version: String,
     /// `metadata.generation`, 0 where the kind has none.
     pub generation: i64,
@@ -212,9 +212,9 @@ pub struct Task {
     pub gvk: Gvk,
     /// Namespace, empty for cluster-scoped objects.
     pub namespace: String,
-    /// Name.
+    /// `metadata.name`; of a hook with `generateName`, the name that was made from it.
     pub name: String,
-    /// What is done.
+    /// What is done about the object when its wave comes.
     pub action: Action,
     /// Present when it is a hook.
     pub hook: Option<Hook>,
@@ -249,7 +249,7 @@ impl Task {
 /// The tasks that share a phase and a wave: they run together, and the next wave waits for them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedWave {
-    /// Phase.
+    /// The phase it belongs to: `PreSync`, `Sync` …
     pub phase: Phase,
     /// Wave inside the phase.
     pub wave: i64,
@@ -349,7 +349,7 @@ impl Plan {
         self.tasks.get(id.index())
     }
 
-    /// The tasks of a wave.
+    /// The tasks of a wave, in the order in which they are applied.
     pub fn tasks_of(&self, wave: &PlannedWave) -> &[Task] {
         self.tasks.get(wave.range()).unwrap_or_default()
     }

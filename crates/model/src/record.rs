@@ -37,7 +37,7 @@ pub trait Content {
 
 /// The records of one machine, by its facts: what a stream of its kind is made of.
 pub trait Records: LogRecord {
-    /// The kind of its streams.
+    /// Which machine the streams belong to. It is part of the format on disk.
     const KIND: StreamKind;
 
     /// The fold over the facts, as it is kept now and then.

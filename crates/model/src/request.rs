@@ -14,7 +14,7 @@ pub struct SyncRequest {
     pub application: String,
     /// Destination namespace: where namespaced objects without a namespace go.
     pub namespace: String,
-    /// Which cluster.
+    /// The cluster that is deployed to: the simulated one, or one with an API server.
     pub destination: Destination,
     /// Revision of the manifests, empty when unknown. Part of generated hook names.
     pub revision: String,
@@ -30,7 +30,7 @@ pub struct SyncRequest {
     pub wait: WaitFor,
     /// Fixed delay after every wave but the last (`ARGOCD_SYNC_WAVE_DELAY`). `None`: wait for evidence instead.
     pub wave_delay: Option<Duration>,
-    /// Who asked.
+    /// Name of the person, or of what asked in their place; may be empty.
     pub initiated_by: String,
     /// Where the manifests were read: files and folders as they were given.
     pub sources: Vec<String>,
@@ -104,7 +104,7 @@ pub struct IgnoreDifference {
 pub enum Destination {
     /// The embedded simulated cluster of the state directory.
     Simulated,
-    /// A real cluster.
+    /// A cluster with an API server.
     Kubernetes {
         /// Context of the kubeconfig; empty where there is none, as in a pod.
         context: String,
@@ -229,7 +229,7 @@ pub struct RetryPolicy {
 pub struct Backoff {
     /// Wait before the first retry.
     pub duration: Duration,
-    /// Growth per retry.
+    /// By how much each wait is longer than the one before.
     pub factor: u32,
     /// Longest wait; zero for no limit.
     pub max: Duration,
@@ -255,11 +255,11 @@ impl Backoff {
 pub struct ResourceSelector {
     /// API group, empty for the core API.
     pub group: String,
-    /// Kind.
+    /// `kind` of the resource.
     pub kind: String,
     /// Namespace; empty matches any.
     pub namespace: String,
-    /// Name.
+    /// `metadata.name` of the resource.
     pub name: String,
 }
 

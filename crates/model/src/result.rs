@@ -16,7 +16,7 @@ pub enum OperationPhase {
     Failed,
     /// The engine could not judge.
     Error,
-    /// Done.
+    /// Ended, and all that was asked for is done.
     Succeeded,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for OperationPhase {
 /// What was done to one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum ResultCode {
-    /// Applied.
+    /// It was applied, or is a hook that was run.
     Synced,
     /// The apply, prune or hook was refused.
     SyncFailed,
@@ -63,21 +63,21 @@ impl fmt::Display for ResultCode {
 pub struct ResourceResult {
     /// API group, empty for the core API.
     pub group: String,
-    /// API version.
+    /// API version of the manifest, without the group.
     pub version: String,
-    /// Kind.
+    /// `kind` of the object.
     pub kind: String,
     /// Namespace, empty for cluster-scoped objects.
     pub namespace: String,
-    /// Name.
+    /// `metadata.name` of the object.
     pub name: String,
-    /// Phase in which it was synced.
+    /// Phase in which it was written, run or pruned.
     pub sync_phase: Phase,
     /// Wave in which it was synced.
     pub wave: i64,
     /// Its phase again when it is a hook, else absent.
     pub hook_type: Option<Phase>,
-    /// What was done.
+    /// Whether it was written, pruned, left alone or refused; nothing until then.
     pub status: Option<ResultCode>,
     /// Where it stands; for resources as well as hooks.
     pub hook_phase: Option<OperationPhase>,

@@ -51,13 +51,13 @@ pub struct StreamKind {
 }
 
 impl StreamKind {
-    /// A sync.
+    /// A sync, or the deletion of an application, which is one too.
     pub const OPERATION: Self = Self::new(1, "operation");
 
     /// One progressive sync of an ApplicationSet.
     pub const ROLLOUT: Self = Self::new(2, "rollout");
 
-    /// An ordered deletion.
+    /// An ordered deletion of the Applications of an ApplicationSet.
     pub const TEARDOWN: Self = Self::new(3, "teardown");
 
     /// Numbers from this one on are never given to a machine of this project: they are for tests, and for programs that

@@ -58,7 +58,7 @@ impl TrackingMethod {
 /// How the objects of an application are told from all others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tracking {
-    /// The method.
+    /// By a label, by an annotation, or by both.
     pub method: TrackingMethod,
     /// Key of the label.
     pub label: String,
@@ -84,7 +84,7 @@ pub enum InvalidTracking {
         "{key:?} is not the key of a label; write a name of at most {LABEL_MAX} letters, digits, '-', '_' and '.', with or without a DNS name and '/' before it, such as {INSTANCE_LABEL}"
     )]
     Key {
-        /// What was given.
+        /// The text that should be one.
         key: String,
     },
     /// The name of the application is no value for a label.
@@ -92,7 +92,7 @@ pub enum InvalidTracking {
         "the application name {application:?} cannot be the value of label {key}: at most {LABEL_MAX} letters, digits, '-', '_' and '.', with a letter or digit at both ends; choose another name, or track by annotation"
     )]
     Value {
-        /// The application.
+        /// Name of the application, which is too long or has other characters.
         application: String,
         /// Key of the label.
         key: String,
@@ -102,13 +102,13 @@ pub enum InvalidTracking {
 /// Which objects a search of the cluster has to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// All of them.
+    /// All objects: what is looked for bears no label.
     Everything,
     /// Those with this label.
     Labelled {
-        /// Its key.
+        /// Key of the label.
         key: String,
-        /// Its value.
+        /// Value that the label has.
         value: String,
     },
 }
@@ -259,7 +259,7 @@ pub fn claimed_by(manifest: &Object) -> Option<&str> {
     manifest.annotation(TRACKING_ID).and_then(TrackingId::parse).map(|id| id.application)
 }
 
-/// The tracking id of an object of an application.
+/// `APPLICATION:GROUP/KIND:NAMESPACE/NAME`, as Argo CD writes it.
 fn tracking_id(application: &str, object: &Object, destination: &str) -> String {
     let namespace = if object.namespace().is_empty() { destination } else { object.namespace() };
     format!("{application}:{}/{}:{namespace}/{}", object.group(), object.kind(), object.name())

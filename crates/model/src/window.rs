@@ -13,7 +13,7 @@ use crate::{Schedule, Timestamp, parse_duration};
 pub struct Zone(TimeZone);
 
 impl Zone {
-    /// UTC.
+    /// Coordinated Universal Time, in which a window is that names no zone.
     pub const UTC: Self = Self(TimeZone::UTC);
 
     /// From a rule such as `CET-1CEST,M3.5.0,M10.5.0/3`.
@@ -46,7 +46,7 @@ pub struct Window {
     /// Operations that were allowed when they began may go on.
     #[serde(default)]
     pub sync_overrun: bool,
-    /// What it is for.
+    /// What the window is for, for people.
     #[serde(default)]
     pub description: String,
 }
@@ -55,14 +55,14 @@ pub struct Window {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WindowKind {
-    /// Waves may begin.
+    /// Waves may begin; where there are such windows, only in one of them.
     Allow,
     /// Waves may not begin.
     Deny,
 }
 
 impl WindowKind {
-    /// The word for it.
+    /// The word for it: `allow` or `deny`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Allow => "allow",

@@ -18,7 +18,7 @@ pub enum ResourceVersion {
     V1Alpha1,
 }
 
-/// `kind` of an [`Application`].
+/// `kind` of an [`Application`]; nothing else is taken for one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ApplicationKind {
     /// The only one there is.
@@ -30,21 +30,21 @@ pub enum ApplicationKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Application {
-    /// Always [`API_VERSION`].
+    /// Always `argoproj.io/v1alpha1` ([`API_VERSION`]).
     pub api_version: ResourceVersion,
-    /// Always `Application`.
+    /// Always `Application`: anything else is refused.
     pub kind: ApplicationKind,
-    /// Name, namespace, annotations …
+    /// Its name, its namespace, its labels, and annotations such as `argocd.argoproj.io/refresh`.
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// What is to be deployed, from where, to where, and when.
     pub spec: ApplicationSpec,
     /// An operation that is asked for, or under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<OperationRequest>,
-    /// What is.
+    /// What was found out and done: written by the control plane, and made again where it is lost.
     #[serde(default, skip_serializing_if = "ApplicationStatus::is_empty")]
     pub status: ApplicationStatus,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -66,7 +66,7 @@ impl Application {
     }
 }
 
-/// `spec` of an [`Application`].
+/// What is to be deployed, from where, to where, and when: `spec` of an [`Application`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSpec {
@@ -81,13 +81,13 @@ pub struct ApplicationSpec {
     /// Where they come from, when from several places; then `source` does not count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<ApplicationSource>,
-    /// How and when it is synced.
+    /// Whether it is synced without being asked, and what holds for each sync; if not said, only when somebody asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_policy: Option<SyncPolicy>,
     /// Differences that do not count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore_differences: Vec<ResourceIgnoreDifferences>,
-    /// Remarks for people.
+    /// Remarks for people, such as links; nothing is decided by them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub info: Vec<Info>,
     /// How many syncs are remembered; 10 if not said, none if negative.
@@ -110,7 +110,7 @@ pub struct ApplicationDestination {
     /// Where namespaced objects without a namespace go.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }

@@ -34,7 +34,7 @@ pub use status::{
 };
 pub use strategy::{ApplicationSetStrategy, IntOrString, MatchExpression, RolloutStep, RolloutSteps};
 
-/// `kind` of an [`ApplicationSet`].
+/// `kind` of an [`ApplicationSet`]; nothing else is taken for one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ApplicationSetKind {
     /// The only one there is.
@@ -48,21 +48,21 @@ pub enum ApplicationSetKind {
 pub struct ApplicationSet {
     /// Always [`API_VERSION`](super::API_VERSION).
     pub api_version: ResourceVersion,
-    /// Always `ApplicationSet`.
+    /// Always `ApplicationSet`: anything else is refused.
     pub kind: ApplicationSetKind,
-    /// Name, namespace, annotations …
+    /// Its name, its namespace, which is that of its Applications too, its labels and annotations.
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// Which Applications there are to be, and what may be done with them.
     pub spec: ApplicationSetSpec,
-    /// What is.
+    /// What was found out and done: written by the control plane.
     #[serde(default, skip_serializing_if = "ApplicationSetStatus::is_empty")]
     pub status: ApplicationSetStatus,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// `spec` of an [`ApplicationSet`].
+/// Which Applications there are to be, and what may be done with them: `spec` of an [`ApplicationSet`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSetSpec {
@@ -94,7 +94,7 @@ pub struct ApplicationSetSpec {
     /// Fields of Applications that others may change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore_application_differences: Vec<IgnoreApplicationDifferences>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -102,11 +102,11 @@ pub struct ApplicationSetSpec {
 /// An Application whose texts are templates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplicationSetTemplate {
-    /// Its metadata.
+    /// Name, labels and annotations of each Application.
     pub metadata: TemplateMetadata,
-    /// Its specification.
+    /// `spec` of each Application. Texts in it may be templates, keys of maps too.
     pub spec: ApplicationSpec,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -114,22 +114,22 @@ pub struct ApplicationSetTemplate {
 /// `metadata` of an [`ApplicationSetTemplate`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TemplateMetadata {
-    /// Name.
+    /// Name of each Application: different sets of parameters must give different ones.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Without effect: Applications are in the namespace of their set.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Labels.
+    /// Labels of each Application; a progressive sync finds its steps by them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
+    /// Annotations of each Application.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
     /// What keeps it while it is being deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -144,7 +144,7 @@ pub struct ApplicationSetSyncPolicy {
     /// Whether they are updated and deleted; both if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applications_sync: Option<ApplicationsSync>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -153,13 +153,13 @@ pub struct ApplicationSetSyncPolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApplicationsSync {
-    /// Neither.
+    /// They are neither updated nor deleted.
     CreateOnly,
-    /// Updated.
+    /// They are updated, and not deleted.
     CreateUpdate,
-    /// Deleted.
+    /// They are deleted, and not updated.
     CreateDelete,
-    /// Both.
+    /// They are updated and deleted.
     #[default]
     Sync,
 }
@@ -167,13 +167,13 @@ pub enum ApplicationsSync {
 /// What of Applications is left alone, besides what Argo CD leaves alone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PreservedFields {
-    /// Annotations, by name.
+    /// Names of annotations that others give Applications, and that stay.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub annotations: Vec<String>,
-    /// Labels, by name.
+    /// Names of labels that others give Applications, and that stay.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -191,7 +191,7 @@ pub struct IgnoreApplicationDifferences {
     /// Fields, as jq path expressions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jq_path_expressions: Vec<String>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }

@@ -28,7 +28,7 @@ pub struct ResourceIgnoreDifferences {
     /// Fields that these field managers own in the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub managed_fields_managers: Vec<String>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }

@@ -9,7 +9,7 @@ use super::{Rest, Time};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectMeta {
-    /// Name.
+    /// `metadata.name`: no two objects of a kind have the same in one namespace.
     #[serde(default)]
     pub name: String,
     /// Namespace; empty for that of the control plane.
@@ -27,10 +27,10 @@ pub struct ObjectMeta {
     /// When somebody asked for its deletion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
-    /// Labels.
+    /// What selectors find it by.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
+    /// What people and programs note about it; those of `argocd.argoproj.io` and `tidegate.dev` are read here.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
     /// What keeps it while it is being deleted.

@@ -10,39 +10,39 @@ pub struct OperationRequest {
     /// A sync; there is nothing else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync: Option<SyncOperation>,
-    /// Who asked.
+    /// Who asked for it: a person, or the policy of the application.
     #[serde(default, skip_serializing_if = "OperationInitiator::is_nobody")]
     pub initiated_by: OperationInitiator,
-    /// Remarks.
+    /// Remarks for people, and what programs note about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub info: Vec<Info>,
     /// What happens after a failed attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
 impl OperationRequest {
-    /// The remark of this name.
+    /// What the remark of this name says; `None` where there is none.
     pub fn remark(&self, name: &str) -> Option<&str> {
         self.info.iter().find(|info| info.name == name).map(|info| info.value.as_str())
     }
 
-    /// Sets the remark of this name.
+    /// Makes this the one remark of its name.
     pub fn set_remark(&mut self, name: &str, value: impl Into<String>) {
         self.info.retain(|info| info.name != name);
         self.info.push(Info { name: name.to_owned(), value: value.into() });
     }
 }
 
-/// A remark.
+/// A remark: a name, and what it says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Info {
     /// What it is about.
     pub name: String,
-    /// What it says.
+    /// What is said about that.
     pub value: String,
 }
 
@@ -50,13 +50,13 @@ pub struct Info {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationInitiator {
-    /// A person.
+    /// Name of the person who asked; empty where nobody did.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub username: String,
     /// Nobody: the policy of the application.
     #[serde(default, skip_serializing_if = "is_false")]
     pub automated: bool,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -81,7 +81,7 @@ pub struct SyncOperation {
     /// Objects that are no longer in the manifests are deleted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub prune: bool,
-    /// Nothing is written.
+    /// Everything is tried on the server and nothing is written.
     #[serde(default, skip_serializing_if = "is_false")]
     pub dry_run: bool,
     /// Only these resources; empty for all.
@@ -105,7 +105,7 @@ pub struct SyncOperation {
     /// How many times in a row the cluster was put right without a change of the manifests.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub auto_heal_attempts_count: i64,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -116,14 +116,14 @@ pub struct OperationResource {
     /// API group, empty for the core API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// Kind.
+    /// `kind` of the resource.
     pub kind: String,
-    /// Name.
+    /// `metadata.name` of the resource.
     pub name: String,
     /// Namespace; empty for any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -131,13 +131,13 @@ pub struct OperationResource {
 /// How objects are written: with `apply` no hooks run, with `hook`, or if neither is said, they do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SyncStrategy {
-    /// Without hooks.
+    /// Manifests are applied, and hooks do not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apply: Option<Strategy>,
-    /// With hooks.
+    /// Manifests are applied and hooks run, which is so too if nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hook: Option<Strategy>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -148,7 +148,7 @@ pub struct Strategy {
     /// Delete and create again where an update is impossible.
     #[serde(default, skip_serializing_if = "is_false")]
     pub force: bool,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }

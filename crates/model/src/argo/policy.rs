@@ -21,7 +21,7 @@ pub struct SyncPolicy {
     /// What the namespace that is made for it bears.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed_namespace_metadata: Option<ManagedNamespaceMetadata>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -42,7 +42,7 @@ pub struct Automated {
     /// Even when that leaves no object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_empty: Option<bool>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -60,7 +60,7 @@ pub struct Retry {
     /// Whether a new attempt takes the newest revision.
     #[serde(default, skip_serializing_if = "is_false")]
     pub refresh: bool,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -69,16 +69,16 @@ pub struct Retry {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RetryBackoff {
-    /// The first.
+    /// Wait before the first retry; 5 s if not said.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub duration: String,
     /// By how much each is longer than the one before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factor: Option<i64>,
-    /// The longest.
+    /// Longest wait; 3 min if not said.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub max_duration: String,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -86,13 +86,13 @@ pub struct RetryBackoff {
 /// What the namespace that is made for an application bears.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManagedNamespaceMetadata {
-    /// Labels.
+    /// Labels that the namespace gets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
+    /// Annotations that the namespace gets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{ObjectMeta, ResourceVersion, Rest, is_false};
 
-/// `kind` of an [`AppProject`].
+/// `kind` of an [`AppProject`]; nothing else is taken for one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AppProjectKind {
     /// The only one there is.
@@ -18,9 +18,9 @@ pub enum AppProjectKind {
 pub struct AppProject {
     /// Always [`API_VERSION`](super::API_VERSION).
     pub api_version: ResourceVersion,
-    /// Always `AppProject`.
+    /// Always `AppProject`: anything else is refused.
     pub kind: AppProjectKind,
-    /// Name, namespace, annotations …
+    /// Its name, by which applications name it, its namespace, its labels and annotations.
     pub metadata: ObjectMeta,
     /// What they may do.
     pub spec: AppProjectSpec,
@@ -29,11 +29,11 @@ pub struct AppProject {
     pub rest: Rest,
 }
 
-/// `spec` of an [`AppProject`].
+/// What the applications of a project may do: `spec` of an [`AppProject`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppProjectSpec {
-    /// For people.
+    /// What the project is for, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Repositories they may use, as patterns.
@@ -86,10 +86,10 @@ pub struct ProjectDestination {
     /// Name of the cluster.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Namespace.
+    /// Namespaces there, as a pattern.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -105,7 +105,7 @@ pub struct DestinationServiceAccount {
     pub namespace: String,
     /// The service account, or `NAMESPACE:NAME`.
     pub default_service_account: String,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -115,12 +115,12 @@ pub struct DestinationServiceAccount {
 pub struct ClusterResource {
     /// API group; empty for the core API.
     pub group: String,
-    /// Kind.
+    /// Kinds, as a pattern: `*` stands for all.
     pub kind: String,
     /// Name; all if not said.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -130,9 +130,9 @@ pub struct ClusterResource {
 pub struct NamespaceResource {
     /// API group; empty for the core API.
     pub group: String,
-    /// Kind.
+    /// Kinds, as a pattern: `*` stands for all.
     pub kind: String,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -140,10 +140,10 @@ pub struct NamespaceResource {
 /// A key that commits must be signed with.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SignatureKey {
-    /// Its id.
+    /// Id of the key, as GnuPG shows it.
     #[serde(rename = "keyID")]
     pub key_id: String,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -152,7 +152,7 @@ pub struct SignatureKey {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncWindow {
-    /// `allow` or `deny`.
+    /// `allow` or `deny`; where windows of both kinds are active, `deny` counts.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// When it begins: five fields, as cron has them.
@@ -182,10 +182,10 @@ pub struct SyncWindow {
     /// Syncs that were allowed when they began may go on.
     #[serde(default, skip_serializing_if = "is_false")]
     pub sync_overrun: bool,
-    /// For people.
+    /// What the window is for, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }

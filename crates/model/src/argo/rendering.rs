@@ -55,7 +55,7 @@ pub struct HelmSource {
     /// Namespace of the release; that of the destination, if not said.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -67,13 +67,13 @@ pub struct HelmParameter {
     /// Which, as a path with dots.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What.
+    /// Its value, as `helm --set` takes it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value: String,
     /// It is a text, whatever it looks like.
     #[serde(default, skip_serializing_if = "is_false")]
     pub force_string: bool,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -84,10 +84,10 @@ pub struct HelmFileParameter {
     /// Which, as a path with dots.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Of which file.
+    /// The file whose content is the value; `$REF/…` names one of another source.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -108,7 +108,7 @@ pub struct KustomizeSource {
     /// Images, as `kustomize edit set image` takes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
-    /// Numbers of replicas.
+    /// How many replicas workloads have, whatever their manifests say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<KustomizeReplicas>,
     /// Labels of all objects.
@@ -132,10 +132,10 @@ pub struct KustomizeSource {
     /// They take the place of annotations of the same name.
     #[serde(default, skip_serializing_if = "is_false")]
     pub force_common_annotations: bool,
-    /// Patches.
+    /// Patches of the objects that the folder makes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patches: Vec<KustomizePatch>,
-    /// Folders of components.
+    /// Folders of Kustomize components that are put in, by paths from the folder of the source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<String>,
     /// Components that are not there are left out.
@@ -150,7 +150,7 @@ pub struct KustomizeSource {
     /// Version of Kustomize, among those that were set up.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -158,31 +158,31 @@ pub struct KustomizeSource {
 /// How many replicas the workloads of a name have.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KustomizeReplicas {
-    /// Their name.
+    /// `metadata.name` of the workloads.
     pub name: String,
     /// How many: a number, or a text that is one.
     pub count: Value,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// A patch.
+/// A patch of objects, and which they are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KustomizePatch {
     /// A file of it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// Or itself.
+    /// Or the patch itself: YAML, merged strategically, or a list of operations as RFC 6902 has them.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub patch: String,
-    /// What it is for.
+    /// Which objects it is for; if not said, the one that the patch names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<KustomizeSelector>,
     /// `allowNameChange`, `allowKindChange`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, bool>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -191,13 +191,13 @@ pub struct KustomizePatch {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KustomizeSelector {
-    /// API group.
+    /// API group; empty for any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// API version.
+    /// API version; empty for any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// Kind.
+    /// Kind; empty for any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// Name, a regular expression.
@@ -206,13 +206,13 @@ pub struct KustomizeSelector {
     /// Namespace, a regular expression.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Labels they have.
+    /// Labels that they have: `app=shop,tier!=db`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label_selector: String,
-    /// Annotations they have.
+    /// Annotations that they have: `team=web`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub annotation_selector: String,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }

@@ -41,7 +41,7 @@ pub struct ApplicationSource {
     /// The folder is for a config management plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plugin: Option<Value>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -62,7 +62,7 @@ pub struct DirectorySource {
     /// What Jsonnet files are given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jsonnet: Option<Value>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }

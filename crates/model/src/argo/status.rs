@@ -7,7 +7,7 @@ use super::{ApplicationDestination, ApplicationSource, OperationRequest, Rest, T
 use crate::argo::{ManagedNamespaceMetadata, ResourceIgnoreDifferences};
 use crate::{HealthStatus, OperationPhase};
 
-/// `status` of an application.
+/// What was found out and done: `status` of an application.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationStatus {
@@ -17,7 +17,7 @@ pub struct ApplicationStatus {
     /// How well it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<HealthState>,
-    /// Its resources.
+    /// Each resource of the manifests, and each in the cluster that is the application's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ResourceStatus>,
     /// What is wrong with it.
@@ -50,7 +50,7 @@ pub struct ApplicationStatus {
     /// Namespace of the control plane that works on it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub controller_namespace: String,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -66,9 +66,9 @@ impl ApplicationStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncStatus {
-    /// In one word.
+    /// The verdict over all resources: one that differs makes the application `OutOfSync`.
     pub status: SyncStatusCode,
-    /// What was compared.
+    /// Which manifests were compared with which place; a later change of the spec makes a new comparison due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compared_to: Option<ComparedTo>,
     /// The revision that was compared.
@@ -77,7 +77,7 @@ pub struct SyncStatus {
     /// The revisions, of several sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub revisions: Vec<String>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -88,9 +88,9 @@ pub enum SyncStatusCode {
     /// It could not be told.
     #[default]
     Unknown,
-    /// It is.
+    /// Nothing differs that counts.
     Synced,
-    /// It is not.
+    /// Something differs, is missing, or is there and no longer wanted.
     OutOfSync,
 }
 
@@ -104,18 +104,18 @@ impl fmt::Display for SyncStatusCode {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ComparedTo {
-    /// The source.
+    /// The only source; nothing where there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<ApplicationSource>,
     /// The sources, of several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<ApplicationSource>,
-    /// The place.
+    /// The cluster and namespace that the manifests were compared with.
     pub destination: ApplicationDestination,
     /// Differences that did not count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore_differences: Vec<ResourceIgnoreDifferences>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -126,13 +126,13 @@ pub struct ComparedTo {
 pub struct HealthState {
     /// In one word; an application does as its worst resource.
     pub status: HealthStatus,
-    /// Why.
+    /// Why, for people; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Since when.
+    /// When `status` became what it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -144,16 +144,16 @@ pub struct ResourceStatus {
     /// API group, empty for the core API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// API version.
+    /// API version of its manifest, without the group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// Kind.
+    /// `kind` of the resource.
     #[serde(default)]
     pub kind: String,
     /// Namespace, empty for cluster-scoped resources.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Name.
+    /// `metadata.name` of the resource.
     #[serde(default)]
     pub name: String,
     /// How it stands to its manifest; nothing for what is not compared, such as hooks.
@@ -162,7 +162,7 @@ pub struct ResourceStatus {
     /// How well it does; nothing for kinds without health.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<HealthState>,
-    /// It is a hook.
+    /// It is a hook, which is not compared with its manifest.
     #[serde(default, skip_serializing_if = "is_false")]
     pub hook: bool,
     /// It is no longer in the manifests.
@@ -171,10 +171,10 @@ pub struct ResourceStatus {
     /// A person has to approve its deletion.
     #[serde(default, skip_serializing_if = "is_false")]
     pub requires_deletion_confirmation: bool,
-    /// Its wave.
+    /// Number of its wave; 0 where nothing says so.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sync_wave: i64,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -186,9 +186,9 @@ pub struct ApplicationCondition {
     /// What kind of wrong.
     #[serde(rename = "type")]
     pub kind: ConditionType,
-    /// In words.
+    /// What is wrong, in a sentence for people.
     pub message: String,
-    /// Since when.
+    /// When it was first so, with this very message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
 }
@@ -244,27 +244,27 @@ impl fmt::Display for ConditionType {
 pub struct RevisionHistory {
     /// Number; that of the next one is one more.
     pub id: i64,
-    /// The revision.
+    /// The revision that was deployed, of the only source.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
     /// The revisions, of several sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub revisions: Vec<String>,
-    /// The source.
+    /// The only source; nothing where there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<ApplicationSource>,
     /// The sources, of several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<ApplicationSource>,
-    /// When it began.
+    /// When the sync began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deploy_started_at: Option<Time>,
-    /// When it ended.
+    /// When the sync had succeeded.
     pub deployed_at: Time,
-    /// Who asked.
+    /// Who asked for the sync: a person, or the policy of the application.
     #[serde(default, skip_serializing_if = "super::OperationInitiator::is_nobody")]
     pub initiated_by: super::OperationInitiator,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -273,16 +273,16 @@ pub struct RevisionHistory {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationState {
-    /// What was asked.
+    /// What was asked: the operation as it was begun.
     pub operation: OperationRequest,
-    /// How it stands.
+    /// `Running`, `Terminating`, or what it has ended in.
     pub phase: OperationPhase,
-    /// In words.
+    /// What it is doing or waiting for, or how it has ended.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// When it began.
+    /// When it was begun.
     pub started_at: Time,
-    /// When it ended.
+    /// When it ended; nothing while it is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
     /// How many times it was tried again.
@@ -291,7 +291,7 @@ pub struct OperationState {
     /// What became of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_result: Option<SyncOperationResult>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -306,7 +306,7 @@ pub struct SyncOperationResult {
     /// The revisions, of several sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub revisions: Vec<String>,
-    /// The source.
+    /// The only source; nothing where there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<ApplicationSource>,
     /// The sources, of several.
@@ -318,7 +318,7 @@ pub struct SyncOperationResult {
     /// What became of each object.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<SyncResource>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -329,33 +329,33 @@ pub struct SyncOperationResult {
 pub struct SyncResource {
     /// API group, empty for the core API.
     pub group: String,
-    /// API version.
+    /// API version of the manifest, without the group.
     pub version: String,
-    /// Kind.
+    /// `kind` of the object.
     pub kind: String,
     /// Namespace, empty for cluster-scoped objects.
     pub namespace: String,
-    /// Name.
+    /// `metadata.name` of the object.
     pub name: String,
     /// `Synced`, `SyncFailed`, `Pruned`, `PruneSkipped`; empty for a hook.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub status: String,
-    /// In words.
+    /// The cluster's words, or the health message.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Type of a hook.
+    /// `PreSync`, `Sync` … for a hook; empty for a resource.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hook_type: String,
     /// How the hook, or the health of the object, stands.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hook_phase: String,
-    /// Phase of the sync.
+    /// Phase in which it was written, run or pruned: `PreSync`, `Sync` …
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sync_phase: String,
     /// Images of its containers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -369,7 +369,7 @@ pub struct ApplicationSummary {
     /// Where it is reached from outside.
     #[serde(default, rename = "externalURLs", skip_serializing_if = "Vec::is_empty")]
     pub external_urls: Vec<String>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }

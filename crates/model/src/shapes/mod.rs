@@ -42,9 +42,9 @@ pub trait Tree: Sized {
 pub enum Seen<'t, T> {
     /// Neither a list nor a map.
     Scalar(&'t Value),
-    /// A list.
+    /// A list, with what it holds in order.
     List(Box<dyn Iterator<Item = &'t T> + 't>),
-    /// A map.
+    /// A map, with its fields.
     Map(Box<dyn Iterator<Item = (&'t str, &'t T)> + 't>),
 }
 
@@ -69,7 +69,7 @@ pub struct WrongType<'t, T> {
     pub expected: &'static str,
     /// What it holds, in words. Never the value itself.
     pub found: &'static str,
-    /// The value.
+    /// The value that is there, for whoever may look at it.
     pub value: &'t T,
 }
 

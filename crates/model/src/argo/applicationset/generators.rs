@@ -16,7 +16,7 @@ pub struct ApplicationSetGenerator {
     /// Sets that are written down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list: Option<ListGenerator>,
-    /// One a cluster.
+    /// One set for each cluster that is declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clusters: Option<ClusterGenerator>,
     /// One a folder or file of a Git repository.
@@ -131,7 +131,7 @@ pub struct LabelSelector {
     /// Expressions; all must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub match_expressions: Vec<MatchExpression>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -140,7 +140,7 @@ pub struct LabelSelector {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListGenerator {
-    /// Each an object.
+    /// Each element is a set: an object, whose fields are the parameters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elements: Vec<Value>,
     /// More of them, as a YAML list; mostly made by a template inside of a matrix.
@@ -150,7 +150,7 @@ pub struct ListGenerator {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Rest>")]
     pub template: Option<ApplicationSetTemplate>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -162,7 +162,7 @@ pub struct ClusterGenerator {
     /// By the labels of their declarations; all if empty, then with the local one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
-    /// More parameters.
+    /// Further parameters, by name: `values.NAME` in templates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
     /// One set for all of them, with the list `clusters`.
@@ -172,7 +172,7 @@ pub struct ClusterGenerator {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Rest>")]
     pub template: Option<ApplicationSetTemplate>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -189,13 +189,13 @@ pub struct GitGenerator {
     /// Patterns of folders; where there are any, `files` do not count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub directories: Vec<GitDirectory>,
-    /// Patterns of files.
+    /// Patterns of files; each that matches gives the sets that it holds, as YAML or JSON.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<GitFile>,
     /// Parameters of the path are inside of one of this name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path_param_prefix: String,
-    /// More parameters.
+    /// Further parameters, by name: `values.NAME` in templates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
     /// How often it is looked at, in seconds.
@@ -205,7 +205,7 @@ pub struct GitGenerator {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Rest>")]
     pub template: Option<ApplicationSetTemplate>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -218,7 +218,7 @@ pub struct GitDirectory {
     /// Folders that match do not count, whatever else says.
     #[serde(default, skip_serializing_if = "is_false")]
     pub exclude: bool,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -231,7 +231,7 @@ pub struct GitFile {
     /// Files that match do not count, whatever else says.
     #[serde(default, skip_serializing_if = "is_false")]
     pub exclude: bool,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -248,7 +248,7 @@ pub struct ClusterDecisionResourceGenerator {
     /// Labels of the resources; or else `name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
-    /// More parameters.
+    /// Further parameters, by name: `values.NAME` in templates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
     /// How often it is looked at, in seconds.
@@ -258,7 +258,7 @@ pub struct ClusterDecisionResourceGenerator {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Rest>")]
     pub template: Option<ApplicationSetTemplate>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -273,7 +273,7 @@ pub struct MatrixGenerator {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Rest>")]
     pub template: Option<ApplicationSetTemplate>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -291,7 +291,7 @@ pub struct MergeGenerator {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Rest>")]
     pub template: Option<ApplicationSetTemplate>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -305,7 +305,7 @@ pub struct PluginGenerator {
     /// What it is asked.
     #[serde(default, skip_serializing_if = "PluginInput::is_empty")]
     pub input: PluginInput,
-    /// More parameters.
+    /// Further parameters, by name: `values.NAME` in templates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
     /// How often it is asked, in seconds.
@@ -315,7 +315,7 @@ pub struct PluginGenerator {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Rest>")]
     pub template: Option<ApplicationSetTemplate>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -323,9 +323,9 @@ pub struct PluginGenerator {
 /// The ConfigMap that says where a program is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PluginConfigMap {
-    /// Its name.
+    /// `metadata.name` of the ConfigMap, which holds the address and where the token is.
     pub name: String,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -336,7 +336,7 @@ pub struct PluginInput {
     /// Any values, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, Value>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }

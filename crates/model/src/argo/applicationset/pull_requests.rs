@@ -12,22 +12,22 @@ use crate::argo::{Rest, is_false};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequestGenerator {
-    /// On GitHub.
+    /// Pull requests of a repository on GitHub.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub github: Option<PullRequestGithub>,
-    /// On GitLab.
+    /// Merge requests of a project on GitLab.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gitlab: Option<PullRequestGitlab>,
-    /// On Gitea.
+    /// Pull requests of a repository on Gitea.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gitea: Option<PullRequestGitea>,
-    /// On Bitbucket Cloud.
+    /// Pull requests of a repository on Bitbucket Cloud.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bitbucket: Option<PullRequestBitbucket>,
-    /// On a Bitbucket server.
+    /// Pull requests of a repository on a Bitbucket server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bitbucket_server: Option<PullRequestBitbucketServer>,
-    /// On Azure DevOps.
+    /// Pull requests of a repository on Azure DevOps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub azuredevops: Option<PullRequestAzureDevOps>,
     /// Which pull requests count: what one of them lets pass; all if empty.
@@ -36,7 +36,7 @@ pub struct PullRequestGenerator {
     /// A repository that is not there has no pull requests, instead of being an error.
     #[serde(default, skip_serializing_if = "is_false")]
     pub continue_on_repo_not_found_error: bool,
-    /// More parameters.
+    /// Further parameters, by name: `values.NAME` in templates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
     /// How often it is asked, in seconds.
@@ -46,7 +46,7 @@ pub struct PullRequestGenerator {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Rest>")]
     pub template: Option<ApplicationSetTemplate>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -62,7 +62,7 @@ pub struct PullRequestGithub {
     /// Address of the API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api: String,
-    /// The token.
+    /// Where the token is that the API is asked with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ref: Option<SecretKey>,
     /// The repository Secret with the GitHub App that is used.
@@ -71,7 +71,7 @@ pub struct PullRequestGithub {
     /// Only pull requests with all of these labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -85,7 +85,7 @@ pub struct PullRequestGitlab {
     /// Address of the API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api: String,
-    /// The token.
+    /// Where the token is that the API is asked with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ref: Option<SecretKey>,
     /// Only pull requests with all of these labels.
@@ -100,7 +100,7 @@ pub struct PullRequestGitlab {
     /// Authorities that the server may be certified by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_ref: Option<ConfigMapKey>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -115,7 +115,7 @@ pub struct PullRequestGitea {
     pub repo: String,
     /// Address of the API.
     pub api: String,
-    /// The token.
+    /// Where the token is that the API is asked with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ref: Option<SecretKey>,
     /// Only pull requests with all of these labels.
@@ -124,7 +124,7 @@ pub struct PullRequestGitea {
     /// The certificate of the server is not checked.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insecure: bool,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -140,13 +140,13 @@ pub struct PullRequestBitbucket {
     /// Address of the API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api: String,
-    /// User and password.
+    /// User and password that the API is asked with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basic_auth: Option<BasicAuth>,
-    /// A token.
+    /// A token that the API is asked with, instead of user and password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bearer_token: Option<BearerToken>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -161,10 +161,10 @@ pub struct PullRequestBitbucketServer {
     pub repo: String,
     /// Address of the API.
     pub api: String,
-    /// User and password.
+    /// User and password that the API is asked with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basic_auth: Option<BasicAuth>,
-    /// A token.
+    /// A token that the API is asked with, instead of user and password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bearer_token: Option<BearerToken>,
     /// The certificate of the server is not checked.
@@ -173,7 +173,7 @@ pub struct PullRequestBitbucketServer {
     /// Authorities that the server may be certified by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_ref: Option<ConfigMapKey>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -191,13 +191,13 @@ pub struct PullRequestAzureDevOps {
     /// Address of the API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api: String,
-    /// The token.
+    /// Where the token is that the API is asked with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ref: Option<SecretKey>,
     /// Only pull requests with all of these labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -215,7 +215,7 @@ pub struct PullRequestFilter {
     /// Its title, a regular expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title_match: Option<String>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }

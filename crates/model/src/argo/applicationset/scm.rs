@@ -12,25 +12,25 @@ use crate::argo::{Rest, is_false};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScmGenerator {
-    /// On GitHub.
+    /// Repositories of an organisation on GitHub.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub github: Option<ScmGithub>,
-    /// On GitLab.
+    /// Projects of a group on GitLab.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gitlab: Option<ScmGitlab>,
-    /// On Gitea.
+    /// Repositories of a user or organisation on Gitea.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gitea: Option<ScmGitea>,
-    /// On Bitbucket Cloud.
+    /// Repositories of a user or workspace on Bitbucket Cloud.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bitbucket: Option<ScmBitbucket>,
-    /// On a Bitbucket server.
+    /// Repositories of a project on a Bitbucket server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bitbucket_server: Option<ScmBitbucketServer>,
-    /// On Azure DevOps.
+    /// Repositories of a team project on Azure DevOps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub azure_dev_ops: Option<ScmAzureDevOps>,
-    /// On AWS CodeCommit.
+    /// Repositories of an account on AWS CodeCommit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aws_code_commit: Option<ScmAwsCodeCommit>,
     /// Which repositories and branches count: what one of them lets pass; all if empty.
@@ -39,7 +39,7 @@ pub struct ScmGenerator {
     /// How it is cloned: `ssh` or `https`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub clone_protocol: String,
-    /// More parameters.
+    /// Further parameters, by name: `values.NAME` in templates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
     /// How often it is asked, in seconds.
@@ -49,7 +49,7 @@ pub struct ScmGenerator {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Rest>")]
     pub template: Option<ApplicationSetTemplate>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -63,7 +63,7 @@ pub struct ScmGithub {
     /// Address of the API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api: String,
-    /// The token.
+    /// Where the token is that the API is asked with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ref: Option<SecretKey>,
     /// The repository Secret with the GitHub App that is used.
@@ -75,7 +75,7 @@ pub struct ScmGithub {
     /// Archived repositories do not count.
     #[serde(default, skip_serializing_if = "is_false")]
     pub exclude_archived_repos: bool,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -89,7 +89,7 @@ pub struct ScmGitlab {
     /// Address of the API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api: String,
-    /// The token.
+    /// Where the token is that the API is asked with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ref: Option<SecretKey>,
     /// All branches, and not only the default one.
@@ -113,7 +113,7 @@ pub struct ScmGitlab {
     /// Authorities that the server may be certified by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_ref: Option<ConfigMapKey>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -126,7 +126,7 @@ pub struct ScmGitea {
     pub owner: String,
     /// Address of the API.
     pub api: String,
-    /// The token.
+    /// Where the token is that the API is asked with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ref: Option<SecretKey>,
     /// All branches, and not only the default one.
@@ -138,7 +138,7 @@ pub struct ScmGitea {
     /// The certificate of the server is not checked.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insecure: bool,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -151,12 +151,12 @@ pub struct ScmBitbucket {
     pub owner: String,
     /// Name of the user whose password it is.
     pub user: String,
-    /// The password.
+    /// Where the app password of that user is.
     pub app_password_ref: SecretKey,
     /// All branches, and not only the default one.
     #[serde(default, skip_serializing_if = "is_false")]
     pub all_branches: bool,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -169,10 +169,10 @@ pub struct ScmBitbucketServer {
     pub project: String,
     /// Address of the API.
     pub api: String,
-    /// User and password.
+    /// User and password that the API is asked with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basic_auth: Option<BasicAuth>,
-    /// A token.
+    /// A token that the API is asked with, instead of user and password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bearer_token: Option<BearerToken>,
     /// All branches, and not only the default one.
@@ -184,7 +184,7 @@ pub struct ScmBitbucketServer {
     /// Authorities that the server may be certified by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_ref: Option<ConfigMapKey>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -197,7 +197,7 @@ pub struct ScmAzureDevOps {
     pub organization: String,
     /// Name of the team project.
     pub team_project: String,
-    /// The token.
+    /// Where the token is that the API is asked with.
     pub access_token_ref: SecretKey,
     /// Address of the API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -205,7 +205,7 @@ pub struct ScmAzureDevOps {
     /// All branches, and not only the default one.
     #[serde(default, skip_serializing_if = "is_false")]
     pub all_branches: bool,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -226,7 +226,7 @@ pub struct ScmAwsCodeCommit {
     /// All branches, and not only the default one.
     #[serde(default, skip_serializing_if = "is_false")]
     pub all_branches: bool,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -234,12 +234,12 @@ pub struct ScmAwsCodeCommit {
 /// A tag of repositories.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TagFilter {
-    /// Its name.
+    /// Key of the tag.
     pub key: String,
     /// Its value; any if empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value: String,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -263,7 +263,7 @@ pub struct ScmFilter {
     /// Paths none of which may be there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths_do_not_exist: Vec<String>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }

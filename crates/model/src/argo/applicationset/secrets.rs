@@ -3,26 +3,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::argo::Rest;
 
-/// User and password.
+/// A user, and where their password is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BasicAuth {
     /// Name of the user.
     pub username: String,
-    /// The password.
+    /// Where the password is.
     pub password_ref: SecretKey,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// A token.
+/// Where a token is that says by itself who asks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BearerToken {
-    /// The token.
+    /// Where the token is.
     pub token_ref: SecretKey,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -31,11 +31,11 @@ pub struct BearerToken {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretKey {
-    /// Name of the Secret.
+    /// `metadata.name` of the Secret.
     pub secret_name: String,
-    /// The key in it.
+    /// Which of its entries: a key of its `data`.
     pub key: String,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -44,11 +44,11 @@ pub struct SecretKey {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigMapKey {
-    /// Name of the ConfigMap.
+    /// `metadata.name` of the ConfigMap.
     pub config_map_name: String,
-    /// The key in it.
+    /// Which of its entries: a key of its `data`.
     pub key: String,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::argo::{HealthState, ResourceStatus, Rest, Time, is_zero};
 
-/// `status` of an ApplicationSet.
+/// What was found out and done: `status` of an ApplicationSet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSetStatus {
@@ -24,7 +24,7 @@ pub struct ApplicationSetStatus {
     /// How well it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<HealthState>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -49,13 +49,13 @@ pub struct ApplicationSetCondition {
     /// Why, in one word.
     #[serde(default)]
     pub reason: String,
-    /// Why, in words.
+    /// Why, in a sentence for people.
     #[serde(default)]
     pub message: String,
-    /// Since when.
+    /// When `status` became what it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -64,13 +64,13 @@ pub struct ApplicationSetCondition {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSetApplicationStatus {
-    /// Its name.
+    /// `metadata.name` of the Application.
     #[serde(default)]
     pub application: String,
-    /// In one word.
+    /// Where it stands: `Waiting`, `Pending`, `Progressing` or `Healthy`.
     #[serde(default)]
     pub status: MemberStatus,
-    /// In words.
+    /// Why, in a sentence for people.
     #[serde(default)]
     pub message: String,
     /// Number of its step, from 1; `-1` for an Application of no step.
@@ -79,10 +79,10 @@ pub struct ApplicationSetApplicationStatus {
     /// The revisions it is to have, one a source. Older programs wrote null.
     #[serde(default, deserialize_with = "null_as_empty")]
     pub target_revisions: Vec<String>,
-    /// Since when.
+    /// When `status` became what it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }

@@ -13,7 +13,7 @@ pub struct ApplicationSetStrategy {
     /// `AllAtOnce` (also if empty) or `RollingSync`; any text can be there.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// The steps of a `RollingSync`.
+    /// The steps of the strategy `RollingSync`; others have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolling_sync: Option<RolloutSteps>,
     /// `AllAtOnce` (also if empty), `Reverse` or `Custom`; any text can be there.
@@ -22,7 +22,7 @@ pub struct ApplicationSetStrategy {
     /// The steps of the deletion order `Custom`. Argo CD's own definition does not have them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_sync: Option<RolloutSteps>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -33,7 +33,7 @@ pub struct RolloutSteps {
     /// The steps, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<RolloutStep>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -48,7 +48,7 @@ pub struct RolloutStep {
     /// How many at once: a number, or a share such as `10%`; all if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_update: Option<IntOrString>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -65,7 +65,7 @@ pub struct MatchExpression {
     /// The values it is about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
-    /// Everything else.
+    /// What this program does not know, kept as it is.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -74,9 +74,9 @@ pub struct MatchExpression {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum IntOrString {
-    /// A number.
+    /// A number of Applications.
     Int(i64),
-    /// A text.
+    /// A text: a share of them, such as `10%`.
     String(String),
 }
 
