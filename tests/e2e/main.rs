@@ -45,3 +45,4 @@ mod state;
 mod sync;
 mod tracking;
 mod trust;
+mod webhooks;

@@ -14,6 +14,7 @@
 //! | [`windows`] | may it be synced now? |
 //! | [`operation`] | what does an operation ask of the engine, and what does its status say? |
 //! | [`recorded`] | what does the operation log know that the status does not? |
+//! | [`pushes`] | which sources is a push about? |
 //! | [`sources`] | what is deployed, be it one source or several? |
 
 pub mod automation;
@@ -24,6 +25,7 @@ pub mod deletion;
 pub mod dependencies;
 pub mod operation;
 pub mod project;
+pub mod pushes;
 pub mod recorded;
 pub mod refresh;
 mod repository_names;

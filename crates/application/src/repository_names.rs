@@ -71,6 +71,38 @@ fn normal(address: &str) -> String {
     }
 }
 
+/// Where a server has a repository, by whatever it is asked: its host and path, in small letters; of what is on no server
+/// its name.
+pub(crate) fn place(address: &str) -> String {
+    at_server(address).unwrap_or_else(|| normal(address))
+}
+
+fn at_server(address: &str) -> Option<String> {
+    let address = decoded(address.trim());
+    let (authority, path) = match address.split_once("://") {
+        Some((scheme, rest)) => {
+            let is_server = ["https", "http", "ssh", "git+ssh"].contains(&scheme.to_lowercase().as_str());
+            rest.split_once('/').filter(|_| is_server)?
+        }
+        // As `scp` writes it.
+        None => address.split_once(':').filter(|(host, _)| host.contains('@') && !host.contains('/'))?,
+    };
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host).to_lowercase();
+    let is_number = |port: &str| port.chars().all(|c| c.is_ascii_digit());
+    let host =
+        host.rsplit_once(':').filter(|(_, port)| is_number(port)).map_or(host.as_str(), |(host, _)| host);
+    // Names under which some have their SSH servers.
+    let host = host.strip_prefix("ssh.").or_else(|| host.strip_prefix("altssh.")).unwrap_or(host);
+    let path = plain_path(&format!("/{path}")).to_lowercase();
+    let path = match path.split('/').collect::<Vec<_>>().as_slice() {
+        ["", "v3", organisation, project, name] if host == "dev.azure.com" => {
+            format!("/{organisation}/{project}/_git/{name}")
+        }
+        _ => path,
+    };
+    Some(format!("{host}{path}"))
+}
+
 fn plain_path(path: &str) -> String {
     let root = if path.starts_with('/') { "/" } else { "" };
     let mut parts: Vec<&str> = Vec::new();

@@ -36,6 +36,8 @@ pub(crate) enum Access {
     Probe,
     /// Everybody: it tells nothing of what is served.
     Open,
+    /// Whoever signs what they send.
+    Signed,
     /// Whoever has this role.
     Needs(Role),
 }

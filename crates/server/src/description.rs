@@ -41,7 +41,13 @@ pub(crate) fn document(routes: &[Route]) -> Value {
         "paths": paths,
         "components": {
             "schemas": schemas,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "signature": {
+                    "type": "apiKey", "in": "header", "name": "X-Tidegate-Signature",
+                    "description": "`sha256=` and the HMAC-SHA-256 of X-Tidegate-Timestamp, a dot and the body; GitHub and others prove their events in their own ways.",
+                },
+            },
         },
     })
 }
@@ -62,6 +68,7 @@ fn describe(
     };
     let (security, role) = match route.access {
         Access::Open | Access::Probe => (json!([]), None),
+        Access::Signed => (json!([{"signature": []}]), None),
         Access::Needs(Role::Operator) => (json!([{"token": []}]), Some("operator")),
         Access::Needs(_) => (json!([{"token": []}]), Some("read-only")),
     };

@@ -61,6 +61,14 @@ pub enum ServerError {
         /// The file.
         path: PathBuf,
     },
+    /// The secrets of webhooks. What is in them is not repeated.
+    #[error("{} cannot be used for webhooks: {why}", path.display())]
+    Webhooks {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why not, and what to do.
+        why: String,
+    },
     /// Certificate or key.
     #[error("{} cannot be used for TLS: {why}", path.display())]
     Tls {

@@ -20,6 +20,7 @@ use crate::rate::Gauge;
 use crate::route::{Asked, Route};
 use crate::site::Site;
 use crate::tokens::Tokens;
+use crate::webhooks::Webhooks;
 
 /// Under this name the requests of everybody are counted.
 const EVERYBODY: &str = "";
@@ -31,6 +32,7 @@ pub(crate) struct Front {
     site: Arc<Site>,
     /// `None` where those on this machine may look without.
     tokens: Option<Tokens>,
+    webhooks: Webhooks,
     limits: Limits,
     all: Gauge,
     each: Gauge,
@@ -38,9 +40,9 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    pub fn new(site: Arc<Site>, tokens: Option<Tokens>, limits: Limits) -> Self {
+    pub fn new(site: Arc<Site>, (tokens, webhooks): (Option<Tokens>, Webhooks), limits: Limits) -> Self {
         let [all, each, strangers] = [limits.all, limits.each, limits.strangers].map(Gauge::new);
-        Self { site, tokens, limits, all, each, strangers }
+        Self { site, tokens, webhooks, limits, all, each, strangers }
     }
 
     /// The answer of a route to a request.
@@ -51,8 +53,13 @@ impl Front {
         request: Request<Body>,
     ) -> Result<Response<Body>, Problem> {
         let now = Instant::now();
+        let mut sender = None;
         let by = match route.access {
             Access::Probe => Caller::unnamed(),
+            Access::Signed => {
+                sender = Some(self.webhooks.sender(request.headers(), now)?);
+                Caller::unnamed()
+            }
             Access::Open => {
                 self.stranger(now)?;
                 Caller::unnamed()
@@ -71,8 +78,17 @@ impl Front {
         let names = names.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let last_event = text(request.headers(), &LAST_EVENT)?;
         let query = request.uri().query().map(str::to_owned);
-        let body = if route.body.is_some() { self.body(request).await? } else { Bytes::new() };
-        let asked = Asked { site: Arc::clone(&self.site), names, query, body, by, last_event };
+        let body = match &sender {
+            Some(sender) => {
+                let _place = self.webhooks.place().await?;
+                let body = self.body(request, self.limits.webhook_bytes).await?;
+                sender.prove(&body)?;
+                body
+            }
+            None if route.body.is_some() => self.body(request, self.limits.body_bytes).await?,
+            None => Bytes::new(),
+        };
+        let asked = Asked { site: Arc::clone(&self.site), names, query, body, by, last_event, sender };
         match tokio::time::timeout(self.limits.answer_within, route.answer(asked)).await {
             Ok(answer) => answer,
             Err(_) => {
@@ -121,14 +137,13 @@ impl Front {
         Ok(by)
     }
 
-    async fn body(&self, request: Request<Body>) -> Result<Bytes, Problem> {
+    async fn body(&self, request: Request<Body>, limit: usize) -> Result<Bytes, Problem> {
         let media = text(request.headers(), &header::CONTENT_TYPE)?.unwrap_or_default();
         let media = media.split(';').next().unwrap_or_default().trim();
         // Also of an empty body: a page in somebody's browser cannot send this without being asked first.
         if !media.eq_ignore_ascii_case("application/json") {
             return Err(Problem::new(Code::NotJson, format!("the body is {media:?}, and JSON is taken")));
         }
-        let limit = self.limits.body_bytes;
         let reading = Limited::new(request.into_body(), limit).collect();
         match tokio::time::timeout(self.limits.body_within, reading).await {
             Ok(Ok(body)) => Ok(body.to_bytes()),
@@ -141,12 +156,12 @@ impl Front {
     }
 }
 
-fn often(counted: Result<(), Duration>) -> Result<(), Problem> {
+pub(crate) fn often(counted: Result<(), Duration>) -> Result<(), Problem> {
     counted.map_err(|wait| Problem::new(Code::TooOften, "there were too many requests").after(wait))
 }
 
 /// A header that may be there once.
-fn text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Problem> {
+pub(crate) fn text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Problem> {
     let mut values = headers.get_all(name).iter();
     let value = values.next();
     if values.next().is_some() {

@@ -32,6 +32,7 @@ mod settings;
 mod site;
 mod tls;
 mod tokens;
+mod webhooks;
 
 pub use access::{Caller, Role};
 pub use error::ServerError;

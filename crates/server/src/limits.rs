@@ -42,6 +42,12 @@ pub struct Limits {
     pub all: Rate,
     /// Requests of those who are not, of all together: nobody guesses tokens.
     pub strangers: Rate,
+    /// Events of webhooks, of all senders.
+    pub webhooks: Rate,
+    /// Bytes of an event. Larger pushes are found by the next regular look.
+    pub webhook_bytes: usize,
+    /// Events that are read at once, as long as nobody knows whose they are.
+    pub webhook_bodies: usize,
 }
 
 impl Default for Limits {
@@ -61,6 +67,9 @@ impl Default for Limits {
             each: Rate { per_second: 50.0, burst: 200.0 },
             all: Rate { per_second: 500.0, burst: 1000.0 },
             strangers: Rate { per_second: 5.0, burst: 50.0 },
+            webhooks: Rate { per_second: 50.0, burst: 200.0 },
+            webhook_bytes: 8 << 20,
+            webhook_bodies: 8,
         }
     }
 }

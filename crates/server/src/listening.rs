@@ -29,6 +29,7 @@ use crate::settings::Settings;
 use crate::site::Site;
 use crate::tls::Tls;
 use crate::tokens::Tokens;
+use crate::webhooks::Webhooks;
 
 /// How long until somebody is accepted again, when the system had no handle for a connection.
 const AGAIN_AFTER: Duration = Duration::from_millis(100);
@@ -60,7 +61,8 @@ impl Server {
         let listener = TcpListener::bind(listen).await.map_err(wrong)?;
         let address = listener.local_addr().map_err(wrong)?;
         let limits = settings.limits.clone();
-        let front = Arc::new(Front::new(Arc::clone(site), tokens, limits.clone()));
+        let webhooks = Webhooks::open(settings.webhooks.as_deref(), &limits)?;
+        let front = Arc::new(Front::new(Arc::clone(site), (tokens, webhooks), limits.clone()));
         let router = router(&front, routes());
         let crowd = Arc::new(Crowd::default());
         let door = Arc::new(Door { crowd, router, tls, limits, ending: site.ending() });

@@ -15,6 +15,7 @@ use crate::access::{Access, Caller, Role};
 use crate::problem::{Code, Problem};
 use crate::question::{Nothing, Question, schema};
 use crate::site::Site;
+use crate::webhooks::{Heard, Sender, hear};
 
 /// A request whose head was looked at.
 pub(crate) struct Asked {
@@ -26,6 +27,8 @@ pub(crate) struct Asked {
     pub by: Caller,
     /// The header `Last-Event-ID`.
     pub last_event: Option<String>,
+    /// Who sent the body, where that is proven by the body itself.
+    pub sender: Option<Sender>,
 }
 
 /// A request as its handler sees it.
@@ -170,10 +173,41 @@ where
         handler: Box::new(move |asked| {
             let (question, handler) = (Arc::clone(&question), handler.clone());
             Box::pin(async move {
-                let Asked { site, names, query, body, by, last_event } = asked;
+                let Asked { site, names, query, body, by, last_event, .. } = asked;
                 let query = question.read(query.as_deref())?;
                 let body = read_body(&body)?;
                 json(status, &handler(Call { site, names, query, body, by, last_event }).await?)
+            })
+        }),
+    }
+}
+
+/// An event that its sender has proven; whoever writes one by themselves writes a `B`.
+pub(crate) fn told<B, A, F, Fut>((path, id, summary): Words, handler: F) -> Route
+where
+    B: JsonSchema,
+    A: Serialize + JsonSchema + 'static,
+    F: Fn(Arc<Site>, Heard) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<A, Problem>> + Send + 'static,
+{
+    let status = StatusCode::ACCEPTED;
+    Route {
+        method: Method::POST,
+        path,
+        id,
+        summary,
+        access: Access::Signed,
+        query: schema::<Nothing>(),
+        body: Some(SchemaGenerator::subschema_for::<B>),
+        status,
+        gives: Gives::Json(SchemaGenerator::subschema_for::<A>),
+        handler: Box::new(move |asked| {
+            let handler = handler.clone();
+            Box::pin(async move {
+                let Asked { site, body, sender, .. } = asked;
+                let unknown = || Problem::bad("nobody knows whose event this is");
+                let heard = hear(&sender.ok_or_else(unknown)?, &body)?;
+                json(status, &handler(site, heard).await?)
             })
         }),
     }

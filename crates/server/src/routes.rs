@@ -11,7 +11,8 @@ use crate::description::document;
 use crate::health::{alive, ready};
 use crate::metrics::MEDIA;
 use crate::question::Nothing;
-use crate::route::{Call, Gives, Route, look, look_otherwise, text};
+use crate::route::{Call, Gives, Route, look, look_otherwise, text, told};
+use crate::webhooks::{self, Generic};
 
 /// All there is.
 pub(crate) fn routes() -> Vec<Route> {
@@ -32,8 +33,12 @@ pub(crate) fn routes() -> Vec<Route> {
         Gives::Text(MEDIA),
         |call: Call<Nothing>| async move { Ok(text(StatusCode::OK, MEDIA, call.site.page())) },
     );
+    let webhook = told::<Generic, _, _, _>(
+        ("/api/webhook", "tellPush", "Tell of a push: the applications that it is about are compared"),
+        webhooks::tell,
+    );
     let of_the_service = [applications::routes(), operations::routes(), events::routes()];
-    of_the_process.into_iter().chain([metrics]).chain(of_the_service.into_iter().flatten()).collect()
+    of_the_process.into_iter().chain([metrics, webhook]).chain(of_the_service.into_iter().flatten()).collect()
 }
 
 /// The description of all routes.

@@ -13,6 +13,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// The tokens of those who may ask. Without them those on this machine may look.
     pub tokens: Option<PathBuf>,
+    /// The secrets of webhooks: a file, or a folder of files. Without them no webhook is taken.
+    pub webhooks: Option<PathBuf>,
     /// What the connections are secured with.
     pub tls: Option<TlsFiles>,
     /// What is taken from those who ask.
@@ -31,7 +33,7 @@ pub struct TlsFiles {
 impl Settings {
     /// The usual limits, and nothing but this address.
     pub fn new(listen: SocketAddr) -> Self {
-        Self { listen, tokens: None, tls: None, limits: Limits::default() }
+        Self { listen, tokens: None, webhooks: None, tls: None, limits: Limits::default() }
     }
 
     /// Refuses what would let in anybody.

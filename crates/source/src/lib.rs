@@ -59,3 +59,4 @@ pub use repository::{File, Repository};
 pub use tools::{ToolLimits, Tools};
 pub use touched::is_touched;
 pub use tree::Limits;
+pub use versions::allows;

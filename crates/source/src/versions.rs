@@ -68,6 +68,11 @@ pub(crate) fn newest<'t>(constraint: &str, tags: impl IntoIterator<Item = &'t st
     newest.map(|(_, tag)| tag)
 }
 
+/// Whether a constraint allows a version. A version such as `1.2` is none, and allows nothing.
+pub fn allows(constraint: &str, version: &str) -> bool {
+    newest(constraint, [version]).is_some()
+}
+
 /// Whether a text is one version, with all its numbers.
 pub(crate) fn is_whole(text: &str) -> bool {
     let numbers = text.split(['-', '+']).next().unwrap_or_default();

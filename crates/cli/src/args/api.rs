@@ -18,6 +18,10 @@ pub struct ApiArgs {
     /// without it those on this machine may look
     #[arg(long, value_name = "FILE", requires = "listen", value_parser = values::path())]
     pub tokens: Option<PathBuf>,
+    /// Take webhooks of GitHub and others at /api/webhook: a file with keys such as webhook.github.secret, or a
+    /// folder with a file for each
+    #[arg(long, value_name = "PATH", requires = "listen", value_parser = values::path())]
+    pub webhook_secrets: Option<PathBuf>,
     /// Certificates for TLS, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_key", requires = "listen", value_parser = values::path())]
     pub tls_cert: Option<PathBuf>,

@@ -13,6 +13,7 @@ pub async fn listen(args: &ApiArgs, site: &Arc<Site>, printer: &Printer) -> Resu
     let Some(listen) = args.listen else { return Ok(None) };
     let mut settings = Settings::new(listen);
     settings.tokens.clone_from(&args.tokens);
+    settings.webhooks.clone_from(&args.webhook_secrets);
     if let (Some(certificates), Some(key)) = (args.tls_cert.clone(), args.tls_key.clone()) {
         settings.tls = Some(TlsFiles { certificates, key });
     }

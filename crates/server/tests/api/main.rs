@@ -12,3 +12,4 @@
 mod client;
 mod door;
 mod watched;
+mod webhooks;

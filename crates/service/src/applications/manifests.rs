@@ -118,6 +118,17 @@ impl Manifests {
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
     }
 
+    /// Looks at one repository, if anybody uses it.
+    pub async fn look_at(self: &Arc<Self>, address: &Address) {
+        let (this, address) = (Arc::clone(self), address.clone());
+        let look = move || {
+            this.read_credentials();
+            let all = this.repositories.all();
+            all.iter().find(|repository| *repository.address() == address).map(Origin::look_again)
+        };
+        drop(tokio::task::spawn_blocking(look).await);
+    }
+
     /// What revisions of the sources mean, by the last look at their repositories or by a new one.
     pub async fn resolve(
         self: &Arc<Self>,

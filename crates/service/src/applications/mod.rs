@@ -25,6 +25,7 @@ mod manifests;
 mod messages;
 mod places;
 mod projects;
+mod pushed;
 mod reconciles;
 mod recorded;
 mod repositories;

@@ -12,6 +12,7 @@ use super::depending::Depending;
 use super::manifests::Manifests;
 use super::places::Places;
 use super::projects::Projects;
+use super::pushed::Looks;
 use super::reconciles::Reconciles;
 use super::store::ApplicationStore;
 use super::watching::Watchings;
@@ -32,4 +33,5 @@ pub(crate) struct Shared {
     pub depending: Depending,
     pub watching: Watchings,
     pub reconciles: Reconciles,
+    pub looks: Looks,
 }

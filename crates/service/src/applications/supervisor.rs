@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, ActorStatus, RpcReplyPort, SupervisionEvent};
+use tidegate_application::pushes::Push;
 use tidegate_application::refresh::Level;
 use tidegate_application::{conditions, credentials};
 use tidegate_executor::effects::ObjectDifference;
@@ -28,6 +29,7 @@ use super::manifests::{Manifests, Sourcing};
 use super::messages::{AppMessage, SupervisorMessage};
 use super::places::Places;
 use super::projects::{self, ProjectSet, Projects};
+use super::pushed::{self, Looks};
 use super::reconciles::Reconciles;
 use super::shared::Shared;
 use super::store::{AppKey, ApplicationStore, StoreEvent, Stored};
@@ -103,6 +105,7 @@ impl Applications {
             depending: Depending::default(),
             watching,
             reconciles: Reconciles::default(),
+            looks: Looks::default(),
         });
         let (settled, is_settled) = oneshot::channel();
         let (supervisor, _) = Actor::spawn(None, Supervisor, (Arc::clone(&shared), settled))
@@ -319,6 +322,19 @@ impl Serving {
             return Err(ServiceError::refused("the process at work serves no simulated cluster"));
         }
         simulated::delete(places.cluster().as_ref(), object).await
+    }
+
+    /// Has the applications compared that pushes are about, after a look at their repositories. Returns how many these are.
+    pub async fn pushed(&self, pushes: Vec<Push>) -> Result<u64, ServiceError> {
+        let shared = Arc::clone(&self.shared);
+        let find = move || pushed::meant(&pushes, &shared.board, &shared.manifests);
+        let meant = tokio::task::spawn_blocking(find).await.map_err(|_| EngineError::Stopped)?;
+        let all: BTreeSet<&AppKey> = meant.values().flatten().collect();
+        let number = u64::try_from(all.len()).unwrap_or(u64::MAX);
+        for (address, applications) in meant {
+            self.shared.looks.begin(address, applications, &self.shared.manifests, &self.supervisor);
+        }
+        Ok(number)
     }
 
     /// Has the application that is meant compared.

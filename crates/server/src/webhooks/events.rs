@@ -1,0 +1,354 @@
+//! What events say, by whom they are. What is not about a push changes nothing.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tidegate_application::pushes::Push;
+
+use super::Sender;
+use super::provider::Provider;
+use crate::problem::Problem;
+
+/// Of more files it is not asked whom each is about: all that follow the branch are.
+const FILES_MAX: usize = 1000;
+/// GitHub names no more commits than these.
+const GITHUB_COMMITS_MAX: usize = 2048;
+/// More branches and tags than anybody pushes at once; an event with more is one of all of them.
+const CHANGES_MAX: usize = 100;
+
+/// What an event says.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Heard {
+    /// What its sender calls it.
+    pub event: String,
+    /// What was pushed; nothing where it is about something else.
+    pub pushes: Vec<Push>,
+}
+
+/// A push that somebody tells of by themselves. GitHub, GitLab, Bitbucket, Gitea, Gogs and Azure DevOps send their own.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Generic {
+    /// An address of the repository, by HTTP or SSH, or as applications have it.
+    repository: String,
+    /// The branch or tag that was pushed; any if not said.
+    #[serde(default)]
+    revision: Option<String>,
+    /// The files that have changed; if not said, nobody knows.
+    #[serde(default)]
+    files: Vec<String>,
+}
+
+/// Reads an event that was proven.
+pub(crate) fn hear(sender: &Sender, body: &[u8]) -> Result<Heard, Problem> {
+    let name = sender.event.as_str();
+    let pushes = match (sender.provider, name) {
+        (Provider::GitHub | Provider::Gogs, "push") => vec![read::<GitHub>(sender, body)?.push()],
+        (Provider::GitLab, "Push Hook" | "Tag Push Hook") => vec![read::<GitLab>(sender, body)?.push()],
+        (Provider::GitLab, "System Hook") if read::<SystemHook>(sender, body)?.is_push() => {
+            vec![read::<GitLab>(sender, body)?.push()]
+        }
+        (Provider::Bitbucket, "repo:push") => read::<Bitbucket>(sender, body)?.pushes(),
+        (Provider::BitbucketServer, "repo:refs_changed") => {
+            read::<BitbucketServer>(sender, body)?.pushes()?
+        }
+        (Provider::AzureDevOps, _) => return read::<Azure>(sender, body)?.heard(),
+        (Provider::Generic, _) => {
+            let event = "push".to_owned();
+            return Ok(Heard { event, pushes: vec![read::<Generic>(sender, body)?.push()] });
+        }
+        _ => Vec::new(),
+    };
+    Ok(Heard { event: name.to_owned(), pushes })
+}
+
+fn read<T: DeserializeOwned>(sender: &Sender, body: &[u8]) -> Result<T, Problem> {
+    let of = sender.provider.name();
+    // An array would be taken for the fields in their order.
+    if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        return Err(Problem::bad(format!("the event of {of} is no JSON object")));
+    }
+    serde_json::from_slice(body).map_err(|error| Problem::bad(format!("the event of {of}: {error}")))
+}
+
+/// A commit, as all have it who name files.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Commit {
+    added: Option<Vec<String>>,
+    modified: Option<Vec<String>>,
+    removed: Option<Vec<String>>,
+}
+
+/// The files of all commits, each once; none where there are too many.
+fn files(commits: Vec<Commit>) -> Vec<String> {
+    let mut all = BTreeSet::new();
+    for commit in commits {
+        let of_one = [commit.added, commit.modified, commit.removed];
+        all.extend(of_one.into_iter().flatten().flatten());
+        if all.len() > FILES_MAX {
+            return Vec::new();
+        }
+    }
+    all.into_iter().collect()
+}
+
+/// Whether this stands for the commit before the first, or after the last.
+fn is_none(commit: &str) -> bool {
+    commit.chars().all(|digit| digit == '0')
+}
+
+/// A push as GitHub has it, and those who do as GitHub does.
+#[derive(Deserialize)]
+struct GitHub {
+    #[serde(rename = "ref")]
+    name: String,
+    before: String,
+    #[serde(default)]
+    forced: bool,
+    repository: GitHubRepository,
+    #[serde(default)]
+    commits: Option<Vec<Commit>>,
+    /// Of Gitea, which names the newest ones only.
+    #[serde(default)]
+    total_commits: Option<usize>,
+}
+
+#[derive(Deserialize)]
+struct GitHubRepository {
+    html_url: String,
+    #[serde(default)]
+    clone_url: Option<String>,
+    #[serde(default)]
+    ssh_url: Option<String>,
+    #[serde(default)]
+    default_branch: Option<String>,
+}
+
+impl GitHub {
+    fn push(self) -> Push {
+        let Self { name, before, forced, repository, commits, total_commits } = self;
+        let GitHubRepository { html_url, clone_url, ssh_url, default_branch } = repository;
+        let addresses = [Some(html_url), clone_url, ssh_url];
+        let commits = commits.unwrap_or_default();
+        let has_all =
+            commits.len() < GITHUB_COMMITS_MAX && total_commits.is_none_or(|all| all == commits.len());
+        // What a branch has lost by a forced push, nobody says.
+        let files = if forced || is_none(&before) || !has_all { Vec::new() } else { files(commits) };
+        let is_default = is_default(&name, default_branch.as_deref());
+        Push::to(addresses.iter().flatten().map(String::as_str)).of(&name, is_default).changing(files)
+    }
+}
+
+/// Whether a branch is what `HEAD` means; where nobody knows that, it may be.
+fn is_default(name: &str, default: Option<&str>) -> bool {
+    let plain = |name: &str| name.strip_prefix("refs/heads/").map_or_else(|| name.to_owned(), str::to_owned);
+    default.is_none_or(|default| plain(name) == plain(default))
+}
+
+/// What the servers of GitLab tell about all of their projects.
+#[derive(Deserialize)]
+struct SystemHook {
+    event_name: String,
+}
+
+impl SystemHook {
+    fn is_push(&self) -> bool {
+        ["push", "tag_push"].contains(&self.event_name.as_str())
+    }
+}
+
+#[derive(Deserialize)]
+struct GitLab {
+    #[serde(rename = "ref")]
+    name: String,
+    before: String,
+    project: GitLabProject,
+    #[serde(default)]
+    commits: Option<Vec<Commit>>,
+    /// It names the newest ones only.
+    #[serde(default)]
+    total_commits_count: Option<usize>,
+}
+
+#[derive(Deserialize)]
+struct GitLabProject {
+    web_url: String,
+    #[serde(default)]
+    git_http_url: Option<String>,
+    #[serde(default)]
+    git_ssh_url: Option<String>,
+    #[serde(default)]
+    default_branch: Option<String>,
+}
+
+impl GitLab {
+    fn push(self) -> Push {
+        let Self { name, before, project, commits, total_commits_count } = self;
+        let GitLabProject { web_url, git_http_url, git_ssh_url, default_branch } = project;
+        let addresses = [Some(web_url), git_http_url, git_ssh_url];
+        let commits = commits.unwrap_or_default();
+        let has_all = total_commits_count == Some(commits.len());
+        let files = if is_none(&before) || !has_all { Vec::new() } else { files(commits) };
+        let is_default = is_default(&name, default_branch.as_deref());
+        Push::to(addresses.iter().flatten().map(String::as_str)).of(&name, is_default).changing(files)
+    }
+}
+
+/// Pushes to these branches and tags; to any, where there are many.
+fn pushes(to: &Push, names: Vec<&str>) -> Vec<Push> {
+    if names.len() > CHANGES_MAX {
+        return vec![to.clone()];
+    }
+    // Nobody says which branch `HEAD` is.
+    names.into_iter().map(|name| to.clone().of(name, true)).collect()
+}
+
+#[derive(Deserialize)]
+struct Bitbucket {
+    repository: BitbucketRepository,
+    push: BitbucketPush,
+}
+
+#[derive(Deserialize)]
+struct BitbucketRepository {
+    links: BitbucketLinks,
+}
+
+#[derive(Deserialize)]
+struct BitbucketLinks {
+    html: Link,
+}
+
+#[derive(Deserialize)]
+struct Link {
+    href: String,
+}
+
+#[derive(Deserialize)]
+struct BitbucketPush {
+    changes: Vec<BitbucketChange>,
+}
+
+/// Of a branch that is new there is no old, and of one that is gone no new.
+#[derive(Deserialize)]
+struct BitbucketChange {
+    new: Option<Named>,
+    old: Option<Named>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+impl Bitbucket {
+    fn pushes(self) -> Vec<Push> {
+        let to = Push::to([self.repository.links.html.href.as_str()]);
+        let names = self.push.changes.iter().filter_map(|one| one.new.as_ref().or(one.old.as_ref()));
+        pushes(&to, names.map(|named| named.name.as_str()).collect())
+    }
+}
+
+#[derive(Deserialize)]
+struct BitbucketServer {
+    repository: BitbucketServerRepository,
+    changes: Vec<BitbucketServerChange>,
+}
+
+#[derive(Deserialize)]
+struct BitbucketServerRepository {
+    #[serde(default)]
+    links: BitbucketServerLinks,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct BitbucketServerLinks {
+    clone: Vec<Link>,
+}
+
+#[derive(Deserialize)]
+struct BitbucketServerChange {
+    #[serde(rename = "ref")]
+    what: Reference,
+}
+
+#[derive(Deserialize)]
+struct Reference {
+    id: String,
+}
+
+impl BitbucketServer {
+    fn pushes(self) -> Result<Vec<Push>, Problem> {
+        let links = &self.repository.links.clone;
+        if links.is_empty() {
+            let missing =
+                "the event of Bitbucket Server has no repository.links.clone, so nobody knows its repository";
+            return Err(Problem::bad(missing));
+        }
+        let to = Push::to(links.iter().map(|link| link.href.as_str()));
+        Ok(pushes(&to, self.changes.iter().map(|one| one.what.id.as_str()).collect()))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Azure {
+    event_type: String,
+    #[serde(default)]
+    resource: serde_json::Value,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AzurePush {
+    #[serde(default)]
+    ref_updates: Vec<AzureUpdate>,
+    repository: AzureRepository,
+}
+
+#[derive(Deserialize)]
+struct AzureUpdate {
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AzureRepository {
+    remote_url: String,
+    #[serde(default)]
+    default_branch: Option<String>,
+}
+
+impl Azure {
+    fn heard(self) -> Result<Heard, Problem> {
+        let Self { event_type: event, resource } = self;
+        if event != "git.push" {
+            return Ok(Heard { event, pushes: Vec::new() });
+        }
+        let wrong = |error| Problem::bad(format!("the event of Azure DevOps: resource: {error}"));
+        let AzurePush { ref_updates, repository } = AzurePush::deserialize(resource).map_err(wrong)?;
+        let to = Push::to([repository.remote_url.as_str()]);
+        if ref_updates.len() > CHANGES_MAX {
+            return Ok(Heard { event, pushes: vec![to] });
+        }
+        let default = repository.default_branch.as_deref();
+        let one = |update: &AzureUpdate| to.clone().of(&update.name, is_default(&update.name, default));
+        Ok(Heard { event, pushes: ref_updates.iter().map(one).collect() })
+    }
+}
+
+impl Generic {
+    fn push(self) -> Push {
+        let Self { repository, revision, files } = self;
+        let to = Push::to([repository.as_str()]);
+        let to = revision.iter().fold(to, |to, name| to.of(name, true));
+        to.changing(if files.len() > FILES_MAX { Vec::new() } else { files })
+    }
+}
+
+#[cfg(test)]
+mod tests;

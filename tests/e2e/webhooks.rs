@@ -1,0 +1,117 @@
+//! Pushes that a server tells of: synced at once, and by those alone whom they are about. Nobody looks at the repository
+//! otherwise.
+
+use std::fs::{self, Permissions};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::bench::Running;
+use crate::fleet::Fleet;
+
+const TOKEN: &str = "hunter2-of-the-webhook";
+
+struct Hooked {
+    fleet: Fleet,
+    address: String,
+    serving: Running,
+}
+
+impl Hooked {
+    fn serve() -> Self {
+        let fleet = Fleet::new();
+        for name in ["backend", "database", "frontend"] {
+            let labels = "  labels:\n    fleet: demo\n";
+            let paths = "  annotations:\n    argocd.argoproj.io/manifest-generate-paths: .;/shared\n";
+            fleet.replace(&format!("{name}.yaml"), labels, &format!("{labels}{paths}"));
+        }
+        let secrets = fleet.bench.path().join("hooks");
+        fs::write(&secrets, format!("webhook.gitlab.secret: {TOKEN}\n")).unwrap();
+        fs::set_permissions(&secrets, Permissions::from_mode(0o600)).unwrap();
+        let options = ["--refresh-every", "0s", "--listen", "0", "--webhook-secrets", "hooks"];
+        let mut serving = fleet.bench.start(&[&["serve", "--sim", "--apps", "fleet"], &options[..]].concat());
+        let line = serving.await_line("the API is at");
+        let address = line.split("http://").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+        serving.await_line("serving 3 applications");
+        fleet.wait(&[]);
+        Self { fleet, address, serving }
+    }
+
+    /// Tells of an event; the answer.
+    fn tell(&self, token: &str, body: &str) -> (u16, Value) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let length = body.len();
+        write!(
+            stream,
+            "POST /api/webhook HTTP/1.0\r\nhost: example.com\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
+             x-gitlab-event: Push Hook\r\nx-gitlab-token: {token}\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap())
+    }
+
+    /// A push to a branch, of one commit with these files: how many applications it is about.
+    fn push(&self, branch: &str, files: &[&str]) -> u64 {
+        let body = json!({
+            "object_kind": "push", "ref": format!("refs/heads/{branch}"), "before": "1".repeat(40),
+            "project": {"web_url": "./repo", "default_branch": "main"},
+            "commits": [{"added": files, "modified": [], "removed": []}], "total_commits_count": 1,
+        });
+        let (status, told) = self.tell(TOKEN, &body.to_string());
+        assert_eq!((status, &told["event"]), (202, &json!("Push Hook")), "{told}");
+        told["applications"].as_u64().unwrap()
+    }
+
+    fn revision(&self, name: &str) -> Value {
+        self.fleet.get(name)["status"]["sync"]["revision"].clone()
+    }
+}
+
+#[test]
+fn a_push_is_synced_at_once_by_those_it_is_about() {
+    let hooked = Hooked::serve();
+    let fleet = &hooked.fleet;
+    let before = hooked.revision("frontend");
+    fleet.replace("repo/frontend/frontend.yaml", "replicas: 2", "replicas: 3");
+    fleet.commit();
+    // What is about others, or is nobody's whom it is believed of, changes nothing.
+    assert_eq!(hooked.push("other", &["frontend/frontend.yaml"]), 0);
+    assert_eq!(hooked.push("main", &["docs/readme.md", "frontend-2/a.yaml"]), 0);
+    let body = json!({"ref": "refs/heads/main", "before": "1".repeat(40), "project": {"web_url": "./other"}});
+    assert_eq!(
+        hooked.tell(TOKEN, &body.to_string()),
+        (202, json!({"event": "Push Hook", "applications": 0}))
+    );
+    let repo = body.to_string().replace("./other", "./repo");
+    let (status, refused) = hooked.tell("somebody-else", &repo);
+    assert_eq!((status, &refused["code"]), (401, &json!("unauthorized")));
+    for body in ["{", "{\"ref\": 1}", "[]"] {
+        assert_eq!(hooked.tell(TOKEN, body).0, 400, "{body}");
+    }
+    assert_eq!(hooked.revision("frontend"), before);
+    // What is about one is synced by it.
+    let writes = fleet.bench.writes().len();
+    let begin = Instant::now();
+    assert_eq!(hooked.push("main", &["frontend/frontend.yaml", "docs/readme.md"]), 1);
+    let is_written = |number: &usize| *number > writes;
+    std::iter::repeat_with(|| fleet.bench.writes().len()).take(3000).find(is_written).unwrap();
+    eprintln!("from the push to the first write it took {:?}", begin.elapsed());
+    let synced = fleet.until("frontend", |app| app["status"]["sync"]["revision"] != before);
+    let after = &synced["status"]["sync"]["revision"];
+    fleet.wait(&["frontend"]);
+    assert_eq!(hooked.revision("backend"), before, "it was not compared");
+    // What all have in common, and where nobody says what has changed, is about all.
+    assert_eq!(hooked.push("main", &["shared/a.yaml"]), 3);
+    for name in ["backend", "database"] {
+        fleet.until(name, |app| app["status"]["sync"]["revision"] == *after);
+    }
+    assert_eq!(hooked.push("main", &[]), 3);
+    let ended = Fleet::end(hooked.serving);
+    assert!(!ended.err.contains(TOKEN), "{}", ended.err);
+}
