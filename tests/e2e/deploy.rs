@@ -60,7 +60,7 @@ fn the_plain_manifests_are_those_of_the_base() {
     let install = read("install.yaml");
     assert_eq!(install, format!("# The same as base/, in one file.\n{}", base.join("---\n")));
     let objects = objects(&bench, &install);
-    assert_eq!(objects.len(), 7, "{objects:?}");
+    assert_eq!(objects.len(), 9, "{objects:?}");
     let definitions = bench.run(&["crds"]).expect_code(0).out;
     let is_new = read("chart/crds/crds.yaml") == definitions;
     assert!(is_new, "write them anew: cargo run -- crds > deploy/chart/crds/crds.yaml");
@@ -101,6 +101,8 @@ fn the_chart_is_one_and_makes_what_the_base_has() {
         "--set=appNamespaces={apps,*}",
         "--set=onlyLabelled=true",
         "--set=tls.existingSecret=tidegate-tls",
+        "--set=webhooks.existingSecret=hooks",
+        "--set=secretsNamespace=apps",
         "--set=tokens.lines[0]=ann operator sha256:00",
         "--set=persistence.storageClass=fast",
         "--set=nodeSelector.disk=ssd",
@@ -108,9 +110,13 @@ fn the_chart_is_one_and_makes_what_the_base_has() {
         "--set=monitoring.rules=true",
     ]);
     let made = objects(&bench, &all);
-    for object in
-        ["RoleBinding shop/tidegate", "RoleBinding blog/tidegate-claims", "Secret tidegate/tidegate-tokens"]
-    {
+    for object in [
+        "RoleBinding shop/tidegate",
+        "RoleBinding blog/tidegate-claims",
+        "Role apps/tidegate-secrets",
+        "RoleBinding apps/tidegate-secrets",
+        "Secret tidegate/tidegate-tokens",
+    ] {
         assert!(made.contains(object), "{object}: {made:?}");
     }
     for part in [
@@ -118,11 +124,16 @@ fn the_chart_is_one_and_makes_what_the_base_has() {
         "--only-labelled",
         "scheme: HTTPS",
         "--tls-key=",
+        "--webhook-secrets=/etc/tidegate-webhooks",
+        "secretName: hooks",
+        "--secrets-namespace=apps",
         "--refresh-every=1m",
         "PrometheusRule",
     ] {
         assert!(all.contains(part), "{part}");
     }
+    let none = objects(&bench, &template(&["--set=secretsNamespace="]));
+    assert!(!none.iter().any(|object| object.contains("tidegate-secrets")), "{none:?}");
     // Without tokens it would not start.
     let without = Command::new(&helm)
         .args(["template", "tidegate", chart, "--set=tokens.existingSecret="])
