@@ -5,6 +5,7 @@ use tidegate_model::Glob;
 use tidegate_model::argo::DirectorySource;
 
 use crate::SourceError;
+use crate::overrides;
 use crate::repository::File;
 use crate::tree::{Reader, full};
 
@@ -41,7 +42,7 @@ pub(crate) fn read(
     for entry in reader.list(folder, path, wanted.recurse)? {
         let is_jsonnet = entry.path.ends_with(".jsonnet");
         let is_manifest = [".yaml", ".yml", ".json"].iter().any(|ending| entry.path.ends_with(ending));
-        if !(is_jsonnet || is_manifest) || !wanted.has(&entry.path) {
+        if !(is_jsonnet || is_manifest) || overrides::is_one(&entry.path) || !wanted.has(&entry.path) {
             continue;
         }
         let place = full(path, &entry.path);

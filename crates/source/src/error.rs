@@ -99,6 +99,16 @@ pub enum SourceError {
         /// Where it was met and how to do without it, from `; ` on; empty where the source itself asks for it.
         why: String,
     },
+    /// A file that changes a source cannot be used.
+    #[error(
+        "{file}: {reason}; it is to hold parts of spec.source, such as helm or kustomize: mend it, or take it away"
+    )]
+    Overrides {
+        /// Its path.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// It is said that two things make the manifests.
     #[error("source.{} and source.{} are both there, and only one of them can make the manifests; take the other away", one.to_lowercase(), other.to_lowercase())]
     SeveralKinds {

@@ -80,13 +80,6 @@ pub(crate) fn of(
     folder: ObjectId,
 ) -> Result<Kind, SourceError> {
     let (said, names) = (said(source)?, reader.names(folder)?);
-    let parameters = names.iter().find(|name| name.starts_with(".argocd-source") && name.ends_with(".yaml"));
-    if let Some(name) = parameters {
-        return Err(SourceError::Unsupported {
-            what: "a file of parameters (.argocd-source*.yaml)".to_owned(),
-            why: format!("; the folder has {name}"),
-        });
-    }
     let has = |wanted: &str| names.iter().any(|name| name == wanted);
     Ok(said.unwrap_or_else(|| match () {
         () if KUSTOMIZATIONS.iter().any(|name| has(name)) => Kind::Kustomize,

@@ -32,6 +32,7 @@ mod kustomize;
 mod located;
 mod making;
 mod origin;
+mod overrides;
 mod purpose;
 mod refs;
 mod remote;

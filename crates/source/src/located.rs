@@ -8,6 +8,7 @@ use tidegate_model::argo::{ApplicationSource, DirectorySource};
 use crate::directory::{self, Wanted};
 use crate::kind::{self, Kind};
 use crate::making::Making;
+use crate::overrides;
 use crate::purpose::Variables;
 use crate::repository::{File, Repository};
 use crate::tools::Workshop;
@@ -78,6 +79,7 @@ impl Repository {
 
 fn locate(reader: &Reader<'_>, source: &ApplicationSource, making: &Making) -> Result<Located, SourceError> {
     let (path, folder) = reader.folder(&source.path)?;
+    let source = &overrides::applied(source, reader, &path, &making.purpose.name)?;
     let kind = kind::of(source, reader, folder)?;
     let directory = source.directory.clone().unwrap_or_default();
     let recurse = kind != Kind::Directory || directory.recurse;

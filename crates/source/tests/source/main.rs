@@ -193,7 +193,7 @@ fn links_stay_in_the_repository() {
 fn what_is_not_supported_is_said() {
     let bench = Bench::new();
     for (file, content) in
-        [("sonnet/a.jsonnet", "{}"), ("given/.argocd-source-shop.yaml", "{}"), ("app/a.yaml", MAP)]
+        [("sonnet/a.jsonnet", "{}"), ("given/.argocd-source.yaml", "plugin: {}"), ("app/a.yaml", MAP)]
     {
         bench.write(file, content);
     }
@@ -205,7 +205,7 @@ fn what_is_not_supported_is_said() {
     };
     for (source, expected) in [
         (source("sonnet"), "Jsonnet"),
-        (source("given"), ".argocd-source-shop.yaml"),
+        (source("given"), "source.plugin"),
         (asks(|source| source.plugin = Some("{}".into())), "source.plugin"),
         (asks(|source| source.tag_prefix = "v".into()), "source.tagPrefix"),
         (asks(|source| drop(source.rest.insert("oci".into(), true.into()))), "source.oci"),
@@ -214,6 +214,41 @@ fn what_is_not_supported_is_said() {
         assert!(error.contains(expected) && error.contains("not supported yet"), "{error}");
     }
     assert_eq!(bench.files(&directory("sonnet", false, "", "*.jsonnet")).unwrap(), Vec::<String>::new());
+}
+
+/// What Argo CD's manual calls parameter overrides in Git.
+#[test]
+fn files_of_a_folder_change_what_a_source_says() {
+    let bench = Bench::new();
+    for file in ["a.yaml", "b.yaml", "c.yaml", "deep/d.yaml"] {
+        bench.write(&format!("app/{file}"), MAP);
+    }
+    // The application has no name here, so that of another is not for it.
+    bench.write("app/.argocd-source-other.yaml", "directory: {exclude: '*'}");
+    for (content, expected) in [
+        ("", &["app/a.yaml", "app/b.yaml", "app/c.yaml"][..]),
+        ("directory: {recurse: true}", &["app/a.yaml", "app/b.yaml", "app/c.yaml", "app/deep/d.yaml"]),
+        ("directory: {exclude: 'b*'}", &["app/a.yaml", "app/c.yaml"]),
+        // It cannot lead elsewhere.
+        (
+            "path: other\nrepoURL: https://example.com/x\ntargetRevision: gone",
+            &["app/a.yaml", "app/b.yaml", "app/c.yaml"],
+        ),
+    ] {
+        bench.write("app/.argocd-source.yaml", content);
+        bench.commit();
+        assert_eq!(bench.files(&source("app")).unwrap(), expected, "{content}");
+    }
+    // What the file says goes before what the source says, field by field.
+    bench.write("app/.argocd-source.yaml", "directory: {include: '[ab]*'}");
+    bench.commit();
+    let said = directory("app", false, "c*", "a*");
+    assert_eq!(bench.files(&said).unwrap(), ["app/b.yaml"]);
+    for content in ["directory: [a]", "[", "helm: {}\nkustomize: {}"] {
+        bench.write("app/.argocd-source.yaml", content);
+        bench.commit();
+        assert!(bench.files(&source("app")).is_err(), "{content}");
+    }
 }
 
 #[test]
