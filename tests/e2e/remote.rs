@@ -186,6 +186,32 @@ fn credentials_are_given_changed_and_never_shown() {
     assert!(refused.err.contains("broken.yaml") && !refused.err.contains("hunter"), "{}", refused.err);
 }
 
+/// What was fetched of a repository goes some time after the last application that uses it.
+#[test]
+fn a_repository_that_nobody_uses_leaves_nothing_behind() {
+    let Some(stage) = Stage::new() else { return };
+    let serving = stage.serve(&["--refresh-every", "1s"]);
+    stage.wait();
+    let mirrors = || {
+        let found =
+            fs::read_dir(stage.bench.state().join("repositories")).unwrap().map(|entry| entry.unwrap());
+        found.filter(|entry| entry.file_name().len() == 32).count()
+    };
+    assert_eq!(mirrors(), 1);
+    fs::remove_file(stage.bench.path().join("apps/one.yaml")).unwrap();
+    stage.push("2");
+    stage.until("two", |app| history(app) == 2);
+    assert_eq!(mirrors(), 1, "another uses it");
+    fs::remove_file(stage.bench.path().join("apps/two.yaml")).unwrap();
+    let is_gone = |_: &i32| {
+        stage.bench.run(&["app", "list"]).expect_code(0);
+        mirrors() == 0
+    };
+    assert!((0..3000).find(is_gone).is_some());
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}
+
 /// A process that is to end does not wait for a server that says nothing.
 #[test]
 fn a_server_that_hangs_keeps_nobody() {

@@ -1,6 +1,6 @@
 //! The repositories in use, each looked at once for all who use it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -99,6 +99,19 @@ impl Repositories {
             .map(Arc::clone)
             .collect::<Vec<_>>();
         git.into_iter().map(Origin::Git).chain(charts.into_iter().map(Origin::Charts)).collect()
+    }
+
+    /// Forgets the repositories that are not among these and that nobody works with now, and removes the mirrors of all others,
+    /// also those of earlier processes. What is wanted again is fetched again.
+    pub fn keep_only(&self, used: &BTreeSet<Address>) {
+        // Nobody opens one meanwhile.
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|address, one| used.contains(address) || Arc::strong_count(one) > 1);
+        let mut charts = self.charts.lock().unwrap_or_else(PoisonError::into_inner);
+        charts.retain(|address, one| used.contains(address) || Arc::strong_count(one) > 1);
+        if let Some(network) = &self.network {
+            remote::sweep(&network.mirrors, known.keys().chain(used));
+        }
     }
 
     /// Asks with these credentials from now on.

@@ -118,6 +118,16 @@ impl Manifests {
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
     }
 
+    /// Keeps what was fetched of the repositories of these sources, and of no others.
+    pub async fn keep_only(self: &Arc<Self>, sources: Vec<ApplicationSource>) {
+        let this = Arc::clone(self);
+        let keep = move || {
+            let used = sources.iter().filter_map(|source| this.address(source)).collect();
+            this.repositories.keep_only(&used);
+        };
+        drop(tokio::task::spawn_blocking(keep).await);
+    }
+
     /// Looks at one repository, if anybody uses it.
     pub async fn look_at(self: &Arc<Self>, address: &Address) {
         let (this, address) = (Arc::clone(self), address.clone());

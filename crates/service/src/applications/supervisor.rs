@@ -11,7 +11,7 @@ use tidegate_application::{conditions, credentials};
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_executor::{Clock as _, Counted, Engine, EngineError, Permits, SystemClock};
 use tidegate_health::HealthRules;
-use tidegate_model::argo::{Application, ConditionType, OperationRequest};
+use tidegate_model::argo::{Application, ApplicationSource, ConditionType, OperationRequest};
 use tidegate_model::{Cascade, ResourceSelector, Warning};
 use tidegate_oplog::{Log, Lookup};
 use tidegate_source::{Address, Reach};
@@ -135,9 +135,6 @@ impl Applications {
             let places = shared.places.clone();
             feeding.spawn(async move { places.follow_secrets(namespace).await });
         }
-        if !every.is_zero() {
-            feeding.spawn(look_regularly(Arc::clone(&shared.manifests), every, supervisor.clone()));
-        }
         if let Some(namespace) = secrets {
             feeding.spawn(given::hear(
                 cluster,
@@ -148,6 +145,9 @@ impl Applications {
             ));
         }
         is_settled.await.map_err(|_| EngineError::Stopped)?;
+        if !every.is_zero() {
+            feeding.spawn(look_regularly(Arc::clone(&shared), every, supervisor.clone()));
+        }
         // By now it is known what they may write.
         let left_alone = go_on(&shared.engine, &shared.places).await?;
         let serving = Serving { shared, supervisor };
@@ -188,14 +188,25 @@ async fn go_on(engine: &Engine, places: &Places) -> Result<Vec<String>, ServiceE
     Ok(left_alone)
 }
 
-async fn look_regularly(manifests: Arc<Manifests>, every: Duration, to: ActorRef<SupervisorMessage>) {
+async fn look_regularly(shared: Arc<Shared>, every: Duration, to: ActorRef<SupervisorMessage>) {
     loop {
         tokio::time::sleep(every).await;
-        let addresses = manifests.look().await;
+        shared.manifests.keep_only(sources_in_use(&shared.board)).await;
+        let addresses = shared.manifests.look().await;
         if !addresses.is_empty() {
             drop(to.send_message(SupervisorMessage::Moved { addresses, but: None }));
         }
     }
+}
+
+/// The sources of all applications, and those of operations that are asked for.
+fn sources_in_use(board: &Board) -> Vec<ApplicationSource> {
+    let of = |(_, application): (AppKey, Arc<Application>)| {
+        let asked = application.operation.as_ref().and_then(|asked| asked.sync.as_ref());
+        let asked = asked.into_iter().flat_map(|sync| sync.source.iter().chain(&sync.sources));
+        application.sources().iter().chain(asked).cloned().collect::<Vec<_>>()
+    };
+    board.all().into_iter().flat_map(of).collect()
 }
 
 impl Serving {

@@ -1,6 +1,7 @@
 //! What was fetched of a repository: a bare repository in the state directory, without history. It can be lost at any time;
 //! what is wanted is fetched again.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,36 @@ const FIRST: &str = "tidegate-first";
 /// A mirror that is being made, and is not one yet.
 const NEW: &str = "new";
 
+/// Digits of the name of a mirror.
+const DIGITS: usize = 32;
+
+/// The name of the mirror of a repository.
+fn name(address: &Address) -> String {
+    let mut name = tidegate_model::Digest(Sha256::digest(address.to_string().as_bytes()).into()).to_string();
+    name.truncate(DIGITS);
+    name
+}
+
+/// Removes all mirrors in a folder but those of these repositories; of the others nobody may use any.
+pub(crate) fn sweep<'a>(mirrors: &Path, kept: impl IntoIterator<Item = &'a Address>) {
+    let kept: BTreeSet<String> = kept.into_iter().map(name).collect();
+    for entry in fs::read_dir(mirrors).into_iter().flatten().flatten() {
+        let file = entry.file_name();
+        let file = file.to_string_lossy();
+        let own = file.strip_suffix(&format!(".{NEW}")).unwrap_or(&file);
+        let is_mirror = own.len() == DIGITS && own.chars().all(|c| c.is_ascii_hexdigit());
+        if !is_mirror || kept.contains(own) {
+            continue;
+        }
+        match remove(&entry.path()) {
+            Ok(()) => tracing::info!(mirror = %own, "the mirror of a repository that nobody uses is removed"),
+            Err(error) => {
+                tracing::warn!(mirror = %own, %error, "a mirror that nobody uses cannot be removed")
+            }
+        }
+    }
+}
+
 pub(crate) struct Mirror {
     folder: PathBuf,
     address: String,
@@ -32,10 +63,8 @@ pub(crate) struct Mirror {
 
 impl Mirror {
     pub fn new(mirrors: &Path, address: &Address, limits: RemoteLimits) -> Self {
-        let address = address.to_string();
-        let mut name = tidegate_model::Digest(Sha256::digest(address.as_bytes()).into()).to_string();
-        name.truncate(32);
-        Self { folder: mirrors.join(name), address, limits, swap: RwLock::default() }
+        let folder = mirrors.join(name(address));
+        Self { folder, address: address.to_string(), limits, swap: RwLock::default() }
     }
 
     fn open(&self) -> gix::Result<gix::Repository> {

@@ -1,5 +1,6 @@
 //! What is asked of a server, and what is kept of its answers.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::thread;
@@ -98,6 +99,47 @@ fn history_is_rewritten() {
     let gone = "1234567890123456789012345678901234567890";
     let error = bench.read(gone).unwrap_err().to_string();
     assert!(error.contains(gone) && error.contains("not our ref"), "{error}");
+}
+
+/// What nobody uses any more takes no room, whoever has fetched it; what is used, or worked with, stays.
+#[test]
+fn a_mirror_goes_with_the_last_who_uses_it() {
+    let Some(bench) = Bench::new() else { return };
+    bench.look_and_read("main").unwrap();
+    let mirrors = bench.folder.path().join("mirrors");
+    let used = BTreeSet::from([bench.open().address().clone()]);
+    // Of an earlier process, one that was half made, and what is no mirror.
+    for name in
+        ["0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef.new", "charts", "keys-1"]
+    {
+        fs::create_dir_all(mirrors.join(name).join("objects")).unwrap();
+    }
+    let names = || {
+        let mut names: Vec<_> =
+            bench.mirrors().iter().map(|path| path.file_name().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    let own = names()
+        .into_iter()
+        .find(|name| name.len() == 32 && *name != "0123456789abcdef0123456789abcdef")
+        .unwrap();
+    let kept = |has_own: bool| {
+        let mut kept = vec!["charts".into(), "keys-1".into()];
+        kept.extend(has_own.then(|| own.clone()));
+        kept.sort();
+        kept
+    };
+    bench.repositories.keep_only(&used);
+    assert_eq!(names(), kept(true));
+    let at_work = bench.open();
+    bench.repositories.keep_only(&BTreeSet::new());
+    assert_eq!(names(), kept(true), "somebody works with it");
+    drop(at_work);
+    bench.repositories.keep_only(&BTreeSet::new());
+    assert_eq!(names(), kept(false));
+    assert_eq!(bench.look_and_read("main").unwrap().len(), 1, "it is fetched again");
+    assert_eq!(names(), kept(true));
 }
 
 #[test]
