@@ -8,6 +8,7 @@
 //! ```
 
 mod seen;
+mod shortened;
 
 use std::collections::BTreeSet;
 use std::env;

@@ -8,6 +8,7 @@ use tidegate_application::refresh::REFRESH_ANNOTATION;
 use tidegate_model::Object;
 use tidegate_model::argo::{Application, ObjectMeta};
 
+use super::shortened::{SHORTENED, STATUS_BYTES_MAX, shorten};
 use super::{MANAGED_LABEL, Reach};
 use crate::applications::store::{AppKey, StoreEvent, Stored};
 
@@ -181,6 +182,8 @@ impl Seen {
         }
         let status = Some(&application.status).filter(|status| !status.is_empty());
         set(merged.fields_mut(), "status", status);
+        let written = merged.fields_mut().get_mut("status");
+        written.into_iter().for_each(|status| shorten(status, STATUS_BYTES_MAX));
         merged
     }
 }
@@ -226,7 +229,11 @@ fn others(object: &Object) -> Object {
 fn stored(object: &Object) -> Stored {
     let read = |object: &Object| serde_json::from_value::<Application>(object.as_value().clone());
     let error = match read(object) {
-        Ok(application) => return Stored { application, problem: None, lost: None },
+        Ok(mut application) => {
+            // That is about the resource, and not about the application.
+            application.status.conditions.retain(|one| one.kind.to_string() != SHORTENED);
+            return Stored { application, problem: None, lost: None };
+        }
         Err(error) => error,
     };
     // What is known of it may be what another program wrote, and is found out anew.
