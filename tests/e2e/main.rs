@@ -19,6 +19,7 @@ mod delete;
 mod depends;
 mod deploy;
 mod diff;
+mod elsewhere;
 mod events;
 mod exit_codes;
 mod fleet;

@@ -155,12 +155,20 @@ fn sync_windows_keep_an_application_back() {
         "{}",
         refused.err
     );
+    let shown = |name: &str| {
+        let text = fleet.bench.run(&["app", "get", name]).expect_code(0).out;
+        let line = text.lines().find_map(|line| line.strip_prefix("Sync Window:")).map(str::trim);
+        line.unwrap_or_else(|| panic!("{text}")).to_owned()
+    };
+    assert_eq!(shown("frontend"), format!("Sync Denied: {words}"));
+    assert_eq!(shown("backend"), "Sync Allowed");
     fleet.wait(&["backend"]);
     assert!(fleet.made("Deployment", "frontend").is_empty());
     // A person may, where the window says so; nobody else.
     window(", manualSync: true");
     let synced = || fleet.bench.run(&["app", "sync", "frontend"]).code() == 0;
     assert!((0..3000).any(|_| synced()));
+    assert_eq!(shown("frontend"), format!("Manual Allowed: {words}"));
     assert_eq!(fleet.made("Deployment", "frontend").len(), 1);
     fleet.bench.run(&["sim", "delete", "apps:Deployment:fleet/frontend"]).expect_code(0);
     fleet.condition("frontend", "SyncWindowWarning");

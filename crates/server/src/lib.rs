@@ -8,7 +8,7 @@
 //!
 //! A route is a row of one table: path, rights, types of question and answer, and the function between them. The router and
 //! the description are made from the same rows, so that what is described is what is answered. Nobody is let in from another
-//! machine without a token.
+//! machine without a token. [`Remote`] is the other end: what asks such an API, as the command line does.
 
 mod access;
 mod bulletin;
@@ -26,6 +26,7 @@ mod patience;
 mod problem;
 mod question;
 mod rate;
+mod remote;
 mod route;
 mod routes;
 mod settings;
@@ -41,6 +42,7 @@ pub use listening::Server;
 pub use metrics::metric_names;
 pub use notify::{Notifying, Targets, WrongTargets};
 pub use problem::{Code, Problem};
+pub use remote::Remote;
 pub use routes::description;
 pub use settings::{Settings, TlsFiles};
 pub use site::Site;

@@ -150,6 +150,22 @@ where
     }
 }
 
+/// Something to be deleted, by operators.
+pub(crate) fn delete<Q, A, F, Fut>(words: Words, handler: F) -> Route
+where
+    Q: DeserializeOwned + JsonSchema + Send + 'static,
+    A: Serialize + JsonSchema + 'static,
+    F: Fn(Call<Q>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<A, Problem>> + Send + 'static,
+{
+    let status = StatusCode::ACCEPTED;
+    let route = look_otherwise(words, Gives::Json(SchemaGenerator::subschema_for::<A>), move |call| {
+        let answering = handler(call);
+        async move { json(status, &answering.await?) }
+    });
+    Route { method: Method::DELETE, access: Access::Needs(Role::Operator), status, ..route }
+}
+
 /// Something to be done, by operators.
 pub(crate) fn act<B, A, F, Fut>((path, id, summary): Words, handler: F) -> Route
 where

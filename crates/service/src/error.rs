@@ -105,6 +105,22 @@ pub enum ServiceError {
         /// Where it works.
         state_dir: PathBuf,
     },
+    /// The API of a process elsewhere.
+    #[error("the `tidegate serve` at {url} {problem}")]
+    Remote {
+        /// Where.
+        url: String,
+        /// What happened.
+        problem: String,
+    },
+    /// The address of an API.
+    #[error("{url:?} is no address of a `tidegate serve`: {why}")]
+    Address {
+        /// What was given.
+        url: String,
+        /// What is wrong with it, and what to write instead.
+        why: String,
+    },
     /// The operation log.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -160,6 +176,7 @@ impl ServiceError {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Connect { .. }
+            | Self::Address { .. }
             | Self::LogKey { .. }
             | Self::NoStateDirectory
             | Self::UnknownOperation { .. }
@@ -182,6 +199,7 @@ impl ServiceError {
             | Self::Cluster { .. }
             | Self::Io { .. }
             | Self::Control { .. }
+            | Self::Remote { .. }
             | Self::Silent { .. }
             | Self::Damaged(_) => Kind::Error,
         }

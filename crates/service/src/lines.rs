@@ -1,9 +1,10 @@
 //! Applications in one line each, as lists, events and the fleet show them. The field names are a stable interface.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tidegate_application::credentials::without_credentials;
 use tidegate_application::{automated, operation};
 use tidegate_model::argo::{Application, ApplicationSource, SyncStatusCode, Time};
@@ -98,6 +99,30 @@ pub struct OperationLine {
     pub finished_at: Option<Time>,
     /// Who asked; `automated` for nobody.
     pub by: String,
+}
+
+/// Whether sync windows let an application be synced now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WindowLine {
+    /// By itself.
+    pub automated: bool,
+    /// When somebody asks for it.
+    pub manual: bool,
+    /// Which windows are in the way, and until when; nothing where none is.
+    pub reason: Option<String>,
+}
+
+/// The words of Argo CD's command line.
+impl fmt::Display for WindowLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.automated, self.manual) {
+            (true, _) => "Sync Allowed",
+            (false, true) => "Manual Allowed",
+            (false, false) => "Sync Denied",
+        })?;
+        self.reason.iter().try_for_each(|reason| write!(f, ": {reason}"))
+    }
 }
 
 /// Nobody asked: the policy of the application did.

@@ -195,6 +195,7 @@ impl Queries {
                 let (objects, findings) = self.serving().await?.diff(&name, revision).await?;
                 Ok(Reply::Differences { objects, findings })
             }
+            Request::SyncWindow { name } => self.serving().await?.window(&name).map(Reply::SyncWindow),
             Request::DeleteSimulated { object } => {
                 self.serving().await?.delete_simulated(&object).await.map(|()| Reply::Done)
             }

@@ -8,6 +8,7 @@ use crate::applications::store::{AppKey, kept_applications};
 use crate::control::client::{self, Asked};
 use crate::control::protocol::{Reply, Request};
 use crate::error::ServiceError;
+use crate::lines::WindowLine;
 use crate::notices::Notices;
 use crate::route::{accept, unexpected};
 use crate::state_dir::StateDir;
@@ -66,6 +67,14 @@ pub async fn diff(
         Some(Reply::Differences { objects, findings }) => Ok((objects, findings)),
         Some(other) => Err(unexpected(&other)),
         None => Err(nobody(state_dir)),
+    }
+}
+
+/// Whether sync windows let an application be synced now; nothing where no process is at work, or an older one.
+pub async fn window(state_dir: &StateDir, name: String) -> Option<WindowLine> {
+    match answer(state_dir, &Request::SyncWindow { name }).await {
+        Ok(Some(Reply::SyncWindow(line))) => Some(line),
+        _ => None,
     }
 }
 

@@ -182,6 +182,7 @@ pub fn unexpected(reply: &Reply) -> ServiceError {
         Reply::Events(_) => "events",
         Reply::Applications { .. } => "applications",
         Reply::Differences { .. } => "differences",
+        Reply::SyncWindow(_) => "a sync window",
         Reply::Done | Reply::Recorded => "a bare yes",
         Reply::Refused(_) | Reply::Failed(_) | Reply::Leaving => "a refusal",
     };

@@ -9,7 +9,7 @@ use tidegate_model::ResourceSelector;
 
 use super::api::ApiArgs;
 use super::cluster::ClusterArgs;
-use super::common::{Format, StateArgs};
+use super::common::{Format, ServiceArgs, StateArgs};
 use super::delete::CascadeArg;
 use super::health::CustomizationArgs;
 use super::sync::KeepArgs;
@@ -76,14 +76,16 @@ pub struct ServeArgs {
 /// Lists, shows and syncs Applications.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Works through the `tidegate serve` at work in the state directory. NAME is an application's name, or
-NAMESPACE/NAME. With -o json or yaml, the resources themselves are printed.
+Works through the `tidegate serve` at work in the state directory, or with --server through the API of
+one elsewhere. NAME is an application's name, or NAMESPACE/NAME. With -o json or yaml, the resources
+themselves are printed.
 
 Examples:
   tidegate app list
   tidegate app get backend -o yaml
   tidegate app sync backend
-  tidegate app wait --timeout 5m")]
+  tidegate app wait --timeout 5m
+  tidegate app list --server https://tidegate.example.com --token-file token")]
 pub struct AppArgs {
     /// What to do.
     #[command(subcommand)]
@@ -99,7 +101,7 @@ pub enum AppCommand {
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
         output: Format,
         #[command(flatten)]
-        state: StateArgs,
+        service: ServiceArgs,
     },
     /// Show an application: what is wanted, what is, and what is wrong
     Get(OneAppArgs),
@@ -119,15 +121,17 @@ pub enum AppCommand {
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
         output: Format,
         #[command(flatten)]
-        state: StateArgs,
+        service: ServiceArgs,
     },
     /// End the operation of an application that is under way
     Terminate {
         /// Name of the application
         name: String,
         #[command(flatten)]
-        state: StateArgs,
+        service: ServiceArgs,
     },
+    /// Why the operation of an application is where it is
+    Explain(OneAppArgs),
     /// Delete an application, and its objects in reverse order of their sync
     Delete(AppDeleteArgs),
     /// Go back to an earlier sync of an application, without hooks, and wait for it
@@ -140,7 +144,7 @@ pub enum AppCommand {
         #[arg(long)]
         hard: bool,
         #[command(flatten)]
-        state: StateArgs,
+        service: ServiceArgs,
     },
     /// Wait until applications are Synced and Healthy, and no operation is under way
     Wait(AppWaitArgs),
@@ -170,7 +174,7 @@ pub struct AppRollbackArgs {
     #[command(flatten)]
     pub end: EndArgs,
     #[command(flatten)]
-    pub state: StateArgs,
+    pub service: ServiceArgs,
 }
 
 /// Whether the end of the operation is waited for, and how long.
@@ -193,7 +197,7 @@ pub struct OneAppArgs {
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: Format,
     #[command(flatten)]
-    pub state: StateArgs,
+    pub service: ServiceArgs,
 }
 
 /// What is synced.
@@ -216,7 +220,7 @@ pub struct AppSyncArgs {
     #[command(flatten)]
     pub end: EndArgs,
     #[command(flatten)]
-    pub state: StateArgs,
+    pub service: ServiceArgs,
 }
 
 /// What is waited for.
@@ -243,7 +247,7 @@ pub struct AppWaitArgs {
     #[arg(long, value_name = "D", value_parser = values::duration)]
     pub timeout: Option<Duration>,
     #[command(flatten)]
-    pub state: StateArgs,
+    pub service: ServiceArgs,
 }
 
 /// What is deleted.
@@ -265,7 +269,7 @@ pub struct AppDeleteArgs {
     #[command(flatten)]
     pub end: EndArgs,
     #[command(flatten)]
-    pub state: StateArgs,
+    pub service: ServiceArgs,
 }
 
 /// Writes examples.

@@ -15,6 +15,22 @@ pub struct StateArgs {
     pub state_dir: Option<PathBuf>,
 }
 
+/// Which service is asked: the one at work in a state directory, or one elsewhere.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ServiceArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Ask the `tidegate serve` at this URL instead, by its API: https://HOST:PORT
+    #[arg(long, value_name = "URL")]
+    pub server: Option<String>,
+    /// File with the token that it is asked with
+    #[arg(long, value_name = "FILE", requires = "server", value_parser = values::path())]
+    pub token_file: Option<PathBuf>,
+    /// Certificates it is trusted by, in PEM [default: those this system trusts]
+    #[arg(long, value_name = "FILE", requires = "server", value_parser = values::path())]
+    pub ca: Option<PathBuf>,
+}
+
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {

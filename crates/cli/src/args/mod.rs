@@ -22,7 +22,7 @@ pub use app::{
     ExampleCommand, OneAppArgs, ServeArgs,
 };
 pub use cluster::ConnectionArgs;
-pub use common::{Format, StateArgs};
+pub use common::{Format, ServiceArgs, StateArgs};
 pub use delete::DeleteArgs;
 pub use diff::DiffArgs;
 pub use health::{CustomizationArgs, HealthArgs, Switch};

@@ -1,6 +1,8 @@
 //! `tidegate app`: the Applications of a `tidegate serve`.
 
 mod delete;
+mod desk;
+mod explain;
 
 use std::time::Duration;
 
@@ -9,12 +11,11 @@ use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, OperationResource, OperationState, SyncStatusCode};
 use tidegate_model::{HealthStatus, OperationPhase, ResourceSelector, Warning, format_duration};
 use tidegate_service::applications::asking::{self, SyncWish};
+use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
-use tidegate_service::reach;
-use tidegate_service::state_dir::StateDir;
 
 use crate::args::{
-    AppCommand, AppRollbackArgs, AppSyncArgs, AppWaitArgs, EndArgs, Format, OneAppArgs, StateArgs,
+    AppCommand, AppRollbackArgs, AppSyncArgs, AppWaitArgs, EndArgs, Format, OneAppArgs, ServiceArgs,
 };
 use crate::commands::diff;
 use crate::error::CliError;
@@ -22,24 +23,23 @@ use crate::exit::Ended;
 use crate::output::{Printer, application};
 use crate::signals::Signals;
 
+use self::desk::Desk;
+
 /// How long whoever waits for applications waits for somebody to serve them.
 const SERVED_WITHIN: Duration = Duration::from_secs(10);
-/// How often whoever waits asks again.
-const ASK_EVERY: Duration = Duration::from_millis(250);
 
 pub async fn run(command: AppCommand, printer: &Printer) -> Result<Ended, CliError> {
     match command {
-        AppCommand::List { output, state } => list(output, &state, printer).await,
+        AppCommand::List { output, service } => list(output, &service, printer).await,
         AppCommand::Get(one) => get(&one, printer).await,
         AppCommand::History(one) => history(&one, printer).await,
         AppCommand::Sync(args) => sync(&args, printer).await,
-        AppCommand::Refresh { name, hard, state } => {
-            let state_dir = StateDir::resolve(state.named())?;
-            reach::tell(&state_dir, &Request::RefreshApplication { name, hard }).await?;
+        AppCommand::Refresh { name, hard, service } => {
+            Desk::of(&service)?.tell(&Request::RefreshApplication { name, hard }).await?;
             Ok(Ended::Done)
         }
-        AppCommand::Diff { name, revision, output, state } => {
-            match differences(&state, name, revision).await {
+        AppCommand::Diff { name, revision, output, service } => {
+            match differences(&service, name, revision).await {
                 Ok((objects, findings)) => diff::report(&objects, &findings, output, printer),
                 // Whatever goes wrong, the exit code is that of an error and not that of a difference.
                 Err(error) => {
@@ -48,20 +48,19 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<Ended, CliErr
                 }
             }
         }
-        AppCommand::Terminate { name, state } => {
-            let state_dir = StateDir::resolve(state.named())?;
-            reach::tell(&state_dir, &Request::TerminateApplication { name, by: String::new() }).await?;
+        AppCommand::Terminate { name, service } => {
+            Desk::of(&service)?.tell(&Request::TerminateApplication { name, by: String::new() }).await?;
             Ok(Ended::Done)
         }
+        AppCommand::Explain(one) => explain::run(&one, printer).await,
         AppCommand::Delete(args) => delete::run(&args, printer).await,
         AppCommand::Rollback(args) => rollback(&args, printer).await,
         AppCommand::Wait(args) => wait(&args, printer).await,
     }
 }
 
-async fn list(output: Format, state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(state.named())?;
-    let found = reach::find(&state_dir, printer, None).await?;
+async fn list(output: Format, service: &ServiceArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let found = Desk::of(service)?.find(printer, None).await?;
     found.problems.iter().for_each(|problem| printer.warn(problem));
     match output {
         Format::Text if found.applications.is_empty() => printer.note("there are no applications"),
@@ -71,8 +70,8 @@ async fn list(output: Format, state: &StateArgs, printer: &Printer) -> Result<En
     Ok(Ended::Done)
 }
 
-async fn one(state_dir: &StateDir, name: &str, printer: &Printer) -> Result<Application, CliError> {
-    let mut found = reach::find(state_dir, printer, Some(name)).await?.applications;
+async fn one(desk: &Desk, name: &str, printer: &Printer) -> Result<Application, CliError> {
+    let mut found = desk.find(printer, Some(name)).await?.applications;
     match (found.pop(), found.is_empty()) {
         (Some(only), true) => Ok(only),
         (Some(_), false) => {
@@ -85,16 +84,20 @@ async fn one(state_dir: &StateDir, name: &str, printer: &Printer) -> Result<Appl
 }
 
 async fn get(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let found = one(&StateDir::resolve(args.state.named())?, &args.name, printer).await?;
+    let desk = Desk::of(&args.service)?;
+    let found = one(&desk, &args.name, printer).await?;
     match args.output {
-        Format::Text => printer.out(&application::show(&found, printer.width()))?,
+        Format::Text => {
+            let window = desk.window(&AppKey::of(&found)).await;
+            printer.out(&application::show(&found, window.as_ref(), printer.width()))?;
+        }
         format => printer.value(&found, format)?,
     }
     Ok(Ended::Done)
 }
 
 async fn history(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let found = one(&StateDir::resolve(args.state.named())?, &args.name, printer).await?;
+    let found = one(&Desk::of(&args.service)?, &args.name, printer).await?;
     match args.output {
         Format::Text if found.status.history.is_empty() => {
             printer.note(&format!("no sync of {} has succeeded yet", args.name));
@@ -106,8 +109,8 @@ async fn history(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError
 }
 
 async fn sync(args: &AppSyncArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(args.state.named())?;
-    let known = one(&state_dir, &args.name, printer).await?;
+    let desk = Desk::of(&args.service)?;
+    let known = one(&desk, &args.name, printer).await?;
     let wish = SyncWish {
         revision: args.revision.clone().unwrap_or_default(),
         prune: args.prune,
@@ -116,39 +119,34 @@ async fn sync(args: &AppSyncArgs, printer: &Printer) -> Result<Ended, CliError> 
     };
     let asked = asking::sync(&known, wish);
     let request = Request::SyncApplication { name: args.name.clone(), operation: Box::new(asked) };
-    reach::tell(&state_dir, &request).await?;
-    finished(&state_dir, &args.name, &args.end, printer).await
+    desk.tell(&request).await?;
+    finished(&desk, &args.name, &args.end, printer).await
 }
 
 async fn differences(
-    state: &StateArgs,
+    service: &ServiceArgs,
     name: String,
     revision: Option<String>,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), CliError> {
-    Ok(reach::diff(&StateDir::resolve(state.named())?, name, revision).await?)
+    Ok(Desk::of(service)?.diff(name, revision).await?)
 }
 
 async fn rollback(args: &AppRollbackArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(args.state.named())?;
+    let desk = Desk::of(&args.service)?;
     let (name, id, prune) = (args.name.clone(), args.id, args.prune);
-    reach::tell(&state_dir, &Request::RollbackApplication { name, id, prune, by: String::new() }).await?;
-    finished(&state_dir, &args.name, &args.end, printer).await
+    desk.tell(&Request::RollbackApplication { name, id, prune, by: String::new() }).await?;
+    finished(&desk, &args.name, &args.end, printer).await
 }
 
 /// Waits for the end of an operation, if that is wished, and shows it.
-async fn finished(
-    state_dir: &StateDir,
-    name: &str,
-    end: &EndArgs,
-    printer: &Printer,
-) -> Result<Ended, CliError> {
+async fn finished(desk: &Desk, name: &str, end: &EndArgs, printer: &Printer) -> Result<Ended, CliError> {
     if end.is_async {
         return Ok(Ended::Done);
     }
-    let waited = until(state_dir, &[name.to_owned()], end.timeout, printer, is_over).await?;
+    let waited = until(desk, &[name.to_owned()], end.timeout, printer, is_over).await?;
     let Some(over) = waited.and_then(|mut found| found.pop()) else { return Ok(Ended::NotFinished) };
     let state = over.status.operation_state.as_ref();
-    printer.out(&application::show(&over, printer.width()))?;
+    printer.out(&application::show(&over, None, printer.width()))?;
     Ok(Ended::Operation(state.map_or(OperationPhase::Error, |state| state.phase)))
 }
 
@@ -168,7 +166,7 @@ fn is_over(application: &Application) -> bool {
 }
 
 async fn wait(args: &AppWaitArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(args.state.named())?;
+    let desk = Desk::of(&args.service)?;
     let all = !(args.sync || args.health || args.operation);
     let is_met = |application: &Application| {
         let status = &application.status;
@@ -178,7 +176,7 @@ async fn wait(args: &AppWaitArgs, printer: &Printer) -> Result<Ended, CliError> 
             && (!(all || args.health) || healthy)
             && (!(all || args.operation) || is_over(application))
     };
-    let waited = until(&state_dir, &args.names, args.timeout, printer, is_met).await?;
+    let waited = until(&desk, &args.names, args.timeout, printer, is_met).await?;
     let Some(found) = waited else { return Ok(Ended::NotFinished) };
     printer.out(&application::list(&found, printer.width()))?;
     Ok(Ended::Done)
@@ -186,7 +184,7 @@ async fn wait(args: &AppWaitArgs, printer: &Printer) -> Result<Ended, CliError> 
 
 /// Asks until all that are named are as they should be; nothing when that took too long, or somebody interrupts, which is told.
 async fn until(
-    state_dir: &StateDir,
+    desk: &Desk,
     names: &[String],
     timeout: Option<Duration>,
     printer: &Printer,
@@ -195,9 +193,9 @@ async fn until(
     let mut signals = Signals::listen()?;
     let mut left = Vec::new();
     let asking = async {
-        served(state_dir, printer).await?;
+        served(desk, printer).await?;
         loop {
-            let mut found = reach::ask(state_dir, None).await?.applications;
+            let mut found = desk.ask(names).await?.applications;
             for name in names {
                 if !found.iter().any(|one| is_meant(one, name)) {
                     return Err(CliError::usage(format!(
@@ -213,7 +211,7 @@ async fn until(
             if left.is_empty() {
                 return Ok(found);
             }
-            tokio::time::sleep(ASK_EVERY).await;
+            tokio::time::sleep(desk.pause()).await;
         }
     };
     let why = tokio::select! {
@@ -229,16 +227,16 @@ async fn until(
 }
 
 /// Waits a moment for a service that is about to begin.
-async fn served(state_dir: &StateDir, printer: &Printer) -> Result<(), CliError> {
+async fn served(desk: &Desk, printer: &Printer) -> Result<(), CliError> {
     let begun = async {
         let mut is_told = false;
-        while reach::look(state_dir, None).await?.is_none() {
+        while !desk.is_served().await? {
             if !std::mem::replace(&mut is_told, true) {
                 let wait = format_duration(SERVED_WITHIN);
                 printer
                     .note(&format!("no `tidegate serve` is at work here yet; waiting for one, up to {wait}"));
             }
-            tokio::time::sleep(ASK_EVERY).await;
+            tokio::time::sleep(desk.pause()).await;
         }
         Ok(())
     };

@@ -8,6 +8,7 @@ use tidegate_application::sources::revisions;
 use tidegate_application::{automated, deletion};
 use tidegate_model::HealthStatus;
 use tidegate_model::argo::{Application, ApplicationSource, ResourceStatus, RevisionHistory, Time};
+use tidegate_service::lines::WindowLine;
 
 use super::{Style, Text, one_line, table};
 
@@ -53,8 +54,8 @@ pub fn list(applications: &[Application], width: Option<u16>) -> Text {
     table(heads, rows, width)
 }
 
-/// All that is known of one.
-pub fn show(application: &Application, width: Option<u16>) -> Text {
+/// All that is known of one, and what its sync windows say.
+pub fn show(application: &Application, window: Option<&WindowLine>, width: Option<u16>) -> Text {
     let status = &application.status;
     let mut text = Text::new();
     let mut line = |label: &str, value: String| {
@@ -71,6 +72,7 @@ pub fn show(application: &Application, width: Option<u16>) -> Text {
         line("Source:", shown(source));
     }
     line("Sync Policy:", policy(application).to_owned());
+    line("Sync Window:", window.map(ToString::to_string).unwrap_or_default());
     line("Depends On:", application.annotation(DEPENDS_ON).unwrap_or_default().to_owned());
     line("Deleting:", deleting(application));
     let revision =

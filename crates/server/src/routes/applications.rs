@@ -2,29 +2,45 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tidegate_application::credentials;
 use tidegate_model::argo::{Application, OperationResource, ResourceStatus, SyncStatusCode};
-use tidegate_model::{HealthStatus, OperationPhase};
+use tidegate_model::{Cascade, HealthStatus, OperationPhase, Warning};
 use tidegate_service::applications::Serving;
 use tidegate_service::applications::asking::{SyncWish, sync};
 use tidegate_service::applications::listing::{LabelTerm, OrderBy, Wanted};
 use tidegate_service::documents::differences::{self, Differences};
-use tidegate_service::lines::ApplicationLine;
+use tidegate_service::lines::{ApplicationLine, WindowLine};
 
 use crate::pages::{self, Page};
 use crate::problem::{Code, Problem};
 use crate::question::Nothing;
-use crate::route::{Call, Route, act, look};
+use crate::route::{Call, Route, act, delete, look};
 
 /// The rows of the table that are about applications.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         look(("/api/v1/applications", "listApplications", "Applications, a line for each"), list),
+        look(
+            (
+                WHOLE,
+                "listApplicationResources",
+                "Applications as the resources they are, without credentials",
+            ),
+            list_whole,
+        ),
         look((ONE, "getApplication", "An application as the resource it is, without credentials"), get),
         look(
             (RESOURCES, "listResources", "The objects of an application, in the order of their waves"),
             resources,
         ),
         look((DIFF, "diffApplication", "What a sync would change; values of Secrets are masked"), diff),
+        look((WINDOW, "getSyncWindow", "Whether sync windows let an application be synced now"), window),
+        look(
+            (OBJECTS, "diffObjects", "The same, with the objects as they are and as they would be"),
+            diff_objects,
+        ),
+        delete((ONE, "deleteApplication", "Delete an application, and its objects in reverse waves"), remove),
         act((SYNC, "syncApplication", "Sync an application"), begin_sync),
         act((ROLLBACK, "rollbackApplication", "Go back to an earlier sync, without hooks"), rollback),
         act((TERMINATE, "terminateApplication", "End the operation that is under way"), terminate),
@@ -32,9 +48,12 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
+const WHOLE: &str = "/api/v1/argoproj.io/applications";
 const ONE: &str = "/api/v1/applications/{namespace}/{name}";
 const RESOURCES: &str = "/api/v1/applications/{namespace}/{name}/resources";
 const DIFF: &str = "/api/v1/applications/{namespace}/{name}/diff";
+const OBJECTS: &str = "/api/v1/applications/{namespace}/{name}/diff/objects";
+const WINDOW: &str = "/api/v1/applications/{namespace}/{name}/window";
 const SYNC: &str = "/api/v1/applications/{namespace}/{name}/sync";
 const ROLLBACK: &str = "/api/v1/applications/{namespace}/{name}/rollback";
 const TERMINATE: &str = "/api/v1/applications/{namespace}/{name}/terminate";
@@ -66,7 +85,20 @@ struct ListQuery {
     label: Option<String>,
 }
 
-async fn list(call: Call<ListQuery>) -> Result<ApplicationPage, Problem> {
+async fn list(call: Call<ListQuery>) -> Result<ApplicationPage<ApplicationLine>, Problem> {
+    page(call, "applications", |one| ApplicationLine::from(one)).await
+}
+
+async fn list_whole(call: Call<ListQuery>) -> Result<ApplicationPage<Application>, Problem> {
+    page(call, "application-resources", credentials::shown).await
+}
+
+/// A page of the applications that are asked for, each shown in a way.
+async fn page<T>(
+    call: Call<ListQuery>,
+    called: &str,
+    show: impl Fn(&Application) -> T,
+) -> Result<ApplicationPage<T>, Problem> {
     let ListQuery { limit, page, sort, reverse, project, sync, health, operation, name, label } = call.query;
     let limit = pages::limit(limit)?;
     let labels = label
@@ -81,12 +113,12 @@ async fn list(call: Call<ListQuery>) -> Result<ApplicationPage, Problem> {
         name: name.unwrap_or_default(),
         labels: labels.unwrap_or_default(),
     };
-    let of = ("applications", sort, reverse);
+    let of = (called, sort, reverse);
     let after = page.map(|word| pages::place(&of, &word)).transpose()?;
     let serving = call.site.queries()?.serving().await?;
     let found = serving.page(&wanted, (sort, reverse), after.as_ref(), limit);
     let page = Page {
-        items: found.applications.iter().map(|one| ApplicationLine::from(one.as_ref())).collect(),
+        items: found.applications.iter().map(|one| show(one)).collect(),
         next: found.next.map(|place| pages::word(&of, &place)),
         matching: u64::try_from(found.matching).unwrap_or(u64::MAX),
     };
@@ -96,9 +128,9 @@ async fn list(call: Call<ListQuery>) -> Result<ApplicationPage, Problem> {
 /// Some applications.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct ApplicationPage {
+struct ApplicationPage<T> {
     #[serde(flatten)]
-    page: Page<ApplicationLine>,
+    page: Page<T>,
     /// What cannot be read and belongs to no application.
     problems: Vec<String>,
 }
@@ -167,6 +199,28 @@ async fn diff(call: Call<DiffQuery>) -> Result<Differences, Problem> {
     let (serving, _) = one(&call).await?;
     let (objects, findings) = serving.diff(&named(&call), call.query.revision).await?;
     Ok(differences::document(&objects, &findings))
+}
+
+/// Differences, and the objects between which they are.
+#[derive(Debug, Serialize, JsonSchema)]
+struct WholeDifferences {
+    /// In the order of a sync, as the command line reads them; values of Secrets are masked.
+    objects: Vec<Value>,
+    /// What was found beside.
+    findings: Vec<Warning>,
+}
+
+async fn diff_objects(call: Call<DiffQuery>) -> Result<WholeDifferences, Problem> {
+    let (serving, _) = one(&call).await?;
+    let (objects, findings) = serving.diff(&named(&call), call.query.revision).await?;
+    let unwritten = |error| Problem::new(Code::Internal, format!("the answer cannot be written: {error}"));
+    let objects = objects.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(unwritten)?;
+    Ok(WholeDifferences { objects, findings })
+}
+
+async fn window(call: Call) -> Result<WindowLine, Problem> {
+    let (serving, _) = one(&call).await?;
+    Ok(serving.window(&named(&call))?)
 }
 
 /// What is to be synced.
@@ -261,4 +315,27 @@ async fn refresh(call: Call<Nothing, RefreshBody>) -> Result<ApplicationLine, Pr
     let (serving, application) = one(&call).await?;
     serving.refresh(&named(&call), call.body.hard)?;
     Ok((&application).into())
+}
+
+/// What becomes of the objects.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct DeleteQuery {
+    /// They go after what they own (`foreground`, if not said), before what they own (`background`), or stay (`orphan`).
+    cascade: Cascade,
+}
+
+/// What is being deleted, or gone.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Deleted {
+    /// Its namespace.
+    namespace: String,
+    /// Its name.
+    name: String,
+}
+
+async fn remove(call: Call<DeleteQuery>) -> Result<Deleted, Problem> {
+    let (serving, _) = one(&call).await?;
+    serving.delete(&named(&call), call.query.cascade).await?;
+    Ok(Deleted { namespace: call.name("namespace").to_owned(), name: call.name("name").to_owned() })
 }

@@ -14,7 +14,6 @@ use tidegate_application::conditions;
 use tidegate_application::operation as request;
 use tidegate_application::recorded as remembered;
 use tidegate_application::refresh::{self, Level};
-use tidegate_application::windows::Windows;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::argo::{Application, ComparedTo, ConditionType};
 use tidegate_model::{OperationId, Timestamp};
@@ -24,7 +23,6 @@ use tokio::time::Instant;
 
 use super::comparing::{self, Compared};
 use super::messages::{AppMessage, SupervisorMessage};
-use super::places::Place;
 use super::recorded;
 use super::shared::Shared;
 use super::store::{AppKey, Stored};
@@ -239,13 +237,6 @@ impl AppState {
         self.alarm = Some((at, alarm));
     }
 
-    /// The sync windows that are about it.
-    fn windows(&self) -> Windows {
-        let place = self.shared.places.resolve(&self.application.spec.destination);
-        let windows = |place: Place| self.shared.projects.windows(&self.application, &place.target);
-        place.map(windows).unwrap_or_default()
-    }
-
     fn compared(&mut self, compared: Compared, with: &ComparedTo, level: Level) {
         self.comparing = false;
         let Compared { outcome, objects, moved } = compared;
@@ -345,7 +336,7 @@ impl AppState {
         if self.comparing || self.problem.is_some() || refresh::is_skipped(&self.application) {
             return;
         }
-        let windows = self.windows();
+        let windows = self.shared.windows(&self.application);
         match automation::take_in(&mut self.application, &windows, now) {
             Next::Nothing => {}
             Next::Begin(asked) => self.application.operation = Some(*asked),

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_application::windows::Windows;
 use tidegate_executor::Engine;
 use tidegate_health::HealthRules;
+use tidegate_model::argo::Application;
 use tidegate_oplog::Log;
 
 use super::board::Board;
@@ -34,4 +36,12 @@ pub(crate) struct Shared {
     pub watching: Watchings,
     pub reconciles: Reconciles,
     pub looks: Looks,
+}
+
+impl Shared {
+    /// The sync windows that are about an application.
+    pub fn windows(&self, application: &Application) -> Windows {
+        let place = self.places.resolve(&application.spec.destination);
+        place.map(|place| self.projects.windows(application, &place.target)).unwrap_or_default()
+    }
 }

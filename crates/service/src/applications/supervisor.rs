@@ -35,6 +35,7 @@ use super::shared::Shared;
 use super::store::{AppKey, ApplicationStore, StoreEvent, Stored};
 use super::watching::Watchings;
 use crate::error::ServiceError;
+use crate::lines::WindowLine;
 use crate::simulated;
 use crate::state_dir::StateDir;
 
@@ -333,6 +334,19 @@ impl Serving {
             return Err(ServiceError::refused("the process at work serves no simulated cluster"));
         }
         simulated::delete(places.cluster().as_ref(), object).await
+    }
+
+    /// Whether sync windows let the application that is meant be synced now.
+    pub fn window(&self, text: &str) -> Result<WindowLine, ServiceError> {
+        let key = self.one(text)?;
+        let gone = || ServiceError::refused(format!("application {key} is gone"));
+        let application = self.shared.board.get(&key).ok_or_else(gone)?;
+        let windows = self.shared.windows(&application);
+        let now = SystemClock.now();
+        let [automated, manual] = [false, true].map(|manual| windows.held(manual, now));
+        let (is_automated, is_manual) = (automated.is_none(), manual.is_none());
+        let reason = automated.map(|held| held.reason);
+        Ok(WindowLine { automated: is_automated, manual: is_manual, reason })
     }
 
     /// Has the applications compared that pushes are about, after a look at their repositories. Returns how many these are.

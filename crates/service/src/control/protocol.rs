@@ -7,6 +7,7 @@ use tidegate_model::argo::{Application, OperationRequest};
 use tidegate_model::{Cascade, OperationId, ResourceSelector, Warning};
 
 use crate::documents::ExplanationDocument;
+use crate::lines::WindowLine;
 use crate::operations::Listed;
 
 /// The longest request; replies hold whole operations and may be longer.
@@ -112,6 +113,11 @@ pub enum Request {
         #[serde(default)]
         revision: Option<String>,
     },
+    /// Whether sync windows let an application be synced now.
+    SyncWindow {
+        /// Its name, or `NAMESPACE/NAME`.
+        name: String,
+    },
     /// That an application be compared now.
     RefreshApplication {
         /// Its name, or `NAMESPACE/NAME`.
@@ -205,6 +211,8 @@ pub enum Reply {
         /// What was found beside.
         findings: Vec<Warning>,
     },
+    /// To [`Request::SyncWindow`].
+    SyncWindow(WindowLine),
     /// The wish is durable, and the process works on the operation.
     Done,
     /// The wish is durable; nobody works on the operation.

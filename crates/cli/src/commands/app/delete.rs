@@ -6,10 +6,9 @@ use tidegate_application::operation;
 use tidegate_model::argo::{Application, ConditionType};
 use tidegate_model::{Cascade, OperationPhase, format_duration};
 use tidegate_service::control::protocol::Request;
-use tidegate_service::reach;
-use tidegate_service::state_dir::StateDir;
 
-use super::{ASK_EVERY, one};
+use super::desk::Desk;
+use super::one;
 use crate::args::AppDeleteArgs;
 use crate::error::CliError;
 use crate::exit::Ended;
@@ -17,8 +16,8 @@ use crate::output::{Printer, counted};
 use crate::signals::Signals;
 
 pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(args.state.named())?;
-    let known = one(&state_dir, &args.name, printer).await?;
+    let desk = Desk::of(&args.service)?;
+    let known = one(&desk, &args.name, printer).await?;
     let cascade = Cascade::from(args.cascade);
     if !args.yes {
         name_what_goes(&known, cascade, printer);
@@ -28,11 +27,11 @@ pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<Ended, CliEr
         )));
     }
     let request = Request::DeleteApplication { name: args.name.clone(), cascade };
-    reach::tell(&state_dir, &request).await?;
+    desk.tell(&request).await?;
     if args.end.is_async {
         return Ok(Ended::Done);
     }
-    gone(&state_dir, &known, args, printer).await
+    gone(&desk, &known, args, printer).await
 }
 
 fn name_what_goes(known: &Application, cascade: Cascade, printer: &Printer) {
@@ -51,7 +50,7 @@ fn name_what_goes(known: &Application, cascade: Cascade, printer: &Printer) {
 
 /// Waits until it is gone, or cannot be deleted.
 async fn gone(
-    state_dir: &StateDir,
+    desk: &Desk,
     known: &Application,
     args: &AppDeleteArgs,
     printer: &Printer,
@@ -59,9 +58,10 @@ async fn gone(
     let mut signals = Signals::listen()?;
     let timeout = args.end.timeout;
     let mut told = String::new();
+    let names = [args.name.clone()];
     let asking = async {
         loop {
-            let found = reach::ask(state_dir, Some(&args.name)).await?.applications;
+            let found = desk.ask(&names).await?.applications;
             // One that was made anew is another one; in a folder, one that is not on its way out.
             let uid = &known.metadata.uid;
             let same =
@@ -73,7 +73,7 @@ async fn gone(
                 return Ok(Some(wrong.message.clone()));
             }
             tell(left, &mut told, printer);
-            tokio::time::sleep(ASK_EVERY).await;
+            tokio::time::sleep(desk.pause()).await;
         }
     };
     let why = tokio::select! {

@@ -67,7 +67,7 @@ impl AppState {
         if let Some(problem) = &self.problem {
             return Err(format!("application {} cannot be synced: {problem}", self.key));
         }
-        if let Some(held) = self.windows().held(true, self.now()) {
+        if let Some(held) = self.shared.windows(&self.application).held(true, self.now()) {
             return Err(carrying::held_back(&held));
         }
         self.application.operation = Some(asked);

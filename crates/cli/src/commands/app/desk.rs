@@ -1,0 +1,121 @@
+//! Who is asked about applications: the process at work in a state directory, or one elsewhere.
+
+use std::time::Duration;
+
+use tidegate_executor::effects::ObjectDifference;
+use tidegate_model::{OperationId, Warning};
+use tidegate_server::Remote;
+use tidegate_service::applications::store::AppKey;
+use tidegate_service::control::protocol::{Reply, Request};
+use tidegate_service::documents::ExplanationDocument;
+use tidegate_service::error::ServiceError;
+use tidegate_service::lines::WindowLine;
+use tidegate_service::reach::{self, Reached};
+use tidegate_service::route;
+use tidegate_service::state_dir::StateDir;
+
+use crate::args::ServiceArgs;
+use crate::error::CliError;
+use crate::output::Printer;
+
+/// How often whoever waits asks again: a process on this machine, and one elsewhere.
+const ASK_EVERY: Duration = Duration::from_millis(250);
+const ASK_AFAR_EVERY: Duration = Duration::from_secs(1);
+
+/// Who is asked.
+pub enum Desk {
+    /// The process at work here.
+    Here(StateDir),
+    /// One elsewhere, by its API.
+    There(Box<Remote>),
+}
+
+impl Desk {
+    pub fn of(args: &ServiceArgs) -> Result<Self, CliError> {
+        Ok(match &args.server {
+            Some(url) => {
+                Self::There(Box::new(Remote::new(url, args.token_file.as_deref(), args.ca.as_deref())?))
+            }
+            None => Self::Here(StateDir::resolve(args.state.named())?),
+        })
+    }
+
+    /// The applications, or those that are meant; where nobody serves them here, as they were last, and that is told.
+    pub async fn find(&self, printer: &Printer, name: Option<&str>) -> Result<Reached, ServiceError> {
+        match self {
+            Self::Here(state_dir) => reach::find(state_dir, printer, name).await,
+            Self::There(remote) => remote.applications(name).await,
+        }
+    }
+
+    /// As [`Self::find`], and only as they are now: at least those that one of the names means, or all where there are none.
+    pub async fn ask(&self, names: &[String]) -> Result<Reached, ServiceError> {
+        match (self, names) {
+            (Self::Here(state_dir), [only]) => reach::ask(state_dir, Some(only)).await,
+            (Self::Here(state_dir), _) => reach::ask(state_dir, None).await,
+            (Self::There(remote), names) => remote.named(names).await,
+        }
+    }
+
+    /// Whether somebody serves applications. One elsewhere says so itself.
+    pub async fn is_served(&self) -> Result<bool, ServiceError> {
+        match self {
+            Self::Here(state_dir) => Ok(reach::look(state_dir, None).await?.is_some()),
+            Self::There(_) => Ok(true),
+        }
+    }
+
+    /// How often whoever waits asks again.
+    pub fn pause(&self) -> Duration {
+        match self {
+            Self::Here(_) => ASK_EVERY,
+            Self::There(_) => ASK_AFAR_EVERY,
+        }
+    }
+
+    /// Tells what to do with an application. Returns when that is durable.
+    pub async fn tell(&self, request: &Request) -> Result<(), ServiceError> {
+        match self {
+            Self::Here(state_dir) => reach::tell(state_dir, request).await,
+            Self::There(remote) => remote.tell(request).await,
+        }
+    }
+
+    /// Whether sync windows let an application be synced now; nothing where nobody says so.
+    pub async fn window(&self, key: &AppKey) -> Option<WindowLine> {
+        match self {
+            Self::Here(state_dir) => {
+                reach::window(state_dir, format!("{}/{}", key.namespace, key.name)).await
+            }
+            Self::There(remote) => remote.window(key).await.ok(),
+        }
+    }
+
+    /// What a sync of an application would change.
+    pub async fn diff(
+        &self,
+        name: String,
+        revision: Option<String>,
+    ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
+        match self {
+            Self::Here(state_dir) => reach::diff(state_dir, name, revision).await,
+            Self::There(remote) => remote.diff(&name, revision.as_deref()).await,
+        }
+    }
+
+    /// Why an operation is where it is.
+    pub async fn explain(
+        &self,
+        printer: &Printer,
+        operation: OperationId,
+    ) -> Result<ExplanationDocument, ServiceError> {
+        let state_dir = match self {
+            Self::Here(state_dir) => state_dir,
+            Self::There(remote) => return remote.explain(operation).await,
+        };
+        match route::ask(state_dir, printer, Request::Inspect { operation }).await? {
+            Reply::Operation(inspected) => Ok(inspected.explanation),
+            other => Err(route::unexpected(&other)),
+        }
+    }
+}
