@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_model::argo::{Application, ApplicationSet, RolloutStep};
+use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_planner::IgnoreError;
 
 use crate::deletion::Deletion;
@@ -12,6 +12,7 @@ use crate::order::{InvalidOrder, Order, order};
 use crate::ownership::{Owner, beside, may_adopt, owner};
 use crate::policy::{Allowed, Options, allowed, is_progressive};
 use crate::status::{Failure, Reason};
+use crate::steps::Step;
 
 /// What a set has generated, once all of it is known.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,7 +36,7 @@ pub struct Changes {
     /// Applications to be deleted.
     pub delete: Vec<Deletion>,
     /// `delete` is done step after step, in this order; empty: all at once. What no step selects comes last.
-    pub steps: Vec<RolloutStep>,
+    pub steps: Vec<Step>,
     /// Applications that nothing is done to, and why.
     pub left: BTreeMap<String, Left>,
     /// What is wrong with the set itself.

@@ -1,12 +1,13 @@
 //! What becomes of Applications that go, and what is done when their set goes?
 
 use tidegate_application::deletion::{RESOURCES_FINALIZER, is_resources_finalizer};
-use tidegate_model::argo::{Application, ApplicationSet, RolloutStep};
+use tidegate_model::argo::{Application, ApplicationSet};
 
 use crate::known::{Known, lost_cluster};
 use crate::order::{InvalidOrder, Order, order};
 use crate::ownership::{members, released};
 use crate::policy::{Options, allowed};
+use crate::steps::Step;
 
 /// Kubernetes' own word for a set whose Applications are to outlive it.
 const ORPHAN: &str = "orphan";
@@ -66,7 +67,7 @@ pub enum Next {
     /// them are gone. Those that are on their way already are among them.
     TearDown {
         /// The steps.
-        steps: Vec<RolloutStep>,
+        steps: Vec<Step>,
         /// The Applications.
         members: Vec<Deletion>,
     },

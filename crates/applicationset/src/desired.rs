@@ -87,15 +87,6 @@ impl<'a> Stays<'a> {
         let fields = set.spec.preserved_fields.as_ref();
         let annotations = fields.into_iter().flat_map(|fields| &fields.annotations);
         let labels = fields.into_iter().flat_map(|fields| &fields.labels);
-        let rules = &set.spec.ignore_application_differences;
-        let (comparer, errors) =
-            Comparer::new(&rules.iter().map(rule).collect::<Vec<_>>(), &Tracking::default());
-        // A rule without fields keeps nothing, and harms nothing.
-        let errors: Vec<_> =
-            errors.into_iter().filter(|error| !matches!(error, IgnoreError::NoFields { .. })).collect();
-        if !errors.is_empty() {
-            return Err(errors);
-        }
         Ok(Self {
             set,
             annotations: annotations
@@ -104,7 +95,7 @@ impl<'a> Stays<'a> {
                 .chain(PRESERVED)
                 .collect(),
             labels: labels.chain(&options.preserved_labels).map(String::as_str).collect(),
-            ignored: (!rules.is_empty()).then_some(comparer),
+            ignored: comparer(set)?,
         })
     }
 
@@ -138,6 +129,16 @@ impl<'a> Stays<'a> {
         }
         Ok(Some(wanted).filter(|wanted| !is_same(wanted)))
     }
+}
+
+/// What leaves out, or keeps, the fields that others may change; nothing where there are none.
+pub(crate) fn comparer(set: &ApplicationSet) -> Result<Option<Comparer>, Vec<IgnoreError>> {
+    let rules: Vec<_> = set.spec.ignore_application_differences.iter().map(rule).collect();
+    let (comparer, errors) = Comparer::new(&rules, &Tracking::default());
+    // A rule without fields keeps nothing, and harms nothing.
+    let errors: Vec<_> =
+        errors.into_iter().filter(|error| !matches!(error, IgnoreError::NoFields { .. })).collect();
+    if errors.is_empty() { Ok((!rules.is_empty()).then_some(comparer)) } else { Err(errors) }
 }
 
 fn rule(entry: &IgnoreApplicationDifferences) -> IgnoreDifference {

@@ -9,6 +9,8 @@
 //! | [`policy`] | what may be done with Applications? |
 //! | [`known`] | is what an Application refers to there? |
 //! | [`order`] | in which order do they go? |
+//! | [`steps`] | whom does a step select, and how many of them at once? |
+//! | [`rollout`] | is a progressive sync to be begun, and what is one under way to be told? |
 //! | [`deletion`] | what is done when the set goes? |
 //! | [`requeue`] | when is it looked at again? |
 //! | [`wake`] | is a change a reason to look at it again? |
@@ -22,5 +24,7 @@ pub mod order;
 pub mod ownership;
 pub mod policy;
 pub mod requeue;
+pub mod rollout;
 pub mod status;
+pub mod steps;
 pub mod wake;

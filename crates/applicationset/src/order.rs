@@ -3,6 +3,7 @@
 use tidegate_model::argo::{ApplicationSet, RolloutStep, RolloutSteps};
 
 use crate::policy::has_steps;
+use crate::steps::{InvalidStep, Step, steps};
 
 /// On a set whose definition has no `deletionSync`: the same, as YAML.
 pub const DELETION_SYNC_ANNOTATION: &str = "tidegate.dev/deletion-sync";
@@ -13,7 +14,7 @@ pub enum Order {
     /// All of them at once.
     AllAtOnce,
     /// Step after step, in this order; what no step selects comes last.
-    Steps(Vec<RolloutStep>),
+    Steps(Vec<Step>),
 }
 
 /// Why it cannot be told in which order Applications are deleted. None is, until that is mended.
@@ -39,6 +40,9 @@ pub enum InvalidOrder {
         "the annotation {DELETION_SYNC_ANNOTATION} is no list of steps in YAML, such as in spec.strategy.deletionSync: {0}. No Application is deleted before"
     )]
     Unreadable(String),
+    /// A step that means nothing.
+    #[error("{0}. No Application is deleted before that is mended")]
+    Step(#[from] InvalidStep),
 }
 
 /// In which order the Applications of a set are deleted: with it, and when they drop out of what it generates.
@@ -50,11 +54,16 @@ pub fn order(set: &ApplicationSet) -> Result<Order, InvalidOrder> {
         return Ok(Order::AllAtOnce);
     }
     let steps = if is("Reverse") {
-        let steps = strategy.rolling_sync.as_ref().filter(|_| has_steps(set));
-        steps.ok_or(InvalidOrder::NothingToReverse)?.steps.iter().rev().cloned().collect()
+        let rolling = strategy.rolling_sync.as_ref().filter(|_| has_steps(set));
+        let mut steps =
+            steps("spec.strategy.rollingSync", &rolling.ok_or(InvalidOrder::NothingToReverse)?.steps)?;
+        steps.reverse();
+        steps
     } else if is("Custom") {
-        let own = strategy.deletion_sync.clone().filter(|own| !own.steps.is_empty());
-        own.map_or_else(|| annotated(set), |own| Ok(own.steps))?
+        match strategy.deletion_sync.as_ref().filter(|own| !own.steps.is_empty()) {
+            Some(own) => steps("spec.strategy.deletionSync", &own.steps)?,
+            None => steps(DELETION_SYNC_ANNOTATION, &annotated(set)?)?,
+        }
     } else {
         return Err(InvalidOrder::Unknown(said.to_owned()));
     };

@@ -32,7 +32,7 @@ fn values(order: Result<Order, InvalidOrder>) -> Result<String, String> {
     match order.map_err(|error| error.to_string())? {
         Order::AllAtOnce => Ok("all at once".to_owned()),
         Order::Steps(steps) => {
-            let values = steps.iter().map(|step| step.match_expressions[0].values.join("|"));
+            let values = steps.iter().map(|step| step.expressions[0].values.join("|"));
             Ok(values.collect::<Vec<_>>().join(" then "))
         }
     }
@@ -59,6 +59,11 @@ fn the_order_of_a_deletion() {
         ("Reverse", &no_steps, Err("there are none")),
         ("Reverse", &json!({"rollingSync": null}), Err("there are none")),
         ("Reverse", &json!({"type": "AllAtOnce"}), Err("set spec.strategy.type to RollingSync")),
+        (
+            "Custom",
+            &json!({"deletionSync": {"steps": [{}, {"maxUpdate": "few"}]}}),
+            Err("spec.strategy.deletionSync, step 2: maxUpdate \"few\""),
+        ),
         ("Backwards", &nothing, Err("\"Backwards\" is not known; write AllAtOnce, Reverse or Custom")),
     ] {
         let found = values(order(&ordered(order_is, more)));

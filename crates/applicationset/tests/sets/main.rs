@@ -12,6 +12,7 @@ mod deletion;
 mod kept;
 mod laws;
 mod requeue;
+mod rollout;
 mod status;
 mod wake;
 
