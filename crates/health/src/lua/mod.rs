@@ -8,7 +8,7 @@
 //!                                             budget: steps and memory
 //! ```
 //!
-//! The interpreter is 5.2, the first with `goto`; the prelude puts back what scripts for 5.1 expect.
+//! The interpreter is 5.2, the first with `goto`; `dialect` and the prelude put back what scripts for 5.1 expect.
 //!
 //! Each run has a state of its own, so runs cannot tell of each other. What a script can do depends on the object, the
 //! moment and the script alone; there is no clock in it.
@@ -16,6 +16,7 @@
 mod budget;
 mod calendar;
 mod convert;
+mod dialect;
 mod os;
 mod pattern;
 mod strings;
@@ -75,7 +76,10 @@ fn sandbox(budget: &Rc<Budget>, object: &Object, now: Timestamp) -> mlua::Result
 
 fn compile(lua: &Lua, name: &str, text: &str) -> mlua::Result<Function> {
     // The mark says that the name is shown as it is.
-    lua.load(text).set_name(format!("={name}")).set_mode(ChunkMode::Text).into_function()
+    lua.load(dialect::translated(text).as_ref())
+        .set_name(format!("={name}"))
+        .set_mode(ChunkMode::Text)
+        .into_function()
 }
 
 fn is_about_memory(error: &mlua::Error) -> bool {

@@ -265,3 +265,20 @@ fn fields_may_be_removed_on_the_way_and_places_may_be_beyond_the_end() {
         return { status = "Healthy", message = tostring(next(left)) .. " " .. list[3] .. " " .. tostring(none) }"#;
     check(script, vec![(json!({}), Healthy, "nil three nil")]);
 }
+
+/// As Lua 5.1 has them: https://www.lua.org/manual/5.1/manual.html#2.1 and #2.5.9
+#[test]
+fn texts_with_other_escapes_and_the_table_of_further_values() {
+    let script = r#"
+        -- it's "\d" here
+        local function join(first, ...)
+          local all = first
+          for i = 1, arg.n do all = all .. "\-" .. tostring(arg[i]) end
+          return all
+        end
+        hs = {}
+        hs.status = "Healthy"
+        hs.message = join("a\.b", 'v(\d)', nil, [[\.]], "\65\n")
+        return hs"#;
+    check(script, vec![(json!({}), Healthy, "a.b-v(d)-nil-\\.-A\n")]);
+}
