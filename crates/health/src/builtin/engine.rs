@@ -1,6 +1,8 @@
 //! Judging an object by a row. Content of the wrong type is content that is not there: a row reads what other people's
 //! controllers write, and waits for what it knows.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use tidegate_model::{Health, HealthStatus, Object};
 
@@ -33,17 +35,20 @@ pub(crate) fn judge(row: &Row, object: &Object) -> Judged {
     let place =
         Place { object: object.as_value(), status: object.pointer("/status").unwrap_or(&Value::Null) };
     let found = row.clauses.iter().find_map(|clause| Some((clause, place.holds_all(&clause.tests)?)));
-    let Some((clause, grounds)) = found else {
-        return Judged {
-            health: Some(Health::new(HealthStatus::Progressing, NOT_REPORTED)),
-            generation: None,
-        };
-    };
+    let waits =
+        || Clause { status: Some(HealthStatus::Progressing), tests: Vec::new(), words: String::new() };
+    let (clause, mut grounds) = found.map_or_else(
+        || (Cow::Owned(waits()), Grounds::default()),
+        |(clause, on)| (Cow::Borrowed(clause), on),
+    );
+    if clause.says_nothing() {
+        grounds = place.lacking(row).unwrap_or(grounds);
+    }
     // What speaks about the whole status goes before what speaks about one condition.
     if observed.is_none() && grounds.generation.as_ref().is_some_and(behind) {
         return waiting(grounds.generation);
     }
-    let health = clause.status.map(|status| Health::new(status, message(clause, &grounds, place)));
+    let health = clause.status.map(|status| Health::new(status, message(&clause, &grounds, place)));
     Judged { health, generation: grounds.generation }
 }
 
@@ -138,6 +143,16 @@ impl<'a> Place<'a> {
                 None => Some(Grounds::default()),
             },
         }
+    }
+
+    /// What is said of a condition by which the row would tell that all is well, and which is not as it should be.
+    fn lacking(self, row: &Row) -> Option<Grounds<'a>> {
+        let well = row.clauses.iter().filter(|clause| clause.status == Some(HealthStatus::Healthy));
+        let mut lacking = well.flat_map(|clause| &clause.tests).filter(|test| self.holds(test).is_none());
+        lacking.find_map(|test| match test {
+            Test::Condition { kind, .. } if kind != "*" => self.holds(&Test::HasCondition(kind.clone())),
+            _ => None,
+        })
     }
 
     fn conditions(self) -> impl Iterator<Item = &'a Value> {

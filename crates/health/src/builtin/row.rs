@@ -57,6 +57,13 @@ pub(crate) struct Clause {
     pub words: String,
 }
 
+impl Clause {
+    /// Whether it is what holds when nothing else does, and tells no reason.
+    pub fn says_nothing(&self) -> bool {
+        self.status == Some(HealthStatus::Progressing) && self.tests.is_empty() && self.words.is_empty()
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Test {
     Condition { kind: String, statuses: Vec<String>, reasons: Vec<String> },
