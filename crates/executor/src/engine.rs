@@ -22,7 +22,7 @@ use crate::actors::supervisor::{Submit, Supervisor, SupervisorMessage};
 use crate::clock::{Clock, SystemClock};
 use crate::clusters::{ClusterHandle, Clusters};
 use crate::durations::Counted;
-use crate::effects::Targets;
+use crate::effects::{ExtensionNames, Targets};
 use crate::error::EngineError;
 use crate::events::{Announcer, Events, Seen, notify, recorded};
 use crate::extend::{Extensions, GateQuestion, HealthQuestion, HookRun};
@@ -436,6 +436,11 @@ impl Engine {
     /// first counts. An engine that has nobody to ask writes nothing for projects that forbid anything.
     pub fn set_permits(&self, permits: Arc<dyn Permits>) {
         let _ = self.shared.permits.set(permits);
+    }
+
+    /// The names of the extensions that are registered.
+    pub fn extension_names(&self) -> ExtensionNames {
+        self.shared.extensions.names()
     }
 
     /// Approves a wave that the gate `approval` holds: the one with this number in the plan, from 1, or the one that waits for

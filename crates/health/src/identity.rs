@@ -2,11 +2,11 @@
 
 use serde_json::Value as Json;
 
-use crate::{HealthRules, UserRule, builtin};
+use crate::{HealthRules, ScriptError, UserRule, builtin};
 
 /// Of the rules that come with us and are written as code: raised with every change of what one of them says. The rules
 /// written as data speak for themselves.
-const RULES_IN_CODE: u64 = 1;
+const RULES_IN_CODE: u64 = 2;
 
 impl HealthRules {
     /// The parts that tell these rules from others, in an order of their own, to be hashed by whoever has a hash. Two sets
@@ -22,6 +22,10 @@ impl HealthRules {
                 UserRule::Script(script) => {
                     part(b"lua");
                     part(script.text().as_bytes());
+                    // Without a text it says something else than an empty text.
+                    if let Some(ScriptError::Unusable { .. }) = script.fault() {
+                        part(b"unusable");
+                    }
                 }
                 UserRule::Expressions(expressions) => {
                     part(b"cel");

@@ -21,6 +21,7 @@
 //! Where to look: one file per family of Kubernetes' kinds, which `kinds.rs` lists; `builtin/rows/` has one line for each
 //! custom resource; `lua/` runs scripts, `cel/` expressions.
 
+mod annotated;
 mod application;
 mod argo;
 mod assess;
@@ -49,6 +50,7 @@ mod text;
 mod verdict;
 mod workloads;
 
+pub use annotated::review as review_annotations;
 pub use application::of_application;
 pub use assess::{assess, has_rule, observe};
 pub use builtin::{BuiltInKind, built_in_kinds};
@@ -58,6 +60,6 @@ pub use layers::{Layer, evidence};
 pub use leaving::{kept_by, tells_what_keeps_it};
 pub use pods::{pods_reason, runs_pods, workload_reason};
 pub use rules::{HealthRules, UserRule};
-pub use script::{SCRIPT_BYTES_MAX, SCRIPT_FILE, SCRIPT_KEY_PREFIX, Script, ScriptError};
+pub use script::{SCRIPT_BYTES_MAX, SCRIPT_FILE, SCRIPT_KEY_PREFIX, Script, ScriptError, target_of_path};
 pub use text::MESSAGE_BYTES_MAX;
 pub use verdict::worst;

@@ -14,13 +14,13 @@ use crate::{HealthError, lua};
 ///
 /// An object gets the expressions in its annotations, else the rule written for exactly its kind, else the first whose
 /// pattern means it, in the order of the patterns; else the rule of the next layer.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct HealthRules {
     own: Arc<Own>,
     without_convention: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 struct Own {
     /// By what they are for.
     exact: BTreeMap<String, UserRule>,
@@ -87,8 +87,7 @@ impl HealthRules {
     pub fn with_rules(rules: impl IntoIterator<Item = UserRule>) -> Result<Self, ScriptError> {
         let mut own = Own::default();
         for rule in rules {
-            let is_pattern = rule.target().contains(['*', '?']);
-            let map = if is_pattern { &mut own.patterns } else { &mut own.exact };
+            let map = if is_pattern(rule.target()) { &mut own.patterns } else { &mut own.exact };
             if let Some(first) = map.get(rule.target()) {
                 return Err(ScriptError::Twice {
                     target: rule.target().to_owned(),
@@ -99,6 +98,26 @@ impl HealthRules {
             map.insert(rule.target().to_owned(), rule);
         }
         Ok(Self { own: Arc::new(own), ..Self::default() })
+    }
+
+    /// As [`Self::with_rules`], for rules that others do not depend on: two for the same kind or pattern cost that kind, which
+    /// counts as Unknown.
+    pub fn with_any(rules: impl IntoIterator<Item = UserRule>) -> Self {
+        let mut by_target: BTreeMap<String, UserRule> = BTreeMap::new();
+        for rule in rules {
+            let rule = match by_target.get(rule.target()) {
+                None => rule,
+                Some(first) => {
+                    let (target, first) = (rule.target().to_owned(), first.name().to_owned());
+                    let second = rule.name().to_owned();
+                    let twice = ScriptError::Twice { target: target.clone(), first, second };
+                    UserRule::Script(Script::unusable(target, rule.name(), twice.to_string()))
+                }
+            };
+            by_target.insert(rule.target().to_owned(), rule);
+        }
+        let (patterns, exact) = by_target.into_iter().partition(|(target, _)| is_pattern(target));
+        Self { own: Arc::new(Own { exact, patterns }), ..Self::default() }
     }
 
     /// The same rules, without the general convention or with it.
@@ -120,6 +139,17 @@ impl HealthRules {
     /// What keeps rules of the user from being used. Each costs its own kind and no other.
     pub fn faults(&self) -> impl Iterator<Item = String> {
         self.user_rules().filter_map(UserRule::fault)
+    }
+
+    /// What in rules of the user probably never gives an answer, with where it was read.
+    pub fn doubts(&self) -> impl Iterator<Item = String> {
+        let doubts = |rule: &UserRule| match rule {
+            UserRule::Script(_) => Vec::new(),
+            UserRule::Expressions(rule) => {
+                rule.doubts().into_iter().map(|doubt| format!("{}: {doubt}", rule.name())).collect()
+            }
+        };
+        self.user_rules().flat_map(doubts)
     }
 
     fn user_rule(&self, group: &str, kind: &str) -> Option<&UserRule> {
@@ -182,4 +212,8 @@ impl HealthRules {
         }
         Some(self.user_rule(object.group(), object.kind())?.judge(object, now))
     }
+}
+
+fn is_pattern(target: &str) -> bool {
+    target.contains(['*', '?'])
 }

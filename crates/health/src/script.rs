@@ -52,6 +52,12 @@ pub enum ScriptError {
         /// Lua's words, with file and line.
         reason: String,
     },
+    /// There is nothing to judge by.
+    #[error("{reason}")]
+    Unusable {
+        /// Where it should be, and why it is not.
+        reason: String,
+    },
     /// More than one rule for a kind.
     #[error("{second}: there is a health rule for {target} already, in {first}; remove one of the two")]
     Twice {
@@ -89,6 +95,12 @@ impl Script {
             lua::check(&name, &text).map_err(|reason| ScriptError::Syntax { reason }).err()
         };
         Self { target, name, text, fault }
+    }
+
+    /// A script that is not to be had, for its kind all the same. `reason` says where it should be, and why it is not.
+    pub fn unusable(target: impl Into<String>, name: impl Into<String>, reason: impl Into<String>) -> Self {
+        let fault = Some(ScriptError::Unusable { reason: reason.into() });
+        Self { target: target.into(), name: name.into(), text: String::new(), fault }
     }
 
     /// A script from a folder, [loaded](Script::load). `path` leads from the folder to the script, with `/` between its
@@ -140,8 +152,8 @@ impl Script {
     }
 }
 
-/// The kind, or pattern of kinds, that the place of a file in a folder means.
-pub(crate) fn target_of_path(path: &str, file: &str) -> Option<String> {
+/// The kind, or pattern of kinds, that the place of a file in a folder means; `None` where it means none.
+pub fn target_of_path(path: &str, file: &str) -> Option<String> {
     let parts: Vec<_> = path.split('/').collect();
     match parts.as_slice() {
         [kind, last] if *last == file && !kind.is_empty() => Some(kind.replace('_', "*")),

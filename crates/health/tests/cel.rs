@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tidegate_health::{Expressions, HealthRules, Layer, Script, UserRule};
+use tidegate_health::{Condition, Expressions, HealthRules, Layer, Script, UserRule};
 use tidegate_model::annotations::{HEALTH_CURRENT, HEALTH_FAILED};
 use tidegate_model::{Object, Timestamp};
 
@@ -80,6 +80,7 @@ fn expressions_mean_what_the_language_says() {
         "int('7') == 7 && string(7) == '7' && double('0.5') == 0.5 && bool('true') && dyn(1) == 1",
         "{'a': 1}.a == 1 && {'a': 1} == {'a': 1} && null == null && 'x\\n\\u0041' == \"x\\nA\" && r'\\d' == '\\\\d'",
         "'''a 'b' c''' == \"a 'b' c\" // with a note",
+        "b'ab' == 'ab' && rb'\\d' == r'\\d' && B'\\x41' == 'A' && 0x1Fu == 31",
         "optional.of(1).orValue(2) == 1 && optional.none().orValue(2) == 2",
     ] {
         assert_eq!(holds(expression), "true", "{expression}");
@@ -247,4 +248,31 @@ proptest! {
             let _ = rules.assess(&widget(json!({})), NOW);
         }
     }
+}
+
+/// Names and functions that nothing stands for: known when the expression is read.
+#[test]
+fn what_is_not_known_is_said_when_it_is_read() {
+    for (expression, expected) in [
+        ("objct.data.startswith('x')", "nothing is called objct, there is no function startswith"),
+        ("foo(object.a)", "there is no function foo"),
+        ("object.tags.size(1)", "size takes another number of values"),
+        ("object.tags.exists(t, t == 'a' && u == 'b')", "nothing is called u"),
+        ("has(object)", "has needs a field"),
+        ("object.a.now() > object.b", "there is no function now"),
+    ] {
+        let refused = Condition::parse(expression).unwrap_err();
+        assert!(refused.starts_with(expected), "{expression}: {refused}");
+    }
+    for expression in [
+        "object.tags.exists(t, t == 'a') && object.map(k, k != '', object[k])[0] == b'x'",
+        "optional.of(object).orValue(optional.none()) == rb'\\d' && has(object.a.b) && 1u == uint('1')",
+    ] {
+        assert!(Condition::parse(expression).is_ok(), "{expression}: {:?}", Condition::parse(expression));
+    }
+    let doubts = |source: Value| Expressions::load("example.org/Widget", "rules.yaml", source).doubts();
+    let source =
+        json!({"current": "status.ready && now() > metadata.creationTimestamp", "failed": "stats.bad"});
+    assert_eq!(doubts(source), ["current: there is no function now", "failed: nothing is called stats"]);
+    assert!(doubts(json!({"current": "self.spec.a == data.b && kind == 'Widget'"})).is_empty());
 }

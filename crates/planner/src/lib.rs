@@ -63,4 +63,5 @@ pub use manifests::{Limits, ManifestError, Origin, Target};
 pub use options::unknown_options;
 pub use plan::{PlanInput, Planned, named_objects, namespaces, plan};
 pub use prune::reason_to_keep;
+pub use requests::gates_of;
 pub use waves::own_wave;

@@ -98,13 +98,19 @@ fn duration(object: &Object, annotation: &str, remarks: &mut Vec<Remark>) -> Opt
     None
 }
 
-fn gates(object: &Object, remarks: &mut Vec<Remark>) -> Vec<String> {
-    let Some(value) = object.annotation(annotations::GATE) else { return Vec::new() };
+/// The gates that an object names for its wave, sorted, without duplicates.
+pub fn gates_of(object: &Object) -> Vec<String> {
+    let value = object.annotation(annotations::GATE).unwrap_or_default();
     let mut gates: Vec<String> = words(value).into_iter().map(str::to_owned).collect();
-    if gates.is_empty() {
+    gates.sort_unstable();
+    gates
+}
+
+fn gates(object: &Object, remarks: &mut Vec<Remark>) -> Vec<String> {
+    let gates = gates_of(object);
+    if gates.is_empty() && object.annotation(annotations::GATE).is_some() {
         remarks.push(("invalid-gate", format!("annotation {} names no gate", annotations::GATE)));
     }
-    gates.sort_unstable();
     gates
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use tidegate_lifecycle::operation::gate_problem;
 use tidegate_model::{ResourceSelector, parse_duration};
 
 /// The longest name Kubernetes gives anything.
@@ -65,6 +66,9 @@ pub fn gate(text: &str) -> Result<String, String> {
     let name = text.trim();
     if name.is_empty() || name.contains(|c: char| c == ',' || c.is_whitespace() || c.is_control()) {
         return Err("a gate has a name without spaces and commas, such as approval or soak:10m".to_owned());
+    }
+    if let Some(problem) = gate_problem(name) {
+        return Err(problem);
     }
     Ok(name.to_owned())
 }

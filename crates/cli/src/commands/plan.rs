@@ -77,6 +77,7 @@ fn offline(request: &SyncRequest, given: Targets) -> Planned {
         offline: true,
     });
     Targets::gate(&given.gates, &mut planned.plan);
+    effects::review_health(&mut planned);
     without_extensions(planned, &given.definitions)
 }
 

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use tidegate_lifecycle::operation::is_known_gate;
+use tidegate_health::review_annotations;
+use tidegate_lifecycle::operation::{gate_problem, is_known_gate};
 use tidegate_model::{Plan, Severity, Warning, annotations};
+use tidegate_planner::Planned;
+
+use crate::gates::is_defined_by_name;
 
 /// The names of the extensions an engine has. The `tidegate` command has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,31 +20,54 @@ pub struct ExtensionNames {
     pub health_judges: BTreeSet<String>,
 }
 
+impl ExtensionNames {
+    /// Why a gate never opens: nobody has it. `None` for one that may open.
+    pub fn why_never(&self, gate: &str) -> Option<String> {
+        if is_known_gate(gate) || self.gates.contains(gate) {
+            return None;
+        }
+        Some(match gate_problem(gate) {
+            Some(problem) => format!("names {gate:?}: {problem}"),
+            None if is_defined_by_name(gate) => {
+                format!("names {gate:?}, which nobody has defined; name a file that does with --gates")
+            }
+            None => format!("names {gate:?}, which this engine does not have"),
+        })
+    }
+}
+
 /// Adds a warning to the plan for every extension it names and the engine does not have: a gate or judge that nobody
 /// has never lets its wave pass, and a hook nobody can run fails.
 pub fn warn_of_missing_extensions(plan: &mut Plan, known: &ExtensionNames) {
     let mut found = Vec::new();
-    let mut note = |code: &str, object: Option<String>, annotation: &str, name: &str, effect: &str| {
+    let mut note = |code: &str, object: Option<String>, annotation: &str, problem: &str, effect: &str| {
         found.push(Warning {
             severity: Severity::Warning,
             code: code.to_owned(),
             object,
             origin: None,
-            message: format!("{annotation} names {name:?}, which this engine does not have: {effect}"),
+            message: format!("{annotation} {problem}: {effect}"),
         });
     };
     for wave in &plan.waves {
-        for gate in wave.gates.iter().filter(|gate| !is_known_gate(gate) && !known.gates.contains(*gate)) {
+        for problem in wave.gates.iter().filter_map(|gate| known.why_never(gate)) {
             let effect = format!("wave {} of {} stays closed", wave.wave, wave.phase);
-            note("missing-gate", None, annotations::GATE, gate, &effect);
+            note("missing-gate", None, annotations::GATE, &problem, &effect);
         }
     }
+    let missing = |name: &str| format!("names {name:?}, which this engine does not have");
     for task in &plan.tasks {
         let object = || Some(task.key().to_string());
         if let Some(runner) = task.hook.as_ref().and_then(|hook| hook.runner.as_ref())
             && !known.hook_runners.contains(runner)
         {
-            note("missing-hook-runner", object(), annotations::HOOK_RUNNER, runner, "the hook will fail");
+            note(
+                "missing-hook-runner",
+                object(),
+                annotations::HOOK_RUNNER,
+                &missing(runner),
+                "the hook will fail",
+            );
         }
         if let Some(judge) = task.health_judge.as_ref().filter(|judge| !known.health_judges.contains(*judge))
         {
@@ -48,11 +75,30 @@ pub fn warn_of_missing_extensions(plan: &mut Plan, known: &ExtensionNames) {
                 "missing-health-judge",
                 object(),
                 annotations::HEALTH_JUDGE,
-                judge,
+                &missing(judge),
                 "it never counts as healthy",
             );
         }
     }
+    plan.warnings.append(&mut found);
+}
+
+/// Adds a warning to the plan for every object whose annotations about its health cannot be used: it would be judged in
+/// another way than it asks for, or never.
+pub fn review_health(planned: &mut Planned) {
+    let Planned { plan, manifests, .. } = planned;
+    let problems = plan.tasks.iter().flat_map(|task| {
+        let manifest = task.manifest.and_then(|manifest| manifests.get(manifest.index()));
+        let problems = manifest.map(review_annotations).unwrap_or_default();
+        problems.into_iter().map(|(code, message)| Warning {
+            severity: Severity::Warning,
+            code: code.to_owned(),
+            object: Some(task.key().to_string()),
+            origin: None,
+            message,
+        })
+    });
+    let mut found: Vec<Warning> = problems.collect();
     plan.warnings.append(&mut found);
 }
 

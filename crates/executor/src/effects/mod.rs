@@ -25,7 +25,7 @@ use tidegate_cluster::Cluster;
 use tidegate_lifecycle::operation::{Answer, TaskCommand};
 
 pub use diff::{ObjectDifference, ObjectStatus, Question, diff};
-pub use extensions::{ExtensionNames, warn_of_missing_extensions};
+pub use extensions::{ExtensionNames, review_health, warn_of_missing_extensions};
 pub(crate) use failures::call_error;
 pub use inventory::{cluster_of, update as update_inventory};
 pub(crate) use logs::{LastWords, READ_WITHIN, read as read_logs};

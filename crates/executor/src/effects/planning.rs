@@ -11,6 +11,7 @@ use tidegate_planner::{PlanInput, Planned, Target, named_objects};
 
 use crate::gates::GateDefinitions;
 
+use super::extensions::review_health;
 use super::failures::call_error;
 use super::inventory::{self, Places};
 use super::mask::Mask;
@@ -165,6 +166,7 @@ pub(super) async fn draw(
         namespaces.iter().filter(|sight| sight.terminating).map(|sight| sight.name.clone()).collect();
     let mut planned = plan(&live, &terminating);
     planned.plan.warnings.splice(0..0, targets.warnings);
+    review_health(&mut planned);
     Targets::gate(&targets.gates, &mut planned.plan);
     Ok(Drawn { planned, live, query, namespaces })
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ractor::{ActorRef, ActorStatus};
-use tidegate_lifecycle::operation::{ASK_AGAIN_AFTER, Verdict};
+use tidegate_lifecycle::operation::{ASK_AGAIN_AFTER, Verdict, gate_problem};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -24,7 +24,9 @@ pub(crate) async fn ask(
 ) {
     let mut teller = Teller { name, tell, told: None };
     let Some(gate) = gate else {
-        teller.tell(closed(format!("no gate named {name} is registered with this engine")));
+        let problem = gate_problem(name);
+        let unregistered = || format!("no gate named {name} is registered with this engine");
+        teller.tell(closed(problem.unwrap_or_else(unregistered)));
         // Gates are registered before an engine starts.
         return;
     };

@@ -29,7 +29,8 @@ pub struct GateDefinitions {
 }
 
 /// Why a gate is closed whose name stands for nothing.
-pub(crate) const UNDEFINED: &str = "nobody has defined it; begin the operation with --gates FILE";
+pub(crate) const UNDEFINED: &str =
+    "nobody has defined it; end the operation, and begin it with a file of --gates that does";
 
 /// A definition that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,10 +76,15 @@ impl GateDefinitions {
         group.check().map(|()| group.limit)
     }
 
-    /// Whether a gate opens by definitions, by the look of its name.
+    /// Whether a gate opens by definitions that somebody keeps, by the look of its name.
     pub(crate) fn concerns(gate: &str) -> bool {
         [WINDOW, HTTP, CEL].iter().any(|kind| gate.starts_with(kind))
     }
+}
+
+/// Whether a file of gates can say what a gate stands for, by the look of its name.
+pub(crate) fn is_defined_by_name(gate: &str) -> bool {
+    GateDefinitions::concerns(gate) || gate.starts_with(CONCURRENCY)
 }
 
 /// Adds what is wrong with a gate, and with its name.

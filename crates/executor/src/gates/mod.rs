@@ -15,6 +15,7 @@ pub use cel::CelGate;
 pub(crate) use cel::{Objects, Way};
 pub use concurrency::Concurrency;
 pub(crate) use concurrency::{CONCURRENCY, Groups, Recorded, Ticket};
+pub(crate) use definitions::is_defined_by_name;
 pub use definitions::{GateDefinitions, InvalidGate};
 pub(crate) use http::Web;
 pub use http::{HeaderSource, HttpGate, HttpMethod};

@@ -3,18 +3,31 @@
 use serde_json::Value as Json;
 use tidegate_model::Object;
 
+use super::names;
 use super::run::{Fault, STEPS_MAX, run_on};
 use super::syntax::{self, Expression};
 use super::value::Value;
+
+/// What the object is called.
+const OBJECT: &str = "object";
 
 /// An expression over `object`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition(Expression);
 
 impl Condition {
-    /// Reads an expression. The error says what is wrong with it, and where.
+    /// Reads an expression. The error says what is wrong with it, and where; functions and names that are not known are
+    /// wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
-        syntax::parse(text).map(Self)
+        let expression = syntax::parse(text)?;
+        let unknown = names::unknown(&expression, |name| name == OBJECT);
+        if unknown.is_empty() {
+            return Ok(Self(expression));
+        }
+        Err(format!(
+            "{}; the object is called {OBJECT}, and docs/cli.md names the functions",
+            unknown.join(", ")
+        ))
     }
 
     /// Whether it is true of an object. The error says why that cannot be told: a field is not there, the expression gives
@@ -35,7 +48,7 @@ impl Condition {
     }
 
     fn value(&self, object: &Json) -> Result<Value, String> {
-        run_on(&self.0, "object", object).map_err(|fault| match fault {
+        run_on(&self.0, OBJECT, object).map_err(|fault| match fault {
             Fault::Missing(name) => format!("{name} is not there"),
             Fault::Wrong(reason) => reason,
             Fault::Exhausted => format!("it was stopped after {STEPS_MAX} steps"),

@@ -5,6 +5,8 @@
 
 mod condition;
 mod functions;
+mod names;
+mod quotes;
 mod run;
 mod syntax;
 mod value;
@@ -27,6 +29,10 @@ pub(crate) use run::STEPS_MAX;
 pub const EXPRESSIONS_FILE: &str = "health.yaml";
 /// What the keys of expressions in a ConfigMap begin with.
 pub const EXPRESSIONS_KEY_PREFIX: &str = "tidegate.health.";
+
+/// Fields that objects have outside their metadata, specification and status are few.
+const USUAL_NAMES: [&str; 10] =
+    ["self", "apiVersion", "kind", "metadata", "spec", "status", "data", "type", "rules", "parameters"];
 
 /// A rule of expressions. One that cannot be read judges its kind all the same, as unknown.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,7 +106,24 @@ impl Expressions {
 
     /// What keeps it from being used, with where it was read.
     pub fn fault(&self) -> Option<String> {
-        self.parsed.as_ref().err().map(|reason| format!("{}: {reason}; mend the expression", self.name))
+        self.reason().map(|reason| format!("{}: {reason}; mend the expression", self.name))
+    }
+
+    /// What keeps it from being used.
+    pub(crate) fn reason(&self) -> Option<&str> {
+        self.parsed.as_ref().err().map(String::as_str)
+    }
+
+    /// What in it probably never gives an answer: functions that are not known here, and names that objects rarely have.
+    pub fn doubts(&self) -> Vec<String> {
+        let Ok(Parsed { current, in_progress, failed }) = &self.parsed else { return Vec::new() };
+        let named =
+            [("current", Some(current)), ("inProgress", in_progress.as_ref()), ("failed", failed.as_ref())];
+        let doubts = |(field, expression): (&'static str, Option<&Expression>)| {
+            let unknown = expression.map(|one| names::unknown(one, |name| USUAL_NAMES.contains(&name)));
+            unknown.unwrap_or_default().into_iter().map(move |doubt| format!("{field}: {doubt}"))
+        };
+        named.into_iter().flat_map(doubts).collect()
     }
 
     /// What the expressions say of an object. A status that is older than the spec says nothing; then the first counts

@@ -1,5 +1,6 @@
 //! Expressions as a tree, and the parser that makes it. Bounded in length and depth, so that no text hurts.
 
+use super::quotes::{begins_text, quoted};
 use super::value::Value;
 
 /// Longest expression.
@@ -120,11 +121,8 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token)>, String> {
         let Some(first) = rest.chars().next() else { return Ok(found) };
         let place = text.len() - rest.len();
         let error = |what: &str| format!("{what} at character {}", place + 1);
-        let raw =
-            matches!(first, 'r' | 'R') && rest.get(1..).is_some_and(|next| next.starts_with(['"', '\'']));
         let token;
-        if raw || matches!(first, '"' | '\'') {
-            let body = if raw { rest.get(1..).unwrap_or_default() } else { rest };
+        if let Some((raw, body)) = begins_text(rest) {
             let (value, after) = quoted(body, raw).map_err(error)?;
             (token, rest) = (Token::Literal(Value::Text(value.into())), after);
         } else if first.is_ascii_digit() {
@@ -151,44 +149,6 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token)>, String> {
             return Err(format!("the expression has more than {TOKENS_MAX} words and signs"));
         }
     }
-}
-
-fn quoted(text: &str, raw: bool) -> Result<(String, &str), &'static str> {
-    const OPEN: &str = "a text without an end";
-    let mark =
-        if text.starts_with("\"\"\"") || text.starts_with("'''") { text.get(..3) } else { text.get(..1) };
-    let mark = mark.ok_or(OPEN)?;
-    let mut rest = text.get(mark.len()..).ok_or(OPEN)?;
-    let mut value = String::new();
-    loop {
-        if let Some(after) = rest.strip_prefix(mark) {
-            return Ok((value, after));
-        }
-        let mut characters = rest.chars();
-        let character = match characters.next().ok_or(OPEN)? {
-            '\\' if !raw => escaped(&mut characters)?,
-            other => other,
-        };
-        value.push(character);
-        rest = characters.as_str();
-    }
-}
-
-fn escaped(rest: &mut std::str::Chars<'_>) -> Result<char, &'static str> {
-    const UNKNOWN: &str = "an escape that is not understood";
-    let digits = match rest.next().ok_or(UNKNOWN)? {
-        'n' => return Ok('\n'),
-        't' => return Ok('\t'),
-        'r' => return Ok('\r'),
-        same @ ('\\' | '"' | '\'' | '`' | '?') => return Ok(same),
-        'x' | 'X' => 2,
-        'u' => 4,
-        'U' => 8,
-        _ => return Err(UNKNOWN),
-    };
-    let code = rest.as_str().get(..digits).ok_or(UNKNOWN)?;
-    *rest = rest.as_str().get(digits..).unwrap_or_default().chars();
-    u32::from_str_radix(code, 16).ok().and_then(char::from_u32).ok_or(UNKNOWN)
 }
 
 fn number(text: &str) -> Result<(Value, &str), &'static str> {

@@ -46,6 +46,11 @@ pub(crate) fn soak_of(gate: &str) -> Option<Duration> {
     }
 }
 
+/// What is wrong with a gate that every operation would have, were it written well: a soak without a usable duration.
+pub fn gate_problem(gate: &str) -> Option<String> {
+    parse_duration(gate.strip_prefix(SOAK)?).err().map(|error| error.to_string())
+}
+
 /// The group that a gate gives places in: `db` of `concurrency:db`. `None` for every other gate.
 pub fn concurrency_group(gate: &str) -> Option<&str> {
     gate.strip_prefix(CONCURRENCY)

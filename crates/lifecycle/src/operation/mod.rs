@@ -49,7 +49,7 @@ pub use explain::{Awaited, Explanation, NOT_ANSWERED, NOT_SEEN, PLACE_TAKEN, TRY
 pub use fact::{DeadlineScope, Fact};
 pub use follow::follow;
 pub(crate) use gates::soak_of;
-pub use gates::{APPROVAL, concurrency_group, is_known_gate};
+pub use gates::{APPROVAL, concurrency_group, gate_problem, is_known_gate};
 pub use input::{Answer, Applied, CallError, Clearing, Input, NamespaceSight, Pruning, Stopped, Trial};
 pub use judge::hook_phase;
 pub use machine::{Driver, Sight, SyncOperation};

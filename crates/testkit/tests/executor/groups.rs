@@ -242,8 +242,9 @@ async fn a_group_that_is_not_defined_is_closed() {
     let gate = ("tidegate.dev/gate", "concurrency:db,concurrency:lost");
     let lost = submit(&engine, &for_application("lost", &config("l", 0, &[gate])), 1).await;
     until(&engine, lost, |view, why| {
-        why.contains("nobody has defined it; begin the operation with --gates FILE")
-            && view.warnings.iter().any(|warning| warning.message.contains("concurrency:lost"))
+        why.contains(
+            "nobody has defined it; end the operation, and begin it with a file of --gates that does",
+        ) && view.warnings.iter().any(|warning| warning.message.contains("concurrency:lost"))
     })
     .await;
     let other = submit(&engine, &gated(1), 1).await;
