@@ -4,7 +4,10 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
+use serde_json::Value;
+
 use crate::bench::Bench;
+use crate::fleet::Fleet;
 
 const GATED: &str = "\
 apiVersion: v1
@@ -94,8 +97,17 @@ fn a_gate_can_be_asked_for_in_every_wave() {
     bench.run(&["ops", "approve", "gated"]).expect_code(0);
     assert_eq!(sync.finish().status.code(), Some(0));
     bench.run(&[&SYNC[..], &["--gate", "a b"]].concat()).expect_code(2);
-    let plan = bench.run(&["plan", "gated.yaml", "--offline", "--gate", "soak:long"]).expect_code(0);
-    assert!(format!("{}{}", plan.out, plan.err).contains("\"soak:long\", which this engine does not have"));
+    let refused = bench.run(&["plan", "gated.yaml", "--offline", "--gate", "soak:10min"]).expect_code(2);
+    assert!(refused.err.contains("\"10min\" is not a duration; write for example 90s"), "{}", refused.err);
+    // In a manifest it is a finding, and why the wave waits.
+    bench.write("gated.yaml", GATED.replace("gate: approval", "gate: soak:10min"));
+    let plan = bench.run(&["plan", "gated.yaml", "--offline"]).expect_code(0);
+    let said = format!("{}{}", plan.out, plan.err);
+    assert!(said.contains("names \"soak:10min\": \"10min\" is not a duration; write"), "{said}");
+    let mut sync = bench.start(&SYNC);
+    sync.await_line("gate soak:10min (\"10min\" is not a duration");
+    bench.run(&["ops", "terminate", "gated"]).expect_code(0);
+    sync.finish();
 }
 
 const WINDOWS: &str = "\
@@ -140,6 +152,10 @@ fn a_file_of_gates_is_checked_when_it_is_read() {
         ("http: {f: {url: ftp://f}}", "gate http:f: url: it is neither http nor https"),
         ("http: {f: {url: http://f, retries: 3}}", "retries"),
         ("cel: {c: {apiVersion: v1, kind: Job, name: j, expression: \"1 +\"}}", "gate cel:c: expression: "),
+        (
+            "cel: {c: {apiVersion: v1, kind: Job, name: j, expression: \"objct.data.startswith('x') && foo(bar)\"}}",
+            "gate cel:c: expression: nothing is called objct, there is no function startswith, nothing is called bar",
+        ),
         (
             "cel: {c: {apiVersion: v1, kind: Job, expression: \"true\"}}",
             "gate cel:c: name: write the name of an object",
@@ -195,9 +211,7 @@ fn a_place_in_a_group_outlives_a_kill() {
     };
     assert!(made("Job", "two-job").unwrap() > made("ConfigMap", "one").unwrap(), "{writes:?}");
     let plan = bench.run(&["plan", "one.yaml", "--offline"]).expect_code(0);
-    assert!(
-        format!("{}{}", plan.out, plan.err).contains("\"concurrency:db\", which this engine does not have")
-    );
+    assert!(format!("{}{}", plan.out, plan.err).contains("\"concurrency:db\", which nobody has defined"));
 }
 
 /// An endpoint that answers every question with what is said now, and keeps the questions.
@@ -312,4 +326,45 @@ fn an_object_of_the_cluster_opens_a_wave() {
     bench.run(&["sync", "switch.yaml", "--app", "switch", "--sim"]).expect_code(0);
     bench.run(&["resume", "gated"]).expect_code(0);
     assert_eq!(bench.creations("ConfigMap", "second"), 1);
+}
+
+/// Of two Applications one is in the stretch at a time, and a gate that nobody has defined is named before anything begins.
+#[test]
+fn applications_that_are_served_pass_gates_that_are_defined() {
+    let fleet = Fleet::new();
+    let policy = "    automated:\n      prune: true\n      selfHeal: true\n";
+    for (app, ready) in [("frontend", "500ms"), ("database", "1s")] {
+        fleet.replace(&format!("{app}.yaml"), policy, "");
+        let after = |time: &str| format!("sim.tidegate.dev/ready-after: {time}\n");
+        let gated = format!(
+            "{}    tidegate.dev/gate: concurrency:db\n",
+            after(if app == "frontend" { "10m" } else { "1s" })
+        );
+        fleet.replace(&format!("repo/{app}/{app}.yaml"), &after(ready), &gated);
+    }
+    fleet.commit();
+    let missing =
+        fleet.bench.run(&["serve", "--sim", "--apps", "fleet", "--gates", "gates.yaml"]).expect_code(2);
+    assert!(missing.err.contains("gates.yaml: there is no such file"), "{}", missing.err);
+    fleet.bench.write("gates.yaml", "concurrency: {other: {limit: 1}}");
+    let serving = fleet.serve_with(&["--gates", "gates.yaml"]);
+    let condition = fleet.condition("frontend", "UndefinedGateWarning");
+    assert!(condition.contains("frontend names \"concurrency:db\", which nobody has defined"), "{condition}");
+    // The file counts as it is when an operation begins.
+    fleet.bench.write("gates.yaml", "concurrency: {db: {limit: 1}}");
+    let first = fleet.bench.start(&["app", "sync", "frontend"]);
+    fleet.until("frontend", |_| !fleet.made("Deployment", "frontend").is_empty());
+    let second = fleet.bench.start(&["app", "sync", "database"]);
+    let says = |app: &Value, part: &str| {
+        app["status"]["operationState"]["message"].as_str().is_some_and(|message| message.contains(part))
+    };
+    fleet.until("database", |app| {
+        says(app, "gate concurrency:db is closed: 1 operation of the group is at work, of 1 at most")
+    });
+    assert!(fleet.made("StatefulSet", "database").is_empty(), "one at a time");
+    fleet.bench.run(&["app", "terminate", "frontend"]).expect_code(0);
+    assert_ne!(first.finish().code(), 0);
+    second.finish().expect_code(0);
+    fleet.until("database", |app| app["status"].get("conditions").is_none());
+    Fleet::end(serving);
 }

@@ -22,6 +22,15 @@ const FOUND: [ConditionType; 6] = [
     ConditionType::ExcludedResourceWarning,
 ];
 
+/// A gate that never opens, because nobody has defined it.
+pub fn undefined_gate() -> ConditionType {
+    ConditionType::Other("UndefinedGateWarning".to_owned())
+}
+
+fn found() -> Vec<ConditionType> {
+    FOUND.into_iter().chain([undefined_gate()]).collect()
+}
+
 /// One resource, as it was compared.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Resource {
@@ -105,7 +114,7 @@ pub fn take_in(application: &mut Application, outcome: Outcome, level: Level, no
     let status = &mut application.status;
     let (revisions, code, health) = match outcome {
         Outcome::Compared { revisions, source_types, mut resources, warnings } => {
-            conditions::set(&mut status.conditions, &FOUND, warnings, now);
+            conditions::set(&mut status.conditions, &found(), warnings, now);
             let (code, health) = (sync_status(&resources), health(&resources));
             let images: BTreeSet<String> =
                 resources.iter_mut().flat_map(|one| std::mem::take(&mut one.images)).collect();
@@ -118,7 +127,7 @@ pub fn take_in(application: &mut Application, outcome: Outcome, level: Level, no
         Outcome::Failed { revisions, kind, message, seen } => {
             // What is wanted cannot be told; what is there can, where what is asked for makes sense.
             let is_invalid = kind != ConditionType::ComparisonError;
-            conditions::set(&mut status.conditions, &FOUND, [(kind, message)], now);
+            conditions::set(&mut status.conditions, &found(), [(kind, message)], now);
             let health = match seen.is_empty() {
                 _ if is_invalid => Some(HealthStatus::Unknown),
                 true => status.health.is_none().then_some(HealthStatus::Unknown),
@@ -144,7 +153,7 @@ pub fn take_in(application: &mut Application, outcome: Outcome, level: Level, no
 /// What is written down of an application cannot be used: it is left alone, and what is known of it stays.
 pub fn refuse(application: &mut Application, message: String, now: Timestamp) {
     let status = &mut application.status;
-    conditions::set(&mut status.conditions, &FOUND, [(ConditionType::InvalidSpecError, message)], now);
+    conditions::set(&mut status.conditions, &found(), [(ConditionType::InvalidSpecError, message)], now);
     status.sync.get_or_insert_default();
     if status.health.is_none() {
         set_health(status, HealthStatus::Unknown, now);

@@ -16,6 +16,8 @@ pub mod control;
 pub mod documents;
 pub mod error;
 mod exposed;
+pub mod files;
+pub mod gates;
 pub mod last;
 pub mod lines;
 pub mod log;

@@ -67,6 +67,10 @@ pub struct ServeArgs {
     pub cluster: ClusterArgs,
     #[command(flatten)]
     pub scripts: CustomizationArgs,
+    /// What the names of gates stand for: a YAML file with windows, groups, endpoints and expressions, read again
+    /// when an operation begins
+    #[arg(long = "gates", value_name = "FILE", value_parser = values::path())]
+    pub definitions: Option<PathBuf>,
     #[command(flatten)]
     pub keep: KeepArgs,
     #[command(flatten)]

@@ -10,6 +10,7 @@ use tidegate_server::{Notifying, Site};
 use tidegate_service::applications::store::{ApplicationStore, FolderStore, KubernetesStore, Reach};
 use tidegate_service::applications::{Applications, Places, RepositoryFiles, Serving, Sourcing};
 use tidegate_service::clusters::{self, Chosen, Clusters};
+use tidegate_service::gates::GateFile;
 use tidegate_service::session::Session;
 use tidegate_service::state_dir::StateDir;
 use tidegate_service::{log, simulated};
@@ -19,6 +20,7 @@ use crate::commands::api;
 use crate::customizations;
 use crate::error::CliError;
 use crate::exit::Ended;
+use crate::input;
 use crate::output::{Printer, counted};
 use crate::signals::Signals;
 use crate::wait;
@@ -31,6 +33,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(args.state.named())?;
     let rules = customizations::given(&args.scripts, printer)?;
+    // What is wrong with it is told as other commands tell it.
+    input::definitions(args.definitions.as_deref())?;
+    let gates = args.definitions.as_deref().map(GateFile::open).transpose()?.unwrap_or_default();
     let folder = args.apps.as_deref().map(|apps| FolderStore::open(apps, state_dir.applications()));
     let folder = folder.transpose()?;
     let files = args.repositories.as_deref().map(RepositoryFiles::new);
@@ -75,9 +80,15 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
         places.read_files().await?;
     }
     let what = (state_dir.clone(), store);
-    let applications =
-        Applications::serve(session.engine.clone(), log, what, places, (rules, args.refresh_every), sourcing)
-            .await?;
+    let applications = Applications::serve(
+        session.engine.clone(),
+        log,
+        what,
+        places,
+        (rules, gates, args.refresh_every),
+        sourcing,
+    )
+    .await?;
     session.queries.serve(applications.serving());
     applications.left_alone.iter().for_each(|left| printer.warn(left));
     let found = applications.board().find(None);

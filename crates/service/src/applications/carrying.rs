@@ -7,7 +7,7 @@ use std::time::Duration;
 use ractor::ActorRef;
 use tidegate_application::operation::{self, Progress};
 use tidegate_application::windows::Held;
-use tidegate_executor::{Clock as _, EngineError, SystemClock, Targets, WINDOW};
+use tidegate_executor::{Clock as _, EngineError, GateDefinitions, SystemClock, Targets, WINDOW};
 use tidegate_model::argo::Application;
 use tidegate_model::{IfTaken, Mandate, ObjectKey, OperationId, ResourceSelector, Window};
 use tidegate_planner::Target;
@@ -184,14 +184,16 @@ async fn begin(shared: &Arc<Shared>, application: &Application, operation: Opera
     let made = shared.manifests.targets(&sources, &revisions, with).await.map_err(Not::Refused)?;
     let request =
         operation::request(application, &asked, (destination, namespace), &revisions).map_err(refused)?;
-    let targets = Targets { targets: made.targets.as_ref().clone(), ..held_by(windows, mandate) };
+    let held = held_by(shared.gates.read().await, windows, mandate);
+    let targets = Targets { targets: made.targets.as_ref().clone(), ..held };
     // Another operation of the application, such as one of `tidegate sync`, is finished first.
     Ok(shared.engine.ensure_when(operation, request, targets, IfTaken::Queue).await?)
 }
 
-/// An operation waits at each wave for the windows that it began with, which outlive the process as it does.
-pub(crate) fn held_by(windows: Vec<Window>, mandate: Mandate) -> Targets {
-    let mut targets = Targets::default();
+/// An operation waits at each wave for the windows that it began with, which outlive the process as it does. Those of its
+/// project go by the name of the project, whatever else is defined by that name.
+pub(crate) fn held_by(definitions: GateDefinitions, windows: Vec<Window>, mandate: Mandate) -> Targets {
+    let mut targets = Targets { definitions, ..Targets::default() };
     if !windows.is_empty() {
         targets.gates.push(format!("{WINDOW}{}", mandate.project));
         targets.definitions.windows.insert(mandate.project.clone(), windows);

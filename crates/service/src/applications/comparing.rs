@@ -4,29 +4,32 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use tidegate_application::comparison::{Outcome, Resource};
+use tidegate_application::comparison::{self, Outcome, Resource};
 use tidegate_application::operation;
 use tidegate_application::refresh::Level;
 use tidegate_application::sources::{Sources, revisions};
 use tidegate_cluster::ClusterError;
 use tidegate_executor::effects::{self, ObjectDifference, ObjectStatus, Question};
-use tidegate_executor::{Clock as _, SystemClock, Targets};
+use tidegate_executor::{Clock as _, SystemClock, Targets, WINDOW};
 use tidegate_health::HealthRules;
 use tidegate_model::argo::{Application, ConditionType, HealthState, ResourceStatus, Rest, SyncStatusCode};
 use tidegate_model::{
     Action, Gvk, HealthStatus, Object, ObjectKey, Severity, Timestamp, Warning, annotations,
 };
-use tidegate_planner::own_wave;
+use tidegate_planner::{Target, gates_of, is_left_out, own_wave};
 use tidegate_source::Address;
 
 use super::admission::{admit, refuse_hooks, refuse_resources};
 use super::manifests::{Made, purpose};
 use super::places::{NoPlace, Place};
+use super::projects;
 use super::shared::Shared;
 use crate::log;
 
 /// The wave in which a resource is pruned, which is not the wave it asks for.
 const PRUNE_WAVE: &str = "pruneWave";
+/// So many gates that are not defined are told.
+const GATES_MAX: usize = 10;
 /// So many objects are read at once.
 const LOOKS: usize = 16;
 
@@ -150,6 +153,7 @@ async fn try_compare(
     }
     let mut warnings: Vec<(ConditionType, String)> = findings.iter().filter_map(warning).collect();
     warnings.extend(differences.iter().filter_map(refusal));
+    warnings.extend(undefined_gates(shared, application, &made.targets).await);
     let objects = differences.iter().map(|one| (one.task.key(), one.task.gvk.clone())).collect();
     let mut resources: Vec<Resource> =
         differences.into_iter().map(|one| resource(one, &shared.rules, now)).collect();
@@ -205,6 +209,29 @@ pub(crate) async fn differences(
     let with = (purpose(application, &place.namespace), false);
     let made = shared.manifests.targets(&sources, &revisions, with).await?;
     differ(shared, application, place, &made).await
+}
+
+/// The gates that its manifests name and that never open, because nobody has defined them.
+async fn undefined_gates(
+    shared: &Shared,
+    application: &Application,
+    targets: &[Target],
+) -> Option<(ConditionType, String)> {
+    let objects = targets.iter().map(|target| &target.object).filter(|object| !is_left_out(object));
+    let named: BTreeMap<String, ObjectKey> =
+        objects.flat_map(|object| gates_of(object).into_iter().map(|gate| (gate, object.key()))).collect();
+    if named.is_empty() {
+        return None;
+    }
+    let mut known = shared.engine.extension_names();
+    known.gates.extend(shared.gates.read().await.names());
+    known.gates.insert(format!("{WINDOW}{}", projects::name_of(application)));
+    let problem = |(gate, object): (&String, &ObjectKey)| {
+        Some(format!("{} of {object} {}", annotations::GATE, known.why_never(gate)?))
+    };
+    let problems: Vec<String> = named.iter().filter_map(problem).take(GATES_MAX).collect();
+    let message = || format!("a sync will wait for ever: {}", problems.join("; "));
+    (!problems.is_empty()).then(|| (comparison::undefined_gate(), message()))
 }
 
 fn warning(finding: &Warning) -> Option<(ConditionType, String)> {

@@ -96,5 +96,6 @@ async fn read(
     };
     let made =
         shared.manifests.targets(&sources, &revisions, (purpose(application, namespace), false)).await?;
-    Ok((revisions, Targets { targets: made.targets.as_ref().clone(), ..Targets::default() }))
+    let (targets, definitions) = (made.targets.as_ref().clone(), shared.gates.read().await);
+    Ok((revisions, Targets { targets, definitions, ..Targets::default() }))
 }

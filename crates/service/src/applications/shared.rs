@@ -18,6 +18,7 @@ use super::pushed::Looks;
 use super::reconciles::Reconciles;
 use super::store::ApplicationStore;
 use super::watching::Watchings;
+use crate::gates::GateFile;
 use crate::state_dir::StateDir;
 
 pub(crate) struct Shared {
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     pub projects: Arc<Projects>,
     pub manifests: Arc<Manifests>,
     pub rules: HealthRules,
+    /// What the names of gates stand for.
+    pub gates: GateFile,
     /// After so long a comparison is old.
     pub every: Duration,
     pub board: Board,

@@ -35,6 +35,7 @@ use super::shared::Shared;
 use super::store::{AppKey, ApplicationStore, StoreEvent, Stored};
 use super::watching::Watchings;
 use crate::error::ServiceError;
+use crate::gates::GateFile;
 use crate::lines::WindowLine;
 use crate::simulated;
 use crate::state_dir::StateDir;
@@ -70,7 +71,7 @@ impl Applications {
         log: Log,
         (state_dir, store): (StateDir, Arc<dyn ApplicationStore>),
         places: Places,
-        (rules, every): (HealthRules, Duration),
+        (rules, gates, every): (HealthRules, GateFile, Duration),
         sourcing: Sourcing,
     ) -> Result<Self, ServiceError> {
         let mut reach = Reach::new(state_dir.repositories());
@@ -101,6 +102,7 @@ impl Applications {
             projects,
             manifests,
             rules,
+            gates,
             every,
             board,
             depending: Depending::default(),

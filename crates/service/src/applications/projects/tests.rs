@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidegate_cluster::sim::{AuditEntry, Clock, SimCluster, SimConfig};
 use tidegate_cluster::{ApplyRequest, Call, Cluster, Effect, Layer, WriteMode};
-use tidegate_executor::{Engine, RuntimeClock, Targets};
+use tidegate_executor::{Engine, GateDefinitions, RuntimeClock, Targets};
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{
     DeployTarget, Destination, Object, OperationPhase, SyncOptions, SyncRequest, Timestamp,
@@ -321,7 +321,7 @@ async fn an_operation_under_way_waits_for_its_windows() {
         let mandate = Mandate { is_automated, ..stage.mandate.clone() };
         let manifest = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}";
         let targets = parse("a.yaml", manifest.as_bytes(), &Limits::default()).unwrap();
-        let targets = Targets { targets, ..held_by(windows.clone(), mandate) };
+        let targets = Targets { targets, ..held_by(GateDefinitions::default(), windows.clone(), mandate) };
         let request = SyncRequest::new("web", "web", Destination::Simulated);
         let operation = stage.engine.submit(request, targets).await.unwrap();
         let stands = || async {
