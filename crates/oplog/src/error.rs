@@ -315,7 +315,7 @@ pub enum LogError {
 
     /// The facts asked for are gone: what they are about is over, and was compacted.
     #[error(
-        "the facts of {stream} were compacted; only its summary is kept: the newest ten finished operations of an application keep everything"
+        "the facts of {stream} were compacted; only its summary is kept: as many of the newest finished operations of an application keep everything as --history says, ten if it is not said"
     )]
     Compacted {
         /// The stream whose facts were asked for.

@@ -22,6 +22,10 @@ pub struct Lines<'p> {
     /// Several operations: each line names its application.
     several: bool,
     seen: BTreeMap<OperationId, Seen>,
+    /// What the first line was said of; times of several operations are counted from there.
+    began: Option<Timestamp>,
+    /// The last time that was said. A look and an event may come in another order than they happened.
+    said_at: Timestamp,
 }
 
 /// What is known of an operation.
@@ -46,7 +50,7 @@ struct Seen {
 
 impl<'p> Lines<'p> {
     pub fn new(printer: &'p Printer, several: bool) -> Self {
-        Self { printer, several, seen: BTreeMap::new() }
+        Self { printer, several, seen: BTreeMap::new(), began: None, said_at: Timestamp::default() }
     }
 
     pub async fn event(&mut self, engine: &Engine, event: &Event) {
@@ -130,7 +134,10 @@ impl<'p> Lines<'p> {
     fn say(&mut self, operation: OperationId, application: &str, at: Timestamp, text: Text) {
         let seen = self.seen.entry(operation).or_default();
         seen.said_at = Some(at);
-        let elapsed = at.since(seen.started_at.unwrap_or(at));
+        let started_at = seen.started_at.unwrap_or(at);
+        self.said_at = self.said_at.max(at);
+        let began = *self.began.get_or_insert(if self.several { at } else { started_at });
+        let elapsed = self.said_at.since(began);
         let mut line = Text::new();
         line.add(Style::Dim, format!("[{:>5}.{} s] ", elapsed.as_secs(), elapsed.subsec_millis() / 100));
         if self.several {
@@ -169,6 +176,9 @@ fn why(
     if at.1 == WaveStep::Held {
         return held_by(explanation);
     }
+    if !is_about(at.1, &explanation.progress) {
+        return None;
+    }
     let waited = explanation.at.since(since);
     let first =
         explanation.awaited.first().filter(|first| first.why != NOT_SEEN || waited >= SIGHT_WITHIN)?;
@@ -178,6 +188,17 @@ fn why(
     };
     let why = if first.why.is_empty() { String::new() } else { format!(" ({})", first.why) };
     Some(format!("{}{why}{more}", first.what))
+}
+
+/// Whether a step is what goes on: the operation may have come further before anybody looked.
+fn is_about(step: WaveStep, progress: &str) -> bool {
+    match step {
+        WaveStep::AwaitingGone | WaveStep::Clearing => {
+            progress == PLACE_TAKEN || progress.ends_with(" being deleted")
+        }
+        WaveStep::Applying => progress.ends_with(" applied"),
+        _ => progress.ends_with(" healthy"),
+    }
 }
 
 /// What keeps a wave closed or its hooks away, once it is known.
