@@ -179,6 +179,113 @@ fn a_script_that_does_not_load_costs_its_own_kind_and_a_warning() {
     assert!(message.starts_with("the health script for this kind does not load: "), "{message}");
 }
 
+/// One file that cannot be used costs its own kind, and each is named.
+#[test]
+fn a_file_that_cannot_be_used_costs_its_own_kind() {
+    let bench = Bench::new();
+    let kinds = ["Gadget", "Gizmo", "Widget", "Pipe"];
+    bench.write("all.yaml", kinds.map(|kind| WIDGET.replace("Widget", kind)).join("---\n"));
+    bench.write("scripts/health.lua", SCRIPT);
+    bench.write("scripts/example.org/Gadget/health.lua", SCRIPT);
+    bench.write("scripts/example.org/Gizmo/health.lua", [&b"-- \xff\n"[..], SCRIPT.as_bytes()].concat());
+    bench.write("scripts/example.org/Widget/health.lua", SCRIPT);
+    bench.write("scripts/example.org/Widget/health.yaml", "current: status.phase == 'Ready'\n");
+    let pipe = bench.write("scripts/example.org/Pipe/health.lua", "");
+    std::fs::remove_file(&pipe).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let ran =
+        bench.run(&["health", "-f", "all.yaml", "--customizations", "scripts", "-o", "json"]).expect_code(0);
+    for part in [
+        "scripts/health.lua: it is not clear which kind",
+        "Gizmo/health.lua: it is not UTF-8 text",
+        "Widget/health.yaml: there is a health rule for example.org/Widget already, in scripts/example.org/Widget/health.lua",
+        "Pipe/health.lua: it cannot be read: it is not a regular file",
+    ] {
+        assert!(ran.err.contains(part), "{part}: {}", ran.err);
+    }
+    let found: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let statuses: Vec<_> =
+        found.as_array().unwrap().iter().map(|one| one["status"].as_str().unwrap()).collect();
+    assert_eq!(statuses, ["Healthy", "Healthy", "Unknown", "Unknown"]);
+    // What is unknown stays so when the operation goes on.
+    bench.write("app.yaml", TWO_WAVES);
+    let pipe = bench.path().join("rules/ConfigMap/health.lua");
+    std::fs::create_dir_all(pipe.parent().unwrap()).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let begin = ["sync", "app.yaml", "--app", "a", "--sim", "--customizations", "rules", "--timeout", "1s"];
+    bench.run(&begin).expect_code(3);
+    bench.run(&["resume", "a", "--sim", "--timeout", "1s"]).expect_code(3);
+    assert!(bench.run(&["explain", "a"]).expect_code(0).out.contains("it is not a regular file"));
+}
+
+#[test]
+fn a_key_of_a_config_map_that_cannot_be_read_costs_its_own_kinds() {
+    let bench = Bench::new();
+    bench.write("widget.yaml", format!("{WIDGET}---\n{}", WIDGET.replace("Widget", "Gadget")));
+    let script: String = SCRIPT.lines().map(|line| format!("    {line}\n")).collect();
+    bench.write(
+        "map.yaml",
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m}}\ndata:\n  resource.customizations: '['\n  \
+             resource.customizations.health.example.org_Widget: |\n{script}"
+        ),
+    );
+    bench.write(
+        "old.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  resource.customizations: |\n    example.org/Gadget: \
+         {health.lua: [1]}\n    example.org/Widget: {health.lua: \"return {status = 'Healthy'}\"}\n",
+    );
+    for (map, said, gadget) in [
+        ("map.yaml", "map.yaml: m resource.customizations: not a map", json!(null)),
+        (
+            "old.yaml",
+            "resource.customizations example.org/Gadget: health.lua is not a text",
+            json!("Unknown"),
+        ),
+    ] {
+        let ran =
+            bench.run(&["health", "-f", "widget.yaml", "--customizations", map, "-o", "json"]).expect_code(0);
+        assert!(ran.err.contains(said), "{}", ran.err);
+        let found: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!((&found[0]["status"], &found[1]["status"]), (&json!("Healthy"), &gadget), "{map}");
+    }
+}
+
+/// What an object says of how its health is judged is looked at when it is planned: otherwise its wave waits for ever.
+#[test]
+fn annotations_about_health_are_checked_in_the_plan() {
+    let bench = Bench::new();
+    for (annotation, value, code) in [
+        ("health-current", "status.ready ==", "invalid-health-expression"),
+        ("health-failed", "status.bad", "invalid-health-expression"),
+        ("health-current", "foo(status.ready)", "doubtful-health-expression"),
+        ("health-convention", "false", "invalid-health-convention"),
+        ("health-convention", "Off", "invalid-health-convention"),
+    ] {
+        let annotations = format!("{{tidegate.dev/{annotation}: '{value}'}}");
+        bench.write(
+            "app.yaml",
+            format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a, annotations: {annotations}}}\n"),
+        );
+        for offline in [&["--offline"][..], &["--sim"]] {
+            let plan = bench.json(&[&["plan", "app.yaml", "--app", "a", "-o", "json"], offline].concat());
+            assert_eq!(plan["warnings"][0]["code"], code, "{annotation}: {plan}");
+            assert_eq!(plan["warnings"].as_array().unwrap().len(), 1, "{plan}");
+        }
+        let strict = bench.run(&["sync", "app.yaml", "--app", "a", "--sim", "--strict"]).expect_code(2);
+        assert!(
+            strict.err.contains(annotation) || strict.err.contains("health expression"),
+            "{}",
+            strict.err
+        );
+        if annotation == "health-convention" {
+            bench.run(&["sync", "app.yaml", "--app", "a", "--sim"]).expect_code(0);
+            let shown = bench.json(&["ops", "show", "a", "-o", "json"]);
+            assert!(shown["warnings"].to_string().contains(code), "{shown}");
+        }
+    }
+}
+
 #[test]
 fn an_operation_goes_on_with_the_scripts_it_began_with() {
     let bench = Bench::new();
@@ -206,19 +313,48 @@ fn an_operation_goes_on_with_the_scripts_it_began_with() {
 #[test]
 fn operations_with_different_scripts_are_resumed_one_after_the_other() {
     let bench = Bench::new();
-    bench.write("app.yaml", TWO_WAVES);
-    bench.write("scripts/ConfigMap/health.lua", WAITING);
     for app in ["a", "b"] {
-        bench.write("app.yaml", TWO_WAVES.replace("first", app));
+        let text = TWO_WAVES.replace("first", app).replace("second", &format!("second-{app}"));
+        bench.write("app.yaml", text);
         bench.write("scripts/ConfigMap/health.lua", format!("{WAITING} -- {app}"));
         let begin =
             ["sync", "app.yaml", "--app", app, "--sim", "--customizations", "scripts", "--timeout", "1s"];
         bench.run(&begin).expect_code(3);
     }
-    let ran = bench.run(&["resume", "--all", "--sim", "--timeout", "1s"]).expect_code(2);
-    assert!(ran.err.contains("began with different health scripts"), "{}", ran.err);
-    bench.run(&["resume", "b", "--sim", "--timeout", "1s"]).expect_code(3);
-    bench.run(&["ops", "terminate", "a"]).expect_code(0);
+    let ran = bench.run(&["resume", "--all", "--sim", "--timeout", "1s"]).expect_code(3);
+    assert!(ran.err.contains("go on one after the other: a, then b"), "{}", ran.err);
+    assert_eq!(ran.err.matches("was left as it is").count(), 2, "{}", ran.err);
+    // The same for all.
+    bench.write("scripts/ConfigMap/health.lua", "return { status = 'Healthy' }");
+    let ran = bench.run(&["resume", "--all", "--sim", "--customizations", "scripts"]).expect_code(0);
+    assert!(!ran.err.contains("one after the other"), "{}", ran.err);
+    assert_eq!(["second-a", "second-b"].map(|name| bench.creations("ConfigMap", name)), [1, 1]);
+}
+
+/// One began without the convention, the other with it. There are no scripts.
+#[test]
+fn operations_with_and_without_the_convention_are_resumed_together() {
+    let bench = Bench::new();
+    for (app, options) in [("a", &["--health-convention=off"][..]), ("b", &[])] {
+        let gated = TWO_WAVES.replace("first", app).replace("second", &format!("second-{app}"));
+        bench.write("app.yaml", gated.replace("'1'", "'1', tidegate.dev/gate: approval"));
+        let begin = ["sync", "app.yaml", "--app", app, "--sim", "--timeout", "1s"];
+        bench.run(&[&begin[..], options].concat()).expect_code(3);
+    }
+    let all = ["resume", "--all", "--sim", "--timeout", "1s"];
+    let ran = bench.run(&all).expect_code(3);
+    assert!(
+        !ran.err.contains("scripts") && ran.err.contains("one after the other: a, then b"),
+        "{}",
+        ran.err
+    );
+    let ran = bench.run(&[&all[..], &["--health-convention=off"]].concat()).expect_code(3);
+    assert!(!ran.err.contains("one after the other"), "{}", ran.err);
+    for app in ["a", "b"] {
+        bench.run(&["ops", "approve", app, "--wave", "2"]).expect_code(0);
+    }
+    bench.run(&all[..3]).expect_code(0);
+    assert_eq!(["second-a", "second-b"].map(|name| bench.creations("ConfigMap", name)), [1, 1]);
 }
 
 #[test]

@@ -23,6 +23,19 @@ pub struct Waited {
     pub left: Vec<Unfinished>,
 }
 
+impl Waited {
+    /// What became of others, too.
+    pub fn extend(&mut self, others: Self) {
+        self.over.extend(others.over);
+        self.left.extend(others.left);
+    }
+
+    /// Whether a signal ended the waiting.
+    pub fn is_interrupted(&self) -> bool {
+        self.left.iter().any(|left| matches!(left.why, Left::Interrupted(_)))
+    }
+}
+
 /// An operation that is not over.
 #[derive(Debug)]
 pub struct Unfinished {

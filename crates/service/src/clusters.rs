@@ -236,7 +236,7 @@ impl Approach {
 }
 
 /// The clusters an engine works on, by what operations have recorded of them.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Clusters {
     /// Whether the simulated one is among them.
     pub simulated: bool,

@@ -13,6 +13,7 @@ pub mod applications;
 pub mod clock;
 pub mod clusters;
 pub mod control;
+pub mod customizations;
 pub mod documents;
 pub mod error;
 mod exposed;

@@ -7,12 +7,12 @@ use tidegate_health::HealthRules;
 use tidegate_model::{IfTaken, OperationId, SyncRequest, format_duration};
 use tidegate_oplog::Lookup;
 use tidegate_service::clusters::Chosen;
+use tidegate_service::customizations;
 use tidegate_service::session::Session;
 use tidegate_service::state_dir::StateDir;
 
 use super::report;
 use crate::args::{ClaimArgs, WaitingArgs};
-use crate::customizations;
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::Printer;
@@ -99,5 +99,5 @@ async fn remember(
         let id = summary.operation;
         printer.note(&format!("operation {id} of {application} is not over: it is {what} first"));
     }
-    customizations::remember(state_dir, application, health)
+    Ok(customizations::remember(state_dir, application, health)?)
 }

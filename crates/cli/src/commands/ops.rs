@@ -15,11 +15,10 @@ use tidegate_service::route::{self, Reached};
 use tidegate_service::session::{Entrance, Session};
 use tidegate_service::state_dir::StateDir;
 use tidegate_service::user::user;
-use tidegate_service::{log, operations};
+use tidegate_service::{customizations, log, operations};
 
 use super::{events, report};
 use crate::args::{ConnectionArgs, Format, OneArgs, OpsCommand, StateArgs};
-use crate::customizations;
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::{Printer, Text, facts, operation};
@@ -213,7 +212,7 @@ async fn run_to_end(
 ) -> Result<Ended, CliError> {
     let id = summary.operation;
     // Without them a hook may be judged otherwise; that must not keep anybody from ending the operation.
-    let health = customizations::recall(state_dir, &[&summary.application]).unwrap_or_else(|error| {
+    let health = customizations::recall(state_dir, &summary.application).unwrap_or_else(|error| {
         printer.warn(&format!("going on with the built-in health rules: {error}"));
         HealthRules::built_in()
     });

@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use tidegate_executor::Summary;
+use tidegate_executor::{Clock as _, Summary, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_model::{Destination, OperationId};
 use tidegate_oplog::Lookup;
 use tidegate_service::clusters::{Approach, Clusters, Purpose};
 use tidegate_service::control::protocol::Request;
+use tidegate_service::customizations::{recall, remember};
 use tidegate_service::error::ServiceError;
 use tidegate_service::operations::Listed;
 use tidegate_service::queries::Ahead;
 use tidegate_service::route::{self, Reached};
 use tidegate_service::session::{Entrance, Session};
 use tidegate_service::state_dir::StateDir;
-use tidegate_service::{log, operations};
+use tidegate_service::{log, operations, simulated};
 
 use super::report;
 use crate::args::{Format, ResumeArgs};
@@ -24,7 +25,7 @@ use crate::exit::Ended;
 use crate::output::Printer;
 use crate::progress::Progress;
 use crate::signals::Signals;
-use crate::wait::{self, Waiting};
+use crate::wait::{self, Waited, Waiting};
 
 pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<Ended, CliError> {
     let state_dir = StateDir::resolve(args.state.named())?;
@@ -77,7 +78,10 @@ async fn go_on_with(
     signals: &mut Signals,
     printer: &Printer,
 ) -> Result<Ended, CliError> {
-    let nothing = || nothing(args, operations::lost_operations(listed).is_empty(), printer);
+    let nothing = || {
+        tidy(&log, args);
+        nothing(args, operations::lost_operations(listed).is_empty(), printer)
+    };
     let chosen = choose(args, &log, listed, state_dir, printer)?;
     if chosen.is_empty() {
         return nothing();
@@ -99,14 +103,9 @@ async fn go_on_with(
     if chosen.is_empty() && unreached == 0 {
         return nothing();
     }
-    let health = health(args, state_dir, &summaries, &chosen, printer)?;
-    drop(log);
-    let session = Session::behind(entrance, clusters, health, state_dir, printer).await?;
-    let mut progress = Progress::new(printer, chosen.len());
-    let waited = go_on(&session, &chosen, args, signals, &mut progress).await;
-    let stopped = wait::close(session, args.waiting.keep.retention(), signals).await;
-    let waited = waited?;
-    stopped?;
+    let groups = groups(args, state_dir, &summaries, &chosen, printer)?;
+    let engines = Engines { entrance, log, clusters };
+    let waited = one_after_the_other(groups, engines, args, state_dir, signals, printer).await?;
     let ended = if args.all {
         report::report_all(waited, args.waiting.output, state_dir, printer)?
     } else {
@@ -115,32 +114,121 @@ async fn go_on_with(
     Ok(if unreached > 0 { Ended::NotFinished } else { ended })
 }
 
-/// The health scripts the operations began with, or those that are put in their place.
-fn health(
+/// Operations that are judged by the same health rules. An engine has one set of them.
+struct Group {
+    rules: HealthRules,
+    operations: Vec<OperationId>,
+    applications: Vec<String>,
+}
+
+/// The operations by the health rules they began with, or by those that are put in their place.
+fn groups(
     args: &ResumeArgs,
     state_dir: &StateDir,
     summaries: &[Summary],
     chosen: &[OperationId],
     printer: &Printer,
-) -> Result<HealthRules, CliError> {
-    let applications: Vec<_> = summaries
-        .iter()
-        .filter(|summary| chosen.contains(&summary.operation))
-        .map(|summary| summary.application.as_str())
-        .collect();
+) -> Result<Vec<Group>, CliError> {
     let named = customizations::load(&args.scripts, printer)?;
     let is_changed = named.is_some() || args.scripts.health_convention.is_some();
-    let rules = match named {
-        Some(rules) => rules,
-        None => customizations::recall(state_dir, &applications)?,
-    };
-    let rules = customizations::switched(rules, &args.scripts);
-    if is_changed {
-        for application in applications {
-            customizations::remember(state_dir, application, &rules)?;
+    let mut groups: Vec<Group> = Vec::new();
+    for summary in summaries.iter().filter(|summary| chosen.contains(&summary.operation)) {
+        let application = summary.application.as_str();
+        let rules = match &named {
+            Some(rules) => rules.clone(),
+            None => recall(state_dir, application)?,
+        };
+        let rules = customizations::switched(rules, &args.scripts);
+        if is_changed {
+            remember(state_dir, application, &rules)?;
+        }
+        let (operation, application) = (summary.operation, application.to_owned());
+        match groups.iter_mut().find(|group| group.rules == rules) {
+            Some(group) => {
+                group.operations.push(operation);
+                group.applications.push(application);
+            }
+            None => {
+                groups.push(Group { rules, operations: vec![operation], applications: vec![application] })
+            }
         }
     }
-    Ok(rules)
+    Ok(groups)
+}
+
+/// What the engines of all groups work with.
+struct Engines {
+    /// Where others ask, until the first of them begins.
+    entrance: Entrance,
+    log: log::Log,
+    clusters: Clusters,
+}
+
+/// Goes on with each group until all of it is over or left.
+async fn one_after_the_other(
+    groups: Vec<Group>,
+    Engines { entrance, log, mut clusters }: Engines,
+    args: &ResumeArgs,
+    state_dir: &StateDir,
+    signals: &mut Signals,
+    printer: &Printer,
+) -> Result<Waited, CliError> {
+    if groups.len() > 1 {
+        tell_order(&groups, printer);
+        clusters = shared(clusters, &log, state_dir, printer).await?;
+    }
+    let (mut waited, mut entrance) = (Waited::default(), Some(entrance));
+    let mut progress = Progress::new(printer, groups.iter().map(|group| group.operations.len()).sum());
+    let mut groups = groups.into_iter();
+    while let Some(Group { rules, operations, .. }) = groups.next() {
+        let session = match entrance.take() {
+            Some(entrance) => Session::behind(entrance, clusters.clone(), rules, state_dir, printer).await?,
+            None => Session::with_log(Arc::clone(&log), clusters.clone(), rules, state_dir, printer).await?,
+        };
+        let these = go_on(&session, &operations, args, signals, &mut progress).await;
+        let stopped = wait::close(session, args.waiting.keep.retention(), signals).await;
+        waited.extend(these?);
+        stopped?;
+        if waited.is_interrupted() {
+            for Group { applications, .. } in groups {
+                printer.note(&format!("the operations of {} were not gone on with", applications.join(", ")));
+            }
+            break;
+        }
+    }
+    Ok(waited)
+}
+
+fn tell_order(groups: &[Group], printer: &Printer) {
+    let names: Vec<String> = groups.iter().map(|group| group.applications.join(", ")).collect();
+    printer.note(&format!(
+        "operations began with different health rules and go on one after the other: {}; --customizations and \
+         --health-convention put the same rules in the place of all",
+        names.join(", then ")
+    ));
+}
+
+/// The same clusters, to be used by several engines one after the other.
+async fn shared(
+    mut clusters: Clusters,
+    log: &log::Log,
+    state_dir: &StateDir,
+    printer: &Printer,
+) -> Result<Clusters, CliError> {
+    if std::mem::take(&mut clusters.simulated) {
+        let cluster = simulated::open(state_dir, log, printer).await?;
+        clusters.real.insert(Destination::Simulated, Arc::new(cluster));
+    }
+    Ok(clusters)
+}
+
+/// Makes the log smaller, as whoever has worked on operations does at the end.
+fn tidy(log: &log::Log, args: &ResumeArgs) {
+    let tidied =
+        tokio::task::block_in_place(|| log.compact(&args.waiting.keep.retention(), SystemClock.now()));
+    if let Err(error) = tidied {
+        tracing::warn!(%error, "the log could not be compacted");
+    }
 }
 
 /// The clusters of the operations that go on.
@@ -201,7 +289,7 @@ async fn go_on(
     args: &ResumeArgs,
     signals: &mut Signals,
     progress: &mut Progress<'_>,
-) -> Result<wait::Waited, CliError> {
+) -> Result<Waited, CliError> {
     let events = session.engine.events_from_now().await?;
     for operation in chosen {
         session.engine.resume(*operation).await?;

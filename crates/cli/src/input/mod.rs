@@ -21,7 +21,6 @@ use crate::error::CliError;
 pub use gates::definitions;
 pub use ignore::ignored;
 pub use problem::Problem;
-pub use walk::leads_out;
 pub use wanted::Wanted;
 
 use content::{Content, read_file, read_limited};

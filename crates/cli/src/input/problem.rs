@@ -3,7 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tidegate_health::ScriptError;
 use tidegate_planner::ManifestError;
 
 use crate::output::text::escape;
@@ -86,9 +85,6 @@ pub enum Problem {
         /// What is wrong.
         message: String,
     },
-    /// A health script.
-    #[error(transparent)]
-    Script(#[from] ScriptError),
     /// Nothing to judge with.
     #[error(
         "{}: no health scripts; give a folder with <group>/<Kind>/health.lua, or a file with a ConfigMap whose keys begin with resource.customizations.health.",
@@ -97,14 +93,6 @@ pub enum Problem {
     NoScripts {
         /// The folder or file.
         path: PathBuf,
-    },
-    /// Customisations that cannot be read.
-    #[error("{name}: not a map of kinds to customisations: {reason}; mend the YAML in this key")]
-    Customizations {
-        /// File, ConfigMap and key.
-        name: String,
-        /// The parser's words.
-        reason: String,
     },
     /// Standard input twice.
     #[error("standard input (-) can be read once only; give - once")]

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use tidegate_service::files::leads_out;
+
 use super::problem::Problem;
 
 /// Folders inside each other. Nobody keeps manifests deeper; a wrong path such as `/` stops here.
@@ -16,12 +18,6 @@ pub fn files(folder: &Path, problems: &mut Vec<Problem>, found: &mut dyn FnMut(P
     let root = fs::canonicalize(folder).unwrap_or_default();
     let mut walk = Walk { problems, found, entries: 0, inside: Vec::new(), root };
     walk.folder(folder);
-}
-
-/// Whether a path is a link that leads to somewhere else than below the root, which is without links.
-pub fn leads_out(root: &Path, path: &Path) -> bool {
-    let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
-    is_link && !fs::canonicalize(path).is_ok_and(|real| real.starts_with(root))
 }
 
 struct Walk<'a> {
