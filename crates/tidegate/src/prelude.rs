@@ -18,11 +18,12 @@ pub use crate::{
 pub use tidegate_cluster::Cluster;
 pub use tidegate_executor::{
     Cancellation, Clock, Engine, EngineBuilder, EngineError, Event, EventKind, GateDefinitions, GateQuestion,
-    GateReply, HealthQuestion, HookEnd, HookRun, Summary, SystemClock, Targets,
+    GateReply, HealthQuestion, HookEnd, HookRun, Seen, Summary, SystemClock, Targets,
 };
+pub use tidegate_health::HealthRules;
 pub use tidegate_lifecycle::operation::{Explanation, OperationView, Verdict};
 pub use tidegate_model::{
     Destination, Health, HealthStatus, IfTaken, Object, ObjectKey, OperationId, OperationPhase, Phase,
     SyncRequest, Timestamp,
 };
-pub use tidegate_oplog::{Log, LogError, Lookup};
+pub use tidegate_oplog::{Log, LogError, Lookup, Retention};
