@@ -229,7 +229,7 @@ pub struct RetryPolicy {
 pub struct Backoff {
     /// Wait before the first retry.
     pub duration: Duration,
-    /// By how much each wait is longer than the one before.
+    /// How many times as long each wait is as the one before; at least 1.
     pub factor: u32,
     /// Longest wait; zero for no limit.
     pub max: Duration,

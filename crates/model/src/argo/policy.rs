@@ -72,7 +72,7 @@ pub struct RetryBackoff {
     /// Wait before the first retry; 5 s if not said.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub duration: String,
-    /// By how much each is longer than the one before.
+    /// How many times as long each is as the one before; 2 if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factor: Option<i64>,
     /// Longest wait; 3 min if not said.
