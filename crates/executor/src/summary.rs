@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate_lifecycle::operation::{Details, Fact, State};
+use tidegate_lifecycle::{rollout, teardown};
 use tidegate_model::{OperationId, OperationPhase, Phase, Timestamp};
 use tidegate_oplog::{Codecs, EntryOf};
 
@@ -61,7 +62,7 @@ impl From<Summary> for tidegate_oplog::Summary<Details> {
 
 /// The kinds of streams an engine can read.
 pub fn codecs() -> Codecs {
-    Codecs::of::<Fact>()
+    Codecs::of::<Fact>().and::<rollout::Fact>().and::<teardown::Fact>()
 }
 
 /// How an operation stands in one line; `None` before it has begun.

@@ -10,12 +10,13 @@
 //! [`Driver`] is the loop around them; its contract is written there in numbered steps. [`Shell`] is all the bookkeeping
 //! around a driver at work: what is on its way, what is kept up, who waits; [`Hands`] do what is to be done in the world.
 //! The actors, the simulation and the tests differ in their hands alone. There are
-//! [`operation::SyncOperation`], a sync, and [`rollout::Progressive`], a progressive sync of the Applications of an
-//! ApplicationSet.
+//! [`operation::SyncOperation`], a sync; [`rollout::Progressive`], a progressive sync of the Applications of an
+//! ApplicationSet; and [`teardown::OrderedDeletion`], an ordered deletion of them.
 
 pub mod fleet;
 pub mod operation;
 pub mod rollout;
+pub mod teardown;
 
 mod driver;
 mod machine;

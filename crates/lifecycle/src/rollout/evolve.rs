@@ -201,7 +201,7 @@ fn resumed(rollout: &mut Rollout, at: Timestamp) -> Option<()> {
     for member in rollout.members.values_mut().filter(|member| member.is_pending()) {
         member.pending_from = member.pending_from + time;
     }
-    let Some(current) = rollout.current_step() else { return Some(()) };
+    let Stage::Rolling { step: current } = rollout.stage else { return Some(()) };
     let failures = rollout.failures(current);
     let step = rollout.step_mut(current)?;
     step.deadline_from = step.deadline_from + time;

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, LogRecord, Records, StreamKind};
 
 use super::fact::Fact;
+use super::rules::count;
 use super::state::{End, State};
 use super::status::MemberStatus;
-use super::view::view;
+use super::view::message;
 
 impl LogRecord for Fact {
     type Earlier = Self;
@@ -83,20 +84,23 @@ pub struct Details {
 }
 
 impl Details {
-    /// Of a rollout in this state; `None` before it has begun.
+    /// Of a rollout in this state; `None` before it has begun. It is asked for with every batch, and so builds no view.
     pub fn of(state: &State) -> Option<Self> {
-        let view = view(state)?;
-        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let done = view.steps.iter().filter(|step| step.passed_at.is_some()).count();
-        let selected = || view.members.iter().filter(|member| member.step != "-1");
-        let healthy = selected().filter(|member| member.status == MemberStatus::Healthy).count();
+        let rollout = state.rollout()?;
+        let selected = || rollout.members.values().filter(|member| member.is_selected());
         Some(Self {
-            targets: view.targets,
-            end: view.end,
-            paused: view.paused.is_some(),
-            message: view.message.clone(),
-            steps: (number(done), number(view.steps.len())),
-            members: (number(healthy), number(selected().count())),
+            targets: rollout.targets,
+            end: rollout.outcome.as_ref().map(|outcome| outcome.end),
+            paused: rollout.paused.is_some(),
+            message: message(rollout),
+            steps: (
+                count(rollout.steps.iter().filter(|step| step.passed_at.is_some())),
+                count(rollout.steps.iter()),
+            ),
+            members: (
+                count(selected().filter(|member| member.status() == MemberStatus::Healthy)),
+                count(selected()),
+            ),
         })
     }
 }

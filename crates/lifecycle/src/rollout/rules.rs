@@ -1,5 +1,6 @@
 //! The questions that the functions of the machine share.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_model::{OperationId, Timestamp};
@@ -66,12 +67,18 @@ impl Member {
     pub(super) fn awaits_rollback(&self) -> bool {
         let is_over = matches!(
             self.progress,
-            Progress::Settling { .. }
+            Progress::Waiting
+                | Progress::Settling { .. }
                 | Progress::Healthy { .. }
                 | Progress::Failed { .. }
                 | Progress::Assumed
         );
         self.touched && self.before.is_some() && self.work == Work::Sync && is_over
+    }
+
+    /// Whether a step has it, and it is still there.
+    pub(super) fn is_selected(&self) -> bool {
+        self.place.step.is_some() && self.progress != Progress::Gone
     }
 
     fn has_failed(&self) -> bool {
@@ -127,8 +134,12 @@ impl Rollout {
 
     /// Whether the step goes on without those of its members that have failed.
     fn tolerates(&self, step: u32) -> bool {
+        self.bears(step, self.failures(step))
+    }
+
+    fn bears(&self, step: u32, failures: u32) -> bool {
         let most = self.step(step).and_then(|step| step.step.max_failures);
-        most.is_some_and(|most| self.failures(step) <= most)
+        most.is_some_and(|most| failures <= most)
     }
 
     /// Whether nothing is awaited of a member any more.
@@ -139,16 +150,17 @@ impl Rollout {
 
     /// The first step in which something is to be done or awaited.
     pub(super) fn first_open(&self) -> Option<u32> {
-        let tolerated: Vec<bool> = (0_u32..).zip(&self.steps).map(|(step, _)| self.tolerates(step)).collect();
-        let is_tolerated = |step: u32| {
-            usize::try_from(step).ok().and_then(|step| tolerated.get(step)).copied().unwrap_or_default()
-        };
-        let open = self.members.values().filter_map(|member| {
-            let step = member.place.step?;
-            let settled = member.progress.is_settled() || member.has_failed() && is_tolerated(step);
-            (!settled).then_some(step)
-        });
-        open.min()
+        let mut failures: BTreeMap<u32, u32> = BTreeMap::new();
+        for step in
+            self.members.values().filter(|member| member.has_failed()).filter_map(|member| member.place.step)
+        {
+            let failures = failures.entry(step).or_default();
+            *failures = failures.saturating_add(1);
+        }
+        let tolerated = |step: u32| self.bears(step, failures.get(&step).copied().unwrap_or_default());
+        let open = self.members.values().filter(|member| !member.progress.is_settled());
+        let open = open.filter_map(|member| Some((member.place.step?, member.has_failed())));
+        open.filter(|(step, has_failed)| !has_failed || !tolerated(*step)).map(|(step, _)| step).min()
     }
 
     /// How many members of a step may be in flight at once.

@@ -81,11 +81,6 @@ pub struct MemberView {
 pub fn view(state: &State) -> Option<RolloutView> {
     let rollout = state.rollout()?;
     let outcome = rollout.outcome.as_ref();
-    let message = match (outcome, &rollout.stage) {
-        (Some(outcome), _) => outcome.message.clone(),
-        (None, Stage::Ending { message, .. }) => message.clone(),
-        (None, _) => condition(rollout).1,
-    };
     let number = |step: u32| step.saturating_add(1);
     let members = rollout.members.iter().filter(|(_, member)| member.progress != Progress::Gone);
     Some(RolloutView {
@@ -95,7 +90,7 @@ pub fn view(state: &State) -> Option<RolloutView> {
         stage: state.name(),
         step: rollout.current_step().map(number),
         end: outcome.map(|outcome| outcome.end),
-        message,
+        message: message(rollout),
         paused: rollout.paused.as_ref().map(Said::words),
         started_at: rollout.started_at,
         finished_at: outcome.map(|outcome| outcome.at),
@@ -113,6 +108,15 @@ pub fn view(state: &State) -> Option<RolloutView> {
             })
             .collect(),
     })
+}
+
+/// Where it stands, or why it ended, in words.
+pub(super) fn message(rollout: &Rollout) -> String {
+    match (&rollout.outcome, &rollout.stage) {
+        (Some(outcome), _) => outcome.message.clone(),
+        (None, Stage::Ending { message, .. }) => message.clone(),
+        (None, _) => condition(rollout).1,
+    }
 }
 
 fn step_view(rollout: &Rollout, step: u32) -> StepView {

@@ -11,5 +11,7 @@
 
 mod build;
 mod dice;
+mod golden;
 mod rollout;
 mod select;
+mod teardown;

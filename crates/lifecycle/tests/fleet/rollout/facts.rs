@@ -164,11 +164,15 @@ fn every_fact_about_the_rollout() {
     }
 }
 
+/// One fact of every kind.
+pub fn facts() -> Vec<Fact> {
+    let all = about_members("waiting").into_iter().chain(about_the_rollout());
+    all.map(|(fact, _)| fact).collect()
+}
+
 #[test]
 fn every_kind_has_its_number_and_its_column() {
-    let mut facts: Vec<Fact> = about_members("waiting").into_iter().map(|(fact, _)| fact).collect();
-    facts.extend(about_the_rollout().into_iter().map(|(fact, _)| fact));
-    let mut kinds: Vec<u16> = facts.iter().map(tidegate_model::LogRecord::kind).collect();
+    let mut kinds: Vec<u16> = facts().iter().map(tidegate_model::LogRecord::kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
     assert_eq!(kinds, (1..=Fact::HIGHEST_KIND).collect::<Vec<_>>());

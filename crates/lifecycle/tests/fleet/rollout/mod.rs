@@ -1,9 +1,9 @@
 //! A progressive sync.
 
 mod chores;
-mod facts;
+pub mod facts;
 mod inputs;
 mod random;
-mod states;
+pub mod states;
 mod stories;
 mod world;

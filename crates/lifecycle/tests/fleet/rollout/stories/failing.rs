@@ -119,6 +119,27 @@ fn a_step_is_rolled_back_whole() {
     );
 }
 
+/// What was begun, has failed and waits for another attempt is not forgotten.
+#[test]
+fn a_member_that_waits_for_its_retry_is_rolled_back_too() {
+    let mut world = World::new(one_by_one(|step| {
+        step.max_update = MaxUpdate::Count(2);
+        step.max_failures = Some(2);
+        step.deadline = Some(seconds(30));
+        step.on_failure = OnFailure::RollBack;
+    }));
+    world.fate("a").failures = 1;
+    // The others take both places.
+    world.fate("b").takes = None;
+    world.fate("c").takes = None;
+    world.wish(5_000, Wish::Retry(of_member("a")));
+    world.run_until(20_000);
+    assert_eq!(statuses(&world), "a=Waiting b=Progressing c=Progressing ");
+    world.run();
+    assert_eq!(end(&world), Some(End::RolledBack), "{:?}", world.transcript);
+    assert!(world.transcript.iter().any(|line| line.ends_with("RollBack a")), "{:?}", world.transcript);
+}
+
 #[test]
 fn what_was_never_deployed_cannot_be_rolled_back() {
     let mut request = one_by_one(|step| {

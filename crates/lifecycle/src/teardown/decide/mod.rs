@@ -1,0 +1,158 @@
+//! Which facts an input means, given the state. Pure: the same pair gives the same facts.
+
+mod rejection;
+
+use std::collections::BTreeSet;
+
+use tidegate_model::Timestamp;
+
+use super::fact::{Fact, Listed};
+use super::input::{Found, Input, Sight, Wish};
+use super::order::Order;
+use super::request::{MemberSpec, Request};
+use super::state::{End, Member, Progress, State, Teardown};
+use crate::fleet::{Said, Scope};
+use crate::operation::CallError;
+
+pub use rejection::Rejection;
+
+/// The facts an input means.
+pub fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+    match (state, input) {
+        (State::New, Input::Begin(request)) => begun(request, now),
+        (State::New, _) => Err(Rejection::NotStarted),
+        (_, Input::Begin(_)) => Err(Rejection::AlreadyStarted { state: state.name() }),
+        (State::Finished(teardown), Input::Wish { .. }) => {
+            let message = teardown.outcome.as_ref().map(|outcome| outcome.message.clone());
+            Err(Rejection::AlreadyFinished { message: message.unwrap_or_default() })
+        }
+        (State::Finished(_), _) => Err(Rejection::Stale { state: state.name() }),
+        (State::Running(teardown), input) => running(teardown, input, now),
+    }
+}
+
+/// Who is deleted when is decided once, and recorded.
+fn begun(request: &Request, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+    let mut names = BTreeSet::new();
+    if let Some(twice) = request.members.iter().find(|member| !names.insert(&member.name)) {
+        return Err(Rejection::NamedTwice { set: request.set.clone(), member: twice.name.clone() });
+    }
+    Ok(vec![Fact::Begun {
+        set: request.set.clone(),
+        uid: request.uid.clone(),
+        by: request.by.clone(),
+        order: request.order.clone(),
+        members: request.members.iter().map(|member| listed(&request.order, member)).collect(),
+        options: request.options,
+        at: now,
+    }])
+}
+
+fn listed(order: &Order, member: &MemberSpec) -> Listed {
+    Listed { name: member.name.clone(), uid: member.uid.clone(), place: order.place(&member.labels) }
+}
+
+fn running(teardown: &Teardown, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+    let stale = || Rejection::Stale { state: teardown.stage.name() };
+    match input {
+        Input::Begin(_) => Err(stale()),
+        Input::Answered { member, uid, found } => {
+            answered(teardown, member, uid, found, now).ok_or_else(stale)
+        }
+        Input::Sighted { member, uid, sight } => sighted(teardown, member, uid, sight, now).ok_or_else(stale),
+        Input::Joined { member } => joined(teardown, member, now).ok_or_else(stale),
+        Input::Wish { wish, by, why } => {
+            let said = Said { by: by.clone(), why: why.clone(), at: now };
+            wished(teardown, wish, said)
+        }
+        Input::Abort { reason } => {
+            Ok(vec![Fact::Finished { end: End::Error, message: reason.clone(), at: now }])
+        }
+    }
+}
+
+fn find<'a>(teardown: &'a Teardown, name: &str, uid: &str) -> Option<&'a Member> {
+    teardown.members.get(name).filter(|member| member.uid == uid)
+}
+
+fn answered(
+    teardown: &Teardown,
+    name: &str,
+    uid: &str,
+    found: &Result<Found, CallError>,
+    now: Timestamp,
+) -> Option<Vec<Fact>> {
+    let member = find(teardown, name, uid)?;
+    let (calls, member_name, at) = (&member.calls, name.to_owned(), now);
+    let fact = match (&member.progress, found) {
+        (Progress::Condemned | Progress::Confirming { .. }, Ok(Found::Gone)) => {
+            Fact::Gone { member: member_name, at }
+        }
+        (Progress::Condemned, Ok(Found::There)) => Fact::Going { member: member_name, at },
+        (Progress::Confirming { .. }, Ok(Found::There)) => Fact::StillThere { member: member_name, at },
+        (Progress::Condemned | Progress::Confirming { .. }, Err(error)) => {
+            calls.may_call(now).ok()?;
+            let retry_at = calls.again(error, now);
+            Fact::CallFailed { member: member_name, message: error.message.clone(), retry_at }
+        }
+        _ => return None,
+    };
+    Some(vec![fact])
+}
+
+/// A sight may be old, or of a cache that has not seen the object yet: what it says to be gone is looked for.
+fn sighted(teardown: &Teardown, name: &str, uid: &str, sight: &Sight, now: Timestamp) -> Option<Vec<Fact>> {
+    let member = find(teardown, name, uid).filter(|member| teardown.is_watched(member))?;
+    let member_name = name.to_owned();
+    match (sight, &member.progress) {
+        (Sight::Gone, _) => Some(vec![Fact::SeenGone { member: member_name, at: now }]),
+        (Sight::There { kept_by }, Progress::Going) if *kept_by != member.kept_by => {
+            Some(vec![Fact::KeptBy { member: member_name, kept_by: kept_by.clone() }])
+        }
+        (Sight::There { .. }, _) => Some(Vec::new()),
+    }
+}
+
+fn joined(teardown: &Teardown, member: &MemberSpec, now: Timestamp) -> Option<Vec<Fact>> {
+    let known = teardown.members.get(&member.name);
+    let is_new = known.is_none_or(|known| known.progress == Progress::Gone && known.uid != member.uid);
+    is_new.then(|| vec![Fact::Joined { member: Box::new(listed(&teardown.order, member)), at: now }])
+}
+
+fn wished(teardown: &Teardown, wish: &Wish, said: Said) -> Result<Vec<Fact>, Rejection> {
+    match wish {
+        Wish::Skip(scope) => skipped(teardown, scope, &said),
+        Wish::Pause => match &teardown.paused {
+            Some(paused) => Err(Rejection::AlreadyPaused { by: paused.by.clone() }),
+            None => Ok(vec![Fact::Paused(said)]),
+        },
+        Wish::Resume if teardown.paused.is_none() => Err(Rejection::NotPaused),
+        Wish::Resume => Ok(vec![Fact::Resumed(said)]),
+        Wish::Terminate => Ok(vec![Fact::TerminateRequested(said)]),
+    }
+}
+
+fn skipped(teardown: &Teardown, scope: &Scope, said: &Said) -> Result<Vec<Fact>, Rejection> {
+    let members: Vec<(&String, &Member)> = match scope {
+        Scope::Step(number) => {
+            let step = number.checked_sub(1).filter(|step| teardown.step(*step).is_some());
+            let why = || format!("there is no step {number}; the teardown has {}", teardown.steps.len());
+            teardown.members_of(step.ok_or_else(|| Rejection::NothingToSkip(why()))?).collect()
+        }
+        Scope::Member(name) => {
+            let why =
+                || format!("Application {name} of ApplicationSet {} is not to be deleted", teardown.set);
+            let found = teardown.members.get_key_value(name);
+            vec![found.ok_or_else(|| Rejection::NothingToSkip(why()))?]
+        }
+    };
+    let open = members.iter().filter(|(_, member)| !member.progress.is_settled());
+    let facts: Vec<Fact> =
+        open.map(|(name, _)| Fact::Left { member: (*name).clone(), said: said.clone() }).collect();
+    if facts.is_empty() {
+        let names: Vec<&str> = members.iter().map(|(name, _)| name.as_str()).collect();
+        let which = crate::fleet::enumerate(&names);
+        return Err(Rejection::NothingToSkip(format!("nothing is awaited there any more: {which}")));
+    }
+    Ok(facts)
+}

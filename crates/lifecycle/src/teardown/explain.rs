@@ -1,0 +1,86 @@
+//! Why a teardown is where it is.
+
+use std::time::Duration;
+
+use tidegate_model::{Timestamp, format_duration};
+
+use super::rules::count;
+use super::state::{Member, Progress, State, Teardown};
+use crate::fleet::{Explanation, step_name};
+use crate::operation::Awaited;
+
+/// Explains a teardown as it stands at `now`.
+pub fn explain(state: &State, now: Timestamp) -> Explanation {
+    match state {
+        State::New => Explanation::blank("not started", now),
+        State::Running(teardown) => running(teardown, now),
+        State::Finished(teardown) => {
+            let Some(outcome) = &teardown.outcome else { return Explanation::blank("over", now) };
+            let took = words(outcome.at.since(teardown.started_at));
+            let mut explanation = Explanation::blank(format!("{:?} after {took}", outcome.end), now);
+            explanation.progress.clone_from(&outcome.message);
+            explanation
+        }
+    }
+}
+
+fn words(duration: Duration) -> String {
+    format_duration(Duration::from_secs(duration.as_secs()))
+}
+
+fn running(teardown: &Teardown, now: Timestamp) -> Explanation {
+    let Some(step) = teardown.current_step() else { return Explanation::blank("beginning to delete", now) };
+    let position =
+        format!("deleting {} ({})", step_name(step, teardown.steps.len()), teardown.order.words(step));
+    let mut explanation = Explanation::blank(position, now);
+    let gone = count(teardown.members_of(step).filter(|(_, member)| member.progress.is_settled()));
+    let all = count(teardown.members_of(step));
+    explanation.progress = format!("{gone} of {all} gone");
+    explanation.awaited = awaited(teardown, step);
+    explanation.deadline_in_seconds = teardown.too_late_at().map(|at| at.since(now).as_secs());
+    explanation.warnings.extend(teardown.step(step).and_then(|step| step.late.clone()));
+    if let Some(paused) = &teardown.paused {
+        let since = words(now.since(paused.at));
+        explanation.paused = Some(format!("paused for {since} by {}", paused.words()));
+        explanation.deadline_in_seconds = None;
+    }
+    let later = teardown.members.values().filter_map(|member| member.place.step).filter(|next| *next > step);
+    explanation.next = Some(match later.min() {
+        Some(next) => {
+            let name = step_name(next, teardown.steps.len());
+            format!("{name}, {} Applications", count(teardown.members_of(next)))
+        }
+        None => "the end".to_owned(),
+    });
+    explanation
+}
+
+/// The members that are awaited, the longest wait first.
+fn awaited(teardown: &Teardown, step: u32) -> Vec<Awaited> {
+    let mut awaited: Vec<Awaited> = teardown
+        .members_of(step)
+        .filter_map(|(name, member)| {
+            let why = why(teardown, member)?;
+            Some(Awaited { what: format!("Application {name}"), why, since: member.since })
+        })
+        .collect();
+    awaited.sort_by(|one, other| (one.since, &one.what).cmp(&(other.since, &other.what)));
+    awaited
+}
+
+fn why(teardown: &Teardown, member: &Member) -> Option<String> {
+    let trouble = member.calls.trouble();
+    let or_trouble = |words: &str| if trouble.is_empty() { words.to_owned() } else { trouble.clone() };
+    match &member.progress {
+        Progress::Waiting if teardown.is_watched(member) => {
+            Some("maxUpdate is 0: delete it by hand, or skip it".to_owned())
+        }
+        Progress::Condemned => Some(or_trouble("it is about to be deleted")),
+        Progress::Going if member.kept_by.is_empty() => Some("it is being deleted".to_owned()),
+        Progress::Going => Some(format!("it is being deleted and waits for {}", member.kept_by)),
+        Progress::Confirming { .. } => {
+            Some(or_trouble("it was seen to be gone, and is looked for once more"))
+        }
+        Progress::Waiting | Progress::Gone | Progress::Left(_) => None,
+    }
+}

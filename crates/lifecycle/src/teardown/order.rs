@@ -1,0 +1,131 @@
+//! Who is deleted when.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fleet::{Assignment, Expression, Labels, MaxUpdate, assign};
+
+/// Applications that are deleted together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Selection {
+    /// Whom the step selects: all of these must be met.
+    pub expressions: Vec<Expression>,
+    /// So many of its Applications at once.
+    pub max_update: MaxUpdate,
+}
+
+/// In which order the Applications of a set are deleted: `deletionOrder`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// All in one step.
+    #[default]
+    AllAtOnce,
+    /// The steps of the rollout backwards. What no step selects comes last.
+    Reverse {
+        /// The steps as the rollout has them: the first that selects an Application has it.
+        steps: Vec<Selection>,
+        /// So many of a step at once. Argo CD deletes one by one.
+        at_once: MaxUpdate,
+    },
+    /// The steps as they are written. What no step selects comes last.
+    Custom {
+        /// The steps.
+        steps: Vec<Selection>,
+    },
+}
+
+/// Why no order can be made of what a set says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidOrder {
+    /// The word is none.
+    #[error("deletionOrder {0:?} is not known; write AllAtOnce, Reverse or Custom")]
+    Unknown(String),
+    /// There is nothing to reverse.
+    #[error(
+        "deletionOrder Reverse needs strategy type RollingSync with at least one step in rollingSync.steps"
+    )]
+    NothingToReverse,
+    /// The steps are missing.
+    #[error(
+        "deletionOrder Custom needs at least one step in deletionSync.steps, or in the annotation \
+         tidegate.dev/deletion-sync where the CRD prunes that field"
+    )]
+    NoSteps,
+}
+
+impl Order {
+    /// The order that a set asks for: its `deletionOrder`, the steps of its `rollingSync` where its strategy is RollingSync,
+    /// and those of its `deletionSync`. Reversed steps are deleted one Application after the other.
+    pub fn of(word: &str, rolling: &[Selection], custom: &[Selection]) -> Result<Self, InvalidOrder> {
+        let is = |known: &str| word.eq_ignore_ascii_case(known);
+        if word.is_empty() || is("AllAtOnce") {
+            Ok(Self::AllAtOnce)
+        } else if is("Reverse") {
+            let steps = Some(rolling.to_vec()).filter(|steps| !steps.is_empty());
+            let steps = steps.ok_or(InvalidOrder::NothingToReverse)?;
+            Ok(Self::Reverse { steps, at_once: MaxUpdate::Count(1) })
+        } else if is("Custom") {
+            let steps = Some(custom.to_vec()).filter(|steps| !steps.is_empty());
+            Ok(Self::Custom { steps: steps.ok_or(InvalidOrder::NoSteps)? })
+        } else {
+            Err(InvalidOrder::Unknown(word.to_owned()))
+        }
+    }
+
+    fn selections(&self) -> &[Selection] {
+        match self {
+            Self::AllAtOnce => &[],
+            Self::Reverse { steps, .. } | Self::Custom { steps } => steps,
+        }
+    }
+
+    /// How many steps of deletion there are: the last is for those that no step selects.
+    pub fn step_count(&self) -> u32 {
+        u32::try_from(self.selections().len()).unwrap_or(u32::MAX).saturating_add(1)
+    }
+
+    /// The index of a step of deletion among the steps as they are written; `None` for the last one.
+    fn written(&self, step: u32) -> Option<usize> {
+        let last = self.step_count().saturating_sub(1);
+        let index = match self {
+            Self::AllAtOnce => None,
+            Self::Reverse { .. } => last.checked_sub(step)?.checked_sub(1),
+            Self::Custom { .. } => Some(step).filter(|step| *step < last),
+        };
+        usize::try_from(index?).ok()
+    }
+
+    /// In which step an Application with these labels is deleted.
+    pub fn place(&self, labels: &Labels) -> Assignment {
+        let written = self.selections().iter().map(|selection| selection.expressions.as_slice());
+        let Assignment { step, also } = assign(written, labels);
+        let last = self.step_count().saturating_sub(1);
+        let deleted = |index: u32| match self {
+            Self::Reverse { .. } => last.saturating_sub(index).saturating_sub(1),
+            Self::AllAtOnce | Self::Custom { .. } => index,
+        };
+        Assignment { step: Some(step.map_or(last, deleted)), also: also.into_iter().map(deleted).collect() }
+    }
+
+    /// How many of a step at once.
+    pub fn max_update(&self, step: u32) -> MaxUpdate {
+        if let Self::Reverse { at_once, .. } = self {
+            return *at_once;
+        }
+        let selection = self.written(step).and_then(|index| self.selections().get(index));
+        selection.map(|selection| selection.max_update).unwrap_or_default()
+    }
+
+    /// Whom a step selects, in words.
+    pub fn words(&self, step: u32) -> String {
+        let selection = self.written(step).and_then(|index| self.selections().get(index));
+        match (selection, self) {
+            (None, Self::AllAtOnce) => "all Applications".to_owned(),
+            (None, _) => "those that no step selects".to_owned(),
+            (Some(selection), _) if selection.expressions.is_empty() => "every Application".to_owned(),
+            (Some(selection), _) => {
+                let words: Vec<String> = selection.expressions.iter().map(Expression::to_string).collect();
+                words.join(" and ")
+            }
+        }
+    }
+}

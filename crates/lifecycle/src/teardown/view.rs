@@ -1,0 +1,116 @@
+//! What people see of a teardown, also before it begins: the view of a state in which nothing but `Begun` is recorded is
+//! its plan.
+
+use serde::{Deserialize, Serialize};
+use tidegate_model::Timestamp;
+
+use super::state::{End, Progress, State, Teardown};
+use crate::fleet::{Said, step_name};
+
+/// How the deletion of an Application stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MemberStatus {
+    /// Its turn has not come.
+    Waiting,
+    /// It is being deleted.
+    Deleting,
+    /// It is gone.
+    Gone,
+    /// A person does not await it.
+    Left,
+}
+
+/// A teardown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TeardownView {
+    /// The ApplicationSet: `namespace/name`.
+    pub set: String,
+    /// Who asked for it.
+    pub by: String,
+    /// Where it stands, in words.
+    pub stage: String,
+    /// The number of the step that is at work, from 1.
+    pub step: Option<u32>,
+    /// Whom each step selects, in the order of deletion.
+    pub steps: Vec<String>,
+    /// How it ended.
+    pub end: Option<End>,
+    /// Where it stands, or why it ended, in words.
+    pub message: String,
+    /// Who holds it, and why.
+    pub paused: Option<String>,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+    /// The Applications, in the order of deletion.
+    pub members: Vec<MemberView>,
+}
+
+/// An Application that is to be deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberView {
+    /// Its name.
+    pub application: String,
+    /// The number of its step, from 1.
+    pub step: u32,
+    /// How it stands.
+    pub status: MemberStatus,
+    /// Why; may be empty.
+    pub message: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// How a teardown stands; `None` before it has begun.
+pub fn view(state: &State) -> Option<TeardownView> {
+    let teardown = state.teardown()?;
+    let outcome = teardown.outcome.as_ref();
+    let number = |step: u32| step.saturating_add(1);
+    Some(TeardownView {
+        set: teardown.set.clone(),
+        by: teardown.by.clone(),
+        stage: state.name(),
+        step: teardown.current_step().filter(|_| outcome.is_none()).map(number),
+        steps: (0..teardown.order.step_count()).map(|step| teardown.order.words(step)).collect(),
+        end: outcome.map(|outcome| outcome.end),
+        message: match outcome {
+            Some(outcome) => outcome.message.clone(),
+            None => message(teardown),
+        },
+        paused: teardown.paused.as_ref().map(Said::words),
+        started_at: teardown.started_at,
+        finished_at: outcome.map(|outcome| outcome.at),
+        members: members(teardown),
+    })
+}
+
+fn message(teardown: &Teardown) -> String {
+    match teardown.current_step() {
+        Some(step) => format!("deleting {}", step_name(step, teardown.steps.len())),
+        None => "beginning to delete".to_owned(),
+    }
+}
+
+fn members(teardown: &Teardown) -> Vec<MemberView> {
+    let mut members: Vec<MemberView> = teardown
+        .members
+        .iter()
+        .map(|(name, member)| {
+            let (status, message) = match &member.progress {
+                Progress::Waiting => (MemberStatus::Waiting, String::new()),
+                Progress::Condemned | Progress::Going | Progress::Confirming { .. } => {
+                    (MemberStatus::Deleting, member.kept_by.clone())
+                }
+                Progress::Gone => (MemberStatus::Gone, String::new()),
+                Progress::Left(said) => (MemberStatus::Left, format!("skipped by {}", said.words())),
+            };
+            let step = member.place.step.unwrap_or_default().saturating_add(1);
+            MemberView { application: name.clone(), step, status, message, since: member.since }
+        })
+        .collect();
+    members.sort_by(|one, other| (one.step, &one.application).cmp(&(other.step, &other.application)));
+    members
+}

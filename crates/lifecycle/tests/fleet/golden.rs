@@ -1,0 +1,123 @@
+//! What an earlier program has recorded of rollouts and teardowns must be read for ever.
+//!
+//! `golden/rollout-v1.json` and `golden/teardown-v1.json` hold one fact of every kind and one snapshot of every state, each as
+//! the bytes that the operation log keeps, with its number and with what it means. A new layout gets files of its own, written
+//! once with `TIDEGATE_WRITE_GOLDEN=v2` and added to `LAYOUTS`; those that are there are never written again.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use tidegate_lifecycle::{rollout, teardown};
+use tidegate_model::{Content, LogRecord, Records};
+
+use crate::rollout as rollouts;
+use crate::teardown as teardowns;
+
+const LAYOUTS: [&str; 1] = ["v1"];
+
+fn file(kind: &str, layout: &str) -> PathBuf {
+    let name = format!("{kind}-{layout}.json");
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fleet/golden").join(name)
+}
+
+/// The content of a record as the log keeps it.
+struct Bytes(Vec<u8>);
+
+impl Content for Bytes {
+    type Error = String;
+
+    fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, String> {
+        let decoded = bincode::serde::decode_from_slice(&self.0, bincode::config::standard());
+        let (value, read) = decoded.map_err(|error| error.to_string())?;
+        if read == self.0.len() { Ok(value) } else { Err(format!("{read} of {} bytes", self.0.len())) }
+    }
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Bytes {
+    let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
+    Bytes((0..text.len()).step_by(2).map(byte).collect())
+}
+
+fn record<R: LogRecord>(record: &R) -> Value {
+    let bytes = bincode::serde::encode_to_vec(record, bincode::config::standard()).unwrap();
+    json!({"kind": record.kind(), "bytes": to_hex(&bytes), "means": record})
+}
+
+/// As a program of today reads it.
+fn read<R: LogRecord>(known: &Value) -> R {
+    let kind = u16::try_from(known["kind"].as_u64().unwrap()).unwrap();
+    let content = from_hex(known["bytes"].as_str().unwrap());
+    assert!(kind <= R::HIGHEST_KIND);
+    if R::is_earlier(kind) {
+        return R::read_earlier(kind, &content).unwrap();
+    }
+    let found: R = content.read().unwrap();
+    assert_eq!(found.kind(), kind, "a number means one thing");
+    found
+}
+
+/// What was known when it was written: fields are added, and none is ever changed.
+fn without_new_fields(found: &Value, known: &Value) -> Value {
+    match (found, known) {
+        (Value::Object(found), Value::Object(known)) => {
+            let known = known.iter().filter_map(|(name, known)| Some((name, known, found.get(name)?)));
+            known.map(|(name, known, found)| (name.clone(), without_new_fields(found, known))).collect()
+        }
+        (Value::Array(found), Value::Array(known)) if found.len() == known.len() => {
+            found.iter().zip(known).map(|(found, known)| without_new_fields(found, known)).collect()
+        }
+        (found, _) => found.clone(),
+    }
+}
+
+fn check<F: Records>(facts: &[F], states: &[F::Snapshot], view: fn(&F::Snapshot) -> Value) {
+    let kind = F::KIND.name().to_owned();
+    if let Ok(layout) = std::env::var("TIDEGATE_WRITE_GOLDEN") {
+        let path = file(&kind, &layout);
+        assert!(!path.exists(), "{} is written once", path.display());
+        let states: Vec<Value> =
+            states.iter().map(|state| json!({"snapshot": record(state), "view": view(state)})).collect();
+        let golden = json!({"facts": facts.iter().map(record).collect::<Vec<_>>(), "states": states});
+        std::fs::write(path, serde_json::to_string_pretty(&golden).unwrap() + "\n").unwrap();
+    }
+    for layout in LAYOUTS {
+        let golden: Value = serde_json::from_slice(&std::fs::read(file(&kind, layout)).unwrap()).unwrap();
+        let known = golden["facts"].as_array().unwrap();
+        assert!(known.len() >= 16, "{kind} {layout}");
+        for known in known {
+            let found = value(read::<F>(known));
+            assert_eq!(without_new_fields(&found, &known["means"]), known["means"], "{kind} {layout}");
+        }
+        for known in golden["states"].as_array().unwrap() {
+            let snapshot = &known["snapshot"];
+            let state = read::<F::Snapshot>(snapshot);
+            let found = value(&state);
+            assert_eq!(without_new_fields(&found, &snapshot["means"]), snapshot["means"], "{kind} {layout}");
+            let found = view(&state);
+            assert_eq!(without_new_fields(&found, &known["view"]), known["view"], "{kind} {layout}");
+        }
+    }
+}
+
+fn value(view: impl Serialize) -> Value {
+    serde_json::to_value(view).unwrap()
+}
+
+#[test]
+fn what_was_recorded_of_rollouts_is_read() {
+    let states: Vec<rollout::State> =
+        rollouts::states::representatives().into_iter().map(|(_, state)| state).collect();
+    check::<rollout::Fact>(&rollouts::facts::facts(), &states, |state| value(rollout::view(state)));
+}
+
+#[test]
+fn what_was_recorded_of_teardowns_is_read() {
+    let states: Vec<teardown::State> =
+        teardowns::table::representatives().into_iter().map(|(_, state)| state).collect();
+    check::<teardown::Fact>(&teardowns::table::facts(), &states, |state| value(teardown::view(state)));
+}

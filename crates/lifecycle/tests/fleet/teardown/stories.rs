@@ -1,0 +1,225 @@
+//! What users see happen, one story each.
+
+use tidegate_lifecycle::fleet::{MaxUpdate, Scope};
+use tidegate_lifecycle::teardown::{
+    End, Input, MemberStatus, OnLate, Options, Order, Request, Selection, State, Wish, decide, evolve, view,
+};
+
+use super::order::selection;
+use super::world::{App, World, spec, uid};
+use crate::build::*;
+
+fn steps() -> Vec<Selection> {
+    ["env in config", "env in db", "env in web"].map(selection).into()
+}
+
+/// Two of each of the three steps, and one that none selects.
+fn request(word: &str) -> Request {
+    let custom = ["env in config", "env in web", "env in db"].map(selection);
+    let names = ["config-a", "config-b", "db-a", "db-b", "web-a", "web-b", "x"];
+    let of = |name: &str| spec(name, &format!("env={}", name.split('-').next().unwrap()));
+    Request {
+        set: "argocd/pricelist".into(),
+        uid: "uid-1".into(),
+        by: "ann".into(),
+        order: Order::of(word, &steps(), &custom).unwrap(),
+        members: names.map(of).into(),
+        options: Options::default(),
+    }
+}
+
+fn end(world: &World) -> Option<End> {
+    world.teardown().outcome.as_ref().map(|outcome| outcome.end)
+}
+
+fn message(world: &World) -> String {
+    view(world.state()).unwrap().message
+}
+
+/// What was deleted when.
+fn deletions(world: &World) -> String {
+    let lines = world.transcript.iter().filter(|line| line.contains("delete "));
+    lines.map(|line| line.replace("delete ", "")).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn applications_are_deleted_in_their_order() {
+    for (word, expected) in [
+        ("AllAtOnce", "0 config-a, 0 config-b, 0 db-a, 0 db-b, 0 web-a, 0 web-b, 0 x"),
+        // One by one, as in Argo CD.
+        ("Reverse", "0 web-a, 1000 web-b, 2000 db-a, 3000 db-b, 4000 config-a, 5000 config-b, 6000 x"),
+        // The example of the proposal: config, frontend, database.
+        ("Custom", "0 config-a, 0 config-b, 1000 web-a, 1000 web-b, 2000 db-a, 2000 db-b, 3000 x"),
+    ] {
+        let mut world = World::new(request(word));
+        world.run();
+        assert_eq!(deletions(&world), expected, "{word}");
+        assert_eq!((end(&world), message(&world)), (Some(End::Completed), "7 Applications are gone".into()));
+        assert!(world.apps.is_empty());
+    }
+}
+
+#[test]
+fn a_step_deletes_so_many_at_once() {
+    let mut steps = vec![selection("")];
+    steps[0].max_update = MaxUpdate::Percent(50);
+    let mut world = World::new(Request { order: Order::Custom { steps }, ..request("AllAtOnce") });
+    world.run();
+    assert_eq!(
+        deletions(&world),
+        "0 config-a, 0 config-b, 0 db-a, 1000 db-b, 1000 web-a, 1000 web-b, 2000 x"
+    );
+}
+
+/// The plan is what would be recorded: nothing is touched to see it.
+#[test]
+fn the_plan_is_there_before_anything_is_deleted() {
+    let begin = Input::Begin(Box::new(request("Custom")));
+    let facts = decide(&State::New, &begin, at(0)).unwrap();
+    let state = facts.iter().fold(State::New, |state, fact| evolve(state, fact).unwrap());
+    let members = view(&state).unwrap().members;
+    let plan: Vec<String> =
+        members.iter().map(|member| format!("{} {}", member.step, member.application)).collect();
+    assert_eq!(plan, ["1 config-a", "1 config-b", "2 web-a", "2 web-b", "3 db-a", "3 db-b", "4 x"]);
+    assert!(members.iter().all(|member| member.status == MemberStatus::Waiting));
+}
+
+#[test]
+fn an_application_that_stays_keeps_those_after_it() {
+    let mut world = World::new(request("Reverse"));
+    world.apps.get_mut("web-b").unwrap().lingers = None;
+    world.run_until(600_000);
+    assert_eq!(
+        world.explain(),
+        "deleting step 1 of 4 (env in (web)): 1 of 2 gone, waiting 9 min 59 s for Application web-b (it is being \
+         deleted and waits for its finalizer); next: step 2 of 4, 2 Applications"
+    );
+    assert_eq!(deletions(&world), "0 web-a, 1000 web-b");
+    world.vanish("web-b", &uid("web-b"));
+    world.run();
+    assert_eq!(end(&world), Some(End::Completed));
+}
+
+#[test]
+fn a_step_that_takes_too_long_is_held_or_ends_it() {
+    for (on_late, expected) in [(OnLate::Hold, None), (OnLate::Abort, Some(End::Failed))] {
+        let options = Options { deadline: Some(seconds(120)), on_late };
+        let mut world = World::new(Request { options, ..request("Reverse") });
+        world.apps.get_mut("web-b").unwrap().lingers = None;
+        world.run_until(60_000);
+        assert!(world.explain().contains("; deadline in 1 min; next"), "{}", world.explain());
+        world.run_until(300_000);
+        assert_eq!(end(&world), expected);
+        assert!(
+            world.explain().contains("step 1 of 4 was not gone within 2 min: web-b"),
+            "{}",
+            world.explain()
+        );
+        if expected.is_some() {
+            let message = message(&world);
+            assert!(
+                message.contains("still being deleted: web-b; not deleted: config-a, config-b"),
+                "{message}"
+            );
+        }
+    }
+}
+
+#[test]
+fn people_go_on_without_what_stays() {
+    for scope in [Scope::Member("web-b".into()), Scope::Step(1)] {
+        let mut world = World::new(request("Reverse"));
+        world.apps.get_mut("web-b").unwrap().lingers = None;
+        world.wish(60_000, Wish::Skip(scope));
+        world.run();
+        assert_eq!(end(&world), Some(End::Completed));
+        assert_eq!(message(&world), "6 Applications are gone; left to people: web-b");
+    }
+}
+
+/// What is skipped before its turn is kept.
+#[test]
+fn an_application_that_is_skipped_is_not_deleted() {
+    let mut world = World::new(request("Reverse"));
+    world.wish(0, Wish::Skip(Scope::Member("db-a".into())));
+    world.run();
+    assert!(world.apps.contains_key("db-a") && !deletions(&world).contains("db-a"));
+}
+
+#[test]
+fn a_manual_step_waits_until_people_have_deleted_its_applications() {
+    let mut steps = steps();
+    steps[0].max_update = MaxUpdate::Count(0);
+    let mut world = World::new(Request { order: Order::Custom { steps }, ..request("AllAtOnce") });
+    world.run_until(10_000);
+    assert!(world.explain().contains("maxUpdate is 0: delete it by hand, or skip it"), "{}", world.explain());
+    world.vanish("config-a", &uid("config-a"));
+    world.vanish("config-b", &uid("config-b"));
+    world.run();
+    assert_eq!(end(&world), Some(End::Completed));
+    assert!(deletions(&world).starts_with("10000 db-a"), "{}", deletions(&world));
+}
+
+/// Another Application of the same name is none of ours.
+#[test]
+fn an_application_that_was_created_again_is_not_deleted() {
+    let mut world = World::new(request("Reverse"));
+    world.run_until(500);
+    world.vanish("web-a", &uid("web-a"));
+    world.apps.insert("web-a".into(), App { uid: "new".into(), deleting: false, lingers: None });
+    world.run();
+    assert_eq!((end(&world), world.apps.len()), (Some(End::Completed), 1));
+    assert!(!world.apps["web-a"].deleting);
+}
+
+#[test]
+fn what_comes_later_is_deleted_too() {
+    let mut world = World::new(request("Custom"));
+    world.at(1_500, Input::Joined { member: Box::new(spec("config-late", "env=config")) });
+    world.at(1_500, Input::Joined { member: Box::new(spec("db-late", "env=db")) });
+    world.run();
+    assert_eq!(end(&world), Some(End::Completed));
+    // Its step has passed: it goes with the one that is at work.
+    assert!(deletions(&world).contains("1000 web-b, 1500 config-late, 2000 db-a"), "{}", deletions(&world));
+    assert!(deletions(&world).contains("2000 db-late"), "{}", deletions(&world));
+}
+
+#[test]
+fn while_it_is_paused_nothing_is_deleted_and_deadlines_stand_still() {
+    let options = Options { deadline: Some(seconds(10)), on_late: OnLate::Abort };
+    let mut world = World::new(Request { options, ..request("Reverse") });
+    world.wish(500, Wish::Pause);
+    world.run_until(100_000);
+    assert_eq!(deletions(&world), "0 web-a");
+    assert!(world.explain().contains("paused for 1 min 39 s by ann (because)"), "{}", world.explain());
+    world.wish(100_000, Wish::Resume);
+    world.run();
+    assert_eq!(end(&world), Some(End::Completed));
+}
+
+#[test]
+fn terminating_deletes_no_more_and_says_what_is_left() {
+    let mut world = World::new(request("Reverse"));
+    world.wish(1_500, Wish::Terminate);
+    world.run();
+    assert_eq!(end(&world), Some(End::Terminated));
+    assert_eq!(
+        message(&world),
+        "terminated by ann (because); still being deleted: web-b; not deleted: config-a, config-b, db-a, db-b, x"
+    );
+}
+
+#[test]
+fn a_crash_at_any_point_changes_nothing() {
+    let mut calm = World::new(request("Custom"));
+    calm.run();
+    let (events, expected) = (calm.happened, deletions(&calm));
+    assert!(events > 40, "{events}");
+    for event in 2..=events {
+        let mut world = World::new(request("Custom"));
+        world.crash_before = Some(event);
+        world.run();
+        assert_eq!(deletions(&world), expected, "died before event {event}");
+        assert_eq!(end(&world), Some(End::Completed), "died before event {event}");
+    }
+}
