@@ -5,7 +5,6 @@ use std::fs::{self, Permissions};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
-use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -97,11 +96,9 @@ fn a_push_is_synced_at_once_by_those_it_is_about() {
     assert_eq!(hooked.revision("frontend"), before);
     // What is about one is synced by it.
     let writes = fleet.bench.writes().len();
-    let begin = Instant::now();
     assert_eq!(hooked.push("main", &["frontend/frontend.yaml", "docs/readme.md"]), 1);
     let is_written = |number: &usize| *number > writes;
     std::iter::repeat_with(|| fleet.bench.writes().len()).take(3000).find(is_written).unwrap();
-    eprintln!("from the push to the first write it took {:?}", begin.elapsed());
     let synced = fleet.until("frontend", |app| app["status"]["sync"]["revision"] != before);
     let after = &synced["status"]["sync"]["revision"];
     fleet.wait(&["frontend"]);

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 pub(super) const STATUS_BYTES_MAX: usize = 900 << 10;
 /// The condition that says so.
 pub(super) const SHORTENED: &str = "StatusShortenedWarning";
-/// The lists that may be long, and how many eighths of all bytes each may have.
-const LISTS: [(&str, usize, fn(&Value) -> bool); 3] = [
+/// Where a list is, how many eighths of all bytes it may have, and whether an entry of it is as it should be.
+type List = (&'static str, usize, fn(&Value) -> bool);
+/// The lists that may be long.
+const LISTS: [List; 3] = [
     ("/resources", 5, is_resource_well),
     ("/operationState/syncResult/resources", 2, is_result_well),
     ("/summary/images", 1, |_| true),
