@@ -89,3 +89,21 @@ fn what_was_compacted_is_named() {
     assert!(told.out.is_empty(), "{}", told.out);
     assert!(told.err.contains("is not kept any more"), "{}", told.err);
 }
+
+/// What a wave waits for is told after it was begun, and of several operations the times go on.
+#[test]
+fn what_is_awaited_is_told_in_order() {
+    let bench = Bench::new();
+    bench.write("slow.yaml", SLOW);
+    let ran = bench.run(&["sync", "slow.yaml", "--app", "slow", "--sim"]).expect_code(0);
+    let place = |part: &str| ran.err.find(part).unwrap_or_else(|| panic!("{part}: {}", ran.err));
+    assert!(place("applying 1 object") < place("waiting for hook"), "{}", ran.err);
+    for app in ["one", "two"] {
+        bench.write("slow.yaml", SLOW.replace("slow", app));
+        bench.run(&["sync", "slow.yaml", "--app", app, "--sim", "--timeout", "100ms"]).expect_code(3);
+    }
+    let ran = bench.run(&["resume", "--all", "--sim"]).expect_code(0);
+    let time = |line: &str| line.strip_prefix('[')?.split_once(" s]")?.0.trim().parse::<f64>().ok();
+    let times: Vec<f64> = ran.err.lines().filter_map(time).collect();
+    assert!(times.len() > 4 && times.is_sorted(), "{}", ran.err);
+}

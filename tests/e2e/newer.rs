@@ -95,3 +95,24 @@ fn old_operations_are_forgotten_by_number_and_by_age() {
     assert_eq!(sync(&["--history", "2", "--summaries-for", "0s"]), 2);
     assert_eq!(sync(&["--summaries-for", "0s"]), 3, "age forgets none that keeps its facts");
 }
+
+/// Also where there is nothing to go on with.
+#[test]
+fn resuming_tidies_the_log_and_says_what_is_left() {
+    let bench = Bench::new();
+    bench.write("config.yaml", CONFIG);
+    let sync = || bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
+    for _ in 0..3 {
+        sync();
+    }
+    let ids = || {
+        let list = bench.json(&["ops", "list", "-o", "json"]);
+        list.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let all = ids();
+    bench.run(&["resume", "--all", "--sim", "--history", "1", "--summaries", "2"]).expect_code(0);
+    assert_eq!(ids(), all[1..]);
+    let told = bench.run(&["ops", "log", &all[1]]);
+    assert!(told.code() != 0 && told.err.contains("as --history says"), "{told:?}");
+    bench.run(&["ops", "log", &all[2]]).expect_code(0);
+}
