@@ -20,8 +20,11 @@ pub(crate) struct Setting<'t> {
     pub(crate) function: &'t dyn Fn(&str) -> Option<Function>,
 }
 
-/// Renders the template called like the whole text.
-pub(crate) fn execute(setting: &Setting<'_>, data: Val) -> Result<String, ExecError> {
+/// How many bytes, or elements, a function may give for one step.
+const GIVEN_PER_STEP: usize = 256;
+
+/// Renders the template called like the whole text; and says how many steps it took.
+pub(crate) fn execute(setting: &Setting<'_>, data: Val) -> (Result<String, ExecError>, usize) {
     let mut run = Run {
         setting,
         tree: setting.name.to_owned(),
@@ -37,10 +40,11 @@ pub(crate) fn execute(setting: &Setting<'_>, data: Val) -> Result<String, ExecEr
             setting.name,
             quoted(setting.name)
         );
-        return Err(ExecError { message });
+        return (Err(ExecError { message }), 0);
     };
-    run.walk(&Got::plain(data), nodes)?;
-    Ok(run.text)
+    let ran = run.walk(&Got::plain(data), nodes);
+    let taken = setting.limits.steps - run.steps;
+    (ran.map(|_| run.text), taken)
 }
 
 /// A value, and whether Go would hold it as `interface {}`, which shows in errors.
@@ -115,7 +119,11 @@ impl Run<'_, '_> {
     }
 
     fn step(&mut self) -> Ran<()> {
-        match self.steps.checked_sub(1) {
+        self.take(1)
+    }
+
+    fn take(&mut self, steps: usize) -> Ran<()> {
+        match self.steps.checked_sub(steps) {
             Some(left) => {
                 self.steps = left;
                 Ok(())
@@ -483,7 +491,16 @@ impl Run<'_, '_> {
         }
         let call = Call { now: self.setting.now, room: self.setting.limits.output_bytes };
         match function.run(&call, &values) {
-            Ok(value) => Ok(Got { is_interface: function.gives_interface(&value), value }),
+            Ok(value) => {
+                let given = match &value {
+                    Val::Str(text) => text.len(),
+                    Val::List(list) => list.items.len(),
+                    Val::Map(map) => map.len(),
+                    _ => 0,
+                };
+                self.take(given / GIVEN_PER_STEP)?;
+                Ok(Got { is_interface: function.gives_interface(&value), value })
+            }
             Err(message) => {
                 self.at(place, written);
                 self.fail(format!("error calling {name}: {message}"))

@@ -78,7 +78,7 @@ impl MissingKey {
 /// What one rendering may use, so that no template can hold up its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Nodes, commands and turns of loops.
+    /// Nodes, commands, turns of loops, and one for every 256 bytes or elements that a function gives.
     pub steps: usize,
     /// Bytes written, and bytes of any text on the way.
     pub output_bytes: usize,
@@ -213,12 +213,18 @@ pub struct Template<'e> {
 impl Template<'_> {
     /// What it says with some data as its dot.
     pub fn render(&self, data: &Value) -> Result<String, ExecError> {
+        self.render_within(data, self.engine.limits).0
+    }
+
+    /// The same within limits of its own, and how many steps of them it took: for those who render much, and have a limit
+    /// for all of it.
+    pub fn render_within(&self, data: &Value, limits: Limits) -> (Result<String, ExecError>, usize) {
         let setting = exec::Setting {
             name: &self.name,
             text: &self.text,
             trees: &self.trees,
             missing_key: self.engine.missing_key,
-            limits: self.engine.limits,
+            limits,
             now: self.engine.now,
             function: &|name| self.engine.find(name),
         };

@@ -9,6 +9,9 @@ use serde_json::Value;
 use crate::semver::Version;
 use crate::time::Time;
 
+/// How many values within values, or 64 bytes of texts in them, a function of a caller is shown.
+const NODES_MAX: usize = 1_000_000;
+
 /// What a template computes with.
 #[derive(Clone, Debug)]
 pub(crate) enum Val {
@@ -109,21 +112,36 @@ impl Val {
         }
     }
 
-    /// To JSON, as far as it goes: a number that JSON cannot say is `None`.
+    /// To JSON, as far as it goes: a number that JSON cannot say is `None`, and so is a value that is in itself, or that
+    /// is too large when all that it shares is written out.
     pub(crate) fn to_json(&self) -> Option<Value> {
+        let mut left = NODES_MAX;
+        self.to_json_within(&mut left, 0)
+    }
+
+    fn to_json_within(&self, left: &mut usize, depth: usize) -> Option<Value> {
+        *left = left.checked_sub(1)?;
+        if depth > crate::MAX_DEPTH {
+            return None;
+        }
         Some(match self {
             Self::Absent | Self::Nil => Value::Null,
             Self::Bool(value) => Value::Bool(*value),
             Self::Int(value) | Self::Int64(value) => Value::from(*value),
             Self::Float(value) => Value::Number(serde_json::Number::from_f64(*value)?),
-            Self::Str(text) => Value::String(text.to_string()),
-            Self::List(list) => Value::Array(list.items.iter().map(Self::to_json).collect::<Option<_>>()?),
-            Self::Map(map) => Value::Object(
-                map.entries()
-                    .into_iter()
-                    .map(|(key, value)| Some((key, value.to_json()?)))
-                    .collect::<Option<_>>()?,
-            ),
+            Self::Str(text) => {
+                *left = left.checked_sub(text.len() / 64)?;
+                Value::String(text.to_string())
+            }
+            Self::List(list) => {
+                let items = list.items.iter().map(|item| item.to_json_within(left, depth + 1));
+                Value::Array(items.collect::<Option<_>>()?)
+            }
+            Self::Map(map) => {
+                let entries = map.entries().into_iter();
+                let entries = entries.map(|(key, value)| Some((key, value.to_json_within(left, depth + 1)?)));
+                Value::Object(entries.collect::<Option<_>>()?)
+            }
             Self::Time(time) => Value::String(time.rfc3339()),
             Self::Version(version) => Value::String(version.to_string()),
         })

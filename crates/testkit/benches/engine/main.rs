@@ -13,6 +13,7 @@
 )]
 
 mod flushes;
+mod generating;
 mod idle;
 mod planning;
 mod readiness;
@@ -47,8 +48,9 @@ impl Line {
 
 type Measurement = (&'static str, fn() -> Vec<Line>);
 
-const MEASUREMENTS: [Measurement; 7] = [
+const MEASUREMENTS: [Measurement; 8] = [
     ("planning", planning::measure),
+    ("generating", generating::measure),
     ("throughput", throughput::measure),
     ("readiness", readiness::measure),
     ("flushes", flushes::measure),

@@ -1,0 +1,118 @@
+//! Sets of parameters.
+
+use serde_json::{Map, Value};
+
+/// Parameters by name. With templates of Go they are any values; without, a flat map of texts.
+pub(crate) type Parameters = Map<String, Value>;
+
+/// A set of parameters, and where it is from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ParameterSet {
+    pub(crate) parameters: Parameters,
+    /// Such as `element 2`.
+    pub(crate) origin: String,
+}
+
+/// A value as a text. Numbers are written in full.
+pub(crate) fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        // Without the fraction that JSON may have written: 2.0 is 2.
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 1e15 => {
+                format!("{float:.0}")
+            }
+            _ => number.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
+/// What a value is, for people.
+pub(crate) fn kind(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::String(text) => format!("the text {:?}", crate::names::beginning(text, 40)),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}
+
+/// Values within values as texts of their own, `a.b` for `b` in `a` and `a.0` for the first of a list.
+pub(crate) fn flatten(parameters: &Parameters) -> Parameters {
+    let mut flat = Map::new();
+    for (key, value) in parameters {
+        add_flat(key.clone(), value, &mut flat);
+    }
+    flat
+}
+
+fn add_flat(key: String, value: &Value, flat: &mut Parameters) {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, value)| add_flat(format!("{key}.{name}"), value, flat));
+        }
+        Value::Array(items) => {
+            let items = items.iter().enumerate();
+            items.for_each(|(index, value)| add_flat(format!("{key}.{index}"), value, flat));
+        }
+        other => {
+            flat.insert(key, Value::String(text(other)));
+        }
+    }
+}
+
+/// Adds what is not there, in objects within objects too: what is there stays.
+pub(crate) fn fill(into: &mut Parameters, from: &Parameters) {
+    for (key, value) in from {
+        match (into.get_mut(key), value) {
+            (Some(Value::Object(there)), Value::Object(more)) => fill(there, more),
+            (Some(_), _) => {}
+            (None, value) => {
+                into.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// Adds the parameters of a prefix: as an object, or as names with dots.
+pub(crate) fn put(parameters: &mut Parameters, of_go: bool, prefix: &str, fields: Parameters) {
+    if of_go {
+        parameters.insert(prefix.to_owned(), Value::Object(fields));
+    } else {
+        parameters.extend(fields.into_iter().map(|(name, value)| (format!("{prefix}.{name}"), value)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> Parameters {
+        value.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn everything_becomes_a_text() {
+        let values = object(json!({
+            "a": {"b": {"c": "d"}}, "list": ["x", {"y": 1}], "yes": true, "port": 8_080_000, "half": 0.5, "two": 2.0,
+            "big": 12_345_678_901_234_567_890_u64, "none": null, "empty": {},
+        }));
+        let flat = json!({
+            "a.b.c": "d", "list.0": "x", "list.1.y": "1", "yes": "true", "port": "8080000", "half": "0.5", "two": "2",
+            "big": "12345678901234567890", "none": "",
+        });
+        assert_eq!(flatten(&values), object(flat));
+    }
+
+    #[test]
+    fn what_is_there_stays() {
+        let mut into = object(json!({"a": {"x": 1}, "b": "", "l": [1]}));
+        fill(&mut into, &object(json!({"a": {"x": 2, "y": 3}, "b": "c", "l": [2, 3], "d": null})));
+        assert_eq!(into, object(json!({"a": {"x": 1, "y": 3}, "b": "", "l": [1], "d": null})));
+    }
+}

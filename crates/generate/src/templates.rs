@@ -1,0 +1,143 @@
+//! Texts to fill: `{{name}}`, or templates of Go.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use serde_json::Value;
+use tidegate_gotmpl::{Engine, MissingKey, Template};
+use tidegate_model::argo::ApplicationSetSpec;
+
+use crate::error::Problem;
+use crate::limits::{Budget, TEXT_LIMITS};
+use crate::{fast, names, yaml};
+
+/// How many texts are kept as templates; those of an ApplicationSet are a few dozen.
+const KEPT_MAX: usize = 1_000;
+
+/// How much of a template an error shows, in characters.
+const SHOWN_MAX: usize = 500;
+
+/// What fills templates of Go, where an ApplicationSet asks for them.
+pub(crate) fn engine(spec: &ApplicationSetSpec, now: Option<i64>) -> Result<Option<Engine>, Problem> {
+    if !spec.go_template {
+        return Ok(None);
+    }
+    let options = spec.go_template_options.iter();
+    let missing_key = options
+        .map(|option| MissingKey::from_option(option))
+        .try_fold(MissingKey::Default, |_, next| next)?;
+    let engine = Engine::with_sprig()
+        .without(&["env", "expandenv", "getHostByName"])
+        .missing_key(missing_key)
+        .limits(TEXT_LIMITS)
+        .function("normalize", |arguments| match arguments {
+            [Value::String(text)] => Ok(Value::String(names::normalize(text))),
+            _ => Err("normalize takes one string".to_owned()),
+        })
+        .function("slugify", slugify)
+        .function("toYaml", |arguments| match arguments {
+            [value] => yaml::write(value).map(Value::String),
+            _ => Err("toYaml takes one value".to_owned()),
+        })
+        .function("fromYaml", |arguments| from_yaml(arguments, "fromYaml", "a mapping", Value::is_object))
+        .function("fromYamlArray", |arguments| {
+            from_yaml(arguments, "fromYamlArray", "a sequence", Value::is_array)
+        });
+    Ok(Some(match now {
+        Some(now) => engine.now(now),
+        None => engine,
+    }))
+}
+
+fn slugify(arguments: &[Value]) -> Result<Value, String> {
+    let slug = match arguments {
+        [Value::String(text)] => names::slugify(names::SLUG_BYTES, true, text),
+        [bytes_max, Value::String(text)] => names::slugify(length(bytes_max)?, true, text),
+        [bytes_max, Value::Bool(smart), Value::String(text)] => {
+            names::slugify(length(bytes_max)?, *smart, text)
+        }
+        _ => return Err(SLUGIFY.to_owned()),
+    };
+    Ok(Value::String(slug))
+}
+
+const SLUGIFY: &str =
+    "slugify takes a string, before it the longest length, and before that whether to cut between words";
+
+fn length(value: &Value) -> Result<usize, String> {
+    let length = value.as_f64().filter(|length| (0.0..=4096.0).contains(length)).ok_or(SLUGIFY)?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 4096")]
+    Ok(length as usize)
+}
+
+fn from_yaml(
+    arguments: &[Value],
+    name: &str,
+    wanted: &str,
+    fits: fn(&Value) -> bool,
+) -> Result<Value, String> {
+    let [Value::String(text)] = arguments else { return Err(format!("{name} takes one string")) };
+    let value = yaml::read(text)?;
+    if fits(&value) { Ok(value) } else { Err(format!("it is not {wanted}")) }
+}
+
+/// The texts of one ApplicationSet.
+pub(crate) struct Templates<'e> {
+    engine: Option<&'e Engine>,
+    kept: HashMap<String, Rc<Template<'e>>>,
+}
+
+impl<'e> Templates<'e> {
+    pub(crate) fn new(engine: Option<&'e Engine>) -> Self {
+        Self { engine, kept: HashMap::new() }
+    }
+
+    /// Whether they are templates of Go.
+    pub(crate) fn are_of_go(&self) -> bool {
+        self.engine.is_some()
+    }
+
+    /// What a text says with some parameters.
+    pub(crate) fn render(
+        &mut self,
+        text: &str,
+        parameters: &Value,
+        budget: &mut Budget,
+    ) -> Result<String, Problem> {
+        if !text.contains("{{") {
+            return Ok(text.to_owned());
+        }
+        let Some(engine) = self.engine else {
+            budget.steps(1)?;
+            let rendered = fast::render(text, parameters, TEXT_LIMITS.output_bytes)?;
+            budget.bytes(rendered.len())?;
+            return Ok(rendered);
+        };
+        let template = self.parsed(engine, text)?;
+        let (rendered, steps) = template.render_within(parameters, TEXT_LIMITS);
+        budget.steps(steps.saturating_add(1))?;
+        let rendered = rendered
+            .map_err(|error| Problem::Execute { template: shown(text), reason: error.to_string() })?;
+        budget.bytes(rendered.len())?;
+        Ok(rendered)
+    }
+
+    fn parsed(&mut self, engine: &'e Engine, text: &str) -> Result<Rc<Template<'e>>, Problem> {
+        if let Some(template) = self.kept.get(text) {
+            return Ok(template.clone());
+        }
+        let template = engine
+            .parse("base", text)
+            .map_err(|error| Problem::Parse { template: shown(text), reason: error.to_string() })?;
+        let template = Rc::new(template);
+        if self.kept.len() < KEPT_MAX {
+            self.kept.insert(text.to_owned(), template.clone());
+        }
+        Ok(template)
+    }
+}
+
+fn shown(text: &str) -> String {
+    let beginning = names::beginning(text, SHOWN_MAX);
+    if beginning.len() < text.len() { format!("{beginning}…") } else { text.to_owned() }
+}
