@@ -11,6 +11,7 @@
 
 mod api;
 mod applications;
+mod appset;
 mod bad_input;
 mod bench;
 mod clock;

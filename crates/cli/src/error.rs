@@ -28,6 +28,14 @@ pub enum CliError {
     /// `--strict`, and the plan has findings.
     #[error("{}", counted(warnings.len(), "finding", "refused by --strict; nothing was written"))]
     Strict { warnings: Vec<Warning> },
+    /// ApplicationSets do not make all of their Applications.
+    #[error("{}", counted(problems.len(), "problem", "with ApplicationSets"))]
+    Generate {
+        /// What is wrong, each with the name of the ApplicationSet and the place in it.
+        problems: Vec<String>,
+        /// It is what is written in them, and not somebody who did not answer.
+        is_input: bool,
+    },
     /// What should go on is held by a person.
     #[error("{message}")]
     Paused {

@@ -51,7 +51,11 @@ pub fn code(outcome: &Result<Ended, CliError>) -> i32 {
 fn kind(error: &CliError) -> Kind {
     match error {
         CliError::Service(error) => error.kind(),
-        CliError::Usage { .. } | CliError::BadInput { .. } | CliError::Strict { .. } => Kind::BadInput,
+        CliError::Generate { is_input: false, .. } => Kind::Error,
+        CliError::Generate { .. }
+        | CliError::Usage { .. }
+        | CliError::BadInput { .. }
+        | CliError::Strict { .. } => Kind::BadInput,
         CliError::Paused { .. } | CliError::Impatient => Kind::NotFinished,
         CliError::Output { .. } | CliError::Unprintable { .. } => Kind::Error,
     }

@@ -19,6 +19,7 @@ pub mod error;
 mod exposed;
 pub mod files;
 pub mod gates;
+pub mod generating;
 pub mod last;
 pub mod lines;
 pub mod log;

@@ -29,6 +29,7 @@ mod hidden;
 mod kept;
 mod kind;
 mod kustomize;
+mod listing;
 mod located;
 mod making;
 mod origin;

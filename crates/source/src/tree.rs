@@ -131,6 +131,33 @@ impl Reader<'_> {
         Ok(listed)
     }
 
+    /// The paths of all files of the commit, sorted. What is in submodules is not in the commit.
+    pub fn paths(&self) -> Result<Vec<String>, SourceError> {
+        let limit = |limit, what| SourceError::Limit { path: ".".to_owned(), limit, what };
+        let mut waiting = vec![(String::new(), self.root, 1)];
+        let mut paths = Vec::new();
+        let mut seen = 0_u64;
+        while let Some((prefix, tree, depth)) = waiting.pop() {
+            if depth > self.limits.depth {
+                return Err(limit(self.limits.depth, "folders inside each other"));
+            }
+            for entry in self.entries(tree)? {
+                seen = seen.saturating_add(1);
+                if seen > self.limits.entries {
+                    return Err(limit(self.limits.entries, "files and folders"));
+                }
+                let path = format!("{prefix}{}", entry.path);
+                match entry.kind {
+                    EntryKind::Tree => waiting.push((format!("{path}/"), entry.id, depth + 1)),
+                    EntryKind::Commit => {}
+                    EntryKind::Link | EntryKind::Blob | EntryKind::BlobExecutable => paths.push(path),
+                }
+            }
+        }
+        paths.sort();
+        Ok(paths)
+    }
+
     /// Where a link leads to, in the repository.
     fn target(&self, path: &str, link: ObjectId) -> Result<String, SourceError> {
         let content = self.blob(link)?;

@@ -2,6 +2,7 @@
 
 mod api;
 mod app;
+mod appset;
 mod cluster;
 mod common;
 mod delete;
@@ -21,6 +22,7 @@ pub use app::{
     AppArgs, AppCommand, AppDeleteArgs, AppRollbackArgs, AppSyncArgs, AppWaitArgs, EndArgs, ExampleArgs,
     ExampleCommand, OneAppArgs, ServeArgs,
 };
+pub use appset::{AppsetArgs, AppsetCommand, GenerateArgs};
 pub use cluster::ConnectionArgs;
 pub use common::{Format, ServiceArgs, StateArgs};
 pub use delete::DeleteArgs;
@@ -90,6 +92,8 @@ pub enum Command {
     Serve(ServeArgs),
     /// List, show and sync the Applications that are served
     App(AppArgs),
+    /// Show what ApplicationSets make
+    Appset(AppsetArgs),
     /// Print the definitions of Applications, ApplicationSets and AppProjects (CRDs)
     #[command(
         after_help = "A cluster that has those of Argo CD already needs no others.\n\nExample:\n  tidegate crds | kubectl apply --server-side -f -"

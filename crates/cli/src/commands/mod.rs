@@ -2,6 +2,7 @@
 
 mod api;
 mod app;
+mod appset;
 mod delete;
 mod diff;
 mod events;
@@ -38,6 +39,8 @@ pub async fn run(command: Command, printer: &Printer) -> Result<Ended, CliError>
         Command::Ops(args) => ops::run(args.command, printer).await,
         Command::Serve(args) => serve::run(&args, printer).await,
         Command::App(args) => app::run(args.command, printer).await,
+        // Repositories are read with calls that wait.
+        Command::Appset(args) => tokio::task::block_in_place(|| appset::run(&args.command, printer)),
         Command::Example(args) => example::run(&args.command, printer),
         Command::Crds { output } => crds(output, printer),
         Command::Health(args) => health::run(&args, printer),

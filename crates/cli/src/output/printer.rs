@@ -130,6 +130,7 @@ impl Printer {
     pub fn error(&self, error: &CliError) {
         match error {
             CliError::BadInput { problems } => problems.iter().for_each(|problem| self.problem(problem)),
+            CliError::Generate { problems, .. } => problems.iter().for_each(|problem| self.problem(problem)),
             CliError::Strict { warnings } => warnings.iter().for_each(|warning| self.problem(warning)),
             _ => {}
         }
