@@ -428,3 +428,18 @@ fn every_route_is_described_and_answers_as_it_is_described() {
     assert!(ids.len() >= 20, "{ids:?}");
     Fleet::end(api.serving);
 }
+
+#[test]
+fn whose_token_is_taken_back_hears_no_more() {
+    let fleet = Fleet::new();
+    let api = Api::serve(&fleet);
+    fleet.wait(&[]);
+    let mut reader = api.listen("?application=argocd/nobody", None);
+    fs::write(fleet.bench.path().join("tokens"), format!("ann operator {OPERATOR}\n")).unwrap();
+    // The stream ends, though nothing happens that would have to be told.
+    let mut rest = String::new();
+    reader.lines.read_to_string(&mut rest).unwrap();
+    assert!(!rest.contains("still here"), "{rest}");
+    assert_eq!(api.ask("GET", "/api/v1/events", READER, "").status, 401);
+    Fleet::end(api.serving);
+}

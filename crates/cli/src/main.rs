@@ -79,10 +79,14 @@ fn end(printer: &Printer, outcome: &Result<Ended, CliError>) -> i32 {
     exit::code(outcome)
 }
 
+/// What `serve` tells unasked: what happens to applications, and whatever else of its own goes wrong. What the libraries that
+/// it uses have to say about their connections is for those who ask.
+const SERVE_TELLS: &str = "tidegate=warn,tidegate_service::applications=info";
+
 /// Structured lines on standard error, for those who ask for them. What lives for long tells what happens.
 fn trace(verbose: u8, command: &Command, printer: &Printer) {
     let level = match verbose {
-        0 if matches!(command, Command::Serve(_)) => "tidegate_service::applications=info",
+        0 if matches!(command, Command::Serve(_)) => SERVE_TELLS,
         0 => "off",
         1 => "info",
         _ => "debug",
@@ -94,4 +98,47 @@ fn trace(verbose: u8, command: &Command, printer: &Printer) {
         .log_internal_errors(false)
         .with_ansi(printer.colours_talk())
         .init();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex, PoisonError};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn serve_says_what_goes_wrong_in_any_part_of_its_own_and_in_no_library() {
+        let kept = Kept::default();
+        let writer = kept.clone();
+        let telling = tracing_subscriber::fmt()
+            .with_env_filter(EnvFilter::new(SERVE_TELLS))
+            .with_writer(move || writer.clone())
+            .with_ansi(false)
+            .finish();
+        tracing::subscriber::with_default(telling, || {
+            tracing::info!(target: "tidegate_service::applications::telling", "told: applications");
+            tracing::warn!(target: "tidegate_server::notify", "told: a message that is refused");
+            tracing::error!(target: "tidegate_executor::actors", "told: an actor that has failed");
+            tracing::warn!(target: "tidegate_source::remote", "told: a repository");
+            tracing::info!(target: "tidegate_executor::actors", "kept: what is for those who ask");
+            tracing::warn!(target: "hyper_util::client", "kept: a library");
+        });
+        let told = kept.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let told = String::from_utf8_lossy(&told);
+        assert_eq!((told.matches("told: ").count(), told.matches("kept: ").count()), (4, 0), "{told}");
+    }
 }

@@ -19,7 +19,7 @@ use crate::problem::{Code, Problem};
 use crate::rate::Gauge;
 use crate::route::{Asked, Route};
 use crate::site::Site;
-use crate::tokens::Tokens;
+use crate::tokens::{Pass, Tokens};
 use crate::webhooks::Webhooks;
 
 /// Under this name the requests of everybody are counted.
@@ -31,7 +31,7 @@ const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 pub(crate) struct Front {
     site: Arc<Site>,
     /// `None` where those on this machine may look without.
-    tokens: Option<Tokens>,
+    tokens: Option<Arc<Tokens>>,
     webhooks: Webhooks,
     limits: Limits,
     all: Gauge,
@@ -42,6 +42,7 @@ pub(crate) struct Front {
 impl Front {
     pub fn new(site: Arc<Site>, (tokens, webhooks): (Option<Tokens>, Webhooks), limits: Limits) -> Self {
         let [all, each, strangers] = [limits.all, limits.each, limits.strangers].map(Gauge::new);
+        let tokens = tokens.map(Arc::new);
         Self { site, tokens, webhooks, limits, all, each, strangers }
     }
 
@@ -54,24 +55,24 @@ impl Front {
     ) -> Result<Response<Body>, Problem> {
         let now = Instant::now();
         let mut sender = None;
-        let by = match route.access {
-            Access::Probe => Caller::unnamed(),
+        let (by, pass) = match route.access {
+            Access::Probe => (Caller::unnamed(), Pass::open()),
             Access::Signed => {
                 sender = Some(self.webhooks.sender(request.headers(), now)?);
-                Caller::unnamed()
+                (Caller::unnamed(), Pass::open())
             }
             Access::Open => {
                 self.stranger(now)?;
-                Caller::unnamed()
+                (Caller::unnamed(), Pass::open())
             }
             Access::Needs(role) => {
-                let by = self.caller(request.headers(), now)?;
+                let (by, pass) = self.caller(request.headers(), now)?;
                 often(self.all.count(EVERYBODY, now))?;
                 if by.role < role {
                     let message = format!("{} asks for the role operator", route.summary);
                     return Err(self.forbidden(message));
                 }
-                by
+                (by, pass)
             }
         };
         let names = names.map_err(|error| Problem::bad(error.to_string()))?;
@@ -88,7 +89,7 @@ impl Front {
             None if route.body.is_some() => self.body(request, self.limits.body_bytes).await?,
             None => Bytes::new(),
         };
-        let asked = Asked { site: Arc::clone(&self.site), names, query, body, by, last_event, sender };
+        let asked = Asked { site: Arc::clone(&self.site), names, query, body, by, pass, last_event, sender };
         match tokio::time::timeout(self.limits.answer_within, route.answer(asked)).await {
             Ok(answer) => answer,
             Err(_) => {
@@ -116,25 +117,25 @@ impl Front {
     }
 
     /// Who asks.
-    fn caller(&self, headers: &HeaderMap, now: Instant) -> Result<Caller, Problem> {
+    fn caller(&self, headers: &HeaderMap, now: Instant) -> Result<(Caller, Pass), Problem> {
         let Some(tokens) = &self.tokens else {
             if let Err(problem) = at_home(headers) {
                 return Err(self.stranger(now).err().unwrap_or(problem));
             }
-            return Ok(Caller::unnamed());
+            return Ok((Caller::unnamed(), Pass::open()));
         };
         let given = text(headers, &header::AUTHORIZATION)?;
         let token = given.as_deref().and_then(|given| given.split_once(' '));
         let token =
             token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
-        let Some(by) = token.and_then(|token| tokens.caller(token, now)) else {
+        let Some((by, pass)) = token.and_then(|token| tokens.caller(token, now)) else {
             self.stranger(now)?;
             let message =
                 if given.is_none() { "this needs a token" } else { "the token does not count here" };
             return Err(Problem::new(Code::Unauthorized, message));
         };
         often(self.each.count(&by.name, now))?;
-        Ok(by)
+        Ok((by, pass))
     }
 
     async fn body(&self, request: Request<Body>, limit: usize) -> Result<Bytes, Problem> {

@@ -15,6 +15,7 @@ use crate::access::{Access, Caller, Role};
 use crate::problem::{Code, Problem};
 use crate::question::{Nothing, Question, schema};
 use crate::site::Site;
+use crate::tokens::Pass;
 use crate::webhooks::{Heard, Sender, hear};
 
 /// A request whose head was looked at.
@@ -25,6 +26,7 @@ pub(crate) struct Asked {
     pub query: Option<String>,
     pub body: Bytes,
     pub by: Caller,
+    pub pass: Pass,
     /// The header `Last-Event-ID`.
     pub last_event: Option<String>,
     /// Who sent the body, where that is proven by the body itself.
@@ -37,6 +39,8 @@ pub(crate) struct Call<Q = Nothing, B = Nothing> {
     pub query: Q,
     pub body: B,
     pub by: Caller,
+    /// Whether who asked may still hear the rest of a long answer.
+    pub pass: Pass,
     pub last_event: Option<String>,
     names: Vec<(String, String)>,
 }
@@ -142,9 +146,9 @@ where
         handler: Box::new(move |asked| {
             let (question, handler) = (Arc::clone(&question), handler.clone());
             Box::pin(async move {
-                let Asked { site, names, query, by, last_event, .. } = asked;
+                let Asked { site, names, query, by, pass, last_event, .. } = asked;
                 let query = question.read(query.as_deref())?;
-                handler(Call { site, names, query, body: Nothing {}, by, last_event }).await
+                handler(Call { site, names, query, body: Nothing {}, by, pass, last_event }).await
             })
         }),
     }
@@ -189,10 +193,10 @@ where
         handler: Box::new(move |asked| {
             let (question, handler) = (Arc::clone(&question), handler.clone());
             Box::pin(async move {
-                let Asked { site, names, query, body, by, last_event, .. } = asked;
+                let Asked { site, names, query, body, by, pass, last_event, .. } = asked;
                 let query = question.read(query.as_deref())?;
                 let body = read_body(&body)?;
-                json(status, &handler(Call { site, names, query, body, by, last_event }).await?)
+                json(status, &handler(Call { site, names, query, body, by, pass, last_event }).await?)
             })
         }),
     }

@@ -30,8 +30,8 @@ const TOKEN_MAX: usize = 1024;
 const NAME_MAX: usize = 64;
 /// The largest file.
 const FILE_MAX: u64 = 1 << 20;
-/// How often it is looked whether the file has changed, while somebody asks.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked whether the file has changed, while somebody asks or is still being answered.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The rights of others: to write, and of everybody: to read.
 const OTHERS_WRITE: u32 = 0o022;
 const ALL_READ: u32 = 0o004;
@@ -73,16 +73,21 @@ impl Tokens {
         Ok(Self { path: path.to_owned(), read: Mutex::new(read) })
     }
 
-    /// Whose token it is.
-    pub fn caller(&self, token: &str, now: Instant) -> Option<Caller> {
+    /// Whose token it is, and what tells later whether it still counts.
+    pub fn caller(self: &Arc<Self>, token: &str, now: Instant) -> Option<(Caller, Pass)> {
         if token.len() > TOKEN_MAX {
             return None;
         }
-        let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        let digest = Sha256::digest(token.as_bytes()).into();
+        let caller = self.of(&digest, now)?;
+        Some((caller, Pass(Some((Arc::clone(self), digest)))))
+    }
+
+    fn of(&self, digest: &[u8; 32], now: Instant) -> Option<Caller> {
         // All are looked at, and all of each, so that time tells nothing.
         let mut found = None;
         for known in self.current(now).iter() {
-            if same(&known.digest, &digest) {
+            if same(&known.digest, digest) {
                 found = Some(&known.caller).cloned();
             }
         }
@@ -117,6 +122,22 @@ impl Tokens {
 pub(crate) fn is_same(one: &str, other: &str) -> bool {
     let [one, other] = [one, other].map(|text| Sha256::digest(text.as_bytes()).into());
     same(&one, &other)
+}
+
+/// What somebody was let in by.
+#[derive(Clone)]
+pub(crate) struct Pass(Option<(Arc<Tokens>, [u8; 32])>);
+
+impl Pass {
+    /// That of those who need none.
+    pub fn open() -> Self {
+        Self(None)
+    }
+
+    /// Whether it would let them in now.
+    pub fn counts(&self, now: Instant) -> bool {
+        self.0.as_ref().is_none_or(|(tokens, digest)| tokens.of(digest, now).is_some())
+    }
 }
 
 /// Takes the same time whatever they are.
@@ -222,13 +243,13 @@ mod tests {
             sha256("something else")
         );
         let (_dir, path) = written(&text, 0o600);
-        let tokens = Tokens::open(&path).unwrap();
+        let tokens = Arc::new(Tokens::open(&path).unwrap());
         let now = Instant::now();
-        let ann = tokens.caller(TOKEN, now).unwrap();
+        let (ann, _) = tokens.caller(TOKEN, now).unwrap();
         assert_eq!((ann.name.as_str(), ann.role), ("ann", Role::Operator));
-        assert_eq!(tokens.caller("something else", now).unwrap().role, Role::ReadOnly);
+        assert_eq!(tokens.caller("something else", now).unwrap().0.role, Role::ReadOnly);
         for wrong in ["", "ann", "something", &sha256("something else"), &"x".repeat(1 << 20)] {
-            assert_eq!(tokens.caller(wrong, now), None, "{wrong:.20}");
+            assert!(tokens.caller(wrong, now).is_none(), "{wrong:.20}");
         }
         assert!(!format!("{tokens:?}").contains(TOKEN));
     }
@@ -273,13 +294,14 @@ mod tests {
     #[test]
     fn a_token_that_is_taken_back_counts_no_more() {
         let (_dir, path) = written(&format!("ann operator {TOKEN}\nben read-only {TOKEN}-too"), 0o600);
-        let tokens = Tokens::open(&path).unwrap();
+        let tokens = Arc::new(Tokens::open(&path).unwrap());
         let mut now = Instant::now();
-        assert!(tokens.caller(TOKEN, now).is_some());
+        let (_, pass) = tokens.caller(TOKEN, now).unwrap();
         fs::write(&path, format!("ben read-only {TOKEN}-too\n")).unwrap();
-        assert!(tokens.caller(TOKEN, now).is_some(), "not looked at every time");
+        assert!(tokens.caller(TOKEN, now).is_some() && pass.counts(now), "not looked at every time");
         now += LOOK_EVERY;
         assert!(tokens.caller(TOKEN, now).is_none() && tokens.caller(&format!("{TOKEN}-too"), now).is_some());
+        assert!(!pass.counts(now), "nor for what somebody is still being told");
         // What cannot be read takes nobody's token, and gives nobody one.
         fs::write(&path, "ann boss\n").unwrap();
         now += LOOK_EVERY;

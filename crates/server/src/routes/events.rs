@@ -17,12 +17,13 @@ use tidegate_service::applications::store::AppKey;
 use tidegate_service::documents::events::EventDocument;
 use tidegate_service::queries::Queries;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::bulletin::{Bulletin, Entry, EventId};
 use crate::following::{News, Reset};
 use crate::problem::{Code, Problem};
 use crate::route::{Answer, Call, Gives, Route, look_otherwise, text};
+use crate::tokens::{LOOK_EVERY, Pass};
 
 /// How often somebody who listens is told that the connection is alive, while nothing happens.
 const STILL_HERE: Duration = Duration::from_secs(15);
@@ -83,6 +84,7 @@ async fn follow(call: Call<EventsQuery>) -> Answer {
         after,
         missed,
         has_begun: false,
+        pass: call.pass,
         _place: place,
     };
     let chunks = futures_util::stream::unfold(reader, async |mut reader| {
@@ -137,12 +139,17 @@ struct Reader {
     changes: watch::Receiver<u64>,
     ending: watch::Receiver<bool>,
     has_begun: bool,
+    pass: Pass,
     _place: OwnedSemaphorePermit,
 }
 
 impl Reader {
-    /// What is told next; nothing when the stream ends: then the client comes again with the last id it has seen.
+    /// What is told next; nothing when the stream ends: then the client comes again with the last id it has seen, and with a
+    /// token that counts.
     async fn next(&mut self) -> Option<String> {
+        if !self.pass.counts(Instant::now()) {
+            return None;
+        }
         if !std::mem::replace(&mut self.has_begun, true) {
             // Who goes on by the log has not seen what happened before the newest.
             let id = if self.missed.is_some() { String::new() } else { format!("id: {}\n", self.after) };
@@ -151,6 +158,7 @@ impl Reader {
         if self.missed.is_some() {
             return Some(self.next_missed().await);
         }
+        let quiet_until = Instant::now() + STILL_HERE;
         loop {
             self.changes.borrow_and_update();
             // What is not there any more comes from the log, in another connection.
@@ -168,11 +176,17 @@ impl Reader {
             }
             tokio::select! {
                 _ = self.ending.wait_for(|ending| *ending) => return None,
-                changed = timeout(STILL_HERE, self.changes.changed()) => match changed {
-                    Ok(Ok(())) => {}
+                changed = timeout(LOOK_EVERY, self.changes.changed()) => match changed {
+                    Ok(Ok(())) | Err(_) => {}
                     Ok(Err(_)) => return None,
-                    Err(_) => return Some(": still here\n\n".to_owned()),
                 },
+            }
+            let now = Instant::now();
+            if !self.pass.counts(now) {
+                return None;
+            }
+            if now >= quiet_until && !self.changes.has_changed().unwrap_or(false) {
+                return Some(": still here\n\n".to_owned());
             }
         }
     }
