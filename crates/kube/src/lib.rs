@@ -3,7 +3,8 @@
 //! ```text
 //!   Cluster calls      cluster.rs ─► read, live, watching, apply/, delete, pods, logs
 //!   what is served     discovery/
-//!   one HTTP call      server.rs: time limit, bound of calls in flight (limit.rs), 401 once (transport.rs)
+//!   one HTTP call      server.rs: time limit, bound of calls in flight (limit.rs), 401 once (transport.rs),
+//!                      only the cluster that is meant (gate.rs)
 //!   what it waits for  strain.rs
 //!   answers            answer.rs: status and body ─► object (lean.rs) or ClusterError
 //! ```
@@ -20,6 +21,7 @@ mod declaration;
 mod declared;
 mod delete;
 mod discovery;
+mod gate;
 mod identity;
 mod lean;
 mod limit;

@@ -16,10 +16,12 @@ use tidegate_model::OperationId;
 use tokio::time::Instant;
 
 use crate::answer::{About, Answer, warnings};
+use crate::gate::was_withheld;
+use crate::identity;
 use crate::limit::Limiter;
 use crate::reasons::reasons;
 use crate::strain::{Monitor, SILENT_AFTER};
-use crate::transport::{Link, Seat, Transport};
+use crate::transport::{Link, Seat, Transport, Way};
 
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const APPLY_PATCH: &str = "application/apply-patch+yaml";
@@ -33,6 +35,9 @@ const ANSWER_BYTES_MAX: usize = 1 << 30;
 const PATIENCE_CALLS: usize = 5;
 /// The first wait between two of these where the server does not say how long; doubled each time.
 const PATIENCE_MIN: Duration = Duration::from_millis(100);
+
+/// For one call so many new connections are asked who is at their other end: other calls may take them.
+const ADMISSIONS_MAX: usize = 16;
 
 /// A request, not yet bound to a connection.
 #[derive(Clone, Debug)]
@@ -200,7 +205,15 @@ impl Server {
 
     async fn attempt(&self, link: &Link, call: &Call) -> Result<Answer, ClusterError> {
         let begun = Instant::now();
-        let response = self.send(link, call).await?;
+        self.collected(call, begun, self.send(link.calls(), call).await?).await
+    }
+
+    async fn collected(
+        &self,
+        call: &Call,
+        begun: Instant,
+        response: Response<Body>,
+    ) -> Result<Answer, ClusterError> {
         self.monitor.heard();
         let (head, body) = response.into_parts();
         let body = Limited::new(body, ANSWER_BYTES_MAX).map_frame(|frame| {
@@ -214,7 +227,7 @@ impl Server {
     /// Opens a stream that ends soon.
     pub(crate) async fn open(&self, call: &Call, about: About<'_>) -> Result<Body, ClusterError> {
         let permit = self.limiter.acquire(&call.what()).await;
-        let response = self.send(&self.transport.link(), call).await?;
+        let response = self.send(self.transport.link().calls(), call).await?;
         permit.served();
         self.opened(call, about, response).await
     }
@@ -258,9 +271,48 @@ impl Server {
         Err(answer.refusal(about))
     }
 
-    async fn send(&self, link: &Link, call: &Call) -> Result<Response<Body>, ClusterError> {
-        let request = self.request(call)?;
-        link.send(request).await.map_err(|error| self.not_sent(call, error))
+    /// Sends a request, to nobody else than the cluster that is meant.
+    async fn send(&self, way: &Way, call: &Call) -> Result<Response<Body>, ClusterError> {
+        for _ in 0..ADMISSIONS_MAX {
+            if let Some(reason) = self.transport.meant().closed() {
+                return Err(ClusterError::new(ErrorKind::Unavailable, reason));
+            }
+            if !way.gate.is_sure().await {
+                self.admit(way).await?;
+            }
+            match way.client.send(self.request(call)?).await {
+                // Nothing was sent.
+                Err(error) if was_withheld(&error) => self.admit(way).await?,
+                sent => return sent.map_err(|error| self.not_sent(call, error)),
+            }
+        }
+        let words = format!("connections to {} end as soon as they have begun", self.url());
+        Err(ClusterError::new(ErrorKind::Unavailable, words))
+    }
+
+    /// Lets a connection come about, and asks which cluster is at its other end.
+    async fn admit(&self, way: &Way) -> Result<(), ClusterError> {
+        let Some(meant) = self.transport.meant().identity() else { return Ok(()) };
+        let asking = way.gate.ask().await;
+        let (call, begun) = (identity::question()?, Instant::now());
+        let sent = way.client.send(self.request(&call)?).await;
+        let response = sent.map_err(|error| self.not_sent(&call, error))?;
+        let answer = self.collected(&call, begun, response).await?;
+        match identity::answered(&answer)? {
+            Some(found) if found == meant => {
+                asking.admit();
+                Ok(())
+            }
+            Some(_) => {
+                let words = format!("another cluster answers at {}", self.url());
+                self.transport.meant().close(Some(words.clone()));
+                Err(ClusterError::new(ErrorKind::Unavailable, words))
+            }
+            None => {
+                let words = format!("what answers at {} does not say which cluster it is", self.url());
+                Err(ClusterError::new(ErrorKind::Unavailable, words))
+            }
+        }
     }
 
     async fn send_watch(
@@ -268,8 +320,8 @@ impl Server {
         link: &Link,
         call: &Call,
     ) -> Result<(Response<Body>, Option<Seat>), ClusterError> {
-        let request = self.request(call)?;
-        link.send_watch(request).await.map_err(|error| self.not_sent(call, error))
+        let (way, seat) = link.watches();
+        Ok((self.send(way, call).await?, seat))
     }
 
     fn request(&self, call: &Call) -> Result<Request<Body>, ClusterError> {

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use http::{Request, Response};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
@@ -15,6 +14,7 @@ use tokio::time::Instant;
 use tower::util::MapErrLayer;
 use tower::{BoxError, Layer as _};
 
+use crate::gate::{Gate, Gated, Meant};
 use crate::place::{ConnectError, ConnectOptions, find};
 use crate::proxy;
 use crate::reasons::reasons;
@@ -42,6 +42,7 @@ pub(crate) struct Transport {
     /// Where credentials come from; `None` when they cannot change.
     source: Option<ConnectOptions>,
     url: String,
+    meant: Arc<Meant>,
     link: RwLock<Arc<Link>>,
     renewed: tokio::sync::Mutex<Option<Instant>>,
 }
@@ -49,14 +50,20 @@ pub(crate) struct Transport {
 /// Connections with the credentials of one time: one for calls, and others for watches. Servers allow only so many
 /// streams on a connection, and watches, which never end, must not use up those of the calls.
 pub(crate) struct Link {
-    calls: Client,
+    calls: Way,
     watches: Vec<Lane>,
     generation: u64,
 }
 
+/// What sends requests over a connection, and what stands before it.
+pub(crate) struct Way {
+    pub(crate) client: Client,
+    pub(crate) gate: Arc<Gate>,
+}
+
 /// A connection for watches.
 struct Lane {
-    client: Client,
+    way: Way,
     open: Arc<AtomicUsize>,
 }
 
@@ -70,50 +77,46 @@ impl Drop for Seat {
 }
 
 impl Link {
-    fn new(calls: Client, watches: Vec<Client>, generation: u64) -> Arc<Self> {
-        let lane = |client| Lane { client, open: Arc::default() };
+    fn new(calls: Way, watches: Vec<Way>, generation: u64) -> Arc<Self> {
+        let lane = |way| Lane { way, open: Arc::default() };
         Arc::new(Self { calls, watches: watches.into_iter().map(lane).collect(), generation })
     }
 
-    /// Sends a call that has one answer; the answer's body comes piece by piece.
-    pub(crate) async fn send(&self, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
-        self.calls.send(request).await
+    /// What sends calls.
+    pub(crate) fn calls(&self) -> &Way {
+        &self.calls
     }
 
-    /// Sends what opens a watch; the seat is to be kept for as long as it is open.
-    pub(crate) async fn send_watch(
-        &self,
-        request: Request<Body>,
-    ) -> Result<(Response<Body>, Option<Seat>), kube::Error> {
+    /// What opens a watch; the seat is to be kept for as long as it is open.
+    pub(crate) fn watches(&self) -> (&Way, Option<Seat>) {
         let open = |lane: &&Lane| lane.open.load(Ordering::Relaxed);
         let lane = self.watches.iter().find(|lane| open(lane) < WATCHES_ON_ONE);
         let Some(lane) = lane.or_else(|| self.watches.iter().min_by_key(open)) else {
-            return Ok((self.calls.send(request).await?, None));
+            return (&self.calls, None);
         };
         lane.open.fetch_add(1, Ordering::Relaxed);
-        let seat = Seat(Arc::clone(&lane.open));
-        Ok((lane.client.send(request).await?, Some(seat)))
+        (&lane.way, Some(Seat(Arc::clone(&lane.open))))
     }
 }
 
 impl Transport {
     pub(crate) async fn connect(options: ConnectOptions, config: Config) -> Result<Self, ConnectError> {
-        let url = config.cluster_url.to_string();
-        let link = link(config, 0).await?;
-        Ok(Self { source: Some(options), ..Self::over(link, url) })
+        let (url, meant) = (config.cluster_url.to_string(), Arc::default());
+        let link = link(config, 0, &meant).await?;
+        Ok(Self { source: Some(options), ..Self::over(link, url, meant) })
     }
 
     /// With credentials that change only when somebody says so.
     pub(crate) async fn fixed(config: Config) -> Result<Self, ConnectError> {
-        let url = config.cluster_url.to_string();
-        Ok(Self::over(link(config, 0).await?, url))
+        let (url, meant) = (config.cluster_url.to_string(), Arc::default());
+        Ok(Self::over(link(config, 0, &meant).await?, url, meant))
     }
 
     /// From now on with other credentials.
     pub(crate) async fn change(&self, config: Config) -> Result<(), ConnectError> {
         // One change after the other, and after a renewal that is under way.
         let _changing = self.renewed.lock().await;
-        let link = link(config, self.link().generation.wrapping_add(1)).await?;
+        let link = link(config, self.link().generation.wrapping_add(1), &self.meant).await?;
         *self.link.write().unwrap_or_else(PoisonError::into_inner) = link;
         Ok(())
     }
@@ -121,17 +124,24 @@ impl Transport {
     /// A connection made by somebody else.
     #[cfg(test)]
     pub(crate) fn of(client: Client, url: String) -> Self {
-        Self::over(Link::new(client.clone(), vec![client], 0), url)
+        let meant = Arc::<Meant>::default();
+        let way = || Way { client: client.clone(), gate: Gate::new(Arc::clone(&meant)) };
+        Self::over(Link::new(way(), vec![way()], 0), url, Arc::clone(&meant))
     }
 
-    fn over(link: Arc<Link>, url: String) -> Self {
+    fn over(link: Arc<Link>, url: String, meant: Arc<Meant>) -> Self {
         let url = url.trim_end_matches('/').to_owned();
-        Self { source: None, url, link: RwLock::new(link), renewed: tokio::sync::Mutex::new(None) }
+        Self { source: None, url, meant, link: RwLock::new(link), renewed: tokio::sync::Mutex::new(None) }
     }
 
     /// Where the API server is.
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Which cluster is meant.
+    pub(crate) fn meant(&self) -> &Meant {
+        &self.meant
     }
 
     pub(crate) fn link(&self) -> Arc<Link> {
@@ -151,7 +161,8 @@ impl Transport {
             return false;
         }
         *renewed = Some(Instant::now());
-        let again = async { link(find(options).await?.config, generation.wrapping_add(1)).await };
+        let again =
+            async { link(find(options).await?.config, generation.wrapping_add(1), &self.meant).await };
         match again.await {
             Ok(link) => {
                 *self.link.write().unwrap_or_else(PoisonError::into_inner) = link;
@@ -166,10 +177,10 @@ impl Transport {
 }
 
 /// Our own stack rather than the one the kube crate would make: that one speaks HTTP/1 only.
-async fn link(config: Config, generation: u64) -> Result<Arc<Link>, ConnectError> {
-    let server = config.cluster_url.to_string();
+async fn link(config: Config, generation: u64, meant: &Arc<Meant>) -> Result<Arc<Link>, ConnectError> {
+    let (server, meant) = (config.cluster_url.to_string(), Arc::clone(meant));
     // Asking a credential program blocks, and files are read.
-    let made = tokio::task::spawn_blocking(move || build(&config, generation)).await;
+    let made = tokio::task::spawn_blocking(move || build(&config, generation, &meant)).await;
     let reason = match made {
         Ok(Ok(link)) => return Ok(link),
         Ok(Err(error)) => reasons(&error),
@@ -178,28 +189,34 @@ async fn link(config: Config, generation: u64) -> Result<Arc<Link>, ConnectError
     Err(ConnectError::Credentials { server, reason })
 }
 
-fn build(config: &Config, generation: u64) -> Result<Arc<Link>, kube::Error> {
+fn build(config: &Config, generation: u64, meant: &Arc<Meant>) -> Result<Arc<Link>, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
     match &config.proxy_url {
-        Some(url) if proxy::is_socks(url) => stack(config, proxy::socks(url, tcp), generation),
-        Some(url) => stack(config, proxy::tunnel(url, tcp), generation),
-        None => stack(config, tcp, generation),
+        Some(url) if proxy::is_socks(url) => stack(config, proxy::socks(url, tcp), (generation, meant)),
+        Some(url) => stack(config, proxy::tunnel(url, tcp), (generation, meant)),
+        None => stack(config, tcp, (generation, meant)),
     }
 }
 
 /// Connections come about when they are used.
-fn stack<C>(config: &Config, tcp: C, generation: u64) -> Result<Arc<Link>, kube::Error>
+fn stack<C>(
+    config: &Config,
+    tcp: C,
+    (generation, meant): (u64, &Arc<Meant>),
+) -> Result<Arc<Link>, kube::Error>
 where
     C: Clone,
-    HttpsConnector<C>: Connect + Clone + Send + Sync + 'static,
+    HttpsConnector<Gated<C>>: Connect + Clone + Send + Sync + 'static,
 {
     // Each of these two may ask a credential program: once is enough.
     let (tls, auth) = (config.rustls_client_config()?, config.auth_layer()?);
     let (base, headers) = (config.base_uri_layer(), config.extra_headers_layer()?);
-    let client = || -> Result<Client, kube::Error> {
+    let way = || -> Result<Way, kube::Error> {
+        let gate = Gate::new(Arc::clone(meant));
+        let gated = Gated { inner: tcp.clone(), gate: Arc::clone(&gate) };
         let mut tls = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
         if let Some(name) = &config.tls_server_name {
             let name = name.clone().try_into().map_err(|error| kube::Error::Service(Box::new(error)))?;
@@ -213,13 +230,14 @@ where
             .http2_keep_alive_interval(PING_EVERY)
             .http2_keep_alive_timeout(PING_TIMEOUT)
             .http2_keep_alive_while_idle(true)
-            .build(tls.enable_all_versions().wrap_connector(tcp.clone()));
+            .build(tls.enable_all_versions().wrap_connector(gated));
         let http = headers.layer(MapErrLayer::new(BoxError::from).layer(http));
-        Ok(match &auth {
+        let client = match &auth {
             Some(auth) => Client::new(base.layer(auth.layer(http)), config.default_namespace.as_str()),
             None => Client::new(base.layer(http), config.default_namespace.as_str()),
-        })
+        };
+        Ok(Way { client, gate })
     };
-    let watches = (0..WATCH_CONNECTIONS_MAX).map(|_| client()).collect::<Result<_, _>>()?;
-    Ok(Link::new(client()?, watches, generation))
+    let watches = (0..WATCH_CONNECTIONS_MAX).map(|_| way()).collect::<Result<_, _>>()?;
+    Ok(Link::new(way()?, watches, generation))
 }
