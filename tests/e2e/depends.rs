@@ -96,3 +96,43 @@ fn a_cycle_is_named_by_each_that_is_in_it() {
     assert!(is_gone(&fleet, "frontend") && is_gone(&fleet, "backend"));
     Fleet::end(serving);
 }
+
+#[test]
+fn the_next_commit_goes_past_one_that_waits_for_ever() {
+    let fleet = Fleet::new();
+    depends(&fleet, "frontend", "backend");
+    depends(&fleet, "backend", "");
+    let serving = fleet.serve();
+    fleet.wait(&["frontend", "backend"]);
+    // At this commit the one is never ready, and the other waits for it.
+    fleet.replace("repo/backend/backend.yaml", "kind: Deployment", "kind: [Deployment");
+    fleet.replace("repo/frontend/frontend.yaml", "frontend:1.0", "frontend:2.0");
+    fleet.commit();
+    fleet.bench.run(&["app", "refresh", "frontend"]).expect_code(0);
+    fleet.until("frontend", |app| message(app).starts_with("waiting for backend: "));
+    fleet.condition("backend", "ComparisonError");
+    fleet.replace("repo/backend/backend.yaml", "kind: [Deployment", "kind: Deployment");
+    fleet.commit();
+    fleet.bench.run(&["app", "refresh", "backend"]).expect_code(0);
+    let synced = |app: &Value| app["status"]["history"].as_array().is_some_and(|history| history.len() == 2);
+    let frontend = fleet.until("frontend", synced);
+    assert_eq!(
+        frontend["status"]["history"][1]["revision"],
+        fleet.get("backend")["status"]["sync"]["revision"]
+    );
+    Fleet::end(serving);
+}
+
+#[test]
+fn what_the_message_advises_ends_the_wait_at_once() {
+    let fleet = Fleet::new();
+    depends(&fleet, "frontend", "backend");
+    depends(&fleet, "backend", "");
+    let serving = fleet.serve();
+    fleet.wait(&["frontend", "backend"]);
+    fs::remove_file(fleet.path("backend.yaml")).unwrap();
+    fleet.until("backend", |app| message(app).contains("take its name out of tidegate.dev/depends-on there"));
+    fleet.replace("frontend.yaml", "depends-on: \"backend\"", "depends-on: \"\"");
+    assert!(is_gone(&fleet, "backend"));
+    Fleet::end(serving);
+}

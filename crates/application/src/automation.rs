@@ -8,6 +8,7 @@ use tidegate_model::argo::{
 };
 use tidegate_model::{OperationPhase, Timestamp};
 
+use crate::operation::Progress;
 use crate::sources::{Sources, revisions};
 use crate::windows::Windows;
 use crate::{automated, conditions, operation};
@@ -67,6 +68,36 @@ pub fn take_in(application: &mut Application, windows: &Windows, now: Timestamp)
         conditions::set(&mut application.status.conditions, &kinds, error.into_iter().chain(held), now);
     }
     held.map_or(next, |held| Next::Wait(held.until))
+}
+
+/// An operation that nobody asked for, and that waits to be begun, deploys what was the newest when it was decided on. Once
+/// something else was compared it is decided anew: what it waits for may never come at the older revision.
+pub fn renew(application: &mut Application, now: Timestamp) {
+    let is_held = |asked: &mut OperationRequest| {
+        asked.initiated_by.automated && operation::id(asked).is_none() && operation::cascade(asked).is_none()
+    };
+    let Some(held) = application.operation.take_if(is_held) else { return };
+    let sources = Sources::of(application).bare();
+    let newest = application.status.sync.as_ref();
+    let is_newest = |sync: &SyncOperation| {
+        (&sync.source, &sync.sources) == (&sources.one(), &sources.several())
+            && newest.is_none_or(|newest| {
+                (&newest.revision, &newest.revisions) == (&sync.revision, &sync.revisions)
+            })
+    };
+    if application.is_deleting() || held.sync.as_ref().is_some_and(is_newest) {
+        application.operation = Some(held);
+        return;
+    }
+    match decide(application, now).next {
+        Next::Begin(begun) => application.operation = Some(*begun),
+        Next::Nothing | Next::Wait(_) => {
+            application.operation = Some(held);
+            let message = "it was not begun: meanwhile there is a newer revision, and nothing to do for that";
+            let given_up = Progress::refused(message.to_owned(), now);
+            operation::take_in(application, Progress { phase: OperationPhase::Failed, ..given_up });
+        }
+    }
 }
 
 /// Decides after a comparison, whose outcome is in the status.

@@ -36,6 +36,13 @@ impl Name {
         };
         Self { namespace: namespace.to_owned(), name: application.metadata.name.clone() }
     }
+
+    /// Whether what it says of its dependencies counts for another application: that waits with its deletion, and tells it
+    /// more than how it stands. Whoever may write Applications into a namespace has a say there; the control plane has it
+    /// everywhere.
+    pub fn is_heard_by(&self, other: &Self) -> bool {
+        self.namespace == other.namespace || self.namespace == CONTROL_NAMESPACE
+    }
 }
 
 impl fmt::Display for Name {
@@ -90,16 +97,37 @@ pub fn in_words(cycle: &[Name]) -> String {
     cycle.iter().map(Name::to_string).collect::<Vec<_>>().join(" → ")
 }
 
+/// The revisions that an application is about to deploy, and that those it depends on are to be at. Nothing where somebody has
+/// chosen a commit, or goes back to one: then those it depends on may be anywhere.
+pub fn deploys(application: &Application) -> Vec<String> {
+    let asked = application.operation.as_ref();
+    let named = asked.and_then(|asked| asked.sync.as_ref());
+    let named = named.map(|sync| revisions(&sync.revision, &sync.revisions)).unwrap_or_default();
+    let is_automated = asked.is_some_and(|asked| asked.initiated_by.automated);
+    match &application.status.sync {
+        _ if !named.is_empty() => {
+            if is_automated {
+                named
+            } else {
+                Vec::new()
+            }
+        }
+        Some(sync) => revisions(&sync.revision, &sync.revisions),
+        None => Vec::new(),
+    }
+}
+
 /// Why an application is not there yet for one that depends on it and deploys these revisions; `None` when it is.
 pub fn why_not(dependency: Option<&Application>, of: &Application, deploys: &[String]) -> Option<String> {
     let Some(dependency) = dependency else { return Some("it is not there".to_owned()) };
     let status = &dependency.status;
+    let tells = Name::of(of).is_heard_by(&Name::of(dependency));
     if dependency.is_deleting() {
         return Some("it is being deleted".to_owned());
     }
     if dependency.operation.is_some() {
         let message = status.operation_state.as_ref().map(|state| state.message.as_str()).unwrap_or_default();
-        let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+        let message = if message.is_empty() || !tells { String::new() } else { format!(": {message}") };
         return Some(format!("its operation is not over{message}"));
     }
     let sync = match &status.sync {
@@ -116,7 +144,7 @@ pub fn why_not(dependency: Option<&Application>, of: &Application, deploys: &[St
     }
     match &status.health {
         Some(health) if health.status == HealthStatus::Healthy => None,
-        Some(health) if health.message.is_empty() => Some(format!("it is {:?}", health.status)),
+        Some(health) if health.message.is_empty() || !tells => Some(format!("it is {:?}", health.status)),
         Some(health) => Some(format!("it is {:?}: {}", health.status, health.message)),
         None => Some("its health is not known".to_owned()),
     }
@@ -261,5 +289,45 @@ mod tests {
             source.target_revision = "v1".to_owned();
         }
         assert_eq!(why_not(Some(&ready("bbbbbbbbbb")), &web, &["aaaaaaaaaa".to_owned()]), None);
+    }
+
+    #[test]
+    fn a_commit_that_somebody_has_chosen_is_no_wish_about_others() {
+        let mut web = application("web", "database");
+        assert!(deploys(&web).is_empty(), "nothing was compared");
+        web.status.sync = Some(SyncStatus { revision: "newest".to_owned(), ..SyncStatus::default() });
+        assert_eq!(deploys(&web), ["newest"]);
+        let operation = |revision: &str, automated: bool| {
+            let mut asked = OperationRequest::default();
+            asked.initiated_by.automated = automated;
+            asked.sync.get_or_insert_default().revision = revision.to_owned();
+            Some(asked)
+        };
+        for (revision, automated, expected) in
+            [("", false, &["newest"][..]), ("decided", true, &["decided"]), ("chosen", false, &[])]
+        {
+            web.operation = operation(revision, automated);
+            assert_eq!(deploys(&web), expected, "{revision} {automated}");
+        }
+    }
+
+    #[test]
+    fn who_has_no_say_about_an_application_hears_no_more_than_how_it_stands() {
+        for (one, other, expected) in [
+            ("team/web", "team/database", true),
+            ("argocd/web", "team/database", true),
+            ("team/web", "argocd/database", false),
+            ("team/web", "ops/database", false),
+        ] {
+            assert_eq!(named(one).is_heard_by(&named(other)), expected, "{one} {other}");
+        }
+        let mut web = application("web", "argocd/database");
+        let mut database = ready("a");
+        database.status.health.as_mut().unwrap().status = HealthStatus::Degraded;
+        database.status.health.as_mut().unwrap().message = "password is wrong".to_owned();
+        let told = |web: &Application| why_not(Some(&database), web, &[]).unwrap();
+        assert_eq!(told(&web), "it is Degraded: password is wrong");
+        web.metadata.namespace = "team".to_owned();
+        assert_eq!(told(&web), "it is Degraded");
     }
 }

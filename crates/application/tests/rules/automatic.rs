@@ -1,9 +1,9 @@
 //! What is begun without being asked.
 
 use serde_json::{Value, json};
-use tidegate_application::automation::{Next, decide};
+use tidegate_application::automation::{Next, decide, renew};
 use tidegate_application::comparison::take_in as compare;
-use tidegate_application::operation::{Progress, take_in};
+use tidegate_application::operation::{ID_REMARK, Progress, take_in, wait};
 use tidegate_application::refresh::Level;
 use tidegate_model::argo::{Application, OperationRequest, SyncStatusCode as Code};
 use tidegate_model::{HealthStatus::Healthy, OperationPhase};
@@ -141,4 +141,47 @@ fn what_would_only_prune() {
         assert_eq!(found.is_some(), error.is_some(), "{policy}: {found:?}");
         assert!(found.unwrap_or_default().contains(error.unwrap_or_default()));
     }
+}
+
+#[test]
+fn one_that_still_waits_is_decided_anew_when_something_newer_was_compared() {
+    let waiting = || {
+        let mut app = application(json!({"automated": {}}));
+        out_of_sync(&mut app, "c1", at(0));
+        app.operation = begun(&app, 0);
+        wait(&mut app, "waiting for database: it is Degraded".to_owned(), at(1));
+        app
+    };
+    let revision = |app: &Application| {
+        app.operation.as_ref().and_then(|asked| asked.sync.as_ref()).map(|sync| sync.revision.clone())
+    };
+    let mut app = waiting();
+    renew(&mut app, at(2));
+    assert_eq!(revision(&app).as_deref(), Some("c1"), "there is nothing newer");
+    out_of_sync(&mut app, "c2", at(3));
+    renew(&mut app, at(3));
+    assert_eq!(revision(&app).as_deref(), Some("c2"));
+    // What is begun already goes on, and so does what somebody asked for.
+    type Change = fn(&mut OperationRequest);
+    let keeps: [Change; 2] = [
+        |asked| asked.set_remark(ID_REMARK, "019a0000-0000-7000-8000-000000000001"),
+        |asked| asked.initiated_by.automated = false,
+    ];
+    for change in keeps {
+        let mut app = waiting();
+        change(app.operation.as_mut().unwrap());
+        out_of_sync(&mut app, "c2", at(3));
+        renew(&mut app, at(3));
+        assert_eq!(revision(&app).as_deref(), Some("c1"));
+    }
+    // Nothing is to be done at the newer one: nor is the older one deployed later.
+    let mut app = waiting();
+    compare(&mut app, compared("c2", vec![resource("a", Code::Synced, Some(Healthy))]), Level::Latest, at(3));
+    renew(&mut app, at(3));
+    let state = app.status.operation_state.as_ref().unwrap();
+    assert_eq!((&app.operation, state.phase), (&None, OperationPhase::Failed));
+    assert!(state.message.contains("newer revision"), "{}", state.message);
+    // And it does not stand in the way of the next.
+    out_of_sync(&mut app, "c3", at(4));
+    assert_eq!(begun(&app, 4).and_then(|asked| asked.sync).map(|sync| sync.revision).as_deref(), Some("c3"));
 }

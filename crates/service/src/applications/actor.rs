@@ -38,8 +38,11 @@ const REST_MIN: Duration = Duration::from_secs(1);
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// What others read is written no more often than this.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
-/// A condition of our own.
+/// Conditions of our own.
 const UNKNOWN_FIELD: &str = "UnknownFieldWarning";
+const UNSEEN: &str = "WatchWarning";
+/// So many kinds are named that may not be watched.
+const UNSEEN_MAX: usize = 5;
 
 /// A message to come, which does not when this is dropped: or each would be followed by one more.
 struct Alarm(AbortHandle);
@@ -237,6 +240,11 @@ impl AppState {
         self.alarm = Some((at, alarm));
     }
 
+    /// Why it is not known yet whether its cluster is there.
+    fn unasked(&self) -> Option<String> {
+        self.shared.places.unasked(&self.application.spec.destination)
+    }
+
     fn compared(&mut self, compared: Compared, with: &ComparedTo, level: Level) {
         self.comparing = false;
         let Compared { outcome, objects, moved } = compared;
@@ -297,10 +305,21 @@ impl AppState {
         let unknown = (!unknown.is_empty())
             .then(|| (other.clone(), format!("these fields have no effect: {}", unknown.join(", "))));
         conditions::set(&mut self.application.status.conditions, &[other], unknown, now);
+        let other = ConditionType::Other(UNSEEN.to_owned());
+        let mut unseen = self.shared.watching.forbidden(&self.key);
+        let more = unseen.len().saturating_sub(UNSEEN_MAX);
+        unseen.truncate(UNSEEN_MAX);
+        unseen.extend((more > 0).then(|| format!("and so with {more} more")));
+        let unseen = (!unseen.is_empty()).then(|| (other.clone(), unseen.join("; ")));
+        conditions::set(&mut self.application.status.conditions, &[other], unseen, now);
     }
 
     fn compare(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
         if self.comparing || self.problem.is_some() || refresh::is_skipped(&self.application) {
+            return;
+        }
+        if self.unasked().is_some() {
+            // It is looked at again when the cluster has answered, or has not.
             return;
         }
         let Some(level) = refresh::needed(&self.application, self.asked, now, self.shared.every) else {
@@ -333,8 +352,14 @@ impl AppState {
 
     fn automate(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
         // What is known may be old: it is decided when that has come.
+        if self.unasked().is_some() {
+            return;
+        }
         if self.comparing || self.problem.is_some() || refresh::is_skipped(&self.application) {
             return;
+        }
+        if !self.preparing {
+            automation::renew(&mut self.application, now);
         }
         let windows = self.shared.windows(&self.application);
         match automation::take_in(&mut self.application, &windows, now) {

@@ -8,8 +8,9 @@ use ractor::ActorRef;
 use tidegate_application::operation::{self, Progress};
 use tidegate_application::windows::Held;
 use tidegate_executor::{Clock as _, EngineError, GateDefinitions, SystemClock, Targets, WINDOW};
+use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::argo::Application;
-use tidegate_model::{IfTaken, Mandate, ObjectKey, OperationId, ResourceSelector, Window};
+use tidegate_model::{Destination, IfTaken, Mandate, ObjectKey, OperationId, ResourceSelector, Window};
 use tidegate_planner::Target;
 
 use super::admission::admit;
@@ -19,6 +20,7 @@ use super::messages::AppMessage;
 use super::places::Place;
 use super::recorded::{of_summary, progress};
 use super::shared::Shared;
+use crate::operations;
 
 /// How often the status follows an operation, at most.
 const TOLD_EVERY: Duration = Duration::from_millis(500);
@@ -127,13 +129,33 @@ pub(crate) async fn carry(
 ) {
     let tell =
         |progress| drop(actor.send_message(AppMessage::Moved { operation, progress: Box::new(progress) }));
-    // One that is at work on a cluster that is away is gone on with when that is back.
-    shared.places.reached(&application.spec.destination).await;
+    // One that is at work on a cluster that is away is gone on with when that is back; the application may be for another one
+    // by now.
+    match began_on(&shared, operation).await {
+        Some((there, view)) if !shared.places.is_there(&there) => {
+            let message = format!("waiting for the {there}, where it is at work: it cannot be used now");
+            tell(Progress { message, ..progress(view) });
+            shared.places.is_back(&there).await;
+        }
+        Some(_) => {}
+        None => shared.places.reached(&application.spec.destination).await,
+    }
     match begin(&shared, &application, operation).await {
         Ok(()) => follow(&shared, operation, tell).await,
         Err(Not::Refused(message)) => tell(Progress::refused(message, SystemClock.now())),
         Err(Not::Stopped) => {}
     }
+}
+
+/// The cluster on which an operation was begun that is not over, and how it stands.
+async fn began_on(shared: &Arc<Shared>, operation: OperationId) -> Option<(Destination, OperationView)> {
+    let (view, _) = shared.engine.inspect(operation).await.ok()?;
+    if view.finished_at.is_some() {
+        return None;
+    }
+    let log = Arc::clone(&shared.log);
+    let looking = tokio::task::spawn_blocking(move || operations::destination(&log, operation)).await;
+    Some((looking.ok()?.ok()?, view))
 }
 
 /// Has the engine end an operation, and says whether it knows it. Returns when that is durable.

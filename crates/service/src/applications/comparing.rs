@@ -52,7 +52,7 @@ struct Failed {
 fn nowhere(none: NoPlace) -> Failed {
     let kind = match none {
         NoPlace::Wrong(_) => ConditionType::InvalidSpecError,
-        NoPlace::Away(_) => ConditionType::ComparisonError,
+        NoPlace::Away(_) | NoPlace::Unasked(_) => ConditionType::ComparisonError,
     };
     Failed { kind, revisions: Vec::new(), message: none.to_string() }
 }

@@ -22,11 +22,11 @@ impl Depending {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An application depends on these now. Says whether that is news.
-    pub fn set(&self, key: &AppKey, wanted: BTreeSet<AppKey>) -> bool {
+    /// An application depends on these now. Where that is news: all whom it has begun or ceased to depend on.
+    pub fn set(&self, key: &AppKey, wanted: BTreeSet<AppKey>) -> BTreeSet<AppKey> {
         let mut known = self.known();
         let before = known.of.remove(key).unwrap_or_default();
-        let is_news = before != wanted;
+        let news = before.symmetric_difference(&wanted).cloned().collect();
         for one in before.difference(&wanted) {
             let is_last = known.on.get_mut(one).is_some_and(|all| all.remove(key) && all.is_empty());
             if is_last {
@@ -39,7 +39,7 @@ impl Depending {
         if !wanted.is_empty() {
             known.of.insert(key.clone(), wanted);
         }
-        is_news
+        news
     }
 
     /// Those that depend on an application.

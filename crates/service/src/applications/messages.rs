@@ -1,5 +1,7 @@
 //! What the actors of the applications, and their supervisor, are told.
 
+use std::collections::BTreeSet;
+
 use ractor::RpcReplyPort;
 use tidegate_application::operation::Progress;
 use tidegate_application::refresh::Level;
@@ -18,6 +20,8 @@ pub(crate) enum SupervisorMessage {
     Stirred(AppKey),
     /// This application stands in another way: those that depend on it, or that it depends on, may care.
     Stood(AppKey),
+    /// Something has changed between these and another one.
+    Related(BTreeSet<AppKey>),
     /// The names of these repositories have moved; one application knows.
     Moved { addresses: Vec<Address>, but: Option<AppKey> },
     /// Other clusters can be used now, or cannot any more.

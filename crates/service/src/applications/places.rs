@@ -4,6 +4,9 @@
 //! holds back its own applications, with its reason, and nothing else.
 
 mod asking;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -43,17 +46,21 @@ struct Inner {
 #[derive(Default)]
 struct Known {
     declared: Vec<Declaration>,
-    /// By server. What was declared once may be declared again.
+    /// The Secrets that declare clusters are looked for, and were not seen yet.
+    is_waited_for: bool,
+    /// By server: each is declared by one Secret. What was declared once may be declared again.
     ways: BTreeMap<String, Way>,
 }
 
 struct Way {
-    /// Nothing where it could not be prepared.
-    cluster: Option<KubeCluster>,
+    /// What asks which cluster answers there; nothing where it could not be prepared.
+    scout: Option<KubeCluster>,
     with: Declared,
     permits: Arc<Semaphore>,
     /// Which cluster it is, once it has said so.
     destination: Option<Destination>,
+    /// The clusters that have answered there. One after the other: all but the last are closed.
+    clusters: BTreeMap<Destination, KubeCluster>,
     /// Why it cannot be used now.
     failing: Option<String>,
 }
@@ -75,11 +82,13 @@ pub(crate) enum NoPlace {
     Wrong(String),
     /// It is not to be reached now.
     Away(String),
+    /// It is not known yet whether it is: this process has just begun.
+    Unasked(String),
 }
 
 impl fmt::Display for NoPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Wrong(words) | Self::Away(words)) = self;
+        let (Self::Wrong(words) | Self::Away(words) | Self::Unasked(words)) = self;
         f.write_str(words)
     }
 }
@@ -88,6 +97,13 @@ impl fmt::Display for NoPlace {
 enum Meant {
     Own,
     Declared(Box<Declaration>),
+}
+
+impl Way {
+    /// The cluster that has answered there last.
+    fn current(&self) -> Option<(&Destination, &KubeCluster)> {
+        self.clusters.get_key_value(self.destination.as_ref()?)
+    }
 }
 
 impl Places {
@@ -182,7 +198,14 @@ impl Places {
             _ => return Err("spec.destination has both a name and a server; give it one of them".to_owned()),
         }
         let asked = if name.is_empty() { server } else { name };
-        let found: Vec<&Declaration> = known.declared.iter().filter(is_it).collect();
+        let mut found: Vec<&Declaration> = known.declared.iter().filter(is_it).collect();
+        if let [one] = found.as_slice()
+            && !self.is_own(&one.declared.server)
+        {
+            // Whose credentials count for a server is to be said once, whatever it is called.
+            let server = one.declared.server.clone();
+            found = known.declared.iter().filter(|other| other.declared.server == server).collect();
+        }
         match found.as_slice() {
             // Its Secret gives it another name.
             [one] if self.is_own(&one.declared.server) => Ok(Meant::Own),
@@ -201,7 +224,7 @@ impl Places {
             several => {
                 let secrets: Vec<&str> = several.iter().map(|one| one.secret.as_str()).collect();
                 Err(format!(
-                    "the cluster {asked} of spec.destination is declared by several Secrets: {}",
+                    "the cluster {asked} of spec.destination is declared by several Secrets: {}; leave one of them",
                     secrets.join(", ")
                 ))
             }
@@ -210,7 +233,11 @@ impl Places {
 
     /// The place that is meant, or why there is none.
     pub(crate) fn resolve(&self, wanted: &ApplicationDestination) -> Result<Place, NoPlace> {
-        let meant = self.meant(wanted).map_err(NoPlace::Wrong)?;
+        let wrong = |words| match self.known().is_waited_for {
+            true => NoPlace::Unasked(words),
+            false => NoPlace::Wrong(words),
+        };
+        let meant = self.meant(wanted).map_err(wrong)?;
         let namespace = |otherwise: &str| match wanted.namespace.as_str() {
             "" => otherwise.to_owned(),
             namespace => namespace.to_owned(),
@@ -226,18 +253,21 @@ impl Places {
             return Ok(Place { destination, cluster, namespace, target });
         };
         let Declaration { declared, project, .. } = *declaration;
+        let Declared { name, server, .. } = &declared;
         let away = |reason: &str| {
-            let Declared { name, server, .. } = &declared;
             let words =
                 format!("the cluster {name} at {server} cannot be used now: {reason}; it is asked again");
             Err(NoPlace::Away(words))
         };
         let known = self.known();
         let way = known.ways.get(&declared.server);
-        let (cluster, destination) = match way.map(|way| (&way.cluster, &way.destination, &way.failing)) {
-            Some((_, _, Some(reason))) => return away(reason),
-            Some((Some(cluster), Some(destination), None)) => (cluster.clone(), destination.clone()),
-            _ => return away("it was not asked yet"),
+        let (cluster, destination) = match way.map(|way| (way.current(), &way.failing)) {
+            Some((_, Some(reason))) => return away(reason),
+            Some((Some((destination, cluster)), None)) => (cluster.clone(), destination.clone()),
+            _ => {
+                let words = format!("the cluster {name} at {server} was not asked yet whether it is there");
+                return Err(NoPlace::Unasked(words));
+            }
         };
         let namespace = namespace(DEFAULT_NAMESPACE);
         let target = DeployTarget {
@@ -262,10 +292,40 @@ impl Places {
         }
     }
 
+    /// Why it is not known yet whether a destination is to be reached; nothing where it is.
+    pub(crate) fn unasked(&self, wanted: &ApplicationDestination) -> Option<String> {
+        match self.resolve(wanted) {
+            Err(NoPlace::Unasked(words)) => Some(words),
+            _ => None,
+        }
+    }
+
     /// Returns when a destination is to be reached, or means nothing.
     pub(crate) async fn reached(&self, wanted: &ApplicationDestination) {
+        let is_away =
+            |places: &Self| matches!(places.resolve(wanted), Err(NoPlace::Away(_) | NoPlace::Unasked(_)));
+        self.when(|places| !is_away(places)).await;
+    }
+
+    /// Returns when the cluster of an operation is to be reached, which may be another one than its application is for now.
+    pub(crate) async fn is_back(&self, recorded: &Destination) {
+        self.when(|places| places.is_there(recorded)).await;
+    }
+
+    /// Whether the cluster of an operation is to be reached.
+    pub(crate) fn is_there(&self, recorded: &Destination) -> bool {
+        let is_it = |way: &Way| way.failing.is_none() && way.destination.as_ref() == Some(recorded);
+        let is_own = match recorded {
+            Destination::Simulated => true,
+            Destination::Kubernetes { server, .. } => self.is_own(server.trim_end_matches('/')),
+        };
+        is_own || self.known().ways.values().any(is_it)
+    }
+
+    /// Returns when something is so.
+    async fn when(&self, is_so: impl Fn(&Self) -> bool) {
         let mut changes = self.0.changed.subscribe();
-        while matches!(self.resolve(wanted), Err(NoPlace::Away(_))) {
+        while !is_so(self) {
             if changes.changed().await.is_err() {
                 return;
             }
@@ -281,7 +341,7 @@ fn others(declared: &[Declaration]) -> String {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
-mod tests {
+mod meaning {
     use super::*;
     use crate::simulated;
 
@@ -325,17 +385,22 @@ mod tests {
             declaration("argocd/c", "twice", "https://10.0.0.4:6443", None),
             declaration("argocd/d", "broken", "https://10.0.0.5:6443", Some("its config is no JSON object")),
             declaration("argocd/e", "home", "https://10.0.0.1:6443", None),
+            declaration("argocd/f", "blue", "https://10.0.0.6:6443", None),
+            declaration("argocd/g", "green", "https://10.0.0.6:6443", None),
         ]);
         for (name, server, expected) in [
-            ("staging", "", "staging at https://10.0.0.2:6443 cannot be used now: it was not asked yet"),
-            ("", "https://10.0.0.2:6443/", "cannot be used now"),
+            ("staging", "", "staging at https://10.0.0.2:6443 was not asked yet"),
+            ("", "https://10.0.0.2:6443/", "was not asked yet"),
             ("twice", "", "declared by several Secrets: argocd/b, argocd/c"),
-            ("", "https://10.0.0.3:6443", "cannot be used now"),
+            ("", "https://10.0.0.3:6443", "was not asked yet"),
+            ("blue", "", "declared by several Secrets: argocd/f, argocd/g; leave one"),
+            ("green", "", "declared by several Secrets: argocd/f, argocd/g; leave one"),
+            ("", "https://10.0.0.6:6443", "declared by several Secrets: argocd/f, argocd/g; leave one"),
             ("broken", "", "Secret argocd/d: its config is no JSON object"),
             (
                 "nobody",
                 "",
-                "is called in-cluster or https://kubernetes.default.svc, and broken, home, staging, twice",
+                "is called in-cluster or https://kubernetes.default.svc, and blue, broken, green, home, staging, twice",
             ),
             ("home", "", ""),
             ("in-cluster", "", ""),
@@ -345,8 +410,8 @@ mod tests {
             let said = places.resolve(&wanted).map_or_else(|none| none.to_string(), |_| String::new());
             let is_said = if expected.is_empty() { said.is_empty() } else { said.contains(expected) };
             assert!(is_said, "{wanted:?}: {said}");
-            let is_away = said.contains("cannot be used now");
-            assert_eq!(matches!(places.resolve(&wanted), Err(NoPlace::Away(_))), is_away, "{wanted:?}");
+            let is_unasked = said.contains("was not asked yet");
+            assert_eq!(places.unasked(&wanted).is_some(), is_unasked, "{wanted:?}");
             assert_eq!(places.is_elsewhere(&wanted), !expected.is_empty());
         }
     }

@@ -93,6 +93,10 @@ impl Applications {
         engine.set_permits(Arc::clone(&projects) as Arc<dyn Permits>);
         let mut events = store.watch();
         let board = Board::default();
+        let follows_secrets = secrets.clone().filter(|_| !places.has_files());
+        if follows_secrets.is_some() {
+            places.await_secrets();
+        }
         let shared = Arc::new(Shared {
             engine,
             log,
@@ -134,7 +138,7 @@ impl Applications {
         feeding.spawn(async move {
             asked.places.keep(&asked.engine, || drop(to.send_message(SupervisorMessage::Places))).await;
         });
-        if let Some(namespace) = secrets.clone().filter(|_| !shared.places.has_files()) {
+        if let Some(namespace) = follows_secrets {
             let places = shared.places.clone();
             feeding.spawn(async move { places.follow_secrets(namespace).await });
         }
@@ -415,6 +419,9 @@ impl Actor for Supervisor {
             SupervisorMessage::Store(event) => state.happened(&myself, event).await,
             SupervisorMessage::Stirred(key) => state.tell(&key, AppMessage::Stirred),
             SupervisorMessage::Stood(key) => state.tell_related(&key),
+            SupervisorMessage::Related(keys) => {
+                keys.iter().for_each(|key| state.tell(key, AppMessage::Related));
+            }
             SupervisorMessage::Moved { addresses, but } => state.moved(&addresses, but.as_ref()),
             SupervisorMessage::Places => state.places_are(),
             SupervisorMessage::Compare { key, level } => state.tell(&key, AppMessage::Compare(level)),

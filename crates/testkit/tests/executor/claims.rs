@@ -8,10 +8,11 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use serde_json::json;
 use tidegate_cluster::sim::{AuditEntry, SimCluster, SimConfig};
-use tidegate_cluster::{Cluster as _, ErrorKind};
-use tidegate_executor::{CLAIM_LASTS, CLAIM_RENEWED_EVERY, Engine};
+use tidegate_cluster::{Cluster, ErrorKind};
+use tidegate_executor::{CLAIM_LASTS, CLAIM_RENEWED_EVERY, Engine, RuntimeClock};
 use tidegate_lifecycle::operation::{ClaimStanding, OperationView};
-use tidegate_model::{ClaimRequest, Gvk, IfTaken, Object, OperationId, OperationPhase};
+use tidegate_model::{ClaimRequest, Destination, Gvk, IfTaken, Object, OperationId, OperationPhase};
+use tidegate_testkit::process::START;
 use tidegate_testkit::scenario::Sync;
 use tokio::time::Instant;
 
@@ -104,6 +105,28 @@ async fn a_second_operation_is_refused_and_writes_nothing() {
     let third = submit(&two.engine, &slow(IfTaken::Refuse)).await;
     assert_eq!(end(&two.engine, third).await.phase, OperationPhase::Succeeded);
     in_order(&cluster.sim, first, third);
+}
+
+/// Whoever goes on with an operation may find its cluster a moment later.
+#[tokio::test(start_paused = true)]
+async fn the_claim_is_kept_again_when_the_cluster_comes_after_its_operation() {
+    let cluster = Moody::calm();
+    let runner = Runner::at(&cluster).await;
+    let id = runner.begin_slow().await;
+    runner.engine.shutdown().await;
+    let clock = Arc::new(RuntimeClock::starting_at(START));
+    let engine = Engine::builder(Arc::new(runner.log.reopen()))
+        .worker("ann on ci-1")
+        .clock(clock)
+        .start()
+        .await
+        .unwrap();
+    engine.resume(id).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    engine.add_cluster(Destination::Simulated, Arc::clone(&cluster) as Arc<dyn Cluster>).await.unwrap();
+    let view = end(&engine, id).await;
+    assert_eq!((view.phase, standing(&view)), (OperationPhase::Succeeded, ClaimStanding::Released));
+    assert_eq!(cluster.created("migrate"), 1);
 }
 
 /// What the cluster says of rights reaches the plan through the claim as well.

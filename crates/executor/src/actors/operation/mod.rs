@@ -251,7 +251,9 @@ impl OperationState {
     /// Takes what is watched for ended: what is still owed is then begun anew.
     fn watch_again(&mut self) -> Result<(), ActorProcessingErr> {
         let now = self.now();
-        let watched = self.shell.standing().filter(|command| !matches!(command, Command::Claim));
+        // A claim outlives the watches. One that nobody keeps, because the cluster was not known, is taken up now.
+        let is_kept = self.shell.hands().keeper.is_some();
+        let watched = self.shell.standing().filter(|command| !(is_kept && matches!(command, Command::Claim)));
         for subject in watched.map(Command::subject).collect::<Vec<_>>() {
             self.shell.take(Arrival::Ended(subject), now)?;
         }

@@ -2,7 +2,6 @@
 //! that depend on it.
 
 use tidegate_application::dependencies::{self, in_words, why_not};
-use tidegate_application::sources::revisions;
 use tidegate_application::{conditions, operation};
 use tidegate_model::Timestamp;
 use tidegate_model::argo::ConditionType;
@@ -26,8 +25,10 @@ impl AppState {
     pub(super) fn hold(&mut self, now: Timestamp) -> bool {
         // Before anything is looked at: whoever changes after that look tells.
         let wanted = dependencies::of(&self.application).iter().map(key).collect();
-        if self.shared.depending.set(&self.key, wanted) {
-            self.announce();
+        let news = self.shared.depending.set(&self.key, wanted);
+        if !news.is_empty() {
+            // Also those that it depends on no more: one of them may wait for just that.
+            drop(self.supervisor.send_message(SupervisorMessage::Related(news)));
         }
         let cycle = self.cycle();
         let found = cycle.as_ref().map(|cycle| {
@@ -47,6 +48,7 @@ impl AppState {
             return false;
         }
         let why = match operation::cascade(asked) {
+            _ if self.unasked().is_some() => self.unasked(),
             Some(_) if cycle.is_some() => None,
             Some(_) => self.still_needed(),
             None => cycle
@@ -71,11 +73,7 @@ impl AppState {
 
     /// The first that it depends on and that is not there yet, and why.
     fn not_ready(&self) -> Option<String> {
-        let asked = self.application.operation.as_ref().and_then(|asked| asked.sync.as_ref());
-        let asked = asked.map(|sync| revisions(&sync.revision, &sync.revisions));
-        let compared = self.application.status.sync.as_ref();
-        let compared = compared.map(|sync| revisions(&sync.revision, &sync.revisions));
-        let deploys = asked.filter(|asked| !asked.is_empty()).or(compared).unwrap_or_default();
+        let deploys = dependencies::deploys(&self.application);
         let mut wanted = dependencies::of(&self.application).into_iter();
         wanted.find_map(|one| {
             let found = self.shared.board.get(&key(&one));
@@ -86,7 +84,10 @@ impl AppState {
     /// The first that depends on it and is still there.
     fn still_needed(&self) -> Option<String> {
         let mut depend = self.shared.depending.on(&self.key).into_iter();
+        let own = name(&self.key);
         depend.find_map(|other| {
+            // Nobody keeps what belongs to others from going.
+            name(&other).is_heard_by(&own).then_some(())?;
             let found = self.shared.board.get(&other)?;
             Some(match found.is_deleting() {
                 true => format!("{other}, which depends on it, to be deleted first"),

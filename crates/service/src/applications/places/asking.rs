@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use tidegate_cluster::{Detail, Followed, Pauses, Scope, follow};
 use tidegate_executor::{Engine, EngineError, IN_FLIGHT};
-use tidegate_kube::{ConnectOptions, Declaration, Declared, KubeCluster, connect_declared};
+use tidegate_kube::{ConnectError, ConnectOptions, Declaration, Declared, KubeCluster, connect_declared};
 use tidegate_model::{Destination, Gvk, Impersonation, Object};
 use tokio::sync::Semaphore;
 
@@ -28,12 +28,14 @@ impl Places {
     /// one can be used, or cannot any more; those of which it is a first are given to the engine before.
     pub(crate) async fn keep(&self, engine: &Engine, tell: impl Fn()) {
         let mut changes = self.0.changed.subscribe();
+        let mut is_first = true;
         loop {
             changes.borrow_and_update();
             if let Err(error) = self.read_files().await {
                 tracing::warn!(%error, "the clusters that are declared are those read before");
             }
-            if self.ask(engine).await {
+            // Whoever waits for the first answer is told of it, whatever it is.
+            if self.ask(engine).await | std::mem::take(&mut is_first) {
                 self.0.changed.send_replace(());
             }
             tokio::select! {
@@ -43,6 +45,17 @@ impl Places {
                 },
                 () = tokio::time::sleep(ASK_EVERY) => {}
             }
+        }
+    }
+
+    /// Secrets are going to be followed: until they are seen it is not known which clusters there are.
+    pub(crate) fn await_secrets(&self) {
+        self.known_mut().is_waited_for = true;
+    }
+
+    pub(super) fn have_come(&self) {
+        if std::mem::take(&mut self.known_mut().is_waited_for) {
+            self.0.changed.send_replace(());
         }
     }
 
@@ -72,11 +85,13 @@ impl Places {
                     if !std::mem::replace(&mut is_told, true) {
                         tracing::warn!(%error, "the Secrets that declare clusters cannot be watched; it is tried again");
                     }
+                    self.have_come();
                     continue;
                 }
             }
             is_told = false;
             self.declare(known.values().cloned().collect());
+            self.have_come();
         }
     }
 
@@ -95,22 +110,40 @@ impl Places {
     }
 
     /// Asks all of them. Says whether anything is different now.
-    async fn ask(&self, engine: &Engine) -> bool {
+    pub(super) async fn ask(&self, engine: &Engine) -> bool {
         let declared = self.known().declared.clone();
-        let servers: Vec<&str> = declared.iter().map(|one| one.declared.server.as_str()).collect();
-        let is_only = |server: &str| servers.iter().filter(|one| **one == server).count() == 1;
-        let usable = declared.iter().filter(|one| {
-            let server = one.declared.server.as_str();
-            one.problem.is_none() && is_only(server) && !self.is_own(server)
-        });
-        let asked = join_all(usable.map(|one| self.ask_one(engine, &one.declared))).await;
+        let of_server = |server: &str| -> Vec<&Declaration> {
+            declared.iter().filter(|one| one.declared.server == server).collect()
+        };
+        let usable: Vec<&Declaration> = declared
+            .iter()
+            .filter(|one| {
+                let server = one.declared.server.as_str();
+                one.problem.is_none() && of_server(server).len() == 1 && !self.is_own(server)
+            })
+            .collect();
+        for (server, way) in &mut self.known_mut().ways {
+            if usable.iter().any(|one| one.declared.server == *server) {
+                continue;
+            }
+            let secrets: Vec<&str> = of_server(server).into_iter().map(|one| one.secret.as_str()).collect();
+            let reason = match secrets.as_slice() {
+                [] => format!("no Secret declares the cluster at {server} any more"),
+                [one] => format!("Secret {one}, which declares the cluster at {server}, cannot be used"),
+                several => format!("several Secrets declare the cluster at {server}: {}", several.join(", ")),
+            };
+            // What is under way there waits, and says so: its credentials count no more.
+            way.clusters.values().for_each(|cluster| cluster.close(reason.clone()));
+            way.failing = Some(reason);
+        }
+        let asked = join_all(usable.into_iter().map(|one| self.ask_one(engine, &one.declared))).await;
         asked.into_iter().any(|is_news| is_news)
     }
 
     async fn ask_one(&self, engine: &Engine, declared: &Declared) -> bool {
         let answer = async {
-            let cluster = self.way(declared).await?;
-            let identity = tokio::time::timeout(ANSWER_WITHIN, cluster.identity()).await;
+            let scout = self.scout(declared).await?;
+            let identity = tokio::time::timeout(ANSWER_WITHIN, scout.identity()).await;
             let silent = || format!("it did not answer within {} s", ANSWER_WITHIN.as_secs());
             let uid = identity.map_err(|_| silent())?.map_err(|error| error.message)?;
             let destination = Destination::Kubernetes {
@@ -121,6 +154,7 @@ impl Places {
                 impersonate: Impersonation::default(),
                 uid: uid.unwrap_or_default(),
             };
+            let cluster = self.open(&destination, declared).await?;
             match engine.add_cluster(destination.clone(), Arc::new(cluster)).await {
                 Ok(()) | Err(EngineError::ClusterKnown { .. }) => Ok(destination),
                 Err(error) => Err(error.to_string()),
@@ -145,29 +179,70 @@ impl Places {
         is_news
     }
 
-    /// The way to a declared cluster, with the credentials of now.
-    async fn way(&self, declared: &Declared) -> Result<KubeCluster, String> {
-        let known = {
-            let known = self.known();
-            known.ways.get(&declared.server).map(|way| (way.cluster.clone(), way.with == *declared))
-        };
+    /// What asks which cluster answers there, with the credentials of now. It may talk to any.
+    async fn scout(&self, declared: &Declared) -> Result<KubeCluster, String> {
+        let known = self.known().ways.get(&declared.server).map(|way| {
+            (way.scout.clone(), way.with == *declared, way.clusters.values().cloned().collect::<Vec<_>>())
+        });
         let made = match known {
-            Some((Some(cluster), true)) => return Ok(cluster),
-            Some((Some(cluster), false)) => cluster.change(declared).await.map(|()| cluster),
-            _ => connect_declared(declared, ConnectOptions::default().call_timeout, IN_FLIGHT).await,
+            Some((Some(scout), true, _)) => return Ok(scout),
+            Some((Some(scout), false, clusters)) => {
+                let changing = clusters.iter().chain([&scout]).map(|one| one.change(declared));
+                join_all(changing).await.into_iter().collect::<Result<(), _>>().map(|()| scout)
+            }
+            _ => connect(declared).await,
         };
         let mut known = self.known_mut();
         let way = known.ways.entry(declared.server.clone()).or_insert_with(|| Way {
-            cluster: None,
+            scout: None,
             with: declared.clone(),
             permits: Arc::new(Semaphore::new(COMPARISONS)),
             destination: None,
+            clusters: BTreeMap::new(),
             failing: None,
         });
-        let cluster = made.map_err(|error| error.to_string())?;
-        (way.cluster, way.with) = (Some(cluster.clone()), declared.clone());
+        let scout = made.map_err(|error| error.to_string())?;
+        (way.scout, way.with) = (Some(scout.clone()), declared.clone());
+        Ok(scout)
+    }
+
+    /// The way to the cluster that answers there now. It leads to no other one, and those to others are closed: what is under
+    /// way there waits until they are back.
+    async fn open(&self, destination: &Destination, declared: &Declared) -> Result<KubeCluster, String> {
+        let Destination::Kubernetes { uid, server, .. } = destination else {
+            return Err("it is no real cluster".to_owned());
+        };
+        let known = self.known().ways.get(server).and_then(|way| way.clusters.get(destination).cloned());
+        let cluster = match known {
+            Some(cluster) if cluster.closed().is_none() => cluster,
+            Some(cluster) => {
+                // Over connections of its own: those there are may lead elsewhere.
+                cluster.change(declared).await.map_err(|error| error.to_string())?;
+                cluster.open();
+                cluster
+            }
+            None => {
+                let cluster = connect(declared).await.map_err(|error| error.to_string())?;
+                if !uid.is_empty() {
+                    cluster.is_only(uid);
+                }
+                cluster
+            }
+        };
+        if let Some(way) = self.known_mut().ways.get_mut(server) {
+            way.clusters.insert(destination.clone(), cluster.clone());
+            for (other, closing) in &way.clusters {
+                if other.is_replaced(destination) {
+                    closing.close(format!("another cluster answers at {server}"));
+                }
+            }
+        }
         Ok(cluster)
     }
+}
+
+async fn connect(declared: &Declared) -> Result<KubeCluster, ConnectError> {
+    connect_declared(declared, ConnectOptions::default().call_timeout, IN_FLIGHT).await
 }
 
 fn declarations(files: &RepositoryFiles) -> Result<Vec<Declaration>, ServiceError> {
