@@ -63,8 +63,8 @@ impl NotAsked {
     }
 }
 
-/// The Applications that a progressive sync is about: those that are as they are generated, or are about to be. What is refused
-/// or goes is no part of it, and holds nobody up.
+/// The Applications that a progressive sync is about: those that are as they are generated, or are about to be. What is
+/// refused or goes is no part of it, and holds nobody up.
 pub fn participants<'a>(
     generated: &'a Generated,
     changes: &'a Changes,
@@ -74,8 +74,8 @@ pub fn participants<'a>(
     })
 }
 
-/// The progressive sync that a set asks for, with the labels that were generated. `cases`: what the service decides for cases
-/// of which a set says nothing.
+/// The progressive sync that a set asks for, with the labels that were generated. `cases`: what the service decides for
+/// cases of which a set says nothing.
 pub fn request<'a>(
     set: &ApplicationSet,
     targets: &Targets,
@@ -147,8 +147,8 @@ pub enum Due {
     Tell(Vec<Input>),
 }
 
-/// Whether a new rollout is due. `last`: the newest rollout of the set, over or not. `is_asked`: a person wants one, though the
-/// targets are no others.
+/// Whether a new rollout is due. `last`: the newest rollout of the set, over or not. `is_asked`: a person wants one, though
+/// the targets are no others.
 pub fn due(request: Request, last: Option<&State>, is_asked: bool) -> Due {
     let is_done = selected(&request.steps, &request.members).all(|member| member.done_by.is_some());
     let begins = match last.and_then(State::rollout) {

@@ -24,8 +24,8 @@ impl Targets {
         Ok(Self { ignored: comparer(set)? })
     }
 
-    /// What tells the specification of an Application from others, be it generated or the one that is there: without the fields
-    /// that others may change, and without whether it is synced by itself.
+    /// What tells the specification of an Application from others, be it generated or the one that is there: without the
+    /// fields that others may change, and without whether it is synced by itself.
     pub fn spec(&self, application: &Application) -> Digest {
         let mut spec = normal(&application.spec);
         let automated = spec.sync_policy.as_mut().and_then(|policy| policy.automated.as_mut());

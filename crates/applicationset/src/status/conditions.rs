@@ -52,8 +52,8 @@ pub struct Failure {
     pub message: String,
 }
 
-/// The conditions now. Those of which nothing has changed keep their time, and those of other kinds stay; that of a progressive
-/// sync goes where there is none any more.
+/// The conditions now. Those of which nothing has changed keep their time, and those of other kinds stay; that of a
+/// progressive sync goes where there is none any more.
 pub(super) fn conditions(
     before: &[ApplicationSetCondition],
     seen: &Seen<'_>,

@@ -283,3 +283,18 @@ fn nothing_is_done_when_generating_has_failed() {
     assert!(done.is_empty() && done.left.is_empty());
     assert_eq!(done.failure(), Some(failed));
 }
+
+#[test]
+fn a_thousand_applications_that_are_as_they_should_be_are_not_written() {
+    let names: Vec<String> = (0..1000).map(|number| format!("a{number:04}")).collect();
+    let ignored =
+        json!({"ignoreApplicationDifferences": [{"jqPathExpressions": [".spec.source.targetRevision"]}]});
+    let wanted = all(names.iter().map(|name| generated(name)).collect());
+    let elsewhere = json!({"spec": {"source": {"targetRevision": "v1"}}});
+    for (set, there) in [(set(&json!({})), json!({})), (set(&ignored), elsewhere)] {
+        let there: Vec<_> = names.iter().map(|name| live(name, &there)).collect();
+        let done = changes(&set, &wanted, &there);
+        assert!(done.is_empty());
+        assert!(done.left.len() == 1000 && done.left.values().all(|left| *left == Left::Unchanged));
+    }
+}
