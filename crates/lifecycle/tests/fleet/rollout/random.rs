@@ -5,7 +5,7 @@ use tidegate_lifecycle::fleet::{MaxUpdate, Scope};
 use tidegate_lifecycle::rollout::{
     End, Input, MemberSpec, OnFailure, OnNewTargets, OnPending, Options, Request, Step, Wish, explain,
 };
-use tidegate_model::Digest;
+use tidegate_model::{Digest, HealthStatus};
 
 use super::world::{Weather, World};
 use crate::build::*;
@@ -82,6 +82,13 @@ fn scene(seed: u64, calm: bool, weather: Weather) -> World {
         }
     }
     let mut world = World::new(request).rough(weather);
+    // Some look as if they were there already: by an operation of before, which is no evidence.
+    let known = world.request.members.iter().filter(|member| member.before.is_some());
+    let names: Vec<String> = known.map(|member| member.name.clone()).collect();
+    for name in names.into_iter().filter(|_| dice.percent(30)) {
+        let app = world.apps.get_mut(&name).unwrap();
+        app.sight = sight(1, "new", HealthStatus::Healthy);
+    }
     world.gates.insert("freeze".into(), 5_000 + i64::try_from(dice.below(20_000)).unwrap());
     for fate in world.fates.values_mut() {
         fate.window_until = if dice.percent(15) { 10_000 } else { 0 };
