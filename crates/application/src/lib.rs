@@ -32,10 +32,8 @@ mod repository_names;
 pub mod sources;
 pub mod windows;
 
+pub use tidegate_model::argo::CONTROL_NAMESPACE;
 use tidegate_model::argo::{Application, Automated};
-
-/// The namespace of the control plane: applications in it, or in none, go by their plain name.
-pub const CONTROL_NAMESPACE: &str = "argocd";
 
 /// The name under which an application's objects are tracked, and its operations listed.
 pub fn instance_name(application: &Application) -> String {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tidegate_model::argo::CONTROL_NAMESPACE;
 use tidegate_model::{Action, Cascade, Object, ObjectKey, SyncRequest, annotations};
 
 use crate::domain::{Decision, Domain, draft_of};
@@ -108,11 +109,15 @@ pub(crate) fn reason_to_stay(request: &SyncRequest, live: &Object, cascade: Casc
     }
 }
 
-/// Whether an object is the resource that the application is written down in, as an application of applications has it.
+/// Whether an object is the resource that the application is written down in, as an application of applications has it. One
+/// of the control plane goes by its plain name, and those of its name in other namespaces are others.
 fn is_itself(request: &SyncRequest, key: &ObjectKey) -> bool {
-    (key.group.as_str(), key.kind.as_str()) == APPLICATION
-        && (key.name == request.application
-            || format!("{}_{}", key.namespace, key.name) == request.application)
+    let is_application = (key.group.as_str(), key.kind.as_str()) == APPLICATION;
+    let is_named = match key.namespace.as_str() {
+        CONTROL_NAMESPACE => key.name == request.application,
+        namespace => format!("{namespace}_{}", key.name) == request.application,
+    };
+    is_application && is_named
 }
 
 #[cfg(test)]
@@ -155,7 +160,7 @@ mod tests {
             (CONFIG, json!({"helm.sh/resource-policy": "other"}), &[], goes),
             (CONFIG, json!({"argocd.argoproj.io/hook": "PreSync"}), &[], goes),
             (CONFIG, json!({"argocd.argoproj.io/hook": "Skip"}), &[], goes),
-            (("argoproj.io/v1alpha1", "Application"), json!({}), &[], "ignored (it is the application itself)"),
+            (("argoproj.io/v1alpha1", "Application"), json!({}), &[], goes),
             (("apiextensions.k8s.io/v1", "CustomResourceDefinition"), json!({}), &[], "ignored (definitions stay)"),
         ];
         for (kind, annotations, flags, expected) in table {
@@ -170,6 +175,27 @@ mod tests {
         confirmed.options.prune_confirmed = true;
         let live = object(CONFIG, sync("Delete=confirm"));
         assert_eq!(decide(&confirmed, &live, Cascade::Background), (Action::Prune, false, goes));
+    }
+
+    #[test]
+    fn an_application_does_not_delete_itself_and_spares_no_other_of_its_name() {
+        for (instance, namespace, name, is_itself) in [
+            ("root", "argocd", "root", true),
+            ("root", "tenant", "root", false),
+            ("tenant_root", "tenant", "root", true),
+            ("tenant_root", "argocd", "root", false),
+            ("tenant_root", "other", "root", false),
+            ("root", "argocd", "other", false),
+        ] {
+            let live = Object::try_from(json!({
+                "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+                "metadata": {"name": name, "namespace": namespace},
+            }))
+            .unwrap();
+            let request = SyncRequest::new(instance, "shop", Destination::Simulated);
+            let kept = reason_to_stay(&request, &live, Cascade::Foreground);
+            assert_eq!(kept.is_some(), is_itself, "{instance} {namespace}/{name}");
+        }
     }
 
     #[test]

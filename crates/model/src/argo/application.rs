@@ -8,6 +8,8 @@ use super::{
 
 /// The API version of the custom resources.
 pub const API_VERSION: &str = "argoproj.io/v1alpha1";
+/// The namespace of the control plane: applications in it, or in none, go by their plain name.
+pub const CONTROL_NAMESPACE: &str = "argocd";
 
 /// `apiVersion` of a resource; always [`API_VERSION`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -19,7 +19,8 @@ mod time;
 mod unknown;
 
 pub use application::{
-    API_VERSION, Application, ApplicationDestination, ApplicationKind, ApplicationSpec, ResourceVersion,
+    API_VERSION, Application, ApplicationDestination, ApplicationKind, ApplicationSpec, CONTROL_NAMESPACE,
+    ResourceVersion,
 };
 pub use applicationset::{
     ApplicationSet, ApplicationSetApplicationStatus, ApplicationSetCondition, ApplicationSetGenerator,
