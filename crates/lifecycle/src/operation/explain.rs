@@ -428,10 +428,10 @@ fn why(state: &TaskState) -> String {
 fn deleting(operation: &Operation, index: u32) -> (String, Vec<Awaited>) {
     let leaving: Vec<Awaited> = leaving(operation, index).map(|(_, awaited)| awaited).collect();
     let taken = taken(operation, index);
-    let progress = if leaving.is_empty() && !taken.is_empty() {
-        PLACE_TAKEN.to_owned()
-    } else {
-        format!("{} being deleted", count(leaving.len()))
+    let progress = match (leaving.len(), taken.is_empty()) {
+        (0, true) => "looking what is still there".to_owned(),
+        (0, false) => PLACE_TAKEN.to_owned(),
+        (leaving, _) => format!("{} being deleted", count(leaving)),
     };
     let failing = failing_calls(operation.wave_tasks(index), operation.since);
     (progress, leaving.into_iter().chain(taken).chain(failing).collect())

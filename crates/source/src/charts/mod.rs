@@ -151,6 +151,14 @@ impl ChartRepository {
         if matches!(self.address.place(), Place::Registry(_)) { "" } else { &source.chart }
     }
 
+    /// The name of a chart for people: an address may name it without `chart`.
+    fn called<'s>(&'s self, source: &'s ApplicationSource) -> &'s str {
+        match (self.address.place(), source.chart.as_str()) {
+            (Place::Registry(site), "") => site.path.rsplit('/').next().unwrap_or_default(),
+            (_, chart) => chart,
+        }
+    }
+
     /// The version a revision means: itself, or the newest that a constraint allows.
     pub fn resolve(&self, source: &ApplicationSource, revision: &str) -> Result<String, SourceError> {
         if versions::is_whole(revision) {
@@ -158,7 +166,7 @@ impl ChartRepository {
         }
         let listing = self.listing()?;
         let Some(found) = listing.index.versions(self.listed(source)) else {
-            return Err(self.no_chart(&listing.index, &source.chart));
+            return Err(self.no_chart(&listing.index, self.called(source)));
         };
         let wanted = if revision.is_empty() { ANY } else { revision };
         let all = || found.iter().map(String::as_str);
@@ -167,7 +175,7 @@ impl ChartRepository {
             versions::newest(wanted, all()).or_else(|| versions::newest(&format!("={wanted}"), all()));
         newest.map(str::to_owned).ok_or_else(|| SourceError::NoVersion {
             repository: self.address.to_string(),
-            chart: source.chart.clone(),
+            chart: self.called(source).to_owned(),
             version: wanted.to_owned(),
         })
     }
@@ -192,10 +200,7 @@ impl ChartRepository {
             return Err(SourceError::NotOfCharts);
         }
         let packed = self.packed(source, version)?;
-        let chart = match (self.address.place(), source.chart.as_str()) {
-            (Place::Registry(site), "") => site.path.rsplit('/').next().unwrap_or_default().to_owned(),
-            (_, chart) => chart.to_owned(),
-        };
+        let chart = self.called(source).to_owned();
         let name = format!("chart {chart} {version} of {}", self.address);
         let unpacked = Archive::unpack(name, &packed);
         let tried = format!("chart {chart} {version} cannot be used");
@@ -244,7 +249,7 @@ impl ChartRepository {
     }
 
     fn fetch(&self, source: &ApplicationSource, version: &str) -> Result<Vec<u8>, SourceError> {
-        let tried = format!("chart {} {version} cannot be fetched", source.chart);
+        let tried = format!("chart {} {version} cannot be fetched", self.called(source));
         let wrong = |problem| self.wrong(&tried, problem);
         let access = self.access()?;
         let attempt = self.network.attempts.begin(self.network.limits.fetch);

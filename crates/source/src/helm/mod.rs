@@ -1,5 +1,6 @@
 //! Charts: what `helm template` is told, and what it prints.
 
+mod mask;
 mod values;
 
 use std::ffi::OsString;
@@ -34,6 +35,8 @@ pub(crate) struct Plan {
     values: Vec<Given>,
     /// Values that are contents of files, by their names.
     files: Vec<(String, Given)>,
+    /// What of them must not be told.
+    masked: Vec<String>,
 }
 
 impl Plan {
@@ -74,7 +77,8 @@ impl Plan {
         arguments.extend(parameters(&helm, variables));
         let files = helm.file_parameters.iter().map(|one| Ok((one.name.clone(), search.file(&one.path)?)));
         let files = files.collect::<Result<_, SourceError>>()?;
-        Ok(Self { tool, chart, release: release.clone(), arguments, values, files })
+        let masked = mask::values(&helm, variables);
+        Ok(Self { tool, chart, release: release.clone(), arguments, values, files, masked })
     }
 
     /// Writes all of it into a digest.
@@ -137,7 +141,8 @@ impl Plan {
         }
         let lines = words.lines().map(|line| line.trim().trim_start_matches("Error: "));
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("Use --debug"));
-        let reason = crate::error::plain_ends(&lines.collect::<Vec<_>>().join("; "));
+        let reason = mask::masked(&lines.collect::<Vec<_>>().join("; "), &self.masked);
+        let reason = crate::error::plain_ends(&reason);
         SourceError::Tool { call: "helm template", path: chart, reason }
     }
 }
