@@ -113,9 +113,32 @@ fn an_application_goes_in_the_reverse_of_its_sync() {
     let log = bench.run(&["ops", "log", "a"]).expect_code(0).out;
     assert!(log.contains("accepted: deletion of a by tester"), "{log}");
     // What is gone stays gone, and what is left is deleted with the next one.
-    let again = bench.run(&["delete", "--app", "a", "--sim", "--yes", "--no-hooks"]).expect_code(0);
-    assert!(again.err.contains("2 hooks of the deletion will not run"), "{}", again.err);
+    let before = bench.writes().len();
+    let again = bench.run(&["delete", "--app", "a", "--sim", "--yes"]).expect_code(0);
+    assert!(again.err.contains("the hooks of that do not run again"), "{}", again.err);
+    assert_eq!(writes(&bench, before), ["delete report"]);
     assert_eq!(names(&bench), ["kept"]);
+}
+
+#[test]
+fn what_was_deleted_is_known_no_more() {
+    let bench = Bench::new();
+    bench.write("app.yaml", config("first", &wave(0)) + &hook("drain", "PreDelete", "10ms"));
+    let delete = ["delete", "--app", "a", "--sim", "--yes"];
+    bench.run(&["sync", "app.yaml", "--app", "a", "--sim"]).expect_code(0);
+    bench.run(&["delete", "--app", "a", "--sim", "--yes", "--cascade", "orphan"]).expect_code(0);
+    let before = bench.writes().len();
+    bench.run(&delete).expect_code(0);
+    assert!(writes(&bench, before).contains(&"create drain".to_owned()), "its objects had stayed");
+    let before = bench.writes().len();
+    let again = bench.run(&delete).expect_code(2);
+    assert!(again.err.contains("has deleted it"), "{}", again.err);
+    assert_eq!(bench.writes().len(), before);
+    // Made anew, it has its hooks again.
+    bench.run(&["sync", "app.yaml", "--app", "a", "--sim"]).expect_code(0);
+    let before = bench.writes().len();
+    bench.run(&delete).expect_code(0);
+    assert!(writes(&bench, before).contains(&"create drain".to_owned()));
 }
 
 #[test]

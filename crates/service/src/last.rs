@@ -1,11 +1,12 @@
-//! The last sync of an application, as the log keeps it: what a deletion needs to know where nobody says it anew.
+//! The last sync of an application, as the log keeps it: what a deletion needs to know where nobody says it anew. What was
+//! deleted since has its hooks behind it.
 
 use std::sync::Arc;
 
 use tidegate_executor::effects::cluster_of;
 use tidegate_executor::{EngineError, Targets};
 use tidegate_lifecycle::operation::Driver;
-use tidegate_model::{Destination, OperationId, SyncRequest};
+use tidegate_model::{Cascade, Destination, OperationId, OperationPhase, SyncRequest};
 use tidegate_oplog::{Log, Lookup, TypedLog as _};
 
 use crate::error::ServiceError;
@@ -22,9 +23,11 @@ pub struct LastSync {
     pub request: SyncRequest,
     /// Its manifests.
     pub targets: Targets,
+    /// It has deleted the application, and its hooks have run: there is no sync since.
+    pub is_deletion: bool,
 }
 
-/// The last one of an application on a cluster; `None` where the log has none whole. `open` is the log, where it is open
+/// The last one of an application on a cluster, or the deletion after it; `None` where the log has none whole. `open` is the log, where it is open
 /// already; else it is read from a copy.
 ///
 /// # Errors
@@ -60,9 +63,13 @@ pub fn find(
     for known in listed(log, &Lookup::of_application(application))?.into_iter().rev() {
         match read(log, known.operation) {
             Ok(Some(last)) if !last.request.options.dry_run => {
-                if cluster_of(&last.request.destination) == cluster {
-                    return Ok(Some(last));
+                if cluster_of(&last.request.destination) != cluster {
+                    continue;
                 }
+                let has_succeeded =
+                    known.summary.is_some_and(|summary| summary.phase == OperationPhase::Succeeded);
+                let deletes = last.request.deletion.is_some_and(Cascade::deletes);
+                return Ok(Some(LastSync { is_deletion: has_succeeded && deletes, ..last }));
             }
             Ok(_) => {}
             Err(error) => {
@@ -81,5 +88,5 @@ fn read(log: &Log, operation: OperationId) -> Result<Option<LastSync>, ServiceEr
     let bytes = log.blob(header.targets)?;
     let damaged = |error: serde_json::Error| EngineError::Manifests { reason: error.to_string() };
     let targets = serde_json::from_slice(&bytes).map_err(damaged)?;
-    Ok(Some(LastSync { operation, request: header.request.clone(), targets }))
+    Ok(Some(LastSync { operation, request: header.request.clone(), targets, is_deletion: false }))
 }

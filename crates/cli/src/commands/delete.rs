@@ -27,16 +27,24 @@ pub async fn run(args: &DeleteArgs, printer: &Printer) -> Result<Ended, CliError
     let state_dir = StateDir::resolve(args.state.named())?;
     let chosen = clusters::choose(args.cluster.connection().as_ref(), printer).await?;
     let last = last_sync(&state_dir, None, (&chosen.destination(), &args.app), printer)?;
-    let request = request::of_deletion(args, &chosen, given.as_ref(), last.as_ref())?;
-    let is_unknown = last.is_none() && given.is_none();
+    let mut request = request::of_deletion(args, &chosen, given.as_ref(), last.as_ref())?;
+    let deleted_by = last.as_ref().filter(|last| last.is_deletion).map(|last| last.operation);
+    let is_unknown = given.is_none() && (last.is_none() || deleted_by.is_some());
+    request.options.skip_hooks |= is_unknown && deleted_by.is_some();
     let targets = hooks(given, last, args, printer);
     if !args.dry_run && (is_unknown || !args.yes) {
         let planned = plan::preview(&request, targets.clone(), &chosen, &state_dir, printer).await?;
         if is_unknown && planned.plan.tasks.is_empty() {
-            return Err(CliError::usage(format!(
-                "application {} is not known here: neither the operation log nor the cluster has anything of it; check --app, -n, --context and --state-dir",
-                args.app
-            )));
+            return Err(CliError::usage(match deleted_by {
+                Some(operation) => format!(
+                    "application {} is not known here any more: operation {operation} has deleted it, and the cluster has nothing of it",
+                    args.app
+                ),
+                None => format!(
+                    "application {} is not known here: neither the operation log nor the cluster has anything of it; check --app, -n, --context and --state-dir",
+                    args.app
+                ),
+            }));
         }
         if !args.yes {
             return show(args, &planned, &format!("the {}", chosen.destination()), printer);
@@ -50,6 +58,12 @@ pub async fn run(args: &DeleteArgs, printer: &Printer) -> Result<Ended, CliError
 fn hooks(given: Option<Manifests>, last: Option<LastSync>, args: &DeleteArgs, printer: &Printer) -> Targets {
     let targets = match (given, last) {
         (Some(given), _) => Targets { targets: given.targets, ..Targets::default() },
+        (None, Some(LastSync { operation, targets, is_deletion: true, .. })) => {
+            printer.note(&format!(
+                "operation {operation} has deleted the application, so the hooks of that do not run again; what is left of it goes"
+            ));
+            targets
+        }
         (None, Some(LastSync { operation, targets, .. })) => {
             printer.note(&format!("hooks of the deletion are those of operation {operation}"));
             targets

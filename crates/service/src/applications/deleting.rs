@@ -64,12 +64,14 @@ async fn manifests(
     let looking = tokio::task::spawn_blocking(move || last::find(&log, &destination, &name)).await;
     let last = looking.map_err(|fault| fault.to_string())?.map_err(|error| error.to_string())?;
     match last {
-        Some(LastSync { request, targets, .. }) => Ok((operation::revisions_of(&request), targets)),
+        Some(LastSync { request, targets, is_deletion: false, .. }) => {
+            Ok((operation::revisions_of(&request), targets))
+        }
         // It never had hooks that anybody knows of.
-        None if application.metadata.finalizers.iter().all(|one| is_harmless(one)) => {
+        _ if application.metadata.finalizers.iter().all(|one| is_harmless(one)) => {
             Ok((Vec::new(), Targets::default()))
         }
-        None => Err(format!(
+        _ => Err(format!(
             "the hooks of its deletion are not known: the log has no sync of it, and its manifests cannot be read: {problem}"
         )),
     }
