@@ -191,3 +191,41 @@ fn what_may_hide_the_project_default_permits_nothing() {
     fleet.wait(&[]);
     Fleet::end(serving);
 }
+
+/// One that is misspelt restricts nothing, and so does one of Argo CD that means nothing here: the first is told.
+#[test]
+fn a_rule_that_is_misspelt_is_told() {
+    let fleet = of_shop("frontend");
+    project(
+        &fleet,
+        "  namespaceResourceBlackList: [{group: '', kind: Service}]\n  orphanedResources: {warn: true}\n",
+    );
+    let serving = fleet.serve();
+    let said = fleet.condition("frontend", "UnknownFieldWarning");
+    assert!(said.contains("project 'shop'") && said.contains("spec.namespaceResourceBlackList"), "{said}");
+    assert!(!said.contains("orphanedResources"), "{said}");
+    project(&fleet, "");
+    let is_quiet = |app: &Value| !app["status"]["conditions"].to_string().contains("UnknownFieldWarning");
+    fleet.until("frontend", is_quiet);
+    Fleet::end(serving);
+}
+
+/// Unless somebody has written that down, as with Argo CD.
+#[test]
+fn the_default_project_has_no_applications_of_other_namespaces() {
+    let fleet = Fleet::new();
+    fleet.replace("frontend.yaml", "  name: frontend\n", "  name: frontend\n  namespace: tenant\n");
+    let serving = fleet.serve();
+    refused(
+        &fleet,
+        "InvalidSpecError",
+        "application in namespace tenant is not permitted to use project 'default'",
+    );
+    assert_eq!(fleet.made("Deployment", "frontend"), Vec::<u64>::new());
+    let open = "apiVersion: argoproj.io/v1alpha1\nkind: AppProject\nmetadata: {name: default}\nspec:\n  \
+        sourceNamespaces: [tenant]\n  sourceRepos: ['*']\n  destinations: [{server: '*', namespace: '*'}]\n  \
+        clusterResourceWhitelist: [{group: '*', kind: '*'}]\n";
+    fs::write(fleet.path("default.yaml"), open).unwrap();
+    fleet.wait(&["tenant/frontend"]);
+    Fleet::end(serving);
+}

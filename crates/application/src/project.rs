@@ -8,7 +8,7 @@ use tidegate_model::{DeployTarget, Glob, InvalidGlob, Mandate, ObjectKey};
 use crate::CONTROL_NAMESPACE;
 use crate::repository_names::{RepositoryName, TooLong};
 
-/// The project of applications that name none. It forbids nothing where nobody has written it down.
+/// The project of applications that name none.
 pub const DEFAULT_PROJECT: &str = "default";
 /// Stands for anything.
 const ANY: &str = "*";
@@ -40,7 +40,7 @@ pub enum NotPermitted {
     },
     /// The application is not where it may be.
     #[error(
-        "application in namespace {namespace} is not permitted to use project '{project}': none of its sourceNamespaces matches"
+        "application in namespace {namespace} is not permitted to use project '{project}': none of its sourceNamespaces matches; add the namespace to the AppProject, or write that down if there is none"
     )]
     Namespace {
         /// The project.
@@ -96,14 +96,14 @@ pub enum NotPermitted {
     },
 }
 
-/// The project `default` where nobody has written it down: it forbids nothing.
+/// The project `default` where nobody has written it down: it forbids nothing to the applications beside the projects, and
+/// has no others, as Argo CD's own.
 pub fn permissive() -> AppProject {
     let any = || ANY.to_owned();
     AppProject {
         metadata: ObjectMeta { name: DEFAULT_PROJECT.to_owned(), ..ObjectMeta::default() },
         spec: AppProjectSpec {
             source_repos: vec![any()],
-            source_namespaces: vec![any()],
             destinations: vec![ProjectDestination {
                 server: any(),
                 namespace: any(),

@@ -142,6 +142,16 @@ fn where_an_application_may_be() {
     }
 }
 
+/// As Argo CD's own: whoever may write applications in a namespace that is served may not deploy anything anywhere.
+#[test]
+fn the_default_project_is_for_the_applications_beside_it() {
+    for (namespace, is_permitted) in [("", true), ("argocd", true), ("team", false)] {
+        let asked = Mandate { namespace: namespace.to_owned(), ..mandate() };
+        let checked = check(&permissive(), &asked, "argocd");
+        assert_eq!(checked.is_ok(), is_permitted, "{namespace}: {checked:?}");
+    }
+}
+
 #[test]
 fn what_may_be_written() {
     let deployment = ObjectKey::new("apps", "Deployment", "web", "api");

@@ -1,10 +1,12 @@
 //! Which fields of a resource are not known here.
 
 use super::{
-    Application, ApplicationDestination, ApplicationSource, ApplicationSpec, Automated, DirectorySource,
-    HelmFileParameter, HelmParameter, HelmSource, KustomizePatch, KustomizeReplicas, KustomizeSelector,
-    KustomizeSource, ManagedNamespaceMetadata, OperationRequest, ResourceIgnoreDifferences, Rest, Retry,
-    RetryBackoff, SyncOperation, SyncPolicy,
+    AppProject, AppProjectSpec, Application, ApplicationDestination, ApplicationSource, ApplicationSpec,
+    Automated, ClusterResource, DestinationServiceAccount, DirectorySource, HelmFileParameter, HelmParameter,
+    HelmSource, KustomizePatch, KustomizeReplicas, KustomizeSelector, KustomizeSource,
+    ManagedNamespaceMetadata, NamespaceResource, OperationRequest, ProjectDestination,
+    ResourceIgnoreDifferences, Rest, Retry, RetryBackoff, SignatureKey, SyncOperation, SyncPolicy,
+    SyncWindow,
 };
 
 impl Application {
@@ -14,6 +16,20 @@ impl Application {
         Found::of(self)
     }
 }
+
+impl AppProject {
+    /// The fields of its specification that are not known here, as paths: a restriction that is misspelt restricts nothing.
+    pub fn unknown_fields(&self) -> Vec<String> {
+        let mut found = Found::default();
+        found.inside("spec", &self.spec);
+        let is_known = |path: &String| KNOWN_OF_PROJECTS.contains(&path.as_str());
+        found.fields.retain(|path| !is_known(path));
+        found.fields
+    }
+}
+
+/// Fields of projects that Argo CD has, and that have no effect here.
+const KNOWN_OF_PROJECTS: [&str; 2] = ["spec.orphanedResources", "spec.roles"];
 
 /// A part of a resource that keeps the fields it does not know.
 pub(super) trait Unknown {
@@ -114,4 +130,17 @@ parts! {
     RetryBackoff {}
     OperationRequest { "sync": sync }
     SyncOperation {}
+    AppProjectSpec {
+        "destinations": destinations, "destinationServiceAccounts": destination_service_accounts,
+        "clusterResourceWhitelist": cluster_resource_whitelist, "clusterResourceBlacklist": cluster_resource_blacklist,
+        "namespaceResourceWhitelist": namespace_resource_whitelist,
+        "namespaceResourceBlacklist": namespace_resource_blacklist,
+        "signatureKeys": signature_keys, "syncWindows": sync_windows
+    }
+    ProjectDestination {}
+    DestinationServiceAccount {}
+    ClusterResource {}
+    NamespaceResource {}
+    SignatureKey {}
+    SyncWindow {}
 }

@@ -96,6 +96,16 @@ fn projects_are_read_too() {
     // What is not read: rules for people, and what only warns.
     assert_eq!(project.spec.rest.keys().collect::<Vec<_>>(), ["orphanedResources", "roles"]);
     assert_eq!(project.spec.sync_windows[0].rest.len(), 0);
+    assert_eq!(project.unknown_fields(), Vec::<String>::new());
+    // A restriction that is misspelt is none.
+    let mut misspelt = written;
+    misspelt["spec"]["namespaceResourceBlackList"] = json!([{"group": "", "kind": "Secret"}]);
+    misspelt["spec"]["destinations"][0]["namespaces"] = json!("shop");
+    misspelt["spec"]["syncWindows"][0]["manual"] = json!(true);
+    let misspelt: AppProject = serde_json::from_value(misspelt).unwrap();
+    let unknown =
+        ["spec.namespaceResourceBlackList", "spec.destinations[0].namespaces", "spec.syncWindows[0].manual"];
+    assert_eq!(misspelt.unknown_fields(), unknown);
 }
 
 #[test]

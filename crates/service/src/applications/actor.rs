@@ -301,9 +301,13 @@ impl AppState {
             comparison::refuse(&mut self.application, problem, now);
         }
         let other = ConditionType::Other(UNKNOWN_FIELD.to_owned());
-        let unknown = self.application.unknown_fields();
-        let unknown = (!unknown.is_empty())
-            .then(|| (other.clone(), format!("these fields have no effect: {}", unknown.join(", "))));
+        let mut unknown = Vec::new();
+        let own = self.application.unknown_fields();
+        if !own.is_empty() {
+            unknown.push(format!("these fields have no effect: {}", own.join(", ")));
+        }
+        unknown.extend(self.shared.projects.unknown_fields(&self.application));
+        let unknown = (!unknown.is_empty()).then(|| (other.clone(), unknown.join("; ")));
         conditions::set(&mut self.application.status.conditions, &[other], unknown, now);
         let other = ConditionType::Other(UNSEEN.to_owned());
         let mut unseen = self.shared.watching.forbidden(&self.key);

@@ -73,6 +73,19 @@ impl Projects {
         }
     }
 
+    /// What the project of an application says that means nothing, and may have been meant as a rule.
+    pub fn unknown_fields(&self, application: &Application) -> Option<String> {
+        let name = name_of(application);
+        let (project, _) = self.find(name).ok()?;
+        let unknown = project.unknown_fields();
+        (!unknown.is_empty()).then(|| {
+            format!(
+                "these fields of project '{name}' are not known and restrict nothing: {}",
+                unknown.join(", ")
+            )
+        })
+    }
+
     /// What an operation of an application is begun for, at a place; or why its project does not permit that.
     pub fn mandate(&self, application: &Application, place: &Place) -> Result<Mandate, String> {
         let (project, _) = self.find(name_of(application)).map_err(|missing| missing.to_string())?;
