@@ -66,7 +66,8 @@ async fn create_of(site: &Site, repository: &str) {
 }
 
 fn serve(site: &Site) -> Running {
-    let mut serving = site.start(&["serve", "--app-namespace", &site.namespace]);
+    let namespace = &site.namespace;
+    let mut serving = site.start(&["serve", "--app-namespace", namespace, "--project-namespace", namespace]);
     serving.await_line("serving");
     serving
 }
@@ -227,6 +228,45 @@ pub async fn an_application_goes_with_what_its_finalizers_say() {
     serving.finish().expect_code(0);
 }
 
+/// Whoever may write an operation may not delete an application with it, nor take over the operation of another.
+pub async fn an_operation_says_of_itself_only_what_anybody_may_say() {
+    let mut site = site().await;
+    deploys_what_goes(&site);
+    let path = format!("{}/shop", path(&site));
+    let serving = serve(&site);
+    create(&site).await;
+    let app = until(&site, is_done).await;
+    let info = &app["status"]["operationState"]["operation"]["info"];
+    let first = info[0].clone();
+    assert_eq!(first["name"], "tidegate.dev/operation-id");
+    site.look_from_now();
+    let deletes = json!({"name": "tidegate.dev/deletion", "value": "foreground"});
+    let forged = json!({
+        "initiatedBy": {"username": "mallory"}, "sync": {"syncStrategy": {"apply": {}}}, "info": [first, deletes],
+    });
+    site.observer().patch(&path, &json!({"operation": forged})).await.unwrap();
+    let by_mallory =
+        |app: &Value| app["status"]["operationState"]["operation"]["initiatedBy"]["username"] == "mallory";
+    let app = until(&site, |app| is_done(app) && by_mallory(app)).await;
+    let info = &app["status"]["operationState"]["operation"]["info"];
+    assert!(info[0]["name"] == first["name"] && info[0] != first, "it is one of its own: {info}");
+    assert!(!info.to_string().contains("tidegate.dev/deletion"), "{info}");
+    assert_eq!(app["status"]["history"].as_array().unwrap().len(), 2);
+    assert_eq!(done(&site).await, Vec::<String>::new(), "nothing is deleted");
+    // Nor while nobody looks.
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+    let forged = json!({"sync": {}, "info": [first, deletes]});
+    site.observer().patch(&path, &json!({"operation": forged})).await.unwrap();
+    let serving = serve(&site);
+    let says =
+        |app: &Value| app["status"]["operationState"]["message"].to_string().contains("not being deleted");
+    until(&site, |app| says(app) && app.get("operation").is_none()).await;
+    assert_eq!(done(&site).await, Vec::<String>::new());
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}
+
 /// A Secret that comes, changes and goes: what it says counts at once.
 pub async fn a_repository_is_opened_by_a_secret_of_the_cluster() {
     if !git::is_there() {
@@ -237,8 +277,8 @@ pub async fn a_repository_is_opened_by_a_secret_of_the_cluster() {
     // `me:hunter2`.
     server.behave(Manners { authorization: Some("Basic bWU6aHVudGVyMg==".into()), ..Manners::default() });
     let namespace = site.namespace.clone();
-    let mut serving =
-        site.start(&["serve", "--app-namespace", &namespace, "--secrets-namespace", &namespace, "-vv"]);
+    let here = ["--project-namespace", &namespace, "--secrets-namespace", &namespace];
+    let mut serving = site.start(&[&["serve", "--app-namespace", &namespace, "-vv"][..], &here].concat());
     serving.await_line("serving");
     create_of(&site, &server.url("repo")).await;
     let says = |app: &Value, part: &str| app["status"]["conditions"].to_string().contains(part);

@@ -49,6 +49,7 @@ fn tests() -> Vec<suite::Test> {
         applications::an_application_is_synced_and_its_status_is_read_by_everybody,
         applications::a_killed_service_goes_on_from_what_the_resource_says,
         applications::an_application_goes_with_what_its_finalizers_say,
+        applications::an_operation_says_of_itself_only_what_anybody_may_say,
         applications::a_repository_is_opened_by_a_secret_of_the_cluster,
         claims::a_second_sync_is_refused_and_says_by_whom,
         claims::a_second_sync_waits_its_turn,

@@ -149,6 +149,64 @@ fn a_deletion_that_fails_says_why_and_is_tried_again() {
     Fleet::end(serving);
 }
 
+/// It says behind which operation it waits, and how to end that; who asks again goes on waiting.
+#[test]
+fn a_deletion_waits_for_the_operation_under_way_and_says_so() {
+    let fleet = leaving("sim.tidegate.dev/ready-after: 10ms");
+    fleet.replace("repo/backend/migrate.yaml", "ready-after: 100ms", "ready-after: 24h");
+    fleet.commit();
+    let serving = fleet.serve();
+    fleet.until("backend", |_| !fleet.made("Job", "migrate").is_empty());
+    let mut delete = fleet.bench.start(&["app", "delete", "backend", "--yes"]);
+    delete.await_line("it is deleted when operation");
+    let said = fleet.condition("backend", "DeletionWarning");
+    assert!(said.contains("`tidegate app terminate backend` ends that"), "{said}");
+    delete.signal("TERM");
+    delete.finish().expect_code(3);
+    let mut again = fleet.bench.start(&["app", "delete", "backend", "--yes"]);
+    again.await_line("it is deleted when operation");
+    let other = ["app", "delete", "backend", "--cascade", "background", "--yes"];
+    let refused = fleet.bench.run(&other).expect_code(4);
+    assert!(refused.err.contains("--cascade foreground"), "{}", refused.err);
+    fleet.bench.run(&["app", "terminate", "backend"]).expect_code(0);
+    again.finish().expect_code(0);
+    assert!(!is_there(&fleet, "backend"));
+    Fleet::end(serving);
+}
+
+/// What was not begun is not begun, and what was begun says that it goes on.
+#[test]
+fn a_file_that_is_put_back_stops_a_deletion_that_has_not_begun() {
+    let fleet = leaving("sim.tidegate.dev/ready-after: 3s");
+    let needs = "  name: frontend\n  annotations: {tidegate.dev/depends-on: backend}\n";
+    fleet.replace("frontend.yaml", "  name: frontend\n", needs);
+    let (serving, before) = served(&fleet);
+    let file = fs::read(fleet.path("backend.yaml")).unwrap();
+    fs::remove_file(fleet.path("backend.yaml")).unwrap();
+    let message =
+        |app: &Value| app["status"]["operationState"]["message"].as_str().unwrap_or_default().to_owned();
+    fleet.until("backend", |app| message(app).contains("frontend, which depends on it"));
+    fs::write(fleet.path("backend.yaml"), &file).unwrap();
+    let back = fleet.until("backend", |app| message(app).contains("is not being deleted"));
+    assert!(back.get("operation").is_none() && back["metadata"].get("deletionTimestamp").is_none(), "{back}");
+    assert_eq!(since(&fleet, before), Vec::<String>::new());
+    // Nobody needs it any more, and it is at work when it is wanted again.
+    fleet.replace("frontend.yaml", needs, "  name: frontend\n");
+    fleet.until("frontend", |app| app["metadata"].get("annotations").is_none());
+    fs::remove_file(fleet.path("backend.yaml")).unwrap();
+    fleet.until("backend", |_| !fleet.made("Job", "drain").is_empty());
+    fs::write(fleet.path("backend.yaml"), &file).unwrap();
+    let said = fleet.condition("backend", "DeletionWarning");
+    assert!(said.contains("it is written down again") && said.contains("goes on"), "{said}");
+    fleet.until("backend", |app| {
+        app["status"]["history"].as_array().is_some_and(|history| history.len() == 2)
+    });
+    fleet.wait(&["backend"]);
+    assert_eq!(since(&fleet, before).get(..5), Some(&IN_ORDER.map(str::to_owned)[..]));
+    assert!(is_there(&fleet, "backend"), "it is synced anew");
+    Fleet::end(serving);
+}
+
 #[test]
 fn an_application_is_deleted_by_command() {
     let fleet = Fleet::new();

@@ -8,16 +8,21 @@ use std::time::Duration;
 
 use tidegate_model::annotations::DELETION_APPROVED;
 use tidegate_model::argo::{
-    Application, ConditionType, OperationInitiator, OperationRequest, OperationState, Retry, SyncOperation,
+    Application, ConditionType, HealthState, OperationInitiator, OperationRequest, OperationState, Rest,
+    Retry, SyncOperation, SyncStatusCode,
 };
 use tidegate_model::{
-    Cascade, ClaimRequest, Destination, OperationPhase, SyncOptions, SyncRequest, Timestamp,
+    Cascade, ClaimRequest, Destination, HealthStatus, OperationPhase, SyncOptions, SyncRequest, Timestamp,
 };
 
-use crate::operation::{self, BETWEEN, DELETION_REMARK, Refused, described, retry};
+use crate::operation::{
+    self, APPROVED_REMARK, ASKED_REMARK, BETWEEN, DELETION_REMARK, Refused, described, retry,
+};
 use crate::sources::{Sources, revisions};
 use crate::{conditions, instance_name};
 
+/// A condition of our own: what a deletion waits for, besides its own operation.
+pub const HELD: &str = "DeletionWarning";
 /// Keeps an application until its objects are deleted.
 pub const RESOURCES_FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
 /// Keep an application until the hooks of its deletion have run.
@@ -25,8 +30,10 @@ const HOOK_FINALIZERS: [&str; 2] =
     ["pre-delete-finalizer.argocd.argoproj.io", "post-delete-finalizer.argocd.argoproj.io"];
 /// Behind the first: what an object owns is deleted after it.
 const BACKGROUND: &str = "/background";
-/// Who asks for a deletion, as the log has it.
+/// Who asks for a deletion, as the log has it; behind it, when that was asked for.
 pub(crate) const BY_DELETION: &str = "deletion of the application";
+/// What is between the two.
+const ASKED_AT: &str = ", asked for at ";
 /// How often a deletion is tried again at once, where the application does not say.
 const RETRIES: i64 = 2;
 /// How long after a deletion that has failed another one begins by itself.
@@ -56,9 +63,13 @@ pub fn cascade(application: &Application) -> Option<Cascade> {
     }
 }
 
-/// The finalizers of an application that is to be deleted like this.
+/// The finalizers of an application that is to be deleted like this. Foreground is what nobody has to ask for, and leaves
+/// one that says how its objects go.
 pub fn finalizers(application: &Application, cascade: Cascade) -> Vec<String> {
     let mut finalizers = application.metadata.finalizers.clone();
+    if cascade == Cascade::Foreground && finalizers.iter().any(|one| is_resources_finalizer(one)) {
+        return finalizers;
+    }
     finalizers.retain(|one| !is_resources_finalizer(one));
     match cascade {
         Cascade::Foreground => finalizers.push(RESOURCES_FINALIZER.to_owned()),
@@ -66,6 +77,24 @@ pub fn finalizers(application: &Application, cascade: Cascade) -> Vec<String> {
         Cascade::Orphan => {}
     }
     finalizers
+}
+
+/// Whether an application that is being deleted goes the way that somebody wants now.
+pub fn is_under_way(application: &Application, wanted: Cascade) -> bool {
+    let mut other = application.clone();
+    other.metadata.finalizers = finalizers(application, wanted);
+    application.is_deleting() && cascade(&other) == cascade(application)
+}
+
+/// Whether an operation is asked for that deletes an application which nobody deletes, or deletes no more: what is said then.
+pub fn is_unfounded(application: &Application) -> Option<String> {
+    let deletes = application.operation.as_ref().is_some_and(|asked| operation::cascade(asked).is_some());
+    (deletes && !application.is_deleting()).then(|| {
+        format!(
+            "application {} is not being deleted, so nothing of it was deleted",
+            application.metadata.name
+        )
+    })
 }
 
 /// What is done next for the deletion of an application.
@@ -85,9 +114,67 @@ pub enum Next {
 /// tried again.
 pub fn take_in(application: &mut Application, asked: bool, now: Timestamp) -> Next {
     let (next, error) = decide(application, asked, now);
+    let held = ConditionType::Other(HELD.to_owned());
+    let kinds = [ConditionType::DeletionError, held.clone()];
     let found = error.map(|error| (ConditionType::DeletionError, error));
-    conditions::set(&mut application.status.conditions, &[ConditionType::DeletionError], found, now);
+    let found = found.into_iter().chain(holds(application).map(|why| (held, why)));
+    conditions::set(&mut application.status.conditions, &kinds, found, now);
+    if is_over(application) {
+        empty(application, now);
+    }
     next
+}
+
+/// What holds a deletion up, or what becomes of one that nobody wants any more.
+fn holds(application: &Application) -> Option<String> {
+    let name = &application.metadata.name;
+    let Some(asked) = &application.operation else {
+        let others = &application.metadata.finalizers;
+        let is_kept = application.is_deleting() && cascade(application).is_none() && !others.is_empty();
+        let objects = if is_over(application) { "its objects are deleted" } else { "its objects stay" };
+        return is_kept.then(|| {
+            format!(
+                "{objects}; it is gone when others have taken their finalizers away: {}",
+                others.join(", ")
+            )
+        });
+    };
+    let operation = operation::id(asked).map_or_else(String::new, |id| format!(" {id}"));
+    match (application.is_deleting(), operation::cascade(asked)) {
+        (true, None) => Some(format!(
+            "it is deleted when operation{operation} is over; `tidegate app terminate {name}` ends that"
+        )),
+        (false, Some(_)) => Some(format!(
+            "it is written down again, and operation{operation} goes on deleting what was begun to be deleted; it is synced anew after that, and `tidegate app terminate {name}` ends it"
+        )),
+        _ => None,
+    }
+}
+
+/// Whether its objects are deleted, and others keep its resource.
+fn is_over(application: &Application) -> bool {
+    application.is_deleting()
+        && cascade(application).is_none()
+        && last(application)
+            .is_some_and(|(last, done)| last.phase == OperationPhase::Succeeded && done.deletes())
+}
+
+/// What was known of its objects is of the past; nobody compares it any more.
+fn empty(application: &mut Application, now: Timestamp) {
+    let status = &mut application.status;
+    status.resources.clear();
+    if let Some(sync) = &mut status.sync {
+        sync.status = SyncStatusCode::Unknown;
+    }
+    let is_missing = status.health.as_ref().is_some_and(|health| health.status == HealthStatus::Missing);
+    if !is_missing {
+        status.health = Some(HealthState {
+            status: HealthStatus::Missing,
+            message: String::new(),
+            last_transition_time: Some(now.into()),
+            rest: Rest::new(),
+        });
+    }
 }
 
 fn decide(application: &Application, asked: bool, now: Timestamp) -> (Next, Option<String>) {
@@ -115,25 +202,33 @@ fn decide(application: &Application, asked: bool, now: Timestamp) -> (Next, Opti
     };
     let error = format!(
         "deleting it has failed: {}; it is tried again at {due}, or at once with `tidegate app refresh {name}`; taking its finalizers away ends the deletion{stay}",
-        last.message
+        last.message.trim_end_matches('.')
     );
     (Next::Wait(due), Some(error))
 }
 
-/// The last operation, where that was a deletion begun since this one was asked for.
+/// The last operation, where that was this deletion: no clock of ours is held against the one that dated it.
 fn last(application: &Application) -> Option<(&OperationState, Cascade)> {
     let last = application.status.operation_state.as_ref().filter(|last| last.phase.is_completed())?;
     let done = operation::cascade(&last.operation)?;
-    let asked_at = application.metadata.deletion_timestamp.as_ref()?;
-    // Servers give whole seconds.
-    (last.started_at.moment() + Duration::from_secs(1) > asked_at.moment()).then_some((last, done))
+    let asked_at = application.metadata.deletion_timestamp?.to_string();
+    (last.operation.remark(ASKED_REMARK) == Some(asked_at.as_str())).then_some((last, done))
 }
 
-/// Whether somebody has approved the deletion of what asks for that, since it was asked for.
-pub fn is_approved(application: &Application) -> bool {
-    let approved = application.annotation(DELETION_APPROVED).and_then(|at| at.parse::<Timestamp>().ok());
-    let asked = application.metadata.deletion_timestamp.as_ref().map(|at| at.moment());
-    approved.zip(asked).is_some_and(|(approved, asked)| approved >= asked)
+/// When a deletion was asked for, of one that the log has.
+pub(crate) fn asked_at(initiated_by: &str) -> Option<&str> {
+    initiated_by.strip_prefix(BY_DELETION)?.strip_prefix(ASKED_AT)
+}
+
+/// Whether somebody has approved the deletion of what asks for that, since it was asked for: with a time after that, or by
+/// writing one since it was begun, whatever their clock says.
+pub fn is_approved(application: &Application, operation: &OperationRequest) -> bool {
+    let Some(approved) = application.annotation(DELETION_APPROVED) else { return false };
+    let Ok(at) = approved.parse::<Timestamp>() else { return false };
+    let Some(asked) = application.metadata.deletion_timestamp else { return false };
+    let is_begun = operation.remark(ASKED_REMARK) == Some(asked.to_string().as_str());
+    let is_new = operation.remark(APPROVED_REMARK).is_some_and(|before| before != approved);
+    at >= asked.moment() || is_begun && is_new
 }
 
 /// What the deletion of an application asks of the engine, at a place.
@@ -149,12 +244,15 @@ pub fn request(
         revision: revisions(&sync.revision, &sync.revisions).join(BETWEEN),
         options: SyncOptions {
             prune: true,
-            prune_confirmed: is_approved(application),
+            prune_confirmed: is_approved(application, operation),
             flags: sync.sync_options,
             ..SyncOptions::default()
         },
         retry: operation.retry.as_ref().map(retry).transpose()?.unwrap_or_default(),
-        initiated_by: BY_DELETION.to_owned(),
+        initiated_by: match operation.remark(ASKED_REMARK) {
+            Some(at) => format!("{BY_DELETION}{ASKED_AT}{at}"),
+            None => BY_DELETION.to_owned(),
+        },
         sources: Sources::of(application).all().iter().map(described).collect(),
         claim: is_shared.then(ClaimRequest::default),
         deletion: Some(cascade),
@@ -179,117 +277,15 @@ fn operation(application: &Application, cascade: Cascade) -> OperationRequest {
         ..OperationRequest::default()
     };
     operation.set_remark(DELETION_REMARK, cascade.as_str());
+    if let Some(at) = application.metadata.deletion_timestamp {
+        operation.set_remark(ASKED_REMARK, at.to_string());
+    }
+    // What was there when this deletion was begun first approves nothing of it.
+    let before = last(application).and_then(|(last, _)| last.operation.remark(APPROVED_REMARK));
+    let now = application.annotation(DELETION_APPROVED);
+    operation.set_remark(APPROVED_REMARK, before.or(now).unwrap_or_default());
     operation
 }
 
 #[cfg(test)]
-mod tests {
-    use tidegate_model::argo::Rest;
-
-    use super::*;
-
-    const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
-
-    fn application(finalizers: &[&str], deleting: bool) -> Application {
-        let mut application = Application::default();
-        application.metadata.name = "web".to_owned();
-        application.metadata.finalizers = finalizers.iter().map(|one| (*one).to_owned()).collect();
-        application.metadata.deletion_timestamp = deleting.then(|| NOW.into());
-        application
-    }
-
-    fn ended(application: &mut Application, cascade: Cascade, phase: OperationPhase, at: Timestamp) {
-        application.status.operation_state = Some(OperationState {
-            operation: operation(application, cascade),
-            phase,
-            message: "PreDelete hook(s) failed: shop/drain".to_owned(),
-            started_at: at.into(),
-            finished_at: phase.is_completed().then(|| at.into()),
-            retry_count: 0,
-            sync_result: None,
-            rest: Rest::new(),
-        });
-    }
-
-    #[test]
-    fn finalizers_say_what_is_deleted() {
-        for (given, expected) in [
-            (&[][..], None),
-            (&["foregroundDeletion", "resources-finalizer.argocd.argoproj.iox"], None),
-            (&["resources-finalizer.argocd.argoproj.io"], Some(Cascade::Foreground)),
-            (&["other/x", "resources-finalizer.argocd.argoproj.io/foreground"], Some(Cascade::Foreground)),
-            (&["resources-finalizer.argocd.argoproj.io/background"], Some(Cascade::Background)),
-            (
-                &[
-                    "post-delete-finalizer.argocd.argoproj.io",
-                    "resources-finalizer.argocd.argoproj.io/background",
-                ],
-                Some(Cascade::Background),
-            ),
-            (&["pre-delete-finalizer.argocd.argoproj.io"], Some(Cascade::Orphan)),
-            (&["post-delete-finalizer.argocd.argoproj.io/cleanup"], Some(Cascade::Orphan)),
-        ] {
-            let application = application(given, true);
-            assert_eq!(cascade(&application), expected, "{given:?}");
-            let again = |cascade| super::tests::application_with(finalizers(&application, cascade));
-            for wanted in [Cascade::Foreground, Cascade::Background] {
-                assert_eq!(cascade_of(&again(wanted)), Some(wanted), "{given:?}");
-            }
-            let hooks = given.iter().any(|one| one.contains("-delete-"));
-            assert_eq!(cascade_of(&again(Cascade::Orphan)), hooks.then_some(Cascade::Orphan), "{given:?}");
-        }
-    }
-
-    fn cascade_of(application: &Application) -> Option<Cascade> {
-        cascade(application)
-    }
-
-    fn application_with(finalizers: Vec<String>) -> Application {
-        let mut application = application(&[], true);
-        application.metadata.finalizers = finalizers;
-        application
-    }
-
-    #[test]
-    fn a_deletion_is_begun_once_and_tried_again() {
-        use OperationPhase::{Failed, Running, Succeeded};
-        let cascading = || application(&[RESOURCES_FINALIZER], true);
-        let next = |application: &Application, asked| match decide(application, asked, NOW).0 {
-            Next::Nothing => "nothing".to_owned(),
-            Next::Begin(begun) => format!("begin {}", operation::cascade(&begun).unwrap()),
-            Next::Wait(until) => format!("wait {} s", until.since(NOW).as_secs()),
-            Next::Release => "release".to_owned(),
-        };
-        assert_eq!(next(&application(&[RESOURCES_FINALIZER], false), true), "nothing");
-        assert_eq!(next(&application(&[], true), true), "nothing", "it is forgotten");
-        assert_eq!(next(&cascading(), false), "begin foreground");
-        let mut busy = cascading();
-        busy.operation = Some(OperationRequest::default());
-        assert_eq!(next(&busy, false), "nothing", "what is under way is finished first");
-        let before = Timestamp::from_millis(NOW.as_millis() - 60_000);
-        for (done, phase, at, expected, asked) in [
-            (Cascade::Foreground, Succeeded, NOW, "release", "release"),
-            (Cascade::Background, Succeeded, NOW, "release", "release"),
-            (Cascade::Orphan, Succeeded, NOW, "begin foreground", "begin foreground"),
-            (Cascade::Foreground, Succeeded, before, "begin foreground", "begin foreground"),
-            (Cascade::Foreground, Failed, NOW, "wait 180 s", "begin foreground"),
-            (Cascade::Foreground, Running, NOW, "begin foreground", "begin foreground"),
-        ] {
-            let mut application = cascading();
-            ended(&mut application, done, phase, at);
-            assert_eq!(next(&application, false), expected, "{done} {phase}");
-            assert_eq!(next(&application, true), asked, "{done} {phase}");
-        }
-        let mut failed = cascading();
-        ended(&mut failed, Cascade::Foreground, Failed, NOW);
-        take_in(&mut failed, false, NOW);
-        let [condition] = failed.status.conditions.as_slice() else { panic!("{:?}", failed.status) };
-        assert_eq!(condition.kind, ConditionType::DeletionError);
-        assert!(condition.message.contains("shop/drain") && condition.message.contains("app refresh web"));
-        assert_eq!(
-            take_in(&mut failed, true, NOW),
-            Next::Begin(Box::new(operation(&failed, Cascade::Foreground)))
-        );
-        assert!(failed.status.conditions.is_empty(), "nothing is wrong any more, as far as is known");
-    }
-}
+mod tests;

@@ -20,6 +20,12 @@ use crate::{automated, instance_name};
 pub const ID_REMARK: &str = "tidegate.dev/operation-id";
 /// The remark of an operation that deletes its application: what becomes of the objects.
 pub(crate) const DELETION_REMARK: &str = "tidegate.dev/deletion";
+/// The remark of such an operation that says which deletion it is: when that was asked for, as the resource says it.
+pub(crate) const ASKED_REMARK: &str = "tidegate.dev/deletion-asked-at";
+/// The remark of such an operation that says which approval was there before, if any, and is none of this deletion.
+pub(crate) const APPROVED_REMARK: &str = "tidegate.dev/deletion-approved-before";
+/// The remarks that nobody else may make: they say what was begun, and whether that deletes an application.
+const OWN_REMARKS: [&str; 4] = [ID_REMARK, DELETION_REMARK, ASKED_REMARK, APPROVED_REMARK];
 /// Who asks for an operation that nobody asks for, as the log has it.
 pub(crate) const AUTOMATED: &str = "automated sync";
 /// What is between the revisions of several sources, as the log has them.
@@ -78,6 +84,11 @@ pub fn id(operation: &OperationRequest) -> Option<OperationId> {
 /// What becomes of the objects, of an operation that deletes its application; `None` for a sync.
 pub fn cascade(operation: &OperationRequest) -> Option<Cascade> {
     operation.remark(DELETION_REMARK)?.parse().ok()
+}
+
+/// Takes out of an operation that somebody else has written what only we may say of it.
+pub fn disown(operation: &mut OperationRequest) {
+    operation.info.retain(|info| !OWN_REMARKS.contains(&info.name.as_str()));
 }
 
 /// The sources an operation deploys: its own, or those of the application.

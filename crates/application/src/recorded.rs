@@ -12,8 +12,10 @@ use tidegate_model::argo::{
 use tidegate_model::{OperationId, ResourceSelector, RetryPolicy, SyncRequest, Timestamp};
 
 use crate::conditions;
-use crate::deletion::BY_DELETION;
-use crate::operation::{self, AUTOMATED, BETWEEN, CHART, DELETION_REMARK, ID_REMARK, Progress, described};
+use crate::deletion::{BY_DELETION, asked_at};
+use crate::operation::{
+    self, ASKED_REMARK, AUTOMATED, BETWEEN, CHART, DELETION_REMARK, ID_REMARK, Progress, described,
+};
 use crate::sources::Sources;
 
 /// The condition of an application whose status was made again.
@@ -30,11 +32,46 @@ pub struct Recorded {
     pub progress: Progress,
 }
 
+/// One line of the log about an operation of the application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Which.
+    pub operation: OperationId,
+    /// Whether it is not over.
+    pub is_open: bool,
+}
+
+/// Holds the operation that an application asks for against the log, which has `lines` of this application, oldest first.
+/// Whoever may write the resource could have written that operation, and a backup may bring back an old one. So its id
+/// counts only where it is that of an open operation, or of the newest whose end the status does not know yet; what else it
+/// says has not begun. A deletion that has not begun begins by what the resource says now.
+pub fn verify(application: &mut Application, lines: &[Line]) {
+    let Some(asked) = &application.operation else { return };
+    let id = operation::id(asked);
+    let told = application.status.operation_state.as_ref();
+    let is_told = told.is_some_and(|told| told.finished_at.is_some() && operation::id(&told.operation) == id);
+    let is_newest = lines.last().is_some_and(|newest| Some(newest.operation) == id);
+    let is_open = lines.iter().any(|line| Some(line.operation) == id && line.is_open);
+    if is_open || is_newest && !is_told {
+        return;
+    }
+    let deletes = operation::cascade(asked);
+    if deletes.is_some() && application.is_deleting() {
+        application.operation = None;
+    } else if let Some(asked) = &mut application.operation {
+        operation::disown(asked);
+        if let Some(cascade) = deletes {
+            // It is told that this is no deletion; a sync is not what was meant.
+            asked.set_remark(DELETION_REMARK, cascade.as_str());
+        }
+    }
+}
+
 /// Whether an operation was begun for an application, and not by somebody who syncs files under the same name: it names
 /// a repository and a commit, or a chart, for each source.
 fn is_own(request: &SyncRequest) -> bool {
     if request.deletion.is_some() {
-        return request.initiated_by == BY_DELETION;
+        return request.initiated_by.starts_with(BY_DELETION);
     }
     let is_commit = |text: &str| text.len() >= 40 && text.chars().all(|c| c.is_ascii_hexdigit());
     let revisions: Vec<&str> = request.revision.split(BETWEEN).collect();
@@ -151,6 +188,9 @@ fn asked(application: &Application, request: &SyncRequest) -> OperationRequest {
     };
     if let Some(cascade) = request.deletion {
         asked.set_remark(DELETION_REMARK, cascade.as_str());
+        if let Some(asked_at) = asked_at(&request.initiated_by) {
+            asked.set_remark(ASKED_REMARK, asked_at);
+        }
     }
     asked
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tidegate_application::operation::{ID_REMARK, Progress, id, request};
-use tidegate_application::recorded::{Recorded, take_in};
+use tidegate_application::recorded::{Line, Recorded, take_in, verify};
 use tidegate_application::windows::Windows;
 use tidegate_application::{automation, deletion, operation};
 use tidegate_model::argo::Application;
@@ -162,5 +162,66 @@ fn a_deletion_follows_from_the_log() {
             automation::take_in(&mut kept, &Windows::default(), at(200)),
             automation::Next::Begin(_)
         ));
+    }
+}
+
+/// Whoever may write the resource may write any id into it, and a backup brings back what was there.
+#[test]
+fn an_id_counts_only_where_the_log_has_it_for_this_application() {
+    let line = |number, is_open| Line { operation: operation_id(number), is_open };
+    let asks = |number: u128| {
+        let mut app = automated();
+        let mut asked = tidegate_model::argo::OperationRequest::default();
+        asked.sync.get_or_insert_default().prune = true;
+        asked.set_remark(ID_REMARK, operation_id(number).to_string());
+        asked.set_remark("reason", "a release");
+        app.operation = Some(asked);
+        app
+    };
+    for (lines, is_kept, why) in [
+        (&[][..], false, "the log does not know it, or it is another application's"),
+        (&[line(1, false), line(2, true)], true, "it is under way"),
+        (&[line(2, true), line(3, false)], true, "it waits for a later one"),
+        (&[line(1, false), line(2, false)], true, "it is over, and the status does not know that yet"),
+        (&[line(2, false), line(3, false)], false, "it was over long ago"),
+    ] {
+        let mut app = asks(2);
+        verify(&mut app, lines);
+        let asked = app.operation.unwrap();
+        assert_eq!(id(&asked).is_some(), is_kept, "{why}");
+        assert_eq!(asked.remark("reason"), Some("a release"), "what others say stays");
+    }
+    // The status has its end: nobody asks for it again.
+    let mut app = asks(2);
+    operation::take_in(&mut app, progress(0, Some(5), OperationPhase::Succeeded));
+    app.operation = asks(2).operation;
+    verify(&mut app, &[line(2, false)]);
+    assert_eq!(app.operation.as_ref().and_then(id), None);
+}
+
+#[test]
+fn a_deletion_that_others_wrote_down_is_none() {
+    for is_deleting in [false, true] {
+        let mut app = automated();
+        app.metadata.finalizers = vec![deletion::RESOURCES_FINALIZER.into()];
+        app.metadata.deletion_timestamp = Some(at(0).into());
+        let deletion::Next::Begin(asked) = deletion::take_in(&mut app, false, at(0)) else {
+            panic!("not begun")
+        };
+        let mut disowned = asked.as_ref().clone();
+        operation::disown(&mut disowned);
+        assert_eq!((operation::cascade(&asked).is_some(), operation::cascade(&disowned)), (true, None));
+        if !is_deleting {
+            app.metadata.deletion_timestamp = None;
+        }
+        let mut asked = *asked;
+        asked.set_remark(ID_REMARK, operation_id(7).to_string());
+        app.operation = Some(asked);
+        verify(&mut app, &[]);
+        assert_eq!(deletion::is_unfounded(&app).is_some(), !is_deleting);
+        assert_eq!(app.operation.as_ref().and_then(id), None);
+        assert_eq!(app.operation.is_none(), is_deleting, "it begins by what the resource says now");
+        let next = deletion::take_in(&mut app, false, at(0));
+        assert_eq!(matches!(next, deletion::Next::Begin(_)), is_deleting, "{next:?}");
     }
 }

@@ -59,6 +59,8 @@ pub(crate) struct ApplicationActor;
 pub(crate) struct AppArguments {
     pub shared: Arc<Shared>,
     pub stored: Box<Stored>,
+    /// It is as this process had it, and not as somebody may have written it.
+    pub is_own: bool,
     pub supervisor: ActorRef<SupervisorMessage>,
 }
 
@@ -77,6 +79,8 @@ pub(crate) struct AppState {
     carried: Option<OperationId>,
     /// The operation whose deletions were approved.
     confirmed: Option<OperationId>,
+    /// The deletion that goes on although nobody wants it any more, because it was begun.
+    taken_back: Option<OperationId>,
     stirred: bool,
     /// Before this, changes of its objects are no reason for another comparison.
     rests_until: Timestamp,
@@ -98,7 +102,7 @@ impl Actor for ApplicationActor {
         myself: ActorRef<AppMessage>,
         arguments: AppArguments,
     ) -> Result<AppState, ActorProcessingErr> {
-        let AppArguments { shared, stored, supervisor } = arguments;
+        let AppArguments { shared, stored, is_own, supervisor } = arguments;
         let Stored { application, problem, lost } = *stored;
         let mut state = AppState {
             key: AppKey::of(&application),
@@ -113,13 +117,14 @@ impl Actor for ApplicationActor {
             preparing: false,
             carried: None,
             confirmed: None,
+            taken_back: None,
             stirred: false,
             rests_until: Timestamp::default(),
             alarm: None,
             tasks: JoinSet::new(),
             carrying: JoinSet::new(),
         };
-        state.recall(lost).await;
+        state.recall(lost, is_own).await;
         state.step(&myself).await;
         Ok(state)
     }
@@ -186,10 +191,10 @@ impl AppState {
     }
 
     /// Takes in what the log of operations knows and the status does not: nothing that was done is done again.
-    async fn recall(&mut self, lost: Option<String>) {
+    async fn recall(&mut self, lost: Option<String>, is_own: bool) {
         let now = self.now();
-        let unknown = match recorded::unknown(&self.shared, &self.application).await {
-            Ok(unknown) => unknown,
+        let (unknown, lines) = match recorded::known(&self.shared, &self.application).await {
+            Ok(known) => known,
             Err(error) => {
                 self.problem =
                     Some(format!("the operation log cannot be read, so it is left alone: {error}"));
@@ -197,6 +202,9 @@ impl AppState {
             }
         };
         let taken = remembered::take_in(&mut self.application, unknown);
+        if !is_own {
+            remembered::verify(&mut self.application, &lines);
+        }
         let from = match taken {
             0 if lost.is_none() => return,
             0 => "the operation log has none of its operations".to_owned(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
+use tidegate_application::deletion::is_unfounded;
 use tidegate_application::operation::{self, Progress};
 use tidegate_application::windows::Held;
 use tidegate_executor::{Clock as _, EngineError, GateDefinitions, SystemClock, Targets, WINDOW};
@@ -54,6 +55,9 @@ pub(crate) async fn prepare(
     application: &Application,
 ) -> Result<(Vec<String>, OperationId), String> {
     let asked = application.operation.clone().unwrap_or_default();
+    if let Some(why) = is_unfounded(application) {
+        return Err(why);
+    }
     if operation::cascade(&asked).is_some() {
         return deleting::prepare(shared, application).await;
     }
@@ -191,6 +195,9 @@ async fn begin(shared: &Arc<Shared>, application: &Application, operation: Opera
         Err(error) => return Err(error.into()),
     }
     let asked = application.operation.clone().unwrap_or_default();
+    if let Some(why) = is_unfounded(application) {
+        return Err(Not::Refused(why));
+    }
     if operation::cascade(&asked).is_some() {
         let (request, targets) = deleting::work(shared, application).await.map_err(Not::Refused)?;
         return Ok(shared.engine.ensure_when(operation, request, targets, IfTaken::Queue).await?);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_application::instance_name;
 use tidegate_application::operation::Progress;
-use tidegate_application::recorded::{self, Recorded};
+use tidegate_application::recorded::{self, Line, Recorded};
 use tidegate_executor::{EngineError, Summary};
 use tidegate_lifecycle::operation::{Driver, OperationView, view};
 use tidegate_model::argo::Application;
@@ -14,26 +14,29 @@ use super::shared::Shared;
 use crate::error::ServiceError;
 use crate::operations::listed;
 
-/// The operations that the log has of an application, oldest first. Nothing where its status knows the newest: that is
-/// the usual case, and costs one look.
-pub(crate) async fn unknown(
+/// The operations that the log has of an application, oldest first: all of them where its status does not know the newest,
+/// which is unusual, and a line of each.
+pub(crate) async fn known(
     shared: &Arc<Shared>,
     application: &Application,
-) -> Result<Vec<Recorded>, ServiceError> {
+) -> Result<(Vec<Recorded>, Vec<Line>), ServiceError> {
     let (log, application) = (Arc::clone(&shared.log), application.clone());
     let reading = tokio::task::spawn_blocking(move || read(&log, &application)).await;
     reading.unwrap_or_else(|_| Err(LogError::Poisoned.into()))
 }
 
-fn read(log: &Log, application: &Application) -> Result<Vec<Recorded>, ServiceError> {
+fn read(log: &Log, application: &Application) -> Result<(Vec<Recorded>, Vec<Line>), ServiceError> {
     let all = listed(log, &Lookup::of_application(instance_name(application)))?;
     let summaries: Vec<Summary> = all.into_iter().filter_map(|one| one.summary).collect();
-    match summaries.last() {
+    let line = |one: &Summary| Line { operation: one.operation, is_open: one.finished_at.is_none() };
+    let lines = summaries.iter().map(line).collect();
+    let recorded = match summaries.last() {
         Some(newest) if !recorded::is_known(application, newest.operation) => {
-            Ok(summaries.into_iter().map(|summary| one(log, summary)).collect())
+            summaries.into_iter().map(|summary| one(log, summary)).collect()
         }
-        _ => Ok(Vec::new()),
-    }
+        _ => Vec::new(),
+    };
+    Ok((recorded, lines))
 }
 
 /// One operation, with all that is kept of it.

@@ -523,7 +523,8 @@ impl SupervisorState {
 
     async fn begin(&mut self, myself: &ActorRef<SupervisorMessage>, stored: Box<Stored>, failures: u32) {
         let (key, problem) = (AppKey::of(&stored.application), stored.problem.clone());
-        let arguments = AppArguments { shared: Arc::clone(&self.shared), stored, supervisor: myself.clone() };
+        let (shared, is_own) = (Arc::clone(&self.shared), failures > 0);
+        let arguments = AppArguments { shared, stored, is_own, supervisor: myself.clone() };
         let begun = Actor::spawn_linked(None, ApplicationActor, arguments, myself.get_cell()).await;
         let actor = match begun {
             Ok((actor, _)) => {

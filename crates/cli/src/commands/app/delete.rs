@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_application::deletion::HELD;
 use tidegate_application::operation;
 use tidegate_model::argo::{Application, ConditionType};
 use tidegate_model::{Cascade, OperationPhase, format_duration};
@@ -101,9 +102,37 @@ async fn gone(
 
 /// How its deletion stands, once for each change.
 fn tell(application: &Application, told: &mut String, printer: &Printer) {
-    let Some(state) = &application.status.operation_state else { return };
-    if operation::cascade(&state.operation).is_some() && *told != state.message {
-        told.clone_from(&state.message);
-        printer.note(&format!("{}: {}", application.metadata.name, state.message));
+    let Some(message) = stands(application).filter(|message| *message != told.as_str()) else { return };
+    printer.note(&format!("{}: {message}", application.metadata.name));
+    *told = message.to_owned();
+}
+
+/// What holds it up, or else how its operation stands.
+fn stands(application: &Application) -> Option<&str> {
+    let held = ConditionType::Other(HELD.to_owned());
+    let held = application.status.conditions.iter().find(|one| one.kind == held);
+    let state = application.status.operation_state.as_ref();
+    let state = state.filter(|state| operation::cascade(&state.operation).is_some());
+    held.map(|held| held.message.as_str()).or(state.map(|state| state.message.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_model::argo::{ApplicationCondition, OperationRequest};
+
+    use super::*;
+
+    #[test]
+    fn what_a_deletion_waits_for_is_told() {
+        let mut application = Application::default();
+        assert_eq!(stands(&application), None);
+        let mut syncing = OperationRequest::default();
+        syncing.sync.get_or_insert_default().prune = true;
+        application.operation = Some(syncing);
+        let message = "it is deleted when operation 1 is over".to_owned();
+        let kind = ConditionType::Other(HELD.to_owned());
+        application.status.conditions =
+            vec![ApplicationCondition { kind, message, last_transition_time: None }];
+        assert_eq!(stands(&application), Some("it is deleted when operation 1 is over"));
     }
 }

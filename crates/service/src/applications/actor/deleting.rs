@@ -14,8 +14,15 @@ use crate::applications::messages::AppMessage;
 impl AppState {
     /// Somebody deletes it. What is answered with a yes is durable.
     pub(super) async fn remove(&mut self, cascade: Cascade) -> Result<(), String> {
+        if deletion::is_under_way(&self.application, cascade) {
+            return Ok(());
+        }
         if self.application.is_deleting() {
-            return Err(format!("application {} is deleting already", self.key));
+            let way = deletion::cascade(&self.application).unwrap_or(Cascade::Orphan);
+            return Err(format!(
+                "application {} is being deleted already, in the way of --cascade {way}, which cannot be changed any more; `tidegate app delete {} --cascade {way} --yes` waits until it is gone",
+                self.key, self.key.name
+            ));
         }
         let mut removed = self.application.clone();
         removed.metadata.finalizers = deletion::finalizers(&self.application, cascade);
@@ -34,6 +41,7 @@ impl AppState {
         if refresh::is_skipped(&self.application) {
             return;
         }
+        self.take_back(now).await;
         let mut asked = false;
         if self.application.is_deleting() {
             // It is compared no more: who asks for that wants it to be tried again.
@@ -61,6 +69,28 @@ impl AppState {
         self.confirm().await;
     }
 
+    /// Nobody deletes it, or it is written down again: a deletion that the engine has not begun is not begun any more.
+    async fn take_back(&mut self, now: Timestamp) {
+        let Some(why) = deletion::is_unfounded(&self.application) else { return };
+        let id = self.application.operation.as_ref().and_then(operation::id);
+        if id.is_some() && self.taken_back == id {
+            return;
+        }
+        // What leads to the engine ends first, so that it is asked about what it will ever know.
+        self.carrying.shutdown().await;
+        (self.preparing, self.carried) = (false, None);
+        let is_begun = match id {
+            Some(id) => !matches!(self.shared.engine.inspect(id).await, Err(EngineError::Unknown { .. })),
+            None => false,
+        };
+        if is_begun {
+            self.taken_back = id;
+        } else {
+            operation::take_in(&mut self.application, Progress::refused(why, now));
+            self.ask(Level::Latest);
+        }
+    }
+
     /// Its deletion is done.
     async fn release(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
         let mut released = self.application.clone();
@@ -81,7 +111,7 @@ impl AppState {
         let Some(id) = operation::id(asked).filter(|id| is_deletion && self.carried == Some(*id)) else {
             return;
         };
-        if !deletion::is_approved(&self.application) || self.confirmed == Some(id) {
+        if !deletion::is_approved(&self.application, asked) || self.confirmed == Some(id) {
             return;
         }
         match self.shared.engine.confirm_prune(id, "annotation").await {

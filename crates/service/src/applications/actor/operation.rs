@@ -54,7 +54,8 @@ impl AppState {
         Ok(())
     }
 
-    fn sync(&mut self, asked: OperationRequest) -> Result<(), String> {
+    fn sync(&mut self, mut asked: OperationRequest) -> Result<(), String> {
+        operation::disown(&mut asked);
         if self.application.is_deleting() {
             return Err(format!("application {} is deleting", self.key));
         }

@@ -112,11 +112,11 @@ impl KubernetesStore {
     async fn write(
         &self,
         key: &AppKey,
-        made: impl Fn(&All) -> Option<Object> + Send,
+        made: impl Fn(&mut All) -> Option<Object> + Send,
         written: impl Fn(&mut All, Object) + Send,
     ) -> Result<(), ServiceError> {
         for _ in 0..TRIES {
-            let Some(made) = made(&self.all()) else { return Ok(()) };
+            let Some(made) = made(&mut self.all()) else { return Ok(()) };
             let wrong = match self.cluster.put(made, None).await {
                 Ok(object) => {
                     written(&mut self.all(), object);
@@ -145,7 +145,7 @@ impl KubernetesStore {
     /// The finalizers that say how an application is deleted are now these; those of others are left alone.
     async fn set_finalizers(&self, application: &Application) -> Result<(), ServiceError> {
         let key = AppKey::of(application);
-        let made = |all: &All| all.with_finalizers(&key, &application.metadata.finalizers);
+        let made = |all: &mut All| all.with_finalizers(&key, &application.metadata.finalizers);
         self.write(&key, made, |all, object| all.read_anew(&key, object)).await
     }
 }
@@ -217,7 +217,7 @@ impl ApplicationStore for KubernetesStore {
     async fn keep(&self, application: &Application) -> Result<(), ServiceError> {
         let key = AppKey::of(application);
         let written = |all: &mut All, written| all.written(&key, application, written);
-        self.write(&key, |all| all.merged(&key, application), written).await
+        self.write(&key, |all: &mut All| all.merged(&key, application), written).await
     }
 
     async fn delete(&self, application: &Application) -> Result<(), ServiceError> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 use tidegate_application::deletion::is_own_finalizer;
+use tidegate_application::operation::disown;
 use tidegate_application::refresh::REFRESH_ANNOTATION;
 use tidegate_model::Object;
 use tidegate_model::argo::{Application, ObjectMeta};
@@ -34,6 +35,8 @@ struct Seen {
     refresh: Option<String>,
     /// The operation, as its actor was told or has written it.
     operation: Option<Value>,
+    /// The operation that is on its way there: the watch may show it before that is answered.
+    writing: Option<Value>,
 }
 
 impl All {
@@ -77,7 +80,7 @@ impl All {
         }
         events.push(StoreEvent::Applied(Box::new(stored(&object))));
         let (told, refresh, operation) = (others(&object), refresh(&object), operation(&object));
-        self.seen.insert(key, Seen { object, told, refresh, operation });
+        self.seen.insert(key, Seen { object, told, refresh, operation, writing: None });
         events
     }
 
@@ -93,9 +96,11 @@ impl All {
     }
 
     /// The resource with what is known of it now. `None` where there is nothing to write.
-    pub fn merged(&self, key: &AppKey, application: &Application) -> Option<Object> {
-        let seen = self.seen.get(key)?;
+    pub fn merged(&mut self, key: &AppKey, application: &Application) -> Option<Object> {
+        let seen = self.seen.get_mut(key)?;
         let merged = seen.merged(application);
+        // What others have asked for stays there, and is theirs.
+        seen.writing = application.operation.as_ref().and_then(|_| operation(&merged));
         (merged != seen.object).then_some(merged)
     }
 
@@ -155,12 +160,17 @@ impl Seen {
             return None;
         }
         let (told, asked) = (others(&object), operation(&object));
+        if asked.is_some() && asked == self.writing {
+            self.operation.clone_from(&asked);
+        }
         let is_asked = asked.is_some() && asked != self.operation;
         let refresh = refresh(&object);
         let is_news = told != self.told || is_asked || refresh.is_some() && refresh != self.refresh;
         let mut stored = stored(&object);
         if is_asked {
             self.operation = asked;
+            // Nobody else says which operation that is, or that it deletes.
+            stored.application.operation.iter_mut().for_each(disown);
         } else {
             // Its actor knows that one better.
             stored.application.operation = None;

@@ -204,6 +204,37 @@ async fn an_operation_that_somebody_asks_for_is_told_once() {
     assert_eq!((news.spec.project.as_str(), news.operation), ("shop", None));
 }
 
+/// Or whoever may write an operation could delete an application with it, or take over that of another.
+#[tokio::test(start_paused = true)]
+async fn nobody_else_says_which_operation_it_is_or_that_it_deletes() {
+    let cluster = cluster().await;
+    apply(cluster.as_ref(), web("argocd")).await;
+    let (store, mut events) = open(&cluster, of(&["argocd"])).await;
+    let application = applied(&mut events).await.application;
+    assert_eq!(told(&mut events).await, "settled");
+    let remark = |name: &str, value: &str| json!({"name": name, "value": value});
+    let info = json!([
+        remark(tidegate_application::operation::ID_REMARK, "0190163d8694739b9bd4d7e4a9b7d3c1"),
+        remark("tidegate.dev/deletion", "foreground"),
+        remark("tidegate.dev/deletion-asked-at", "2026-01-01T00:00:00Z"),
+        remark("reason", "a release"),
+    ]);
+    let mut asked = live(cluster.as_ref()).await;
+    asked.fields_mut().insert("operation".to_owned(), json!({"sync": {}, "info": info}));
+    cluster.put(asked, None).await.unwrap();
+    let asked = applied(&mut events).await.application.operation.unwrap();
+    let names: Vec<&str> = asked.info.iter().map(|info| info.name.as_str()).collect();
+    assert_eq!(names, ["reason"]);
+    // What is written for it then is ours, also where the watch is faster than the answer.
+    let mut ours = Application { operation: Some(asked), ..application };
+    let prepared = ours.operation.as_mut().unwrap();
+    prepared.set_remark(tidegate_application::operation::ID_REMARK, "0190163d8694739b9bd4d7e4a9b7d3c2");
+    let key = AppKey::of(&ours);
+    let written = store.all().merged(&key, &ours).unwrap();
+    let written = cluster.put(written, None).await.unwrap();
+    assert_eq!(store.all().applied(written), []);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_refresh_that_was_asked_for_is_struck_out_once_it_is_answered() {
     let cluster = cluster().await;
