@@ -6,7 +6,7 @@ use crate::funcs::{Call, Function, Ty};
 use crate::node::{Branch, Command, Node, Number, Operand, Pipe, What};
 use crate::parse::Trees;
 use crate::quote::quoted;
-use crate::value::{Elem, Val};
+use crate::value::{Elem, Val, Weight};
 use crate::{ExecError, Limits, MissingKey, format};
 
 /// What one rendering needs to know.
@@ -22,6 +22,69 @@ pub(crate) struct Setting<'t> {
 
 /// How many bytes, or elements, a function may give for one step.
 const GIVEN_PER_STEP: usize = 256;
+
+/// How many values within a value are looked at for one step.
+const PARTS_PER_STEP: usize = 16;
+
+/// Functions that look at no more of a value than itself and what is directly in it.
+const SHALLOW: [&str; 44] = [
+    "and",
+    "append",
+    "chunk",
+    "coalesce",
+    "compact",
+    "concat",
+    "default",
+    "dict",
+    "dig",
+    "empty",
+    "first",
+    "get",
+    "hasKey",
+    "index",
+    "initial",
+    "keys",
+    "kindIs",
+    "kindOf",
+    "last",
+    "len",
+    "list",
+    "mustAppend",
+    "mustFirst",
+    "mustInitial",
+    "mustLast",
+    "mustPrepend",
+    "mustRest",
+    "not",
+    "omit",
+    "or",
+    "pick",
+    "pluck",
+    "prepend",
+    "push",
+    "rest",
+    "reverse",
+    "set",
+    "slice",
+    "ternary",
+    "tuple",
+    "typeIs",
+    "typeOf",
+    "unset",
+    "values",
+];
+
+/// Functions that know what to do with a value that is in itself.
+const AWARE: [&str; 8] = [
+    "mustToJson",
+    "mustToPrettyJson",
+    "mustToRawJson",
+    "print",
+    "println",
+    "toJson",
+    "toPrettyJson",
+    "toRawJson",
+];
 
 /// Renders the template called like the whole text; and says how many steps it took.
 pub(crate) fn execute(setting: &Setting<'_>, data: Val) -> (Result<String, ExecError>, usize) {
@@ -179,7 +242,24 @@ impl Run<'_, '_> {
         }
         match got.value {
             Val::Absent | Val::Nil => self.write("<no value>"),
-            value => self.write(&format::plain(&value)),
+            value => {
+                self.weigh(&value, true)?;
+                self.write(&format::plain(&value))
+            }
+        }
+    }
+
+    /// Refuses what a function that looks at all of a value would not come to the end of.
+    fn weigh(&mut self, value: &Val, is_aware: bool) -> Ran<()> {
+        if !value.has_parts() {
+            return Ok(());
+        }
+        let parts_max = self.steps.saturating_mul(PARTS_PER_STEP);
+        match value.weight(parts_max) {
+            Weight::Parts(parts) => self.take(parts / PARTS_PER_STEP),
+            Weight::TooDeep if is_aware => Ok(()),
+            Weight::TooDeep => self.fail("values are nested too deep in it, or it is in itself"),
+            Weight::TooMany => self.take(self.steps.saturating_add(1)),
         }
     }
 
@@ -487,6 +567,11 @@ impl Run<'_, '_> {
                 self.at(place, written);
                 return self
                     .fail(format!("error calling call: non-function {first} of type {}", value.type_name()));
+            }
+        }
+        if !SHALLOW.contains(&name) {
+            for value in &values {
+                self.weigh(value, AWARE.contains(&name))?;
             }
         }
         let call = Call { now: self.setting.now, room: self.setting.limits.output_bytes };

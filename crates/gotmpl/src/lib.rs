@@ -78,7 +78,8 @@ impl MissingKey {
 /// What one rendering may use, so that no template can hold up its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Nodes, commands, turns of loops, and one for every 256 bytes or elements that a function gives.
+    /// Nodes, commands, turns of loops, one for every 256 bytes or elements that a function gives, and one for every 16
+    /// values within a value that is looked at as a whole.
     pub steps: usize,
     /// Bytes written, and bytes of any text on the way.
     pub output_bytes: usize,

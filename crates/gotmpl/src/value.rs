@@ -52,6 +52,54 @@ pub(crate) struct Map {
     pub(crate) items: Rc<RefCell<BTreeMap<String, Val>>>,
 }
 
+/// Ends values within values one after the other, and not within each other: a chain of them is as long as its template likes,
+/// and the stack is not.
+fn end(mut waiting: Vec<Val>) {
+    while let Some(mut value) = waiting.pop() {
+        match &mut value {
+            Val::List(list) => {
+                if let Some(items) = Rc::get_mut(&mut list.items) {
+                    waiting.append(items);
+                }
+            }
+            Val::Map(map) => {
+                if let Some(items) = Rc::get_mut(&mut map.items) {
+                    waiting.extend(std::mem::take(items.get_mut()).into_values());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        if let Some(items) = Rc::get_mut(&mut self.items).filter(|items| items.iter().any(Val::has_parts)) {
+            end(std::mem::take(items));
+        }
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        let items = Rc::get_mut(&mut self.items).map(RefCell::get_mut);
+        if let Some(items) = items.filter(|items| items.values().any(Val::has_parts)) {
+            end(std::mem::take(items).into_values().collect());
+        }
+    }
+}
+
+/// How much a value is when all that it shares is written out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Weight {
+    /// So many values within it.
+    Parts(usize),
+    /// More than were to be counted.
+    TooMany,
+    /// Values within values, deeper than anything here looks; or it is in itself.
+    TooDeep,
+}
+
 impl Map {
     pub(crate) fn get(&self, key: &str) -> Option<Val> {
         self.items.borrow().get(key).cloned()
@@ -145,6 +193,33 @@ impl Val {
             Self::Time(time) => Value::String(time.rfc3339()),
             Self::Version(version) => Value::String(version.to_string()),
         })
+    }
+
+    /// Whether other values are in it.
+    pub(crate) fn has_parts(&self) -> bool {
+        matches!(self, Self::List(_) | Self::Map(_))
+    }
+
+    /// How much it is; not more than `parts_max` are counted.
+    pub(crate) fn weight(&self, parts_max: usize) -> Weight {
+        let mut waiting = vec![(self.clone(), 0)];
+        let mut parts = 0_usize;
+        while let Some((value, depth)) = waiting.pop() {
+            let inside: Vec<Self> = match &value {
+                Self::List(list) => list.items.iter().cloned().collect(),
+                Self::Map(map) => map.items.borrow().values().cloned().collect(),
+                _ => continue,
+            };
+            parts = parts.saturating_add(inside.len());
+            if parts > parts_max {
+                return Weight::TooMany;
+            }
+            if depth > crate::MAX_DEPTH {
+                return Weight::TooDeep;
+            }
+            waiting.extend(inside.into_iter().map(|part| (part, depth + 1)));
+        }
+        Weight::Parts(parts)
     }
 
     pub(crate) fn is_null(&self) -> bool {

@@ -137,8 +137,42 @@ fn a_template_that_would_not_end_is_stopped() {
         let error = engine.parse("base", text).unwrap().render(&data()).unwrap_err().to_string();
         assert!(error.contains(why), "{text}: {error}");
     }
+    // What doubles each time, and is shared, is little until somebody looks at all of it.
+    let doubled = "{{$d := dict}}{{range until 60}}{{$d = dict \"a\" $d \"b\" $d}}{{end}}";
+    for call in [
+        "$d",
+        "print $d",
+        "toJson $d",
+        "deepCopy $d",
+        "eq $d $d",
+        "printf \"%#v\" $d",
+        "quote $d",
+        "merge $d $d",
+    ] {
+        let text = format!("{doubled}{{{{{call}}}}}");
+        let error = engine.parse("base", &text).unwrap().render(&data()).unwrap_err().to_string();
+        assert!(error.contains("more than 20000 steps"), "{call}: {error}");
+    }
     let nested = format!("{}x{}", "{{if true}}".repeat(100_000), "{{end}}".repeat(100_000));
     assert!(engine.parse("base", &nested).unwrap_err().to_string().contains("nested deeper"));
+}
+
+/// A chain of values within values is as long as its template likes, and takes no room on the stack.
+#[test]
+fn a_value_that_is_nested_deep_ends() {
+    let engine = Engine::with_sprig().limits(Limits { steps: 1_000_000, ..LIMITS });
+    for make in ["dict \"a\" $d", "list $d", "dict \"a\" (list $d)"] {
+        let deep = format!("{{{{$d := list}}}}{{{{range 50000}}}}{{{{$d = {make}}}}}{{{{end}}}}");
+        assert_eq!(engine.parse("base", &format!("{deep}x")).unwrap().render(&data()).unwrap(), "x");
+        for call in ["deepCopy $d", "eq $d $d", "printf \"%#v\" $d", "printf \"%d\" $d"] {
+            let text = format!("{deep}{{{{{call}}}}}");
+            let error = engine.parse("base", &text).unwrap().render(&data()).unwrap_err().to_string();
+            assert!(error.contains("nested too deep"), "{make}, {call}: {error}");
+        }
+    }
+    let inside = "{{$d := dict}}{{$_ := set $d \"self\" $d}}{{deepCopy $d}}";
+    let error = engine.parse("base", inside).unwrap().render(&data()).unwrap_err().to_string();
+    assert!(error.contains("it is in itself"), "{error}");
 }
 
 #[test]

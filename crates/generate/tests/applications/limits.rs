@@ -45,6 +45,14 @@ fn templates_that_never_end_are_errors() {
         ("{{ define \"a\" }}{{ template \"a\" . }}{{ end }}{{ template \"a\" . }}", "maximum template depth"),
         ("{{ repeat 1000000000 \"laugh\" }}", "bytes"),
         ("{{ $t := \"ha\" }}{{ range until 64 }}{{ $t = cat $t $t }}{{ end }}{{ $t }}", "more than"),
+        (
+            "{{ $d := dict }}{{ range until 60 }}{{ $d = dict \"a\" $d \"b\" $d }}{{ end }}{{ toYaml $d }}",
+            "steps",
+        ),
+        (
+            "{{ $d := dict }}{{ range 9999 }}{{ $d = dict \"a\" $d }}{{ end }}{{ toYaml $d }}",
+            "nested too deep",
+        ),
         ("{{ range until 100000 }}{{ $t := repeat 1000000 \"a\" }}{{ end }}", "steps"),
     ] {
         let error = run(&set(json!([{"name": "a"}]), |set| {
