@@ -88,6 +88,12 @@ fn schema<T: JsonSchema>() -> Value {
             allow_empty_texts(section, false);
         }
     }
+    // An operation that was refused has synced to nothing.
+    if let Some(result) =
+        schema.pointer_mut("/properties/status/properties/operationState/properties/syncResult")
+    {
+        allow_empty_texts(result, true);
+    }
     // The server sees to these itself.
     if let Some(required) = schema.pointer_mut("/required").and_then(Value::as_array_mut) {
         required.retain(|name| name != "apiVersion" && name != "kind");
@@ -106,7 +112,7 @@ fn require_nothing(schema: &mut Value) {
     }
 }
 
-/// Kubernetes 1.20 takes an empty text in an entry of a list for null.
+/// Kubernetes 1.20 takes an empty text for null, in entries of lists and in what it has not seen before.
 fn allow_empty_texts(schema: &mut Value, in_list: bool) {
     let Some(fields) = schema.as_object_mut() else { return };
     if in_list && fields.get("type").is_some_and(|kind| kind == "string") {
