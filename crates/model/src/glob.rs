@@ -3,6 +3,10 @@
 
 /// How many patterns the braces of one may stand for.
 const ALTERNATIVES_MAX: usize = 256;
+/// The longest pattern, in characters: longer than any path or address.
+const CHARS_MAX: usize = 4096;
+/// How many signs all patterns together may have that the braces of one stand for.
+const TOKENS_MAX: usize = 16_384;
 
 /// A text that is no pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,8 +44,14 @@ impl Glob {
     pub fn parse(pattern: &str) -> Result<Self, InvalidGlob> {
         let wrong = |reason| InvalidGlob { pattern: pattern.to_owned(), reason };
         let chars: Vec<char> = pattern.chars().collect();
+        if chars.len() > CHARS_MAX {
+            return Err(wrong("it is longer than 4096 characters"));
+        }
         let mut rest = chars.as_slice();
         let alternatives = alternatives(&mut rest, 0).map_err(wrong)?;
+        if alternatives.iter().map(Vec::len).sum::<usize>() > TOKENS_MAX {
+            return Err(wrong("its braces stand for patterns that are too long"));
+        }
         if rest.is_empty() { Ok(Self { alternatives, separator: None }) } else { Err(wrong("a } has no {")) }
     }
 
@@ -153,44 +163,36 @@ fn class(rest: &mut &[char]) -> Result<Token, &'static str> {
     }
 }
 
-/// Where a star is among the tokens, and how much of the text it has passed.
-type Place = Option<(usize, usize)>;
-
-/// Goes back to the last star only, and from a star that stays between separators to the last that does not.
+/// Whether tokens say a whole text: all places among them are known to which its beginning may lead, so that no pattern takes
+/// more steps than it has tokens for each character.
 fn matches(tokens: &[Token], text: &[char], separator: Option<char>) -> bool {
-    let is_separator = |found: &char| separator == Some(*found);
-    let (mut token, mut at) = (0_usize, 0_usize);
-    let (mut star, mut far): (Place, Place) = (None, None);
-    loop {
-        let matched = match (tokens.get(token), text.get(at)) {
-            (None, None) => return true,
-            (Some(kind @ (Token::Any | Token::Far)), _) => {
-                token = token.saturating_add(1);
-                if *kind == Token::Far || separator.is_none() {
-                    (far, star) = (Some((token, at)), None);
-                } else {
-                    star = Some((token, at));
-                }
-                continue;
+    let mut places = vec![false; tokens.len()];
+    places.insert(0, true);
+    pass_stars(tokens, &mut places);
+    for found in text {
+        let mut next = vec![false; places.len()];
+        for (at, token) in tokens.iter().enumerate().filter(|(at, _)| places.get(*at) == Some(&true)) {
+            let (to, is_there) = match token {
+                Token::Far => (at, true),
+                Token::Any => (at, separator != Some(*found)),
+                one => (at.saturating_add(1), is_one(one, *found, separator)),
+            };
+            if let Some(place) = next.get_mut(to).filter(|_| is_there) {
+                *place = true;
             }
-            (Some(token), Some(found)) => is_one(token, *found, separator),
-            _ => false,
-        };
-        if matched {
-            (token, at) = (token.saturating_add(1), at.saturating_add(1));
-            continue;
         }
-        // One character more for the star that can take it.
-        let near = star.filter(|(_, from)| text.get(*from).is_some_and(|found| !is_separator(found)));
-        let again = near.or(far.filter(|(_, from)| *from < text.len()));
-        let Some((of, from)) = again else { return false };
-        let next = Some((of, from.saturating_add(1)));
-        if near.is_some() {
-            star = next
-        } else {
-            (far, star) = (next, None)
-        }
-        (token, at) = (of, from.saturating_add(1));
+        pass_stars(tokens, &mut next);
+        places = next;
+    }
+    places.last() == Some(&true)
+}
+
+/// A star may stand for nothing.
+fn pass_stars(tokens: &[Token], places: &mut [bool]) {
+    let mut is_before = false;
+    for (at, place) in places.iter_mut().enumerate() {
+        *place |= is_before;
+        is_before = *place && matches!(tokens.get(at), Some(Token::Any | Token::Far));
     }
 }
 
@@ -264,5 +266,15 @@ mod tests {
     fn many_stars_take_no_time() {
         let glob = Glob::parse(&"*a".repeat(100)).unwrap();
         assert!(!glob.matches(&"a".repeat(5_000).replace("aaaa", "aaab").replace('a', "b")));
+    }
+
+    /// Found by wrong input: a `*` behind a `**` was tried anew at each place of the `**`, for each place of the text.
+    #[test]
+    fn no_pattern_takes_long() {
+        let text = "a".repeat(1000);
+        let glob = Glob::between(&format!("**{}b", "a*".repeat(100)), '/').unwrap();
+        assert!(!glob.matches(&text) && glob.matches(&format!("{text}b")));
+        assert!(Glob::parse(&"a".repeat(4096)).is_ok() && Glob::parse(&"a".repeat(4097)).is_err());
+        assert!(Glob::parse(&format!("{{{}}}{}", "a,".repeat(99), "b".repeat(1000))).is_err());
     }
 }

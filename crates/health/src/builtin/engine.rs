@@ -1,8 +1,6 @@
 //! Judging an object by a row. Content of the wrong type is content that is not there: a row reads what other people's
 //! controllers write, and waits for what it knows.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 use tidegate_model::{Health, HealthStatus, Object};
 
@@ -19,6 +17,9 @@ pub(crate) struct Judged {
 }
 
 const NOT_REPORTED: &str = "Waiting for the status to be reported";
+/// What holds where no clause does.
+static WAITS: Clause =
+    Clause { status: Some(HealthStatus::Progressing), tests: Vec::new(), words: String::new() };
 
 /// What a row says of an object.
 pub(crate) fn judge(row: &Row, object: &Object) -> Judged {
@@ -35,12 +36,7 @@ pub(crate) fn judge(row: &Row, object: &Object) -> Judged {
     let place =
         Place { object: object.as_value(), status: object.pointer("/status").unwrap_or(&Value::Null) };
     let found = row.clauses.iter().find_map(|clause| Some((clause, place.holds_all(&clause.tests)?)));
-    let waits =
-        || Clause { status: Some(HealthStatus::Progressing), tests: Vec::new(), words: String::new() };
-    let (clause, mut grounds) = found.map_or_else(
-        || (Cow::Owned(waits()), Grounds::default()),
-        |(clause, on)| (Cow::Borrowed(clause), on),
-    );
+    let (clause, mut grounds) = found.unwrap_or_else(|| (&WAITS, Grounds::default()));
     if clause.says_nothing() {
         grounds = place.lacking(row).unwrap_or(grounds);
     }
@@ -48,7 +44,7 @@ pub(crate) fn judge(row: &Row, object: &Object) -> Judged {
     if observed.is_none() && grounds.generation.as_ref().is_some_and(behind) {
         return waiting(grounds.generation);
     }
-    let health = clause.status.map(|status| Health::new(status, message(&clause, &grounds, place)));
+    let health = clause.status.map(|status| Health::new(status, message(clause, &grounds, place)));
     Judged { health, generation: grounds.generation }
 }
 
@@ -109,9 +105,7 @@ impl<'a> Place<'a> {
                 };
                 self.conditions().find(means).map(grounds_of)
             }
-            Test::HasCondition(kind) => {
-                self.conditions().find(|condition| text(condition, "type") == kind).map(grounds_of)
-            }
+            Test::HasCondition(kind) => self.condition(kind),
             Test::Field { path, values } => {
                 let found = shown(self.find(path)?)?;
                 values.contains(&found).then(|| said(path, &found))
@@ -150,9 +144,13 @@ impl<'a> Place<'a> {
         let well = row.clauses.iter().filter(|clause| clause.status == Some(HealthStatus::Healthy));
         let mut lacking = well.flat_map(|clause| &clause.tests).filter(|test| self.holds(test).is_none());
         lacking.find_map(|test| match test {
-            Test::Condition { kind, .. } if kind != "*" => self.holds(&Test::HasCondition(kind.clone())),
+            Test::Condition { kind, .. } if kind != "*" => self.condition(kind),
             _ => None,
         })
+    }
+
+    fn condition(self, kind: &str) -> Option<Grounds<'a>> {
+        self.conditions().find(|condition| text(condition, "type") == kind).map(grounds_of)
     }
 
     fn conditions(self) -> impl Iterator<Item = &'a Value> {

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Rest, Time};
+use super::{CONTROL_NAMESPACE, Rest, Time};
 
 /// `metadata` of a custom resource.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -39,4 +39,14 @@ pub struct ObjectMeta {
     /// Everything else, such as owners.
     #[serde(flatten)]
     pub rest: Rest,
+}
+
+impl ObjectMeta {
+    /// Where it is: its namespace, or that of the control plane where it names none.
+    pub fn home(&self) -> &str {
+        match self.namespace.as_str() {
+            "" => CONTROL_NAMESPACE,
+            namespace => namespace,
+        }
+    }
 }
