@@ -51,6 +51,15 @@ pub trait Cluster: Send + Sync + 'static {
     /// [`ErrorKind::Conflict`](crate::ErrorKind) or [`ErrorKind::NotFound`](crate::ErrorKind) when somebody has.
     async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError>;
 
+    /// Writes the status of an object that was read, unless somebody has written the object since. Where the kind has its
+    /// status apart (a subresource), nothing else of it is written; where it has not, this is the same as
+    /// [`put`](Cluster::put).
+    async fn put_status(
+        &self,
+        object: Object,
+        operation: Option<OperationId>,
+    ) -> Result<Object, ClusterError>;
+
     /// Deletes an object. An absent object is [`ErrorKind::NotFound`](crate::ErrorKind), another UID or version than that
     /// which was asked for a [`ErrorKind::Conflict`](crate::ErrorKind).
     async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError>;

@@ -71,6 +71,7 @@ pub enum Verb {
     MissingRights,
     Apply,
     Put,
+    PutStatus,
     Delete,
     RemoveFinalizer,
     Watch,
@@ -130,6 +131,15 @@ impl<L: Layer> Cluster for L {
     async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError> {
         let call = Call::write(Verb::Put, object.key(), false);
         self.around(call, self.inner().put(object, operation)).await
+    }
+
+    async fn put_status(
+        &self,
+        object: Object,
+        operation: Option<OperationId>,
+    ) -> Result<Object, ClusterError> {
+        let call = Call::write(Verb::PutStatus, object.key(), false);
+        self.around(call, self.inner().put_status(object, operation)).await
     }
 
     async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {

@@ -33,10 +33,7 @@ impl<'s> Maker<'s> {
         place: &str,
         errors: &mut Vec<GenerateError>,
     ) {
-        let template = match self.template(own) {
-            Ok(template) => template,
-            Err(problem) => return errors.push(Place::of(place).field("template").wrong(problem)),
-        };
+        let template = self.template(own);
         for ParameterSet { parameters, origin } in sets {
             let place = Place::of(place).element(origin);
             if self.made.len() >= APPLICATIONS_MAX {
@@ -53,7 +50,7 @@ impl<'s> Maker<'s> {
     }
 
     /// The Application before anything is filled in.
-    fn template(&self, own: Option<&ApplicationSetTemplate>) -> Result<Value, Problem> {
+    fn template(&self, own: Option<&ApplicationSetTemplate>) -> Value {
         let bare = |template: &ApplicationSetTemplate| {
             let metadata = &template.metadata;
             json!({
@@ -67,7 +64,7 @@ impl<'s> Maker<'s> {
         let of_set = bare(&self.set.spec.template);
         let mut template = own.map_or(Value::Null, bare);
         fill_empty(&mut template, &of_set);
-        Ok(template)
+        template
     }
 
     fn application(

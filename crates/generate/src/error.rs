@@ -248,7 +248,7 @@ pub enum Problem {
         /// Why.
         reason: String,
     },
-    /// A generator's own template that does not fit.
+    /// A generator, or its selector, that is none any more once its texts are filled.
     #[error("it cannot be filled: {reason}")]
     Unfillable {
         /// Why.

@@ -32,12 +32,13 @@ mod walk;
 mod world;
 mod yaml;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_model::argo::{Application, ApplicationSet};
 
 pub use error::{GenerateError, GenerateErrors, Place, Problem, Refusal};
 pub use limits::{APPLICATIONS_MAX, BYTES_MAX, ERRORS_MAX, NESTING_MAX, STEPS_MAX};
+pub use selector::Selector;
 pub use world::{Branch, Cluster, Decisions, GitTree, NoWorld, PullRequest, Reply, Unanswered, World};
 
 use crate::application::Maker;
@@ -144,25 +145,24 @@ pub fn generate(
 
 /// Applications that can be, and those that cannot.
 fn sorted_out(made: Vec<Made>) -> (Vec<Made>, Vec<Refusal>) {
-    let mut places: BTreeMap<String, Vec<Place>> = BTreeMap::new();
+    let mut places: BTreeMap<&str, Vec<&Place>> = BTreeMap::new();
     for one in &made {
-        places.entry(one.application.metadata.name.clone()).or_default().push(one.from.clone());
+        places.entry(one.application.metadata.name.as_str()).or_default().push(&one.from);
     }
     let mut refused = Vec::new();
-    for (name, places) in &places {
+    for (name, places) in places {
         if let (Some(reason), Some(from)) = (names::unusable(name), places.first()) {
-            refused.push(Refusal::Name { name: name.clone(), reason, from: from.clone() });
+            refused.push(Refusal::Name { name: name.to_owned(), reason, from: (*from).clone() });
         } else if let [first, others @ ..] = places.as_slice() {
             refused.extend(others.iter().map(|second| Refusal::Duplicate {
-                name: name.clone(),
-                first: first.clone(),
-                second: second.clone(),
+                name: name.to_owned(),
+                first: (*first).clone(),
+                second: (*second).clone(),
             }));
         }
     }
-    let can_be = |one: &Made| {
-        let name = &one.application.metadata.name;
-        places.get(name).is_some_and(|places| places.len() == 1) && names::unusable(name).is_none()
-    };
-    (made.into_iter().filter(can_be).collect(), refused)
+    let out: BTreeSet<&str> = refused.iter().map(Refusal::name).collect();
+    let can_be = |one: &Made| !out.contains(one.application.metadata.name.as_str());
+    let applications = made.into_iter().filter(can_be).collect();
+    (applications, refused)
 }

@@ -13,6 +13,11 @@ pub(crate) struct ParameterSet {
     pub(crate) origin: String,
 }
 
+/// Parameters that are texts.
+pub(crate) fn of_texts<N: Into<String>>(texts: impl IntoIterator<Item = (N, String)>) -> Parameters {
+    texts.into_iter().map(|(name, value)| (name.into(), Value::String(value))).collect()
+}
+
 /// A value as a text. Numbers are written in full.
 pub(crate) fn text(value: &Value) -> String {
     match value {

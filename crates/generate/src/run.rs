@@ -55,6 +55,15 @@ impl Spot<'_> {
     pub(crate) fn wrong(&self, problem: impl Into<Problem>) -> Stop {
         Place::of(self.place).wrong(problem).into()
     }
+
+    /// What the world says.
+    pub(crate) fn known<T>(&self, reply: Reply<T>) -> Ran<T> {
+        match reply {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) => Err(Stop::Unknown),
+            Err(unanswered) => Err(self.wrong(Problem::Unanswered { reason: unanswered.reason })),
+        }
+    }
 }
 
 impl Run<'_> {
@@ -93,7 +102,7 @@ impl Run<'_> {
         }?;
         if let Some(selector) = selector.filter(|selector| !selector.is_empty()) {
             let steps = sets.len().saturating_mul(selector.steps());
-            self.budget.steps(steps).map_err(|problem| spot.wrong(problem))?;
+            self.steps(steps, spot)?;
             sets.retain(|set| selector.matches_parameters(&flatten(&set.parameters)));
         }
         Ok(sets)
@@ -152,13 +161,9 @@ impl Run<'_> {
         serde_json::from_value(value).map_err(unfillable)
     }
 
-    /// What the world says.
-    pub(crate) fn known<T>(&mut self, reply: Reply<T>, spot: Spot<'_>) -> Ran<T> {
-        match reply {
-            Ok(Some(answer)) => Ok(answer),
-            Ok(None) => Err(Stop::Unknown),
-            Err(unanswered) => Err(spot.wrong(Problem::Unanswered { reason: unanswered.reason })),
-        }
+    /// Counts work in.
+    pub(crate) fn steps(&mut self, count: usize, spot: Spot<'_>) -> Ran<()> {
+        self.budget.steps(count).map_err(|problem| spot.wrong(problem))
     }
 
     /// Counts a set in, and adds it.

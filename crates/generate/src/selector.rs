@@ -11,7 +11,7 @@ use crate::parameters::Parameters;
 
 /// A selector that makes sense.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Selector {
+pub struct Selector {
     requirements: Vec<Requirement>,
 }
 
@@ -31,7 +31,12 @@ enum Operator {
 }
 
 impl Selector {
-    pub(crate) fn new(selector: &LabelSelector) -> Result<Self, Problem> {
+    /// What a selector says.
+    ///
+    /// # Errors
+    ///
+    /// It makes no sense: an operator that is none, a key that can be no label's.
+    pub fn new(selector: &LabelSelector) -> Result<Self, Problem> {
         let labels = selector.match_labels.iter();
         let mut requirements = Vec::new();
         for (key, value) in labels {
@@ -58,7 +63,7 @@ impl Selector {
     }
 
     /// Whether labels match.
-    pub(crate) fn matches_labels(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn matches_labels(&self, labels: &BTreeMap<String, String>) -> bool {
         self.matches(|key| labels.get(key).map(String::as_str))
     }
 

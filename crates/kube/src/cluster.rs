@@ -137,6 +137,14 @@ impl Cluster for KubeCluster {
         self.put_object(object, operation).await
     }
 
+    async fn put_status(
+        &self,
+        object: Object,
+        operation: Option<OperationId>,
+    ) -> Result<Object, ClusterError> {
+        self.put_status_of(object, operation).await
+    }
+
     async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {
         self.delete_object(&request).await
     }

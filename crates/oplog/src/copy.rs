@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::thread::park_timeout;
 use std::time::Duration;
@@ -46,7 +47,10 @@ impl PrivateCopy {
 
 /// A temporary folder that only this user can look into.
 pub(crate) fn temporary() -> Result<TempDir, LogError> {
-    TempDir::with_prefix("tidegate-")
+    tempfile::Builder::new()
+        .prefix("tidegate-")
+        .permissions(fs::Permissions::from_mode(0o700))
+        .tempdir()
         .map_err(|error| LogError::io(&std::env::temp_dir(), "make a folder in", error))
 }
 

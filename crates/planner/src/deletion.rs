@@ -1,25 +1,33 @@
 //! What happens to the objects of an application that is deleted, and in which wave?
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidegate_model::argo::CONTROL_NAMESPACE;
-use tidegate_model::{Action, Cascade, Object, ObjectKey, SyncRequest, annotations};
+use tidegate_model::{Action, Cascade, Object, ObjectKey, Phase, SyncRequest, annotations};
 
 use crate::domain::{Decision, Domain, draft_of};
 use crate::draft::Draft;
 use crate::findings::Findings;
-use crate::hooks::role_in_deletion;
-use crate::kinds::is_crd;
+use crate::hooks::{Role, role_in_deletion};
+use crate::kinds::{is_application, is_crd};
 use crate::manifests::Target;
 use crate::options::{self, DeleteOption};
 use crate::requests::requests;
 
-const APPLICATION: (&str, &str) = ("argoproj.io", "Application");
-
 /// How many of the manifests are hooks of the application's deletion.
 pub fn hooks_among(targets: &[Target]) -> usize {
     targets.iter().filter(|target| role_in_deletion(&target.object).runs()).count()
+}
+
+/// The phases of the application's deletion for which there are hooks among the manifests.
+pub fn hook_phases_among(targets: &[Target]) -> BTreeSet<Phase> {
+    let roles = targets.iter().map(|target| role_in_deletion(&target.object));
+    let phases = roles.flat_map(|role| match role {
+        Role::Hook(phases) => phases,
+        _ => Vec::new(),
+    });
+    phases.collect()
 }
 
 /// The tasks of all objects of the application, those of earlier syncs' hooks too, in the waves of their own annotations.
@@ -112,12 +120,11 @@ pub(crate) fn reason_to_stay(request: &SyncRequest, live: &Object, cascade: Casc
 /// Whether an object is the resource that the application is written down in, as an application of applications has it. One
 /// of the control plane goes by its plain name, and those of its name in other namespaces are others.
 fn is_itself(request: &SyncRequest, key: &ObjectKey) -> bool {
-    let is_application = (key.group.as_str(), key.kind.as_str()) == APPLICATION;
     let is_named = match key.namespace.as_str() {
         CONTROL_NAMESPACE => key.name == request.application,
         namespace => format!("{namespace}_{}", key.name) == request.application,
     };
-    is_application && is_named
+    is_application(&key.group, &key.kind) && is_named
 }
 
 #[cfg(test)]

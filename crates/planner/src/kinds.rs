@@ -55,6 +55,11 @@ pub(crate) fn is_crd(group: &str, kind: &str) -> bool {
     group == "apiextensions.k8s.io" && kind == "CustomResourceDefinition"
 }
 
+/// Whether a kind is that of Argo CD's Applications.
+pub(crate) fn is_application(group: &str, kind: &str) -> bool {
+    group == "argoproj.io" && kind == "Application"
+}
+
 /// The kind a CRD declares; `None` for anything else.
 pub(crate) fn declared_kind(object: &Object) -> Option<GroupKind> {
     if !is_crd(object.group(), object.kind()) {

@@ -53,7 +53,7 @@ mod targets;
 mod text;
 mod waves;
 
-pub use deletion::hooks_among;
+pub use deletion::{hook_phases_among, hooks_among};
 pub use diff::{
     Change, Comparer, Difference, IgnoreError, JqError, Taken, is_ignored_when_extraneous, server_side_diff,
 };

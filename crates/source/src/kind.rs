@@ -1,10 +1,8 @@
 //! What makes the manifests of a source: what it says, or what its folder shows.
 
-use gix::ObjectId;
 use tidegate_model::argo::ApplicationSource;
 
 use crate::SourceError;
-use crate::tree::Reader;
 
 /// What makes the manifests of a folder or chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,13 +71,9 @@ pub(crate) fn said(source: &ApplicationSource) -> Result<Option<Kind>, SourceErr
     }
 }
 
-/// What makes the manifests of a folder.
-pub(crate) fn of(
-    source: &ApplicationSource,
-    reader: &Reader<'_>,
-    folder: ObjectId,
-) -> Result<Kind, SourceError> {
-    let (said, names) = (said(source)?, reader.names(folder)?);
+/// What makes the manifests of a folder in which there are these names.
+pub(crate) fn of(source: &ApplicationSource, names: &[String]) -> Result<Kind, SourceError> {
+    let said = said(source)?;
     let has = |wanted: &str| names.iter().any(|name| name == wanted);
     Ok(said.unwrap_or_else(|| match () {
         () if KUSTOMIZATIONS.iter().any(|name| has(name)) => Kind::Kustomize,

@@ -79,8 +79,9 @@ impl Repository {
 
 fn locate(reader: &Reader<'_>, source: &ApplicationSource, making: &Making) -> Result<Located, SourceError> {
     let (path, folder) = reader.folder(&source.path)?;
-    let source = &overrides::applied(source, reader, &path, &making.purpose.name)?;
-    let kind = kind::of(source, reader, folder)?;
+    let names = reader.names(folder)?;
+    let source = &overrides::applied(source, reader, (&path, &names), &making.purpose.name)?;
+    let kind = kind::of(source, &names)?;
     let directory = source.directory.clone().unwrap_or_default();
     let recurse = kind != Kind::Directory || directory.recurse;
     let has_links = reader.list(folder, &path, recurse)?.iter().any(|entry| entry.is_link());

@@ -17,15 +17,17 @@ pub(crate) fn is_one(path: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// A source with what the files of its folder change. Where it is from, they cannot change.
+/// A source with what the files of its folder change. Where it is from, they cannot change. `folder` is its path, and the
+/// names of what is in it.
 pub(crate) fn applied(
     source: &ApplicationSource,
     reader: &Reader<'_>,
-    folder: &str,
+    (folder, names): (&str, &[String]),
     application: &str,
 ) -> Result<ApplicationSource, SourceError> {
     let mut merged = source.clone();
-    for name in [format!("{PREFIX}.yaml"), format!("{PREFIX}-{application}.yaml")] {
+    let files = [format!("{PREFIX}.yaml"), format!("{PREFIX}-{application}.yaml")];
+    for name in files.into_iter().filter(|name| names.contains(name)) {
         let file = full(folder, &name);
         let Some(entry) = reader.lookup(&file)? else { continue };
         let Some(content) = reader.content(&file, &entry)? else { continue };

@@ -95,11 +95,17 @@ impl Reader<'_> {
         Ok((plain, tree))
     }
 
-    /// All that is in a folder but the folders themselves, sorted by path; of the folders in it too, if they are wanted.
-    pub fn list(&self, folder: ObjectId, path: &str, recurse: bool) -> Result<Vec<Entry>, SourceError> {
+    /// Goes through what is in a folder but the folders themselves; through what is in those too, if it is wanted.
+    fn walk(
+        &self,
+        folder: ObjectId,
+        path: &str,
+        recurse: bool,
+        mut take: impl FnMut(Entry) -> Result<(), SourceError>,
+    ) -> Result<(), SourceError> {
         let limit = |limit, what| SourceError::Limit { path: path.to_owned(), limit, what };
         let mut waiting = vec![(String::new(), folder, 1)];
-        let (mut listed, mut seen) = (Vec::new(), 0_u64);
+        let mut seen = 0_u64;
         while let Some((prefix, tree, depth)) = waiting.pop() {
             if depth > self.limits.depth {
                 return Err(limit(self.limits.depth, "folders inside each other"));
@@ -113,47 +119,43 @@ impl Reader<'_> {
                 match entry.kind {
                     EntryKind::Tree if recurse => waiting.push((format!("{below}/"), entry.id, depth + 1)),
                     EntryKind::Tree => {}
-                    EntryKind::Commit if recurse => {
-                        return Err(SourceError::Submodule { path: full(path, &below) });
-                    }
-                    EntryKind::Commit => {}
-                    EntryKind::Link => {
-                        self.target(&full(path, &below), entry.id)?;
-                        listed.push(Entry { path: below, ..entry });
-                    }
-                    EntryKind::Blob | EntryKind::BlobExecutable => {
-                        listed.push(Entry { path: below, ..entry })
-                    }
+                    _ => take(Entry { path: below, ..entry })?,
                 }
             }
         }
+        Ok(())
+    }
+
+    /// All that is in a folder but the folders themselves, sorted by path; of the folders in it too, if they are wanted.
+    pub fn list(&self, folder: ObjectId, path: &str, recurse: bool) -> Result<Vec<Entry>, SourceError> {
+        let mut listed = Vec::new();
+        self.walk(folder, path, recurse, |entry| {
+            match entry.kind {
+                EntryKind::Commit if recurse => {
+                    return Err(SourceError::Submodule { path: full(path, &entry.path) });
+                }
+                EntryKind::Commit | EntryKind::Tree => return Ok(()),
+                EntryKind::Link => {
+                    self.target(&full(path, &entry.path), entry.id)?;
+                }
+                EntryKind::Blob | EntryKind::BlobExecutable => {}
+            }
+            listed.push(entry);
+            Ok(())
+        })?;
         listed.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(listed)
     }
 
     /// The paths of all files of the commit, sorted. What is in submodules is not in the commit.
     pub fn paths(&self) -> Result<Vec<String>, SourceError> {
-        let limit = |limit, what| SourceError::Limit { path: ".".to_owned(), limit, what };
-        let mut waiting = vec![(String::new(), self.root, 1)];
         let mut paths = Vec::new();
-        let mut seen = 0_u64;
-        while let Some((prefix, tree, depth)) = waiting.pop() {
-            if depth > self.limits.depth {
-                return Err(limit(self.limits.depth, "folders inside each other"));
+        self.walk(self.root, ".", true, |entry| {
+            if entry.kind != EntryKind::Commit {
+                paths.push(entry.path);
             }
-            for entry in self.entries(tree)? {
-                seen = seen.saturating_add(1);
-                if seen > self.limits.entries {
-                    return Err(limit(self.limits.entries, "files and folders"));
-                }
-                let path = format!("{prefix}{}", entry.path);
-                match entry.kind {
-                    EntryKind::Tree => waiting.push((format!("{path}/"), entry.id, depth + 1)),
-                    EntryKind::Commit => {}
-                    EntryKind::Link | EntryKind::Blob | EntryKind::BlobExecutable => paths.push(path),
-                }
-            }
-        }
+            Ok(())
+        })?;
         paths.sort();
         Ok(paths)
     }

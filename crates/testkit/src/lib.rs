@@ -10,6 +10,7 @@
 pub mod chain;
 pub mod crash;
 pub mod effort;
+pub mod fuzz;
 pub mod git;
 pub mod kube;
 pub mod meanwhile;

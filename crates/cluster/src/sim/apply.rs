@@ -8,11 +8,11 @@ use tidegate_model::{Object, ObjectKey};
 use super::admission::{Prepared, counts_generations};
 use super::behaviour::{Behaviour, PREFIX};
 use super::compose::{Way, compose};
-use super::json::{digest, field, has_owner, is_deleting, text};
+use super::json::{digest, drop_nulls, field, has_owner, is_deleting, text};
 use super::kinds::is_definition;
 use super::ownership::{Operation, Owners, Writer};
 use super::{SimState, controllers, defaults, immutable, refuse, validate};
-use crate::{Applied, ApplyRequest, ClusterError};
+use crate::{Applied, ApplyRequest, ClusterError, WriteMode};
 
 /// What a write would make of an object.
 struct Draft {
@@ -43,6 +43,27 @@ impl SimState {
             self.rng = rng;
         }
         result
+    }
+
+    /// Writes the status of the version that was read, and nothing else; no controller of its own is woken by it.
+    pub(crate) fn write_status(&mut self, key: &ObjectKey, wanted: &Object) -> Result<Object, ClusterError> {
+        let prepared = self.prepare(wanted)?;
+        let found = self.find(key).map(|stored| stored.object.clone());
+        let before = found.ok_or_else(|| refuse::not_found(key))?;
+        let request = ApplyRequest::new(wanted.clone(), WriteMode::Replace { recreate: false });
+        check_preconditions(&request, &prepared, Some(&before), Way::Put)?;
+        let mut object = (*before).clone();
+        let mut status = wanted.pointer("/status").cloned().unwrap_or_default();
+        drop_nulls(&mut status);
+        match status.is_null() {
+            true => drop(object.fields_mut().remove("status")),
+            false => drop(object.fields_mut().insert("status".to_owned(), status)),
+        }
+        if object == *before {
+            return Ok(object);
+        }
+        let written = self.update(key, object, false);
+        Ok((*written.ok_or_else(|| refuse::not_found(key))?).clone())
     }
 
     /// What another manager wrote to an object by updates becomes the writer's. The next version of the object, if

@@ -142,6 +142,17 @@ impl Cluster for SimCluster {
         }
     }
 
+    async fn put_status(
+        &self,
+        object: Object,
+        operation: Option<OperationId>,
+    ) -> Result<Object, ClusterError> {
+        match self.write(Write::PutStatus { object, operation }).await? {
+            Written::Applied(applied) => Ok(applied.object),
+            other => unreachable!("a status was put, and the answer is {other:?}"),
+        }
+    }
+
     async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {
         match self.write(Write::Delete { request }).await? {
             Written::Deleted(deleted) => Ok(deleted),

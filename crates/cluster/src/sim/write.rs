@@ -23,6 +23,7 @@ pub(crate) enum Write {
     Delete { request: DeleteRequest },
     RemoveFinalizer { key: ObjectKey, uid: String, finalizer: String, operation: Option<OperationId> },
     Put { object: Object, operation: Option<OperationId> },
+    PutStatus { object: Object, operation: Option<OperationId> },
 }
 
 /// The answer to a write.
@@ -101,6 +102,9 @@ impl SimState {
             }
             Write::Put { object, operation } => {
                 self.execute_put(object, *operation, refusal).map(Written::Applied)
+            }
+            Write::PutStatus { object, operation } => {
+                self.execute_put_status(object, *operation, refusal).map(Written::Applied)
             }
             Write::Delete { request } => self.execute_delete(request, refusal).map(Written::Deleted),
             Write::RemoveFinalizer { key, uid, finalizer, operation } => {
@@ -201,6 +205,25 @@ impl SimState {
             } else {
                 Err(refuse::not_found(&key))
             }
+        })
+    }
+
+    /// Where the status is not apart it is written with the object.
+    fn execute_put_status(
+        &mut self,
+        object: &Object,
+        operation: Option<OperationId>,
+        refusal: Option<CallFault>,
+    ) -> Result<Applied, ClusterError> {
+        let kind = gvk_of(object).group_kind();
+        if self.kinds.is_custom(&kind) && !self.kinds.status_is_apart(&kind) {
+            return self.execute_put(object, operation, refusal);
+        }
+        let key = self.request_key(object);
+        let attempt = Attempt { verb: Verb::Update, dry_run: false, key: key.clone(), operation };
+        self.audited(attempt, refusal, |state| {
+            let object = state.write_status(&key, object)?;
+            Ok(Applied { object, created: false, message: String::new(), warnings: Vec::new() })
         })
     }
 

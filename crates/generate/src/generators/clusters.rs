@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tidegate_model::argo::ClusterGenerator;
 
 use crate::names::normalize;
-use crate::parameters::{ParameterSet, Parameters};
+use crate::parameters::{ParameterSet, Parameters, of_texts};
 use crate::run::{Ran, Run, Spot};
 use crate::selector::Selector;
 use crate::world::Cluster;
@@ -21,10 +21,9 @@ pub(crate) fn sets(
     let generator = run.filled(generator, spot)?;
     let selector = generator.selector.clone().unwrap_or_default();
     let selector = Selector::new(&selector).map_err(|problem| spot.wrong(problem))?;
-    let reply = run.world.clusters();
-    let clusters = run.known(reply, spot)?;
+    let clusters = spot.known(run.world.clusters())?;
     let steps = clusters.len().saturating_mul(selector.steps());
-    run.budget.steps(steps).map_err(|problem| spot.wrong(problem))?;
+    run.steps(steps, spot)?;
     let mut sets = Vec::new();
     for cluster in chosen(&clusters, &selector) {
         let origin = format!("cluster {}", cluster.name);
@@ -63,8 +62,7 @@ fn parameters(cluster: &Cluster, of_go: bool) -> Parameters {
         ("server", cluster.server.clone()),
         ("project", cluster.project.clone()),
     ];
-    let mut parameters: Parameters =
-        fields.into_iter().map(|(name, value)| (name.to_owned(), Value::String(value))).collect();
+    let mut parameters = of_texts(fields);
     let metadata = [("labels", &cluster.labels), ("annotations", &cluster.annotations)];
     if of_go {
         let there: BTreeMap<_, _> = metadata.into_iter().filter(|(_, entries)| !entries.is_empty()).collect();

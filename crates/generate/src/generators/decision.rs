@@ -2,7 +2,7 @@ use serde_json::Value;
 use tidegate_model::argo::ClusterDecisionResourceGenerator;
 
 use crate::error::{Place, Problem};
-use crate::parameters::{ParameterSet, Parameters, put, text};
+use crate::parameters::{ParameterSet, of_texts, put, text};
 use crate::run::{Ran, Run, Spot, Stop};
 
 /// A set for each entry of the lists of the resources that names a cluster which is declared.
@@ -16,14 +16,12 @@ pub(crate) fn sets(
     if generator.name.is_empty() != has_selector {
         return Err(spot.wrong(Problem::Decision));
     }
-    let reply = run.world.decisions(&generator);
-    let decisions = match run.known(reply, spot) {
+    let decisions = match spot.known(run.world.decisions(&generator)) {
         // The clusters are asked for in the same round.
         Err(Stop::Unknown) => None,
         decisions => Some(decisions?),
     };
-    let reply = run.world.clusters();
-    let clusters = run.known(reply, spot)?;
+    let clusters = spot.known(run.world.clusters())?;
     let decisions = decisions.ok_or(Stop::Unknown)?;
     if decisions.resources.is_empty() {
         return Err(spot.wrong(Problem::NoDecisions));
@@ -47,18 +45,15 @@ pub(crate) fn sets(
                 return Err(Place::of(spot.place).element(origin).wrong(problem).into());
             };
             let name = entry.get(&decisions.match_key).map(text).unwrap_or_default();
-            run.budget.steps(1).map_err(|problem| spot.wrong(problem))?;
+            run.steps(1, spot)?;
             let Some(cluster) = clusters.iter().find(|cluster| !name.is_empty() && cluster.name == name)
             else {
                 continue;
             };
-            let mut parameters: Parameters =
-                entry.iter().map(|(key, value)| (key.clone(), Value::String(text(value)))).collect();
+            let mut parameters = of_texts(entry.iter().map(|(key, value)| (key, text(value))));
             parameters.insert("name".to_owned(), Value::String(cluster.name.clone()));
             parameters.insert("server".to_owned(), Value::String(cluster.server.clone()));
-            let values = generator.values.iter();
-            let values: Parameters =
-                values.map(|(key, value)| (key.clone(), Value::String(value.clone()))).collect();
+            let values = of_texts(generator.values.clone());
             if !values.is_empty() {
                 put(&mut parameters, run.of_go(), "values", values);
             }

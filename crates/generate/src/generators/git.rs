@@ -5,7 +5,7 @@ use tidegate_model::argo::GitGenerator;
 
 use crate::error::{Place, Problem};
 use crate::names::normalize;
-use crate::parameters::{ParameterSet, Parameters, flatten, kind};
+use crate::parameters::{ParameterSet, Parameters, flatten, kind, of_texts};
 use crate::paths::{Dialect, Pattern};
 use crate::run::{Ran, Run, Spot, Stop};
 use crate::world::{GitTree, shown};
@@ -19,8 +19,7 @@ pub(crate) fn sets(run: &mut Run<'_>, git: &GitGenerator, spot: Spot<'_>) -> Ran
     if directories.is_empty() && files.is_empty() {
         return Err(spot.wrong(Problem::NoPaths));
     }
-    let reply = run.world.git_tree(&git.repo_url, &git.revision);
-    let tree = run.known(reply, spot)?;
+    let tree = spot.known(run.world.git_tree(&git.repo_url, &git.revision))?;
     if !directories.is_empty() {
         let folders = folders(&tree);
         let chosen = chosen(run, &folders, &directories, Dialect::Shell, spot)?;
@@ -71,7 +70,7 @@ fn chosen(
     spot: Spot<'_>,
 ) -> Ran<Vec<String>> {
     let steps = paths.len().saturating_add(1).saturating_mul(patterns.len());
-    run.budget.steps(steps).map_err(|problem| spot.wrong(problem))?;
+    run.steps(steps, spot)?;
     let mut included = Vec::new();
     let mut excluded = Vec::new();
     for (pattern, is_excluded) in patterns {
@@ -94,8 +93,7 @@ fn of_file(
     git: &GitGenerator,
     spot: Spot<'_>,
 ) -> Ran<()> {
-    let reply = run.world.git_file(&git.repo_url, &tree.commit, path);
-    let text = run.known(reply, spot)?;
+    let text = spot.known(run.world.git_file(&git.repo_url, &tree.commit, path))?;
     let origin = format!("file {path}");
     let wrong = |reason: String| {
         let (path, repository) = (path.to_owned(), shown(&git.repo_url));
@@ -152,8 +150,7 @@ impl Path<'_> {
         let segments: Vec<_> = folder.split('/').filter(|segment| !segment.is_empty()).collect();
         let mut parameters = Parameters::new();
         if of_go {
-            let mut path: Parameters =
-                fields.into_iter().map(|(name, value)| (name.to_owned(), Value::String(value))).collect();
+            let mut path = of_texts(fields);
             path.insert("path".to_owned(), json!(folder));
             path.insert("segments".to_owned(), json!(segments));
             parameters.insert("path".to_owned(), Value::Object(path));
@@ -165,7 +162,7 @@ impl Path<'_> {
         let path = if prefix.is_empty() { "path".to_owned() } else { format!("{prefix}.path") };
         parameters.insert(path.clone(), json!(folder));
         parameters
-            .extend(fields.into_iter().map(|(name, value)| (format!("{path}.{name}"), Value::String(value))));
+            .extend(of_texts(fields.into_iter().map(|(name, value)| (format!("{path}.{name}"), value))));
         let segments = segments.into_iter().enumerate();
         parameters.extend(segments.map(|(index, segment)| (format!("{path}[{index}]"), json!(segment))));
         parameters

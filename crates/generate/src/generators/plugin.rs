@@ -8,8 +8,7 @@ use crate::run::{Ran, Run, Spot};
 /// What a program answers: `{"output": {"parameters": [{…}]}}`.
 pub(crate) fn sets(run: &mut Run<'_>, plugin: &PluginGenerator, spot: Spot<'_>) -> Ran<Vec<ParameterSet>> {
     let plugin = run.filled(plugin, spot)?;
-    let reply = run.world.plugin(&plugin);
-    let answer = run.known(reply, spot)?;
+    let answer = spot.known(run.world.plugin(&plugin))?;
     let wrong = |reason: String| spot.wrong(Problem::Plugin { reason });
     let parameters = answer.pointer("/output/parameters");
     let found = || parameters.map_or_else(|| "nothing".to_owned(), kind);

@@ -1,12 +1,12 @@
 use regex::Regex;
-use serde_json::{Value, json};
+use serde_json::json;
 use tidegate_model::argo::{PullRequestFilter, PullRequestGenerator};
 
 use super::{SHORT, SHORTER, expression};
 use crate::Passed;
 use crate::error::{Place, Problem};
 use crate::names::{SLUG_BYTES, beginning, slug};
-use crate::parameters::{ParameterSet, Parameters};
+use crate::parameters::{ParameterSet, Parameters, of_texts};
 use crate::run::{Ran, Run, Spot};
 use crate::world::PullRequest;
 
@@ -30,9 +30,9 @@ pub(crate) fn sets(
         }
         reply => reply,
     };
-    let requests = run.known(reply, spot)?;
+    let requests = spot.known(reply)?;
     let steps = requests.len().saturating_mul(filters.len());
-    run.budget.steps(steps).map_err(|problem| spot.wrong(problem))?;
+    run.steps(steps, spot)?;
     let passes =
         |request: &&PullRequest| filters.is_empty() || filters.iter().any(|filter| filter.matches(request));
     let mut chosen: Vec<_> = requests.iter().filter(passes).collect();
@@ -85,8 +85,7 @@ fn parameters(request: &PullRequest, of_go: bool) -> Parameters {
         ("head_short_sha_7", beginning(&request.head_sha, SHORTER).to_owned()),
         ("author", request.author.clone()),
     ];
-    let mut parameters: Parameters =
-        fields.into_iter().map(|(name, value)| (name.to_owned(), Value::String(value))).collect();
+    let mut parameters = of_texts(fields);
     if of_go {
         parameters.insert("labels".to_owned(), json!(request.labels));
     }

@@ -1,13 +1,12 @@
 use std::collections::BTreeSet;
 
 use regex::Regex;
-use serde_json::Value;
 use tidegate_model::argo::{ScmFilter, ScmGenerator};
 
 use super::{SHORT, SHORTER, expression};
 use crate::error::Problem;
 use crate::names::{beginning, normalize};
-use crate::parameters::{ParameterSet, Parameters};
+use crate::parameters::{ParameterSet, Parameters, of_texts};
 use crate::run::{Ran, Run, Spot};
 use crate::world::Branch;
 
@@ -21,14 +20,11 @@ pub(crate) fn sets(run: &mut Run<'_>, scm: &ScmGenerator, spot: Spot<'_>) -> Ran
         .collect::<Result<_, Problem>>()
         .map_err(|problem| spot.wrong(problem))?;
     let paths: BTreeSet<String> = filters.iter().flat_map(|filter| filter.paths().cloned()).collect();
-    let reply = run.world.branches(&scm, &paths);
-    let branches = run.known(reply, spot)?;
+    let branches = spot.known(run.world.branches(&scm, &paths))?;
     let steps = branches.len().saturating_mul(filters.len());
-    run.budget.steps(steps).map_err(|problem| spot.wrong(problem))?;
+    run.steps(steps, spot)?;
     let mut chosen: Vec<_> = branches.iter().filter(|branch| passes(&filters, branch)).collect();
-    let order =
-        |branch: &Branch| (branch.organization.clone(), branch.repository.clone(), branch.branch.clone());
-    chosen.sort_by_key(|branch| order(branch));
+    chosen.sort_by(|left, right| order(left).cmp(&order(right)));
     let mut sets = Vec::new();
     for branch in chosen {
         let origin = format!("{}/{} {}", branch.organization, branch.repository, branch.branch);
@@ -37,6 +33,10 @@ pub(crate) fn sets(run: &mut Run<'_>, scm: &ScmGenerator, spot: Spot<'_>) -> Ran
         run.add(&mut sets, parameters, origin, spot)?;
     }
     Ok(sets)
+}
+
+fn order(branch: &Branch) -> (&str, &str, &str) {
+    (&branch.organization, &branch.repository, &branch.branch)
 }
 
 /// What lets something pass: all that it says.
@@ -101,5 +101,5 @@ fn parameters(branch: &Branch) -> Parameters {
         ("short_sha_7", beginning(&branch.sha, SHORTER).to_owned()),
         ("labels", branch.labels.join(",")),
     ];
-    fields.into_iter().map(|(name, value)| (name.to_owned(), Value::String(value))).collect()
+    of_texts(fields)
 }

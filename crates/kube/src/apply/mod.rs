@@ -148,10 +148,37 @@ impl KubeCluster {
         if object.resource_version().is_empty() {
             return Ok(self.create(&target, &object, manner).await?.object);
         }
+        self.replace_version(&target, target.path(), &object, manner).await
+    }
+
+    /// Replaces the status of the very version that was read; the whole object where the status is not apart.
+    pub(crate) async fn put_status_of(
+        &self,
+        object: Object,
+        operation: Option<OperationId>,
+    ) -> Result<Object, ClusterError> {
+        let gvk = object.gvk();
+        let resource = self.kinds().find(self.http(), &gvk).await?;
+        let target = Target::one(&gvk, resource, object.namespace(), object.name())?;
+        let manner = Manner { validate: false, dry_run: false, operation };
         let mut path = target.path();
+        if target.resource.status_apart {
+            path.push_str("/status");
+        }
+        self.replace_version(&target, path, &object, manner).await
+    }
+
+    /// The version is in the object, and the server checks it.
+    async fn replace_version(
+        &self,
+        target: &Target<'_>,
+        mut path: String,
+        object: &Object,
+        manner: Manner,
+    ) -> Result<Object, ClusterError> {
         manner.query(&mut path);
-        let call = Call::write(Method::PUT, path, JSON, bytes(&object)?, operation);
-        Ok(self.object_call(&target, &call).await?.1)
+        let call = Call::write(Method::PUT, path, JSON, bytes(object)?, manner.operation);
+        Ok(self.object_call(target, &call).await?.1)
     }
 
     /// Creates an object; its name may come from the server.

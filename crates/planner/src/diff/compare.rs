@@ -3,6 +3,7 @@ use tidegate_model::Object;
 
 use super::path::{Path, Step};
 use super::quantity;
+use crate::kinds::is_application;
 
 /// Groups whose types are compiled into Kubernetes: the server drops zero values, rewrites quantities and merges some
 /// lists by key. Custom kinds keep what was written.
@@ -110,8 +111,7 @@ impl<'t> Comparison<'t> {
 
     /// The same for whoever only looks for the place of something in another object of the kind.
     pub fn to_find(target: &'t Object) -> Self {
-        let is_application = target.group() == "argoproj.io" && target.kind() == "Application";
-        Self { finds_items: is_application, ..Self::of(target) }
+        Self { finds_items: is_application(target.group(), target.kind()), ..Self::of(target) }
     }
 
     /// Whether a field holds quantities.

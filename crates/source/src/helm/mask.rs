@@ -17,27 +17,41 @@ const ANYWHERE_BYTES: usize = 8;
 /// Words that stand everywhere and hide nothing.
 const PLAIN: [&str; 4] = ["true", "false", "null", "none"];
 
-/// The values that a source itself gives to its chart, the longest first.
-pub(super) fn values(helm: &HelmSource, variables: &Variables) -> Vec<String> {
-    let mut found = BTreeSet::new();
-    for one in &helm.parameters {
-        add(&one.value, &mut found);
-        // A variable alone is what everybody knows of the application.
-        if !one.value.starts_with('$') {
-            add(&variables.replace(&one.value), &mut found);
+/// What a source itself gives to its chart. Its values are looked for when Helm has failed, and not before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Own {
+    parameters: Vec<String>,
+    object: Option<Value>,
+    text: String,
+}
+
+impl Own {
+    pub fn new(helm: &HelmSource, variables: &Variables) -> Self {
+        let mut parameters = Vec::new();
+        for one in &helm.parameters {
+            parameters.push(one.value.clone());
+            // A variable alone is what everybody knows of the application.
+            if !one.value.starts_with('$') {
+                parameters.push(variables.replace(&one.value));
+            }
         }
+        Self { parameters, object: helm.values_object.clone(), text: helm.values.clone() }
     }
-    if let Some(object) = &helm.values_object {
+}
+
+/// Its values, the longest first.
+pub(super) fn values(own: &Own) -> Vec<String> {
+    let mut found = BTreeSet::new();
+    own.parameters.iter().for_each(|value| add(value, &mut found));
+    if let Some(object) = &own.object {
         collect(object, &mut found);
     }
-    match serde_saphyr::from_str::<Value>(&helm.values) {
+    match serde_saphyr::from_str::<Value>(&own.text) {
         Ok(values) => collect(&values, &mut found),
         // Whatever it is, Helm will quote it.
         Err(_) => {
             let value = |line: &str| line.split_once(':').map_or(line, |(_, value)| value).to_owned();
-            helm.values
-                .lines()
-                .for_each(|line| add(value(line).trim().trim_matches(['"', '\'']), &mut found));
+            own.text.lines().for_each(|line| add(value(line).trim().trim_matches(['"', '\'']), &mut found));
         }
     }
     let mut found: Vec<String> = found.into_iter().collect();
@@ -89,7 +103,7 @@ mod tests {
     fn given(helm: Value) -> Vec<String> {
         let helm: HelmSource = serde_json::from_value(helm).unwrap();
         let purpose = crate::Purpose::default();
-        values(&helm, &Variables::new(&purpose, ("", "", ""), ""))
+        values(&Own::new(&helm, &Variables::new(&purpose, ("", "", ""), "")))
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(crate) struct Plan {
     /// Values that are contents of files, by their names.
     files: Vec<(String, Given)>,
     /// What of them must not be told.
-    masked: Vec<String>,
+    own: mask::Own,
 }
 
 impl Plan {
@@ -77,8 +77,8 @@ impl Plan {
         arguments.extend(parameters(&helm, variables));
         let files = helm.file_parameters.iter().map(|one| Ok((one.name.clone(), search.file(&one.path)?)));
         let files = files.collect::<Result<_, SourceError>>()?;
-        let masked = mask::values(&helm, variables);
-        Ok(Self { tool, chart, release: release.clone(), arguments, values, files, masked })
+        let own = mask::Own::new(&helm, variables);
+        Ok(Self { tool, chart, release: release.clone(), arguments, values, files, own })
     }
 
     /// Writes all of it into a digest.
@@ -141,7 +141,7 @@ impl Plan {
         }
         let lines = words.lines().map(|line| line.trim().trim_start_matches("Error: "));
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("Use --debug"));
-        let reason = mask::masked(&lines.collect::<Vec<_>>().join("; "), &self.masked);
+        let reason = mask::masked(&lines.collect::<Vec<_>>().join("; "), &mask::values(&self.own));
         let reason = crate::error::plain_ends(&reason);
         SourceError::Tool { call: "helm template", path: chart, reason }
     }

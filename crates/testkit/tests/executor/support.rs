@@ -153,6 +153,7 @@ fn verb(call: &Call) -> &'static str {
         Verb::Apply if call.effect == Effect::DryRun => "check",
         Verb::Apply => "apply",
         Verb::Put => "put",
+        Verb::PutStatus => "status",
         Verb::Delete => "delete",
         Verb::RemoveFinalizer => "release",
         Verb::Watch => "watch",

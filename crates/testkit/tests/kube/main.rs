@@ -66,6 +66,7 @@ fn tests() -> Vec<Test> {
         conformance::namespaces,
         conformance::definitions,
         conformance::unknown_kinds,
+        conformance::statuses,
         conformance::watching,
         conformance::listing,
         conformance::living,

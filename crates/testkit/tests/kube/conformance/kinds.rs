@@ -1,19 +1,31 @@
 //! Kinds that come and go.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tidegate_cluster::Propagation;
 use tidegate_model::Object;
 
-use super::stage::{REPLACE, Stage};
+use super::stage::{CREATE, REPLACE, Stage};
 
 fn definition(stage: &Stage) -> Object {
+    defined(stage, json!({}))
+}
+
+/// `subresources`: of its only version.
+fn defined(stage: &Stage, subresources: Value) -> Object {
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let schema = json!({
         "type": "object",
-        "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer", "minimum": 1}}}},
+        "properties": {
+            "spec": {"type": "object", "properties": {"size": {"type": "integer", "minimum": 1}}}, "status": any,
+        },
+    });
+    let version = json!({
+        "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
+        "subresources": subresources,
     });
     let spec = json!({
         "group": stage.group(), "scope": "Namespaced", "names": {"kind": "Widget", "plural": "widgets"},
-        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        "versions": [version],
     });
     stage.manifest("CustomResourceDefinition", &format!("widgets.{}", stage.group()), json!({ "spec": spec }))
 }
@@ -59,4 +71,36 @@ pub async fn unknown_kinds(stage: &mut Stage) {
     for (kind, gvk) in [("Deployment", stage.gvk("Deployment")), ("Unserved", stage.gvk("Unserved"))] {
         stage.note(format!("{kind} is known: {}", discovery.get(&gvk.group_kind()).is_some()));
     }
+}
+
+/// Where the status is apart nothing else is written with it.
+pub async fn statuses(stage: &mut Stage) {
+    let definition = defined(stage, json!({"status": {}}));
+    stage.apply(&definition).await;
+    stage.until_served("Widget").await;
+    let widget = stage.manifest("Widget", "one", json!({"spec": {"size": 1}, "status": {"seen": 1}}));
+    stage.write(&widget, CREATE, |_| {}).await;
+    let first = stage.get("Widget", "one").await.unwrap().unwrap();
+    stage.note(format!("not written with the rest: {:?}", first.pointer("/status")));
+    let mut status = first.clone();
+    status.section_mut("status").insert("seen".to_owned(), json!(2));
+    status.section_mut("spec").insert("size".to_owned(), json!(2));
+    stage.put_status(&status).await;
+    // Of a version that somebody has written since.
+    status.section_mut("status").insert("seen".to_owned(), json!(3));
+    stage.put_status(&status).await;
+    let now = stage.get("Widget", "one").await.unwrap().unwrap();
+    stage.note(format!("generations: {:?} {:?}", first.generation(), now.generation()));
+    let mut other = now.clone();
+    other.metadata_mut().insert("uid".to_owned(), json!("another"));
+    stage.put_status(&other).await;
+    let mut without = now.clone();
+    without.fields_mut().remove("status");
+    stage.put_status(&without).await;
+    let mut none = now;
+    none.set_name("none");
+    // With the UID of an object that is gone, Kubernetes 1.20 says that it is a conflict.
+    none.metadata_mut().remove("uid");
+    stage.put_status(&none).await;
+    stage.show("Widget", "one", &["/spec", "/status"]).await;
 }

@@ -47,7 +47,7 @@ scenarios! {
     writes: create_update_repeat, creating, guarded, dry_runs, conflicts, refusals, immutable_fields, generated_names, replacing,
         recreating;
     deletes: propagation, preconditions, finalizers, namespaces;
-    kinds: definitions, unknown_kinds;
+    kinds: definitions, unknown_kinds, statuses;
     reads: watching, listing, living, tracking;
     workloads: pods_of_workloads, jobs, rollouts;
 }

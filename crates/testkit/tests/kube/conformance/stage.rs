@@ -334,6 +334,16 @@ impl Stage {
         self.note(format!("write {} {} {mode:?} -> {kind}", object.kind(), object.name()));
     }
 
+    /// Writes the status of an object that was read, and notes what became of that.
+    pub async fn put_status(&mut self, object: &Object) {
+        let answer = self.cluster.put_status(object.clone(), Some(self.operation)).await;
+        let told = match answer {
+            Ok(object) => format!("{:?} of {:?}", object.pointer("/status"), object.pointer("/spec")),
+            Err(error) => format!("{:?}", error.kind),
+        };
+        self.note(format!("status {} {} -> {told}", object.kind(), object.name()));
+    }
+
     /// Waits until so many objects of a kind carry the label `app`.
     pub async fn until_count(&mut self, kind: &str, app: &str, wanted: usize) {
         let scope = self.scope(kind, true, Detail::Metadata);
