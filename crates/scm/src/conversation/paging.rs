@@ -1,0 +1,103 @@
+//! Lists that come in pages.
+//!
+//! Where the next page is, a server says by its address. We take what says which page it is, and ask for that where the first
+//! one was: the address may be one that is good for others only, and what proves who asks goes nowhere else.
+
+use http::HeaderMap;
+use http::header::LINK;
+use serde::de::DeserializeOwned;
+
+use super::Conversation;
+use crate::problem::Problem;
+
+impl Conversation<'_> {
+    /// All entries of a list whose pages are linked by headers.
+    pub async fn linked<T: DeserializeOwned>(&self, path: &str, query: &str) -> Result<Vec<T>, Problem> {
+        let (mut all, mut query) = (Vec::new(), query.to_owned());
+        for _ in 0..self.web.limits.pages {
+            let page = self.page::<Vec<T>>(path, &query).await?;
+            all.extend(page.content);
+            match next(&page.headers) {
+                None => return Ok(all),
+                Some(same) if same == query => return Err(self.in_circles(path)),
+                Some(next) => query = next,
+            }
+        }
+        Err(self.too_many_pages(path))
+    }
+
+    /// All entries of a list; `next` says from a page how the next one is asked for.
+    pub async fn paged<P: DeserializeOwned, T>(
+        &self,
+        path: &str,
+        query: &str,
+        next: impl Fn(P) -> (Vec<T>, Option<String>),
+    ) -> Result<Vec<T>, Problem> {
+        let (mut all, mut query) = (Vec::new(), query.to_owned());
+        for _ in 0..self.web.limits.pages {
+            let (entries, following) = next(self.get::<P>(path, &query).await?);
+            all.extend(entries);
+            match following {
+                None => return Ok(all),
+                Some(same) if same == query => return Err(self.in_circles(path)),
+                Some(next) => query = next,
+            }
+        }
+        Err(self.too_many_pages(path))
+    }
+
+    pub(super) fn in_circles(&self, path: &str) -> Problem {
+        self.wrong(format!("says of a page of {path} that it comes after itself"))
+    }
+
+    pub fn too_many_pages(&self, path: &str) -> Problem {
+        let most = self.web.limits.pages;
+        self.wrong(format!("has more than {most} pages of {path}, which is enough; ask for less"))
+    }
+}
+
+/// How the next page is asked for, by the `Link` header.
+fn next(headers: &HeaderMap) -> Option<String> {
+    let links = headers.get_all(LINK).iter().filter_map(|value| value.to_str().ok());
+    let mut next = links.flat_map(|links| links.split(',')).filter_map(|link| {
+        let (address, parameters) = link.trim().strip_prefix('<')?.split_once('>')?;
+        let is_next = parameters.split(';').any(|one| {
+            let (name, value) = one.trim().split_once('=').unwrap_or_default();
+            name.eq_ignore_ascii_case("rel") && value.trim_matches('"').split(' ').any(|rel| rel == "next")
+        });
+        if is_next { query_of(address) } else { None }
+    });
+    next.next()
+}
+
+/// The query of an address.
+pub(crate) fn query_of(address: &str) -> Option<String> {
+    let (_, query) = address.split_once('?')?;
+    let query = query.split_once('#').map_or(query, |(query, _)| query);
+    (!query.is_empty()).then(|| query.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_next_page_is_the_one_that_is_linked_so() {
+        for (link, expected) in [
+            (
+                r#"<https://api.github.com/organizations/1/repos?page=1>; rel="prev", <https://api.github.com/organizations/1/repos?per_page=100&page=3>; rel="next""#,
+                Some("per_page=100&page=3"),
+            ),
+            (r#"<https://a/x?page=2>; rel=next"#, Some("page=2")),
+            (r#"<https://a/x?page=2>; rel="last next""#, Some("page=2")),
+            (r#"<https://a/x?page=1>; rel="prev""#, None),
+            (r#"<https://a/x>; rel="next""#, None),
+            ("nonsense", None),
+        ] {
+            let headers = HeaderMap::from_iter([(LINK, HeaderValue::from_static(link))]);
+            assert_eq!(next(&headers).as_deref(), expected, "{link}");
+        }
+    }
+}
