@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_lifecycle::teardown::Order;
 use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_planner::IgnoreError;
 
 use crate::deletion::Deletion;
 use crate::desired::{Stays, Unmergeable, desired};
 use crate::known::{Invalid, Known, check};
-use crate::order::{InvalidOrder, Order, order};
+use crate::order::{InvalidOrder, order};
 use crate::ownership::{Owner, beside, may_adopt, owner};
 use crate::policy::{Allowed, Options, allowed, is_progressive};
 use crate::status::{Failure, Reason};
-use crate::steps::Step;
 
 /// What a set has generated, once all of it is known.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,8 +35,8 @@ pub struct Changes {
     pub update: Vec<Application>,
     /// Applications to be deleted.
     pub delete: Vec<Deletion>,
-    /// `delete` is done step after step, in this order; empty: all at once. What no step selects comes last.
-    pub steps: Vec<Step>,
+    /// `delete` is done in this order.
+    pub order: Order,
     /// Applications that nothing is done to, and why.
     pub left: BTreeMap<String, Left>,
     /// What is wrong with the set itself.
@@ -61,7 +61,7 @@ pub enum Left {
     #[error("it is not generated any more, and the policy does not allow to delete it")]
     Kept,
     /// It is not sure that it is not wanted.
-    #[error("it is not generated at present, but not every generator had something to say: {0}")]
+    #[error("it is not generated at present, but not all that is generated is known or can be: {0}")]
     NotSure(String),
     /// What is wrong with the set keeps it as it is.
     #[error("it waits until the ApplicationSet is mended")]
@@ -235,6 +235,9 @@ impl Deciding<'_> {
                 Left::Kept
             } else if let Some(silent) = generated.silent.first() {
                 Left::NotSure(silent.clone())
+            } else if let Some((name, why)) = generated.refused.first_key_value() {
+                // It may be this one, under a name that is misspelt.
+                Left::NotSure(format!("{name} {why}"))
             } else if order.is_err() {
                 Left::Waits
             } else {
@@ -244,7 +247,7 @@ impl Deciding<'_> {
             changes.left.insert((*name).to_owned(), left);
         }
         match order {
-            Ok(Order::Steps(steps)) if !changes.delete.is_empty() => changes.steps = steps,
+            Ok(order) if !changes.delete.is_empty() => changes.order = order,
             Ok(_) => {}
             Err(invalid) => changes.wrong.push(invalid.into()),
         }

@@ -1,13 +1,13 @@
 //! What becomes of Applications that go, and what is done when their set goes?
 
 use tidegate_application::deletion::{RESOURCES_FINALIZER, is_resources_finalizer};
+use tidegate_lifecycle::teardown::Order;
 use tidegate_model::argo::{Application, ApplicationSet};
 
 use crate::known::{Known, lost_cluster};
-use crate::order::{InvalidOrder, Order, order};
+use crate::order::{InvalidOrder, order};
 use crate::ownership::{members, released};
 use crate::policy::{Options, allowed};
-use crate::steps::Step;
 
 /// Kubernetes' own word for a set whose Applications are to outlive it.
 const ORPHAN: &str = "orphan";
@@ -32,7 +32,7 @@ pub struct Orphaned {
 
 impl Deletion {
     /// The deletion of an Application of a set.
-    pub(crate) fn of(set: &ApplicationSet, application: &Application, known: &dyn Known) -> Self {
+    pub fn of(set: &ApplicationSet, application: &Application, known: &dyn Known) -> Self {
         let finalizers = &application.metadata.finalizers;
         let lost = || {
             lost_cluster(application, known).map(|reason| {
@@ -63,11 +63,10 @@ fn preserved(set: &ApplicationSet) -> Option<String> {
 pub enum Next {
     /// These Applications are to outlive the set: they are written like this, and then it is looked at again.
     Release(Vec<Application>),
-    /// These go step after step, in this order, and what no step selects comes last; nothing else happens before all of
-    /// them are gone. Those that are on their way already are among them.
+    /// These go step after step, in this order; nothing else happens before all of them are gone. Those that are on their way already are among them.
     TearDown {
-        /// The steps.
-        steps: Vec<Step>,
+        /// The order.
+        order: Order,
         /// The Applications.
         members: Vec<Deletion>,
     },
@@ -101,13 +100,11 @@ pub fn deleting(
         Err(invalid) => return Next::Stay(invalid),
     };
     let all = || own().map(|one| Deletion::of(set, one, known));
-    match order {
-        Order::Steps(steps) if own().next().is_some() => Next::TearDown { steps, members: all().collect() },
-        Order::Steps(_) | Order::AllAtOnce => {
-            let members = all().filter(|one| !one.application.is_deleting());
-            Next::Finish { members: members.collect() }
-        }
+    if order != Order::AllAtOnce && own().next().is_some() {
+        return Next::TearDown { order, members: all().collect() };
     }
+    let members = all().filter(|one| !one.application.is_deleting());
+    Next::Finish { members: members.collect() }
 }
 
 /// The finalizers of a set, where it needs one more: without it the set would be gone, and Kubernetes delete its

@@ -12,6 +12,7 @@
 //! | [`steps`] | whom does a step select, and how many of them at once? |
 //! | [`rollout`] | is a progressive sync to be begun, and what is one under way to be told? |
 //! | [`deletion`] | what is done when the set goes? |
+//! | [`preview`] | what would a progressive sync and a deletion do? |
 //! | [`requeue`] | when is it looked at again? |
 //! | [`wake`] | is a change a reason to look at it again? |
 //! | [`status`] | what does its status say? |
@@ -19,10 +20,12 @@
 pub mod changes;
 pub mod deletion;
 pub mod desired;
+mod generators;
 pub mod known;
 pub mod order;
 pub mod ownership;
 pub mod policy;
+pub mod preview;
 pub mod requeue;
 pub mod rollout;
 pub mod status;

@@ -1,21 +1,13 @@
 //! In which order do the Applications of a set go?
 
+use tidegate_lifecycle::teardown::Order;
 use tidegate_model::argo::{ApplicationSet, RolloutStep, RolloutSteps};
 
-use crate::policy::has_steps;
-use crate::steps::{InvalidStep, Step, steps};
+use crate::policy::rolling_steps;
+use crate::steps::{InvalidStep, steps};
 
 /// On a set whose definition has no `deletionSync`: the same, as YAML.
 pub const DELETION_SYNC_ANNOTATION: &str = "tidegate.dev/deletion-sync";
-
-/// In which order Applications are deleted.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Order {
-    /// All of them at once.
-    AllAtOnce,
-    /// Step after step, in this order; what no step selects comes last.
-    Steps(Vec<Step>),
-}
 
 /// Why it cannot be told in which order Applications are deleted. None is, until that is mended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,23 +43,20 @@ pub fn order(set: &ApplicationSet) -> Result<Order, InvalidOrder> {
     let said = strategy.deletion_order.as_str();
     let is = |word: &str| said.eq_ignore_ascii_case(word);
     if said.is_empty() || is("AllAtOnce") {
-        return Ok(Order::AllAtOnce);
-    }
-    let steps = if is("Reverse") {
-        let rolling = strategy.rolling_sync.as_ref().filter(|_| has_steps(set));
-        let mut steps =
-            steps("spec.strategy.rollingSync", &rolling.ok_or(InvalidOrder::NothingToReverse)?.steps)?;
-        steps.reverse();
-        steps
+        Ok(Order::AllAtOnce)
+    } else if is("Reverse") {
+        let rolling = Some(rolling_steps(set)).filter(|steps| !steps.is_empty());
+        let rolling = rolling.ok_or(InvalidOrder::NothingToReverse)?;
+        Ok(Order::reverse(steps("spec.strategy.rollingSync", rolling)?))
     } else if is("Custom") {
-        match strategy.deletion_sync.as_ref().filter(|own| !own.steps.is_empty()) {
+        let steps = match strategy.deletion_sync.as_ref().filter(|own| !own.steps.is_empty()) {
             Some(own) => steps("spec.strategy.deletionSync", &own.steps)?,
             None => steps(DELETION_SYNC_ANNOTATION, &annotated(set)?)?,
-        }
+        };
+        Ok(Order::Custom { steps })
     } else {
-        return Err(InvalidOrder::Unknown(said.to_owned()));
-    };
-    Ok(Order::Steps(steps))
+        Err(InvalidOrder::Unknown(said.to_owned()))
+    }
 }
 
 fn annotated(set: &ApplicationSet) -> Result<Vec<RolloutStep>, InvalidOrder> {

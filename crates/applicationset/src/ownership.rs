@@ -2,7 +2,6 @@
 //! deleted by it.
 
 use serde_json::{Value, json};
-use tidegate_application::CONTROL_NAMESPACE;
 use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, ObjectMeta};
 
 /// On an Application that nobody owns: the set that may take it over.
@@ -24,15 +23,23 @@ pub enum Owner {
 /// Who answers for an Application that is in the namespace of the set. A set that was made again under its name is the
 /// same.
 pub fn owner(set: &ApplicationSet, application: &Application) -> Owner {
-    let mut all = references(&application.metadata);
-    let Some(controller) = all.find(|one| one.get("controller") == Some(&Value::Bool(true))) else {
-        return Owner::Nobody;
-    };
+    let Some(controller) = controller(application) else { return Owner::Nobody };
     if names(set, controller) {
         return Owner::Set;
     }
     let text = |field| controller.get(field).and_then(Value::as_str).unwrap_or("?");
     Owner::Other(format!("{} {}", text("kind"), text("name")))
+}
+
+/// The name of the set that answers for an Application, whichever that is.
+pub fn set_of(application: &Application) -> Option<&str> {
+    let text = |field| controller(application)?.get(field)?.as_str();
+    let is_set = group(text("apiVersion")?) == group(API_VERSION) && text("kind") == Some(KIND);
+    text("name").filter(|_| is_set)
+}
+
+fn controller(application: &Application) -> Option<&Value> {
+    references(&application.metadata).find(|one| one.get("controller") == Some(&Value::Bool(true)))
 }
 
 /// Whether a set may take over an Application that nobody owns.
@@ -59,7 +66,7 @@ pub(crate) fn claim(set: &ApplicationSet, metadata: &mut ObjectMeta) {
 
 /// An Application that is let go, so that it outlives its set: the set is its owner no more. Another set of the same name
 /// may take it over.
-pub(crate) fn released(set: &ApplicationSet, application: &Application) -> Application {
+pub fn released(set: &ApplicationSet, application: &Application) -> Application {
     let mut free = application.clone();
     let others: Vec<Value> =
         references(&application.metadata).filter(|one| !names(set, one)).cloned().collect();
@@ -76,8 +83,8 @@ pub(crate) fn beside<'a>(
     set: &ApplicationSet,
     applications: &'a [Application],
 ) -> impl Iterator<Item = &'a Application> {
-    let home = namespace(&set.metadata).to_owned();
-    applications.iter().filter(move |one| namespace(&one.metadata) == home)
+    let home = set.metadata.home().to_owned();
+    applications.iter().filter(move |one| one.metadata.home() == home)
 }
 
 /// The Applications that the set owns.
@@ -88,21 +95,17 @@ pub fn members<'a>(
     beside(set, applications).filter(|one| owner(set, one) == Owner::Set)
 }
 
-fn namespace(metadata: &ObjectMeta) -> &str {
-    match metadata.namespace.as_str() {
-        "" => CONTROL_NAMESPACE,
-        namespace => namespace,
-    }
-}
-
 fn references(metadata: &ObjectMeta) -> impl Iterator<Item = &Value> {
     metadata.rest.get(REFERENCES).and_then(Value::as_array).into_iter().flatten()
 }
 
 fn names(set: &ApplicationSet, reference: &Value) -> bool {
     let text = |field| reference.get(field).and_then(Value::as_str).unwrap_or_default();
-    let group = |version: &str| version.split('/').next().map(str::to_owned);
     group(text("apiVersion")) == group(API_VERSION)
         && text("kind") == KIND
         && text("name") == set.metadata.name
+}
+
+fn group(version: &str) -> &str {
+    version.split('/').next().unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! What may be done with the Applications of a set?
 
-use tidegate_model::argo::{ApplicationSet, ApplicationsSync};
+use tidegate_model::argo::{ApplicationSet, ApplicationsSync, RolloutStep};
 
 /// Entries of `status.resources`, where nobody says otherwise.
 pub const RESOURCES_MAX: usize = 5000;
@@ -71,11 +71,12 @@ pub fn is_rolling_sync(set: &ApplicationSet) -> bool {
 
 /// Whether the Applications of a set are synced step by step, instead of by themselves.
 pub fn is_progressive(set: &ApplicationSet, options: &Options) -> bool {
-    options.progressive_syncs && has_steps(set)
+    options.progressive_syncs && !rolling_steps(set).is_empty()
 }
 
-/// Whether a set has steps.
-pub(crate) fn has_steps(set: &ApplicationSet) -> bool {
-    let steps = set.spec.strategy.as_ref().and_then(|strategy| strategy.rolling_sync.as_ref());
-    is_rolling_sync(set) && steps.is_some_and(|steps| !steps.steps.is_empty())
+/// The steps of the progressive sync of a set; none where its strategy is another one.
+pub(crate) fn rolling_steps(set: &ApplicationSet) -> &[RolloutStep] {
+    let strategy = set.spec.strategy.as_ref().filter(|_| is_rolling_sync(set));
+    let rolling = strategy.and_then(|strategy| strategy.rolling_sync.as_ref());
+    rolling.map(|rolling| rolling.steps.as_slice()).unwrap_or_default()
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tidegate_model::argo::{ApplicationSet, ApplicationSetGenerator, Generator};
 
+use crate::generators::any;
 use crate::policy::Options;
 
 /// How often generators are asked that look at Git or at resources, where nobody says it.
@@ -39,15 +40,9 @@ pub fn again_after(set: &ApplicationSet, ended: Ended, options: &Options) -> Opt
 
 /// Whether the clusters that are declared have to do with what a set generates.
 pub fn asks_for_clusters(set: &ApplicationSet) -> bool {
-    fn asks(entries: &[ApplicationSetGenerator]) -> bool {
-        entries.iter().flat_map(ApplicationSetGenerator::generators).any(|generator| match generator {
-            Generator::Clusters(_) | Generator::ClusterDecisionResource(_) => true,
-            Generator::Matrix(matrix) => asks(&matrix.generators),
-            Generator::Merge(merge) => asks(&merge.generators),
-            _ => false,
-        })
-    }
-    asks(&set.spec.generators)
+    any(&set.spec.generators, &|generator| {
+        matches!(generator, Generator::Clusters(_) | Generator::ClusterDecisionResource(_))
+    })
 }
 
 fn soonest(entries: &[ApplicationSetGenerator], options: &Options) -> Option<Duration> {

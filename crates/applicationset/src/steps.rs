@@ -1,16 +1,8 @@
 //! The steps of a set, as the machines understand them that go through them.
 
 use tidegate_lifecycle::fleet::{Expression, InvalidMaxUpdate, InvalidOperator, MaxUpdate};
+pub use tidegate_lifecycle::teardown::Selection as Step;
 use tidegate_model::argo::{IntOrString, RolloutStep};
-
-/// A step: whom it selects, and how many of them at once.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Step {
-    /// All of these must be met.
-    pub expressions: Vec<Expression>,
-    /// So many at once.
-    pub max_update: MaxUpdate,
-}
 
 /// A step that means nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

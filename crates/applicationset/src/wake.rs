@@ -1,6 +1,12 @@
 //! Is what has changed of a set, or of an Application, a reason to look at the set again?
 
-use tidegate_model::argo::{Application, ApplicationSet, OperationState};
+use tidegate_application::deletion::RESOURCES_FINALIZER;
+use tidegate_application::pushes::Push;
+use tidegate_model::argo::{
+    Application, ApplicationSet, ApplicationSource, Generator, ObjectMeta, OperationState,
+};
+
+use crate::generators::any;
 
 /// Asks for a set to be generated again; it is taken away when that is done.
 pub const REFRESH_ANNOTATION: &str = "argocd.argoproj.io/application-set-refresh";
@@ -28,7 +34,8 @@ pub fn of_set(before: Option<&ApplicationSet>, now: Option<&ApplicationSet>) -> 
     let is_same = before.spec == now.spec
         && old.uid == new.uid
         && old.labels == new.labels
-        && old.finalizers == new.finalizers
+        && others(old) == others(new)
+        && (is_held(new) || !is_held(old))
         && old.deletion_timestamp == new.deletion_timestamp;
     // That it is no longer asked for is our own doing.
     let is_done = is_refresh_asked(before) && !is_refresh_asked(now);
@@ -40,6 +47,15 @@ pub fn of_set(before: Option<&ApplicationSet>, now: Option<&ApplicationSet>) -> 
         annotations
     };
     if is_same && without(before) == without(now) { Wake::Nothing } else { Wake::Reconcile }
+}
+
+/// That our own finalizer was added is our own doing; that it was taken away is not.
+fn is_held(one: &ObjectMeta) -> bool {
+    one.finalizers.iter().any(|finalizer| finalizer == RESOURCES_FINALIZER)
+}
+
+fn others(one: &ObjectMeta) -> Vec<&String> {
+    one.finalizers.iter().filter(|finalizer| *finalizer != RESOURCES_FINALIZER).collect()
 }
 
 /// What follows for its set from a change of an Application. That it is there now is mostly our own doing.
@@ -64,6 +80,17 @@ pub fn of_application(before: Option<&Application>, now: Option<&Application>) -
     } else {
         Wake::Nothing
     }
+}
+
+/// Whether a push may change what the Git generators of a set say. `allows` says whether a constraint allows a version. An
+/// address that is a template may be any.
+pub fn is_pushed(set: &ApplicationSet, push: &Push, allows: &dyn Fn(&str, &str) -> bool) -> bool {
+    any(&set.spec.generators, &|generator| {
+        let Generator::Git(git) = generator else { return false };
+        let source = ApplicationSource { repo_url: git.repo_url.clone(), ..ApplicationSource::default() };
+        let may_be = |text: &str, is: bool| is || text.contains("{{");
+        may_be(&git.repo_url, push.is_to(&source)) && may_be(&git.revision, push.moves(&git.revision, allows))
+    })
 }
 
 /// What of its status is of interest to a set: its health, what it was compared with and how that ended, and its operation.

@@ -9,7 +9,8 @@ use ractor::{Actor, ActorCell, ActorRef, ActorStatus, RpcReplyPort};
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{
-    Driver, Event, Explanation, Fact, Input, OperationView, concurrency_group, explain, is_known_gate, view,
+    Driver, Event, Explanation, Fact, Input, OperationView, Verdict, concurrency_group, explain,
+    is_known_gate, view,
 };
 use tidegate_model::{Destination, IfTaken, OperationId, SyncRequest};
 use tidegate_oplog::{Compacted, Lookup, Retention, TypedLog as _};
@@ -26,7 +27,7 @@ use crate::effects::{ExtensionNames, Targets};
 use crate::error::EngineError;
 use crate::events::{Announcer, Events, Seen, notify, recorded};
 use crate::extend::{Extensions, GateQuestion, HealthQuestion, HookRun};
-use crate::gates::{Groups, Objects, Web};
+use crate::gates::{GateDefinitions, Groups, Objects, StepQuestion, Web, ask_about_step};
 use crate::ids::{IdSource, Ids, random_ids};
 use crate::log::{Log, LogFailure, blocking, keep};
 use crate::manifests::HandedOver;
@@ -190,6 +191,7 @@ impl EngineBuilder {
             log: self.log,
             log_failure,
             log_actor: LogHandle::new(),
+            machines: Arc::default(),
             clusters,
             worker: self.worker,
             clock: self.clock,
@@ -443,6 +445,18 @@ impl Engine {
         self.shared.extensions.names()
     }
 
+    /// Asks a gate about a step of a progressive sync, as waves ask it: by what names stand for, or the actor that is registered
+    /// by the name. What it answers is told, now and later, for as long as this is polled; it ends where nothing more will
+    /// come. A gate that nobody knows is closed, and says so.
+    pub async fn ask_gate(
+        &self,
+        question: &StepQuestion,
+        definitions: &GateDefinitions,
+        tell: impl Fn(Verdict),
+    ) {
+        ask_about_step(&self.shared, question, definitions, tell).await;
+    }
+
     /// Approves a wave that the gate `approval` holds: the one with this number in the plan, from 1, or the one that waits for
     /// it. Returns when the approval is durable.
     pub async fn approve(
@@ -510,7 +524,8 @@ impl Engine {
     /// were compacted it says so.
     pub async fn events(&self, operation: OperationId, after: u64) -> Result<Events, EngineError> {
         let events = Events::of_one(&self.shared.log, &self.shared.announcer, operation, after);
-        let is_known = || blocking(&self.shared.log, move |log| Ok(log.entry(operation.into())?.is_some()));
+        let is_known =
+            || blocking(&self.shared.log, move |log| Ok(log.entry_as::<Fact>(operation)?.is_some()));
         // It may be on its way to the log, or have come there while it was asked for.
         if is_known().await? || self.at_work().await?.contains(&operation) || is_known().await? {
             Ok(events)
@@ -538,6 +553,8 @@ impl Engine {
 
     /// Stops in order: no new command is begun, what is on its way is recorded. Everything can be resumed.
     pub async fn shutdown(&self) {
+        // First: what operations tell while they are stopped is no news for a machine.
+        self.shared.machines.shut_down().await;
         let stopping = self.ask(|reply| SupervisorMessage::Shutdown { reply });
         if tokio::time::timeout(SHUTDOWN_WITHIN, stopping).await.is_err() {
             tracing::warn!("calls to the cluster did not end in time; they are looked at again on resume");

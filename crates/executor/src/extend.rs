@@ -26,7 +26,8 @@ use tokio::sync::watch;
 /// How long a gate or a health judge may take to answer.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// May this wave begin?
+/// May this wave begin? Or this step of a progressive sync: then `operation` is the rollout, `application` the
+/// `namespace/name` of the ApplicationSet, and `wave` the number of the step, from 1.
 ///
 /// It is asked once. A gate whose answer changes later says so by itself, for as long as somebody
 /// [listens](GateReply::is_wanted); one that cannot answers once, and says when to ask again.

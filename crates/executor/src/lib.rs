@@ -14,6 +14,7 @@
 //! ```
 
 mod actors;
+mod alarm;
 mod claims;
 mod clock;
 mod clusters;
@@ -27,6 +28,7 @@ mod inbox;
 mod judging;
 mod limits;
 mod log;
+mod machines;
 mod manifests;
 mod offline;
 mod permits;
@@ -47,9 +49,11 @@ pub use error::EngineError;
 pub use events::{Events, Gone, Missed, Replay, Seen, replay};
 pub use extend::{Cancellation, GateQuestion, GateReply, HealthQuestion, HookEnd, HookRun};
 pub use gates::{
-    CelGate, Concurrency, GateDefinitions, HeaderSource, HttpGate, HttpMethod, InvalidGate, WINDOW, zone,
+    CelGate, Concurrency, GateDefinitions, HeaderSource, HttpGate, HttpMethod, InvalidGate, StepQuestion,
+    WINDOW, zone,
 };
 pub use ids::{IdSource, made_at};
+pub use machines::{Durable, MachineError, Post, Running, SummaryOf, Work};
 pub use offline::{Misstated, misstated, open_log, operations, record};
 pub use permits::Permits;
 pub use summary::{Summary, codecs};

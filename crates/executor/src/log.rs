@@ -11,6 +11,17 @@ pub(crate) type Log = tidegate_oplog::Log;
 /// Why the log takes nothing any more. Set once, by whoever sees it first.
 pub(crate) type LogFailure = Arc<OnceLock<String>>;
 
+/// Why a batch was not written.
+#[derive(Clone, Debug)]
+pub(crate) enum AppendFailure {
+    /// The log takes nothing any more; in its words.
+    Final(String),
+    /// The log refused this group and goes on; in its words.
+    Refused(String),
+    /// The log actor failed: the batch may be written or not.
+    Lost,
+}
+
 /// The log actor has failed: whether a batch was written is not known, so its operation goes on from the log.
 #[derive(Debug, thiserror::Error)]
 #[error("the log actor failed before it told whether facts were written")]

@@ -9,6 +9,8 @@ use tokio::time::Instant;
 
 /// The window: failures that are longer ago do not count.
 pub(crate) const WINDOW: Duration = Duration::from_secs(300);
+/// How often the actor of one operation, or another machine, may fail within [`WINDOW`] before that itself ends in an error.
+pub(crate) const RESTARTS_MAX: usize = 3;
 /// Wait before the first restart within a window; doubled with each that follows.
 const WAIT_MIN: Duration = Duration::from_millis(100);
 /// Longest wait before a restart.

@@ -16,6 +16,7 @@ use crate::extend::Extensions;
 use crate::gates::{Groups, Objects, Web};
 use crate::judging::digest;
 use crate::log::{Log, LogFailure};
+use crate::machines::Machines;
 use crate::permits::Permits;
 
 /// What all actors of one engine share.
@@ -24,6 +25,8 @@ pub(crate) struct Shared {
     /// Why the log takes nothing any more. From then on nothing reaches a cluster: it could not be recorded.
     pub log_failure: LogFailure,
     pub log_actor: LogHandle,
+    /// The machines at work that are no operations.
+    pub machines: Arc<Machines>,
     pub clusters: Clusters,
     /// Who works here, and where; empty when that is not known.
     pub worker: String,

@@ -117,6 +117,15 @@ impl<C> Default for Owed<C> {
     }
 }
 
+impl<C> Owed<C> {
+    /// Something follows or is owed at that moment. One that has come already wakes nobody.
+    pub(crate) fn wake(&mut self, at: Timestamp, now: Timestamp) {
+        if at > now {
+            self.wake_at = self.wake_at.into_iter().chain([at]).min();
+        }
+    }
+}
+
 /// What may have changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed<S> {

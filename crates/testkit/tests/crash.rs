@@ -230,17 +230,25 @@ fn run_chain(syncs: &[(OperationId, Sync)], deaths: &[u64]) -> (Vec<Witness>, Ve
     }
 }
 
+/// The sync of the first such scenario that nothing comes before, and that nobody does anything in.
+fn plain(is_it: impl Fn(&Scenario) -> bool) -> Sync {
+    let is_plain = |one: &Scenario| one.before.is_empty() && one.script.is_empty();
+    scenario::all().into_iter().find(|one| is_plain(one) && is_it(one)).unwrap().sync
+}
+
+fn named(name: &str) -> Sync {
+    plain(|one| one.name.contains(name))
+}
+
+fn numbered(children: impl IntoIterator<Item = Sync>) -> Vec<(OperationId, Sync)> {
+    (1..).map(|number| OperationId(Uuid::from_u128(number))).zip(children).collect()
+}
+
 #[test]
 fn a_crash_at_any_point_of_a_chain_changes_nothing() {
-    let all = scenario::all();
-    let plain = |one: &&Scenario| one.before.is_empty() && one.script.is_empty();
-    let named =
-        |name: &str| all.iter().filter(plain).find(|one| one.name.contains(name)).unwrap().sync.clone();
-    let fails = all.iter().filter(plain).find(|one| one.ends == OperationPhase::Failed).unwrap().sync.clone();
+    let fails = plain(|one| one.ends == OperationPhase::Failed);
     // What would come after the one that fails never begins.
-    let children = [named("hooks"), fails, named("waves")];
-    let syncs: Vec<(OperationId, Sync)> =
-        (1..).map(|number| OperationId(Uuid::from_u128(number))).zip(children).collect();
+    let syncs = numbered([named("hooks"), fails, named("waves")]);
     let (expected, facts, points, _) = run_chain(&syncs, &[]);
     assert!(matches!(facts.last(), Some(chain::Fact::Finished(false))), "{facts:?}");
     let (mut tried, mut wrong) = (0, Vec::new());
@@ -266,14 +274,7 @@ fn a_crash_at_any_point_of_a_chain_changes_nothing() {
 /// A stop says nothing of the operation that was at work: the next process goes on with it.
 #[test]
 fn a_chain_goes_on_after_an_orderly_stop() {
-    let all = scenario::all();
-    let plain = |one: &&Scenario| one.before.is_empty() && one.script.is_empty();
-    let named =
-        |name: &str| all.iter().filter(plain).find(|one| one.name.contains(name)).unwrap().sync.clone();
-    let syncs: Vec<(OperationId, Sync)> = (1..)
-        .map(|number| OperationId(Uuid::from_u128(number)))
-        .zip([named("hooks"), named("waves")])
-        .collect();
+    let syncs = numbered([named("hooks"), named("waves")]);
     let (expected, facts, ..) = run_chain(&syncs, &[]);
     let (world, kept) = (World::new(SimConfig::default()), chain::Kept::default());
     let drive = |engine| chain::drive(engine, syncs.clone(), Arc::clone(&kept), Points::dying_at(0));

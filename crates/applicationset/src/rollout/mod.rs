@@ -11,14 +11,16 @@ use std::collections::BTreeMap;
 use tidegate_lifecycle::fleet::{Labels, assign};
 use tidegate_lifecycle::rollout::{
     Deployed, End, Input, MemberSpec, MemberStatus as Word, Options as Cases, Progress, Request, Rollout,
-    State, Step, Target, condition, view,
+    State, Step, Target, condition, decide, evolve, follow, view,
 };
-use tidegate_model::OperationId;
 use tidegate_model::argo::{
     Application, ApplicationSet, ApplicationSetApplicationStatus, MemberStatus, Rest,
 };
+use tidegate_model::{OperationId, Timestamp};
+use tidegate_planner::IgnoreError;
 
 use crate::changes::{Changes, Generated, Left};
+use crate::policy::rolling_steps;
 use crate::status::{Failure, Reason, Rollout as Told};
 use crate::steps::{InvalidStep, steps};
 pub use extras::{InvalidExtras, ROLLOUT_ANNOTATION};
@@ -49,6 +51,9 @@ pub enum NotAsked {
     /// What is said beside the steps means nothing.
     #[error("{0}. No Application is synced before that is mended")]
     Extras(#[from] InvalidExtras),
+    /// Nobody knows which fields are no part of a target.
+    #[error("spec.ignoreApplicationDifferences: {0}. No Application is synced before that is mended")]
+    Ignore(IgnoreError),
     /// It is not known what it would be about.
     #[error(
         "the progressive sync begins when it is known which revisions the sources of these Applications mean: {0}"
@@ -83,9 +88,7 @@ pub fn request<'a>(
     standing: &BTreeMap<String, Standing>,
     cases: Cases,
 ) -> Result<Request, NotAsked> {
-    let written = set.spec.strategy.as_ref().and_then(|strategy| strategy.rolling_sync.as_ref());
-    let written = written.map(|steps| steps.steps.as_slice()).unwrap_or_default();
-    let steps = steps("spec.strategy.rollingSync", written)?;
+    let steps = steps("spec.strategy.rollingSync", rolling_steps(set))?;
     let (steps, options) = extras::apply(set, steps, cases)?;
     let mut members = Vec::new();
     let mut unresolved = Vec::new();
@@ -110,7 +113,7 @@ pub fn request<'a>(
     let of_targets = selected(&steps, &members).map(|member| (member.name.as_str(), &member.target));
     let identity = targets::identity(of_targets);
     Ok(Request {
-        set: format!("{}/{}", set.metadata.namespace, set.metadata.name),
+        set: full_name(set),
         uid: set.metadata.uid.clone(),
         targets: identity,
         by: BY.to_owned(),
@@ -118,6 +121,11 @@ pub fn request<'a>(
         members,
         options,
     })
+}
+
+/// A set as the log names it: `namespace/name`.
+pub fn full_name(set: &ApplicationSet) -> String {
+    format!("{}/{}", set.metadata.home(), set.metadata.name)
 }
 
 /// The first few of some names.
@@ -207,6 +215,22 @@ fn told(request: Request, rollout: &Rollout) -> Due {
         news.extend(joined.map(|member| Input::Joined { member: Box::new(member) }));
     }
     if news.is_empty() { Due::Nothing } else { Due::Tell(news) }
+}
+
+/// What the status of a set says that asks for a progressive sync in which nothing is to be done, and had none before.
+pub fn settled(request: &Request, now: Timestamp) -> Told {
+    let mut state = State::New;
+    let mut facts = decide(&state, &Input::Begin(Box::new(request.clone())), now).unwrap_or_default();
+    while !facts.is_empty() {
+        for fact in &facts {
+            match evolve(state, fact) {
+                Ok(next) => state = next,
+                Err(_) => return Told::Unknown,
+            }
+        }
+        facts = follow(&state, now);
+    }
+    status(&state).0
 }
 
 /// What the status of the set says of its newest rollout, and what went wrong with it.

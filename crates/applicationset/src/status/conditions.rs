@@ -71,20 +71,17 @@ pub(super) fn conditions(
         .cloned()
         .collect();
     for new in found {
-        let said = |one: &ApplicationSetCondition| {
-            (one.kind.clone(), one.status.clone(), one.reason.clone(), one.message.clone())
-        };
         let old = before.iter().find(|old| said(old) == said(&new) && old.last_transition_time.is_some());
-        let fresh = || ApplicationSetCondition { last_transition_time: Some(now.into()), ..new.clone() };
+        let fresh = || ApplicationSetCondition { last_transition_time: Some(now.into()), ..new };
         all.push(old.cloned().unwrap_or_else(fresh));
     }
-    all.sort_by(|a, b| {
-        let key = |one: &ApplicationSetCondition| {
-            (one.kind.clone(), one.status.clone(), one.reason.clone(), one.message.clone())
-        };
-        key(a).cmp(&key(b))
-    });
+    all.sort_by(|a, b| said(a).cmp(&said(b)));
     all
+}
+
+/// All that a condition says; since when is no part of it.
+fn said(one: &ApplicationSetCondition) -> (&str, &str, &str, &str) {
+    (&one.kind, &one.status, &one.reason, &one.message)
 }
 
 fn found(seen: &Seen<'_>) -> Vec<ApplicationSetCondition> {

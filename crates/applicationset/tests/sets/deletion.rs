@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 use tidegate_applicationset::changes::{Generated, Left};
 use tidegate_applicationset::deletion::{Next, deleting, finalizers, finished};
-use tidegate_applicationset::order::{InvalidOrder, Order, order};
+use tidegate_applicationset::order::{InvalidOrder, order};
 use tidegate_applicationset::policy::Options;
 use tidegate_applicationset::status::Reason;
+use tidegate_lifecycle::teardown::Order;
 use tidegate_model::argo::{Application, ApplicationSet, ApplicationsSync};
 
 use crate::{FINALIZER, Here, all, changes, generated, live, owner, set, with, words};
@@ -29,13 +30,16 @@ fn ordered(order: &str, more: &Value) -> ApplicationSet {
 
 /// The values that the steps of an order select, in their order.
 fn values(order: Result<Order, InvalidOrder>) -> Result<String, String> {
-    match order.map_err(|error| error.to_string())? {
-        Order::AllAtOnce => Ok("all at once".to_owned()),
-        Order::Steps(steps) => {
-            let values = steps.iter().map(|step| step.expressions[0].values.join("|"));
-            Ok(values.collect::<Vec<_>>().join(" then "))
+    let steps = match order.map_err(|error| error.to_string())? {
+        Order::AllAtOnce => return Ok("all at once".to_owned()),
+        Order::Reverse { mut steps, .. } => {
+            steps.reverse();
+            steps
         }
-    }
+        Order::Custom { steps } => steps,
+    };
+    let values = steps.iter().map(|step| step.expressions[0].values.join("|"));
+    Ok(values.collect::<Vec<_>>().join(" then "))
 }
 
 #[test]
@@ -49,6 +53,7 @@ fn the_order_of_a_deletion() {
     for (order_is, more, expected) in [
         ("", &nothing, Ok("all at once")),
         ("AllAtOnce", &nothing, Ok("all at once")),
+        ("allatonce", &nothing, Ok("all at once")),
         ("Reverse", &nothing, Ok("prod then dev")),
         ("reverse", &nothing, Ok("prod then dev")),
         ("Custom", &custom, Ok("web|api then db")),
@@ -105,16 +110,16 @@ fn members_that_drop_out_go_in_the_order_of_the_set() {
     let there = [live("a", &json!({})), live("b", &json!({})), live("c", &json!({}))];
     let wanted = all(vec![generated("b")]);
     let at_once = changes(&ordered("AllAtOnce", &json!({})), &wanted, &there);
-    assert_eq!((words(&at_once).as_str(), at_once.steps.len()), ("-a -c", 0));
+    assert_eq!((words(&at_once).as_str(), &at_once.order), ("-a -c", &Order::AllAtOnce));
     let reverse = changes(&ordered("Reverse", &json!({})), &wanted, &there);
     assert_eq!(words(&reverse), "-a -c");
-    assert_eq!(values(Ok(Order::Steps(reverse.steps))), Ok("prod then dev".to_owned()));
+    assert_eq!(values(Ok(reverse.order)), Ok("prod then dev".to_owned()));
     let unwanted = changes(
         &ordered("Reverse", &json!({})),
         &all(vec![generated("a"), generated("b"), generated("c")]),
         &there,
     );
-    assert!(unwanted.is_empty() && unwanted.steps.is_empty(), "nothing goes");
+    assert!(unwanted.is_empty() && unwanted.order == Order::AllAtOnce, "nothing goes");
     // Nobody knows what goes first, and so nothing does.
     let unknown = changes(&ordered("Backwards", &json!({})), &wanted, &there);
     assert_eq!(words(&unknown), "");
@@ -180,8 +185,8 @@ fn next(set: &ApplicationSet, there: &[Application], options: &Options) -> Strin
     };
     match deleting(set, there, &Here, options) {
         Next::Release(free) => format!("release {}", named(&free.iter().collect::<Vec<_>>())),
-        Next::TearDown { steps, members } => {
-            format!("tear down {}: {}", of(&members), values(Ok(Order::Steps(steps))).unwrap())
+        Next::TearDown { order, members } => {
+            format!("tear down {}: {}", of(&members), values(Ok(order)).unwrap())
         }
         Next::Finish { members } => format!("finish {}", of(&members)),
         Next::Stay(invalid) => format!("stay: {invalid}"),

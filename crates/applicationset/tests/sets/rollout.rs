@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidegate_applicationset::changes::Generated;
 use tidegate_applicationset::rollout::{
-    Due, NotAsked, Standing, Targets, due, participants, request, status,
+    Due, NotAsked, Standing, Targets, due, participants, request, settled, status,
 };
 use tidegate_applicationset::status::{Reason, Rollout as Told};
 use tidegate_lifecycle::rollout::{
@@ -407,4 +407,17 @@ fn what_is_known_of_an_application_is_handed_on() {
         (Some(&before), Some(operation(8)))
     );
     assert_eq!(found.members[0].target.spec, before.target.spec, "the same specification has the same name");
+}
+
+#[test]
+fn a_set_in_which_nothing_is_to_be_done_says_where_each_of_its_applications_is() {
+    let asked = done(asked(&rolling(), &dev_and_prod(), "r1").unwrap(), &["a", "b"]);
+    assert_eq!(due(asked.clone(), None, false), Due::Nothing);
+    let Told::Known { is_progressing, members, .. } = settled(&asked, at(0)) else { panic!("it is known") };
+    let told: Vec<_> = members
+        .iter()
+        .map(|one| (one.application.as_str(), format!("{:?}", one.status), one.step.as_str()))
+        .collect();
+    let expected = [("a", "Healthy".to_owned(), "1"), ("b", "Healthy".to_owned(), "2")];
+    assert_eq!((is_progressing, &told[..2]), (false, &expected[..]));
 }

@@ -1,10 +1,11 @@
 //! Which changes are a reason to look at a set again (specification, 2.1).
 
 use serde_json::{Value, json};
-use tidegate_applicationset::wake::{Wake, is_refresh_asked, of_application, of_set};
+use tidegate_application::pushes::Push;
+use tidegate_applicationset::wake::{Wake, is_pushed, is_refresh_asked, of_application, of_set};
 use tidegate_model::argo::ApplicationSet;
 
-use crate::{live, set, with};
+use crate::{FINALIZER, live, set, with};
 
 #[test]
 fn of_a_set() {
@@ -26,6 +27,9 @@ fn of_a_set() {
         (nothing(), json!({"spec": {"goTemplate": true}}), Wake::Reconcile),
         (nothing(), json!({"metadata": {"labels": {"a": "b"}}}), Wake::Reconcile),
         (nothing(), json!({"metadata": {"finalizers": ["a/b"]}}), Wake::Reconcile),
+        // Our own finalizer comes by our own doing, and goes by that of somebody else.
+        (nothing(), json!({"metadata": {"finalizers": [FINALIZER]}}), Wake::Nothing),
+        (json!({"metadata": {"finalizers": [FINALIZER]}}), nothing(), Wake::Reconcile),
         (nothing(), json!({"metadata": {"annotations": {"a": "b"}}}), Wake::Reconcile),
         (nothing(), json!({"metadata": {"deletionTimestamp": "2026-11-21T09:30:00Z"}}), Wake::Reconcile),
         (nothing(), json!({"metadata": {"uid": "u-2"}}), Wake::Reconcile),
@@ -83,4 +87,30 @@ fn of_an_application() {
     let one = live("a", &json!({}));
     assert_eq!(of_application(None, Some(&one)), Wake::Status);
     assert_eq!(of_application(Some(&one), None), Wake::Reconcile);
+}
+
+#[test]
+fn of_a_push() {
+    let git =
+        |url: &str, revision: &str| json!({"git": {"repoURL": url, "revision": revision, "directories": []}});
+    let push = Push::to(["https://git.example/shop.git"]).of("refs/heads/main", true);
+    let shop = "https://git.example/shop";
+    for (generators, expected) in [
+        (json!([git(shop, "HEAD")]), true),
+        (json!([git(shop, "main")]), true),
+        (json!([git(shop, "next")]), false),
+        (json!([git("https://git.example/other", "HEAD")]), false),
+        (json!([{"list": {"elements": []}}]), false),
+        (json!([{"list": {"elements": []}}, git(shop, "main")]), true),
+        (json!([{"matrix": {"generators": [{"clusters": {}}, git(shop, "main")]}}]), true),
+        (json!([{"matrix": {"generators": [{"clusters": {}}, git("{{url}}", "{{revision}}")]}}]), true),
+        (
+            json!([{"merge": {"mergeKeys": ["a"], "generators": [git("https://git.example/other", "main")]}}]),
+            false,
+        ),
+    ] {
+        let mut asking = set(&json!({}));
+        asking.spec.generators = serde_json::from_value(generators.clone()).unwrap();
+        assert_eq!(is_pushed(&asking, &push, &|_, _| false), expected, "{generators}");
+    }
 }

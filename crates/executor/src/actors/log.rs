@@ -1,6 +1,6 @@
 //! The log actor: group commit.
 //!
-//! Batches of all operations that arrive while a group is being written go together into the next group: one flush for
+//! Batches of all operations and other machines that arrive while a group is being written go together into the next group: one flush for
 //! all of them. The log blocks, so it is called on a thread for blocking work; one group is on its way at a time, also
 //! when the actor fails and another one goes on: that one waits for what is being written.
 //!
@@ -17,8 +17,7 @@ use tokio::time::Instant;
 
 use crate::durations::Durations;
 use crate::error::EngineError;
-use crate::inbox::{AppendFailure, Arrival, Inbox, Note};
-use crate::log::{Log, LogFailure};
+use crate::log::{AppendFailure, Log, LogFailure};
 
 /// Largest number of batches in one group, so that one flush stays short.
 const GROUP_MAX: usize = 1024;
@@ -29,6 +28,9 @@ const SINGLY: usize = 256;
 
 /// Records that become bytes where blocking work is done: a snapshot may be large. Whose they are the log does not know.
 pub(crate) type Encode = Box<dyn FnOnce() -> Result<RawAppend, LogError> + Send>;
+
+/// What whoever handed over a batch is told of it, once.
+pub(crate) type Tell = Box<dyn FnOnce(Result<(), AppendFailure>) + Send>;
 
 /// Upper ends for how long a flush takes, in seconds: from a fast disk to one that hangs.
 const FLUSHES: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
@@ -54,10 +56,10 @@ impl LogHandle {
         Self { measures: Arc::new(measures), actor: watch::Sender::new(None) }
     }
 
-    /// Makes a batch durable. The inbox is told what became of it.
-    pub fn append(&self, encode: Encode, inbox: Inbox) {
+    /// Makes a batch durable, and tells what became of it.
+    pub fn append(&self, encode: Encode, tell: Tell) {
         self.measures.waiting.fetch_add(1, Ordering::Relaxed);
-        let message = LogMessage::Append(encode, Told(Some(inbox), Arc::clone(&self.measures)));
+        let message = LogMessage::Append(encode, Told(Some(tell), Arc::clone(&self.measures)));
         if let Some(actor) = self.actor.borrow().as_ref() {
             let _ = actor.send_message(message);
         }
@@ -97,27 +99,24 @@ impl LogHandle {
 }
 
 /// Somebody who is told what became of a batch, whatever becomes of whoever has it.
-pub(crate) struct Told(Option<Inbox>, Arc<LogMeasures>);
+pub(crate) struct Told(Option<Tell>, Arc<LogMeasures>);
 
 impl Told {
     fn tell(mut self, result: &Result<(), AppendFailure>) {
-        self.send(match result {
-            Ok(()) => Arrival::Persisted,
-            Err(failure) => Arrival::Note(Note::NotWritten(failure.clone())),
-        });
+        self.send(result.clone());
     }
 
-    fn send(&mut self, arrival: Arrival) {
-        if let Some(inbox) = self.0.take() {
+    fn send(&mut self, result: Result<(), AppendFailure>) {
+        if let Some(tell) = self.0.take() {
             self.1.waiting.fetch_sub(1, Ordering::Relaxed);
-            inbox.push(arrival);
+            tell(result);
         }
     }
 }
 
 impl Drop for Told {
     fn drop(&mut self) {
-        self.send(Arrival::Note(Note::NotWritten(AppendFailure::Lost)));
+        self.send(Err(AppendFailure::Lost));
     }
 }
 

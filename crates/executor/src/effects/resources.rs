@@ -1,10 +1,11 @@
 //! Dry runs, applies and prunes.
 
 use tidegate_cluster::{
-    Applied as Written, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, WriteMode,
+    Applied as Written, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Propagation,
+    WriteMode,
 };
 use tidegate_lifecycle::operation::{Answer, Applied, CallError, Clearing, Pruning, Trial};
-use tidegate_model::{Action, Object, SyncRequest, Task};
+use tidegate_model::{Action, Gvk, Object, SyncRequest, Task};
 use tidegate_planner::{bindings, reason_to_keep};
 
 use super::failures::call_error;
@@ -369,7 +370,11 @@ async fn remove(
             name: subject.task.name.clone(),
             uid: uid.to_owned(),
             resource_version,
-            propagation: propagation(subject.request),
+            propagation: match propagation(subject.request) {
+                // It deletes its Applications itself, in its order: in the foreground Kubernetes would do that at once.
+                Propagation::Foreground if is_set(&subject.task.gvk) => Propagation::Background,
+                other => other,
+            },
             dry_run: false,
             operation: Some(subject.operation),
         };
@@ -403,4 +408,8 @@ async fn look_at(
         Err(error) if error.kind == ErrorKind::Forbidden => Ok(Standing::There(String::new())),
         Err(error) => Err(call_error(&error)),
     }
+}
+
+fn is_set(gvk: &Gvk) -> bool {
+    gvk.group == "argoproj.io" && gvk.kind == "ApplicationSet"
 }

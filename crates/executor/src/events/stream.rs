@@ -35,6 +35,13 @@ impl Seen {
         *seen = sequence.max(*seen);
     }
 
+    /// Without what a log no longer has, of which nothing will be told.
+    #[must_use]
+    pub fn among(mut self, recorded: &Self) -> Self {
+        self.0.retain(|operation, _| recorded.0.contains_key(operation));
+        self
+    }
+
     /// The number up to which an operation was seen; 0 if it never was.
     pub fn of(&self, operation: OperationId) -> u64 {
         self.0.get(&operation).copied().unwrap_or_default()

@@ -7,6 +7,7 @@ mod concurrency;
 mod definitions;
 mod http;
 mod keeping;
+mod steps;
 mod window;
 
 pub(crate) use asked::Asked;
@@ -20,4 +21,6 @@ pub use definitions::{GateDefinitions, InvalidGate};
 pub(crate) use http::Web;
 pub use http::{HeaderSource, HttpGate, HttpMethod};
 pub(crate) use keeping::{Around, keep};
+pub use steps::StepQuestion;
+pub(crate) use steps::ask_about_step;
 pub use window::{WINDOW, zone};

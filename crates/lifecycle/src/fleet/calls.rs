@@ -3,6 +3,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
 
+use crate::machine::Owed;
 use crate::operation::CallError;
 
 /// Wait after the first failed call; doubled each time.
@@ -23,10 +24,17 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// When a call that has just failed is made again.
-    pub(crate) fn again(&self, error: &CallError, now: Timestamp) -> Timestamp {
-        let wait = CALL_WAIT.saturating_mul(2_u32.saturating_pow(self.failed)).min(CALL_WAIT_MAX);
-        now + error.retry_after.map_or(wait, |asked| asked.max(CALL_WAIT))
+    /// When a call that has just failed is made again; `None` where none may be made, and this is about the one before.
+    pub(crate) fn again(&self, error: &CallError, now: Timestamp) -> Option<Timestamp> {
+        self.may_call(now).then(|| now + error.wait(CALL_WAIT, self.failed, CALL_WAIT_MAX))
+    }
+
+    /// A call about the member is owed, unless one has failed a moment ago: then once it may be made.
+    pub(crate) fn owe<C>(&self, call: C, owed: &mut Owed<C>, now: Timestamp) {
+        match self.not_before.filter(|at| *at > now) {
+            Some(at) => owed.wake(at, now),
+            None => owed.commands.push(call),
+        }
     }
 
     /// One more has failed.
@@ -36,12 +44,8 @@ impl Calls {
         message.clone_into(&mut self.message);
     }
 
-    /// Whether a call may be made now; otherwise when.
-    pub(crate) fn may_call(&self, now: Timestamp) -> Result<(), Timestamp> {
-        match self.not_before {
-            Some(at) if at > now => Err(at),
-            _ => Ok(()),
-        }
+    fn may_call(&self, now: Timestamp) -> bool {
+        self.not_before.is_none_or(|at| at <= now)
     }
 
     /// What keeps going wrong, in words; empty when nothing does.

@@ -3,17 +3,20 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tidegate_model::{Timestamp, format_duration};
 
-use crate::operation::Awaited;
+use super::Said;
+use crate::operation::{Awaited, whole_seconds};
 
 /// So many names are spelled out where there may be thousands.
 const NAMES_MAX: usize = 5;
 
 /// The answer to "why is it waiting, and for what?". Prints as one line.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "FleetExplanation")]
 pub struct Explanation {
     /// Where it stands, in words: `step 2 of 3 (env in (qa))`.
     pub position: String,
@@ -49,6 +52,20 @@ impl Explanation {
             at,
         }
     }
+
+    /// Of what is over: how it ended, after what time, and why.
+    pub(crate) fn over(end: impl fmt::Debug, message: &str, took: Duration, at: Timestamp) -> Self {
+        Self { progress: message.to_owned(), ..Self::blank(format!("{end:?} after {}", words(took)), at) }
+    }
+
+    /// Who holds it, if anybody does: its clocks stand still then.
+    pub(crate) fn hold(&mut self, paused: Option<&Said>) {
+        if let Some(paused) = paused {
+            let since = words(self.at.since(paused.at));
+            self.paused = Some(format!("paused for {since} by {}", paused.words()));
+            self.deadline_in_seconds = None;
+        }
+    }
 }
 
 impl fmt::Display for Explanation {
@@ -58,8 +75,7 @@ impl fmt::Display for Explanation {
             write!(f, ": {}", self.progress)?;
         }
         if let Some(first) = self.awaited.first() {
-            let whole = Duration::from_secs(self.at.since(first.since).as_secs());
-            write!(f, ", waiting {} for {}", format_duration(whole), first.what)?;
+            write!(f, ", waiting {} for {}", words(self.at.since(first.since)), first.what)?;
             if !first.why.is_empty() {
                 write!(f, " ({})", first.why)?;
             }
@@ -97,4 +113,20 @@ pub(crate) fn enumerate(names: &[&str]) -> String {
 /// `step 2 of 3`, from the index.
 pub(crate) fn step_name(index: u32, count: usize) -> String {
     format!("step {} of {count}", index.saturating_add(1))
+}
+
+/// `step 2 of 3, 6 Applications`.
+pub(crate) fn step_of(index: u32, count: usize, members: u32) -> String {
+    format!("{}, {members} Applications", step_name(index, count))
+}
+
+/// Time that has passed, or is left, in words.
+pub(crate) fn words(duration: Duration) -> String {
+    format_duration(whole_seconds(duration))
+}
+
+/// In order of the wait.
+pub(crate) fn longest_first(mut awaited: Vec<Awaited>) -> Vec<Awaited> {
+    awaited.sort_by(|one, other| (one.since, &one.what).cmp(&(other.since, &other.what)));
+    awaited
 }

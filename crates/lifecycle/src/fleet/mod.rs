@@ -13,4 +13,5 @@ pub use select::{
     Assignment, Expression, InvalidMaxUpdate, InvalidOperator, Labels, MaxUpdate, Operator, assign,
 };
 
-pub(crate) use explain::{enumerate, step_name};
+pub(crate) use explain::{enumerate, longest_first, step_name, step_of, words};
+pub(crate) use select::count;

@@ -140,3 +140,8 @@ impl FromStr for MaxUpdate {
         Ok(if text.ends_with('%') { Self::Percent(number) } else { Self::Count(number) })
     }
 }
+
+/// How many there are, as facts count them.
+pub(crate) fn count<T>(of: impl Iterator<Item = T>) -> u32 {
+    u32::try_from(of.count()).unwrap_or(u32::MAX)
+}

@@ -113,7 +113,7 @@ impl Explanation {
     }
 }
 
-fn whole_seconds(duration: Duration) -> Duration {
+pub(crate) fn whole_seconds(duration: Duration) -> Duration {
     Duration::from_secs(duration.as_secs())
 }
 

@@ -293,4 +293,11 @@ impl CallError {
     pub fn outage(message: impl Into<String>) -> Self {
         Self { transient: true, outage: true, few_tries: false, retry_after: None, message: message.into() }
     }
+
+    /// How long the call is not made again that has failed so many times before: twice as long each time.
+    pub(crate) fn wait(&self, first: Duration, failed: u32, longest: Duration) -> Duration {
+        // Whoever says how long is asked again then, and not later.
+        let wait = || first.saturating_mul(2_u32.saturating_pow(failed)).min(longest);
+        self.retry_after.map_or_else(wait, |asked| asked.max(first))
+    }
 }

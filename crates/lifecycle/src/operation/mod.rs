@@ -45,6 +45,7 @@ pub use decide::{Rejection, decide};
 pub use details::Details;
 pub use event::{Deadline, Event, EventKind, Narrator, WaveName};
 pub use evolve::evolve;
+pub(crate) use explain::whole_seconds;
 pub use explain::{Awaited, Explanation, NOT_ANSWERED, NOT_SEEN, PLACE_TAKEN, TRYING_AGAIN, explain};
 pub use fact::{DeadlineScope, Fact};
 pub use follow::follow;

@@ -151,7 +151,10 @@ fn moved(rollout: &mut Rollout, to: &Stage, at: Timestamp) -> Option<()> {
     };
     is_arrow.then_some(())?;
     if let Stage::Rolling { step } = rollout.stage
-        && !matches!(to, Stage::RollingBack { .. })
+        && matches!(
+            to,
+            Stage::Held { .. } | Stage::Rolling { .. } | Stage::Ending { end: End::Completed, .. }
+        )
     {
         rollout.step_mut(step)?.passed_at = Some(at);
     }
@@ -169,9 +172,9 @@ fn moved(rollout: &mut Rollout, to: &Stage, at: Timestamp) -> Option<()> {
 fn joined(rollout: &mut Rollout, listed: &Listed, at: Timestamp) -> Option<()> {
     let known = rollout.members.get(&listed.name);
     known.is_none_or(|known| known.progress == Progress::Gone).then_some(())?;
-    let has_passed = match (rollout.stage.clone(), listed.place.step) {
+    let has_passed = match (&rollout.stage, listed.place.step) {
         (Stage::Begun, _) | (_, None) => false,
-        (Stage::Held { step: current } | Stage::Rolling { step: current }, Some(step)) => step < current,
+        (Stage::Held { step: current } | Stage::Rolling { step: current }, Some(step)) => step < *current,
         (Stage::RollingBack { .. } | Stage::Ending { .. }, _) => true,
     };
     let mut member = new_member(listed, at);

@@ -1,13 +1,10 @@
 //! Why a rollout is where it is: what it waits for, since when, how long it may, and what comes next.
 
-use std::time::Duration;
-
-use tidegate_model::{Timestamp, format_duration};
+use tidegate_model::Timestamp;
 
 use super::request::OnNewTargets;
-use super::rules::count;
 use super::state::{Member, Progress, Rollout, Stage, State, StepState};
-use crate::fleet::{Explanation, enumerate, step_name};
+use crate::fleet::{Explanation, count, enumerate, longest_first, step_name, step_of, words};
 use crate::operation::{APPROVAL, Awaited, NOT_ANSWERED, NOT_SEEN, Verdict};
 
 /// Explains a rollout as it stands at `now`.
@@ -26,16 +23,9 @@ pub fn explain(state: &State, now: Timestamp) -> Explanation {
     explanation
 }
 
-fn words(duration: Duration) -> String {
-    format_duration(Duration::from_secs(duration.as_secs()))
-}
-
 fn finished(rollout: &Rollout, now: Timestamp) -> Explanation {
     let Some(outcome) = &rollout.outcome else { return Explanation::blank("over", now) };
-    let took = words(outcome.at.since(rollout.started_at));
-    let mut explanation = Explanation::blank(format!("{:?} after {took}", outcome.end), now);
-    explanation.progress.clone_from(&outcome.message);
-    explanation
+    Explanation::over(outcome.end, &outcome.message, outcome.at.since(rollout.started_at), now)
 }
 
 fn running(rollout: &Rollout, now: Timestamp) -> Explanation {
@@ -57,11 +47,7 @@ fn running(rollout: &Rollout, now: Timestamp) -> Explanation {
         }
     };
     explanation.warnings.extend(warnings(rollout));
-    if let Some(paused) = &rollout.paused {
-        let since = words(now.since(paused.at));
-        explanation.paused = Some(format!("paused for {since} by {}", paused.words()));
-        explanation.deadline_in_seconds = None;
-    }
+    explanation.hold(rollout.paused.as_ref());
     explanation
 }
 
@@ -97,7 +83,7 @@ fn held(rollout: &Rollout, step: u32, now: Timestamp) -> Explanation {
     }
     explanation.awaited.sort_by_key(|awaited| awaited.since);
     let members = count(rollout.members_of(step));
-    explanation.next = Some(format!("{}, {members} Applications", step_name(step, rollout.steps.len())));
+    explanation.next = Some(step_of(step, rollout.steps.len(), members));
     explanation
 }
 
@@ -111,10 +97,7 @@ fn rolling(rollout: &Rollout, step: u32, now: Timestamp) -> Explanation {
     explanation.deadline_in_seconds = too_late_at.map(|at| at.since(now).as_secs());
     let later = rollout.members.values().filter_map(|member| member.place.step).filter(|next| *next > step);
     explanation.next = Some(match later.min() {
-        Some(next) => {
-            let members = count(rollout.members_of(next));
-            format!("{}, {members} Applications", step_name(next, rollout.steps.len()))
-        }
+        Some(next) => step_of(next, rollout.steps.len(), count(rollout.members_of(next))),
         None => "the end".to_owned(),
     });
     explanation
@@ -127,14 +110,11 @@ fn awaited(rollout: &Rollout, step: Option<u32>, now: Timestamp) -> Vec<Awaited>
         Some(step) => member.place.step == Some(step) && !rollout.is_settled(member),
         None => member.progress.is_at_work(),
     });
-    let mut awaited: Vec<Awaited> = members
-        .filter_map(|(name, member)| {
-            let why = why(rollout, member, now)?;
-            Some(Awaited { what: format!("Application {name}"), why, since: member.since })
-        })
-        .collect();
-    awaited.sort_by(|one, other| (one.since, &one.what).cmp(&(other.since, &other.what)));
-    awaited
+    let awaited = members.filter_map(|(name, member)| {
+        let why = why(rollout, member, now)?;
+        Some(Awaited { what: format!("Application {name}"), why, since: member.since })
+    });
+    longest_first(awaited.collect())
 }
 
 /// Why a member is not done; `None` for one that waits for others.

@@ -5,8 +5,8 @@ use tidegate_model::Timestamp;
 use super::fact::Fact;
 use super::messages;
 use super::request::{OnFailure, OnPending};
-use super::rules::count;
 use super::state::{Cause, End, Failure, Member, Progress, Rollout, Stage, State, Then, Work};
+use crate::fleet::count;
 
 /// The facts that follow from the state and the time alone. Called again until nothing follows.
 pub fn follow(state: &State, now: Timestamp) -> Vec<Fact> {
@@ -80,8 +80,8 @@ fn failed(rollout: &Rollout, step: u32, now: Timestamp) -> Option<Vec<Fact>> {
             OnFailure::RollBack => Some(moved(Stage::RollingBack { step }, now)),
         };
     }
-    let is_open = rollout.first_open().is_some_and(|open| open <= step);
-    let cause = if is_open && state.too_late_at().is_some_and(|at| now >= at) {
+    let is_late = state.too_late_at().is_some_and(|at| now >= at);
+    let cause = if is_late && rollout.first_open().is_some_and(|open| open <= step) {
         Cause::Deadline
     } else {
         let failures = rollout.failures(step);

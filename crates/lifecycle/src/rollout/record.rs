@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, LogRecord, Records, StreamKind};
 
 use super::fact::Fact;
-use super::rules::count;
 use super::state::{End, State};
 use super::status::MemberStatus;
 use super::view::message;
+use crate::fleet::count;
 
 impl LogRecord for Fact {
     type Earlier = Self;

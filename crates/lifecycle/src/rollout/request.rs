@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, OperationId};
 
@@ -45,7 +46,7 @@ pub struct Step {
 }
 
 /// What follows when a step fails.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnFailure {
     /// The rollout is paused until a person lets it go on.
     #[default]

@@ -7,8 +7,7 @@ use tidegate_model::{OperationId, Timestamp};
 
 use super::request::OnNewTargets;
 use super::state::{Member, Progress, Rollout, Stage, StepState, Work};
-use crate::fleet::assign;
-use crate::fleet::{Assignment, Labels};
+use crate::fleet::{Assignment, Labels, assign, count};
 use crate::operation::{APPROVAL, Verdict, is_known_gate, soak_of};
 
 impl Progress {
@@ -93,11 +92,6 @@ impl StepState {
     }
 }
 
-/// How many there are, as facts count them.
-pub(super) fn count<T>(of: impl Iterator<Item = T>) -> u32 {
-    u32::try_from(of.count()).unwrap_or(u32::MAX)
-}
-
 impl Rollout {
     /// A step.
     pub(super) fn step(&self, step: u32) -> Option<&StepState> {
@@ -117,9 +111,10 @@ impl Rollout {
         }
     }
 
-    /// The members of a step, by name.
+    /// The members of a step, by name; those that are gone are none any more.
     pub fn members_of(&self, step: u32) -> impl Iterator<Item = (&String, &Member)> {
-        self.members.iter().filter(move |(_, member)| member.place.step == Some(step))
+        let is_there = |member: &Member| member.progress != Progress::Gone;
+        self.members.iter().filter(move |(_, member)| member.place.step == Some(step) && is_there(member))
     }
 
     /// Where an Application with these labels belongs.

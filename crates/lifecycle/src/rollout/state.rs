@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, OperationId, Timestamp};
 
@@ -136,7 +137,8 @@ impl Stage {
 }
 
 /// How a rollout ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "RolloutEnd")]
 pub enum End {
     /// Every step is done.
     Completed,

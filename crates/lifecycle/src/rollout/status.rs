@@ -5,6 +5,7 @@ use super::state::{Member, Progress};
 
 /// The status of an Application in a progressive sync, in Argo CD's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "RolloutStatus")]
 pub enum MemberStatus {
     /// Its turn has not come.
     Waiting,

@@ -1,17 +1,19 @@
 //! What people see of a rollout: the statuses of Argo CD, and what they do not say.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, OperationId, Timestamp};
 
 use super::messages;
-use super::rules::count;
+use super::request::OnFailure;
 use super::state::{End, Progress, Rollout, Stage, State};
 use super::status::MemberStatus;
-use crate::fleet::Said;
+use crate::fleet::{Said, count};
 
 /// A rollout.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Rollout")]
 pub struct RolloutView {
     /// The ApplicationSet: `namespace/name`.
     pub set: String,
@@ -40,8 +42,9 @@ pub struct RolloutView {
 }
 
 /// A step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "RolloutStepView")]
 pub struct StepView {
     /// Whom it selects.
     pub selects: String,
@@ -49,6 +52,18 @@ pub struct StepView {
     pub members: u32,
     /// How many of them may be in flight at once; absent: all.
     pub max_update: Option<u32>,
+    /// What opens it.
+    #[serde(default)]
+    pub gates: Vec<String>,
+    /// How long it may take, in seconds; absent: as long as it takes.
+    #[serde(default)]
+    pub deadline_seconds: Option<u64>,
+    /// How many of its members may fail; absent: one that fails holds it.
+    #[serde(default)]
+    pub max_failures: Option<u32>,
+    /// What follows when more fail, or it takes too long.
+    #[serde(default)]
+    pub on_failure: OnFailure,
     /// When its members began.
     pub opened_at: Option<Timestamp>,
     /// When all of them were done, the last time.
@@ -56,8 +71,9 @@ pub struct StepView {
 }
 
 /// An Application of the set: one entry of `status.applicationStatus`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "RolloutMember")]
 pub struct MemberView {
     /// Its name.
     pub application: String,
@@ -126,6 +142,10 @@ fn step_view(rollout: &Rollout, step: u32) -> StepView {
         selects: state.step.words(),
         members: count(rollout.members_of(step)),
         max_update: (budget < u32::MAX).then_some(budget),
+        gates: state.step.gates.clone(),
+        deadline_seconds: state.step.deadline.map(|deadline| deadline.as_secs()),
+        max_failures: state.step.max_failures,
+        on_failure: state.step.on_failure,
         opened_at: state.opened_at,
         passed_at: state.passed_at,
     }

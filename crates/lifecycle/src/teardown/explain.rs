@@ -1,12 +1,9 @@
 //! Why a teardown is where it is.
 
-use std::time::Duration;
+use tidegate_model::Timestamp;
 
-use tidegate_model::{Timestamp, format_duration};
-
-use super::rules::count;
 use super::state::{Member, Progress, State, Teardown};
-use crate::fleet::{Explanation, step_name};
+use crate::fleet::{Explanation, count, longest_first, step_name, step_of};
 use crate::operation::Awaited;
 
 /// Explains a teardown as it stands at `now`.
@@ -16,16 +13,9 @@ pub fn explain(state: &State, now: Timestamp) -> Explanation {
         State::Running(teardown) => running(teardown, now),
         State::Finished(teardown) => {
             let Some(outcome) = &teardown.outcome else { return Explanation::blank("over", now) };
-            let took = words(outcome.at.since(teardown.started_at));
-            let mut explanation = Explanation::blank(format!("{:?} after {took}", outcome.end), now);
-            explanation.progress.clone_from(&outcome.message);
-            explanation
+            Explanation::over(outcome.end, &outcome.message, outcome.at.since(teardown.started_at), now)
         }
     }
-}
-
-fn words(duration: Duration) -> String {
-    format_duration(Duration::from_secs(duration.as_secs()))
 }
 
 fn running(teardown: &Teardown, now: Timestamp) -> Explanation {
@@ -39,17 +29,10 @@ fn running(teardown: &Teardown, now: Timestamp) -> Explanation {
     explanation.awaited = awaited(teardown, step);
     explanation.deadline_in_seconds = teardown.too_late_at().map(|at| at.since(now).as_secs());
     explanation.warnings.extend(teardown.step(step).and_then(|step| step.late.clone()));
-    if let Some(paused) = &teardown.paused {
-        let since = words(now.since(paused.at));
-        explanation.paused = Some(format!("paused for {since} by {}", paused.words()));
-        explanation.deadline_in_seconds = None;
-    }
+    explanation.hold(teardown.paused.as_ref());
     let later = teardown.members.values().filter_map(|member| member.place.step).filter(|next| *next > step);
     explanation.next = Some(match later.min() {
-        Some(next) => {
-            let name = step_name(next, teardown.steps.len());
-            format!("{name}, {} Applications", count(teardown.members_of(next)))
-        }
+        Some(next) => step_of(next, teardown.steps.len(), count(teardown.members_of(next))),
         None => "the end".to_owned(),
     });
     explanation
@@ -57,15 +40,11 @@ fn running(teardown: &Teardown, now: Timestamp) -> Explanation {
 
 /// The members that are awaited, the longest wait first.
 fn awaited(teardown: &Teardown, step: u32) -> Vec<Awaited> {
-    let mut awaited: Vec<Awaited> = teardown
-        .members_of(step)
-        .filter_map(|(name, member)| {
-            let why = why(teardown, member)?;
-            Some(Awaited { what: format!("Application {name}"), why, since: member.since })
-        })
-        .collect();
-    awaited.sort_by(|one, other| (one.since, &one.what).cmp(&(other.since, &other.what)));
-    awaited
+    let awaited = teardown.members_of(step).filter_map(|(name, member)| {
+        let why = why(teardown, member)?;
+        Some(Awaited { what: format!("Application {name}"), why, since: member.since })
+    });
+    longest_first(awaited.collect())
 }
 
 fn why(teardown: &Teardown, member: &Member) -> Option<String> {

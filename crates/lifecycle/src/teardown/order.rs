@@ -33,42 +33,10 @@ pub enum Order {
     },
 }
 
-/// Why no order can be made of what a set says.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidOrder {
-    /// The word is none.
-    #[error("deletionOrder {0:?} is not known; write AllAtOnce, Reverse or Custom")]
-    Unknown(String),
-    /// There is nothing to reverse.
-    #[error(
-        "deletionOrder Reverse needs strategy type RollingSync with at least one step in rollingSync.steps"
-    )]
-    NothingToReverse,
-    /// The steps are missing.
-    #[error(
-        "deletionOrder Custom needs at least one step in deletionSync.steps, or in the annotation \
-         tidegate.dev/deletion-sync where the CRD prunes that field"
-    )]
-    NoSteps,
-}
-
 impl Order {
-    /// The order that a set asks for: its `deletionOrder`, the steps of its `rollingSync` where its strategy is RollingSync,
-    /// and those of its `deletionSync`. Reversed steps are deleted one Application after the other.
-    pub fn of(word: &str, rolling: &[Selection], custom: &[Selection]) -> Result<Self, InvalidOrder> {
-        let is = |known: &str| word.eq_ignore_ascii_case(known);
-        if word.is_empty() || is("AllAtOnce") {
-            Ok(Self::AllAtOnce)
-        } else if is("Reverse") {
-            let steps = Some(rolling.to_vec()).filter(|steps| !steps.is_empty());
-            let steps = steps.ok_or(InvalidOrder::NothingToReverse)?;
-            Ok(Self::Reverse { steps, at_once: MaxUpdate::Count(1) })
-        } else if is("Custom") {
-            let steps = Some(custom.to_vec()).filter(|steps| !steps.is_empty());
-            Ok(Self::Custom { steps: steps.ok_or(InvalidOrder::NoSteps)? })
-        } else {
-            Err(InvalidOrder::Unknown(word.to_owned()))
-        }
+    /// The steps of the rollout backwards, one Application after the other.
+    pub fn reverse(steps: Vec<Selection>) -> Self {
+        Self::Reverse { steps, at_once: MaxUpdate::Count(1) }
     }
 
     fn selections(&self) -> &[Selection] {

@@ -10,11 +10,6 @@ use crate::machine::Owed;
 pub fn pending(state: &State, now: Timestamp) -> Owed<Command> {
     let mut owed = Owed::default();
     let State::Running(teardown) = state else { return owed };
-    let mut wake = |at: Timestamp| {
-        if at > now {
-            owed.wake_at = owed.wake_at.into_iter().chain([at]).min();
-        }
-    };
     for (name, member) in &teardown.members {
         let (name, uid) = (|| name.clone(), || member.uid.clone());
         let call = match member.progress {
@@ -28,13 +23,10 @@ pub fn pending(state: &State, now: Timestamp) -> Owed<Command> {
             }
             _ => continue,
         };
-        match member.calls.may_call(now) {
-            Ok(()) => owed.commands.push(call),
-            Err(at) => wake(at),
-        }
+        member.calls.owe(call, &mut owed, now);
     }
     if let Some(at) = teardown.too_late_at().filter(|_| teardown.paused.is_none()) {
-        wake(at);
+        owed.wake(at, now);
     }
     owed
 }

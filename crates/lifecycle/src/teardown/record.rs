@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use tidegate_model::{LogRecord, Records, StreamKind};
 
 use super::fact::Fact;
-use super::state::{End, State};
-use super::view::{MemberStatus, view};
+use super::state::{End, Progress, State};
+use super::view::message;
+use crate::fleet::count;
 
 impl LogRecord for Fact {
     type Earlier = Self;
@@ -66,16 +67,15 @@ pub struct Details {
 }
 
 impl Details {
-    /// Of a teardown in this state; `None` before it has begun.
+    /// Of a teardown in this state; `None` before it has begun. It is asked for with every batch, and so builds no view.
     pub fn of(state: &State) -> Option<Self> {
-        let view = view(state)?;
-        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let gone = view.members.iter().filter(|member| member.status == MemberStatus::Gone).count();
+        let teardown = state.teardown()?;
+        let gone = teardown.members.values().filter(|member| member.progress == Progress::Gone);
         Some(Self {
-            end: view.end,
-            paused: view.paused.is_some(),
-            message: view.message.clone(),
-            members: (number(gone), number(view.members.len())),
+            end: teardown.outcome.as_ref().map(|outcome| outcome.end),
+            paused: teardown.paused.is_some(),
+            message: message(teardown),
+            members: (count(gone), count(teardown.members.values())),
         })
     }
 }

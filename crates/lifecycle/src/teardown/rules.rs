@@ -3,6 +3,7 @@
 use tidegate_model::Timestamp;
 
 use super::state::{Member, Progress, Stage, StepState, Teardown};
+use crate::fleet::count;
 
 impl Progress {
     /// Whether it takes one of the places of its step.
@@ -14,11 +15,6 @@ impl Progress {
     pub(super) fn is_settled(&self) -> bool {
         matches!(self, Self::Gone | Self::Left(_))
     }
-}
-
-/// How many there are, as facts count them.
-pub(super) fn count<T>(of: impl Iterator<Item = T>) -> u32 {
-    u32::try_from(of.count()).unwrap_or(u32::MAX)
 }
 
 impl Teardown {
@@ -51,9 +47,14 @@ impl Teardown {
         open.filter_map(|member| member.place.step).min()
     }
 
+    /// How many members of a step may be on their way at once.
+    pub(super) fn budget(&self, step: u32) -> u32 {
+        self.order.max_update(step).of(count(self.members_of(step)))
+    }
+
     /// How many more members of a step may be deleted now.
     pub(super) fn places_left(&self, step: u32) -> usize {
-        let budget = self.order.max_update(step).of(count(self.members_of(step)));
+        let budget = self.budget(step);
         let taken = count(self.members_of(step).filter(|(_, member)| member.progress.is_in_flight()));
         usize::try_from(budget.saturating_sub(taken)).unwrap_or(usize::MAX)
     }

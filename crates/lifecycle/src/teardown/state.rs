@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
 
@@ -97,7 +98,8 @@ impl Stage {
 }
 
 /// How a teardown ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "DeletionEnd")]
 pub enum End {
     /// All are gone, but for those that people left.
     Completed,

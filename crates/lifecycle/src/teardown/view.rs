@@ -1,14 +1,16 @@
 //! What people see of a teardown, also before it begins: the view of a state in which nothing but `Begun` is recorded is
 //! its plan.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
 
 use super::state::{End, Progress, State, Teardown};
-use crate::fleet::{Said, step_name};
+use crate::fleet::{Said, count, step_name};
 
 /// How the deletion of an Application stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "DeletionStatus")]
 pub enum MemberStatus {
     /// Its turn has not come.
     Waiting,
@@ -21,8 +23,9 @@ pub enum MemberStatus {
 }
 
 /// A teardown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Deletion")]
 pub struct TeardownView {
     /// The ApplicationSet: `namespace/name`.
     pub set: String,
@@ -32,8 +35,8 @@ pub struct TeardownView {
     pub stage: String,
     /// The number of the step that is at work, from 1.
     pub step: Option<u32>,
-    /// Whom each step selects, in the order of deletion.
-    pub steps: Vec<String>,
+    /// Its steps, in the order of deletion.
+    pub steps: Vec<StepView>,
     /// How it ended.
     pub end: Option<End>,
     /// Where it stands, or why it ended, in words.
@@ -48,9 +51,23 @@ pub struct TeardownView {
     pub members: Vec<MemberView>,
 }
 
-/// An Application that is to be deleted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A step of a deletion.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "DeletionStep")]
+pub struct StepView {
+    /// Whom it selects.
+    pub selects: String,
+    /// How many it has.
+    pub members: u32,
+    /// How many of them may be on their way at once; absent: all.
+    pub max_update: Option<u32>,
+}
+
+/// An Application that is to be deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "DeletionMember")]
 pub struct MemberView {
     /// Its name.
     pub application: String,
@@ -74,12 +91,9 @@ pub fn view(state: &State) -> Option<TeardownView> {
         by: teardown.by.clone(),
         stage: state.name(),
         step: teardown.current_step().filter(|_| outcome.is_none()).map(number),
-        steps: (0..teardown.order.step_count()).map(|step| teardown.order.words(step)).collect(),
+        steps: (0..teardown.order.step_count()).map(|step| step_view(teardown, step)).collect(),
         end: outcome.map(|outcome| outcome.end),
-        message: match outcome {
-            Some(outcome) => outcome.message.clone(),
-            None => message(teardown),
-        },
+        message: message(teardown),
         paused: teardown.paused.as_ref().map(Said::words),
         started_at: teardown.started_at,
         finished_at: outcome.map(|outcome| outcome.at),
@@ -87,10 +101,21 @@ pub fn view(state: &State) -> Option<TeardownView> {
     })
 }
 
-fn message(teardown: &Teardown) -> String {
-    match teardown.current_step() {
-        Some(step) => format!("deleting {}", step_name(step, teardown.steps.len())),
-        None => "beginning to delete".to_owned(),
+fn step_view(teardown: &Teardown, step: u32) -> StepView {
+    let budget = teardown.budget(step);
+    StepView {
+        selects: teardown.order.words(step),
+        members: count(teardown.members_of(step)),
+        max_update: (budget < u32::MAX).then_some(budget),
+    }
+}
+
+/// Where it stands, or why it ended, in words.
+pub(super) fn message(teardown: &Teardown) -> String {
+    match (&teardown.outcome, teardown.current_step()) {
+        (Some(outcome), _) => outcome.message.clone(),
+        (None, Some(step)) => format!("deleting {}", step_name(step, teardown.steps.len())),
+        (None, None) => "beginning to delete".to_owned(),
     }
 }
 

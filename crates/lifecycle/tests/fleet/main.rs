@@ -15,3 +15,4 @@ mod golden;
 mod rollout;
 mod select;
 mod teardown;
+mod weather;

@@ -23,6 +23,7 @@ mod inventory;
 mod judges;
 mod leaving;
 mod logs;
+mod machines;
 mod many;
 mod namespaces;
 mod outages;

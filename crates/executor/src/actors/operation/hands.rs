@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::calls::{Call, OnItsWay, Planning, TaskWork, Work};
 use crate::actors::cluster::ClusterMessage;
+use crate::alarm::Alarm;
 use crate::claims::{Hold, Vigil};
 use crate::clusters::ClusterHandle;
 use crate::effects::{self, Mask};
@@ -25,7 +26,7 @@ use crate::error::EngineError;
 use crate::events::Told;
 use crate::extend::{Cancellation, HookEnd, HookRun};
 use crate::gates::Recorded;
-use crate::inbox::{Arrival, Inbox, Note};
+use crate::inbox::{Inbox, Note};
 use crate::manifests::{self, Bundle, HandedOver};
 use crate::permits::Guard;
 use crate::shared::Shared;
@@ -72,7 +73,7 @@ pub(super) struct SyncHands {
     pub shared: Arc<Shared>,
     pub id: OperationId,
     pub inbox: Inbox,
-    alarm: Option<AbortHandle>,
+    alarm: Alarm,
     /// The gates that are listened to.
     pub gates: BTreeMap<String, AbortHandle>,
     /// What is told of its places in groups.
@@ -125,7 +126,7 @@ impl SyncHands {
             shared,
             id,
             inbox,
-            alarm: None,
+            alarm: Alarm::default(),
             gates: BTreeMap::new(),
             placing: Placing::default(),
             runs: BTreeMap::new(),
@@ -329,11 +330,9 @@ impl SyncHands {
 
     /// Leaves nothing behind: no watch, no timer.
     pub fn leave(&mut self, state: &State) {
-        for timer in [self.alarm.take(), self.namespaces_due.take()].iter().flatten() {
+        self.alarm = Alarm::default();
+        for timer in [self.namespaces_due.take(), self.keeper.take()].iter().flatten() {
             timer.abort();
-        }
-        if let Some(keeper) = self.keeper.take() {
-            keeper.abort();
         }
         self.leave_gates(state);
         if state.is_finished() {
@@ -442,7 +441,9 @@ impl Hands<SyncOperation> for SyncHands {
             ..AppendOf::new(self.id, batch.first_sequence, batch.facts, summary.into())
         };
         self.append_places(state);
-        self.shared.log_actor.append(Box::new(|| append.encode()), self.inbox.clone());
+        let inbox = self.inbox.clone();
+        let tell = Box::new(move |result| inbox.written(result));
+        self.shared.log_actor.append(Box::new(|| append.encode()), tell);
         Ok(())
     }
 
@@ -455,16 +456,7 @@ impl Hands<SyncOperation> for SyncHands {
     }
 
     fn set_alarm(&mut self, after: Option<Duration>) {
-        if let Some(alarm) = self.alarm.take() {
-            alarm.abort();
-        }
-        let Some(wait) = after else { return };
-        let inbox = self.inbox.clone();
-        let task = tokio::spawn(async move {
-            tokio::time::sleep(wait).await;
-            inbox.push(Arrival::Alarm);
-        });
-        self.alarm = Some(task.abort_handle());
+        self.alarm.set(after, &self.inbox);
     }
 
     fn reply(&mut self, reply: Reply, answer: Result<(), Rejection>) {

@@ -21,8 +21,8 @@ use tidegate_model::{Digest, OperationId, SyncRequest, Timestamp};
 use tokio::sync::oneshot;
 
 use crate::error::EngineError;
-use crate::inbox::{AppendFailure, Arrival, Inbox, Note};
-use crate::log::LogLost;
+use crate::inbox::{Arrival, Inbox, Note};
+use crate::log::{AppendFailure, LogLost};
 use crate::manifests::HandedOver;
 use crate::shared::Shared;
 

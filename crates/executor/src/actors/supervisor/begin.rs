@@ -88,6 +88,10 @@ impl SupervisorState {
     pub(super) async fn begin(&mut self, myself: &ActorRef<SupervisorMessage>, submit: Submit) {
         let Submit { operation, request, targets, handed_over, reply, .. } = submit;
         let application = request.application.clone();
+        if reply.is_closed() {
+            // Whoever asked has let go, and relies on it that nothing begins any more.
+            return self.begin_next(myself, &application);
+        }
         if let Err(error) = self.check_open() {
             return drop(reply.send(Err(error)));
         }

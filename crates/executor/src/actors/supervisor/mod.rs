@@ -277,6 +277,7 @@ impl SupervisorState {
         self.linked.clear();
         self.clear_queues(|| EngineError::LogFailed { reason: reason.to_owned() });
         self.shared.log_actor.set_actor(None);
+        self.shared.machines.log_failed(reason);
         self.shared.clusters.all().iter().for_each(|(_, cluster)| cluster.stop());
         for (_, child) in self.running.drain() {
             child.actor.stop(None);

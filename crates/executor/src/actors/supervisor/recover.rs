@@ -16,12 +16,9 @@ use super::state::{About, Purpose, Recovered, Reply, Resuming, SupervisorMessage
 use crate::actors::operation::Start;
 use crate::error::EngineError;
 use crate::log::{Log, LogLost, blocking};
-use crate::restarts::{Restarts, WINDOW};
+use crate::restarts::{RESTARTS_MAX, Restarts, WINDOW};
 use crate::shared::Shared;
 use crate::summary::Summary;
-
-/// How often the actor of one operation may fail within [`WINDOW`] before the operation itself ends in Error.
-const RESTARTS_MAX: usize = 3;
 
 impl SupervisorState {
     pub(super) fn resume(

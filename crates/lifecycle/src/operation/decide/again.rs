@@ -39,8 +39,6 @@ pub(crate) fn call_again(
     patient: bool,
     now: Timestamp,
 ) -> Option<Again> {
-    // Whoever says how long is asked again then, and not later.
-    let or_as_asked = |wait: Duration| error.retry_after.map_or(wait, |asked| asked.max(CALL_WAIT));
     if error.outage && patient {
         let known = header.outage.as_deref();
         // Many calls may have been on their way when it began; they are one try.
@@ -48,8 +46,7 @@ pub(crate) fn call_again(
             Some(outage) => outage.retry_at,
             None => {
                 let tried = known.map_or(0, |outage| outage.tried);
-                let wait = CALL_WAIT.saturating_mul(2_u32.saturating_pow(tried)).min(OUTAGE_WAIT_MAX);
-                now + or_as_asked(wait)
+                now + error.wait(CALL_WAIT, tried, OUTAGE_WAIT_MAX)
             }
         };
         return Some(Again { retry_at, outage: true });
@@ -59,8 +56,8 @@ pub(crate) fn call_again(
     if !error.transient || failed.saturating_add(1) >= most {
         return None;
     }
-    let wait = CALL_WAIT.saturating_mul(2_u32.saturating_pow(failed)).min(CALL_WAIT_MAX);
-    Some(Again { retry_at: now + or_as_asked(wait), outage: false })
+    let retry_at = now + error.wait(CALL_WAIT, failed, CALL_WAIT_MAX);
+    Some(Again { retry_at, outage: false })
 }
 
 /// Whether calls about this task may be made for as long as the cluster does not answer. Not once a deadline has

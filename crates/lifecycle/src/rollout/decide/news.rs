@@ -16,9 +16,7 @@ fn find<'a>(rollout: &'a Rollout, name: &str) -> Option<&'a Member> {
 }
 
 fn call_failed(name: &str, member: &Member, error: &CallError, now: Timestamp) -> Option<Vec<Fact>> {
-    // Otherwise it is not made, and this is about the one before.
-    member.calls.may_call(now).ok()?;
-    let retry_at = member.calls.again(error, now);
+    let retry_at = member.calls.again(error, now)?;
     Some(vec![Fact::CallFailed { member: name.to_owned(), message: error.message.clone(), retry_at }])
 }
 

@@ -9,13 +9,13 @@ use crate::rollout::state::{Member, Progress, Rollout, Stage, Then, Work};
 /// `None`: the fact cannot be.
 pub(super) fn changed(rollout: &mut Rollout, fact: &Fact) -> Option<()> {
     let name = fact.member()?;
-    let stage = rollout.stage.clone();
-    let member = rollout.members.get_mut(name)?;
+    let Rollout { stage, members, .. } = rollout;
+    let member = members.get_mut(name)?;
     if let (None, Fact::Gone { .. }) = (member.place.step, fact) {
         return settled(member, fact);
     }
     let step = member.place.step?;
-    let (rolls, rolls_back) = (stage == Stage::Rolling { step }, stage == Stage::RollingBack { step });
+    let (rolls, rolls_back) = (*stage == Stage::Rolling { step }, *stage == Stage::RollingBack { step });
     match fact {
         Fact::Promoted { at, .. } => {
             let is_turn = match member.work {

@@ -91,8 +91,7 @@ fn answered(
         (Progress::Condemned, Ok(Found::There)) => Fact::Going { member: member_name, at },
         (Progress::Confirming { .. }, Ok(Found::There)) => Fact::StillThere { member: member_name, at },
         (Progress::Condemned | Progress::Confirming { .. }, Err(error)) => {
-            calls.may_call(now).ok()?;
-            let retry_at = calls.again(error, now);
+            let retry_at = calls.again(error, now)?;
             Fact::CallFailed { member: member_name, message: error.message.clone(), retry_at }
         }
         _ => return None,

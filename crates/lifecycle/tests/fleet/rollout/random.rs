@@ -7,9 +7,10 @@ use tidegate_lifecycle::rollout::{
 };
 use tidegate_model::{Digest, HealthStatus};
 
-use super::world::{Weather, World};
+use super::world::World;
 use crate::build::*;
 use crate::dice::Dice;
+use crate::weather::{Weather, weather};
 
 const ENVS: [&str; 4] = ["dev", "qa", "prod", "lab"];
 const TIERS: [&str; 2] = ["web", "db"];
@@ -137,18 +138,6 @@ fn people(world: &mut World, dice: &mut Dice) {
             _ => {}
         }
     }
-}
-
-fn weather() -> impl Strategy<Value = Weather> {
-    let percents = (0_u64..300, 0_u64..30, 0_u64..40, 0_u64..30, 0_u64..6);
-    (any::<u64>(), percents).prop_map(|(seed, (slow, twice, old, busy, crashes))| Weather {
-        seed,
-        slow,
-        twice,
-        old,
-        busy,
-        crashes,
-    })
 }
 
 proptest! {

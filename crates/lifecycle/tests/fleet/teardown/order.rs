@@ -1,7 +1,7 @@
 //! Who is deleted when.
 
 use tidegate_lifecycle::fleet::MaxUpdate;
-use tidegate_lifecycle::teardown::{InvalidOrder, Order, Selection};
+use tidegate_lifecycle::teardown::{Order, Selection};
 
 use crate::build::*;
 
@@ -15,7 +15,7 @@ fn steps() -> Vec<Selection> {
 
 #[test]
 fn an_application_is_deleted_with_its_step() {
-    let orders = ["AllAtOnce", "Reverse", "Custom"].map(|word| Order::of(word, &steps(), &steps()).unwrap());
+    let orders = [Order::AllAtOnce, Order::reverse(steps()), Order::Custom { steps: steps() }];
     for (of, expected) in [
         ("env=dev", [0, 2, 0]),
         // The first step of the rollout that selects it, also backwards.
@@ -45,27 +45,10 @@ fn an_application_is_deleted_with_its_step() {
 fn so_many_of_a_step_at_once() {
     let mut steps = steps();
     steps[0].max_update = MaxUpdate::Count(2);
-    let at_once = |word: &str, step| Order::of(word, &steps, &steps).unwrap().max_update(step);
-    assert_eq!(at_once("AllAtOnce", 0), MaxUpdate::All);
+    assert_eq!(Order::AllAtOnce.max_update(0), MaxUpdate::All);
+    let (reverse, custom) = (Order::reverse(steps.clone()), Order::Custom { steps });
     // Argo CD deletes one by one, and a step's maxUpdate of the rollout may be 0.
-    assert_eq!([0, 2, 3].map(|step| at_once("Reverse", step)), [MaxUpdate::Count(1); 3]);
-    assert_eq!(at_once("Custom", 0), MaxUpdate::Count(2));
-    assert_eq!([1, 3].map(|step| at_once("Custom", step)), [MaxUpdate::All; 2]);
-}
-
-#[test]
-fn an_order_that_cannot_be_made_is_an_error() {
-    let of = |word: &str| Order::of(word, &[], &[]);
-    assert_eq!(of(""), Ok(Order::AllAtOnce));
-    assert_eq!(of("allatonce"), Ok(Order::AllAtOnce));
-    assert_eq!(of("reverse"), Err(InvalidOrder::NothingToReverse));
-    assert_eq!(of("Custom"), Err(InvalidOrder::NoSteps));
-    for (word, says) in [
-        ("Reverse", "RollingSync with at least one step"),
-        ("Custom", "tidegate.dev/deletion-sync"),
-        ("Backwards", "\"Backwards\" is not known; write AllAtOnce, Reverse or Custom"),
-    ] {
-        let error = of(word).unwrap_err().to_string();
-        assert!(error.contains(says), "{error}");
-    }
+    assert_eq!([0, 2, 3].map(|step| reverse.max_update(step)), [MaxUpdate::Count(1); 3]);
+    assert_eq!(custom.max_update(0), MaxUpdate::Count(2));
+    assert_eq!([1, 3].map(|step| custom.max_update(step)), [MaxUpdate::All; 2]);
 }

@@ -7,9 +7,10 @@ use tidegate_lifecycle::teardown::{
 };
 
 use super::order::selection;
-use super::world::{Weather, World, spec};
+use super::world::{World, spec};
 use crate::build::*;
 use crate::dice::Dice;
+use crate::weather::{Weather, weather};
 
 const ENVS: [&str; 4] = ["dev", "qa", "prod", "lab"];
 
@@ -68,18 +69,6 @@ fn scene(seed: u64, calm: bool, weather: Weather) -> World {
         }
     }
     world
-}
-
-fn weather() -> impl Strategy<Value = Weather> {
-    let percents = (0_u64..300, 0_u64..30, 0_u64..40, 0_u64..30, 0_u64..6);
-    (any::<u64>(), percents).prop_map(|(seed, (slow, twice, old, busy, crashes))| Weather {
-        seed,
-        slow,
-        twice,
-        old,
-        busy,
-        crashes,
-    })
 }
 
 proptest! {

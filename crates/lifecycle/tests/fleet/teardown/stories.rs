@@ -22,7 +22,11 @@ fn request(word: &str) -> Request {
         set: "argocd/pricelist".into(),
         uid: "uid-1".into(),
         by: "ann".into(),
-        order: Order::of(word, &steps(), &custom).unwrap(),
+        order: match word {
+            "AllAtOnce" => Order::AllAtOnce,
+            "Reverse" => Order::reverse(steps()),
+            _ => Order::Custom { steps: custom.into() },
+        },
         members: names.map(of).into(),
         options: Options::default(),
     }

@@ -11,6 +11,7 @@ use tidegate_lifecycle::{Arrival, Driver, Outbox, Shell, Turn};
 
 use crate::build::*;
 use crate::dice::Dice;
+use crate::weather::Weather;
 
 /// An Application in the cluster.
 #[derive(Clone, Debug)]
@@ -29,17 +30,6 @@ pub enum Event {
     Vanish(String, String),
     Persisted,
     Alarm(u32),
-}
-
-/// How rough it is, in percent.
-#[derive(Clone, Debug, Default)]
-pub struct Weather {
-    pub seed: u64,
-    pub slow: u64,
-    pub twice: u64,
-    pub old: u64,
-    pub busy: u64,
-    pub crashes: u64,
 }
 
 const EVENTS_MAX: u32 = 40_000;

@@ -17,6 +17,7 @@ use tidegate_model::{HealthStatus, OperationId, OperationPhase};
 
 use crate::build::*;
 use crate::dice::Dice;
+use crate::weather::Weather;
 
 /// An operation that the engine knows.
 #[derive(Clone, Debug)]
@@ -64,17 +65,6 @@ pub enum Event {
     Heal(OperationId),
     Persisted,
     Alarm(u32),
-}
-
-/// How rough it is, in percent.
-#[derive(Clone, Debug, Default)]
-pub struct Weather {
-    pub seed: u64,
-    pub slow: u64,
-    pub twice: u64,
-    pub old: u64,
-    pub busy: u64,
-    pub crashes: u64,
 }
 
 const EVENTS_MAX: u32 = 40_000;

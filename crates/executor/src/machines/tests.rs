@@ -1,0 +1,104 @@
+//! The log's actor panics while machines are at work: they go on from the log, and are over as if nothing had been.
+#![allow(clippy::unwrap_used, reason = "test code: a broken assumption must stop the test at once")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_lifecycle::teardown::{
+    Command, Details, End, Fact, Found, Input, MemberSpec, Options, Order, OrderedDeletion, Request, State,
+};
+use tidegate_model::{StreamId, Timestamp};
+use tidegate_oplog::{Lookup, MemoryLog, Summary};
+use uuid::Uuid;
+
+use super::{Post, SummaryOf, Work};
+use crate::clock::RuntimeClock;
+use crate::engine::Engine;
+
+const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+/// Everything is gone when it is deleted.
+struct Gone;
+
+impl Work for Gone {
+    type Machine = OrderedDeletion;
+
+    fn summary(state: &State) -> Option<SummaryOf<OrderedDeletion>> {
+        let teardown = state.teardown()?;
+        Some(Summary {
+            application: None,
+            set: Some(teardown.set.clone()),
+            started_at: teardown.started_at,
+            finished_at: teardown.outcome.as_ref().map(|outcome| outcome.at),
+            details: Details::of(state)?,
+        })
+    }
+
+    fn carry_out(&mut self, _: &State, command: Command, _: Timestamp, post: Post<OrderedDeletion>) {
+        let about = command.subject();
+        let (Command::Delete { member, uid }
+        | Command::Look { member, uid }
+        | Command::Watch { member, uid }) = command;
+        let answering = post.clone();
+        post.spawn(async move {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            answering.answer(about, Input::Answered { member, uid, found: Ok(Found::Gone) });
+        });
+    }
+
+    fn begin(&mut self, _: &State, _: &Command, _: Timestamp, _: Post<OrderedDeletion>) {}
+
+    fn end(&mut self, _: &State, _: &Command) {}
+}
+
+fn begin(set: &str) -> Option<Input> {
+    let member = |number: u32| MemberSpec {
+        name: format!("m{number}"),
+        uid: format!("uid-{number}"),
+        labels: Default::default(),
+    };
+    Some(Input::Begin(Box::new(Request {
+        set: set.to_owned(),
+        uid: "uid".to_owned(),
+        by: "test".to_owned(),
+        order: Order::reverse(Vec::new()),
+        members: (0..30).map(member).collect(),
+        options: Options::default(),
+    })))
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_survive_the_log_actor() {
+    let clock = Arc::new(RuntimeClock::starting_at(START));
+    let engine = Engine::builder(Arc::new(MemoryLog::new())).clock(clock).start().await.unwrap();
+    let mut running = Vec::new();
+    for number in 1..=4 {
+        let id = StreamId(Uuid::from_u128(number));
+        let begun = engine.run_machine(id, begin(&format!("argocd/s{number}")), || Gone).await;
+        running.push(begun.unwrap());
+    }
+    // Fewer than it may have.
+    for _ in 0..4 {
+        tokio::time::sleep(Duration::from_millis(130)).await;
+        engine.shared.log_actor.panic();
+    }
+    for machine in &running {
+        machine.over().await;
+        let state = machine.state().await.unwrap();
+        assert_eq!(state.teardown().unwrap().outcome.as_ref().unwrap().end, End::Completed);
+    }
+    let open = engine.machines::<Fact>(Lookup::open()).await.unwrap();
+    assert!(open.is_empty(), "{open:?}");
+    assert!(engine.failure().is_none());
+
+    // One that has lost its log actor for good ends with the reason.
+    let begun = engine.run_machine(StreamId(Uuid::from_u128(5)), begin("argocd/last"), || Gone).await;
+    let last = begun.unwrap();
+    while engine.failure().is_none() {
+        engine.shared.log_actor.panic();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    last.over().await;
+    let error = last.state().await.unwrap_err().to_string();
+    assert!(error.contains("the engine's log actor failed 6 times"), "{error}");
+}

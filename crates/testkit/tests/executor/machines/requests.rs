@@ -1,0 +1,129 @@
+//! What is asked for, and what is recorded of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::Value;
+use tidegate_executor::Durable;
+use tidegate_lifecycle::Urgency;
+use tidegate_lifecycle::fleet::{Expression, Labels, MaxUpdate, Operator};
+use tidegate_lifecycle::rollout::{self, Step, Target};
+use tidegate_lifecycle::teardown::{self, Order, Selection};
+use tidegate_model::{Digest, OperationId, StreamId};
+use tidegate_oplog::{OperationLog, TypedLog as _};
+use uuid::Uuid;
+
+/// The set.
+pub const SET: &str = "argocd/fleet";
+
+/// Streams are numbered apart from the operations of a fleet.
+pub fn stream(number: u128) -> StreamId {
+    StreamId(Uuid::from_u128(1_000_000 + number))
+}
+
+pub fn target(revision: &str) -> Target {
+    Target { revisions: vec![revision.to_owned()], spec: Digest([1; 32]) }
+}
+
+fn labels(env: &str) -> Labels {
+    Labels::from([("env".to_owned(), env.to_owned())])
+}
+
+fn expressions(env: &str) -> Vec<Expression> {
+    vec![Expression { key: "env".into(), operator: Operator::In, values: vec![env.into()] }]
+}
+
+/// Two Applications of each environment; production one by one, a minute after the others, when a gate is open.
+pub fn rollout() -> rollout::Request {
+    let step = |env| Step { expressions: expressions(env), ..Step::default() };
+    let last = Step {
+        max_update: MaxUpdate::Count(1),
+        gates: vec!["soak:1m".into(), "awake".into()],
+        deadline: Some(Duration::from_secs(3600)),
+        ..step("prod")
+    };
+    let member = |name: &str, env| rollout::MemberSpec {
+        name: name.into(),
+        labels: labels(env),
+        target: target("new"),
+        before: None,
+        done_by: None,
+    };
+    rollout::Request {
+        set: SET.into(),
+        uid: "uid-1".into(),
+        targets: Digest([9; 32]),
+        by: "ann".into(),
+        steps: vec![step("dev"), last],
+        members: vec![member("a", "dev"), member("b", "dev"), member("p", "prod"), member("q", "prod")],
+        options: rollout::Options::default(),
+    }
+}
+
+/// Applications of two environments, production last.
+pub fn teardown(of_each: usize) -> teardown::Request {
+    let step = |env| Selection { expressions: expressions(env), max_update: MaxUpdate::default() };
+    let members = ["dev", "prod"].into_iter().flat_map(|env| {
+        (0..of_each).map(move |number| teardown::MemberSpec {
+            name: format!("{env}{number:03}"),
+            uid: format!("uid-{env}{number}"),
+            labels: labels(env),
+        })
+    });
+    teardown::Request {
+        set: SET.into(),
+        uid: "uid-1".into(),
+        by: "ann".into(),
+        order: Order::Custom { steps: vec![step("dev"), step("prod")] },
+        members: members.collect(),
+        options: teardown::Options::default(),
+    }
+}
+
+/// What a stream has recorded that must not be lost, of each member and of the whole, in order: without times, without what
+/// operations are called, and each thing once that was told again after a death.
+pub fn recorded<M: Durable>(
+    log: &(impl OperationLog + ?Sized),
+    stream: StreamId,
+) -> BTreeMap<String, Vec<Value>> {
+    let mut lanes: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for fact in log.facts_as::<M::Fact>(stream).unwrap().facts {
+        if M::urgency(&M::State::default(), &fact) != Urgency::Now {
+            continue;
+        }
+        let mut value = serde_json::to_value(&fact).unwrap();
+        let lane = member(&value).unwrap_or_default();
+        strip(&mut value);
+        let lane = lanes.entry(lane).or_default();
+        if lane.last() != Some(&value) {
+            lane.push(value);
+        }
+    }
+    lanes
+}
+
+/// The operations that a rollout has named.
+pub fn named(log: &(impl OperationLog + ?Sized), stream: StreamId) -> BTreeSet<OperationId> {
+    let facts = log.facts_as::<rollout::Fact>(stream).unwrap().facts;
+    let named = facts.into_iter().filter_map(|fact| match fact {
+        rollout::Fact::Named { operation, .. } => Some(operation),
+        _ => None,
+    });
+    named.collect()
+}
+
+fn member(fact: &Value) -> Option<String> {
+    let (_, fields) = fact.as_object()?.iter().next()?;
+    Some(fields.get("member")?.as_str()?.to_owned())
+}
+
+fn strip(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| name != "at" && name != "operation");
+            fields.values_mut().for_each(strip);
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        _ => {}
+    }
+}
