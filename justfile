@@ -79,6 +79,10 @@ damage N="10000":
     TIDEGATE_DAMAGE_TRIALS={{ N }} cargo test --release --package tidegate-oplog --test log trials -- --nocapture
     TIDEGATE_DAMAGE_TRIALS={{ N }} cargo test --release --package tidegate-cli --test e2e damage -- --nocapture
 
+# Tries N wrong inputs of each kind: webhooks, resources, sync windows, paths, records of the log, manifests.
+fuzz N="100000":
+    TIDEGATE_FUZZ_CASES={{ N }} cargo test --release --workspace --lib --test fuzz fuzz_ -- --nocapture
+
 # Starts the control plane of the tests, and prints how to point kubectl and tidegate at it.
 control-plane:
     cargo run --package tidegate-testkit --example control-plane

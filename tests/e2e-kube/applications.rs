@@ -188,7 +188,8 @@ async fn done(site: &Site) -> Vec<String> {
     writes.0.iter().map(|event| format!("{} {}", word(&event.verb), event.name)).collect()
 }
 
-/// Nothing without a finalizer; with one, hooks and waves in reverse, over a kill in the middle.
+/// The hooks, for which nobody has to write a finalizer, and nothing else without one; with one, hooks and waves in reverse,
+/// over a kill in the middle.
 pub async fn an_application_goes_with_what_its_finalizers_say() {
     let mut site = site().await;
     deploys_what_goes(&site);
@@ -197,11 +198,26 @@ pub async fn an_application_goes_with_what_its_finalizers_say() {
     create(&site).await;
     until(&site, is_done).await;
     site.look_from_now();
+    let own: Vec<String> = ["pre-delete", "post-delete"]
+        .into_iter()
+        .flat_map(|when| ["", "/cleanup"].map(|stage| format!("{when}-finalizer.argocd.argoproj.io{stage}")))
+        .collect();
+    assert_eq!(site.observer().get(&path).await.unwrap()["metadata"]["finalizers"], json!(own));
     site.observer().delete(&path, &Value::Null).await.unwrap();
     site.observer().until(&path, |app| app.is_none()).await;
+    assert_eq!(done(&site).await, ["create drain", "create report"]);
+    for job in ["drain", "report"] {
+        let job = format!("/apis/batch/v1/namespaces/{}/jobs/{job}", site.namespace);
+        site.observer().delete(&job, &json!({"propagationPolicy": "Background"})).await.unwrap();
+        site.observer().until(&job, |job| job.is_none()).await;
+    }
     create(&site).await;
-    until(&site, is_done).await;
-    assert_eq!(done(&site).await, Vec::<String>::new());
+    // Its objects had stayed, so that there is nothing to sync.
+    let is_well = |app: &Value| {
+        app["status"]["sync"]["status"] == "Synced" && app["status"]["health"]["status"] == "Healthy"
+    };
+    until(&site, is_well).await;
+    site.look_from_now();
     let finalizers = json!(["example.com/other", "resources-finalizer.argocd.argoproj.io"]);
     site.observer().patch(&path, &json!({"metadata": {"finalizers": finalizers}})).await.unwrap();
     site.observer().delete(&path, &Value::Null).await.unwrap();

@@ -32,9 +32,13 @@ const ACCOUNT: &str = "system:serviceaccount:tidegate:tidegate";
 const LOOKS: usize = 1000;
 
 async fn may(site: &Site, (namespace, resource, verb): (&str, &str, &str)) -> bool {
+    is_allowed(site, json!({"namespace": namespace, "resource": resource, "verb": verb})).await
+}
+
+async fn is_allowed(site: &Site, attributes: Value) -> bool {
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-        "spec": {"user": ACCOUNT, "resourceAttributes": {"namespace": namespace, "resource": resource, "verb": verb}},
+        "spec": {"user": ACCOUNT, "resourceAttributes": attributes},
     });
     let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
     site.observer().post(path, &review).await.unwrap()["status"]["allowed"] == true
@@ -42,8 +46,9 @@ async fn may(site: &Site, (namespace, resource, verb): (&str, &str, &str)) -> bo
 
 /// The Secrets and ConfigMaps beside the Applications, and no others.
 async fn the_process_may_read_what_it_is_for(site: &Site) {
-    for wanted in [("secrets", "list"), ("secrets", "watch"), ("configmaps", "list"), ("configmaps", "watch")]
-    {
+    // Generators of ApplicationSets ask for single ones.
+    let verbs = ["list", "watch", "get"];
+    for wanted in ["secrets", "configmaps"].into_iter().flat_map(|kind| verbs.map(|verb| (kind, verb))) {
         let mut looks = 0;
         while !may(site, ("argocd", wanted.0, wanted.1)).await {
             looks += 1;
@@ -51,7 +56,6 @@ async fn the_process_may_read_what_it_is_for(site: &Site) {
         }
     }
     for forbidden in [
-        ("argocd", "secrets", "get"),
         ("argocd", "secrets", "create"),
         ("argocd", "secrets", "patch"),
         ("argocd", "configmaps", "delete"),
@@ -61,6 +65,19 @@ async fn the_process_may_read_what_it_is_for(site: &Site) {
         ("", "configmaps", "watch"),
     ] {
         assert!(!may(site, forbidden).await, "{forbidden:?}");
+    }
+    for (resource, subresource, verb) in [
+        ("applications", "", "create"),
+        ("applications", "", "update"),
+        ("applications", "", "delete"),
+        ("applicationsets", "", "watch"),
+        ("applicationsets", "", "update"),
+        ("applicationsets", "", "delete"),
+        ("applicationsets", "status", "update"),
+        ("applicationsets", "finalizers", "update"),
+    ] {
+        let attributes = json!({"group": "argoproj.io", "namespace": "argocd", "resource": resource, "subresource": subresource, "verb": verb});
+        assert!(is_allowed(site, attributes).await, "{verb} {resource}/{subresource}");
     }
     // With the rights of the manifests and the arguments of the pod, nothing is refused.
     let mut serving =

@@ -18,6 +18,8 @@ mod bench;
 #[path = "../e2e/manifests.rs"]
 #[allow(dead_code, reason = "shared with the tests on the simulated cluster")]
 mod manifests;
+#[path = "../e2e/thirty.rs"]
+mod thirty;
 
 mod applications;
 mod claims;
@@ -26,11 +28,13 @@ mod connection;
 mod deploy;
 mod destination;
 mod kill;
+mod many_kills;
 mod projects;
 mod real_input;
 mod rights;
 mod rivals;
 mod secrets;
+mod sets;
 mod shop;
 mod site;
 mod sync;
@@ -77,12 +81,14 @@ fn tests() -> Vec<suite::Test> {
         destination::resume_all_goes_on_with_simulated_and_real_operations,
         destination::terminate_goes_back_to_the_cluster_as_well,
         kill::killed_at_random_moments,
+        many_kills::a_service_of_thirty_applications_survives_its_kills,
         projects::an_application_keeps_to_its_project,
         rights::the_documented_roles_are_enough,
         rights::what_is_forbidden_is_named,
         rights::missing_rights_are_reported_together,
         rivals::a_hook_that_another_operation_runs_is_left_alone,
         secrets::a_canary_is_seen_nowhere,
+        sets::a_set_is_rolled_out_and_taken_down_in_order_by_processes_that_are_killed,
         shop::the_shop_is_deployed_in_order,
         shop::the_shop_survives_a_kill,
         sync::a_plan_and_a_dry_run_write_nothing,

@@ -114,6 +114,17 @@ impl Site {
         ours.only(|event| failed(event) && event.kind == kind && event.name == name).0.len()
     }
 
+    /// Fails unless an object was created exactly once by processes that were killed: where the kill came before the
+    /// answer, the server may note a failure for what it has done all the same.
+    pub async fn assert_created_once(&self, kind: &str, name: &str, story: &str) {
+        let (created, cut_off) = (self.creations(kind, name).await, self.failures(kind, name).await);
+        assert!(
+            created == 1 || created == 0 && cut_off > 0,
+            "{story}: {kind} {name} was created {created} times, {cut_off} writes were cut off: {:#?}",
+            self.writes().await.summaries()
+        );
+    }
+
     /// Forgets what was asked so far.
     pub fn look_from_now(&mut self) {
         self.mark = self.control.mark();

@@ -1,6 +1,7 @@
 //! Applications that are served, when something is lost, in the way, or wrong.
 
 use std::fs;
+use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -61,6 +62,62 @@ fn a_status_that_is_lost_or_damaged_is_made_again_and_nothing_is_synced_twice() 
     {
         assert!(told.contains(part), "{part}: {told}");
     }
+}
+
+/// Nobody can write what is known of the backend, until the folder is removed.
+fn in_the_way(fleet: &Fleet) -> PathBuf {
+    let folder = fleet.bench.state().join("applications/argocd_backend.new");
+    fs::create_dir(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn a_status_that_cannot_be_written_is_told_and_no_operation_begins_unrecorded() {
+    let fleet = Fleet::new();
+    fleet.migrates_for("100ms");
+    let serving = fleet.serve();
+    fleet.wait(&[]);
+    let folder = in_the_way(&fleet);
+    fleet.replace("repo/backend/backend.yaml", "backend:1.0", "backend:2.0");
+    fleet.commit();
+    fleet.bench.run(&["app", "refresh", "backend"]).expect_code(0);
+    let told = fleet.condition("backend", "StatusWriteError");
+    for part in ["cannot be written down", "argocd_backend", "tried again every 5 s"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    fleet.until("backend", |app| app["operation"]["sync"].is_object());
+    assert!(fleet.condition("backend", "StatusWriteError").contains("begins when that is done"));
+    assert!(fleet.bench.run(&["app", "get", "backend"]).expect_code(0).out.contains("StatusWriteError"));
+    assert_eq!((operations(&fleet, "backend").len(), fleet.made("Job", "migrate").len()), (1, 1));
+    // It is not told of others, and is nowhere when it is over.
+    assert!(fleet.get("frontend")["status"].get("conditions").is_none());
+    fs::remove_dir(folder).unwrap();
+    let synced = fleet.until("backend", |app| {
+        app["status"]["history"].as_array().is_some_and(|history| history.len() == 2)
+    });
+    assert!(synced["status"].get("conditions").is_none(), "{synced}");
+    let kept = fs::read_to_string(fleet.bench.state().join("applications/argocd_backend.json")).unwrap();
+    assert!(!kept.contains("StatusWriteError"), "{kept}");
+    Fleet::end(serving);
+}
+
+/// What is written down with its id goes on after a kill, although nothing more can be written.
+#[test]
+fn an_operation_that_is_known_goes_on_while_its_status_cannot_be_written() {
+    let fleet = Fleet::new();
+    fleet.migrates_for("3s");
+    let serving = fleet.serve();
+    fleet.until("backend", |_| !fleet.made("Job", "migrate").is_empty());
+    serving.signal("KILL");
+    serving.finish();
+    let folder = in_the_way(&fleet);
+    let serving = fleet.serve();
+    let ended = fleet.until("backend", |app| app["status"]["operationState"]["phase"] == "Succeeded");
+    assert!(fleet.condition("backend", "StatusWriteError").contains("no operation begins"), "{ended}");
+    assert_eq!((operations(&fleet, "backend").len(), fleet.made("Job", "migrate").len()), (1, 1));
+    fs::remove_dir(folder).unwrap();
+    fleet.until("backend", |app| app["status"].get("conditions").is_none());
+    Fleet::end(serving);
 }
 
 #[test]

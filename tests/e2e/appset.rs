@@ -1,4 +1,4 @@
-//! `tidegate appset generate`: the Applications of ApplicationSets in files.
+//! `tidegate appset generate` and `plan`: the Applications of ApplicationSets in files, and their order.
 
 use serde_json::{Value, json};
 
@@ -106,7 +106,7 @@ fn what_is_wrong_is_named_and_the_exit_code_says_whose_it_is() {
         (
             SET.replace("  template:\n", plugin),
             1,
-            "generators[1].plugin: the plugin of ConfigMap mine cannot be asked here",
+            "generators[1].plugin: ConfigMap argocd/mine is not known here; name a file that holds it with --secrets PATH",
         ),
         (SET.replace("goTemplate: true", "goTemplate: 'yes'"), 2, "ApplicationSet fleet: invalid type"),
         (
@@ -133,4 +133,243 @@ fn what_is_wrong_is_named_and_the_exit_code_says_whose_it_is() {
     bench.write("sets/fleet.yaml", format!("{SET}---\n{}", SET.replace("name: fleet", "name: other")));
     let ran = bench.run(&args).expect_code(2);
     assert!(ran.err.contains("several ApplicationSets make an Application dev-db"), "{ran:?}");
+}
+
+/// A set of these Applications, `NAME ENV` each, with this strategy.
+fn planned(bench: &Bench, members: &[&str], strategy: &Value) {
+    let elements: Vec<Value> = members
+        .iter()
+        .map(|member| {
+            let (name, env) = member.split_once(' ').unwrap();
+            json!({"name": name, "env": env})
+        })
+        .collect();
+    let set = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "metadata": {"name": "fleet"},
+        "spec": {
+            "goTemplate": true, "goTemplateOptions": ["missingkey=error"],
+            "generators": [{"list": {"elements": elements}}],
+            "strategy": strategy,
+            "template": {
+                "metadata": {"name": "{{ .name }}", "labels": {"env": "{{ .env }}"}},
+                "spec": {
+                    "project": "default", "destination": {"name": "in-cluster", "namespace": "{{ .env }}"},
+                    "source": {"repoURL": "./repo", "path": "web"},
+                },
+            },
+        },
+    });
+    bench.write("sets/fleet.yaml", set.to_string());
+}
+
+fn select(operator: &str, env: &[&str]) -> Value {
+    json!([{"key": "env", "operator": operator, "values": env}])
+}
+
+/// dev, then qa two at once, then prod one by one; deleted the other way round.
+fn three_steps() -> Value {
+    json!({
+        "type": "RollingSync", "deletionOrder": "Reverse",
+        "rollingSync": {"steps": [
+            {"matchExpressions": select("In", &["dev"])},
+            {"matchExpressions": select("In", &["qa"]), "maxUpdate": "50%"},
+            {"matchExpressions": select("In", &["prod"]), "maxUpdate": 1},
+        ]},
+    })
+}
+
+const FLEET: [&str; 8] =
+    ["web-dev dev", "db-dev dev", "a qa", "b qa", "c qa", "d qa", "web-prod prod", "lost elsewhere"];
+const PLAN: [&str; 6] = ["appset", "plan", "-f", "sets/fleet.yaml", "-o", "json"];
+
+/// The Applications of each step.
+fn members(steps: &Value) -> Vec<Vec<&str>> {
+    let steps = steps.as_array().unwrap().iter();
+    steps
+        .map(|step| {
+            step["applications"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect()
+        })
+        .collect()
+}
+
+#[test]
+fn a_plan_says_who_is_synced_and_deleted_when() {
+    let bench = bench();
+    planned(&bench, &FLEET, &three_steps());
+    let plan = bench.json(&PLAN)["plans"][0].clone();
+    let (rollout, deletion) = (&plan["rollout"], &plan["deletion"]);
+    assert_eq!(
+        members(&rollout["steps"]),
+        [vec!["db-dev", "web-dev"], vec!["a", "b", "c", "d"], vec!["web-prod"]]
+    );
+    assert_eq!(rollout["outside"], json!(["lost"]));
+    let at_once: Vec<&Value> =
+        rollout["steps"].as_array().unwrap().iter().map(|step| &step["maxUpdate"]).collect();
+    assert_eq!(at_once, [&json!(null), &json!(2), &json!(1)]);
+    // What no step selects goes last, and all go one by one.
+    assert_eq!(deletion["order"], "Reverse");
+    assert_eq!(
+        members(&deletion["steps"]),
+        [vec!["web-prod"], vec!["a", "b", "c", "d"], vec!["db-dev", "web-dev"], vec!["lost"]]
+    );
+    assert!(deletion["steps"].as_array().unwrap().iter().all(|step| step["maxUpdate"] == 1));
+    // Branches are looked up.
+    let revision = plan["applications"][0]["revisions"][0].as_str().unwrap();
+    assert!(revision.len() == 40 && revision.bytes().all(|byte| byte.is_ascii_hexdigit()), "{plan}");
+    assert_eq!(plan["applications"][0]["targetRevisions"], json!(["HEAD"]));
+    let yaml = bench.run(&["appset", "plan", "-f", "sets/fleet.yaml", "-o", "yaml"]).expect_code(0).out;
+    assert_eq!(serde_saphyr::from_str::<Value>(&yaml).unwrap()["plans"][0], plan);
+    assert!(!bench.state().exists(), "nothing is kept");
+}
+
+#[test]
+fn so_many_at_once_as_the_step_says() {
+    let bench = bench();
+    let five = ["a dev", "b dev", "c dev", "d dev", "e dev"];
+    for (max_update, expected) in [
+        (json!(null), json!(null)),
+        (json!(3), json!(3)),
+        (json!(0), json!(0)),
+        (json!(-2), json!(0)),
+        (json!("50%"), json!(2)),
+        (json!("100%"), json!(5)),
+        // Rounded down, but never to nothing that was not asked for.
+        (json!("1%"), json!(1)),
+        (json!("0%"), json!(0)),
+        (json!("00%"), json!(0)),
+        (json!("4"), json!(4)),
+    ] {
+        let mut step = json!({"matchExpressions": select("In", &["dev"])});
+        if !max_update.is_null() {
+            step["maxUpdate"] = max_update.clone();
+        }
+        planned(&bench, &five, &json!({"type": "RollingSync", "rollingSync": {"steps": [step]}}));
+        let plan = bench.json(&PLAN);
+        assert_eq!(plan["plans"][0]["rollout"]["steps"][0]["maxUpdate"], expected, "{max_update}");
+    }
+}
+
+#[test]
+fn the_first_step_that_selects_an_application_has_it() {
+    let bench = bench();
+    let strategy = json!({"type": "RollingSync", "rollingSync": {"steps": [
+        {"matchExpressions": select("In", &["dev", "qa"])},
+        {"matchExpressions": select("NotIn", &["dev"])},
+        {},
+    ]}});
+    planned(&bench, &FLEET[1..4], &strategy);
+    let plan = bench.json(&PLAN)["plans"][0].clone();
+    assert_eq!(members(&plan["rollout"]["steps"]), [vec!["a", "b", "db-dev"], vec![], vec![]]);
+    let also: Vec<&Value> = plan["applications"].as_array().unwrap().iter().map(|one| &one["also"]).collect();
+    assert_eq!(also, [&json!([2, 3]), &json!([2, 3]), &json!([3])]);
+    let text = bench.run(&PLAN[..4]).expect_code(0).out;
+    assert!(text.contains("steps 2 and 3 select it too") && text.contains("step 3 selects it too"), "{text}");
+}
+
+#[test]
+fn the_order_of_a_deletion_is_shown_alone() {
+    let bench = bench();
+    let custom = json!({
+        "deletionOrder": "Custom",
+        "deletionSync": {"steps": [
+            {"matchExpressions": select("In", &["qa"]), "maxUpdate": "50%"},
+            {"matchExpressions": select("In", &["dev"])},
+        ]},
+    });
+    planned(&bench, &FLEET, &custom);
+    let args = ["appset", "delete", "--plan", "-f", "sets/fleet.yaml", "-o", "json"];
+    let deletion = bench.json(&args)["deletion"].clone();
+    assert_eq!(
+        members(&deletion["steps"]),
+        [vec!["a", "b", "c", "d"], vec!["db-dev", "web-dev"], vec!["lost", "web-prod"]]
+    );
+    let at_once: Vec<&Value> =
+        deletion["steps"].as_array().unwrap().iter().map(|step| &step["maxUpdate"]).collect();
+    assert_eq!(at_once, [&json!(2), &json!(null), &json!(null)]);
+    planned(&bench, &FLEET[..2], &json!({}));
+    let deletion = bench.json(&args)["deletion"].clone();
+    assert_eq!(
+        (&deletion["order"], members(&deletion["steps"])),
+        (&json!("AllAtOnce"), vec![vec!["db-dev", "web-dev"]])
+    );
+    // A file is for a look only.
+    let ran = bench.run(&["appset", "delete", "-f", "sets/fleet.yaml", "--yes"]).expect_code(2);
+    assert!(ran.err.contains("--plan"), "{ran:?}");
+}
+
+#[test]
+fn what_is_wrong_with_steps_and_orders_says_what_to_do() {
+    let bench = bench();
+    for (field, value, words) in [
+        (
+            "/rollingSync/steps/0/matchExpressions/0/operator",
+            json!("Exists"),
+            "spec.strategy.rollingSync, step 1: operator \"Exists\" of a step's matchExpressions is not known; write In or NotIn",
+        ),
+        (
+            "/rollingSync/steps/1/maxUpdate",
+            json!("half"),
+            "spec.strategy.rollingSync, step 2: maxUpdate \"half\" is no number of Applications; write a whole number, or a percentage such as 10%",
+        ),
+        (
+            "/deletionOrder",
+            json!("Sideways"),
+            "spec.strategy.deletionOrder \"Sideways\" is not known; write AllAtOnce, Reverse or Custom",
+        ),
+        (
+            "/deletionOrder",
+            json!("Custom"),
+            "deletionOrder Custom needs steps; give them in spec.strategy.deletionSync",
+        ),
+        ("/type", json!("AllAtOnce"), "there are none; set spec.strategy.type to RollingSync"),
+    ] {
+        let mut strategy = three_steps();
+        *strategy.pointer_mut(field).unwrap() = value;
+        planned(&bench, &FLEET, &strategy);
+        let ran = bench.run(&PLAN).expect_code(2);
+        assert!(ran.err.contains("ApplicationSet fleet: ") && ran.err.contains(words), "{words}: {ran:?}");
+        assert_eq!(ran.out, "");
+    }
+    // A revision that cannot be looked up is shown as it is written.
+    planned(&bench, &FLEET[..1], &json!({}));
+    let written = std::fs::read_to_string(bench.path().join("sets/fleet.yaml")).unwrap();
+    bench.write("sets/fleet.yaml", written.replace("./repo", "./none"));
+    let ran = bench.run(&PLAN).expect_code(0);
+    let plan: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(plan["plans"][0]["applications"][0]["revisions"], json!(["HEAD"]));
+    assert!(
+        ran.err.contains("revision HEAD is shown as it is written: ") && ran.err.contains("./none"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn a_plan_as_text_diagram_and_picture() {
+    let bench = bench();
+    planned(&bench, &FLEET, &three_steps());
+    let mut set: Value =
+        serde_json::from_str(&std::fs::read_to_string(bench.path().join("sets/fleet.yaml")).unwrap())
+            .unwrap();
+    set["metadata"]["annotations"] = json!({"tidegate.dev/rollout": "\
+steps:
+  - {step: 2, gates: [soak:10m], deadline: 1h}
+  - {step: 3, gates: [approval], maxFailures: 1, onFailure: rollback}
+"});
+    bench.write("sets/fleet.yaml", set.to_string());
+    let commit =
+        bench.json(&PLAN)["plans"][0]["applications"][0]["revisions"][0].as_str().unwrap()[..7].to_owned();
+    let redacted = |format: &str| {
+        let args = ["appset", "plan", "-f", "sets/fleet.yaml", "-o", format];
+        bench.run(&args).expect_code(0).out.replace(&commit, "1a2b3c4")
+    };
+    insta::assert_snapshot!("appset_plan_text", redacted("text"));
+    insta::assert_snapshot!("appset_plan_mermaid", redacted("mermaid"));
+    insta::assert_snapshot!("appset_plan_svg", redacted("svg"));
+    // A drawing shows one set.
+    bench.write(
+        "sets/fleet.yaml",
+        format!("{set}\n---\n{}", set.to_string().replace("\"fleet\"", "\"other\"")),
+    );
+    let ran = bench.run(&["appset", "plan", "-f", "sets/fleet.yaml", "-o", "svg"]).expect_code(2);
+    assert!(ran.err.contains("there are several ApplicationSets"), "{ran:?}");
 }

@@ -1,7 +1,8 @@
 //! A folder, a state directory, and the command in it.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -44,6 +45,14 @@ impl Bench {
         let path = self.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// As [`Self::write`], closed to others.
+    #[allow(dead_code, reason = "not for the tests on a control plane")]
+    pub fn write_closed(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.write(name, content);
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         path
     }
 

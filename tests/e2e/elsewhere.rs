@@ -1,8 +1,6 @@
 //! A service on another machine, asked by its API: the same commands, output and exit codes as over the socket here.
 
-use std::fs::{self, Permissions};
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 
@@ -21,18 +19,13 @@ struct Elsewhere {
     bench: Bench,
 }
 
-fn write(bench: &Bench, name: &str, content: &str) {
-    let path = bench.write(name, content);
-    fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
-}
-
 impl Elsewhere {
     fn new() -> Self {
         let fleet = Fleet::new();
         let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        write(&fleet.bench, "tokens", &format!("ann operator {OPERATOR}\nben read-only {READER}\n"));
-        write(&fleet.bench, "cert.pem", &pair.cert.pem());
-        write(&fleet.bench, "key.pem", &pair.signing_key.serialize_pem());
+        fleet.bench.write_closed("tokens", format!("ann operator {OPERATOR}\nben read-only {READER}\n"));
+        fleet.bench.write_closed("cert.pem", pair.cert.pem());
+        fleet.bench.write_closed("key.pem", pair.signing_key.serialize_pem());
         let serve = ["serve", "--sim", "--apps", "fleet", "--listen", "0", "--tokens", "tokens"];
         let mut serving =
             fleet.bench.start(&[&serve[..], &["--tls-cert", "cert.pem", "--tls-key", "key.pem"]].concat());
@@ -40,9 +33,9 @@ impl Elsewhere {
         let port = line.split("https://127.0.0.1:").nth(1).unwrap().split(' ').next().unwrap().to_owned();
         serving.await_line("serving 3 applications");
         let bench = Bench::new();
-        write(&bench, "ca.pem", &pair.cert.pem());
-        write(&bench, "ann", &format!("{OPERATOR}\n"));
-        write(&bench, "ben", READER);
+        bench.write_closed("ca.pem", pair.cert.pem());
+        bench.write_closed("ann", format!("{OPERATOR}\n"));
+        bench.write_closed("ben", READER);
         let (fleet, url) = (fleet, format!("https://localhost:{port}"));
         Self { fleet, serving: Some(serving), url, bench }
     }
@@ -141,10 +134,10 @@ fn who_may_not_ask_is_told_and_no_token_goes_astray() {
     assert!(refused.err.contains("role operator"), "{refused:?}");
     let refused = there.run_as("ben", &["delete", "backend", "--yes"]).expect_code(4);
     assert!(refused.err.contains("role operator"), "{refused:?}");
-    write(&there.bench, "eve", "somebody-elses-token-altogether");
+    there.bench.write_closed("eve", "somebody-elses-token-altogether");
     assert!(there.run_as("eve", &["list"]).expect_code(4).err.contains("token does not count"));
-    write(&there.bench, "empty", "\n");
-    write(&there.bench, "two", "one\ntwo\n");
+    there.bench.write_closed("empty", "\n");
+    there.bench.write_closed("two", "one\ntwo\n");
     for name in ["empty", "two"] {
         assert!(there.run_as(name, &["list"]).err.contains("no token"));
     }
@@ -153,7 +146,7 @@ fn who_may_not_ask_is_told_and_no_token_goes_astray() {
     // Nobody vouches for the other side.
     assert!(ask(&[&there.url]).code() != 0);
     let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    write(&there.bench, "other.pem", &other.cert.pem());
+    there.bench.write_closed("other.pem", other.cert.pem());
     assert!(ask(&[&there.url, "--ca", "other.pem"]).expect_code(1).err.contains("certificate"));
     // A token is not sent in clear to another machine, and not at all where there is no URL.
     for (url, part) in [

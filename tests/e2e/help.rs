@@ -5,7 +5,7 @@ use crate::bench::{Bench, redact};
 #[test]
 fn every_command_explains_itself() {
     let bench = Bench::new();
-    let commands: [&[&str]; 26] = [
+    let commands: [&[&str]; 30] = [
         &[],
         &["plan"],
         &["diff"],
@@ -27,6 +27,10 @@ fn every_command_explains_itself() {
         &["app", "sync"],
         &["app", "wait"],
         &["app", "delete"],
+        &["appset"],
+        &["appset", "plan"],
+        &["appset", "skip"],
+        &["appset", "delete"],
         &["example"],
         &["health"],
         &["sim"],

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate_executor::codecs;
+use tidegate_lifecycle::Machine as _;
+use tidegate_lifecycle::teardown::{Details, Fact, Input, Options, Order, OrderedDeletion, Request, State};
 use tidegate_model::{LogRecord, OperationId, Records, StreamKind, Timestamp};
 use tidegate_oplog::{AppendOf, Holder, OpenOptions, OperationLog as _, SledLog, Summary, TypedLog as _};
 
@@ -115,4 +117,47 @@ fn resuming_tidies_the_log_and_says_what_is_left() {
     let told = bench.run(&["ops", "log", &all[1]]);
     assert!(told.code() != 0 && told.err.contains("as --history says"), "{told:?}");
     bench.run(&["ops", "log", &all[2]]).expect_code(0);
+}
+
+/// A rollout and a teardown of a set are in the log beside operations: lists of these have none of them, `resume --all` leaves
+/// them alone, and whoever names one is told what it is.
+#[test]
+fn what_is_of_a_set_is_no_operation() {
+    let bench = Bench::new();
+    bench.write("config.yaml", CONFIG);
+    bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
+    let id: OperationId = "0190a000-0000-7000-8000-000000000001".parse().unwrap();
+    let begin = Input::Begin(Box::new(Request {
+        set: "argocd/a".to_owned(),
+        uid: "uid".to_owned(),
+        by: "ann".to_owned(),
+        order: Order::AllAtOnce,
+        members: Vec::new(),
+        options: Options::default(),
+    }));
+    let facts = OrderedDeletion::decide(&State::New, &begin, Timestamp::from_millis(0)).unwrap();
+    let summary = Summary {
+        application: None,
+        set: Some("argocd/a".to_owned()),
+        started_at: Timestamp::from_millis(0),
+        finished_at: None,
+        details: Details { end: None, paused: false, message: "0 of 0 are gone".to_owned(), members: (0, 0) },
+    };
+    newer(&bench).append_all(vec![AppendOf::new(id, 1, facts, summary)]).unwrap();
+
+    let listed = bench.json(&["ops", "list", "-o", "json"]);
+    let listed = listed.as_array().unwrap();
+    assert_eq!(listed.iter().filter(|one| one["app"] == "a").count(), listed.len(), "{listed:?}");
+    for args in [&["ops", "show"][..], &["ops", "log"], &["explain"], &["resume", "--sim"], &["ops", "pause"]]
+    {
+        let ran = bench.run(&[args, &[id.to_string().as_str()]].concat()).expect_code(4);
+        assert!(ran.err.contains("is a teardown of an ApplicationSet and no operation"), "{}", ran.err);
+    }
+    let ran = bench.run(&["resume", "--all", "--sim"]).expect_code(0);
+    assert!(ran.err.contains("there is nothing to resume: every operation is over"), "{}", ran.err);
+    // The beginning of its id that an operation has too means the operation.
+    let operation = listed[0]["id"].as_str().unwrap();
+    bench.run(&["ops", "show", &operation[..2]]).expect_code(0);
+    bench.run(&["sync", "config.yaml", "--app", "a", "--sim", "--history", "0"]).expect_code(0);
+    assert_eq!(newer(&bench).facts_as::<Fact>(id).unwrap().facts.len(), 1);
 }

@@ -118,6 +118,19 @@ fn each_is_sent_until_it_is_taken_and_signed() {
     let third = letters.recv_timeout(PATIENCE).unwrap();
     assert_eq!(third.body["event"], "started");
     assert_ne!(third.body["operation"], first.body["operation"]);
+    assert_eq!(letters.recv_timeout(PATIENCE).unwrap().body["operation"], third.body["operation"]);
+    Fleet::end(serving);
+    // What happened while they did not want to know is not told when they do again.
+    let serving = fleet.serve();
+    fleet.bench.run(&["app", "sync", "backend"]).expect_code(0);
+    let between = json!(fleet.bench.newest());
+    fleet.bench.run(&["app", "wait", "backend", "--operation", "--timeout", "10m"]).expect_code(0);
+    Fleet::end(serving);
+    let serving = serve(&fleet, &targets);
+    fleet.bench.run(&["app", "sync", "backend"]).expect_code(0);
+    let fourth = letters.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(fourth.body["event"], "started");
+    assert!(fourth.body["operation"] != between && fourth.body["operation"] != third.body["operation"]);
     Fleet::end(serving);
 }
 

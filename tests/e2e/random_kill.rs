@@ -3,7 +3,6 @@
 //! `TIDEGATE_KILL_ROUNDS=N` plays that many rounds, `TIDEGATE_KILL_SEED=N` repeats the moments of an earlier run.
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use tidegate_testkit::effort;
 
 use crate::bench::Bench;
 use crate::manifests::{FAST, FAST_HOOKS};
+use crate::thirty::Dice;
 
 /// Enough to notice what goes wrong often; the long form looks for the rest.
 const ROUNDS: u64 = 15;
@@ -22,27 +22,10 @@ const LATEST_MILLIS: u64 = 500;
 /// So often may a round be killed before it is left alone.
 const KILLS_MAX: u32 = 4;
 
-/// Splitmix64.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % below
-    }
-}
-
 #[test]
 fn kills_at_random_moments() {
     let rounds = effort::rounds("TIDEGATE_KILL_ROUNDS", ROUNDS, ROUNDS_LONG);
-    let seed = match std::env::var("TIDEGATE_KILL_SEED") {
-        Ok(seed) => seed.parse().expect("TIDEGATE_KILL_SEED is a number"),
-        Err(_) => RandomState::new().build_hasher().finish() % 1_000_000,
-    };
-    println!("moments of the kills from seed {seed}; repeat them with TIDEGATE_KILL_SEED={seed}");
+    let (_, seed) = Dice::of_environment();
     let undisturbed = {
         let bench = bench();
         bench.run(&["sync", "fast.yaml", "--app", "fast", "--sim"]).expect_code(0);

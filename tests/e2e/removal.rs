@@ -235,3 +235,43 @@ fn an_application_is_deleted_by_command() {
     assert!(fleet.get("database")["metadata"].get("deletionTimestamp").is_none());
     Fleet::end(serving);
 }
+
+/// As with Argo CD nobody has to write the finalizers for hooks; objects whose finalizer is missing stay.
+#[test]
+fn hooks_of_the_deletion_run_for_an_application_that_asks_for_nothing() {
+    let fleet = leaving("sim.tidegate.dev/ready-after: 10ms");
+    let asks = format!("  name: backend\n  finalizers: [{FINALIZER}]\n");
+    fleet.replace("backend.yaml", &asks, "  name: backend\n");
+    let (serving, before) = served(&fleet);
+    let finalizers: Vec<String> = ["pre-delete", "post-delete"]
+        .into_iter()
+        .flat_map(|when| ["", "/cleanup"].map(|stage| format!("{when}-finalizer.argocd.argoproj.io{stage}")))
+        .collect();
+    assert_eq!(fleet.get("backend")["metadata"]["finalizers"], Value::from(finalizers));
+    assert!(fleet.get("frontend")["metadata"].get("finalizers").is_none());
+    // It goes while nobody looks.
+    Fleet::end(serving);
+    fs::remove_file(fleet.path("backend.yaml")).unwrap();
+    let serving = fleet.serve();
+    gone(&fleet, "backend");
+    assert_eq!(since(&fleet, before), ["create drain", "create report"]);
+    assert!(is_there(&fleet, "backend"), "its objects stay");
+    Fleet::end(serving);
+}
+
+/// Hooks that are in the repository no more ask for nothing any more.
+#[test]
+fn finalizers_for_hooks_go_with_the_hooks() {
+    let fleet = leaving("sim.tidegate.dev/ready-after: 10ms");
+    let asks = format!("  name: backend\n  finalizers: [{FINALIZER}]\n");
+    fleet.replace("backend.yaml", &asks, "  name: backend\n");
+    let (serving, before) = served(&fleet);
+    fs::remove_file(fleet.path("repo/backend/deletion.yaml")).unwrap();
+    fleet.commit();
+    fleet.bench.run(&["app", "refresh", "backend"]).expect_code(0);
+    fleet.until("backend", |app| app["metadata"].get("finalizers").is_none());
+    fs::remove_file(fleet.path("backend.yaml")).unwrap();
+    gone(&fleet, "backend");
+    assert_eq!(since(&fleet, before), Vec::<String>::new());
+    Fleet::end(serving);
+}

@@ -1,10 +1,8 @@
 //! Pushes that a server tells of: synced at once, and by those alone whom they are about. Nobody looks at the repository
 //! otherwise.
 
-use std::fs::{self, Permissions};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
@@ -27,9 +25,7 @@ impl Hooked {
             let paths = "  annotations:\n    argocd.argoproj.io/manifest-generate-paths: .;/shared\n";
             fleet.replace(&format!("{name}.yaml"), labels, &format!("{labels}{paths}"));
         }
-        let secrets = fleet.bench.path().join("hooks");
-        fs::write(&secrets, format!("webhook.gitlab.secret: {TOKEN}\n")).unwrap();
-        fs::set_permissions(&secrets, Permissions::from_mode(0o600)).unwrap();
+        fleet.bench.write_closed("hooks", format!("webhook.gitlab.secret: {TOKEN}\n"));
         let options = ["--refresh-every", "0s", "--listen", "0", "--webhook-secrets", "hooks"];
         let mut serving = fleet.bench.start(&[&["serve", "--sim", "--apps", "fleet"], &options[..]].concat());
         let line = serving.await_line("the API is at");

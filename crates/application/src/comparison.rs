@@ -6,9 +6,10 @@ use tidegate_model::argo::{
     Application, ApplicationStatus, ApplicationSummary, ConditionType, HealthState, ResourceStatus,
     SyncStatus, SyncStatusCode,
 };
-use tidegate_model::{HealthStatus, Timestamp};
+use tidegate_model::{HealthStatus, Phase, Timestamp};
 
 use crate::conditions;
+use crate::hook_finalizers;
 use crate::refresh::{Level, REFRESH_ANNOTATION, compared_to};
 use crate::sources::Sources;
 
@@ -57,6 +58,8 @@ pub enum Outcome {
         source_types: Vec<String>,
         /// The resources, in any order.
         resources: Vec<Resource>,
+        /// In which phases of its deletion hooks would run.
+        deletion_hooks: BTreeSet<Phase>,
         /// What was found beside.
         warnings: Vec<(ConditionType, String)>,
     },
@@ -113,7 +116,11 @@ pub fn take_in(application: &mut Application, outcome: Outcome, level: Level, no
     let sources = Sources::of(application);
     let status = &mut application.status;
     let (revisions, code, health) = match outcome {
-        Outcome::Compared { revisions, source_types, mut resources, warnings } => {
+        Outcome::Compared { revisions, source_types, mut resources, deletion_hooks, warnings } => {
+            // Nobody may add one to what is being deleted.
+            if application.metadata.deletion_timestamp.is_none() {
+                hook_finalizers::ask(&mut application.metadata.finalizers, &deletion_hooks);
+            }
             conditions::set(&mut status.conditions, &found(), warnings, now);
             let (code, health) = (sync_status(&resources), health(&resources));
             let images: BTreeSet<String> =
@@ -170,7 +177,7 @@ fn order(resource: &ResourceStatus) -> (&str, &str, &str, &str) {
 }
 
 /// The time of a health is that of its last change.
-fn set_health(status: &mut ApplicationStatus, health: HealthStatus, now: Timestamp) {
+pub(crate) fn set_health(status: &mut ApplicationStatus, health: HealthStatus, now: Timestamp) {
     if status.health.as_ref().is_none_or(|before| before.status != health) {
         let rest = status.health.take().map(|before| before.rest).unwrap_or_default();
         let last_transition_time = Some(now.into());

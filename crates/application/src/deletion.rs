@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use tidegate_model::annotations::DELETION_APPROVED;
 use tidegate_model::argo::{
-    Application, ConditionType, HealthState, OperationInitiator, OperationRequest, OperationState, Rest,
-    Retry, SyncOperation, SyncStatusCode,
+    Application, ConditionType, OperationInitiator, OperationRequest, OperationState, Retry, SyncOperation,
+    SyncStatusCode,
 };
 use tidegate_model::{
     Cascade, ClaimRequest, Destination, HealthStatus, OperationPhase, SyncOptions, SyncRequest, Timestamp,
 };
 
+use crate::comparison::set_health;
+use crate::hook_finalizers::is_hook_finalizer;
 use crate::operation::{
     self, APPROVED_REMARK, ASKED_REMARK, BETWEEN, DELETION_REMARK, Refused, described, retry,
 };
@@ -25,9 +27,6 @@ use crate::{conditions, instance_name};
 pub const HELD: &str = "DeletionWarning";
 /// Keeps an application until its objects are deleted.
 pub const RESOURCES_FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
-/// Keep an application until the hooks of its deletion have run.
-const HOOK_FINALIZERS: [&str; 2] =
-    ["pre-delete-finalizer.argocd.argoproj.io", "post-delete-finalizer.argocd.argoproj.io"];
 /// Behind the first: what an object owns is deleted after it.
 const BACKGROUND: &str = "/background";
 /// Who asks for a deletion, as the log has it; behind it, when that was asked for.
@@ -41,20 +40,22 @@ const AGAIN_AFTER: Duration = Duration::from_secs(180);
 
 /// Whether a finalizer is one of those that say how an application is deleted.
 pub fn is_own_finalizer(finalizer: &str) -> bool {
-    let is =
-        |own: &str| finalizer.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    is(RESOURCES_FINALIZER) || HOOK_FINALIZERS.into_iter().any(is)
+    is_resources_finalizer(finalizer) || is_hook_finalizer(finalizer)
 }
 
 /// Whether it is one for the objects.
 pub fn is_resources_finalizer(finalizer: &str) -> bool {
-    is_own_finalizer(finalizer) && finalizer.starts_with(RESOURCES_FINALIZER)
+    finalizer.strip_prefix(RESOURCES_FINALIZER).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// What becomes of the objects of an application when it is deleted, by its finalizers; `None` where it is forgotten and
 /// nothing else is done.
 pub fn cascade(application: &Application) -> Option<Cascade> {
-    let mut own = application.metadata.finalizers.iter().filter(|one| is_own_finalizer(one));
+    said_by(&application.metadata.finalizers)
+}
+
+fn said_by(finalizers: &[String]) -> Option<Cascade> {
+    let mut own = finalizers.iter().filter(|one| is_own_finalizer(one));
     let resources = own.clone().find_map(|one| one.strip_prefix(RESOURCES_FINALIZER));
     match resources {
         Some(BACKGROUND) => Some(Cascade::Background),
@@ -81,9 +82,7 @@ pub fn finalizers(application: &Application, cascade: Cascade) -> Vec<String> {
 
 /// Whether an application that is being deleted goes the way that somebody wants now.
 pub fn is_under_way(application: &Application, wanted: Cascade) -> bool {
-    let mut other = application.clone();
-    other.metadata.finalizers = finalizers(application, wanted);
-    application.is_deleting() && cascade(&other) == cascade(application)
+    application.is_deleting() && said_by(&finalizers(application, wanted)) == cascade(application)
 }
 
 /// Whether an operation is asked for that deletes an application which nobody deletes, or deletes no more: what is said then.
@@ -166,15 +165,7 @@ fn empty(application: &mut Application, now: Timestamp) {
     if let Some(sync) = &mut status.sync {
         sync.status = SyncStatusCode::Unknown;
     }
-    let is_missing = status.health.as_ref().is_some_and(|health| health.status == HealthStatus::Missing);
-    if !is_missing {
-        status.health = Some(HealthState {
-            status: HealthStatus::Missing,
-            message: String::new(),
-            last_transition_time: Some(now.into()),
-            rest: Rest::new(),
-        });
-    }
+    set_health(status, HealthStatus::Missing, now);
 }
 
 fn decide(application: &Application, asked: bool, now: Timestamp) -> (Next, Option<String>) {
@@ -211,8 +202,13 @@ fn decide(application: &Application, asked: bool, now: Timestamp) -> (Next, Opti
 fn last(application: &Application) -> Option<(&OperationState, Cascade)> {
     let last = application.status.operation_state.as_ref().filter(|last| last.phase.is_completed())?;
     let done = operation::cascade(&last.operation)?;
-    let asked_at = application.metadata.deletion_timestamp?.to_string();
-    (last.operation.remark(ASKED_REMARK) == Some(asked_at.as_str())).then_some((last, done))
+    is_of_this(application, &last.operation).then_some((last, done))
+}
+
+/// Whether an operation is of the deletion that the resource asks for now.
+fn is_of_this(application: &Application, operation: &OperationRequest) -> bool {
+    let asked_at = application.metadata.deletion_timestamp.map(|at| at.to_string());
+    asked_at.is_some() && operation.remark(ASKED_REMARK) == asked_at.as_deref()
 }
 
 /// When a deletion was asked for, of one that the log has.
@@ -226,7 +222,7 @@ pub fn is_approved(application: &Application, operation: &OperationRequest) -> b
     let Some(approved) = application.annotation(DELETION_APPROVED) else { return false };
     let Ok(at) = approved.parse::<Timestamp>() else { return false };
     let Some(asked) = application.metadata.deletion_timestamp else { return false };
-    let is_begun = operation.remark(ASKED_REMARK) == Some(asked.to_string().as_str());
+    let is_begun = is_of_this(application, operation);
     let is_new = operation.remark(APPROVED_REMARK).is_some_and(|before| before != approved);
     at >= asked.moment() || is_begun && is_new
 }

@@ -30,11 +30,8 @@ pub struct Name {
 impl Name {
     /// That of an application.
     pub fn of(application: &Application) -> Self {
-        let namespace = match application.metadata.namespace.as_str() {
-            "" => CONTROL_NAMESPACE,
-            namespace => namespace,
-        };
-        Self { namespace: namespace.to_owned(), name: application.metadata.name.clone() }
+        let metadata = &application.metadata;
+        Self { namespace: metadata.home().to_owned(), name: metadata.name.clone() }
     }
 
     /// Whether what it says of its dependencies counts for another application: that waits with its deletion, and tells it

@@ -9,11 +9,13 @@
 //! | [`automation`] | is an operation begun without being asked, which one, or when? |
 //! | [`credentials`] | what of it must not be seen? |
 //! | [`deletion`] | is it deleted, with what of it, and what is done next for that? |
+//! | [`hook_finalizers`] | which of its finalizers are there because of its hooks? |
 //! | [`dependencies`] | what does it wait for, before it is synced and before it is deleted? |
 //! | [`project`] | what does its project permit? |
 //! | [`windows`] | may it be synced now? |
 //! | [`operation`] | what does an operation ask of the engine, and what does its status say? |
 //! | [`recorded`] | what does the operation log know that the status does not? |
+//! | [`running`] | when is the operation begun that a progressive sync wants, and what was deployed last? |
 //! | [`pushes`] | which sources is a push about? |
 //! | [`sources`] | what is deployed, be it one source or several? |
 
@@ -23,12 +25,14 @@ pub mod conditions;
 pub mod credentials;
 pub mod deletion;
 pub mod dependencies;
+pub mod hook_finalizers;
 pub mod operation;
 pub mod project;
 pub mod pushes;
 pub mod recorded;
 pub mod refresh;
 mod repository_names;
+pub mod running;
 pub mod sources;
 pub mod windows;
 

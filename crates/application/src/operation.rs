@@ -24,8 +24,10 @@ pub(crate) const DELETION_REMARK: &str = "tidegate.dev/deletion";
 pub(crate) const ASKED_REMARK: &str = "tidegate.dev/deletion-asked-at";
 /// The remark of such an operation that says which approval was there before, if any, and is none of this deletion.
 pub(crate) const APPROVED_REMARK: &str = "tidegate.dev/deletion-approved-before";
-/// The remarks that nobody else may make: they say what was begun, and whether that deletes an application.
-const OWN_REMARKS: [&str; 4] = [ID_REMARK, DELETION_REMARK, ASKED_REMARK, APPROVED_REMARK];
+/// The remark of an operation that a progressive sync wants: whose that is.
+pub(crate) const ROLLOUT_REMARK: &str = "tidegate.dev/rollout-of";
+/// The remarks that nobody else may make: they say what was begun, for whom, and whether that deletes an application.
+const OWN_REMARKS: [&str; 5] = [ID_REMARK, DELETION_REMARK, ASKED_REMARK, APPROVED_REMARK, ROLLOUT_REMARK];
 /// Who asks for an operation that nobody asks for, as the log has it.
 pub(crate) const AUTOMATED: &str = "automated sync";
 /// What is between the revisions of several sources, as the log has them.

@@ -9,13 +9,14 @@ use tidegate_model::argo::{
     Application, ApplicationSource, ConditionType, OperationInitiator, OperationRequest, OperationResource,
     OperationState, Rest, Retry, RetryBackoff, Strategy, SyncOperation, SyncStrategy,
 };
-use tidegate_model::{OperationId, ResourceSelector, RetryPolicy, SyncRequest, Timestamp};
+use tidegate_model::{OperationId, OperationPhase, ResourceSelector, RetryPolicy, SyncRequest, Timestamp};
 
 use crate::conditions;
 use crate::deletion::{BY_DELETION, asked_at};
 use crate::operation::{
     self, ASKED_REMARK, AUTOMATED, BETWEEN, CHART, DELETION_REMARK, ID_REMARK, Progress, described,
 };
+use crate::running::{self, Deployed};
 use crate::sources::Sources;
 
 /// The condition of an application whose status was made again.
@@ -44,8 +45,9 @@ pub struct Line {
 /// Holds the operation that an application asks for against the log, which has `lines` of this application, oldest first.
 /// Whoever may write the resource could have written that operation, and a backup may bring back an old one. So its id
 /// counts only where it is that of an open operation, or of the newest whose end the status does not know yet; what else it
-/// says has not begun. A deletion that has not begun begins by what the resource says now.
-pub fn verify(application: &mut Application, lines: &[Line]) {
+/// says has not begun. A deletion that has not begun begins by what the resource says now, and what a progressive sync wants
+/// when that asks for it again: it may want something else by now.
+pub fn verify(application: &mut Application, lines: &[Line], now: Timestamp) {
     let Some(asked) = &application.operation else { return };
     let id = operation::id(asked);
     let told = application.status.operation_state.as_ref();
@@ -56,7 +58,10 @@ pub fn verify(application: &mut Application, lines: &[Line]) {
         return;
     }
     let deletes = operation::cascade(asked);
-    if deletes.is_some() && application.is_deleting() {
+    if running::is_of_rollout(asked) {
+        id.into_iter().for_each(|id| running::take_back(application, id, now));
+        application.operation = None;
+    } else if deletes.is_some() && application.is_deleting() {
         application.operation = None;
     } else if let Some(asked) = &mut application.operation {
         operation::disown(asked);
@@ -81,6 +86,20 @@ fn is_own(request: &SyncRequest) -> bool {
             Some((url, path)) => is_commit(revision) || path.starts_with(CHART) || url.starts_with("oci://"),
             None => false,
         })
+}
+
+/// What has deployed all of an application, the newest of these operations, oldest first. Nothing as well where only a line
+/// is left of the newest that has succeeded: nobody knows what it did.
+pub fn deployed(recorded: impl DoubleEndedIterator<Item = Recorded>) -> Option<Deployed> {
+    let has_succeeded = |one: &Recorded| one.progress.phase == OperationPhase::Succeeded;
+    for Recorded { operation, request, .. } in recorded.rev().filter(has_succeeded) {
+        let request = request?;
+        if !request.options.dry_run && request.selection.is_empty() {
+            let revisions = operation::revisions_of(&request);
+            return request.deletion.is_none().then_some(Deployed { operation, revisions });
+        }
+    }
+    None
 }
 
 /// Whether the status knows this operation, the newest of those that the log has.

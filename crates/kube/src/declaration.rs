@@ -11,9 +11,11 @@ use crate::Declared;
 
 /// What says that a Secret declares a cluster.
 const LABEL: (&str, &str) = ("argocd.argoproj.io/secret-type", "cluster");
+/// Where kubectl keeps what it wrote last, which is the whole Secret.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A cluster that a Secret declares.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declaration {
     /// The Secret: `argocd/staging`.
     pub secret: String,
@@ -21,6 +23,10 @@ pub struct Declaration {
     pub declared: Declared,
     /// The project that it is for; empty for all.
     pub project: String,
+    /// Labels of the Secret.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations of the Secret, but for the one in which kubectl keeps all of what it wrote.
+    pub annotations: BTreeMap<String, String>,
     /// What of it cannot be used.
     pub problem: Option<String>,
 }
@@ -46,12 +52,19 @@ fn read(object: &Object) -> Option<Declaration> {
     }
     let mut declaration = Declaration {
         secret: format!("{}/{}", object.namespace(), object.name()).trim_start_matches('/').to_owned(),
-        declared: Declared::default(),
-        project: String::new(),
-        problem: None,
+        labels: said_of(object, "/metadata/labels"),
+        annotations: said_of(object, "/metadata/annotations"),
+        ..Declaration::default()
     };
     declaration.problem = texts(object).and_then(|fields| fill(&mut declaration, fields)).err();
     Some(declaration)
+}
+
+/// Labels or annotations.
+fn said_of(object: &Object, section: &str) -> BTreeMap<String, String> {
+    let entries = object.pointer(section).and_then(Value::as_object);
+    let entries = entries.into_iter().flatten().filter(|(name, _)| *name != LAST_APPLIED);
+    entries.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 fn texts(object: &Object) -> Result<BTreeMap<String, String>, String> {
@@ -212,6 +225,14 @@ mod tests {
             (found.problem, found.project.as_str(), found.secret.as_str()),
             (None, "shop", "argocd/staging")
         );
+        let mut object = secret(&json!({"name": "s", "server": "https://a"}));
+        object.set_label("env", "prod");
+        object.set_annotation("team", "shop");
+        object.set_annotation(LAST_APPLIED, "{\"stringData\":{\"config\":\"hunter2\"}}");
+        let found = Declaration::of(&object).unwrap();
+        assert_eq!(found.labels.get("env").map(String::as_str), Some("prod"));
+        assert_eq!(found.annotations, BTreeMap::from([("team".to_owned(), "shop".to_owned())]));
+        assert!(!format!("{found:?}").contains("hunter2"));
         let mut other = secret(&json!({}));
         other.set_label(LABEL.0, "repository");
         assert_eq!(Declaration::of(&other), None);

@@ -180,15 +180,19 @@ fn at_home(headers: &HeaderMap) -> Result<(), Problem> {
         Some((address, _)) => address,
         None => host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name),
     };
-    let is_address =
-        name.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback());
-    if is_address || name.eq_ignore_ascii_case("localhost") {
+    if is_here(name) {
         return Ok(());
     }
     Err(Problem {
         next: "ask at 127.0.0.1 or localhost, or start `tidegate serve` with --tokens FILE".to_owned(),
         ..Problem::new(Code::Forbidden, format!("the host {host:?} is not this machine"))
     })
+}
+
+/// Whether a host, without brackets and port, is this machine.
+pub(crate) fn is_here(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 /// What every answer says to browsers: that it is data, for nobody else, and not to be kept.

@@ -1,6 +1,7 @@
 //! The table of routes.
 
 mod applications;
+mod applicationsets;
 mod events;
 mod operations;
 
@@ -37,7 +38,8 @@ pub(crate) fn routes() -> Vec<Route> {
         ("/api/webhook", "tellPush", "Tell of a push: the applications that it is about are compared"),
         webhooks::tell,
     );
-    let of_the_service = [applications::routes(), operations::routes(), events::routes()];
+    let of_the_service =
+        [applications::routes(), applicationsets::routes(), operations::routes(), events::routes()];
     of_the_process.into_iter().chain([metrics, webhook]).chain(of_the_service.into_iter().flatten()).collect()
 }
 

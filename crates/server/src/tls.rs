@@ -81,7 +81,9 @@ fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, ServerError> {
     if chain.is_empty() {
         return Err(wrong(chain_path, "it holds no certificate in PEM".to_owned()));
     }
-    closed(key_path)?;
+    let found =
+        fs::metadata(key_path).map_err(|source| ServerError::File { path: key_path.to_owned(), source })?;
+    closed(key_path, &found, "a private key is for its owner", "its owner can close it: chmod 600")?;
     // What the parser says of a key may repeat it.
     let key = PrivateKeyDer::from_pem_slice(&content(key_path)?)
         .map_err(|_| wrong(key_path, "it holds no private key in PEM".to_owned()))?;
@@ -101,12 +103,16 @@ fn content(path: &Path) -> Result<Vec<u8>, ServerError> {
     fs::read(path).map_err(|source| ServerError::File { path: path.to_owned(), source })
 }
 
-fn closed(path: &Path) -> Result<(), ServerError> {
-    let wrong = |source| ServerError::File { path: path.to_owned(), source };
-    let mode = fs::metadata(path).map_err(wrong)?.permissions().mode() & RIGHTS;
+/// Refuses a file that everybody can read, or that others can write.
+pub(crate) fn closed(
+    path: &Path,
+    found: &fs::Metadata,
+    why: &'static str,
+    advice: &'static str,
+) -> Result<(), ServerError> {
+    let mode = found.permissions().mode() & RIGHTS;
     if mode & (OTHERS_WRITE | ALL_READ) == 0 {
         return Ok(());
     }
-    let (why, advice) = ("a private key is for its owner", "its owner can close it: chmod 600");
     Err(ServerError::Exposed { path: path.to_owned(), mode, why, advice })
 }

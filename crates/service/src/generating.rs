@@ -1,36 +1,102 @@
-//! What the generators of ApplicationSets ask, answered by repositories and by files.
+//! What the generators of ApplicationSets ask, answered by repositories, by files, and over HTTP.
 //!
 //! It blocks, so that one run of `generate` is enough; callers keep it off their async threads.
 
-use std::collections::BTreeMap;
+mod http;
+mod objects;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidegate_generate::{Cluster, GitTree, Reply, Unanswered, World};
+use serde_json::Value;
+use tidegate_generate::{Branch, Cluster, GitTree, NoWorld, PullRequest, Reply, Unanswered, World};
 use tidegate_kube::Declaration;
 use tidegate_model::Object;
-use tidegate_source::{Limits, Repositories, Repository, SourceError};
+use tidegate_model::argo::{
+    ApplicationSet, CONTROL_NAMESPACE, PluginGenerator, PullRequestGenerator, ScmGenerator,
+};
+pub use tidegate_scm::Policy;
+use tidegate_scm::Web;
+use tidegate_source::{Address, Limits, Repositories, Repository, SourceError};
 
 use crate::applications::RepositoryFiles;
 use crate::error::ServiceError;
+pub use http::Providers;
+pub(crate) use http::{Http, With};
+pub(crate) use objects::Objects;
 
 /// The largest file that parameters are read from, in bytes. Ten times what people write down by hand.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Repositories, and clusters that files declare.
 pub struct FoundWorld {
-    repositories: Repositories,
+    repositories: Arc<Repositories>,
     /// What relative addresses of repositories are relative to.
     base: PathBuf,
     clusters: Option<Arc<Vec<Cluster>>>,
     /// By repository and revision: one run sees one commit of each.
     trees: BTreeMap<(String, String), Arc<GitTree>>,
+    /// By repository, commit and path: a matrix asks for the same ones again and again.
+    files: BTreeMap<(String, String, String), Arc<str>>,
+    /// Those that were asked for their names in this run; nothing where what was seen before counts.
+    looked: Option<BTreeSet<Address>>,
+    used: BTreeSet<Address>,
+    /// What is asked over HTTP, and with which Secrets; nothing where nobody is.
+    asked: Option<Box<Asked>>,
+}
+
+/// What is asked over HTTP.
+struct Asked {
+    web: Web,
+    secrets: Option<RepositoryFiles>,
+    /// Namespace and name of the set.
+    set: (String, String),
+    http: Http,
 }
 
 impl FoundWorld {
     /// These repositories, and no clusters.
-    pub fn new(repositories: Repositories, base: PathBuf) -> Self {
-        Self { repositories, base, clusters: None, trees: BTreeMap::new() }
+    pub fn new(repositories: impl Into<Arc<Repositories>>, base: PathBuf) -> Self {
+        Self {
+            repositories: repositories.into(),
+            base,
+            clusters: None,
+            trees: BTreeMap::new(),
+            files: BTreeMap::new(),
+            looked: None,
+            used: BTreeSet::new(),
+            asked: None,
+        }
+    }
+
+    /// Asks SCM providers and plugins too, with the Secrets and ConfigMaps of files.
+    #[must_use]
+    pub fn with_http(self, secrets: Option<RepositoryFiles>) -> Self {
+        let (web, set, http) = Default::default();
+        Self { asked: Some(Box::new(Asked { web, secrets, set, http })), ..self }
+    }
+
+    /// Asks each repository anew what its names mean, once.
+    #[must_use]
+    pub fn anew(self) -> Self {
+        Self { looked: Some(BTreeSet::new()), ..self }
+    }
+
+    /// The repositories that were asked for.
+    pub(crate) fn used(&self) -> &BTreeSet<Address> {
+        &self.used
+    }
+
+    /// The same repositories and clusters, for an ApplicationSet whose relative addresses are relative to `base`.
+    pub fn at(&mut self, set: &ApplicationSet, base: PathBuf) {
+        self.base = base;
+        self.trees.clear();
+        self.files.clear();
+        if let Some(asked) = &mut self.asked {
+            asked.set = (set.metadata.home().to_owned(), set.metadata.name.clone());
+            asked.http = Http::default();
+        }
     }
 
     /// With the clusters that Secrets in files declare.
@@ -47,8 +113,24 @@ impl FoundWorld {
         Ok(Self { clusters: Some(Arc::new(clusters)), ..self })
     }
 
-    fn repository(&self, url: &str) -> Result<Arc<Repository>, Unanswered> {
-        self.repositories.open(url, &self.base).map_err(|error| unanswered(&error))
+    fn repository(&mut self, url: &str) -> Result<Arc<Repository>, Unanswered> {
+        let repository = self.repositories.open(url, &self.base).map_err(|error| unanswered(&error))?;
+        self.used.insert(repository.address().clone());
+        if self.looked.as_mut().is_some_and(|looked| looked.insert(repository.address().clone())) {
+            repository.look().map_err(|error| unanswered(&error))?;
+        }
+        Ok(repository)
+    }
+}
+
+impl Asked {
+    /// Nobody is asked of whom the operator knows nothing: it is their own command.
+    fn parts(&mut self) -> (&mut Http, With<'_>) {
+        static ANYBODY: Providers =
+            Providers { policy: Policy { is_off: false, allowed: Vec::new() }, only_labelled: false };
+        let Self { web, secrets, set: (namespace, set), http } = self;
+        let objects = Objects { files: secrets.as_ref(), cluster: None, home: CONTROL_NAMESPACE };
+        (http, With { web, providers: &ANYBODY, objects, namespace, set })
     }
 }
 
@@ -59,21 +141,16 @@ fn unanswered(error: &SourceError) -> Unanswered {
 /// The cluster that a Secret declares, as generators know it; nothing of how it is reached.
 fn declared(object: &Object) -> Result<Option<Cluster>, String> {
     let Some(declaration) = Declaration::of(object) else { return Ok(None) };
-    if let Some(problem) = declaration.problem {
-        return Err(format!("Secret {}: {problem}", declaration.secret));
+    match declaration.problem {
+        Some(problem) => Err(format!("Secret {}: {problem}", declaration.secret)),
+        None => Ok(Some(cluster(declaration))),
     }
-    let texts = |section: &str| {
-        let fields = object.as_value().pointer(section).and_then(serde_json::Value::as_object);
-        let texts = fields.into_iter().flatten();
-        texts.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
-    };
-    Ok(Some(Cluster {
-        name: declaration.declared.name,
-        server: declaration.declared.server,
-        project: declaration.project,
-        labels: texts("/metadata/labels"),
-        annotations: texts("/metadata/annotations"),
-    }))
+}
+
+/// A cluster as generators know it.
+pub(crate) fn cluster(declaration: Declaration) -> Cluster {
+    let Declaration { declared, project, labels, annotations, .. } = declaration;
+    Cluster { name: declared.name, server: declared.server, project, labels, annotations }
 }
 
 impl World for FoundWorld {
@@ -100,6 +177,10 @@ impl World for FoundWorld {
     }
 
     fn git_file(&mut self, repository: &str, commit: &str, path: &str) -> Reply<Arc<str>> {
+        let key = (repository.to_owned(), commit.to_owned(), path.to_owned());
+        if let Some(text) = self.files.get(&key) {
+            return Ok(Some(Arc::clone(text)));
+        }
         let limits = Limits { bytes: FILE_BYTES_MAX, ..Limits::default() };
         let content =
             self.repository(repository)?.content(commit, path, &limits).map_err(|error| match error {
@@ -112,7 +193,26 @@ impl World for FoundWorld {
             content.ok_or_else(|| Unanswered::new(format!("{path} is a link to a folder, and no file")))?;
         let text = String::from_utf8(content)
             .map_err(|_| Unanswered::new(format!("{path} is no text in UTF-8; exclude it")))?;
-        Ok(Some(Arc::from(text)))
+        let text: Arc<str> = Arc::from(text);
+        self.files.insert(key, Arc::clone(&text));
+        Ok(Some(text))
+    }
+    fn branches(&mut self, generator: &ScmGenerator, paths: &BTreeSet<String>) -> Reply<Arc<Vec<Branch>>> {
+        let Some(asked) = &mut self.asked else { return NoWorld.branches(generator, paths) };
+        let (http, with) = asked.parts();
+        http.branches(&with, generator, paths)
+    }
+
+    fn pull_requests(&mut self, generator: &PullRequestGenerator) -> Reply<Arc<Vec<PullRequest>>> {
+        let Some(asked) = &mut self.asked else { return NoWorld.pull_requests(generator) };
+        let (http, with) = asked.parts();
+        http.pull_requests(&with, generator)
+    }
+
+    fn plugin(&mut self, generator: &PluginGenerator) -> Reply<Arc<Value>> {
+        let Some(asked) = &mut self.asked else { return NoWorld.plugin(generator) };
+        let (http, with) = asked.parts();
+        http.plugin(&with, generator)
     }
 }
 

@@ -7,9 +7,11 @@
 //! queries   the answers
 //! control   how processes ask each other
 //! applications  Applications that are compared and synced for as long as the process lives
+//! sets          ApplicationSets that are generated for as long as the process lives
 //! ```
 
 pub mod applications;
+mod board;
 pub mod clock;
 pub mod clusters;
 pub mod control;
@@ -30,6 +32,7 @@ pub mod queries;
 pub mod reach;
 pub mod route;
 pub mod session;
+pub mod sets;
 pub mod simulated;
 pub mod state_dir;
 pub mod user;

@@ -20,7 +20,8 @@ pub struct Listed {
     pub summary: Option<Summary>,
     /// What is damaged of it.
     pub damage: Option<String>,
-    /// What it is, where this program does not know such things and keeps it as it is.
+    /// What it is, where it is no operation: something of an ApplicationSet, or of a kind that this program does not know and
+    /// keeps as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown_kind: Option<String>,
     /// Whether a process works on it; `None` where that cannot be told.
@@ -131,12 +132,29 @@ pub fn candidates(log: &Log, text: &str) -> Result<Vec<Listed>, ServiceError> {
     let impaired = log.impaired().into_iter().map(|impaired| impaired.stream);
     let ids: BTreeSet<StreamId> = log.ids().into_iter().chain(impaired).collect();
     let meant = ids.into_iter().filter(|id| plain(&id.to_string()).starts_with(&wanted));
-    meant.filter_map(|id| listed_one(log, id).transpose()).collect()
+    let mut meant: Vec<Listed> =
+        meant.filter_map(|id| listed_one(log, id).transpose()).collect::<Result<_, _>>()?;
+    if meant.len() > 1 {
+        // The beginning of an id means an operation, where one has it.
+        meant.retain(|listed| !listed.unknown_kind.as_deref().is_some_and(is_of_a_set));
+    }
+    Ok(meant)
+}
+
+/// Whether a stream of this kind is about an ApplicationSet: it is no operation, and this program knows it.
+fn is_of_a_set(kind: &str) -> bool {
+    [StreamKind::ROLLOUT, StreamKind::TEARDOWN].iter().any(|known| known.name() == kind)
 }
 
 /// The one operation of those a person may mean.
 pub fn find(candidates: Vec<Listed>, text: &str, state_dir: &StateDir) -> Result<Listed, ServiceError> {
     match <[Listed; 1]>::try_from(candidates) {
+        Ok([Listed { operation, unknown_kind: Some(kind), .. }]) if is_of_a_set(&kind) => {
+            Err(ServiceError::refused(format!(
+                "{operation} is a {kind} of an ApplicationSet and no operation; ask for the set, or for an operation of one \
+                 of its Applications"
+            )))
+        }
         Ok([Listed { operation, unknown_kind: Some(kind), .. }]) => Err(ServiceError::refused(format!(
             "{operation} is a {kind}, which this program does not know; use the program that began it, or a later one"
         ))),

@@ -20,6 +20,7 @@ use crate::control::protocol::{Inspected, Reply, Request, Told, Wish};
 use crate::documents::ExplanationDocument;
 use crate::error::{Kind, ServiceError};
 use crate::operations::{self, Listed};
+use crate::sets::{SetServing, shown};
 
 /// The log, and the engine that works on it, if one does.
 pub struct Queries {
@@ -29,6 +30,8 @@ pub struct Queries {
     ahead: Option<Ahead>,
     /// The applications that are served, where any are.
     serving: watch::Sender<Serves>,
+    /// The ApplicationSets that are served, where any are.
+    sets: OnceLock<SetServing>,
     /// There may be another engine at work on it.
     beside: bool,
     /// A place for each who waits for events. Others are answered at once, so that they keep nobody else waiting.
@@ -63,7 +66,7 @@ impl Queries {
     fn new(log: Log, ahead: Option<Ahead>, beside: bool) -> Self {
         let followers = Semaphore::new(FOLLOWERS_MAX);
         let (serving, _) = watch::channel(Serves::Nothing);
-        Self { log, engine: OnceLock::new(), ahead, serving, beside, followers }
+        Self { log, engine: OnceLock::new(), ahead, serving, sets: OnceLock::new(), beside, followers }
     }
 
     /// Answers from the log alone; nobody works on it.
@@ -102,6 +105,29 @@ impl Queries {
     /// From now on, answers about these applications too.
     pub fn serve(&self, serving: Serving) {
         self.serving.send_replace(Serves::These(serving));
+    }
+
+    /// From now on, answers about these ApplicationSets too. Said before [`Self::serve`], so that nobody who waits for that is
+    /// told that there are none.
+    pub fn serve_sets(&self, sets: SetServing) {
+        // They are served once in a process.
+        let _ = self.sets.set(sets);
+    }
+
+    /// The ApplicationSets, where they are served already.
+    pub fn sets_now(&self) -> Option<&SetServing> {
+        self.sets.get()
+    }
+
+    /// The ApplicationSets that are served.
+    pub async fn sets(&self) -> Result<&SetServing, ServiceError> {
+        self.serving().await?;
+        let none = || {
+            ServiceError::refused(
+                "the process at work serves no ApplicationSets; start a newer `tidegate serve`",
+            )
+        };
+        self.sets.get().ok_or_else(none)
     }
 
     /// Whether nobody waits for the first look at the applications.
@@ -194,6 +220,27 @@ impl Queries {
             Request::DiffApplication { name, revision } => {
                 let (objects, findings) = self.serving().await?.diff(&name, revision).await?;
                 Ok(Reply::Differences { objects, findings })
+            }
+            Request::ApplicationSets { name } => {
+                let found = self.sets().await?.find(name.as_deref());
+                let sets = found.sets.iter().map(|one| shown(one)).collect();
+                Ok(Reply::ApplicationSets { sets, problems: found.problems })
+            }
+            Request::ExplainApplicationSet { name } => {
+                let explanation = self.sets().await?.explain(&name).await?;
+                Ok(Reply::ApplicationSet(Box::new(explanation)))
+            }
+            Request::PlanApplicationSetDeletion { name } => {
+                self.sets().await?.plan(&name).map(|view| Reply::Deletion(Box::new(view)))
+            }
+            Request::WishApplicationSet { name, wish, by, reason } => {
+                self.sets().await?.wish(&name, wish, by, reason).await.map(|()| Reply::Done)
+            }
+            Request::RefreshApplicationSet { name } => {
+                self.sets().await?.refresh(&name).await.map(|()| Reply::Done)
+            }
+            Request::DeleteApplicationSet { name, orphan, by } => {
+                self.sets().await?.delete(&name, orphan, by).await.map(|()| Reply::Done)
             }
             Request::SyncWindow { name } => self.serving().await?.window(&name).map(Reply::SyncWindow),
             Request::DeleteSimulated { object } => {

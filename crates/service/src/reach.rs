@@ -1,8 +1,9 @@
 //! Reaching the applications of a state directory: through the process that serves them, or in what it has kept.
 
 use tidegate_executor::effects::ObjectDifference;
+use tidegate_lifecycle::teardown::TeardownView;
 use tidegate_model::Warning;
-use tidegate_model::argo::Application;
+use tidegate_model::argo::{Application, ApplicationSet};
 
 use crate::applications::store::{AppKey, kept_applications};
 use crate::control::client::{self, Asked};
@@ -11,6 +12,7 @@ use crate::error::ServiceError;
 use crate::lines::WindowLine;
 use crate::notices::Notices;
 use crate::route::{accept, unexpected};
+use crate::sets::SetExplanation;
 use crate::state_dir::StateDir;
 
 /// Applications, and what could not be read.
@@ -18,6 +20,15 @@ use crate::state_dir::StateDir;
 pub struct Reached {
     /// By name.
     pub applications: Vec<Application>,
+    /// What cannot be read and belongs to none.
+    pub problems: Vec<String>,
+}
+
+/// ApplicationSets, and what could not be read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReachedSets {
+    /// By name.
+    pub sets: Vec<ApplicationSet>,
     /// What cannot be read and belongs to none.
     pub problems: Vec<String>,
 }
@@ -104,4 +115,32 @@ pub async fn find(
     };
     notices.note(&format!("{why}; this is how the applications stood last"));
     Ok(Reached { applications, problems: Vec::new() })
+}
+
+/// ApplicationSets as the process at work knows them: all, or those that are meant.
+pub async fn sets(state_dir: &StateDir, name: Option<&str>) -> Result<ReachedSets, ServiceError> {
+    let request = Request::ApplicationSets { name: name.map(str::to_owned) };
+    match answer(state_dir, &request).await? {
+        Some(Reply::ApplicationSets { sets, problems }) => Ok(ReachedSets { sets, problems }),
+        Some(other) => Err(unexpected(&other)),
+        None => Err(nobody(state_dir)),
+    }
+}
+
+/// Where an ApplicationSet stands, and why.
+pub async fn explain_set(state_dir: &StateDir, name: String) -> Result<SetExplanation, ServiceError> {
+    match answer(state_dir, &Request::ExplainApplicationSet { name }).await? {
+        Some(Reply::ApplicationSet(explanation)) => Ok(*explanation),
+        Some(other) => Err(unexpected(&other)),
+        None => Err(nobody(state_dir)),
+    }
+}
+
+/// In which order the Applications of an ApplicationSet would be deleted with it.
+pub async fn plan_deletion(state_dir: &StateDir, name: String) -> Result<TeardownView, ServiceError> {
+    match answer(state_dir, &Request::PlanApplicationSetDeletion { name }).await? {
+        Some(Reply::Deletion(view)) => Ok(*view),
+        Some(other) => Err(unexpected(&other)),
+        None => Err(nobody(state_dir)),
+    }
 }

@@ -11,6 +11,8 @@
 //!   cluster/       the simulated cluster
 //!   customizations/ the health scripts operations began with
 //!   applications/  what is known of each Application that is served
+//!   applicationsets/ what is known of each ApplicationSet of a folder
+//!   generated/     the Applications that those generate
 //!   repositories/  what was fetched of repositories over the network; it can be removed while nobody serves
 //!   working/       where programs make manifests; empty while nobody serves
 //!   notified/      how far those who are notified have seen what happened
@@ -81,6 +83,16 @@ impl StateDir {
     /// What is known of the Applications that are served.
     pub fn applications(&self) -> PathBuf {
         self.root.join("applications")
+    }
+
+    /// What is known of the ApplicationSets of a folder.
+    pub fn application_sets(&self) -> PathBuf {
+        self.root.join("applicationsets")
+    }
+
+    /// The Applications that the ApplicationSets of a folder generate.
+    pub fn generated(&self) -> PathBuf {
+        self.root.join("generated")
     }
 
     /// What was fetched of repositories over the network.

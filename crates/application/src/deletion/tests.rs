@@ -1,5 +1,7 @@
 //! What is done next for a deletion, and what is said of it.
 
+use tidegate_model::argo::{HealthState, Rest};
+
 use super::*;
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);

@@ -5,9 +5,12 @@ mod automatic;
 mod progress;
 mod project;
 mod recorded;
+mod running;
 mod several;
 mod status;
 mod windows;
+
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use tidegate_application::comparison::{Outcome, Resource, take_in};
@@ -59,7 +62,13 @@ pub fn compared(revision: &str, resources: Vec<Resource>) -> Outcome {
 pub fn compared_several(revisions: &[&str], resources: Vec<Resource>) -> Outcome {
     let revisions: Vec<String> = revisions.iter().map(|one| (*one).to_owned()).collect();
     let source_types = revisions.iter().map(|_| "Directory".to_owned()).collect();
-    Outcome::Compared { revisions, source_types, resources, warnings: Vec::new() }
+    Outcome::Compared {
+        revisions,
+        source_types,
+        resources,
+        deletion_hooks: BTreeSet::new(),
+        warnings: Vec::new(),
+    }
 }
 
 /// The application after it was found out of sync with this revision.

@@ -186,7 +186,7 @@ fn an_id_counts_only_where_the_log_has_it_for_this_application() {
         (&[line(2, false), line(3, false)], false, "it was over long ago"),
     ] {
         let mut app = asks(2);
-        verify(&mut app, lines);
+        verify(&mut app, lines, at(300));
         let asked = app.operation.unwrap();
         assert_eq!(id(&asked).is_some(), is_kept, "{why}");
         assert_eq!(asked.remark("reason"), Some("a release"), "what others say stays");
@@ -195,7 +195,7 @@ fn an_id_counts_only_where_the_log_has_it_for_this_application() {
     let mut app = asks(2);
     operation::take_in(&mut app, progress(0, Some(5), OperationPhase::Succeeded));
     app.operation = asks(2).operation;
-    verify(&mut app, &[line(2, false)]);
+    verify(&mut app, &[line(2, false)], at(300));
     assert_eq!(app.operation.as_ref().and_then(id), None);
 }
 
@@ -217,7 +217,7 @@ fn a_deletion_that_others_wrote_down_is_none() {
         let mut asked = *asked;
         asked.set_remark(ID_REMARK, operation_id(7).to_string());
         app.operation = Some(asked);
-        verify(&mut app, &[]);
+        verify(&mut app, &[], at(300));
         assert_eq!(deletion::is_unfounded(&app).is_some(), !is_deleting);
         assert_eq!(app.operation.as_ref().and_then(id), None);
         assert_eq!(app.operation.is_none(), is_deleting, "it begins by what the resource says now");

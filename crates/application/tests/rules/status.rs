@@ -6,6 +6,7 @@ use serde_json::json;
 use tidegate_application::comparison::{Outcome, Resource, health, refuse, sync_status, take_in};
 use tidegate_application::refresh::{self, Level, needed};
 use tidegate_model::HealthStatus::{Degraded, Healthy, Missing, Progressing, Suspended, Unknown};
+use tidegate_model::Phase;
 use tidegate_model::argo::{ConditionType, SyncStatusCode as Code};
 
 use crate::{application, at, compared, out_of_sync, resource};
@@ -181,4 +182,47 @@ fn when_a_comparison_is_due() {
         app.metadata.annotations.insert(refresh::SKIP_ANNOTATION.into(), value.into());
         assert_eq!(refresh::is_skipped(&app), expected, "{value}");
     }
+}
+
+/// Argo CD adds and takes away all four of them; what others have put there is theirs.
+#[test]
+fn hooks_of_the_deletion_among_the_manifests_are_asked_for_by_finalizers() {
+    const PRE: &str = "pre-delete-finalizer.argocd.argoproj.io";
+    const POST: &str = "post-delete-finalizer.argocd.argoproj.io";
+    let with = |hooks: &[Phase]| {
+        let mut outcome = compared("c1", vec![]);
+        if let Outcome::Compared { deletion_hooks, .. } = &mut outcome {
+            *deletion_hooks = hooks.iter().copied().collect();
+        }
+        outcome
+    };
+    let mut app = application(json!({}));
+    app.metadata.finalizers = vec!["example.com/guard".to_owned()];
+    let cleanup = |own: &str| format!("{own}/cleanup");
+    let pre = [PRE.to_owned(), cleanup(PRE)];
+    let post = [POST.to_owned(), cleanup(POST)];
+    for (hooks, expected) in [
+        (&[Phase::PreDelete][..], pre.to_vec()),
+        (&[Phase::PreDelete, Phase::PostDelete], [pre.clone(), post.clone()].concat()),
+        (&[Phase::PostDelete], post.to_vec()),
+        (&[], vec![]),
+    ] {
+        take_in(&mut app, with(hooks), Level::Latest, at(1));
+        let expected = [vec!["example.com/guard".to_owned()], expected].concat();
+        assert_eq!(app.metadata.finalizers, expected, "{hooks:?}");
+    }
+    // Where it cannot be told what is wanted, what was asked for stays.
+    take_in(&mut app, with(&[Phase::PreDelete]), Level::Latest, at(2));
+    let before = app.metadata.finalizers.clone();
+    take_in(
+        &mut app,
+        Outcome::failed(ConditionType::ComparisonError, "gone".to_owned()),
+        Level::Latest,
+        at(3),
+    );
+    assert_eq!(app.metadata.finalizers, before);
+    // Nobody may add one to what is being deleted, and none is needed any more.
+    app.metadata.deletion_timestamp = Some(at(4).into());
+    take_in(&mut app, with(&[Phase::PostDelete]), Level::Latest, at(5));
+    assert_eq!(app.metadata.finalizers, before);
 }

@@ -12,6 +12,7 @@ use super::cluster::ClusterArgs;
 use super::common::{Format, ServiceArgs, StateArgs};
 use super::delete::CascadeArg;
 use super::health::CustomizationArgs;
+use super::sets::SetsArgs;
 use super::sync::KeepArgs;
 use super::values;
 
@@ -61,6 +62,8 @@ pub struct ServeArgs {
     /// How often repositories are looked at, and applications compared anyway; 0s for never
     #[arg(long, value_name = "D", default_value = "3m", value_parser = values::duration)]
     pub refresh_every: Duration,
+    #[command(flatten)]
+    pub sets: SetsArgs,
     #[command(flatten)]
     pub api: ApiArgs,
     #[command(flatten)]
@@ -291,7 +294,7 @@ pub struct ExampleArgs {
 /// What there is to try.
 #[derive(Clone, Debug, Subcommand)]
 pub enum ExampleCommand {
-    /// Write three Applications and the Git repository they are deployed from
+    /// Write three Applications, an ApplicationSet, and the Git repository they are deployed from
     Fleet {
         /// A folder that is empty, or not there
         #[arg(default_value = "fleet", value_name = "DIR")]

@@ -10,6 +10,8 @@ mod diff;
 mod health;
 mod ignore;
 mod ops;
+mod providers;
+mod sets;
 mod sync;
 mod tracking;
 mod values;
@@ -22,13 +24,16 @@ pub use app::{
     AppArgs, AppCommand, AppDeleteArgs, AppRollbackArgs, AppSyncArgs, AppWaitArgs, EndArgs, ExampleArgs,
     ExampleCommand, OneAppArgs, ServeArgs,
 };
-pub use appset::{AppsetArgs, AppsetCommand, GenerateArgs};
+pub use appset::{
+    AppsetArgs, AppsetCommand, FoundArgs, GenerateArgs, OneSetArgs, SetDeleteArgs, SetPlanArgs, SetWishArgs,
+};
 pub use cluster::ConnectionArgs;
 pub use common::{Format, ServiceArgs, StateArgs};
 pub use delete::DeleteArgs;
 pub use diff::DiffArgs;
 pub use health::{CustomizationArgs, HealthArgs, Switch};
 pub use ops::{EventsArgs, ExplainArgs, OneArgs, OpsArgs, OpsCommand, ResumeArgs, SimArgs, SimCommand};
+pub use sets::SetsArgs;
 pub use sync::{
     ClaimArgs, OptionArgs, PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg, WaitingArgs,
 };
@@ -92,7 +97,7 @@ pub enum Command {
     Serve(ServeArgs),
     /// List, show and sync the Applications that are served
     App(AppArgs),
-    /// Show what ApplicationSets make
+    /// Show what ApplicationSets make and in which order, and steer those that are served
     Appset(AppsetArgs),
     /// Print the definitions of Applications, ApplicationSets and AppProjects (CRDs)
     #[command(

@@ -159,6 +159,7 @@ pub struct PlanArgs {
 pub enum PlanFormat {
     // For people.
     #[default]
+    #[value(alias = "text")]
     Tree,
     // For programs.
     Json,

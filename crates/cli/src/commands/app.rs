@@ -1,12 +1,11 @@
 //! `tidegate app`: the Applications of a `tidegate serve`.
 
 mod delete;
-mod desk;
+pub(super) mod desk;
 mod explain;
 
 use std::time::Duration;
 
-use tidegate_application::CONTROL_NAMESPACE;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, OperationResource, OperationState, SyncStatusCode};
 use tidegate_model::{HealthStatus, OperationPhase, ResourceSelector, Warning, format_duration};
@@ -245,9 +244,5 @@ async fn served(desk: &Desk, printer: &Printer) -> Result<(), CliError> {
 }
 
 fn is_meant(application: &Application, text: &str) -> bool {
-    let metadata = &application.metadata;
-    text.split_once('/').map_or(metadata.name == text, |(namespace, name)| {
-        let own = if metadata.namespace.is_empty() { CONTROL_NAMESPACE } else { &metadata.namespace };
-        metadata.name == name && own == namespace
-    })
+    AppKey::of(application).is_meant(text)
 }

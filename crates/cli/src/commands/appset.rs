@@ -1,150 +1,93 @@
-//! `tidegate appset`: what ApplicationSets make.
+//! `tidegate appset`: what ApplicationSets make, and those that a `tidegate serve` looks after.
 
-use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+mod delete;
+mod desk;
+mod files;
+mod generate;
+mod plan;
 
-use tidegate_executor::{Clock as _, SystemClock};
-use tidegate_generate::{Generated, Options, Outcome, Problem, generate};
-use tidegate_model::Gvk;
-use tidegate_model::argo::{API_VERSION, Application, ApplicationSet};
-use tidegate_planner::Target;
-use tidegate_service::applications::RepositoryFiles;
-use tidegate_service::generating::FoundWorld;
-use tidegate_source::{Reach, Repositories};
+use tidegate_service::control::protocol::Request;
+use tidegate_service::sets::SetWish;
 
-use crate::args::{AppsetCommand, GenerateArgs};
+use super::app::desk::Desk;
+use crate::args::{AppsetCommand, Format, OneSetArgs, ServiceArgs, SetWishArgs};
 use crate::error::CliError;
 use crate::exit::Ended;
-use crate::input;
-use crate::output::{Printer, application};
+use crate::output::{Printer, Text, set};
 
-const KIND: &str = "ApplicationSet";
-
-pub fn run(command: &AppsetCommand, printer: &Printer) -> Result<Ended, CliError> {
+pub async fn run(command: AppsetCommand, printer: &Printer) -> Result<Ended, CliError> {
     match command {
-        AppsetCommand::Generate(args) => print(args, printer),
-    }
-}
-
-fn print(args: &GenerateArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let sets = read(args, printer)?;
-    let scratch = Scratch::new()?;
-    let mut all: Vec<Application> = Vec::new();
-    let mut problems = Vec::new();
-    for (set, base) in &sets {
-        let generated = generated(set, base, args, &scratch)?;
-        let name = &set.metadata.name;
-        for passed in &generated.passed {
-            printer.warn(&format!("ApplicationSet {name}: {}: {}", passed.place, passed.reason));
+        // Repositories are read with calls that wait.
+        AppsetCommand::Generate(args) => tokio::task::block_in_place(|| generate::run(&args, printer)),
+        AppsetCommand::Plan(args) => tokio::task::block_in_place(|| plan::run(&args, printer)),
+        AppsetCommand::List { output, service } => list(output, &service, printer).await,
+        AppsetCommand::Get(one) => get(&one, printer).await,
+        AppsetCommand::Status(one) => status(&one, printer).await,
+        AppsetCommand::Explain(one) => explain(&one, printer).await,
+        AppsetCommand::Approve(args) => wish(args.wish, SetWish::Approve { step: args.step }).await,
+        AppsetCommand::Pause(args) => wish(args, SetWish::Pause).await,
+        AppsetCommand::Resume(args) => wish(args, SetWish::Resume).await,
+        AppsetCommand::Skip(args) => {
+            let asked = SetWish::Skip { step: args.members.step, member: args.members.app };
+            wish(SetWishArgs { name: args.name, reason: args.reason, service: args.service }, asked).await
         }
-        problems.extend(generated.refused.iter().map(|refusal| format!("ApplicationSet {name} {refusal}")));
-        all.extend(generated.applications.into_iter().map(|made| made.application));
-    }
-    problems.extend(between_sets(&all));
-    // Those that can be are shown all the same; the exit code says that they are not all.
-    printer.value(&application::document(&all), args.output)?;
-    if problems.is_empty() { Ok(Ended::Done) } else { Err(CliError::Generate { problems, is_input: true }) }
-}
-
-/// Names that several sets make.
-fn between_sets(applications: &[Application]) -> Vec<String> {
-    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for one in applications {
-        *counts.entry((&one.metadata.namespace, &one.metadata.name)).or_default() += 1;
-    }
-    let several = counts.into_iter().filter(|(_, count)| *count > 1);
-    several
-        .map(|((_, name), _)| {
-            format!("several ApplicationSets make an Application {name}; give it another name in one of them")
-        })
-        .collect()
-}
-
-/// The ApplicationSets of the files, and the folders they are in.
-fn read(args: &GenerateArgs, printer: &Printer) -> Result<Vec<(ApplicationSet, PathBuf)>, CliError> {
-    let mut sets = Vec::new();
-    for file in &args.files {
-        let base = match file.parent() {
-            Some(folder) if folder != Path::new("") && file.is_file() => folder.to_path_buf(),
-            _ if file.is_dir() => file.clone(),
-            _ => PathBuf::from("."),
-        };
-        let base = std::path::absolute(&base).unwrap_or(base);
-        for Target { object, origin } in
-            input::load(std::slice::from_ref(file), input::Wanted::default())?.targets
-        {
-            if object.gvk() != Gvk::from_api_version(API_VERSION, KIND) {
-                continue;
-            }
-            let set: ApplicationSet = serde_json::from_value(object.as_value().clone()).map_err(|error| {
-                let problems = vec![format!("{origin}: ApplicationSet {}: {error}", object.name())];
-                CliError::Generate { problems, is_input: true }
-            })?;
-            let unknown = set.unknown_fields();
-            if !unknown.is_empty() {
-                let name = &set.metadata.name;
-                printer.warn(&format!(
-                    "ApplicationSet {name}: these fields have no effect: {}",
-                    unknown.join(", ")
-                ));
-            }
-            sets.push((set, base.clone()));
+        AppsetCommand::Retry(args) => {
+            wish(args.wish, SetWish::Retry { step: args.members.step, member: args.members.app }).await
         }
-    }
-    if sets.is_empty() {
-        return Err(CliError::usage(format!("there is no {KIND} ({API_VERSION}) in the files")));
-    }
-    Ok(sets)
-}
-
-fn generated(
-    set: &ApplicationSet,
-    base: &Path,
-    args: &GenerateArgs,
-    scratch: &Scratch,
-) -> Result<Generated, CliError> {
-    let mut reach = Reach::new(scratch.0.join("mirrors"));
-    if let Some(files) = &args.repositories {
-        reach.credentials = RepositoryFiles::new(files).read()?;
-    }
-    let mut world = FoundWorld::new(Repositories::new(reach), base.to_path_buf());
-    if let Some(files) = &args.clusters {
-        world = world.with_clusters(&RepositoryFiles::new(files))?;
-    }
-    let now = Some(SystemClock.now().as_seconds());
-    let options = Options { new_globbing: args.new_git_file_globbing, now };
-    match generate(set, &mut world, &options) {
-        Ok(Outcome::Done(generated)) => Ok(generated),
-        Ok(Outcome::Unknown) => Err(CliError::refused("a generator was not answered; please report this")),
-        Err(errors) => {
-            // What others did not answer is no mistake in the file.
-            let is_input = errors.0.iter().any(|error| !matches!(error.problem, Problem::Unanswered { .. }));
-            let name = &set.metadata.name;
-            let problems = errors.0.iter().map(|error| format!("ApplicationSet {name}: {error}")).collect();
-            Err(CliError::Generate { problems, is_input })
+        AppsetCommand::Terminate(args) => wish(args, SetWish::Terminate).await,
+        AppsetCommand::Refresh { name, service } => {
+            desk::tell(&Desk::of(&service)?, &Request::RefreshApplicationSet { name }).await?;
+            Ok(Ended::Done)
         }
+        AppsetCommand::Delete(args) => delete::run(&args, printer).await,
     }
 }
 
-/// A folder for mirrors of repositories, which this process alone can read, and that is gone afterwards.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self, CliError> {
-        let folder = std::env::temp_dir().join(format!("tidegate-generate-{}", std::process::id()));
-        // One of this name is another's, or was left by a process that was killed.
-        DirBuilder::new()
-            .mode(0o700)
-            .create(&folder)
-            .map_err(|source| CliError::io("make", &folder, source))?;
-        Ok(Self(folder))
-    }
+async fn wish(args: SetWishArgs, wish: SetWish) -> Result<Ended, CliError> {
+    let SetWishArgs { name, reason, service } = args;
+    let request = Request::WishApplicationSet { name, wish, by: String::new(), reason };
+    desk::tell(&Desk::of(&service)?, &request).await?;
+    Ok(Ended::Done)
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+async fn list(output: Format, service: &ServiceArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let found = desk::find(&Desk::of(service)?, None).await?;
+    found.problems.iter().for_each(|problem| printer.warn(problem));
+    match output {
+        Format::Text if found.sets.is_empty() => printer.note("there are no ApplicationSets"),
+        Format::Text => printer.out(&set::list(&found.sets, printer.width()))?,
+        format => printer.value(&set::document(&found.sets), format)?,
     }
+    Ok(Ended::Done)
+}
+
+async fn get(args: &OneSetArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let found = desk::one(&Desk::of(&args.service)?, &args.name).await?;
+    match args.output {
+        Format::Text => printer.out(&set::show(&found, printer.width()))?,
+        format => printer.value(&found, format)?,
+    }
+    Ok(Ended::Done)
+}
+
+async fn status(args: &OneSetArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let explanation = desk::explain(&Desk::of(&args.service)?, &args.name).await?;
+    match args.output {
+        Format::Text => printer.out(&set::status(&explanation, printer.width()))?,
+        format => printer.value(&explanation, format)?,
+    }
+    Ok(Ended::Done)
+}
+
+async fn explain(args: &OneSetArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let explanation = desk::explain(&Desk::of(&args.service)?, &args.name).await?;
+    match args.output {
+        Format::Text => {
+            let mut text = Text::plain(format!("{}: {}", explanation.set, explanation.line));
+            text.end_line();
+            printer.out(&text)?;
+        }
+        format => printer.value(&explanation, format)?,
+    }
+    Ok(Ended::Done)
 }

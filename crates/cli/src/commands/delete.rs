@@ -28,9 +28,10 @@ pub async fn run(args: &DeleteArgs, printer: &Printer) -> Result<Ended, CliError
     let chosen = clusters::choose(args.cluster.connection().as_ref(), printer).await?;
     let last = last_sync(&state_dir, None, (&chosen.destination(), &args.app), printer)?;
     let mut request = request::of_deletion(args, &chosen, given.as_ref(), last.as_ref())?;
-    let deleted_by = last.as_ref().filter(|last| last.is_deletion).map(|last| last.operation);
-    let is_unknown = given.is_none() && (last.is_none() || deleted_by.is_some());
-    request.options.skip_hooks |= is_unknown && deleted_by.is_some();
+    let known = last.as_ref().filter(|_| given.is_none());
+    let deleted_by = known.filter(|last| last.is_deletion).map(|last| last.operation);
+    let is_unknown = deleted_by.is_some() || (given.is_none() && last.is_none());
+    request.options.skip_hooks |= deleted_by.is_some();
     let targets = hooks(given, last, args, printer);
     if !args.dry_run && (is_unknown || !args.yes) {
         let planned = plan::preview(&request, targets.clone(), &chosen, &state_dir, printer).await?;

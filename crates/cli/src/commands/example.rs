@@ -12,7 +12,7 @@ use crate::exit::Ended;
 use crate::output::Printer;
 
 /// The files of the example, by their places in its folder.
-const FLEET: [(&str, &str); 8] = [
+const FLEET: [(&str, &str); 13] = [
     ("README.md", include_str!("../../../../examples/fleet/README.md")),
     ("database.yaml", include_str!("../../../../examples/fleet/database.yaml")),
     ("backend.yaml", include_str!("../../../../examples/fleet/backend.yaml")),
@@ -21,6 +21,20 @@ const FLEET: [(&str, &str); 8] = [
     ("repo/backend/migrate.yaml", include_str!("../../../../examples/fleet/repo/backend/migrate.yaml")),
     ("repo/backend/backend.yaml", include_str!("../../../../examples/fleet/repo/backend/backend.yaml")),
     ("repo/frontend/frontend.yaml", include_str!("../../../../examples/fleet/repo/frontend/frontend.yaml")),
+    ("shops.yaml", include_str!("../../../../examples/fleet/shops.yaml")),
+    ("repo/shops/cart/cart.yaml", include_str!("../../../../examples/fleet/repo/shops/cart/cart.yaml")),
+    (
+        "repo/shops/catalog/catalog.yaml",
+        include_str!("../../../../examples/fleet/repo/shops/catalog/catalog.yaml"),
+    ),
+    (
+        "repo/shops/checkout/checkout.yaml",
+        include_str!("../../../../examples/fleet/repo/shops/checkout/checkout.yaml"),
+    ),
+    (
+        "repo/shops/search/search.yaml",
+        include_str!("../../../../examples/fleet/repo/shops/search/search.yaml"),
+    ),
 ];
 
 pub fn run(command: &ExampleCommand, printer: &Printer) -> Result<Ended, CliError> {
@@ -50,7 +64,7 @@ fn fleet(folder: &Path, printer: &Printer) -> Result<Ended, CliError> {
     }
     commit(&folder.join("repo"), "Deploy the fleet")?;
     printer.note(&format!(
-        "wrote three applications to {0}, and a Git repository to {0}/repo; serve them with `tidegate serve --sim --apps {0}`",
+        "wrote three Applications and an ApplicationSet to {0}, and a Git repository to {0}/repo; serve them with `tidegate serve --sim --apps {0}`",
         folder.display()
     ));
     Ok(Ended::Done)

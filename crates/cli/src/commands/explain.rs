@@ -1,6 +1,7 @@
 //! `tidegate explain`: why an operation is where it is.
 
 use tidegate_service::control::protocol::{Reply, Request};
+use tidegate_service::documents::ExplanationDocument;
 use tidegate_service::route;
 use tidegate_service::state_dir::StateDir;
 
@@ -17,15 +18,26 @@ pub async fn run(args: &ExplainArgs, printer: &Printer) -> Result<Ended, CliErro
         Reply::Operation(inspected) => inspected,
         other => return Err(route::unexpected(&other).into()),
     };
-    match args.output {
+    show(&inspected.explanation, args.output, Some(&state_dir), printer)
+}
+
+/// Prints why an operation is where it is; and how to go on with one that nobody works on, in a state directory here.
+pub fn show(
+    explanation: &ExplanationDocument,
+    format: Format,
+    state_dir: Option<&StateDir>,
+    printer: &Printer,
+) -> Result<Ended, CliError> {
+    match format {
         Format::Text => {
-            let explanation = &inspected.explanation;
             printer.out(&operation::explain(explanation, printer.width()))?;
-            if explanation.is_left_alone() {
-                printer.note(&way_on(explanation.id, explanation.paused.is_some(), &state_dir));
+            if let Some(state_dir) = state_dir
+                && explanation.is_left_alone()
+            {
+                printer.note(&way_on(explanation.id, explanation.paused.is_some(), state_dir));
             }
         }
-        format => printer.value(&inspected.explanation, format)?,
+        format => printer.value(explanation, format)?,
     }
     Ok(Ended::Done)
 }

@@ -15,6 +15,7 @@ mod plan;
 mod report;
 mod resume;
 mod serve;
+mod serve_sets;
 mod sim;
 mod sync;
 
@@ -39,8 +40,7 @@ pub async fn run(command: Command, printer: &Printer) -> Result<Ended, CliError>
         Command::Ops(args) => ops::run(args.command, printer).await,
         Command::Serve(args) => serve::run(&args, printer).await,
         Command::App(args) => app::run(args.command, printer).await,
-        // Repositories are read with calls that wait.
-        Command::Appset(args) => tokio::task::block_in_place(|| appset::run(&args.command, printer)),
+        Command::Appset(args) => appset::run(args.command, printer).await,
         Command::Example(args) => example::run(&args.command, printer),
         Command::Crds { output } => crds(output, printer),
         Command::Health(args) => health::run(&args, printer),

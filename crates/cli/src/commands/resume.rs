@@ -103,6 +103,10 @@ async fn go_on_with(
     if chosen.is_empty() && unreached == 0 {
         return nothing();
     }
+    if chosen.is_empty() {
+        // No engine is begun that would do it.
+        tidy(&log, args);
+    }
     let groups = groups(args, state_dir, &summaries, &chosen, printer)?;
     let engines = Engines { entrance, log, clusters };
     let waited = one_after_the_other(groups, engines, args, state_dir, signals, printer).await?;

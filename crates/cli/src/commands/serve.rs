@@ -12,11 +12,13 @@ use tidegate_service::applications::{Applications, Places, RepositoryFiles, Serv
 use tidegate_service::clusters::{self, Chosen, Clusters};
 use tidegate_service::gates::GateFile;
 use tidegate_service::session::Session;
+use tidegate_service::sets::store::{FolderSets, KubernetesSets, SetStore};
+use tidegate_service::sets::{SetServing, Sets};
 use tidegate_service::state_dir::StateDir;
 use tidegate_service::{log, simulated};
 
 use crate::args::ServeArgs;
-use crate::commands::api;
+use crate::commands::{api, serve_sets};
 use crate::customizations;
 use crate::error::CliError;
 use crate::exit::Ended;
@@ -36,7 +38,8 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     // What is wrong with it is told as other commands tell it.
     input::definitions(args.definitions.as_deref())?;
     let gates = args.definitions.as_deref().map(GateFile::open).transpose()?.unwrap_or_default();
-    let folder = args.apps.as_deref().map(|apps| FolderStore::open(apps, state_dir.applications()));
+    let open = |apps| FolderStore::open(apps, state_dir.applications(), state_dir.generated());
+    let folder = args.apps.as_deref().map(open);
     let folder = folder.transpose()?;
     let files = args.repositories.as_deref().map(RepositoryFiles::new);
     if let Some(files) = &files {
@@ -47,7 +50,13 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     let site = Arc::new(Site::default());
     let api = api::listen(&args.api, &site, printer).await?;
     let secrets = args.apps.is_none().then(|| args.secrets_namespace.clone());
-    let sourcing = Sourcing { files, secrets, helm: args.helm.clone(), kustomize: args.kustomize.clone() };
+    let sourcing = Sourcing {
+        files,
+        secrets,
+        helm: args.helm.clone(),
+        kustomize: args.kustomize.clone(),
+        providers: args.sets.providers.providers(),
+    };
     let chosen = clusters::choose(args.cluster.connection().as_ref(), printer).await?;
     let mut signals = Signals::listen()?;
     state_dir.create(printer)?;
@@ -57,23 +66,29 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
         Chosen::Simulated => Arc::new(simulated::open(&state_dir, &log, printer).await?),
         Chosen::Real(connected) => Arc::new(connected.cluster),
     };
-    let store: Arc<dyn ApplicationStore> = match folder {
-        Some(folder) => Arc::new(folder),
+    let (store, sets): (Arc<dyn ApplicationStore>, Arc<dyn SetStore>) = match folder {
+        Some(folder) => {
+            let sets = FolderSets::beside(&folder, state_dir.application_sets());
+            (Arc::new(folder), Arc::new(sets))
+        }
         None => {
             let (cluster, reach) = (Arc::clone(&cluster), reach(args));
-            Arc::new(KubernetesStore::open(cluster, destination.clone(), reach).await?)
+            let store = KubernetesStore::open(cluster, destination.clone(), reach).await?;
+            let sets = KubernetesSets::open(&store).await?;
+            (Arc::new(store), Arc::new(sets))
         }
     };
+    let config = args.apps.is_none().then_some((cluster.as_ref(), args.secrets_namespace.as_str()));
+    let options = serve_sets::options(&args.sets, config, printer).await;
     // One way to the cluster serves operations and comparisons.
     let real = BTreeMap::from([(destination.clone(), Arc::clone(&cluster))]);
     let clusters = Clusters { simulated: false, real };
     let long = (rules.clone(), Some(args.keep.retention()));
     let session = Session::for_long(Arc::clone(&log), clusters, long, &state_dir, printer).await?;
     site.begin(Arc::clone(&session.queries), session.engine.clone());
-    let _notifying = match targets {
-        Some(targets) => Some(Notifying::begin(targets, &session.engine, &state_dir.notified()).await),
-        None => None,
-    };
+    // Also where nobody is: whoever comes back is told what happens from then on.
+    let targets = targets.unwrap_or_default();
+    let _notifying = Notifying::begin(targets, &session.engine, &state_dir.notified()).await?;
     let mut places = Places::new(destination.clone(), cluster, namespace);
     if let Some(declared) = args.clusters.as_deref() {
         places = places.with_files(RepositoryFiles::new(declared));
@@ -89,20 +104,27 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
         sourcing,
     )
     .await?;
+    let sets = Sets::serve(applications.serving(), sets, options).await?;
+    session.queries.serve_sets(sets.serving());
     session.queries.serve(applications.serving());
     applications.left_alone.iter().for_each(|left| printer.warn(left));
     let found = applications.board().find(None);
     found.problems.iter().for_each(|problem| printer.warn(problem));
     let number = u32::try_from(found.applications.len()).unwrap_or(u32::MAX);
     let number = counted(number, "application", "applications");
+    let number = match u32::try_from(sets.serving().find(None).sets.len()).unwrap_or(u32::MAX) {
+        0 => number,
+        of => format!("{number} and {}", counted(of, "ApplicationSet", "ApplicationSets")),
+    };
     let from = args.apps.as_deref().map(|folder| format!(" of {}", folder.display())).unwrap_or_default();
     printer.note(&format!(
         "serving {number}{from} on the {destination}; `tidegate app list` shows how they stand"
     ));
     let signal = tokio::select! {
         signal = signals.next() => signal,
-        error = failed(applications.serving()) => {
+        error = failed(applications.serving(), sets.serving()) => {
             // Whoever started this process learns of it, and can start it again.
+            sets.stop().await;
             applications.stop().await;
             let _ = wait::close(session, args.keep.retention(), &mut signals).await;
             return Err(error.into());
@@ -114,6 +136,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     if let Some(api) = api {
         api.close().await;
     }
+    sets.stop().await;
     applications.stop().await;
     wait::close(session, args.keep.retention(), &mut signals).await?;
     Ok(Ended::Done)
@@ -129,9 +152,9 @@ fn reach(args: &ServeArgs) -> Reach {
 }
 
 /// Returns when nothing is done for the applications any more.
-async fn failed(serving: Serving) -> EngineError {
+async fn failed(serving: Serving, sets: SetServing) -> EngineError {
     loop {
-        if let Some(error) = serving.failure() {
+        if let Some(error) = serving.failure().or_else(|| sets.failure()) {
             return error;
         }
         tokio::time::sleep(LOOK_EVERY).await;

@@ -5,11 +5,15 @@ mod printer;
 mod table;
 
 pub mod application;
+pub mod diagram;
 pub mod diff;
 pub mod events;
 pub mod facts;
 pub mod operation;
+pub mod picture;
 pub mod plan;
+pub mod set;
+pub mod set_plan;
 pub mod text;
 
 pub use printer::{Printer, Talk};

@@ -6,13 +6,27 @@ use tidegate_executor::{Event, EventKind};
 use tidegate_model::{OperationId, OperationPhase, Timestamp};
 
 /// What happened, in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum What {
     Started,
     Succeeded,
     Failed,
     Deadline,
+}
+
+impl What {
+    pub const ALL: [Self; 4] = [Self::Started, Self::Succeeded, Self::Failed, Self::Deadline];
+
+    /// As it is written in files.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Deadline => "deadline",
+        }
+    }
 }
 
 /// A notification.

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_executor::{Engine, Event};
+use tidegate_executor::{Engine, EngineError, Event};
 use tokio::task::JoinSet;
 
 use self::letter::Letter;
@@ -39,15 +39,21 @@ pub struct Notifying {
 
 impl Notifying {
     /// Notifies all targets of what they have not seen yet. `folder` is where it is kept how far that is; a target that is
-    /// new there has seen all that was recorded before.
-    pub async fn begin(targets: Targets, engine: &Engine, folder: &Path) -> Self {
+    /// new there has seen all that was recorded before, and one that is none now is new when it comes back: nobody is told
+    /// what happened while they did not want to know.
+    ///
+    /// # Errors
+    ///
+    /// The engine has stopped, or its log cannot be read.
+    pub async fn begin(targets: Targets, engine: &Engine, folder: &Path) -> Result<Self, EngineError> {
         let web = Arc::new(Web::default());
         let mut tasks = JoinSet::new();
+        seen::forget_others(folder, targets.0.iter().map(|target| target.name.as_str()).collect());
         for target in targets.0 {
-            let kept = Kept::open(folder, &target.name, engine).await;
+            let kept = Kept::open(folder, &target.name, engine).await?;
             tasks.spawn(notify(target, engine.clone(), kept, Arc::clone(&web)));
         }
-        Self { _tasks: tasks }
+        Ok(Self { _tasks: tasks })
     }
 }
 

@@ -1,11 +1,12 @@
 //! How far a target has seen what happened, on the disk.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use tidegate_executor::{Engine, Event, Seen};
+use tidegate_executor::{Engine, EngineError, Event, Seen};
 
 /// How far a target has seen what happened.
 pub(super) struct Kept {
@@ -16,22 +17,23 @@ pub(super) struct Kept {
 impl Kept {
     /// As it was written down. A target that is new has seen all that was recorded before; so has one whose file cannot be
     /// read, which is told.
-    pub async fn open(folder: &Path, name: &str, engine: &Engine) -> Self {
+    pub async fn open(folder: &Path, name: &str, engine: &Engine) -> Result<Self, EngineError> {
+        let recorded = engine.recorded().await?;
         let path = folder.join(format!("{name}.json"));
         let read = fs::read(&path).and_then(|text| serde_json::from_slice(&text).map_err(io::Error::other));
         let seen = match read {
-            Ok(seen) => seen,
+            Ok(seen) => Seen::among(seen, &recorded),
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
                     tracing::warn!(target = name, %error, "how far it was notified is lost; it is from now on");
                 }
-                engine.recorded().await.unwrap_or_default()
+                recorded
             }
         };
         let kept = Self { path, seen };
         // From now on it is not new any more.
         kept.write().await;
-        kept
+        Ok(kept)
     }
 
     pub fn seen(&self) -> Seen {
@@ -48,6 +50,22 @@ impl Kept {
         let written = tokio::task::spawn_blocking(move || write(&path, &seen)).await;
         if let Ok(Err(error)) = written {
             tracing::warn!(%error, "how far somebody was notified cannot be written down; they are notified again");
+        }
+    }
+}
+
+/// Forgets how far those were notified who are not named.
+pub(super) fn forget_others(folder: &Path, named: BTreeSet<&str>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let is_kept = path.extension().is_some_and(|extension| extension == "json");
+        let is_named =
+            path.file_stem().and_then(|name| name.to_str()).is_some_and(|name| named.contains(name));
+        if is_kept
+            && !is_named
+            && let Err(error) = fs::remove_file(&path)
+        {
+            tracing::warn!(path = %path.display(), %error, "somebody who is notified no more cannot be forgotten");
         }
     }
 }

@@ -28,7 +28,7 @@ const FILE_MAX: u64 = 1 << 20;
 const NAME_MAX: usize = 64;
 
 /// Who is notified.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Targets(pub(super) Vec<Target>);
 
 /// Why nobody can be notified.
@@ -77,14 +77,32 @@ struct WrittenTarget {
     url: Option<String>,
     url_file: Option<PathBuf>,
     secret_file: Option<PathBuf>,
-    #[serde(default = "usual")]
-    on: Vec<What>,
+    on: Option<Vec<String>>,
     #[serde(default)]
     applications: Vec<String>,
 }
 
-fn usual() -> Vec<What> {
-    vec![What::Failed, What::Deadline]
+/// What somebody is told who does not say what they want to be told.
+const USUAL: [What; 2] = [What::Failed, What::Deadline];
+/// The longest word that is repeated to whoever wrote it.
+const WORD_MAX: usize = 32;
+
+/// The words of `on`.
+fn wanted(on: Option<Vec<String>>) -> Result<Vec<What>, String> {
+    let Some(on) = on else { return Ok(USUAL.to_vec()) };
+    let known = || What::ALL.map(What::as_str).join(", ");
+    if on.is_empty() {
+        return Err(format!("its `on` is empty, so it would be told nothing: name some of {}", known()));
+    }
+    let read = |word: &String| {
+        What::ALL.into_iter().find(|what| what.as_str() == word).ok_or_else(|| {
+            // Whatever else was put there by mistake may be a secret.
+            let is_word = word.len() <= WORD_MAX && word.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
+            let which = if is_word { format!(" {word:?}") } else { String::new() };
+            format!("its `on` has a word{which} that means nothing; it has some of {}", known())
+        })
+    };
+    on.iter().map(read).collect()
 }
 
 impl Targets {
@@ -136,6 +154,10 @@ fn target(written: WrittenTarget) -> Result<Target, String> {
     if !matches!(url.scheme_str(), Some("http" | "https")) || url.host().is_none_or(str::is_empty) {
         return Err("its url is to begin with https:// or http://, and a host".to_owned());
     }
+    if url.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err("its url is to name no user and no password: they would not be sent; what lets letters in goes into the path, with urlFile".to_owned());
+    }
+    let on = wanted(on)?;
     let secret = secret_file.map(in_file).transpose()?.map(|secret| secret.trim().as_bytes().to_vec());
     if secret.as_ref().is_some_and(Vec::is_empty) {
         return Err("its secretFile is empty".to_owned());
@@ -168,7 +190,9 @@ mod tests {
     fn mistakes_are_named_and_addresses_are_not() {
         let good = "targets:\n- {name: a, kind: slack, url: 'https://example.com/secret-path'}\n";
         let targets = read(good).unwrap();
-        assert_eq!(targets.0[0].on, [What::Failed, What::Deadline]);
+        assert_eq!(targets.0[0].on, USUAL);
+        let every = good.replace("}", ", on: [started, succeeded, failed, deadline]}");
+        assert_eq!(read(&every).unwrap().0[0].on, What::ALL);
         assert!(!format!("{targets:?}").contains("secret-path"));
         for (text, part) in [
             ("targets: [", "not understood"),
@@ -179,6 +203,20 @@ mod tests {
             ("targets:\n- {name: a, kind: pigeon, url: 'https://example.com/secret-path'}", "not understood"),
             ("targets:\n- {name: A/b, kind: slack, url: 'https://example.com/secret-path'}", "lower-case"),
             ("targets:\n- {name: a, kind: slack}", "url or a urlFile"),
+            ("targets:\n- {name: a, kind: slack, url: 'https://me:secret-path@example.com/'}", "no password"),
+            ("targets:\n- {name: a, kind: slack, url: 'https://secret-path@example.com/'}", "no user"),
+            (
+                "targets:\n- {name: a, kind: slack, url: 'http://b', on: []}",
+                "is empty, so it would be told nothing: name some of started, succeeded, failed, deadline",
+            ),
+            (
+                "targets:\n- {name: a, kind: slack, url: 'http://b', on: [failed, fialed]}",
+                "\"fialed\" that means nothing; it has some of started",
+            ),
+            (
+                "targets:\n- {name: a, kind: slack, url: 'http://b', on: ['https://b/secret-path']}",
+                "a word that means nothing",
+            ),
             ("targets:\n- {name: a, kind: slack, url: 'ftp://example.com/secret-path'}", "https://"),
             ("targets:\n- {name: a, kind: slack, url: '/secret-path'}", "https://"),
             ("targets:\n- {name: a, kind: slack, urlFile: /nowhere/at/all}", "/nowhere/at/all"),

@@ -1,7 +1,6 @@
 //! The way to the API: its URL, what it is trusted by, and the token it is asked with.
 
 use std::fs;
-use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +21,7 @@ use serde::de::DeserializeOwned;
 use tidegate_service::error::ServiceError;
 
 use super::ask::Asking;
+use crate::front::is_here;
 
 /// How long an answer may take: a little longer than the other side takes for it.
 const WITHIN: Duration = Duration::from_secs(75);
@@ -64,7 +64,7 @@ impl Connection {
             return Err(wrong("it has more than a host, a port and a path"));
         }
         let token = token.map(read_token).transpose()?;
-        if token.is_some() && !is_tls && !is_here(host) {
+        if token.is_some() && !is_tls && !is_here(host.trim_matches(['[', ']'])) {
             return Err(wrong("the token could be read on the way; use https://"));
         }
         let roots = authorities.map(read_authorities).transpose()?;
@@ -157,15 +157,6 @@ fn reason(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     said
-}
-
-/// Whether a host is this machine.
-fn is_here(host: &str) -> bool {
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    address.map_or_else(
-        |_| host.eq_ignore_ascii_case("localhost"),
-        |address| address.to_canonical().is_loopback(),
-    )
 }
 
 fn content(path: &Path) -> Result<Vec<u8>, ServiceError> {

@@ -2,6 +2,7 @@
 
 mod ask;
 mod connection;
+mod sets;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -101,15 +102,8 @@ impl Remote {
 
     /// The only application that is meant.
     async fn key(&self, name: &str) -> Result<AppKey, ServiceError> {
-        match self.applications(Some(name)).await?.applications.as_slice() {
-            [only] => Ok(AppKey::of(only)),
-            [] => Err(ServiceError::refused(format!(
-                "there is no application {name}; `tidegate app list` shows those there are"
-            ))),
-            _ => Err(ServiceError::refused(format!(
-                "there are several applications {name}; write NAMESPACE/NAME"
-            ))),
-        }
+        let found = self.applications(Some(name)).await?.applications;
+        AppKey::only(found.iter().map(AppKey::of), name)
     }
 
     /// Tells what to do with an application. Returns when that is durable.

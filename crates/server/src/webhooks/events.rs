@@ -127,25 +127,32 @@ struct GitHubRepository {
     default_branch: Option<String>,
 }
 
+/// A push to a branch or tag of the repository of these addresses.
+fn one(addresses: [Option<String>; 3], name: &str, default: Option<&str>) -> Push {
+    Push::to(addresses.iter().flatten().map(String::as_str)).of(name, is_default(name, default))
+}
+
 impl GitHub {
     fn push(self) -> Push {
         let Self { name, before, forced, repository, commits, total_commits } = self;
         let GitHubRepository { html_url, clone_url, ssh_url, default_branch } = repository;
-        let addresses = [Some(html_url), clone_url, ssh_url];
         let commits = commits.unwrap_or_default();
         let has_all =
             commits.len() < GITHUB_COMMITS_MAX && total_commits.is_none_or(|all| all == commits.len());
         // What a branch has lost by a forced push, nobody says.
         let files = if forced || is_none(&before) || !has_all { Vec::new() } else { files(commits) };
-        let is_default = is_default(&name, default_branch.as_deref());
-        Push::to(addresses.iter().flatten().map(String::as_str)).of(&name, is_default).changing(files)
+        one([Some(html_url), clone_url, ssh_url], &name, default_branch.as_deref()).changing(files)
     }
 }
 
 /// Whether a branch is what `HEAD` means; where nobody knows that, it may be.
 fn is_default(name: &str, default: Option<&str>) -> bool {
-    let plain = |name: &str| name.strip_prefix("refs/heads/").map_or_else(|| name.to_owned(), str::to_owned);
-    default.is_none_or(|default| plain(name) == plain(default))
+    default.is_none_or(|default| branch(name) == branch(default))
+}
+
+/// A branch without what Git puts before its name; a tag stays one.
+fn branch(name: &str) -> &str {
+    name.strip_prefix("refs/heads/").unwrap_or(name)
 }
 
 /// What the servers of GitLab tell about all of their projects.
@@ -188,22 +195,19 @@ impl GitLab {
     fn push(self) -> Push {
         let Self { name, before, project, commits, total_commits_count } = self;
         let GitLabProject { web_url, git_http_url, git_ssh_url, default_branch } = project;
-        let addresses = [Some(web_url), git_http_url, git_ssh_url];
         let commits = commits.unwrap_or_default();
         let has_all = total_commits_count == Some(commits.len());
         let files = if is_none(&before) || !has_all { Vec::new() } else { files(commits) };
-        let is_default = is_default(&name, default_branch.as_deref());
-        Push::to(addresses.iter().flatten().map(String::as_str)).of(&name, is_default).changing(files)
+        one([Some(web_url), git_http_url, git_ssh_url], &name, default_branch.as_deref()).changing(files)
     }
 }
 
 /// Pushes to these branches and tags; to any, where there are many.
-fn pushes(to: &Push, names: Vec<&str>) -> Vec<Push> {
+fn pushes(to: &Push, names: Vec<&str>, default: Option<&str>) -> Vec<Push> {
     if names.len() > CHANGES_MAX {
         return vec![to.clone()];
     }
-    // Nobody says which branch `HEAD` is.
-    names.into_iter().map(|name| to.clone().of(name, true)).collect()
+    names.into_iter().map(|name| to.clone().of(name, is_default(name, default))).collect()
 }
 
 #[derive(Deserialize)]
@@ -248,7 +252,8 @@ impl Bitbucket {
     fn pushes(self) -> Vec<Push> {
         let to = Push::to([self.repository.links.html.href.as_str()]);
         let names = self.push.changes.iter().filter_map(|one| one.new.as_ref().or(one.old.as_ref()));
-        pushes(&to, names.map(|named| named.name.as_str()).collect())
+        // Nobody says which branch `HEAD` is.
+        pushes(&to, names.map(|named| named.name.as_str()).collect(), None)
     }
 }
 
@@ -290,7 +295,7 @@ impl BitbucketServer {
             return Err(Problem::bad(missing));
         }
         let to = Push::to(links.iter().map(|link| link.href.as_str()));
-        Ok(pushes(&to, self.changes.iter().map(|one| one.what.id.as_str()).collect()))
+        Ok(pushes(&to, self.changes.iter().map(|one| one.what.id.as_str()).collect(), None))
     }
 }
 
@@ -332,12 +337,8 @@ impl Azure {
         let wrong = |error| Problem::bad(format!("the event of Azure DevOps: resource: {error}"));
         let AzurePush { ref_updates, repository } = AzurePush::deserialize(resource).map_err(wrong)?;
         let to = Push::to([repository.remote_url.as_str()]);
-        if ref_updates.len() > CHANGES_MAX {
-            return Ok(Heard { event, pushes: vec![to] });
-        }
-        let default = repository.default_branch.as_deref();
-        let one = |update: &AzureUpdate| to.clone().of(&update.name, is_default(&update.name, default));
-        Ok(Heard { event, pushes: ref_updates.iter().map(one).collect() })
+        let names = ref_updates.iter().map(|update| update.name.as_str()).collect();
+        Ok(Heard { event, pushes: pushes(&to, names, repository.default_branch.as_deref()) })
     }
 }
 
@@ -350,5 +351,8 @@ impl Generic {
     }
 }
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+mod fuzz;
 #[cfg(test)]
 mod tests;

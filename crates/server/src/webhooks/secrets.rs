@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use base64::Engine as _;
@@ -12,13 +11,10 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
 use crate::error::ServerError;
+use crate::tls::closed;
 
 /// The largest file.
 const FILE_MAX: u64 = 1 << 20;
-/// The rights of others: to write, and of everybody: to read.
-const OTHERS_WRITE: u32 = 0o022;
-const ALL_READ: u32 = 0o004;
-const RIGHTS: u32 = 0o777;
 
 /// Which secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,12 +98,8 @@ fn content(path: &Path) -> Result<String, ServerError> {
     if !found.is_file() {
         return Err(wrong(io::ErrorKind::InvalidInput.into()));
     }
-    let mode = found.permissions().mode() & RIGHTS;
-    if mode & (OTHERS_WRITE | ALL_READ) != 0 {
-        let why = "whoever knows a secret of it, or puts one into it, can have repositories asked";
-        let advice = "its owner can close it: chmod go-w,o-r";
-        return Err(ServerError::Exposed { path: path.to_owned(), mode, why, advice });
-    }
+    let why = "whoever knows a secret of it, or puts one into it, can have repositories asked";
+    closed(path, &found, why, "its owner can close it: chmod go-w,o-r")?;
     let mut text = String::new();
     file.take(FILE_MAX.saturating_add(1)).read_to_string(&mut text).map_err(wrong)?;
     let is_small = u64::try_from(text.len()).is_ok_and(|length| length <= FILE_MAX);
@@ -158,6 +150,7 @@ fn said(key: Key, value: &Value) -> Result<String, String> {
 #[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 mod tests {
     use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 

@@ -1,7 +1,9 @@
 //! One application: its resource, and what is under way for it.
 
 mod deleting;
+mod keeping;
 mod operation;
+mod running;
 mod waiting;
 
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use tidegate_application::conditions;
 use tidegate_application::operation as request;
 use tidegate_application::recorded as remembered;
 use tidegate_application::refresh::{self, Level};
+use tidegate_application::running::{self as runs, Deployed};
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::argo::{Application, ComparedTo, ConditionType};
 use tidegate_model::{OperationId, Timestamp};
@@ -21,12 +24,15 @@ use tidegate_source::Address;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
+use self::keeping::Unkept;
+use self::running::Runs;
+pub(crate) use self::running::end_in_engine;
+use super::board::Deployments;
 use super::comparing::{self, Compared};
 use super::messages::{AppMessage, SupervisorMessage};
 use super::recorded;
 use super::shared::Shared;
 use super::store::{AppKey, Stored};
-use super::telling;
 
 /// Changes of its objects are looked at together, so long after the first.
 const TOGETHER: Duration = Duration::from_millis(200);
@@ -36,8 +42,6 @@ const REST: u32 = 4;
 const REST_MIN: Duration = Duration::from_secs(1);
 /// How long until something is tried again that the state directory did not allow.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
-/// What others read is written no more often than this.
-const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// Conditions of our own.
 const UNKNOWN_FIELD: &str = "UnknownFieldWarning";
 const UNSEEN: &str = "WatchWarning";
@@ -73,9 +77,18 @@ pub(crate) struct AppState {
     /// As it was written down last, and when.
     kept: Option<Application>,
     kept_at: Timestamp,
+    /// How it came to be as it is, and what of that was shown last.
+    deployments: Deployments,
+    shown: Deployments,
+    /// The operation that is written down with its id.
+    durable: Option<OperationId>,
+    /// What could not be written down.
+    unkept: Option<Unkept>,
     asked: Option<Level>,
     comparing: bool,
     preparing: bool,
+    /// What progressive syncs want of it.
+    runs: Runs,
     carried: Option<OperationId>,
     /// The operation whose deletions were approved.
     confirmed: Option<OperationId>,
@@ -103,7 +116,9 @@ impl Actor for ApplicationActor {
         arguments: AppArguments,
     ) -> Result<AppState, ActorProcessingErr> {
         let AppArguments { shared, stored, is_own, supervisor } = arguments;
-        let Stored { application, problem, lost } = *stored;
+        let Stored { mut application, problem, lost } = *stored;
+        keeping::forget(&mut application);
+        let written = application.operation.as_ref().and_then(request::id).filter(|_| !is_own);
         let mut state = AppState {
             key: AppKey::of(&application),
             shared,
@@ -112,9 +127,14 @@ impl Actor for ApplicationActor {
             problem,
             kept: None,
             kept_at: Timestamp::default(),
+            deployments: Deployments::default(),
+            shown: Deployments::default(),
+            durable: written,
+            unkept: None,
             asked: Some(Level::Latest),
             comparing: false,
             preparing: false,
+            runs: Runs::default(),
             carried: None,
             confirmed: None,
             taken_back: None,
@@ -143,10 +163,10 @@ impl Actor for ApplicationActor {
             AppMessage::Stirred => state.stirred(&myself),
             // What it waits for is looked at below.
             AppMessage::Related => {}
-            AppMessage::Compared { compared, with, level, began } => {
+            AppMessage::Compared { compared, with, level, began, deployed } => {
                 let now = state.now();
                 state.rests_until = now + now.since(began).saturating_mul(REST).max(REST_MIN);
-                state.compared(*compared, &with, level);
+                state.compared(*compared, (&with, deployed), level);
             }
             AppMessage::Prepared(prepared) => state.prepared(prepared),
             AppMessage::Moved { operation, progress } => state.moved(operation, *progress),
@@ -166,6 +186,11 @@ impl Actor for ApplicationActor {
             }
             AppMessage::Delete { cascade, reply } => drop(reply.send(state.remove(cascade).await)),
             AppMessage::Terminate { by, reply } => drop(reply.send(state.terminate(&by).await)),
+            AppMessage::Run { operation, asked, tell } => state.run(operation, asked, tell).await,
+            AppMessage::TakeBack { operation } => state.take_back_run(operation, state.now()).await,
+            AppMessage::StopRun { operation, by, reply } => {
+                state.stop_run(&myself, (operation, &by), reply).await;
+            }
             AppMessage::Wake => {
                 state.alarm = None;
                 if state.stirred && state.rests_until <= state.now() {
@@ -202,9 +227,16 @@ impl AppState {
             }
         };
         let taken = remembered::take_in(&mut self.application, unknown);
-        if !is_own {
-            remembered::verify(&mut self.application, &lines);
+        if is_own {
+            self.recall_run(now).await;
+        } else {
+            remembered::verify(&mut self.application, &lines, now);
+            runs::placed(&self.application).into_iter().for_each(|placed| self.run_begun(placed));
         }
+        self.deployments.newest = match runs::deployed(&self.application) {
+            None if !lines.is_empty() => recorded::deployed(&self.shared, &self.application).await,
+            deployed => deployed,
+        };
         let from = match taken {
             0 if lost.is_none() => return,
             0 => "the operation log has none of its operations".to_owned(),
@@ -253,7 +285,12 @@ impl AppState {
         self.shared.places.unasked(&self.application.spec.destination)
     }
 
-    fn compared(&mut self, compared: Compared, with: &ComparedTo, level: Level) {
+    fn compared(
+        &mut self,
+        compared: Compared,
+        (with, deployed): (&ComparedTo, Option<Deployed>),
+        level: Level,
+    ) {
         self.comparing = false;
         let Compared { outcome, objects, moved } = compared;
         if let Some(objects) = objects
@@ -271,6 +308,7 @@ impl AppState {
         }
         let now = self.now();
         comparison::take_in(&mut self.application, outcome, level, now);
+        (self.deployments.evidence, self.deployments.is_compared) = (deployed, true);
     }
 
     fn tell_moved(&self, addresses: Vec<Address>) {
@@ -278,22 +316,22 @@ impl AppState {
         drop(self.supervisor.send_message(SupervisorMessage::Moved { addresses, but: Some(but) }));
     }
 
-    /// Everything that is due. Begun is only what is on the disk.
+    /// Everything that is due. Begun is only what is on the disk, with the id of its operation.
     async fn step(&mut self, myself: &ActorRef<AppMessage>) {
         let now = self.now();
         self.describe(now);
         self.delete(myself, now).await;
+        self.place_runs(myself, now);
         if !self.application.is_deleting() {
             self.compare(myself, now);
             self.automate(myself, now);
         }
         let is_held = self.hold(now);
-        if let Err(problem) = self.keep(myself).await {
-            tracing::error!(application = %self.key, %problem, "what is known of an application cannot be kept");
-            self.set_alarm(myself, now + AGAIN_AFTER);
-            return;
+        let is_kept = self.keep(myself).await.is_ok();
+        if is_kept {
+            self.tell_runs();
         }
-        if !is_held {
+        if !is_held && (is_kept || self.is_durable().await) {
             self.carry_on(myself);
         }
         if !self.shared.every.is_zero()
@@ -308,36 +346,40 @@ impl AppState {
         if let Some(problem) = self.problem.clone() {
             comparison::refuse(&mut self.application, problem, now);
         }
-        let other = ConditionType::Other(UNKNOWN_FIELD.to_owned());
         let mut unknown = Vec::new();
         let own = self.application.unknown_fields();
         if !own.is_empty() {
             unknown.push(format!("these fields have no effect: {}", own.join(", ")));
         }
         unknown.extend(self.shared.projects.unknown_fields(&self.application));
-        let unknown = (!unknown.is_empty()).then(|| (other.clone(), unknown.join("; ")));
-        conditions::set(&mut self.application.status.conditions, &[other], unknown, now);
-        let other = ConditionType::Other(UNSEEN.to_owned());
+        self.say(UNKNOWN_FIELD, &unknown, now);
         let mut unseen = self.shared.watching.forbidden(&self.key);
         let more = unseen.len().saturating_sub(UNSEEN_MAX);
         unseen.truncate(UNSEEN_MAX);
         unseen.extend((more > 0).then(|| format!("and so with {more} more")));
-        let unseen = (!unseen.is_empty()).then(|| (other.clone(), unseen.join("; ")));
-        conditions::set(&mut self.application.status.conditions, &[other], unseen, now);
+        self.say(UNSEEN, &unseen, now);
+    }
+
+    /// Says this in a condition of our own, which is not there where there is nothing to say.
+    fn say(&mut self, kind: &str, words: &[String], now: Timestamp) {
+        let kind = ConditionType::Other(kind.to_owned());
+        let found = (!words.is_empty()).then(|| (kind.clone(), words.join("; ")));
+        conditions::set(&mut self.application.status.conditions, &[kind], found, now);
     }
 
     fn compare(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
         if self.comparing || self.problem.is_some() || refresh::is_skipped(&self.application) {
             return;
         }
+        let Some(level) = refresh::needed(&self.application, self.asked, now, self.shared.every) else {
+            return;
+        };
         if self.unasked().is_some() {
             // It is looked at again when the cluster has answered, or has not.
             return;
         }
-        let Some(level) = refresh::needed(&self.application, self.asked, now, self.shared.every) else {
-            return;
-        };
         (self.asked, self.comparing) = (None, true);
+        let deployed = self.deployments.newest.clone();
         let (shared, application, actor) =
             (Arc::clone(&self.shared), self.application.clone(), myself.clone());
         self.tasks.spawn(async move {
@@ -358,16 +400,16 @@ impl AppState {
                 let outcome = Outcome::failed(ConditionType::UnknownError, message);
                 Compared { outcome, objects: None, moved: Vec::new() }
             }));
-            drop(actor.send_message(AppMessage::Compared { compared, with, level, began }));
+            drop(actor.send_message(AppMessage::Compared { compared, with, level, began, deployed }));
         });
     }
 
     fn automate(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
-        // What is known may be old: it is decided when that has come.
-        if self.unasked().is_some() {
+        if self.comparing || self.problem.is_some() || refresh::is_skipped(&self.application) {
             return;
         }
-        if self.comparing || self.problem.is_some() || refresh::is_skipped(&self.application) {
+        // What is known may be old: it is decided when that has come.
+        if self.unasked().is_some() {
             return;
         }
         if !self.preparing {
@@ -381,33 +423,5 @@ impl AppState {
                 self.set_alarm(myself, until);
             }
         }
-    }
-
-    /// Shows what has changed, and writes it down. Where others read it, that is done once a second at most, except for the
-    /// operation, which is not begun or forgotten before it is written down.
-    async fn keep(&mut self, myself: &ActorRef<AppMessage>) -> Result<(), String> {
-        if self.kept.as_ref() == Some(&self.application) {
-            return Ok(());
-        }
-        let shown = self.shared.board.post(&self.key, Arc::new(self.application.clone()));
-        self.announce();
-        telling::tell(&self.key, shown.as_deref().or(self.kept.as_ref()), &self.application);
-        if self.shared.store.is_shared()
-            && let Some(kept) = &mut self.kept
-            && kept.operation == self.application.operation
-        {
-            // That it was looked at again is told by the next write that tells more.
-            kept.status.reconciled_at = self.application.status.reconciled_at;
-            if kept == &self.application {
-                return Ok(());
-            }
-            if self.now() < self.kept_at + WRITE_EVERY {
-                self.set_alarm(myself, self.kept_at + WRITE_EVERY);
-                return Ok(());
-            }
-        }
-        self.shared.store.keep(&self.application).await.map_err(|error| error.to_string())?;
-        (self.kept, self.kept_at) = (Some(self.application.clone()), self.now());
-        Ok(())
     }
 }

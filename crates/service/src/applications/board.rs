@@ -1,32 +1,29 @@
 //! How each application stands now: for those who ask, and for the actors that begin anew.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use tidegate_application::running::Deployed;
 use tidegate_model::argo::Application;
 use tokio::sync::broadcast;
 
 use super::store::AppKey;
+use crate::board;
 
 /// How each application stands.
-pub struct Board {
-    posted: Mutex<Posted>,
-    changes: broadcast::Sender<AppKey>,
-}
-
-/// So many changes whoever follows may be behind, before all applications are looked at anew.
-const CHANGES_KEPT: usize = 1024;
-
-impl Default for Board {
-    fn default() -> Self {
-        Self { posted: Mutex::default(), changes: broadcast::Sender::new(CHANGES_KEPT) }
-    }
-}
-
 #[derive(Default)]
-struct Posted {
-    applications: BTreeMap<AppKey, Arc<Application>>,
-    problems: Vec<String>,
+pub struct Board {
+    posted: board::Board<(Arc<Application>, Arc<Deployments>)>,
+}
+
+/// What is known of how an application came to be as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Deployments {
+    /// The newest operation that has deployed all of it.
+    pub newest: Option<Deployed>,
+    /// The newest of those that were over before the comparison began which is shown: what is shown is seen after it.
+    pub evidence: Option<Deployed>,
+    /// Whether what is shown was compared by this process.
+    pub is_compared: bool,
 }
 
 /// What was asked for.
@@ -39,50 +36,49 @@ pub struct Found {
 }
 
 impl Board {
-    fn posted(&self) -> MutexGuard<'_, Posted> {
-        self.posted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns what was there before.
-    pub(super) fn post(&self, key: &AppKey, application: Arc<Application>) -> Option<Arc<Application>> {
-        let before = self.posted().applications.insert(key.clone(), application);
-        // Nobody following is fine.
-        let _ = self.changes.send(key.clone());
-        before
+    pub(super) fn post(
+        &self,
+        key: &AppKey,
+        application: Arc<Application>,
+        deployments: Deployments,
+    ) -> Option<Arc<Application>> {
+        self.posted.post(key, (application, Arc::new(deployments))).map(|(before, _)| before)
     }
 
     pub(super) fn remove(&self, key: &AppKey) {
-        self.posted().applications.remove(key);
-        let _ = self.changes.send(key.clone());
+        self.posted.remove(key);
     }
 
     pub(super) fn set_problems(&self, problems: Vec<String>) {
-        self.posted().problems = problems;
+        self.posted.set_problems(problems);
     }
 
-    pub(super) fn get(&self, key: &AppKey) -> Option<Arc<Application>> {
-        self.posted().applications.get(key).map(Arc::clone)
+    pub(crate) fn get(&self, key: &AppKey) -> Option<Arc<Application>> {
+        self.posted.get(key).map(|(application, _)| application)
+    }
+
+    /// An application, and how it came to be as it is shown: both of one moment.
+    pub(crate) fn sight(&self, key: &AppKey) -> Option<(Arc<Application>, Arc<Deployments>)> {
+        self.posted.get(key)
     }
 
     /// Those that change from now on.
-    pub(super) fn changes(&self) -> broadcast::Receiver<AppKey> {
-        self.changes.subscribe()
+    pub(crate) fn changes(&self) -> broadcast::Receiver<AppKey> {
+        self.posted.changes()
     }
 
-    pub(super) fn all(&self) -> Vec<(AppKey, Arc<Application>)> {
-        let posted = self.posted();
-        posted.applications.iter().map(|(key, one)| (key.clone(), Arc::clone(one))).collect()
+    pub(crate) fn all(&self) -> Vec<(AppKey, Arc<Application>)> {
+        self.posted.all().into_iter().map(|(key, (application, _))| (key, application)).collect()
     }
 
     pub(super) fn problems(&self) -> Vec<String> {
-        self.posted().problems.clone()
+        self.posted.problems()
     }
 
     /// All, or those that are meant.
     pub fn find(&self, text: Option<&str>) -> Found {
-        let posted = self.posted();
-        let meant = posted.applications.iter().filter(|(key, _)| text.is_none_or(|text| key.is_meant(text)));
-        let applications = meant.map(|(_, application)| Arc::clone(application)).collect();
-        Found { applications, problems: posted.problems.clone() }
+        let (found, problems) = self.posted.find(text);
+        Found { applications: found.into_iter().map(|(application, _)| application).collect(), problems }
     }
 }

@@ -19,9 +19,8 @@ use super::deleting;
 use super::manifests::purpose;
 use super::messages::AppMessage;
 use super::places::Place;
-use super::recorded::{of_summary, progress};
+use super::recorded::{loaded, of_summary, progress};
 use super::shared::Shared;
-use crate::operations;
 
 /// How often the status follows an operation, at most.
 const TOLD_EVERY: Duration = Duration::from_millis(500);
@@ -153,13 +152,10 @@ pub(crate) async fn carry(
 
 /// The cluster on which an operation was begun that is not over, and how it stands.
 async fn began_on(shared: &Arc<Shared>, operation: OperationId) -> Option<(Destination, OperationView)> {
-    let (view, _) = shared.engine.inspect(operation).await.ok()?;
-    if view.finished_at.is_some() {
-        return None;
-    }
     let log = Arc::clone(&shared.log);
-    let looking = tokio::task::spawn_blocking(move || operations::destination(&log, operation)).await;
-    Some((looking.ok()?.ok()?, view))
+    let looking = tokio::task::spawn_blocking(move || loaded(&log, operation)).await;
+    let (request, view) = looking.ok()?.ok()??;
+    view.finished_at.is_none().then_some((request.destination, view))
 }
 
 /// Has the engine end an operation, and says whether it knows it. Returns when that is durable.

@@ -16,7 +16,7 @@ use tidegate_model::argo::{Application, ConditionType, HealthState, ResourceStat
 use tidegate_model::{
     Action, Gvk, HealthStatus, Object, ObjectKey, Severity, Timestamp, Warning, annotations,
 };
-use tidegate_planner::{Target, gates_of, is_left_out, own_wave};
+use tidegate_planner::{Target, gates_of, hook_phases_among, is_left_out, own_wave};
 use tidegate_source::Address;
 
 use super::admission::{admit, refuse_hooks, refuse_resources};
@@ -161,8 +161,8 @@ async fn try_compare(
     if let Some(refusals) = refuse_hooks(shared, &mandate, &made.targets, &resources) {
         return Err(wrong(&revisions, refusals));
     }
-    let source_types = made.types;
-    Ok((Outcome::Compared { revisions, source_types, resources, warnings }, objects))
+    let (source_types, deletion_hooks) = (made.types, hook_phases_among(&made.targets));
+    Ok((Outcome::Compared { revisions, source_types, resources, deletion_hooks, warnings }, objects))
 }
 
 /// How the cluster differs from manifests.

@@ -122,7 +122,7 @@ pub(crate) async fn hear(
     let mut told = changes(&cluster, namespace, given);
     while let Some(credentials) = told.next().await {
         manifests.give(credentials);
-        let addresses = manifests.look().await;
+        let addresses = manifests.look(None).await;
         if !addresses.is_empty() {
             drop(to.send_message(SupervisorMessage::Moved { addresses, but: None }));
         }

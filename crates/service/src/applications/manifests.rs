@@ -1,6 +1,6 @@
 //! Manifests of sources, off the async threads, parsed once for each content.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,6 +11,7 @@ use tidegate_model::Digest;
 use tidegate_model::argo::{Application, ApplicationSource};
 use tidegate_planner::Target;
 use tidegate_planner::manifests::{self, parse};
+use tidegate_scm::Web;
 use tidegate_source::{
     Address, Credentials, File, Found, Kept, Making, Origin, Purpose, Reach, Referred, Repositories,
     SourceError, Tools,
@@ -18,6 +19,8 @@ use tidegate_source::{
 
 use super::projects;
 use super::repositories::RepositoryFiles;
+use super::store::AppKey;
+use crate::generating::Providers;
 
 /// So many sets of manifests are kept parsed.
 const KEPT: usize = 64;
@@ -37,17 +40,24 @@ pub struct Sourcing {
     pub helm: Option<PathBuf>,
     /// The program for kustomizations; `kustomize` or `kubectl` on the `PATH` if not said.
     pub kustomize: Option<PathBuf>,
+    /// Whom generators of ApplicationSets may ask over HTTP.
+    pub providers: Providers,
 }
 
 /// Manifests of all sources.
 pub(crate) struct Manifests {
-    repositories: Repositories,
+    repositories: Arc<Repositories>,
     /// What relative addresses are relative to.
     base: PathBuf,
     /// Where it is written how repositories are reached.
     files: Option<RepositoryFiles>,
     /// What the cluster says of it.
     given: Mutex<Credentials>,
+    /// The repositories that generators have asked for, by their set: what was fetched of them is kept too.
+    asked: Mutex<BTreeMap<AppKey, BTreeSet<Address>>>,
+    /// The way to SCM providers and plugins, and which may be asked.
+    web: Web,
+    providers: Providers,
     tools: Tools,
     made: Kept,
     parsed: Mutex<VecDeque<(Digest, Arc<Vec<Target>>)>>,
@@ -71,15 +81,45 @@ pub(crate) struct Made {
 impl Manifests {
     /// `working` is where programs work.
     pub fn new(base: PathBuf, reach: Reach, working: PathBuf, sourcing: Sourcing) -> Self {
-        let Sourcing { files, helm, kustomize, .. } = sourcing;
+        let Sourcing { files, helm, kustomize, providers, .. } = sourcing;
         let mut tools = Tools::new(working);
         (tools.helm, tools.kustomize) = (helm, kustomize);
-        let (repositories, made) = (Repositories::new(reach), Kept::new(MADE_BYTES));
-        Self { repositories, base, files, given: Mutex::default(), tools, made, parsed: Mutex::default() }
+        let (repositories, made) = (Arc::new(Repositories::new(reach)), Kept::new(MADE_BYTES));
+        let (given, asked, web, parsed) = Default::default();
+        Self { repositories, base, files, given, asked, web, providers, tools, made, parsed }
+    }
+
+    /// The repositories themselves, and what relative addresses are relative to.
+    pub fn repositories(&self) -> (Arc<Repositories>, PathBuf) {
+        (Arc::clone(&self.repositories), self.base.clone())
+    }
+
+    /// Where files say how repositories are reached, and hold other Secrets and ConfigMaps beside them.
+    pub fn files(&self) -> Option<&RepositoryFiles> {
+        self.files.as_ref()
+    }
+
+    /// The way to SCM providers and plugins.
+    pub fn web(&self) -> &Web {
+        &self.web
+    }
+
+    /// Which of them may be asked.
+    pub fn providers(&self) -> &Providers {
+        &self.providers
+    }
+
+    /// The generators of a set have asked for these repositories, and for no others; none of a set that is gone.
+    pub fn asked_by(&self, set: AppKey, repositories: BTreeSet<Address>) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        match repositories.is_empty() {
+            true => drop(asked.remove(&set)),
+            false => drop(asked.insert(set, repositories)),
+        }
     }
 
     /// Reads again how repositories are reached. What cannot be read leaves what was known before.
-    fn read_credentials(&self) {
+    pub fn read_credentials(&self) {
         let mut credentials = match self.files.as_ref().map(RepositoryFiles::read).transpose() {
             Ok(credentials) => credentials.unwrap_or_default(),
             Err(error) => {
@@ -99,6 +139,7 @@ impl Manifests {
     /// Ends what servers are asked for, and the programs at work.
     pub fn stop(&self) {
         self.repositories.stop();
+        self.web.stop();
         self.tools.stop();
     }
 
@@ -107,36 +148,29 @@ impl Manifests {
         tidegate_source::address(source, &self.base).ok()
     }
 
-    /// Looks at each repository once; those whose names have moved, or that cannot be read any more, or can again.
-    pub async fn look(self: &Arc<Self>) -> Vec<Address> {
+    /// Looks at each repository once, or at `only` one, if anybody uses it; those whose names have moved, or that cannot be
+    /// read any more, or can again.
+    pub async fn look(self: &Arc<Self>, only: Option<Address>) -> Vec<Address> {
         let this = Arc::clone(self);
         let look = move || {
             this.read_credentials();
-            let all = this.repositories.all().into_iter().filter(|repository| repository.look_again());
+            let is_meant = |one: &Origin| only.as_ref().is_none_or(|only| one.address() == only);
+            let all = this.repositories.all().into_iter().filter(|one| is_meant(one) && one.look_again());
             all.map(|repository| repository.address().clone()).collect()
         };
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
     }
 
-    /// Keeps what was fetched of the repositories of these sources, and of no others.
+    /// Keeps what was fetched of the repositories of these sources and of generators, and of no others.
     pub async fn keep_only(self: &Arc<Self>, sources: Vec<ApplicationSource>) {
         let this = Arc::clone(self);
         let keep = move || {
-            let used = sources.iter().filter_map(|source| this.address(source)).collect();
+            let asked = this.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let used = sources.iter().filter_map(|source| this.address(source));
+            let used = used.chain(asked.into_values().flatten()).collect();
             this.repositories.keep_only(&used);
         };
         drop(tokio::task::spawn_blocking(keep).await);
-    }
-
-    /// Looks at one repository, if anybody uses it.
-    pub async fn look_at(self: &Arc<Self>, address: &Address) {
-        let (this, address) = (Arc::clone(self), address.clone());
-        let look = move || {
-            this.read_credentials();
-            let all = this.repositories.all();
-            all.iter().find(|repository| *repository.address() == address).map(Origin::look_again)
-        };
-        drop(tokio::task::spawn_blocking(look).await);
     }
 
     /// What revisions of the sources mean, by the last look at their repositories or by a new one.
@@ -158,6 +192,38 @@ impl Manifests {
             Ok(resolved)
         })
         .await
+    }
+
+    /// What the sources of many applications mean, in the revisions they ask for: by the last look at each repository, or by a
+    /// new one, which all of them are of; and the repositories whose names have moved.
+    pub async fn resolve_all(
+        self: &Arc<Self>,
+        all: Vec<Sources>,
+        look: bool,
+    ) -> (Vec<Result<Vec<String>, String>>, Vec<Address>) {
+        let (this, count) = (Arc::clone(self), all.len());
+        let resolve = move || {
+            let (mut looked, mut known, mut moved) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
+            let mut resolve = |one: &Part| {
+                let source = &one.source;
+                let asked = (source.repo_url.clone(), source.chart.clone(), one.revision.clone());
+                let resolved = known.entry(asked).or_insert_with(|| {
+                    let (revision, news) =
+                        this.resolve_one(one, look, &mut looked).map_err(|error| error.to_string())?;
+                    moved.extend(news);
+                    Ok(revision)
+                });
+                one.try_to(|| resolved.clone().map_err(Problem))
+            };
+            let resolve_each = |sources: &Sources| {
+                parts(sources, sources.wanted()).iter().map(&mut resolve).collect::<Result<Vec<_>, _>>()
+            };
+            let resolved = all.iter().map(resolve_each).collect();
+            (resolved, moved)
+        };
+        let fault =
+            |error| (vec![Err(format!("reading the repositories met a fault: {error}")); count], Vec::new());
+        tokio::task::spawn_blocking(resolve).await.unwrap_or_else(fault)
     }
 
     fn resolve_one(
@@ -299,18 +365,23 @@ impl Part {
     }
 }
 
+/// Each source with its revision.
+fn parts(sources: &Sources, revisions: Vec<String>) -> Vec<Part> {
+    let is_list = sources.is_list();
+    let named = |(at, (source, revision)): (usize, (&ApplicationSource, String))| {
+        let name = if is_list { format!("spec.sources[{at}]: ") } else { String::new() };
+        Part { source: source.clone(), revision, name }
+    };
+    sources.all().iter().zip(revisions).enumerate().map(named).collect()
+}
+
 /// Does something with all sources, off the async threads.
 async fn for_each<T: Send + 'static>(
     sources: &Sources,
     revisions: Vec<String>,
     work: impl FnOnce(&[Part]) -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
-    let is_list = sources.is_list();
-    let named = |(at, (source, revision)): (usize, (&ApplicationSource, String))| {
-        let name = if is_list { format!("spec.sources[{at}]: ") } else { String::new() };
-        Part { source: source.clone(), revision, name }
-    };
-    let parts: Vec<Part> = sources.all().iter().zip(revisions).enumerate().map(named).collect();
+    let parts = parts(sources, revisions);
     let fault = |error| Err(format!("reading the repository met a fault: {error}"));
     tokio::task::spawn_blocking(move || work(&parts)).await.unwrap_or_else(fault)
 }

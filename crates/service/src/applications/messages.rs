@@ -5,12 +5,18 @@ use std::collections::BTreeSet;
 use ractor::RpcReplyPort;
 use tidegate_application::operation::Progress;
 use tidegate_application::refresh::Level;
+use tidegate_application::running::Deployed;
+use tidegate_lifecycle::rollout::ChildNews;
 use tidegate_model::argo::{ComparedTo, OperationRequest};
 use tidegate_model::{Cascade, OperationId, Timestamp};
 use tidegate_source::Address;
+use tokio::sync::mpsc::UnboundedSender;
 
 use super::comparing::Compared;
 use super::store::{AppKey, StoreEvent, Stored};
+
+/// Where an answer goes: done, or why not.
+pub(crate) type Answer = RpcReplyPort<Result<(), String>>;
 
 /// A message to the supervisor.
 pub(crate) enum SupervisorMessage {
@@ -18,9 +24,7 @@ pub(crate) enum SupervisorMessage {
     Store(StoreEvent),
     /// An object of this application has changed.
     Stirred(AppKey),
-    /// This application stands in another way: those that depend on it, or that it depends on, may care.
-    Stood(AppKey),
-    /// Something has changed between these and another one.
+    /// An application that these depend on, or that depends on them, stands in another way, or has begun or ceased to.
     Related(BTreeSet<AppKey>),
     /// The names of these repositories have moved; one application knows.
     Moved { addresses: Vec<Address>, but: Option<AppKey> },
@@ -29,19 +33,24 @@ pub(crate) enum SupervisorMessage {
     /// An application is to be compared.
     Compare { key: AppKey, level: Level },
     /// Somebody asks for an operation.
-    Sync { key: AppKey, asked: Box<OperationRequest>, reply: RpcReplyPort<Result<(), String>> },
+    Sync { key: AppKey, asked: Box<OperationRequest>, reply: Answer },
     /// Somebody ends an operation.
-    Terminate { key: AppKey, by: String, reply: RpcReplyPort<Result<(), String>> },
+    Terminate { key: AppKey, by: String, reply: Answer },
     /// Somebody deletes an application.
-    Delete { key: AppKey, cascade: Cascade, reply: RpcReplyPort<Result<(), String>> },
+    Delete { key: AppKey, cascade: Cascade, reply: Answer },
     /// Somebody goes back to a sync of the history.
-    Rollback {
+    Rollback { key: AppKey, id: Option<i64>, prune: bool, by: String, reply: Answer },
+    /// A progressive sync wants an operation: [`AppMessage::Run`].
+    Run {
         key: AppKey,
-        id: Option<i64>,
-        prune: bool,
-        by: String,
-        reply: RpcReplyPort<Result<(), String>>,
+        operation: OperationId,
+        asked: Box<OperationRequest>,
+        tell: UnboundedSender<ChildNews>,
     },
+    /// It does not want it any more: [`AppMessage::TakeBack`].
+    TakeBack { key: AppKey, operation: OperationId },
+    /// It wants it to be over: [`AppMessage::StopRun`].
+    StopRun { key: AppKey, operation: OperationId, by: String, reply: Answer },
 }
 
 /// A message to the actor of an application.
@@ -55,19 +64,34 @@ pub(crate) enum AppMessage {
     /// An application that it depends on, or that depends on it, stands in another way.
     Related,
     /// A comparison has ended. It was made with what was wanted then.
-    Compared { compared: Box<Compared>, with: Box<ComparedTo>, level: Level, began: Timestamp },
+    Compared {
+        compared: Box<Compared>,
+        with: Box<ComparedTo>,
+        level: Level,
+        began: Timestamp,
+        /// What had deployed it when that began.
+        deployed: Option<Deployed>,
+    },
     /// The operation that is asked for can be begun, or cannot.
     Prepared(Result<(Vec<String>, OperationId), String>),
     /// How its operation stands.
     Moved { operation: OperationId, progress: Box<Progress> },
     /// Somebody asks for an operation.
-    Sync { asked: Box<OperationRequest>, reply: RpcReplyPort<Result<(), String>> },
+    Sync { asked: Box<OperationRequest>, reply: Answer },
     /// Somebody ends its operation.
-    Terminate { by: String, reply: RpcReplyPort<Result<(), String>> },
+    Terminate { by: String, reply: Answer },
     /// Somebody deletes it.
-    Delete { cascade: Cascade, reply: RpcReplyPort<Result<(), String>> },
+    Delete { cascade: Cascade, reply: Answer },
     /// Somebody goes back to a sync of its history.
-    Rollback { id: Option<i64>, prune: bool, by: String, reply: RpcReplyPort<Result<(), String>> },
+    Rollback { id: Option<i64>, prune: bool, by: String, reply: Answer },
+    /// A progressive sync wants this operation, whose id was recorded before. It is begun once, however often this comes, and
+    /// `tell` hears how it stands now and from then on. When `tell` is dropped before the end, somebody has to ask again.
+    Run { operation: OperationId, asked: Box<OperationRequest>, tell: UnboundedSender<ChildNews> },
+    /// That operation is not wanted any more: if it has not begun, it never does.
+    TakeBack { operation: OperationId },
+    /// That operation is to be over. The answer is a yes when it is, or is sure never to begin; none comes when the engine
+    /// stops.
+    StopRun { operation: OperationId, by: String, reply: Answer },
     /// It is time to look what is due.
     Wake,
 }

@@ -21,26 +21,36 @@ mod comparing;
 mod deleting;
 mod depending;
 mod given;
-mod manifests;
+pub(crate) mod manifests;
 mod messages;
 mod places;
-mod projects;
+pub(crate) mod projects;
 mod pushed;
 mod reconciles;
 mod recorded;
 mod repositories;
+mod serving;
 mod shared;
 mod supervisor;
 mod telling;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first surprise")]
+pub(crate) mod testing;
 mod watching;
 
 pub mod asking;
 pub mod listing;
 pub mod store;
 
+pub(crate) use board::Deployments;
 pub use board::{Board, Found};
 pub use manifests::Sourcing;
+pub(crate) use messages::SupervisorMessage;
 pub use places::Places;
+pub(crate) use projects::Missing;
 pub use projects::ProjectSet;
+pub(crate) use recorded::is_known;
 pub use repositories::RepositoryFiles;
-pub use supervisor::{Applications, Serving};
+pub use serving::Serving;
+pub(crate) use shared::Shared;
+pub use supervisor::Applications;

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use tidegate_applicationset::known::NoCluster;
 use tidegate_cluster::Cluster;
 use tidegate_kube::{Declaration, Declared, KubeCluster};
 use tidegate_model::argo::ApplicationDestination;
@@ -59,7 +60,8 @@ struct Way {
     permits: Arc<Semaphore>,
     /// Which cluster it is, once it has said so.
     destination: Option<Destination>,
-    /// The clusters that have answered there. One after the other: all but the last are closed.
+    /// The clusters that have answered there. One after the other: all that are known to be others than
+    /// the last are closed.
     clusters: BTreeMap<Destination, KubeCluster>,
     /// Why it cannot be used now.
     failing: Option<String>,
@@ -82,7 +84,7 @@ pub(crate) enum NoPlace {
     Wrong(String),
     /// It is not to be reached now.
     Away(String),
-    /// It is not known yet whether it is: this process has just begun.
+    /// It is not known yet whether it is: nobody has asked since it was declared, or its Secret was not seen.
     Unasked(String),
 }
 
@@ -90,6 +92,21 @@ impl fmt::Display for NoPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Wrong(words) | Self::Away(words) | Self::Unasked(words)) = self;
         f.write_str(words)
+    }
+}
+
+/// Why a destination means no cluster, in words.
+enum Meaningless {
+    /// There is no such cluster.
+    Unknown(String),
+    /// It could be one of several, or cannot be used as it is written.
+    Wrong(String),
+}
+
+impl Meaningless {
+    fn words(self) -> String {
+        let (Self::Unknown(words) | Self::Wrong(words)) = self;
+        words
     }
 }
 
@@ -176,26 +193,37 @@ impl Places {
         }
     }
 
+    /// The clusters that Secrets declare, whatever of them can be used; nothing while the Secrets were not seen.
+    pub(crate) fn declared(&self) -> Option<Vec<Declaration>> {
+        let known = self.known();
+        (!known.is_waited_for).then(|| known.declared.clone())
+    }
+
     /// Whether a destination is another cluster than that which is served.
     pub(crate) fn is_elsewhere(&self, wanted: &ApplicationDestination) -> bool {
         !matches!(self.meant(wanted), Ok(Meant::Own))
     }
 
-    fn meant(&self, wanted: &ApplicationDestination) -> Result<Meant, String> {
+    fn meant(&self, wanted: &ApplicationDestination) -> Result<Meant, Meaningless> {
         let known = self.known();
         let (name, server) = (wanted.name.as_str(), wanted.server.trim_end_matches('/'));
+        let wrong = |words| Err(Meaningless::Wrong(words));
         let is_it = |one: &&Declaration| match server {
             "" => one.declared.name == name,
             server => one.declared.server == server,
         };
         match (name, server) {
             ("", "") => {
-                return Err("spec.destination names no cluster; give it a server or a name".to_owned());
+                return wrong("spec.destination names no cluster; give it a server or a name".to_owned());
             }
             (IN_CLUSTER, "") => return Ok(Meant::Own),
             ("", server) if self.is_own(server) => return Ok(Meant::Own),
             ("", _) | (_, "") => {}
-            _ => return Err("spec.destination has both a name and a server; give it one of them".to_owned()),
+            _ => {
+                return wrong(
+                    "spec.destination has both a name and a server; give it one of them".to_owned(),
+                );
+            }
         }
         let asked = if name.is_empty() { server } else { name };
         let mut found: Vec<&Declaration> = known.declared.iter().filter(is_it).collect();
@@ -211,23 +239,33 @@ impl Places {
             [one] if self.is_own(&one.declared.server) => Ok(Meant::Own),
             [one] => match &one.problem {
                 None => Ok(Meant::Declared(Box::new((*one).clone()))),
-                Some(problem) => Err(format!(
+                Some(problem) => wrong(format!(
                     "the cluster {asked} of spec.destination cannot be used: Secret {}: {problem}",
                     one.secret
                 )),
             },
-            [] => Err(format!(
+            [] => Err(Meaningless::Unknown(format!(
                 "the cluster {asked} of spec.destination is not known here; this process serves the {}, which is called {IN_CLUSTER} or {IN_CLUSTER_SERVER}{}",
                 self.0.destination,
                 others(&known.declared)
-            )),
+            ))),
             several => {
                 let secrets: Vec<&str> = several.iter().map(|one| one.secret.as_str()).collect();
-                Err(format!(
+                wrong(format!(
                     "the cluster {asked} of spec.destination is declared by several Secrets: {}; leave one of them",
                     secrets.join(", ")
                 ))
             }
+        }
+    }
+
+    /// Whether a destination means one cluster, be it there or not.
+    pub(crate) fn means_one(&self, wanted: &ApplicationDestination) -> Result<(), NoCluster> {
+        let is_waited_for = self.known().is_waited_for;
+        match self.meant(wanted) {
+            Ok(_) => Ok(()),
+            Err(Meaningless::Unknown(words)) if !is_waited_for => Err(NoCluster::Gone(words)),
+            Err(other) => Err(NoCluster::Unusable(other.words())),
         }
     }
 
@@ -237,7 +275,7 @@ impl Places {
             true => NoPlace::Unasked(words),
             false => NoPlace::Wrong(words),
         };
-        let meant = self.meant(wanted).map_err(wrong)?;
+        let meant = self.meant(wanted).map_err(|none| wrong(none.words()))?;
         let namespace = |otherwise: &str| match wanted.namespace.as_str() {
             "" => otherwise.to_owned(),
             namespace => namespace.to_owned(),
@@ -322,9 +360,14 @@ impl Places {
         is_own || self.known().ways.values().any(is_it)
     }
 
+    /// Is told whenever other clusters are declared, or can be reached, or cannot any more.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.0.changed.subscribe()
+    }
+
     /// Returns when something is so.
     async fn when(&self, is_so: impl Fn(&Self) -> bool) {
-        let mut changes = self.0.changed.subscribe();
+        let mut changes = self.changes();
         while !is_so(self) {
             if changes.changed().await.is_err() {
                 return;
@@ -371,8 +414,8 @@ mod meaning {
         Declaration {
             secret: secret.to_owned(),
             declared: Declared { name: name.to_owned(), server: server.to_owned(), ..Declared::default() },
-            project: String::new(),
             problem: problem.map(str::to_owned),
+            ..Declaration::default()
         }
     }
 

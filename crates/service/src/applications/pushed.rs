@@ -42,7 +42,7 @@ impl Looks {
         let (looks, manifests, to) = (self.clone(), Arc::clone(manifests), to.clone());
         tokio::spawn(async move {
             while let Some(next) = looks.next(&address) {
-                manifests.look_at(&address).await;
+                drop(manifests.look(Some(address.clone())).await);
                 for key in next {
                     drop(to.send_message(SupervisorMessage::Compare { key, level: Level::Latest }));
                 }

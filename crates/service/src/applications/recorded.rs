@@ -5,14 +5,16 @@ use std::sync::Arc;
 use tidegate_application::instance_name;
 use tidegate_application::operation::Progress;
 use tidegate_application::recorded::{self, Line, Recorded};
+use tidegate_application::running::Deployed;
 use tidegate_executor::{EngineError, Summary};
 use tidegate_lifecycle::operation::{Driver, OperationView, view};
 use tidegate_model::argo::Application;
+use tidegate_model::{OperationId, OperationPhase, SyncRequest};
 use tidegate_oplog::{Log, LogError, Lookup, TypedLog as _};
 
 use super::shared::Shared;
 use crate::error::ServiceError;
-use crate::operations::listed;
+use crate::operations::{self, listed};
 
 /// The operations that the log has of an application, oldest first: all of them where its status does not know the newest,
 /// which is unusual, and a line of each.
@@ -42,20 +44,54 @@ fn read(log: &Log, application: &Application) -> Result<(Vec<Recorded>, Vec<Line
 /// One operation, with all that is kept of it.
 fn one(log: &Log, summary: Summary) -> Recorded {
     let operation = summary.operation;
-    let loading = || -> Result<Option<Recorded>, ServiceError> {
-        let loaded = log.load_as(operation)?;
-        let driver = Driver::recover(loaded.snapshot, loaded.facts).map_err(EngineError::from)?;
-        let both = driver.state().header().map(|header| header.request.clone()).zip(view(driver.state()));
-        Ok(both.map(|(request, view)| Recorded {
-            operation,
-            request: Some(request),
-            progress: progress(view),
-        }))
-    };
-    match loading() {
-        Ok(Some(recorded)) => recorded,
+    match loaded(log, operation) {
+        Ok(Some((request, view))) => Recorded { operation, request: Some(request), progress: progress(view) },
         Ok(None) | Err(_) => Recorded { operation, request: None, progress: of_summary(summary) },
     }
+}
+
+/// How an operation has ended, if it has, whoever began it.
+pub(crate) async fn ended(
+    shared: &Arc<Shared>,
+    operation: OperationId,
+) -> Result<Option<(OperationPhase, String)>, ServiceError> {
+    let log = Arc::clone(&shared.log);
+    let reading = tokio::task::spawn_blocking(move || operations::known(&log, operation)).await;
+    let Some(listed) = reading.unwrap_or_else(|_| Err(LogError::Poisoned.into()))? else { return Ok(None) };
+    let summary = listed.known()?;
+    Ok(summary.finished_at.map(|_| (summary.phase, summary.message)))
+}
+
+/// Whether the engine has heard of an operation: it is at work, or the log has it. What cannot be told may be so.
+pub(crate) async fn is_known(shared: &Arc<Shared>, operation: OperationId) -> bool {
+    // In this order: what ends in between is in the log by then.
+    if shared.engine.at_work().await.map_or(true, |all| all.contains(&operation)) {
+        return true;
+    }
+    let log = Arc::clone(&shared.log);
+    let reading = tokio::task::spawn_blocking(move || operations::known(&log, operation)).await;
+    !matches!(reading, Ok(Ok(None)))
+}
+
+/// The newest operation that has deployed all of an application, of those that the log has.
+pub(crate) async fn deployed(shared: &Arc<Shared>, application: &Application) -> Option<Deployed> {
+    let (log, name) = (Arc::clone(&shared.log), instance_name(application));
+    let reading = tokio::task::spawn_blocking(move || {
+        let all = listed(&log, &Lookup::of_application(name)).ok()?;
+        let summaries = all.into_iter().filter_map(|one| one.summary);
+        recorded::deployed(summaries.map(|summary| one(&log, summary)))
+    });
+    reading.await.ok()?
+}
+
+/// What an operation was asked, and how it stands, according to the log.
+pub(crate) fn loaded(
+    log: &Log,
+    operation: OperationId,
+) -> Result<Option<(SyncRequest, OperationView)>, ServiceError> {
+    let loaded = log.load_as(operation)?;
+    let driver = Driver::recover(loaded.snapshot, loaded.facts).map_err(EngineError::from)?;
+    Ok(driver.state().header().map(|header| header.request.clone()).zip(view(driver.state())))
 }
 
 /// How an operation stands of which only a line is left.

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_application::pushes::Push;
 use tidegate_application::windows::Windows;
 use tidegate_executor::Engine;
 use tidegate_health::HealthRules;
 use tidegate_model::argo::Application;
 use tidegate_oplog::Log;
+use tokio::sync::broadcast;
 
 use super::board::Board;
 use super::depending::Depending;
@@ -39,6 +41,8 @@ pub(crate) struct Shared {
     pub watching: Watchings,
     pub reconciles: Reconciles,
     pub looks: Looks,
+    /// Pushes that servers of repositories tell of.
+    pub pushes: broadcast::Sender<Arc<Vec<Push>>>,
 }
 
 impl Shared {

@@ -4,44 +4,45 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, ActorStatus, RpcReplyPort, SupervisionEvent};
-use tidegate_application::pushes::Push;
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tidegate_application::conditions;
 use tidegate_application::refresh::Level;
-use tidegate_application::{conditions, credentials};
-use tidegate_executor::effects::ObjectDifference;
-use tidegate_executor::{Clock as _, Counted, Engine, EngineError, Permits, SystemClock};
+use tidegate_executor::{Clock as _, Engine, EngineError, Permits, SystemClock};
 use tidegate_health::HealthRules;
+use tidegate_lifecycle::operation::CallError;
+use tidegate_lifecycle::rollout::ChildNews;
+use tidegate_model::OperationId;
 use tidegate_model::argo::{Application, ApplicationSource, ConditionType, OperationRequest};
-use tidegate_model::{Cascade, ResourceSelector, Warning};
 use tidegate_oplog::{Log, Lookup};
 use tidegate_source::{Address, Reach};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{broadcast, oneshot};
 use tokio::task::JoinSet;
 
-use super::actor::{AppArguments, ApplicationActor};
+use super::actor::{AppArguments, ApplicationActor, end_in_engine};
 use super::announcing::announce;
-use super::board::{Board, Found};
-use super::comparing;
+use super::board::{Board, Deployments};
 use super::depending::Depending;
 use super::given::{self, Given};
-use super::listing::{self, OrderBy, Page, Wanted};
 use super::manifests::{Manifests, Sourcing};
-use super::messages::{AppMessage, SupervisorMessage};
+use super::messages::{Answer, AppMessage, SupervisorMessage};
 use super::places::Places;
 use super::projects::{self, ProjectSet, Projects};
-use super::pushed::{self, Looks};
+use super::pushed::Looks;
 use super::reconciles::Reconciles;
+use super::serving::Serving;
 use super::shared::Shared;
 use super::store::{AppKey, ApplicationStore, StoreEvent, Stored};
 use super::watching::Watchings;
 use crate::error::ServiceError;
 use crate::gates::GateFile;
-use crate::lines::WindowLine;
-use crate::simulated;
 use crate::state_dir::StateDir;
 
 /// So often an actor that fails is begun anew, before its application is left alone until it changes.
 const FAILURES_MAX: u32 = 3;
+
+/// So many pushes whoever follows may be behind.
+const PUSHES_KEPT: usize = 64;
 
 /// All applications of a process, served.
 pub struct Applications {
@@ -50,13 +51,6 @@ pub struct Applications {
     pub left_alone: Vec<String>,
     /// What feeds the supervisor; ends with it.
     _feeding: JoinSet<()>,
-}
-
-/// What applications are asked through. Cheap to clone.
-#[derive(Clone)]
-pub struct Serving {
-    shared: Arc<Shared>,
-    supervisor: ActorRef<SupervisorMessage>,
 }
 
 impl Applications {
@@ -113,6 +107,7 @@ impl Applications {
             watching,
             reconciles: Reconciles::default(),
             looks: Looks::default(),
+            pushes: broadcast::Sender::new(PUSHES_KEPT),
         });
         let (settled, is_settled) = oneshot::channel();
         let (supervisor, _) = Actor::spawn(None, Supervisor, (Arc::clone(&shared), settled))
@@ -199,7 +194,7 @@ async fn look_regularly(shared: Arc<Shared>, every: Duration, to: ActorRef<Super
     loop {
         tokio::time::sleep(every).await;
         shared.manifests.keep_only(sources_in_use(&shared.board)).await;
-        let addresses = shared.manifests.look().await;
+        let addresses = shared.manifests.look(None).await;
         if !addresses.is_empty() {
             drop(to.send_message(SupervisorMessage::Moved { addresses, but: None }));
         }
@@ -216,171 +211,7 @@ fn sources_in_use(board: &Board) -> Vec<ApplicationSource> {
     board.all().into_iter().flat_map(of).collect()
 }
 
-impl Serving {
-    /// Why nothing is done for the applications any more: the engine has failed, or what looks after them has ended. `None`
-    /// while all is well.
-    pub fn failure(&self) -> Option<EngineError> {
-        let over = [ActorStatus::Stopping, ActorStatus::Stopped].contains(&self.supervisor.get_status());
-        self.shared.engine.failure().or(over.then_some(EngineError::Stopped))
-    }
-
-    /// The applications, or those that are meant.
-    pub fn find(&self, text: Option<&str>) -> Found {
-        self.shared.board.find(text)
-    }
-
-    /// A page of the applications that are wanted.
-    pub fn page(
-        &self,
-        wanted: &Wanted,
-        order: (OrderBy, bool),
-        after: Option<&listing::Place>,
-        limit: usize,
-    ) -> Page {
-        listing::page(self.shared.board.all(), wanted, order, after, limit)
-    }
-
-    /// All applications, by name.
-    pub fn all(&self) -> Vec<(AppKey, Arc<Application>)> {
-        self.shared.board.all()
-    }
-
-    /// An application as it is known here; what of it may be shown, [`Self::shown`] says.
-    pub fn application(&self, key: &AppKey) -> Option<Arc<Application>> {
-        self.shared.board.get(key)
-    }
-
-    /// The application of this NAMESPACE/NAME, without credentials.
-    pub fn shown(&self, text: &str) -> Option<Application> {
-        let (namespace, name) = text.split_once('/')?;
-        let key = AppKey { namespace: namespace.to_owned(), name: name.to_owned() };
-        Some(credentials::shown(self.application(&key)?.as_ref()))
-    }
-
-    /// How long comparisons took, by the namespace of the application and its cluster.
-    pub fn reconciles(&self) -> Vec<((String, String), Counted)> {
-        self.shared.reconciles.counted()
-    }
-
-    /// What cannot be read and belongs to no application.
-    pub fn problems(&self) -> Vec<String> {
-        self.shared.board.problems()
-    }
-
-    /// The applications that change from now on, those that go included. Whoever is too slow is told so.
-    pub fn changes(&self) -> broadcast::Receiver<AppKey> {
-        self.shared.board.changes()
-    }
-
-    fn one(&self, text: &str) -> Result<AppKey, ServiceError> {
-        let found = self.find(Some(text)).applications;
-        match found.as_slice() {
-            [only] => Ok(AppKey::of(only)),
-            [] => Err(ServiceError::refused(format!(
-                "there is no application {text}; `tidegate app list` shows those there are"
-            ))),
-            _ => Err(ServiceError::refused(format!(
-                "there are several applications {text}; write NAMESPACE/NAME"
-            ))),
-        }
-    }
-
-    /// Asks for an operation of the application that is meant. Returns when that is durable.
-    pub async fn sync(&self, text: &str, asked: OperationRequest) -> Result<(), ServiceError> {
-        let key = self.one(text)?;
-        self.request(|reply| SupervisorMessage::Sync { key, asked: Box::new(asked), reply }).await
-    }
-
-    /// Ends the operation of the application that is meant. Returns when that is durable.
-    pub async fn terminate(&self, text: &str, by: String) -> Result<(), ServiceError> {
-        let key = self.one(text)?;
-        self.request(|reply| SupervisorMessage::Terminate { key, by, reply }).await
-    }
-
-    /// Deletes the application that is meant. Returns when that is durable: then it is being deleted, or gone.
-    pub async fn delete(&self, text: &str, cascade: Cascade) -> Result<(), ServiceError> {
-        let key = self.one(text)?;
-        self.request(|reply| SupervisorMessage::Delete { key, cascade, reply }).await
-    }
-
-    /// Has the application that is meant go back to a sync of its history. Returns when that is durable.
-    pub async fn rollback(
-        &self,
-        text: &str,
-        id: Option<i64>,
-        prune: bool,
-        by: String,
-    ) -> Result<(), ServiceError> {
-        let key = self.one(text)?;
-        self.request(|reply| SupervisorMessage::Rollback { key, id, prune, by, reply }).await
-    }
-
-    /// What a sync of the application that is meant would change.
-    pub async fn diff(
-        &self,
-        text: &str,
-        revision: Option<String>,
-    ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
-        let key = self.one(text)?;
-        let gone = || ServiceError::refused(format!("application {key} is gone"));
-        let application = self.shared.board.get(&key).ok_or_else(gone)?;
-        comparing::differences(&self.shared, &application, revision).await.map_err(ServiceError::refused)
-    }
-
-    async fn request(&self, message: impl FnOnce(Answer) -> SupervisorMessage) -> Result<(), ServiceError> {
-        let (reply, answer) = oneshot::channel();
-        self.supervisor.send_message(message(reply.into())).map_err(|_| EngineError::Stopped)?;
-        answer.await.map_err(|_| EngineError::Stopped)?.map_err(ServiceError::refused)
-    }
-
-    /// Deletes an object of the simulated cluster, where that is the one that is served.
-    pub async fn delete_simulated(&self, object: &ResourceSelector) -> Result<(), ServiceError> {
-        let places = &self.shared.places;
-        if !places.is_simulated() {
-            return Err(ServiceError::refused("the process at work serves no simulated cluster"));
-        }
-        simulated::delete(places.cluster().as_ref(), object).await
-    }
-
-    /// Whether sync windows let the application that is meant be synced now.
-    pub fn window(&self, text: &str) -> Result<WindowLine, ServiceError> {
-        let key = self.one(text)?;
-        let gone = || ServiceError::refused(format!("application {key} is gone"));
-        let application = self.shared.board.get(&key).ok_or_else(gone)?;
-        let windows = self.shared.windows(&application);
-        let now = SystemClock.now();
-        let [automated, manual] = [false, true].map(|manual| windows.held(manual, now));
-        let (is_automated, is_manual) = (automated.is_none(), manual.is_none());
-        let reason = automated.map(|held| held.reason);
-        Ok(WindowLine { automated: is_automated, manual: is_manual, reason })
-    }
-
-    /// Has the applications compared that pushes are about, after a look at their repositories. Returns how many these are.
-    pub async fn pushed(&self, pushes: Vec<Push>) -> Result<u64, ServiceError> {
-        let shared = Arc::clone(&self.shared);
-        let find = move || pushed::meant(&pushes, &shared.board, &shared.manifests);
-        let meant = tokio::task::spawn_blocking(find).await.map_err(|_| EngineError::Stopped)?;
-        let all: BTreeSet<&AppKey> = meant.values().flatten().collect();
-        let number = u64::try_from(all.len()).unwrap_or(u64::MAX);
-        for (address, applications) in meant {
-            self.shared.looks.begin(address, applications, &self.shared.manifests, &self.supervisor);
-        }
-        Ok(number)
-    }
-
-    /// Has the application that is meant compared.
-    pub fn refresh(&self, text: &str, hard: bool) -> Result<(), ServiceError> {
-        let key = self.one(text)?;
-        let level = if hard { Level::Hard } else { Level::Forced };
-        let message = SupervisorMessage::Compare { key, level };
-        Ok(self.supervisor.send_message(message).map_err(|_| EngineError::Stopped)?)
-    }
-}
-
 struct Supervisor;
-
-/// Where an answer goes.
-type Answer = RpcReplyPort<Result<(), String>>;
 
 struct Child {
     actor: Option<ActorRef<AppMessage>>,
@@ -418,10 +249,7 @@ impl Actor for Supervisor {
         match message {
             SupervisorMessage::Store(event) => state.happened(&myself, event).await,
             SupervisorMessage::Stirred(key) => state.tell(&key, AppMessage::Stirred),
-            SupervisorMessage::Stood(key) => state.tell_related(&key),
-            SupervisorMessage::Related(keys) => {
-                keys.iter().for_each(|key| state.tell(key, AppMessage::Related));
-            }
+            SupervisorMessage::Related(keys) => state.tell_related(&keys),
             SupervisorMessage::Moved { addresses, but } => state.moved(&addresses, but.as_ref()),
             SupervisorMessage::Places => state.places_are(),
             SupervisorMessage::Compare { key, level } => state.tell(&key, AppMessage::Compare(level)),
@@ -436,6 +264,15 @@ impl Actor for Supervisor {
             }
             SupervisorMessage::Rollback { key, id, prune, by, reply } => {
                 state.pass_on(&key, reply, |reply| AppMessage::Rollback { id, prune, by, reply });
+            }
+            SupervisorMessage::Run { key, operation, asked, tell } => {
+                state.run(&key, operation, asked, tell);
+            }
+            SupervisorMessage::TakeBack { key, operation } => {
+                state.tell(&key, AppMessage::TakeBack { operation });
+            }
+            SupervisorMessage::StopRun { key, operation, by, reply } => {
+                state.stop_run(&key, (operation, by), reply);
             }
         }
         Ok(())
@@ -475,10 +312,35 @@ impl SupervisorState {
         }
     }
 
-    fn tell_related(&self, key: &AppKey) {
-        for related in self.shared.depending.related(key) {
-            self.tell(&related, AppMessage::Related);
+    /// Passes on which operation a progressive sync wants.
+    fn run(
+        &self,
+        key: &AppKey,
+        operation: OperationId,
+        asked: Box<OperationRequest>,
+        tell: UnboundedSender<ChildNews>,
+    ) {
+        let problem = match self.children.get(key) {
+            Some(Child { actor: Some(actor), .. }) => {
+                return drop(actor.send_message(AppMessage::Run { operation, asked, tell }));
+            }
+            Some(_) => format!("application {key} is left alone after a fault; see its conditions"),
+            None => format!("application {key} is not there"),
+        };
+        // It may come, or change.
+        let _ = tell.send(ChildNews::Failed(CallError::transient(problem)));
+    }
+
+    /// Passes on which operation is to be over. Its application may be gone.
+    fn stop_run(&self, key: &AppKey, (operation, by): (OperationId, String), reply: Answer) {
+        match self.actor(key) {
+            Some(actor) => drop(actor.send_message(AppMessage::StopRun { operation, by, reply })),
+            None => drop(tokio::spawn(end_in_engine(Arc::clone(&self.shared), (operation, by), reply))),
         }
+    }
+
+    fn tell_related(&self, keys: &BTreeSet<AppKey>) {
+        keys.iter().for_each(|key| self.tell(key, AppMessage::Related));
     }
 
     fn tell(&self, key: &AppKey, message: AppMessage) {
@@ -505,7 +367,7 @@ impl SupervisorState {
                 }
                 self.shared.watching.forget(&key);
                 self.shared.board.remove(&key);
-                self.tell_related(&key);
+                self.tell_related(&self.shared.depending.related(&key));
                 self.shared.depending.set(&key, BTreeSet::new());
                 if let Err(error) = self.shared.store.forget(&key).await {
                     tracing::warn!(application = %key, %error, "an application that is gone is still known");
@@ -555,7 +417,7 @@ impl SupervisorState {
         let found = [(ConditionType::UnknownError, message)];
         let kinds = [ConditionType::UnknownError];
         conditions::set(&mut application.status.conditions, &kinds, found, SystemClock.now());
-        self.shared.board.post(key, Arc::new(application));
+        self.shared.board.post(key, Arc::new(application), Deployments::default());
     }
 
     /// Applications of other clusters are looked at again.

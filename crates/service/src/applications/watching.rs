@@ -1,4 +1,5 @@
-//! Who cares when an object in the cluster changes. One watch per kind, of metadata only, serves all applications.
+//! Who cares when an object in the cluster changes. One watch per kind, or per kind and namespace where all may not be
+//! watched, of metadata only, serves all applications.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -44,6 +44,8 @@ pub async fn ask(socket: &Path, request: &Request) -> Result<Asked, ServiceError
             | Request::TerminateApplication { .. }
             | Request::RollbackApplication { .. }
             | Request::DeleteApplication { .. }
+            | Request::WishApplicationSet { .. }
+            | Request::DeleteApplicationSet { .. }
     );
     let give_up = Instant::now() + ANSWER_WITHIN;
     let exchange = exchange(stream, request);

@@ -3,12 +3,14 @@
 use serde::{Deserialize, Serialize};
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_lifecycle::operation::{Event, Fact, OperationView};
-use tidegate_model::argo::{Application, OperationRequest};
+use tidegate_lifecycle::teardown::TeardownView;
+use tidegate_model::argo::{Application, ApplicationSet, OperationRequest};
 use tidegate_model::{Cascade, OperationId, ResourceSelector, Warning};
 
 use crate::documents::ExplanationDocument;
 use crate::lines::WindowLine;
 use crate::operations::Listed;
+use crate::sets::{SetExplanation, SetWish};
 
 /// The longest request; replies hold whole operations and may be longer.
 pub(super) const REQUEST_BYTES_MAX: u64 = 64 << 10;
@@ -126,6 +128,51 @@ pub enum Request {
         #[serde(default)]
         hard: bool,
     },
+    /// ApplicationSets that are served: all, or those that are meant.
+    ApplicationSets {
+        /// The name of one, or `NAMESPACE/NAME`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
+    /// Where an ApplicationSet stands, and why.
+    ExplainApplicationSet {
+        /// Its name, or `NAMESPACE/NAME`.
+        name: String,
+    },
+    /// In which order the Applications of an ApplicationSet would be deleted with it.
+    PlanApplicationSetDeletion {
+        /// Its name, or `NAMESPACE/NAME`.
+        name: String,
+    },
+    /// A person's wish for the rollout or the deletion of an ApplicationSet.
+    WishApplicationSet {
+        /// Its name, or `NAMESPACE/NAME`.
+        name: String,
+        /// What.
+        wish: SetWish,
+        /// Who wishes; told by the system.
+        #[serde(default)]
+        by: String,
+        /// Why; may be empty.
+        #[serde(default)]
+        reason: String,
+    },
+    /// That the generators of an ApplicationSet be asked now.
+    RefreshApplicationSet {
+        /// Its name, or `NAMESPACE/NAME`.
+        name: String,
+    },
+    /// That an ApplicationSet be deleted.
+    DeleteApplicationSet {
+        /// Its name, or `NAMESPACE/NAME`.
+        name: String,
+        /// Whether its Applications outlive it.
+        #[serde(default)]
+        orphan: bool,
+        /// Who wishes; told by the system.
+        #[serde(default)]
+        by: String,
+    },
     /// That an object of the simulated cluster be deleted.
     DeleteSimulated {
         /// Which; not in words that match several.
@@ -144,7 +191,9 @@ impl Request {
         match &mut self {
             Self::Wish { by, .. }
             | Self::TerminateApplication { by, .. }
-            | Self::RollbackApplication { by, .. } => *by = user,
+            | Self::RollbackApplication { by, .. }
+            | Self::WishApplicationSet { by, .. }
+            | Self::DeleteApplicationSet { by, .. } => *by = user,
             Self::SyncApplication { operation, .. } => operation.initiated_by.username = user,
             _ => {}
         }
@@ -211,6 +260,17 @@ pub enum Reply {
         /// What was found beside.
         findings: Vec<Warning>,
     },
+    /// To [`Request::ApplicationSets`].
+    ApplicationSets {
+        /// By name.
+        sets: Vec<ApplicationSet>,
+        /// What cannot be read and belongs to none.
+        problems: Vec<String>,
+    },
+    /// To [`Request::ExplainApplicationSet`].
+    ApplicationSet(Box<SetExplanation>),
+    /// To [`Request::PlanApplicationSetDeletion`].
+    Deletion(Box<TeardownView>),
     /// To [`Request::SyncWindow`].
     SyncWindow(WindowLine),
     /// The wish is durable, and the process works on the operation.

@@ -4,11 +4,11 @@ use tidegate_service::lines::ApplicationLine;
 
 use super::desk::Desk;
 use super::one;
-use crate::args::{Format, OneAppArgs};
-use crate::commands::report::way_on;
+use crate::args::OneAppArgs;
+use crate::commands::explain::show;
 use crate::error::CliError;
 use crate::exit::Ended;
-use crate::output::{Printer, operation};
+use crate::output::Printer;
 
 pub async fn run(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError> {
     let desk = Desk::of(&args.service)?;
@@ -21,16 +21,9 @@ pub async fn run(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError
         return Ok(Ended::Done);
     };
     let explanation = desk.explain(printer, id).await?;
-    match args.output {
-        Format::Text => {
-            printer.out(&operation::explain(&explanation, printer.width()))?;
-            if let Desk::Here(state_dir) = &desk
-                && explanation.is_left_alone()
-            {
-                printer.note(&way_on(explanation.id, explanation.paused.is_some(), state_dir));
-            }
-        }
-        format => printer.value(&explanation, format)?,
-    }
-    Ok(Ended::Done)
+    let state_dir = match &desk {
+        Desk::Here(state_dir) => Some(state_dir),
+        Desk::There(_) => None,
+    };
+    show(&explanation, args.output, state_dir, printer)
 }

@@ -1,99 +1,54 @@
 //! A plan as a Mermaid flow chart, for Markdown.
 
-use std::fmt::Write as _;
-
 use tidegate_model::{Action, Phase, PlannedWave, Task};
 
 use super::{PlanReport, object_name};
-use crate::output::one_line;
-
-/// Colours of the boxes.
-const CLASSES: &str = "\
-  classDef create fill:#e6f6ec,stroke:#2e8b57,color:#14402a
-  classDef apply fill:#e8f1fb,stroke:#3b7dc4,color:#14304f
-  classDef prune fill:#fdecea,stroke:#c0392b,color:#5a1a13
-  classDef idle fill:#f3f4f6,stroke:#9aa3ad,color:#4a525b
-  classDef hook stroke-width:2px,stroke-dasharray:5 3
-";
+use crate::output::diagram::{Diagram, Look};
 
 pub fn diagram(report: &PlanReport<'_>) -> String {
-    let mut diagram = "flowchart TD\n".to_owned();
+    let mut diagram = Diagram::new();
     let mut phase = None;
-    let mut number = 0_usize;
-    let mut hooks = Vec::new();
     for (wave, (planned, tasks)) in report.waves().enumerate() {
         if phase.replace(planned.phase) != Some(planned.phase) {
             if wave > 0 {
-                diagram.push_str("  end\n");
+                diagram.end_group();
             }
-            line(&mut diagram, &format!("  subgraph {0}[\"{0}\"]", planned.phase));
+            let name = planned.phase.to_string();
+            diagram.begin_group(&name, &name);
         }
-        line(&mut diagram, &format!("    subgraph w{wave}[\"wave {}\"]", planned.wave));
-        diagram.push_str("      direction LR\n");
+        diagram.begin_row(&format!("w{wave}"), &format!("wave {}", planned.wave));
         for task in tasks {
-            line(&mut diagram, &format!("      t{number}{}", node(task)));
-            if task.is_hook() {
-                hooks.push(format!("t{number}"));
-            }
-            number = number.saturating_add(1);
+            let name = format!("{} {}", task.gvk.kind, object_name(task));
+            diagram.node(&name, task.action.as_str(), look(task));
         }
-        diagram.push_str("    end\n");
+        diagram.end_row();
     }
     if phase.is_some() {
-        diagram.push_str("  end\n");
+        diagram.end_group();
     }
     add_arrows(&mut diagram, &report.plan.waves);
-    diagram.push_str(CLASSES);
-    if !hooks.is_empty() {
-        line(&mut diagram, &format!("  class {} hook", hooks.join(",")));
-    }
-    diagram
-}
-
-/// Writing to a String cannot fail.
-fn line(diagram: &mut String, line: &str) {
-    let _ = writeln!(diagram, "{line}");
+    diagram.finish()
 }
 
 /// Waves follow each other; the waves of a failure follow nothing in particular.
-fn add_arrows(diagram: &mut String, waves: &[PlannedWave]) {
+fn add_arrows(diagram: &mut Diagram, waves: &[PlannedWave]) {
     let mut before: Option<(usize, Phase)> = None;
     for (wave, planned) in waves.iter().enumerate() {
-        match before {
-            Some((earlier, phase)) if phase != Phase::SyncFail && planned.phase == Phase::SyncFail => {
-                line(diagram, &format!("  w{earlier} -. after a failure .-> w{wave}"));
-            }
-            Some((earlier, _)) => line(diagram, &format!("  w{earlier} --> w{wave}")),
-            None => {}
+        if let Some((earlier, phase)) = before {
+            let is_failure = phase != Phase::SyncFail && planned.phase == Phase::SyncFail;
+            let words = if is_failure { "after a failure" } else { "" };
+            diagram.arrow(&format!("w{earlier}"), words, &format!("w{wave}"));
         }
         before = Some((wave, planned.phase));
     }
 }
 
-fn node(task: &Task) -> String {
+fn look(task: &Task) -> Look {
     let class = match task.action {
         Action::Create => "create",
         Action::Apply | Action::Replace => "apply",
         Action::Prune => "prune",
         Action::PruneSkipped | Action::Unchanged => "idle",
     };
-    let name = format!("{} {}", task.gvk.kind, object_name(task));
-    let label = format!("{}<br/><i>{}</i>", text(&name), task.action.as_str());
-    if task.is_hook() { format!("([\"{label}\"]):::{class}") } else { format!("[\"{label}\"]:::{class}") }
-}
-
-/// Quotes and brackets have a meaning in Mermaid.
-fn text(label: &str) -> String {
-    one_line(label).chars().fold(String::new(), |mut text, c| {
-        match c {
-            '"' => text.push_str("#quot;"),
-            '#' => text.push_str("#35;"),
-            '<' => text.push_str("#lt;"),
-            '>' => text.push_str("#gt;"),
-            '&' => text.push_str("#amp;"),
-            '`' => text.push_str("#96;"),
-            c => text.push(c),
-        }
-        text
-    })
+    Look { class, is_hook: task.is_hook() }
 }

@@ -10,6 +10,7 @@ use tidegate_model::{Cascade, Timestamp};
 
 use super::{AGAIN_AFTER, AppState};
 use crate::applications::messages::AppMessage;
+use crate::applications::recorded;
 
 impl AppState {
     /// Somebody deletes it. What is answered with a yes is durable.
@@ -80,7 +81,7 @@ impl AppState {
         self.carrying.shutdown().await;
         (self.preparing, self.carried) = (false, None);
         let is_begun = match id {
-            Some(id) => !matches!(self.shared.engine.inspect(id).await, Err(EngineError::Unknown { .. })),
+            Some(id) => recorded::is_known(&self.shared, id).await,
             None => false,
         };
         if is_begun {

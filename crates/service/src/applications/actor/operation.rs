@@ -6,6 +6,7 @@ use ractor::ActorRef;
 use tidegate_application::operation::{self, ID_REMARK, Progress};
 use tidegate_application::recorded as remembered;
 use tidegate_application::refresh::Level;
+use tidegate_application::running;
 use tidegate_model::OperationId;
 use tidegate_model::argo::OperationRequest;
 
@@ -98,8 +99,10 @@ impl AppState {
         }
         let automated = self.application.operation.as_ref().is_some_and(|asked| asked.initiated_by.automated);
         operation::take_in(&mut self.application, progress);
+        self.run_begun(id);
         if self.application.operation.is_none() {
             self.carried = None;
+            self.deployments.newest = running::deployed(&self.application).or(self.deployments.newest.take());
             let now = self.now();
             remembered::tell(&mut self.application, None, now);
             // What it has done is to be seen, and never before it ended.

@@ -1,14 +1,16 @@
 //! What an operation that is asked for waits for: the applications that this one depends on, or, before it is deleted, those
 //! that depend on it.
 
+use std::collections::BTreeSet;
+
 use tidegate_application::dependencies::{self, in_words, why_not};
-use tidegate_application::{conditions, operation};
+use tidegate_application::operation;
 use tidegate_model::Timestamp;
-use tidegate_model::argo::ConditionType;
 
 use super::AppState;
 use crate::applications::depending::{key, name};
 use crate::applications::messages::SupervisorMessage;
+use crate::applications::store::AppKey;
 
 /// A condition of our own.
 const DEPENDENCY_ERROR: &str = "DependencyError";
@@ -16,8 +18,12 @@ const DEPENDENCY_ERROR: &str = "DependencyError";
 impl AppState {
     /// Tells those it has to do with that it has changed.
     pub(super) fn announce(&self) {
-        if !self.shared.depending.related(&self.key).is_empty() {
-            drop(self.supervisor.send_message(SupervisorMessage::Stood(self.key.clone())));
+        self.tell_related(self.shared.depending.related(&self.key));
+    }
+
+    fn tell_related(&self, keys: BTreeSet<AppKey>) {
+        if !keys.is_empty() {
+            drop(self.supervisor.send_message(SupervisorMessage::Related(keys)));
         }
     }
 
@@ -25,36 +31,29 @@ impl AppState {
     pub(super) fn hold(&mut self, now: Timestamp) -> bool {
         // Before anything is looked at: whoever changes after that look tells.
         let wanted = dependencies::of(&self.application).iter().map(key).collect();
-        let news = self.shared.depending.set(&self.key, wanted);
-        if !news.is_empty() {
-            // Also those that it depends on no more: one of them may wait for just that.
-            drop(self.supervisor.send_message(SupervisorMessage::Related(news)));
-        }
+        // Also those that it depends on no more: one of them may wait for just that.
+        self.tell_related(self.shared.depending.set(&self.key, wanted));
         let cycle = self.cycle();
         let found = cycle.as_ref().map(|cycle| {
-            let message = format!(
+            format!(
                 "{} makes a cycle: {cycle}; take one of these away, until then none of them is synced",
                 dependencies::DEPENDS_ON
-            );
-            (ConditionType::Other(DEPENDENCY_ERROR.to_owned()), message)
+            )
         });
-        let kind = ConditionType::Other(DEPENDENCY_ERROR.to_owned());
-        conditions::set(&mut self.application.status.conditions, &[kind], found, now);
-        let Some(asked) = self.application.operation.as_ref().filter(|asked| operation::id(asked).is_none())
-        else {
+        self.say(DEPENDENCY_ERROR, found.as_slice(), now);
+        let Some(asked) = self.application.operation.as_ref().filter(|asked| self.may_be_held(asked)) else {
             return false;
         };
         if self.preparing {
             return false;
         }
-        let why = match operation::cascade(asked) {
-            _ if self.unasked().is_some() => self.unasked(),
+        let why = self.unasked().or_else(|| match operation::cascade(asked) {
             Some(_) if cycle.is_some() => None,
             Some(_) => self.still_needed(),
             None => cycle
                 .map(|cycle| format!("its dependencies make a cycle: {cycle}"))
                 .or_else(|| self.not_ready()),
-        };
+        });
         let Some(why) = why else { return false };
         operation::wait(&mut self.application, format!("waiting for {why}"), now);
         true

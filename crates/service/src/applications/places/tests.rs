@@ -60,8 +60,7 @@ impl Site {
                 token: token.to_owned(),
                 ..Declared::default()
             },
-            project: String::new(),
-            problem: None,
+            ..Declaration::default()
         }
     }
 

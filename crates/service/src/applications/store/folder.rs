@@ -1,39 +1,40 @@
 //! A folder of YAML files. Its files are looked at every second; what is known of the applications is kept in the state
-//! directory, so that nobody but their author writes to the files.
+//! directory, so that nobody but their author writes to the files. What the ApplicationSets of the folder generate is in files
+//! of the state directory, and is served beside.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidegate_application::deletion;
-use tidegate_executor::{Clock as _, SystemClock};
+use tidegate_application::deletion::{self, RESOURCES_FINALIZER};
+use tidegate_application::hook_finalizers;
 use tidegate_model::argo::Application;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use super::files::{Files, blocking, keep_looking, name, only_in};
+use super::generated::{Generated, is_generated, now};
 use super::projects::{self, Named};
-use super::reading::{Seen, Stamp, left_alone};
+use super::reading::left_alone;
 use super::{AppKey, ApplicationStore, StoreEvent, Stored, kept, tell_all};
 use crate::applications::projects::ProjectSet;
 use crate::error::ServiceError;
 
-/// How often the files are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-
 /// A folder of YAML files.
 pub struct FolderStore {
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
     kept: PathBuf,
+    pub(crate) generated: Arc<Generated>,
 }
 
 impl FolderStore {
-    /// A folder, which must be there, and where to keep what is known.
-    pub fn open(folder: &Path, kept: PathBuf) -> Result<Self, ServiceError> {
+    /// A folder, which must be there, where to keep what is known, and where those are that ApplicationSets generate.
+    pub fn open(folder: &Path, kept: PathBuf, generated: PathBuf) -> Result<Self, ServiceError> {
         let wrong = |source| ServiceError::Io { action: "read", path: folder.to_path_buf(), source };
         let folder = fs::canonicalize(folder).map_err(wrong)?;
         fs::read_dir(&folder).map_err(wrong)?;
-        Ok(Self { folder, kept })
+        Ok(Self { folder, kept, generated: Generated::new(generated) })
     }
 }
 
@@ -45,22 +46,10 @@ impl ApplicationStore for FolderStore {
 
     fn watch(&self) -> UnboundedReceiver<StoreEvent> {
         let (tell, told) = unbounded_channel();
-        let mut watcher =
-            Watcher { folder: self.folder.clone(), kept: self.kept.clone(), ..Watcher::default() };
-        tokio::spawn(async move {
-            loop {
-                let looking = tokio::task::spawn_blocking(move || {
-                    let events = watcher.look();
-                    (watcher, events)
-                });
-                let Ok((back, events)) = looking.await else { return };
-                watcher = back;
-                if !tell_all(&tell, events) {
-                    return;
-                }
-                tokio::time::sleep(LOOK_EVERY).await;
-            }
-        });
+        // Heard of from before the first look.
+        let changes = self.generated.changes();
+        let watcher = Watcher::new(&self.folder, &self.kept, Arc::clone(&self.generated));
+        keep_looking(watcher, changes, move |watcher| tell_all(&tell, watcher.look()));
         told
     }
 
@@ -71,8 +60,15 @@ impl ApplicationStore for FolderStore {
 
     async fn delete(&self, application: &Application) -> Result<(), ServiceError> {
         let (folder, files, application) = (self.kept.clone(), self.folder.clone(), application.clone());
+        let generated = Arc::clone(&self.generated);
         let remove = move || {
-            let path = only_in(&files, &AppKey::of(&application))?;
+            if is_generated(&application) {
+                return generated.delete_as(&application);
+            }
+            let key = AppKey::of(&application);
+            let also = format!(", with the finalizer {RESOURCES_FINALIZER} if its objects are to go");
+            let what = format!("application {key}");
+            let path = only_in(&files, |seen| seen.applications.contains_key(&key), (&what, &also))?;
             // Its finalizers are known before its file goes, and count from then on.
             kept::write(&folder, &application)?;
             fs::remove_file(&path).map_err(|source| ServiceError::Io { action: "remove", path, source })
@@ -81,34 +77,27 @@ impl ApplicationStore for FolderStore {
     }
 
     async fn release(&self, application: &Application) -> Result<(), ServiceError> {
-        self.keep(application).await
+        self.keep(application).await?;
+        let (generated, application) = (Arc::clone(&self.generated), application.clone());
+        blocking(self.kept.clone(), move || match is_generated(&application) {
+            true => generated.release(&application),
+            false => Ok(()),
+        })
+        .await
     }
 
     async fn forget(&self, key: &AppKey) -> Result<(), ServiceError> {
-        let path = kept::file(&self.kept, key);
-        let forget = move || match fs::remove_file(&path) {
-            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                Err(ServiceError::Io { action: "remove", path, source })
-            }
-            _ => Ok(()),
-        };
-        blocking(self.kept.clone(), forget).await
+        let (folder, key) = (self.kept.clone(), key.clone());
+        blocking(self.kept.clone(), move || kept::remove(&folder, &key)).await
     }
 }
 
-async fn blocking(
-    path: PathBuf,
-    call: impl FnOnce() -> Result<(), ServiceError> + Send + 'static,
-) -> Result<(), ServiceError> {
-    let failed = |error| ServiceError::Io { action: "write", path, source: std::io::Error::other(error) };
-    tokio::task::spawn_blocking(call).await.map_err(failed)?
-}
-
-#[derive(Default)]
 struct Watcher {
-    folder: PathBuf,
     kept: PathBuf,
-    files: BTreeMap<PathBuf, Seen>,
+    files: Files,
+    /// The files of those that were generated.
+    made: Files,
+    generated: Arc<Generated>,
     told: BTreeMap<AppKey, Stored>,
     problems: Vec<String>,
     /// The projects, as they were told.
@@ -117,51 +106,63 @@ struct Watcher {
     is_blind: bool,
     /// Those that were known when nobody looked, and are in no file; they may be in a document that cannot be read.
     unplaced: BTreeMap<AppKey, Stored>,
-    /// The folder itself cannot be read.
-    is_away: bool,
     settled: bool,
 }
 
 impl Watcher {
+    fn new(folder: &Path, kept: &Path, generated: Arc<Generated>) -> Self {
+        Self {
+            kept: kept.to_owned(),
+            files: Files::of(folder),
+            made: Files::of_ours(generated.folder()),
+            generated,
+            told: BTreeMap::new(),
+            problems: Vec::new(),
+            projects: None,
+            is_blind: false,
+            unplaced: BTreeMap::new(),
+            settled: false,
+        }
+    }
+
     /// What has happened since the last look.
     fn look(&mut self) -> Vec<StoreEvent> {
-        let (found, mut problems) = self.stamps();
-        self.files.retain(|path, _| found.contains_key(path));
-        for (path, stamp) in found {
-            let seen = self.files.entry(path.clone()).or_default();
-            if seen.stamp != Some(stamp) {
-                seen.stamp = Some(stamp);
-                seen.read(&name(&path), fs::read(&path));
-            }
-        }
-        let mut current: BTreeMap<AppKey, (PathBuf, Stored)> = BTreeMap::new();
+        let mut problems = self.files.look();
+        problems.extend(self.made.look());
         let mut projects = Named::new();
-        for (path, seen) in &self.files {
+        for (path, seen) in &self.files.seen {
             problems.extend(seen.problems.iter().cloned());
             for (project, read) in &seen.projects {
                 projects::add(&mut projects, project.clone(), read.clone(), &name(path));
             }
-            for (key, stored) in &seen.applications {
-                match current.get_mut(key) {
-                    None => drop(current.insert(key.clone(), (path.clone(), stored.clone()))),
-                    Some((first, stored)) => {
-                        let message =
-                            format!("it is also in {}; the one in {} counts", name(path), name(first));
-                        stored.problem.get_or_insert(message);
-                    }
-                }
+        }
+        let twice = |stored: &mut Stored, problem| stored.problem = stored.problem.take().or(Some(problem));
+        let mut current = self.files.all(|seen| &seen.applications, twice);
+        // What a file says of versions was true of a resource that somebody has copied.
+        current.values_mut().for_each(|stored| stored.application.metadata.resource_version.clear());
+        let mut events = self.projects_are(projects, &problems);
+        problems.extend(self.made.seen.values().flat_map(|seen| seen.problems.iter().cloned()));
+        for (key, made) in self.made.all(|seen| &seen.applications, twice) {
+            let Some(authored) = current.get_mut(&key) else {
+                current.insert(key, made);
+                continue;
+            };
+            let message =
+                "an ApplicationSet generates an application of this name too; the one in the folder counts";
+            authored.problem.get_or_insert_with(|| message.to_owned());
+            if made.application.is_deleting()
+                && let Err(error) = self.generated.give_up(&key)
+            {
+                problems.push(error.to_string());
             }
         }
-        let mut events = self.projects_are(projects, &problems);
-        events.extend(
-            self.events(current.into_iter().map(|(key, (_, stored))| (key, stored)).collect(), problems),
-        );
+        events.extend(self.events(current, problems));
         events
     }
 
     /// What was never read may say that the project `default` forbids something.
     fn projects_are(&mut self, projects: Named, problems: &[String]) -> Vec<StoreEvent> {
-        let hides = self.is_away || self.files.values().any(|seen| seen.hides_projects);
+        let hides = self.files.hides_projects();
         self.is_blind = hides && (self.is_blind || !self.settled);
         let set = projects::of_files(projects, Some(problems).filter(|_| self.is_blind));
         if self.projects.as_ref() == Some(&set) {
@@ -173,38 +174,13 @@ impl Watcher {
 
     /// Whether there may be applications in what cannot be read.
     fn is_unsure(&self) -> bool {
-        self.is_away || self.files.values().any(|seen| seen.is_broken)
-    }
-
-    fn stamps(&mut self) -> (BTreeMap<PathBuf, Stamp>, Vec<String>) {
-        let (mut found, mut problems) = (BTreeMap::new(), Vec::new());
-        let entries = fs::read_dir(&self.folder);
-        self.is_away = entries.is_err();
-        let entries = match entries {
-            Ok(entries) => entries,
-            // What was in it before counts: nobody has said that it is to go.
-            Err(error) => {
-                let known = |(path, seen): (&PathBuf, &Seen)| Some((path.clone(), seen.stamp?));
-                let problem = format!("{}: {error}; what was in it before counts", self.folder.display());
-                return (self.files.iter().filter_map(known).collect(), vec![problem]);
-            }
-        };
-        for path in entries.flatten().map(|entry| entry.path()) {
-            match fs::metadata(&path) {
-                Ok(file) if is_manifest(&path) && file.is_file() => {
-                    found.insert(path, (file.modified().unwrap_or(std::time::UNIX_EPOCH), file.len()));
-                }
-                Err(error) if is_manifest(&path) => problems.push(format!("{}: {error}", name(&path))),
-                _ => {}
-            }
-        }
-        (found, problems)
+        self.files.is_unsure() || self.made.is_unsure()
     }
 
     fn events(&mut self, mut current: BTreeMap<AppKey, Stored>, problems: Vec<String>) -> Vec<StoreEvent> {
         let mut lost = BTreeMap::new();
         if !self.settled {
-            lost = kept::set_aside(&self.kept);
+            lost = kept::set_aside::<Application>(&self.kept);
             for application in kept::kept_applications(&self.kept).unwrap_or_default() {
                 // It may have gone while nobody looked.
                 self.told.insert(AppKey::of(&application), Stored { application, problem: None, lost: None });
@@ -221,23 +197,32 @@ impl Watcher {
             current.insert(key.clone(), stored);
         }
         let mut events = Vec::new();
+        // Others of the same name: of those before nothing counts.
+        let mut replaced = BTreeSet::new();
         for (key, before) in &self.told {
-            if !current.contains_key(key) {
-                match leaving(before, kept::read(&kept::file(&self.kept, key))) {
+            match current.get(key) {
+                Some(now) if is_another(&before.application, &now.application) => {
+                    replaced.insert(key.clone());
+                    events.push(StoreEvent::Gone(key.clone()));
+                }
+                Some(_) => {}
+                None => match leaving(before, kept::read(&kept::file(&self.kept, key))) {
                     Some(stored) => drop(current.insert(key.clone(), stored)),
                     None => events.push(StoreEvent::Gone(key.clone())),
-                }
+                },
             }
         }
         for (key, stored) in &current {
-            let before = self.told.get(key);
+            let before = self.told.get(key).filter(|_| !replaced.contains(key));
             if self.settled && before == Some(stored) {
                 continue;
             }
             let mut told = stored.clone();
             told.lost = lost.remove(&kept::file(&self.kept, key));
-            if let Some(known) = kept::read(&kept::file(&self.kept, key)) {
+            let known = kept::read::<Application>(&kept::file(&self.kept, key));
+            if let Some(known) = known.filter(|known| !is_another(known, &stored.application)) {
                 (told.application.status, told.application.operation) = (known.status, known.operation);
+                hook_finalizers::keep(&mut told.application.metadata.finalizers, &known.metadata.finalizers);
             }
             if self.settled && before.is_some() {
                 // Its actor knows that one better.
@@ -258,56 +243,32 @@ impl Watcher {
     }
 }
 
-fn is_manifest(path: &Path) -> bool {
-    path.extension().is_some_and(|one| ["yaml", "yml", "json"].iter().any(|known| one == *known))
-}
-
-fn name(path: &Path) -> String {
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+/// Whether an application was generated anew under its name. One of the folder goes on with what is known.
+fn is_another(before: &Application, now: &Application) -> bool {
+    is_generated(before) && is_generated(now) && before.metadata.uid != now.metadata.uid
 }
 
 /// An application whose file is gone, and which asks that something be done first: it stays until that is done. Where its
-/// deletion was asked for by a command, or is done, its finalizers are those that are kept.
+/// deletion was asked for by a command, or is done, its finalizers are those that are kept. One that was generated has its
+/// file for as long as something is to be done.
 fn leaving(before: &Stored, kept: Option<Application>) -> Option<Stored> {
+    if is_generated(&before.application) {
+        return None;
+    }
     let mut stored = before.clone();
     let metadata = &mut stored.application.metadata;
-    if let Some(kept) = kept.filter(Application::is_deleting) {
-        metadata.finalizers = kept.metadata.finalizers;
-        metadata.deletion_timestamp = kept.metadata.deletion_timestamp;
+    match kept {
+        Some(kept) if kept.is_deleting() => {
+            metadata.finalizers = kept.metadata.finalizers;
+            metadata.deletion_timestamp = kept.metadata.deletion_timestamp;
+        }
+        // Those that its author did not have to write.
+        Some(kept) => hook_finalizers::keep(&mut metadata.finalizers, &kept.metadata.finalizers),
+        None => {}
     }
-    let now = SystemClock.now().into();
-    metadata.deletion_timestamp.get_or_insert(now);
+    metadata.deletion_timestamp.get_or_insert(now());
     stored.problem = None;
     deletion::cascade(&stored.application).map(|_| stored)
-}
-
-/// The file that has an application, and nothing else: whoever has written more into it does not want that removed.
-fn only_in(folder: &Path, wanted: &AppKey) -> Result<PathBuf, ServiceError> {
-    let wrong = |source| ServiceError::Io { action: "read", path: folder.to_path_buf(), source };
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).map_err(wrong)? {
-        let path = entry.map_err(wrong)?.path();
-        if !is_manifest(&path) {
-            continue;
-        }
-        let mut seen = Seen::default();
-        seen.read(&name(&path), fs::read(&path));
-        if seen.applications.contains_key(wanted) {
-            let others = seen.applications.len() > 1 || seen.is_broken || !seen.problems.is_empty();
-            found.push((path, others));
-        }
-    }
-    let refused = |why: String| Err(ServiceError::refused(format!("{why}; nothing was removed")));
-    match found.as_slice() {
-        [(path, false)] => Ok(path.clone()),
-        [(path, true)] => refused(format!(
-            "application {wanted} is not all that is in {}: remove it there by hand, with the finalizer {} if its objects are to go",
-            path.display(),
-            deletion::RESOURCES_FINALIZER
-        )),
-        [] => refused(format!("application {wanted} is in no file that can be read")),
-        _ => refused(format!("application {wanted} is in several files")),
-    }
 }
 
 #[cfg(test)]
@@ -321,7 +282,8 @@ mod tests {
     fn bench() -> (tempfile::TempDir, Watcher, impl Fn(&str, &str)) {
         let folder = tempfile::tempdir().unwrap();
         let (path, kept) = (folder.path().to_path_buf(), folder.path().join("kept"));
-        let watcher = Watcher { folder: path.clone(), kept, ..Watcher::default() };
+        let generated = Generated::new(path.join("generated"));
+        let watcher = Watcher::new(&path, &kept, generated);
         let write = move |name: &str, content: &str| fs::write(path.join(name), content).unwrap();
         (folder, watcher, write)
     }
@@ -416,8 +378,7 @@ mod tests {
         let known = web.application.clone();
         kept::write(&watcher.kept, &known).unwrap();
         write("web.yaml", &format!("kind: [\n---\n{changed}"));
-        let (folder, kept) = (folder.path().to_path_buf(), watcher.kept.clone());
-        let mut again = Watcher { folder, kept, ..Watcher::default() };
+        let mut again = Watcher::new(folder.path(), &watcher.kept, Arc::clone(&watcher.generated));
         let events = told(&mut again);
         assert_eq!(events[0], "applied other");
         assert!(events[1].starts_with("applied web (it is in no file that can be read"), "{events:?}");
@@ -429,10 +390,6 @@ mod tests {
     fn what_is_no_application_is_named() {
         let (_folder, mut watcher, write) = bench();
         for (content, expected) in [
-            (
-                WEB.replace("kind: Application", "kind: ApplicationSet"),
-                "ApplicationSet web is not supported yet",
-            ),
             (WEB.replace("argoproj.io/v1alpha1", "v1"), "is no Application"),
             (WEB.replace("name: web", "name: ../../web"), "lower-case"),
             (WEB.replace("name: web", "name: web, namespace: a_b"), "lower-case"),
@@ -468,10 +425,7 @@ mod tests {
         leaving.metadata.name = "leaving".into();
         leaving.metadata.finalizers = vec![deletion::RESOURCES_FINALIZER.to_owned()];
         kept::write(&watcher.kept, &leaving).unwrap();
-        let again = || {
-            let (folder, kept) = (folder.path().to_path_buf(), watcher.kept.clone());
-            Watcher { folder, kept, ..Watcher::default() }
-        };
+        let again = || Watcher::new(folder.path(), &watcher.kept, Arc::clone(&watcher.generated));
         let expected = ["gone gone", "applied leaving deleting", "applied web", "problems []", "settled"];
         assert_eq!(told(&mut again()), expected);
         let events = again().look();

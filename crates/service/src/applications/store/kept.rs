@@ -1,29 +1,74 @@
-//! What is known of applications, as files in the state directory.
+//! What is known of applications and of sets, as files in the state directory.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tidegate_application::credentials;
-use tidegate_model::argo::Application;
+use tidegate_model::argo::{Application, ApplicationSet};
 
 use super::AppKey;
 use crate::error::ServiceError;
 
-/// The file of an application. Names hold no `_`, so no two have the same.
-pub fn file(folder: &Path, key: &AppKey) -> PathBuf {
+/// Something that is kept as a file.
+pub(crate) trait Kept: Clone + Serialize + DeserializeOwned {
+    /// What it is called in messages.
+    const NOUN: &'static str;
+    /// The mode of its files, as far as the system lets it: who may read them.
+    const MODE: u32;
+
+    /// Its name.
+    fn key(&self) -> AppKey;
+    /// What of it is written down.
+    fn written(&self) -> Cow<'_, Self>;
+}
+
+impl Kept for Application {
+    const NOUN: &'static str = "application";
+    const MODE: u32 = 0o666;
+
+    fn key(&self) -> AppKey {
+        AppKey::of(self)
+    }
+
+    fn written(&self) -> Cow<'_, Self> {
+        Cow::Owned(credentials::shown(self))
+    }
+}
+
+/// The whole of a set is kept, for what is to be done when its document is gone: also credentials in it.
+impl Kept for ApplicationSet {
+    const NOUN: &'static str = "ApplicationSet";
+    const MODE: u32 = 0o600;
+
+    fn key(&self) -> AppKey {
+        AppKey::of_set(self)
+    }
+
+    fn written(&self) -> Cow<'_, Self> {
+        Cow::Borrowed(self)
+    }
+}
+
+/// The file of an application, or of a set. Names hold no `_`, so no two have the same.
+pub(crate) fn file(folder: &Path, key: &AppKey) -> PathBuf {
     folder.join(format!("{}_{}.json", key.namespace, key.name))
 }
 
 /// Writes beside, and then in the place of what was there: a crash leaves the one or the other.
-pub fn write(folder: &Path, application: &Application) -> Result<(), ServiceError> {
-    let path = file(folder, &AppKey::of(application));
+pub(crate) fn write<T: Kept>(folder: &Path, kept: &T) -> Result<(), ServiceError> {
+    let path = file(folder, &kept.key());
     let beside = path.with_extension("new");
     let write = || -> io::Result<()> {
-        fs::create_dir_all(folder)?;
-        let mut file = File::create(&beside)?;
-        file.write_all(&serde_json::to_vec(&credentials::shown(application))?)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(T::MODE).open(&beside)?;
+        file.write_all(&serde_json::to_vec(&kept.written())?)?;
         file.sync_all()?;
         fs::rename(&beside, &path)?;
         File::open(folder)?.sync_all()
@@ -31,42 +76,53 @@ pub fn write(folder: &Path, application: &Application) -> Result<(), ServiceErro
     write().map_err(|source| ServiceError::Io { action: "write", path: path.clone(), source })
 }
 
-/// What is known of an application; nothing where that cannot be read, which is told.
-pub fn read(path: &Path) -> Option<Application> {
+/// Removes what is kept under a name; it need not be there. When this returns that is durable.
+pub(crate) fn remove(folder: &Path, key: &AppKey) -> Result<(), ServiceError> {
+    let path = file(folder, key);
+    match fs::remove_file(&path).and_then(|()| File::open(folder)?.sync_all()) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(ServiceError::Io { action: "remove", path, source })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What is kept in a file; nothing where that cannot be read, which is told.
+pub(crate) fn read<T: Kept>(path: &Path) -> Option<T> {
     let content = match fs::read(path) {
         Ok(content) => content,
         Err(error) => {
             if error.kind() != io::ErrorKind::NotFound {
-                tracing::warn!(path = %path.display(), %error, "what is known of an application cannot be read");
+                tracing::warn!(path = %path.display(), %error, "what is known of an {} cannot be read", T::NOUN);
             }
             return None;
         }
     };
     serde_json::from_slice(&content)
-        .inspect_err(|error| tracing::warn!(path = %path.display(), %error, "what is known of an application is damaged"))
+        .inspect_err(
+            |error| tracing::warn!(path = %path.display(), %error, "what is known of an {} is damaged", T::NOUN),
+        )
         .ok()
 }
 
 /// Puts aside what cannot be read, so that nothing of it is lost; says of each file where it is now.
-pub fn set_aside(folder: &Path) -> BTreeMap<PathBuf, String> {
+pub(crate) fn set_aside<T: Kept>(folder: &Path) -> BTreeMap<PathBuf, String> {
     let paths = paths(folder).unwrap_or_default();
-    let damaged = paths.into_iter().filter_map(|path| Some((problem(&path)?, path)));
+    let damaged = paths.into_iter().filter_map(|path| Some((problem::<T>(&path)?, path)));
     damaged.map(|(problem, path)| (path.clone(), put(&path, &problem))).collect()
 }
 
-/// Why a file does not say what is known of its application.
-fn problem(path: &Path) -> Option<String> {
+/// Why a file does not say what is known of what it is named by.
+fn problem<T: Kept>(path: &Path) -> Option<String> {
     let content = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         read => read,
     };
-    match content.map(|content| serde_json::from_slice::<Application>(&content)) {
+    match content.map(|content| serde_json::from_slice::<T>(&content)) {
         Err(error) => Some(error.to_string()),
         Ok(Err(error)) => Some(error.to_string()),
-        Ok(Ok(application))
-            if path.file_name() != file(folder_of(path), &AppKey::of(&application)).file_name() =>
-        {
-            Some(format!("it is about application {}", AppKey::of(&application)))
+        Ok(Ok(kept)) if path.file_name() != file(folder_of(path), &kept.key()).file_name() => {
+            Some(format!("it is about {} {}", T::NOUN, kept.key()))
         }
         Ok(Ok(_)) => None,
     }
@@ -83,12 +139,17 @@ fn put(path: &Path, problem: &str) -> String {
         Ok(()) => format!("it is kept as {}", to.display()),
         Err(error) => format!("it cannot be put aside: {error}"),
     };
-    tracing::warn!(path = %path.display(), problem, told, "what is known of an application is damaged");
+    tracing::warn!(path = %path.display(), problem, told, "what is kept is damaged");
     format!("its status was damaged ({problem}); {told}")
 }
 
 /// Everything that is known of applications, by name: also when nobody serves them.
 pub fn kept_applications(folder: &Path) -> Result<Vec<Application>, ServiceError> {
+    all(folder)
+}
+
+/// Everything that is kept in a folder, by name.
+pub(crate) fn all<T: Kept>(folder: &Path) -> Result<Vec<T>, ServiceError> {
     Ok(paths(folder)?.iter().filter_map(|path| read(path)).collect())
 }
 

@@ -1,17 +1,20 @@
 //! Where Applications are written down, and what is known of them is kept.
 
+pub(crate) mod files;
 mod folder;
-mod kept;
-mod kubernetes;
+pub(crate) mod generated;
+pub(crate) mod kept;
+pub(crate) mod kubernetes;
 mod projects;
-mod reading;
+pub(crate) mod reading;
 
 use std::fmt;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
 use tidegate_application::CONTROL_NAMESPACE;
-use tidegate_model::argo::Application;
+use tidegate_model::Object;
+use tidegate_model::argo::{Application, ApplicationSet};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::projects::ProjectSet;
@@ -20,6 +23,7 @@ use crate::error::ServiceError;
 pub use folder::FolderStore;
 pub use kept::kept_applications;
 pub use kubernetes::{KubernetesStore, MANAGED_LABEL, Reach};
+pub(crate) use reading::left_alone;
 
 /// Which application.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,11 +37,18 @@ pub struct AppKey {
 impl AppKey {
     /// That of an application.
     pub fn of(application: &Application) -> Self {
-        let namespace = match application.metadata.namespace.as_str() {
-            "" => CONTROL_NAMESPACE,
-            namespace => namespace,
-        };
-        Self { namespace: namespace.to_owned(), name: application.metadata.name.clone() }
+        let metadata = &application.metadata;
+        Self { namespace: metadata.home().to_owned(), name: metadata.name.clone() }
+    }
+
+    /// That of a set, which is named as an application is.
+    pub fn of_set(set: &ApplicationSet) -> Self {
+        Self { namespace: set.metadata.home().to_owned(), name: set.metadata.name.clone() }
+    }
+
+    /// That of a resource.
+    pub(crate) fn of_object(object: &Object) -> Self {
+        Self { namespace: object.namespace().to_owned(), name: object.name().to_owned() }
     }
 
     /// That of an application as people name it (`NAMESPACE/NAME`), or operations (`NAMESPACE_NAME`); one of the control plane
@@ -68,6 +79,24 @@ impl AppKey {
             !text.is_empty() && text.len() <= 253 && !text.starts_with('.') && text.chars().all(plain)
         };
         is_plain(&self.name) && is_plain(&self.namespace)
+    }
+
+    /// The only one that people mean by a text, of those it could be.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or there are several.
+    pub fn only<T>(found: impl IntoIterator<Item = T>, text: &str) -> Result<T, ServiceError> {
+        let mut found = found.into_iter();
+        match (found.next(), found.next()) {
+            (Some(only), None) => Ok(only),
+            (None, _) => Err(ServiceError::refused(format!(
+                "there is no application {text}; `tidegate app list` shows those there are"
+            ))),
+            _ => Err(ServiceError::refused(format!(
+                "there are several applications {text}; write NAMESPACE/NAME"
+            ))),
+        }
     }
 
     /// Whether a person means it: by its name, or by both.

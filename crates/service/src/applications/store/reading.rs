@@ -1,37 +1,54 @@
-//! The Applications of one file. A mistake costs the document it is in, and no other.
+//! The Applications, sets and projects of one file. A mistake costs the document it is in, and no other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use serde_json::Value;
 use tidegate_model::Gvk;
-use tidegate_model::argo::{API_VERSION, Application, ObjectMeta};
+use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, ObjectMeta};
 use tidegate_planner::manifests::{Limits, ManifestError, parse_each};
 
 use super::projects::{self, Named};
 use super::{AppKey, Stored};
 
-/// What says that a file has changed.
-pub(super) type Stamp = (std::time::SystemTime, u64);
+/// What says that a file has changed: when it was written, its length, and which file it is.
+pub(super) type Stamp = (std::time::SystemTime, u64, u64);
+
+/// What was read of a set.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ReadSet {
+    /// What is written down, or was before where that cannot be read; nothing where it never could.
+    pub set: Option<ApplicationSet>,
+    /// Why that may not be what is written down.
+    pub problem: Option<String>,
+}
 
 /// What was seen of a file.
 #[derive(Default)]
-pub(super) struct Seen {
-    pub stamp: Option<Stamp>,
+pub(crate) struct Seen {
+    pub(super) stamp: Option<Stamp>,
     /// Its applications, as far as they could be read; those of before where they cannot be read now.
     pub applications: BTreeMap<AppKey, Stored>,
+    /// Its sets, in the same way.
+    pub sets: BTreeMap<AppKey, ReadSet>,
     /// Its projects, in the same way.
-    pub projects: Named,
+    pub(super) projects: Named,
     /// What cannot be read and belongs to none.
     pub problems: Vec<String>,
+    /// What is wrong with sets, and belongs to none.
+    pub set_problems: Vec<String>,
     /// Some of it cannot be read, and it cannot be told which applications were there.
     pub is_broken: bool,
     /// There may be projects in what cannot be read.
     pub hides_projects: bool,
 }
 
+/// `kind` of the documents that are served.
+const APPLICATION: &str = "Application";
+const SET: &str = "ApplicationSet";
+
 /// What is said of an application that stays as it was.
-pub(super) fn left_alone(why: &str, problem: &str) -> String {
+pub(crate) fn left_alone(why: &str, problem: &str) -> String {
     format!("{why}, so it is left alone, as it was, until that is mended: {problem}")
 }
 
@@ -50,8 +67,9 @@ impl Seen {
             Ok(content) => content,
         };
         let before = std::mem::take(&mut self.applications);
+        let sets = std::mem::take(&mut self.sets);
         let projects = std::mem::take(&mut self.projects);
-        (self.problems, self.is_broken) = (Vec::new(), false);
+        (self.problems, self.set_problems, self.is_broken) = (Vec::new(), Vec::new(), false);
         let (targets, errors) = parse_each(name, &content, &Limits::default());
         for target in targets {
             let (place, object) = (target.origin.to_string(), target.object.as_value());
@@ -62,6 +80,13 @@ impl Seen {
                 projects::add(&mut self.projects, name, project, &place);
                 continue;
             }
+            if target.object.gvk() == Gvk::from_api_version(API_VERSION, SET) {
+                match read_set(object, &place, document) {
+                    Ok((key, read)) => self.add_set(key, read, &place),
+                    Err(problem) => self.set_problems.push(problem),
+                }
+                continue;
+            }
             match read_one(object, &place, document) {
                 Ok(stored) => self.add(stored, &place),
                 Err(problem) => self.problems.push(problem),
@@ -69,7 +94,12 @@ impl Seen {
         }
         let (of_projects, errors) = errors.into_iter().partition(|error| project_of(error).is_some());
         self.refuse_projects(of_projects);
-        for (key, problem) in self.sort(errors) {
+        let (of_sets, errors): (Vec<_>, Vec<_>) =
+            errors.into_iter().partition(|error| named(error, SET).is_some());
+        for (key, problem) in self.sort(of_sets, SET) {
+            self.sets.entry(key).or_default().problem.get_or_insert(problem);
+        }
+        for (key, problem) in self.sort(errors, APPLICATION) {
             let problem = left_alone("its document cannot be read", &problem);
             let known = before.get(&key).map(|known| known.application.clone());
             let application = known.unwrap_or_else(|| unread(&key));
@@ -77,6 +107,7 @@ impl Seen {
             let stored = self.applications.entry(key).or_insert(stored);
             stored.problem.get_or_insert(problem);
         }
+        self.keep_sets(sets);
         self.hides_projects = self.is_broken && names_projects(&content);
         if self.is_broken {
             let problem = left_alone("its file cannot be read", &self.problems.join("; "));
@@ -86,6 +117,24 @@ impl Seen {
             }
             for (name, project) in projects {
                 self.projects.entry(name).or_insert(project);
+            }
+        }
+    }
+
+    /// A set that cannot be read is what it was before; so is one of which it is not known whether it is there.
+    fn keep_sets(&mut self, before: BTreeMap<AppKey, ReadSet>) {
+        let hidden = self.is_broken.then(|| left_alone("its file cannot be read", &self.problems.join("; ")));
+        for (key, before) in before {
+            match (self.sets.get_mut(&key), &hidden) {
+                (Some(now), _) if now.set.is_none() && before.set.is_some() => {
+                    now.set = before.set;
+                    let told = |problem: String| left_alone("its document cannot be read", &problem);
+                    now.problem = now.problem.take().map(told);
+                }
+                (None, Some(problem)) => {
+                    drop(self.sets.insert(key, ReadSet { problem: Some(problem.clone()), ..before }));
+                }
+                _ => {}
             }
         }
     }
@@ -106,11 +155,30 @@ impl Seen {
         for stored in self.applications.values_mut() {
             stored.problem = Some(left_alone("its file cannot be read", &problem));
         }
+        for read in self.sets.values_mut() {
+            read.problem = Some(left_alone("its file cannot be read", &problem));
+        }
         (self.problems, self.is_broken) = (vec![problem], true);
     }
 
     fn has_any(&self) -> bool {
-        !(self.applications.is_empty() && self.projects.is_empty())
+        !(self.applications.is_empty() && self.sets.is_empty() && self.projects.is_empty())
+    }
+
+    /// Whether it holds one document, which can be read, and nothing else.
+    pub fn is_one(&self) -> bool {
+        let number =
+            self.applications.len().saturating_add(self.sets.len()).saturating_add(self.projects.len());
+        number == 1 && !self.is_broken && self.problems.is_empty() && self.set_problems.is_empty()
+    }
+
+    fn add_set(&mut self, key: AppKey, read: ReadSet, place: &str) {
+        match self.sets.get_mut(&key) {
+            None => drop(self.sets.insert(key, read)),
+            Some(first) => {
+                first.problem.get_or_insert(format!("it is also in {place}; the first one counts"));
+            }
+        }
     }
 
     fn add(&mut self, stored: Stored, place: &str) {
@@ -123,15 +191,15 @@ impl Seen {
         }
     }
 
-    /// What is wrong with applications that can be told, all of it; what cannot be told is the file's.
-    fn sort(&mut self, errors: Vec<ManifestError>) -> BTreeMap<AppKey, String> {
+    /// What is wrong with those of a kind that can be told, all of it; what cannot be told is the file's.
+    fn sort(&mut self, errors: Vec<ManifestError>, kind: &str) -> BTreeMap<AppKey, String> {
         let mut found: BTreeMap<AppKey, String> = BTreeMap::new();
         for error in errors {
             let problem = match error.document {
                 0 => error.to_string(),
                 document => format!("{error} (document {document})"),
             };
-            match error.object.as_deref().and_then(named).filter(AppKey::is_plain) {
+            match named(&error, kind).filter(AppKey::is_plain) {
                 Some(key) => {
                     let all = found.entry(key).or_default();
                     all.push_str(if all.is_empty() { "" } else { "; " });
@@ -158,9 +226,9 @@ fn project_of(error: &ManifestError) -> Option<&str> {
     Some(name.split_once('/').map_or(name, |(_, name)| name))
 }
 
-/// The application that an error is about.
-fn named(label: &str) -> Option<AppKey> {
-    let name = label.strip_prefix("Application ")?;
+/// The application, or the set, that an error is about.
+fn named(error: &ManifestError, kind: &str) -> Option<AppKey> {
+    let name = error.object.as_deref()?.strip_prefix(kind)?.strip_prefix(' ')?;
     let (namespace, name) = name.split_once('/').unwrap_or(("", name));
     Some(AppKey::of(&bare(namespace, name)))
 }
@@ -183,16 +251,10 @@ fn read_one(value: &Value, place: &str, document: impl Fn() -> String) -> Result
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (version, kind) = (text("/apiVersion"), text("/kind"));
     match (version, kind) {
-        (API_VERSION, "Application") => {}
-        (API_VERSION, kind @ "ApplicationSet") => {
-            return Err(format!(
-                "{place}: {kind} {} is not supported yet, and has no effect",
-                text("/metadata/name")
-            ));
-        }
+        (API_VERSION, APPLICATION) => {}
         _ => {
             return Err(format!(
-                "{place}: {kind} ({version}) is no Application and no AppProject; only these are served"
+                "{place}: {kind} ({version}) is no Application, no ApplicationSet and no AppProject; only these are served"
             ));
         }
     }
@@ -214,9 +276,36 @@ fn read_one(value: &Value, place: &str, document: impl Fn() -> String) -> Result
         }
     };
     let key = AppKey::of(&application);
+    check_names(&key, place)?;
+    Ok(Stored { application, problem, lost: None })
+}
+
+fn check_names(key: &AppKey, place: &str) -> Result<(), String> {
     if key.is_plain() {
-        return Ok(Stored { application, problem, lost: None });
+        return Ok(());
     }
     let names: BTreeSet<&str> = [key.namespace.as_str(), key.name.as_str()].into();
     Err(format!("{place}: {names:?} must hold lower-case letters, digits, '-' and '.' only"))
+}
+
+fn read_set(value: &Value, place: &str, document: impl Fn() -> String) -> Result<(AppKey, ReadSet), String> {
+    match serde_json::from_value::<ApplicationSet>(value.clone()) {
+        Ok(mut set) => {
+            // Those who serve it write these.
+            set.status = Default::default();
+            let metadata = &mut set.metadata;
+            (metadata.creation_timestamp, metadata.deletion_timestamp) = (None, None);
+            metadata.uid.clear();
+            metadata.resource_version.clear();
+            let key = AppKey::of_set(&set);
+            check_names(&key, place)?;
+            Ok((key, ReadSet { set: Some(set), problem: None }))
+        }
+        Err(error) => {
+            let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            let key = AppKey::of(&bare(text("/metadata/namespace"), text("/metadata/name")));
+            check_names(&key, place)?;
+            Ok((key, ReadSet { set: None, problem: Some(format!("{}: {error}", document())) }))
+        }
+    }
 }

@@ -7,37 +7,34 @@
 //! keep ── merged ───┴── put (bound to the version that was seen; read anew and tried again after a conflict)
 //! ```
 
-mod seen;
-mod shortened;
+mod resource;
+pub(crate) mod seen;
+pub(crate) mod shortened;
+pub(crate) mod site;
 
 use std::collections::BTreeSet;
 use std::env;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream::select_all;
 use tidegate_application::CONTROL_NAMESPACE;
-use tidegate_cluster::{
-    Cluster, ClusterError, DeleteRequest, Detail, ErrorKind, Followed, Pauses, Propagation, Scope, follow,
-};
+use tidegate_cluster::{Cluster, DeleteRequest, ErrorKind, Followed, Propagation, follow};
+use tidegate_model::Destination;
 use tidegate_model::argo::{API_VERSION, Application};
-use tidegate_model::{Destination, GroupKind, Gvk, Object};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+pub(crate) use self::resource::Applications;
 use self::seen::All;
+use self::site::{PAUSES, Part, Site, kind, lock};
 use super::projects::{self, Named};
 use super::{AppKey, ApplicationStore, StoreEvent, tell_all};
 use crate::error::ServiceError;
 
 /// Says that an application is ours, where only such ones are served (`--only-labelled`).
 pub const MANAGED_LABEL: &str = "tidegate.dev/managed";
-/// How long to wait before the applications are listed anew.
-const PAUSES: Pauses = Pauses { min: Duration::from_millis(500), max: Duration::from_secs(60) };
-/// How often a write is tried that others are faster than.
-const TRIES: usize = 8;
 
 /// Which applications of a cluster are served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,10 +49,8 @@ pub struct Reach {
 
 /// Applications of a Kubernetes cluster.
 pub struct KubernetesStore {
-    cluster: Arc<dyn Cluster>,
-    destination: Destination,
-    reach: Reach,
-    all: Arc<Mutex<All>>,
+    pub(crate) site: Site,
+    pub(crate) all: Arc<Mutex<All<Applications>>>,
 }
 
 impl KubernetesStore {
@@ -69,93 +64,31 @@ impl KubernetesStore {
         destination: Destination,
         reach: Reach,
     ) -> Result<Self, ServiceError> {
-        let store = Self { cluster, destination, all: Arc::new(Mutex::new(All::new(reach.clone()))), reach };
-        let discovery = store.cluster.discover().await.map_err(|error| store.failed(&error))?;
-        let Gvk { group, version, kind } = kind();
-        if !discovery.get(&GroupKind::new(&group, &kind)).is_some_and(|info| info.versions.contains(&version))
-        {
+        let all = Arc::new(Mutex::new(All::new(reach.clone())));
+        let store = Self { site: Site { cluster, destination, reach }, all };
+        let site = &store.site;
+        if !site.serves::<Applications>().await? {
             return Err(ServiceError::refused(format!(
                 "the {} serves no Applications ({API_VERSION}); `tidegate crds` prints their definitions: apply them, or name a folder of Applications with --apps",
-                store.destination
+                site.destination
             )));
         }
-        // Whether that is allowed; what is there comes with the watch.
-        for scope in store.scopes() {
-            let scope = Scope { detail: Detail::Metadata, ..scope };
-            store.cluster.list(&scope).await.map_err(|error| store.failed(&error))?;
-        }
+        site.try_list::<Applications>().await.map_err(|error| site.failed(&error))?;
         // Without its projects nobody knows what an application may do.
-        match store.cluster.list(&projects::scope(&store.home())).await {
-            Err(error) if error.kind != ErrorKind::UnknownKind => return Err(store.failed(&error)),
+        match site.cluster.list(&projects::scope(&store.home())).await {
+            Err(error) if error.kind != ErrorKind::UnknownKind => return Err(site.failed(&error)),
             _ => {}
         }
         Ok(store)
     }
 
-    fn failed(&self, error: &ClusterError) -> ServiceError {
-        ServiceError::of_cluster(&self.destination, &error.to_string())
-    }
-
-    fn scopes(&self) -> Vec<Scope> {
-        let of = |namespace| Scope { gvk: kind(), namespace, detail: Detail::Full };
-        match self.reach.namespaces.is_empty() {
-            true => vec![of(None)],
-            false => self.reach.namespaces.iter().cloned().map(Some).map(of).collect(),
-        }
-    }
-
-    fn all(&self) -> MutexGuard<'_, All> {
-        lock(&self.all)
-    }
-
-    /// Writes a resource as it is made from what was seen last: bound to that version, and made anew after a conflict.
-    async fn write(
-        &self,
-        key: &AppKey,
-        made: impl Fn(&mut All) -> Option<Object> + Send,
-        written: impl Fn(&mut All, Object) + Send,
-    ) -> Result<(), ServiceError> {
-        for _ in 0..TRIES {
-            let Some(made) = made(&mut self.all()) else { return Ok(()) };
-            let wrong = match self.cluster.put(made, None).await {
-                Ok(object) => {
-                    written(&mut self.all(), object);
-                    return Ok(());
-                }
-                Err(error) => error,
-            };
-            match wrong.kind {
-                // It has gone; the watch tells.
-                ErrorKind::NotFound => return Ok(()),
-                ErrorKind::Conflict => {
-                    let now = self.cluster.get(&kind(), &key.namespace, &key.name).await;
-                    match now.map_err(|error| self.failed(&error))? {
-                        Some(now) => self.all().read_anew(key, now),
-                        None => return Ok(()),
-                    }
-                }
-                _ => return Err(self.failed(&wrong)),
-            }
-        }
-        Err(ServiceError::refused(format!(
-            "application {key} was changed by others {TRIES} times while it was written; it is tried again"
-        )))
-    }
-
     /// The finalizers that say how an application is deleted are now these; those of others are left alone.
     async fn set_finalizers(&self, application: &Application) -> Result<(), ServiceError> {
         let key = AppKey::of(application);
-        let made = |all: &mut All| all.with_finalizers(&key, &application.metadata.finalizers);
-        self.write(&key, made, |all, object| all.read_anew(&key, object)).await
+        let made = |all: &mut All<Applications>| all.with_finalizers(&key, &application.metadata.finalizers);
+        let what = (self.all.as_ref(), &key, Part::Whole);
+        self.site.write(what, made, |all, object| all.read_anew(&key, object)).await.map(drop)
     }
-}
-
-fn kind() -> Gvk {
-    Gvk::from_api_version(API_VERSION, "Application")
-}
-
-fn lock(all: &Mutex<All>) -> MutexGuard<'_, All> {
-    all.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[async_trait]
@@ -165,7 +98,7 @@ impl ApplicationStore for KubernetesStore {
     }
 
     fn home(&self) -> String {
-        match self.reach.projects.as_str() {
+        match self.site.reach.projects.as_str() {
             "" => CONTROL_NAMESPACE.to_owned(),
             namespace => namespace.to_owned(),
         }
@@ -177,14 +110,14 @@ impl ApplicationStore for KubernetesStore {
 
     fn watch(&self) -> UnboundedReceiver<StoreEvent> {
         let (tell, told) = unbounded_channel();
-        let scopes = self.scopes();
+        let scopes = self.site.scopes::<Applications>();
         let followed = scopes.into_iter().map(|scope| {
             let namespace = scope.namespace.clone();
-            follow(Arc::clone(&self.cluster), scope, PAUSES)
+            follow(Arc::clone(&self.site.cluster), scope, PAUSES)
                 .map(move |what| Happened::Applications(namespace.clone(), what))
                 .boxed()
         });
-        let projects = follow(Arc::clone(&self.cluster), projects::scope(&self.home()), PAUSES);
+        let projects = follow(Arc::clone(&self.site.cluster), projects::scope(&self.home()), PAUSES);
         let all = Arc::clone(&self.all);
         let mut followed = select_all(followed.chain([projects.map(Happened::Projects).boxed()]));
         tokio::spawn(async move {
@@ -216,8 +149,10 @@ impl ApplicationStore for KubernetesStore {
 
     async fn keep(&self, application: &Application) -> Result<(), ServiceError> {
         let key = AppKey::of(application);
-        let written = |all: &mut All, written| all.written(&key, application, written);
-        self.write(&key, |all: &mut All| all.merged(&key, application), written).await
+        let merged = |all: &mut All<Applications>| all.merged(&key, application);
+        let written =
+            |all: &mut All<Applications>, object| all.written(&key, application.operation.is_some(), object);
+        self.site.write((self.all.as_ref(), &key, Part::Whole), merged, written).await.map(drop)
     }
 
     async fn delete(&self, application: &Application) -> Result<(), ServiceError> {
@@ -225,7 +160,7 @@ impl ApplicationStore for KubernetesStore {
         let AppKey { namespace, name } = AppKey::of(application);
         let uid = application.metadata.uid.clone();
         let request = DeleteRequest {
-            gvk: kind(),
+            gvk: kind::<Applications>(),
             namespace,
             name,
             uid,
@@ -234,8 +169,8 @@ impl ApplicationStore for KubernetesStore {
             dry_run: false,
             operation: None,
         };
-        match self.cluster.delete(request).await {
-            Err(error) if error.kind != ErrorKind::NotFound => Err(self.failed(&error)),
+        match self.site.cluster.delete(request).await {
+            Err(error) if error.kind != ErrorKind::NotFound => Err(self.site.failed(&error)),
             _ => Ok(()),
         }
     }
@@ -257,7 +192,11 @@ enum Happened {
     Projects(Followed),
 }
 
-fn of_applications(all: &mut All, namespace: Option<String>, what: Followed) -> Vec<StoreEvent> {
+fn of_applications(
+    all: &mut All<Applications>,
+    namespace: Option<String>,
+    what: Followed,
+) -> Vec<StoreEvent> {
     match what {
         Followed::Listed(objects) => all.listed(namespace, objects),
         Followed::Applied(object) => all.applied(object),

@@ -1,71 +1,143 @@
-//! What was seen and written of each application, and what of that is news.
+//! What was seen and written of each resource of a kind, and what of that is news.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
 
 use serde_json::{Map, Value};
-use tidegate_application::deletion::is_own_finalizer;
-use tidegate_application::operation::disown;
-use tidegate_application::refresh::REFRESH_ANNOTATION;
 use tidegate_model::Object;
-use tidegate_model::argo::{Application, ObjectMeta};
 
-use super::shortened::{SHORTENED, STATUS_BYTES_MAX, shorten};
 use super::{MANAGED_LABEL, Reach};
-use crate::applications::store::{AppKey, StoreEvent, Stored};
+use crate::applications::store::AppKey;
 
 /// What servers write into metadata by themselves.
 const BY_SERVERS: [&str; 3] = ["resourceVersion", "generation", "managedFields"];
 
-/// All applications.
-pub(super) struct All {
-    reach: Reach,
-    seen: BTreeMap<AppKey, Seen>,
+/// A kind of resource that is served, and what is told of it.
+pub(crate) trait Served: Send + 'static {
+    /// What is told.
+    type Event: Send + 'static;
+    /// `kind` of the resources.
+    const KIND: &'static str;
+    /// What one is called in messages.
+    const NOUN: &'static str;
+    /// The annotation that asks for one to be looked at anew.
+    const REFRESH: &'static str;
+
+    /// Whether a finalizer is one that those who serve the kind put on and take off.
+    fn is_own_finalizer(finalizer: &str) -> bool;
+    /// A resource is like this. `good`: as it was when it could be read last, where it is another now.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, and could not before: why.
+    fn applied(object: &Object, good: Option<&Object>, asked: Asked) -> Result<Self::Event, String>;
+    /// A resource is gone.
+    fn gone(key: AppKey) -> Self::Event;
+    /// Resources cannot be read, for these reasons.
+    fn problems(problems: Vec<String>) -> Self::Event;
+    /// All there were at the beginning were told.
+    fn settled() -> Self::Event;
+}
+
+/// Whose is the operation that a resource asks for?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// The resource was never told before.
+    AtFirst,
+    /// Somebody else's, which was not told before.
+    Anew,
+    /// It is known to whoever serves the resource.
+    Before,
+}
+
+/// All resources of a kind.
+pub(crate) struct All<K> {
+    pub(super) reach: Reach,
+    pub(super) seen: BTreeMap<AppKey, Seen>,
     /// The namespaces whose list has not come yet; empty for the one of all namespaces.
     pending: BTreeSet<Option<String>>,
     settled: bool,
+    /// Why resources cannot be read, and were never told.
+    unread: BTreeMap<AppKey, String>,
+    /// Why it is not known what there is in a namespace, or in all.
+    unseen: BTreeMap<Option<String>, String>,
+    kind: PhantomData<fn() -> K>,
 }
 
-/// One application.
-struct Seen {
+/// One resource.
+pub(super) struct Seen {
     /// As it was last read or written, without what each field's manager is.
-    object: Object,
+    pub(super) object: Object,
     /// The part that others write, as its actor was told.
     told: Object,
+    /// The version that was told.
+    told_version: String,
+    /// As it was when it could be read last, if it is another now.
+    good: Option<Object>,
     /// The refresh that is asked for, as its actor was told.
     refresh: Option<String>,
     /// The operation, as its actor was told or has written it.
-    operation: Option<Value>,
+    pub(super) operation: Option<Value>,
     /// The operation that is on its way there: the watch may show it before that is answered.
-    writing: Option<Value>,
+    pub(super) writing: Option<Value>,
 }
 
-impl All {
+impl<K: Served> All<K> {
     pub fn new(reach: Reach) -> Self {
         let pending = match reach.namespaces.is_empty() {
             true => BTreeSet::from([None]),
             false => reach.namespaces.iter().cloned().map(Some).collect(),
         };
-        Self { reach, seen: BTreeMap::new(), pending, settled: false }
+        Self {
+            reach,
+            seen: BTreeMap::new(),
+            pending,
+            settled: false,
+            unread: BTreeMap::new(),
+            unseen: BTreeMap::new(),
+            kind: PhantomData,
+        }
     }
 
     /// These are all there are in a namespace, or in all.
-    pub fn listed(&mut self, namespace: Option<String>, objects: Vec<Object>) -> Vec<StoreEvent> {
-        let listed: BTreeSet<AppKey> = objects.iter().map(key).collect();
+    pub fn listed(&mut self, namespace: Option<String>, objects: Vec<Object>) -> Vec<K::Event> {
+        let listed: BTreeSet<AppKey> = objects.iter().map(AppKey::of_object).collect();
         let is_meant = |key: &&AppKey| namespace.as_ref().is_none_or(|namespace| key.namespace == *namespace);
-        let gone: Vec<AppKey> =
-            self.seen.keys().filter(is_meant).filter(|key| !listed.contains(*key)).cloned().collect();
-        let mut events: Vec<StoreEvent> = gone.into_iter().flat_map(|key| self.gone(key)).collect();
-        events.extend(objects.into_iter().flat_map(|object| self.applied(object)));
-        self.pending.remove(&namespace);
-        if self.pending.is_empty() && !self.settled {
-            self.settled = true;
-            events.push(StoreEvent::Settled);
+        let known = self.seen.keys().chain(self.unread.keys());
+        let gone: BTreeSet<AppKey> =
+            known.filter(is_meant).filter(|key| !listed.contains(*key)).cloned().collect();
+        let mut events: Vec<K::Event> = gone.into_iter().flat_map(|key| self.gone(key)).collect();
+        if self.unseen.remove(&namespace).is_some() {
+            events.push(self.problems());
         }
+        events.extend(objects.into_iter().flat_map(|object| self.applied(object)));
+        events.extend(self.answered(&namespace));
         events
     }
 
-    pub fn applied(&mut self, mut object: Object) -> Vec<StoreEvent> {
-        let key = key(&object);
+    /// It is not to be known what there is in a namespace, or in all: for this reason, if it is one that people should
+    /// mend. Nobody waits for it, and what was told stays as it was.
+    pub fn refused(&mut self, namespace: Option<String>, why: Option<String>) -> Vec<K::Event> {
+        let before = match why {
+            Some(why) => self.unseen.insert(namespace.clone(), why),
+            None => self.unseen.remove(&namespace),
+        };
+        let is_news = before.as_ref() != self.unseen.get(&namespace);
+        let mut events: Vec<K::Event> = is_news.then(|| self.problems()).into_iter().collect();
+        events.extend(self.answered(&namespace));
+        events
+    }
+
+    /// It is known what there is in a namespace, or in all.
+    fn answered(&mut self, namespace: &Option<String>) -> Option<K::Event> {
+        self.pending.remove(namespace);
+        let is_news = self.pending.is_empty() && !self.settled;
+        self.settled |= is_news;
+        is_news.then(K::settled)
+    }
+
+    pub fn applied(&mut self, mut object: Object) -> Vec<K::Event> {
+        let key = AppKey::of_object(&object);
         if self.reach.only_labelled && object.label(MANAGED_LABEL) != Some("true") {
             return self.gone(key);
         }
@@ -73,47 +145,55 @@ impl All {
         let mut events = Vec::new();
         if let Some(seen) = self.seen.get_mut(&key) {
             if seen.object.uid() == object.uid() {
-                return seen.changed(object).into_iter().collect();
+                return seen.changed::<K>(object).into_iter().collect();
             }
             // Another one of its name.
             events = self.gone(key.clone());
         }
-        events.push(StoreEvent::Applied(Box::new(stored(&object))));
-        let (told, refresh, operation) = (others(&object), refresh(&object), operation(&object));
-        self.seen.insert(key, Seen { object, told, refresh, operation, writing: None });
+        match K::applied(&object, None, Asked::AtFirst) {
+            Ok(event) => {
+                events.extend(self.is_read(&key));
+                events.push(event);
+                self.seen.insert(key, Seen::new::<K>(object));
+            }
+            Err(problem) => {
+                if self.unread.insert(key, problem.clone()) != Some(problem) {
+                    events.push(self.problems());
+                }
+            }
+        }
         events
     }
 
-    pub fn deleted(&mut self, object: &Object) -> Vec<StoreEvent> {
-        let key = key(object);
+    pub fn deleted(&mut self, object: &Object) -> Vec<K::Event> {
+        let key = AppKey::of_object(object);
         // It may have been made again already.
-        let is_known = self.seen.get(&key).is_some_and(|seen| seen.object.uid() == object.uid());
-        if is_known { self.gone(key) } else { Vec::new() }
+        let is_another = self.seen.get(&key).is_some_and(|seen| seen.object.uid() != object.uid());
+        if is_another { Vec::new() } else { self.gone(key) }
     }
 
-    fn gone(&mut self, key: AppKey) -> Vec<StoreEvent> {
-        self.seen.remove(&key).map(|_| StoreEvent::Gone(key)).into_iter().collect()
+    fn gone(&mut self, key: AppKey) -> Vec<K::Event> {
+        let unread = self.is_read(&key);
+        unread.into_iter().chain(self.seen.remove(&key).map(|_| K::gone(key))).collect()
     }
 
-    /// The resource with what is known of it now. `None` where there is nothing to write.
-    pub fn merged(&mut self, key: &AppKey, application: &Application) -> Option<Object> {
-        let seen = self.seen.get_mut(key)?;
-        let merged = seen.merged(application);
-        // What others have asked for stays there, and is theirs.
-        seen.writing = application.operation.as_ref().and_then(|_| operation(&merged));
-        (merged != seen.object).then_some(merged)
+    /// Nothing is wrong with it any more.
+    fn is_read(&mut self, key: &AppKey) -> Option<K::Event> {
+        self.unread.remove(key).map(|_| self.problems())
+    }
+
+    fn problems(&self) -> K::Event {
+        K::problems(self.unseen.values().chain(self.unread.values()).cloned().collect())
     }
 
     /// The resource with these of our finalizers, and those that others have put there. `None` where it has them.
     pub fn with_finalizers(&self, key: &AppKey, wanted: &[String]) -> Option<Object> {
         let seen = self.seen.get(key)?;
-        let found = seen.object.pointer("/metadata/finalizers").and_then(Value::as_array);
-        let found: Vec<String> =
-            found.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+        let found = finalizers(&seen.object);
         let mut finalizers = found.clone();
-        finalizers.retain(|one| !is_own_finalizer(one) || wanted.contains(one));
+        finalizers.retain(|one| !K::is_own_finalizer(one) || wanted.contains(one));
         // Nobody may add one to what is being deleted.
-        let new = wanted.iter().filter(|one| is_own_finalizer(one) && !found.contains(one));
+        let new = wanted.iter().filter(|one| K::is_own_finalizer(one) && !found.contains(one));
         finalizers.extend(new.filter(|_| !seen.object.is_deleting()).cloned());
         if finalizers == found {
             return None;
@@ -123,17 +203,29 @@ impl All {
         Some(object)
     }
 
-    /// It has been written, and is so now.
-    pub fn written(&mut self, key: &AppKey, application: &Application, mut object: Object) {
+    /// It has been written, and is so now; with its operation, or as far as that was known.
+    pub fn written(&mut self, key: &AppKey, has_operation: bool, mut object: Object) {
         object.metadata_mut().remove("managedFields");
         if let Some(seen) = self.seen.get_mut(key).filter(|seen| seen.object.uid() == object.uid()) {
-            if application.operation.is_some() || seen.operation == operation(&seen.object) {
+            if has_operation || seen.operation == operation(&seen.object) {
                 seen.operation = operation(&object);
             }
-            if refresh(&object).is_none() {
+            if refresh::<K>(&object).is_none() {
                 seen.refresh = None;
             }
             seen.take(object);
+        }
+    }
+
+    /// As it was last read or written.
+    pub fn object(&self, key: &AppKey) -> Option<&Object> {
+        self.seen.get(key).map(|seen| &seen.object)
+    }
+
+    /// Takes away from a resource the request for a refresh that was told; one that has come since asks again.
+    pub fn strike_refresh(&self, key: &AppKey, object: &mut Object) {
+        if let Some(seen) = self.seen.get(key) {
+            seen.strike_refresh::<K>(object);
         }
     }
 
@@ -147,6 +239,19 @@ impl All {
 }
 
 impl Seen {
+    /// One that is told now.
+    fn new<K: Served>(object: Object) -> Self {
+        Self {
+            told: others::<K>(&object),
+            told_version: object.resource_version().to_owned(),
+            good: None,
+            refresh: refresh::<K>(&object),
+            operation: operation(&object),
+            writing: None,
+            object,
+        }
+    }
+
     /// Watches may show what is older than what was written.
     fn take(&mut self, object: Object) {
         if version(&object) >= version(&self.object) {
@@ -155,58 +260,63 @@ impl Seen {
     }
 
     /// What is news in an object that the cluster shows.
-    fn changed(&mut self, object: Object) -> Option<StoreEvent> {
+    fn changed<K: Served>(&mut self, object: Object) -> Option<K::Event> {
         if version(&object) < version(&self.object) {
             return None;
         }
-        let (told, asked) = (others(&object), operation(&object));
+        let (told, asked) = (others::<K>(&object), operation(&object));
         if asked.is_some() && asked == self.writing {
             self.operation.clone_from(&asked);
         }
         let is_asked = asked.is_some() && asked != self.operation;
-        let refresh = refresh(&object);
+        let refresh = refresh::<K>(&object);
         let is_news = told != self.told || is_asked || refresh.is_some() && refresh != self.refresh;
-        let mut stored = stored(&object);
         if is_asked {
             self.operation = asked;
-            // Nobody else says which operation that is, or that it deletes.
-            stored.application.operation.iter_mut().for_each(disown);
-        } else {
-            // Its actor knows that one better.
-            stored.application.operation = None;
         }
-        (self.told, self.refresh, self.object) = (told, refresh, object);
-        is_news.then(|| StoreEvent::Applied(Box::new(stored)))
+        (self.told, self.refresh) = (told, refresh);
+        let before = std::mem::replace(&mut self.object, object);
+        if !is_news {
+            return None;
+        }
+        self.object.resource_version().clone_into(&mut self.told_version);
+        let asked = if is_asked { Asked::Anew } else { Asked::Before };
+        if let Ok(event) = K::applied(&self.object, None, asked) {
+            self.good = None;
+            return Some(event);
+        }
+        let good = self.good.get_or_insert(before);
+        K::applied(&self.object, Some(good), asked).ok()
     }
 
-    fn merged(&self, application: &Application) -> Object {
-        let mut merged = self.object.clone();
-        let is_answered = !application.metadata.annotations.contains_key(REFRESH_ANNOTATION);
-        // One that has come since asks again.
-        if is_answered && self.refresh == refresh(&merged) {
-            merged.remove_annotation(REFRESH_ANNOTATION);
+    /// Whether it is as it was told with a version, apart from what those write who serve it.
+    pub(super) fn is_as_told<K: Served>(&self, version: &str) -> bool {
+        self.told_version == version && others::<K>(&self.object) == self.told
+    }
+
+    /// Takes away the request for a refresh that was told; one that has come since asks again.
+    pub(super) fn strike_refresh<K: Served>(&self, object: &mut Object) {
+        if self.refresh == refresh::<K>(object) {
+            object.remove_annotation(K::REFRESH);
         }
-        let is_others = operation(&self.object) != self.operation;
-        if application.operation.is_some() || !is_others {
-            set(merged.fields_mut(), "operation", application.operation.as_ref());
-        }
-        let status = Some(&application.status).filter(|status| !status.is_empty());
-        set(merged.fields_mut(), "status", status);
-        let written = merged.fields_mut().get_mut("status");
-        written.into_iter().for_each(|status| shorten(status, STATUS_BYTES_MAX));
-        merged
+    }
+
+    /// Whether the operation in it is one that somebody has asked for since.
+    pub(super) fn is_asked_by_others(&self) -> bool {
+        operation(&self.object) != self.operation
     }
 }
 
-fn set(fields: &mut Map<String, Value>, name: &str, value: Option<&impl serde::Serialize>) {
+pub(crate) fn set(fields: &mut Map<String, Value>, name: &str, value: Option<&impl serde::Serialize>) {
     match value.and_then(|value| serde_json::to_value(value).ok()) {
         Some(value) => drop(fields.insert(name.to_owned(), value)),
         None => drop(fields.remove(name)),
     }
 }
 
-fn key(object: &Object) -> AppKey {
-    AppKey { namespace: object.namespace().to_owned(), name: object.name().to_owned() }
+pub(super) fn finalizers(object: &Object) -> Vec<String> {
+    let found = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    found.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// Versions of one object are compared as numbers, which all servers give.
@@ -214,50 +324,24 @@ fn version(object: &Object) -> u64 {
     object.resource_version().parse().unwrap_or(u64::MAX)
 }
 
-fn refresh(object: &Object) -> Option<String> {
-    object.annotation(REFRESH_ANNOTATION).map(str::to_owned)
+fn refresh<K: Served>(object: &Object) -> Option<String> {
+    object.annotation(K::REFRESH).map(str::to_owned)
 }
 
-fn operation(object: &Object) -> Option<Value> {
+pub(super) fn operation(object: &Object) -> Option<Value> {
     object.pointer("/operation").cloned()
 }
 
 /// What others write: everything but what is known of it, what is asked, and what servers count.
-fn others(object: &Object) -> Object {
+fn others<K: Served>(object: &Object) -> Object {
     let mut object = object.clone();
     object.fields_mut().remove("status");
     object.fields_mut().remove("operation");
-    object.remove_annotation(REFRESH_ANNOTATION);
+    object.remove_annotation(K::REFRESH);
     let metadata = object.metadata_mut();
     BY_SERVERS.iter().for_each(|field| drop(metadata.remove(*field)));
     if metadata.get("annotations").and_then(Value::as_object).is_some_and(Map::is_empty) {
         metadata.remove("annotations");
     }
     object
-}
-
-fn stored(object: &Object) -> Stored {
-    let read = |object: &Object| serde_json::from_value::<Application>(object.as_value().clone());
-    let error = match read(object) {
-        Ok(mut application) => {
-            // That is about the resource, and not about the application.
-            application.status.conditions.retain(|one| one.kind.to_string() != SHORTENED);
-            return Stored { application, problem: None, lost: None };
-        }
-        Err(error) => error,
-    };
-    // What is known of it may be what another program wrote, and is found out anew.
-    let mut without = object.clone();
-    without.fields_mut().remove("status");
-    if let Ok(application) = read(&without) {
-        return Stored { application, problem: None, lost: None };
-    }
-    let metadata = object.pointer("/metadata").cloned().unwrap_or_default();
-    let metadata = serde_json::from_value(metadata).unwrap_or_else(|_| ObjectMeta {
-        name: object.name().to_owned(),
-        namespace: object.namespace().to_owned(),
-        ..ObjectMeta::default()
-    });
-    let application = Application { metadata, ..Application::default() };
-    Stored { application, problem: Some(error.to_string()), lost: None }
 }

@@ -3,32 +3,47 @@
 
 use serde_json::{Value, json};
 
-/// More bytes of a status are not written: API servers and their store take 1.5 MiB of a resource, and it has a specification,
-/// annotations, and the names of who manages each field.
-pub(super) const STATUS_BYTES_MAX: usize = 900 << 10;
+/// A status of more bytes is shortened: its long lists together may have as many. API servers and their store take 1.5 MiB of
+/// a resource, and it has a specification, annotations, and the names of who manages each field.
+pub(crate) const STATUS_BYTES_MAX: usize = 900 << 10;
 /// The condition that says so.
-pub(super) const SHORTENED: &str = "StatusShortenedWarning";
+pub(crate) const SHORTENED: &str = "StatusShortenedWarning";
 /// Where a list is, how many eighths of all bytes it may have, and whether an entry of it is as it should be.
 type List = (&'static str, usize, fn(&Value) -> bool);
-/// The lists that may be long.
-const LISTS: [List; 3] = [
-    ("/resources", 5, is_resource_well),
-    ("/operationState/syncResult/resources", 2, is_result_well),
-    ("/summary/images", 1, |_| true),
-];
 const EIGHTHS: usize = 8;
 
+/// What of a status may be long.
+pub(crate) struct Lists {
+    /// The lists.
+    pub lists: &'static [List],
+    /// Its conditions say whether they are true, and why.
+    pub has_reasons: bool,
+    /// The command that shows all.
+    pub command: &'static str,
+}
+
+/// Those of an application.
+pub(super) const OF_APPLICATION: Lists = Lists {
+    lists: &[
+        ("/resources", 5, is_resource_well),
+        ("/operationState/syncResult/resources", 2, is_result_well),
+        ("/summary/images", 1, |_| true),
+    ],
+    has_reasons: false,
+    command: "tidegate app get",
+};
+
 /// Shortens a status that is too large for a resource; what is not as it should be stays first.
-pub(super) fn shorten(status: &mut Value, bytes_max: usize) {
+pub(crate) fn shorten(status: &mut Value, bytes_max: usize, lists: &Lists) {
     if size(status) <= bytes_max {
         return;
     }
     let mut said = Vec::new();
-    for (pointer, eighths, is_well) in LISTS {
+    for (pointer, eighths, is_well) in lists.lists {
         let most = bytes_max / EIGHTHS * eighths;
         let Some(list) = status.pointer_mut(pointer).and_then(Value::as_array_mut) else { continue };
         let all = list.len();
-        shorten_list(list, most, is_well);
+        shorten_list(list, most, *is_well);
         if list.len() < all {
             let name = pointer.trim_start_matches('/').replace('/', ".");
             said.push(format!("{} of {all} entries of status.{name}", list.len()));
@@ -38,10 +53,14 @@ pub(super) fn shorten(status: &mut Value, bytes_max: usize) {
         return;
     }
     let message = format!(
-        "the resource would be too large: it has {}, those first that are not as they should be; `tidegate app get` and the API have all",
-        said.join(", ")
+        "the resource would be too large: it has {}, those first that are not as they should be; `{}` and the API have all",
+        said.join(", "),
+        lists.command
     );
-    let condition = json!({"type": SHORTENED, "message": message});
+    let mut condition = json!({"type": SHORTENED, "message": message});
+    if let (true, Some(fields)) = (lists.has_reasons, condition.as_object_mut()) {
+        fields.extend([("status".to_owned(), json!("True")), ("reason".to_owned(), json!("TooLarge"))]);
+    }
     if let Some(status) = status.as_object_mut() {
         let conditions = status.entry("conditions").or_insert_with(|| json!([]));
         conditions.as_array_mut().into_iter().for_each(|conditions| conditions.push(condition.clone()));
@@ -69,7 +88,7 @@ fn size(value: &Value) -> usize {
     serde_json::to_vec(value).map_or(0, |bytes| bytes.len())
 }
 
-fn is_resource_well(one: &Value) -> bool {
+pub(crate) fn is_resource_well(one: &Value) -> bool {
     let text = |pointer| one.pointer(pointer).and_then(Value::as_str);
     text("/status") == Some("Synced")
         && matches!(text("/health/status"), None | Some("Healthy"))
@@ -112,7 +131,7 @@ mod tests {
     fn ten_thousand_resources_fit_and_what_is_wrong_is_among_them() {
         let whole = status(10_000);
         let mut short = whole.clone();
-        shorten(&mut short, STATUS_BYTES_MAX);
+        shorten(&mut short, STATUS_BYTES_MAX, &OF_APPLICATION);
         assert!(
             size(&whole) > 2 * STATUS_BYTES_MAX && size(&short) < STATUS_BYTES_MAX + 2_000,
             "{}",
@@ -143,7 +162,7 @@ mod tests {
         assert_eq!(short["sync"], whole["sync"]);
         // The same again, so that nothing is written for it.
         let mut again = whole.clone();
-        shorten(&mut again, STATUS_BYTES_MAX);
+        shorten(&mut again, STATUS_BYTES_MAX, &OF_APPLICATION);
         assert_eq!(again, short);
     }
 
@@ -152,7 +171,7 @@ mod tests {
         for number in [0, 1, 1_500] {
             let whole = status(number);
             let mut short = whole.clone();
-            shorten(&mut short, STATUS_BYTES_MAX);
+            shorten(&mut short, STATUS_BYTES_MAX, &OF_APPLICATION);
             assert_eq!(short, whole, "{number}");
         }
     }

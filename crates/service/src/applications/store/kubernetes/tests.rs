@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tidegate_application::refresh::REFRESH_ANNOTATION;
 use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
@@ -39,7 +41,7 @@ async fn cluster() -> Arc<dyn Cluster> {
         },
     });
     apply(cluster.as_ref(), definition).await;
-    while cluster.discover().await.unwrap().get(&kind().group_kind()).is_none() {
+    while cluster.discover().await.unwrap().get(&kind::<Applications>().group_kind()).is_none() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     for namespace in ["argocd", "team"] {
@@ -94,7 +96,7 @@ async fn applied(events: &mut UnboundedReceiver<StoreEvent>) -> Stored {
 }
 
 async fn live(cluster: &dyn Cluster) -> Object {
-    cluster.get(&kind(), "argocd", "web").await.unwrap().unwrap()
+    cluster.get(&kind::<Applications>(), "argocd", "web").await.unwrap().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -230,9 +232,9 @@ async fn nobody_else_says_which_operation_it_is_or_that_it_deletes() {
     let prepared = ours.operation.as_mut().unwrap();
     prepared.set_remark(tidegate_application::operation::ID_REMARK, "0190163d8694739b9bd4d7e4a9b7d3c2");
     let key = AppKey::of(&ours);
-    let written = store.all().merged(&key, &ours).unwrap();
+    let written = lock(&store.all).merged(&key, &ours).unwrap();
     let written = cluster.put(written, None).await.unwrap();
-    assert_eq!(store.all().applied(written), []);
+    assert_eq!(lock(&store.all).applied(written), []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -320,9 +322,38 @@ async fn an_application_is_deleted_and_let_go() {
     assert_eq!(left.finalizers().collect::<Vec<_>>(), ["example.com/a", "example.com/b"]);
     // What others keep is not gone before they let it go.
     for other in ["example.com/a", "example.com/b"] {
-        cluster.remove_finalizer(&left.key(), &kind(), left.uid(), other, None).await.unwrap();
+        cluster
+            .remove_finalizer(&left.key(), &kind::<Applications>(), left.uid(), other, None)
+            .await
+            .unwrap();
     }
     while told(&mut events).await != "gone web" {}
     store.release(&web).await.unwrap();
     store.delete(&web).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn finalizers_for_hooks_are_written_with_the_status() {
+    const HOOK: &str = "pre-delete-finalizer.argocd.argoproj.io";
+    let cluster = cluster().await;
+    let mut web = web("argocd");
+    web["metadata"]["finalizers"] = json!(["example.com/guard"]);
+    apply(cluster.as_ref(), web).await;
+    let (store, mut events) = open(&cluster, of(&["argocd"])).await;
+    let mut application = applied(&mut events).await.application;
+    assert_eq!(told(&mut events).await, "settled");
+    application.metadata.finalizers.push(HOOK.to_owned());
+    store.keep(&application).await.unwrap();
+    let found = live(cluster.as_ref()).await;
+    assert_eq!(found.pointer("/metadata/finalizers"), Some(&json!(["example.com/guard", HOOK])));
+    // Whoever answers for the application keeps them.
+    assert_eq!(applied(&mut events).await.application.metadata.finalizers, ["example.com/guard", HOOK]);
+    // Others take theirs away, and what is ours stays.
+    let mut changed = found;
+    changed.metadata_mut().insert("finalizers".to_owned(), json!([HOOK]));
+    cluster.put(changed, None).await.unwrap();
+    assert_eq!(applied(&mut events).await.application.metadata.finalizers, [HOOK]);
+    application.metadata.finalizers.clear();
+    store.keep(&application).await.unwrap();
+    assert_eq!(live(cluster.as_ref()).await.pointer("/metadata/finalizers"), None);
 }

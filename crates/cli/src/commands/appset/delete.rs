@@ -1,0 +1,125 @@
+//! `tidegate appset delete`: an ApplicationSet, and its Applications in the order it says.
+
+use std::time::Duration;
+
+use tidegate_lifecycle::teardown::{MemberStatus, TeardownView};
+use tidegate_model::argo::{Application, ApplicationSet};
+use tidegate_model::format_duration;
+use tidegate_service::control::protocol::Request;
+
+use super::files::Files;
+use super::{desk, plan};
+use crate::args::SetDeleteArgs;
+use crate::commands::app::desk::Desk;
+use crate::error::CliError;
+use crate::exit::Ended;
+use crate::output::set_plan::{self, DeletionPlan};
+use crate::output::{Printer, set};
+use crate::signals::Signals;
+
+pub async fn run(args: &SetDeleteArgs, printer: &Printer) -> Result<Ended, CliError> {
+    if !args.files.is_empty() && !args.plan {
+        return Err(CliError::usage(
+            "a file is only looked at; say --plan, or the NAME of an ApplicationSet that is served",
+        ));
+    }
+    let Some(name) = &args.name else { return tokio::task::block_in_place(|| of_files(args, printer)) };
+    let desk = Desk::of(&args.service)?;
+    if args.plan {
+        let (known, view) = (desk::one(&desk, name).await?, desk::plan_deletion(&desk, name).await?);
+        let deletion = DeletionPlan::of(&view, plan::word(&known));
+        set_plan::print_deletion(&set::name(&known), &deletion, args.output, printer)?;
+        return Ok(Ended::Done);
+    }
+    let known = desk::one(&desk, name).await?;
+    if !args.yes {
+        if args.orphan {
+            printer.warn("its Applications will stay");
+        } else {
+            let view = desk::plan_deletion(&desk, name).await?;
+            let deletion = DeletionPlan::of(&view, plan::word(&known));
+            set_plan::print_deletion(&set::name(&known), &deletion, args.output, printer)?;
+        }
+        return Err(CliError::usage(format!("nothing was done; say --yes to delete ApplicationSet {name}")));
+    }
+    let request =
+        Request::DeleteApplicationSet { name: name.clone(), orphan: args.orphan, by: String::new() };
+    desk::tell(&desk, &request).await?;
+    if args.is_async {
+        return Ok(Ended::Done);
+    }
+    gone(&desk, &known, args.timeout, printer).await
+}
+
+fn of_files(args: &SetDeleteArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let mut files = Files::read(&args.files, &args.found, printer)?;
+    let mut problems = Vec::new();
+    for (set, base) in files.sets.clone() {
+        let (generated, refused) = files.generated(&set, &base, printer)?;
+        problems.extend(refused);
+        let applications: Vec<Application> =
+            generated.applications.into_iter().map(|made| made.application).collect();
+        match plan::deletion(&set, &applications) {
+            Ok(view) => {
+                let deletion = DeletionPlan::of(&view, plan::word(&set));
+                set_plan::print_deletion(&set::name(&set), &deletion, args.output, printer)?;
+            }
+            Err(wrong) => problems.push(format!("ApplicationSet {}: {wrong}", set.metadata.name)),
+        }
+    }
+    if problems.is_empty() { Ok(Ended::Done) } else { Err(CliError::Generate { problems, is_input: true }) }
+}
+
+/// Waits until it is gone; how its deletion goes on is told meanwhile.
+async fn gone(
+    desk: &Desk,
+    known: &ApplicationSet,
+    timeout: Option<Duration>,
+    printer: &Printer,
+) -> Result<Ended, CliError> {
+    let mut signals = Signals::listen()?;
+    let metadata = &known.metadata;
+    let name = format!("{}/{}", metadata.home(), metadata.name);
+    let mut told = String::new();
+    let asking = async {
+        loop {
+            let found = desk::find(desk, Some(&name)).await?.sets;
+            // One that was made anew is another one.
+            let is_left = found.iter().any(|one| one.metadata.uid == metadata.uid);
+            if !is_left {
+                return Ok::<_, CliError>(());
+            }
+            // It may be gone by now.
+            if let Ok(explanation) = desk::explain(desk, &name).await {
+                let line = explanation.teardown.as_ref().map_or(explanation.line, words);
+                if line != told {
+                    printer.note(&line);
+                    told = line;
+                }
+            }
+            tokio::time::sleep(desk.pause()).await;
+        }
+    };
+    let why = tokio::select! {
+        ended = asking => {
+            ended?;
+            printer.note(&format!("ApplicationSet {} is deleted", set::name(known)));
+            return Ok(Ended::Done);
+        }
+        signal = signals.next() => format!("interrupted by {signal}"),
+        () = tokio::time::sleep(timeout.unwrap_or(Duration::MAX)) => {
+            format!("not gone after {}", format_duration(timeout.unwrap_or_default()))
+        }
+    };
+    printer.warn(&format!(
+        "{why}; it is deleted all the same, and `tidegate appset status {}` tells how that stands",
+        set::name(known)
+    ));
+    Ok(Ended::NotFinished)
+}
+
+/// `deleting step 1 of 3: 2 of 9 Applications gone`.
+fn words(view: &TeardownView) -> String {
+    let gone = view.members.iter().filter(|member| member.status == MemberStatus::Gone).count();
+    format!("{}: {gone} of {} Applications gone", view.message, view.members.len())
+}

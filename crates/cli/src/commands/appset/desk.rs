@@ -1,0 +1,57 @@
+//! Who is asked about ApplicationSets: the process at work in a state directory, or one elsewhere.
+
+use tidegate_lifecycle::teardown::TeardownView;
+use tidegate_model::argo::ApplicationSet;
+use tidegate_service::control::protocol::Request;
+use tidegate_service::error::ServiceError;
+use tidegate_service::reach::{self, ReachedSets};
+use tidegate_service::sets::SetExplanation;
+
+use crate::commands::app::desk::Desk;
+use crate::error::CliError;
+
+/// The sets, or those that are meant.
+pub async fn find(desk: &Desk, name: Option<&str>) -> Result<ReachedSets, ServiceError> {
+    match desk {
+        Desk::Here(state_dir) => reach::sets(state_dir, name).await,
+        Desk::There(remote) => remote.sets(name).await,
+    }
+}
+
+/// The only set that is meant.
+pub async fn one(desk: &Desk, name: &str) -> Result<ApplicationSet, CliError> {
+    let mut found = find(desk, Some(name)).await?.sets;
+    match (found.pop(), found.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (Some(_), false) => {
+            Err(CliError::usage(format!("there are several ApplicationSets {name}; write NAMESPACE/NAME")))
+        }
+        (None, _) => Err(CliError::usage(format!(
+            "there is no ApplicationSet {name}; `tidegate appset list` shows those there are"
+        ))),
+    }
+}
+
+/// Where a set stands, and why.
+pub async fn explain(desk: &Desk, name: &str) -> Result<SetExplanation, ServiceError> {
+    match desk {
+        Desk::Here(state_dir) => reach::explain_set(state_dir, name.to_owned()).await,
+        Desk::There(remote) => remote.explain_set(name).await,
+    }
+}
+
+/// In which order the Applications of a set would be deleted with it.
+pub async fn plan_deletion(desk: &Desk, name: &str) -> Result<TeardownView, ServiceError> {
+    match desk {
+        Desk::Here(state_dir) => reach::plan_deletion(state_dir, name.to_owned()).await,
+        Desk::There(remote) => remote.plan_deletion(name).await,
+    }
+}
+
+/// Tells what to do with a set. Returns when that is durable.
+pub async fn tell(desk: &Desk, request: &Request) -> Result<(), ServiceError> {
+    match desk {
+        Desk::Here(state_dir) => reach::tell(state_dir, request).await,
+        Desk::There(remote) => remote.tell_set(request).await,
+    }
+}

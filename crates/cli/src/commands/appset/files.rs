@@ -1,0 +1,131 @@
+//! ApplicationSets in files, and what they generate.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use tidegate_executor::{Clock as _, SystemClock};
+use tidegate_generate::{Generated, Options, Outcome, Problem, generate};
+use tidegate_model::Gvk;
+use tidegate_model::argo::{API_VERSION, ApplicationSet};
+use tidegate_planner::Target;
+use tidegate_service::applications::RepositoryFiles;
+use tidegate_service::generating::FoundWorld;
+use tidegate_source::{Reach, Repositories};
+
+use crate::args::FoundArgs;
+use crate::error::CliError;
+use crate::input;
+use crate::output::Printer;
+
+const KIND: &str = "ApplicationSet";
+
+/// The ApplicationSets of files, and what their generators ask.
+pub struct Files {
+    /// With the folder that each of them is in.
+    pub sets: Vec<(ApplicationSet, PathBuf)>,
+    pub repositories: Arc<Repositories>,
+    world: FoundWorld,
+    new_globbing: bool,
+    /// For mirrors of repositories; it ends with this.
+    _scratch: TempDir,
+}
+
+impl Files {
+    pub fn read(files: &[PathBuf], found: &FoundArgs, printer: &Printer) -> Result<Self, CliError> {
+        let sets = read(files, printer)?;
+        let scratch = scratch()?;
+        let mut reach = Reach::new(scratch.path().join("mirrors"));
+        if let Some(files) = &found.repositories {
+            reach.credentials = RepositoryFiles::new(files).read()?;
+        }
+        let repositories = Arc::new(Repositories::new(reach));
+        let mut world = FoundWorld::new(Arc::clone(&repositories), PathBuf::from("."));
+        if let Some(files) = &found.clusters {
+            world = world.with_clusters(&RepositoryFiles::new(files))?;
+        }
+        let world = world.with_http(found.secrets.as_deref().map(RepositoryFiles::new));
+        let new_globbing = found.new_git_file_globbing;
+        Ok(Self { sets, repositories, world, new_globbing, _scratch: scratch })
+    }
+
+    /// What a set generates, and what is wrong with names of it; generators that had nothing to say are told.
+    pub fn generated(
+        &mut self,
+        set: &ApplicationSet,
+        base: &Path,
+        printer: &Printer,
+    ) -> Result<(Generated, Vec<String>), CliError> {
+        self.world.at(set, base.to_path_buf());
+        let now = Some(SystemClock.now().as_seconds());
+        let options = Options { new_globbing: self.new_globbing, now };
+        let name = &set.metadata.name;
+        let generated = match generate(set, &mut self.world, &options) {
+            Ok(Outcome::Done(generated)) => generated,
+            Ok(Outcome::Unknown) => {
+                return Err(CliError::refused("a generator was not answered; please report this"));
+            }
+            Err(errors) => {
+                // What others did not answer is no mistake in the file.
+                let is_input =
+                    errors.0.iter().any(|error| !matches!(error.problem, Problem::Unanswered { .. }));
+                let problems =
+                    errors.0.iter().map(|error| format!("ApplicationSet {name}: {error}")).collect();
+                return Err(CliError::Generate { problems, is_input });
+            }
+        };
+        for passed in &generated.passed {
+            printer.warn(&format!("ApplicationSet {name}: {}: {}", passed.place, passed.reason));
+        }
+        let refused = generated.refused.iter().map(|refusal| format!("ApplicationSet {name} {refusal}"));
+        let refused = refused.collect();
+        Ok((generated, refused))
+    }
+}
+
+fn read(files: &[PathBuf], printer: &Printer) -> Result<Vec<(ApplicationSet, PathBuf)>, CliError> {
+    let mut sets = Vec::new();
+    for file in files {
+        let base = match file.parent() {
+            Some(folder) if folder != Path::new("") && file.is_file() => folder.to_path_buf(),
+            _ if file.is_dir() => file.clone(),
+            _ => PathBuf::from("."),
+        };
+        let base = std::path::absolute(&base).unwrap_or(base);
+        for Target { object, origin } in
+            input::load(std::slice::from_ref(file), input::Wanted::default())?.targets
+        {
+            if object.gvk() != Gvk::from_api_version(API_VERSION, KIND) {
+                continue;
+            }
+            let set: ApplicationSet = serde_json::from_value(object.as_value().clone()).map_err(|error| {
+                let problems = vec![format!("{origin}: ApplicationSet {}: {error}", object.name())];
+                CliError::Generate { problems, is_input: true }
+            })?;
+            let unknown = set.unknown_fields();
+            if !unknown.is_empty() {
+                let name = &set.metadata.name;
+                printer.warn(&format!(
+                    "ApplicationSet {name}: these fields have no effect: {}",
+                    unknown.join(", ")
+                ));
+            }
+            sets.push((set, base.clone()));
+        }
+    }
+    if sets.is_empty() {
+        return Err(CliError::usage(format!("there is no {KIND} ({API_VERSION}) in the files")));
+    }
+    Ok(sets)
+}
+
+/// A folder for mirrors of repositories, which this user alone can look into, and that is gone afterwards.
+fn scratch() -> Result<TempDir, CliError> {
+    tempfile::Builder::new()
+        .prefix("tidegate-generate-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
+        .map_err(|source| CliError::io("make a folder in", std::env::temp_dir(), source))
+}

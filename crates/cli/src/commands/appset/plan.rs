@@ -1,0 +1,160 @@
+//! `tidegate appset plan`: in which order the Applications of ApplicationSets in files would be synced and deleted.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tidegate_applicationset::order::order;
+use tidegate_applicationset::policy::{Options, is_progressive};
+use tidegate_applicationset::preview;
+use tidegate_applicationset::rollout::{Standing, Targets, request};
+use tidegate_executor::{Clock as _, SystemClock};
+use tidegate_lifecycle::rollout::{MemberView, Options as Cases, RolloutView};
+use tidegate_lifecycle::teardown::{Order, TeardownView};
+use tidegate_model::argo::{Application, ApplicationSet, ApplicationSource};
+
+use super::files::Files;
+use crate::args::SetPlanArgs;
+use crate::error::CliError;
+use crate::exit::Ended;
+use crate::output::Printer;
+use crate::output::set::name;
+use crate::output::set_plan::{self, DeletionPlan, Planned, RolloutPlan, SetPlan};
+
+/// What an empty revision means.
+const HEAD: &str = "HEAD";
+
+pub fn run(args: &SetPlanArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let mut files = Files::read(&args.files, &args.found, printer)?;
+    let (mut plans, mut problems) = (Vec::new(), Vec::new());
+    for (set, base) in files.sets.clone() {
+        let (generated, refused) = files.generated(&set, &base, printer)?;
+        problems.extend(refused);
+        let applications: Vec<Application> =
+            generated.applications.into_iter().map(|made| made.application).collect();
+        let mut revisions = Revisions { files: &files, base: &base, found: BTreeMap::new(), printer };
+        match planned(&set, &applications, &mut revisions) {
+            Ok(plan) => plans.push(plan),
+            Err(wrong) => problems.extend(
+                wrong.into_iter().map(|wrong| format!("ApplicationSet {}: {wrong}", set.metadata.name)),
+            ),
+        }
+    }
+    // As far as there are plans, they are shown; the exit code says that they are not all.
+    if !plans.is_empty() {
+        set_plan::print(&plans, args.output, printer)?;
+    }
+    if problems.is_empty() { Ok(Ended::Done) } else { Err(CliError::Generate { problems, is_input: true }) }
+}
+
+/// The plan of a set, or all that is wrong with it.
+fn planned(
+    set: &ApplicationSet,
+    applications: &[Application],
+    revisions: &mut Revisions<'_>,
+) -> Result<SetPlan, Vec<String>> {
+    let asked: BTreeMap<&str, Vec<String>> =
+        applications.iter().map(|one| (one.metadata.name.as_str(), target_revisions(one))).collect();
+    let found: BTreeMap<&str, Vec<String>> =
+        applications.iter().map(|one| (one.metadata.name.as_str(), revisions.of(one))).collect();
+    let rollout = rollout(set, applications, &found);
+    let deletion = deletion(set, applications);
+    let (rollout, deletion) = match (rollout, deletion) {
+        (Ok(rollout), Ok(deletion)) => (rollout, deletion),
+        (rollout, deletion) => return Err(rollout.err().into_iter().chain(deletion.err()).collect()),
+    };
+    let place: BTreeMap<&str, &MemberView> = rollout
+        .iter()
+        .flat_map(|rollout| &rollout.members)
+        .map(|member| (member.application.as_str(), member))
+        .collect();
+    let members = found.into_iter().map(|(name, revisions)| Planned {
+        name: name.to_owned(),
+        step: place.get(name).and_then(|member| member.step.parse().ok()),
+        also: place.get(name).map(|member| member.also.clone()).unwrap_or_default(),
+        revisions,
+        target_revisions: asked.get(name).cloned().unwrap_or_default(),
+    });
+    Ok(SetPlan {
+        application_set: name(set),
+        applications: members.collect(),
+        rollout: rollout.as_ref().map(RolloutPlan::of),
+        deletion: DeletionPlan::of(&deletion, word(set)),
+    })
+}
+
+/// Its progressive sync before it begins, where it has one.
+fn rollout(
+    set: &ApplicationSet,
+    applications: &[Application],
+    revisions: &BTreeMap<&str, Vec<String>>,
+) -> Result<Option<RolloutView>, String> {
+    if !is_progressive(set, &Options::default()) {
+        return Ok(None);
+    }
+    let targets = Targets::of(set)
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+    let standing = revisions.iter().map(|(name, revisions)| {
+        ((*name).to_owned(), Standing { revisions: revisions.clone(), ..Standing::default() })
+    });
+    let standing = standing.collect();
+    let asked = request(set, &targets, applications, &standing, Cases::default());
+    let asked = asked.map_err(|invalid| invalid.to_string())?;
+    preview::rollout(asked, SystemClock.now()).map(Some).map_err(|refused| refused.to_string())
+}
+
+/// The deletion of all Applications that a set makes.
+pub fn deletion(set: &ApplicationSet, applications: &[Application]) -> Result<TeardownView, String> {
+    preview::deletion(set, applications, SystemClock.now()).map_err(|refused| refused.to_string())
+}
+
+/// Its order, in one word.
+pub fn word(set: &ApplicationSet) -> Option<&'static str> {
+    match order(set).ok()? {
+        Order::AllAtOnce => Some("AllAtOnce"),
+        Order::Reverse { .. } => Some("Reverse"),
+        Order::Custom { .. } => Some("Custom"),
+    }
+}
+
+/// The revisions of an Application as they are written, one a source.
+fn target_revisions(application: &Application) -> Vec<String> {
+    let written = |source: &ApplicationSource| match source.target_revision.as_str() {
+        "" => HEAD.to_owned(),
+        revision => revision.to_owned(),
+    };
+    application.sources().iter().map(written).collect()
+}
+
+/// What revisions mean, each looked up once.
+struct Revisions<'a> {
+    files: &'a Files,
+    base: &'a Path,
+    found: BTreeMap<[String; 3], String>,
+    printer: &'a Printer,
+}
+
+impl Revisions<'_> {
+    /// One for each source: as it is written, where it cannot be found out, which is told.
+    fn of(&mut self, application: &Application) -> Vec<String> {
+        application.sources().iter().map(|source| self.meant(source)).collect()
+    }
+
+    fn meant(&mut self, source: &ApplicationSource) -> String {
+        let asked = match source.target_revision.as_str() {
+            "" => HEAD,
+            revision => revision,
+        };
+        let key = [source.repo_url.clone(), source.chart.clone(), asked.to_owned()];
+        if let Some(known) = self.found.get(&key) {
+            return known.clone();
+        }
+        let origin = self.files.repositories.origin(source, self.base);
+        let found = origin.and_then(|origin| origin.resolve(source, &source.target_revision));
+        let found = found.unwrap_or_else(|error| {
+            self.printer.note(&format!("revision {asked} is shown as it is written: {error}"));
+            asked.to_owned()
+        });
+        self.found.insert(key, found.clone());
+        found
+    }
+}

@@ -1,0 +1,40 @@
+//! The plan of a set as a Mermaid flow chart, for Markdown.
+
+use super::{Drawn, Part};
+use crate::output::diagram::{Diagram, Look};
+
+pub fn diagram(plan: &Drawn) -> String {
+    let mut diagram = Diagram::new();
+    for part in &plan.parts {
+        diagram.begin_group(part.name, part.name);
+        for (number, stage) in part.stages.iter().enumerate() {
+            let terms = stage.terms.iter().map(|(word, what)| format!(", {word} {what}"));
+            let title = format!("{} ({}{})", stage.title, stage.note, terms.collect::<String>());
+            diagram.begin_row(&id(part, number), &title);
+            let is_outside = !part.is_deletion && number > 0 && !stage.follows;
+            let class = match (part.is_deletion, is_outside) {
+                (true, _) => "prune",
+                (false, true) => "idle",
+                (false, false) => "apply",
+            };
+            for row in &stage.rows {
+                diagram.node(&row.name, &row.revision, Look { class, is_hook: false });
+            }
+            diagram.end_row();
+        }
+        diagram.end_group();
+    }
+    for part in &plan.parts {
+        let follow = part.stages.iter().enumerate().skip(1).filter(|(_, stage)| stage.follows);
+        for (number, _) in follow {
+            diagram.arrow(&id(part, number.saturating_sub(1)), "", &id(part, number));
+        }
+    }
+    diagram.finish()
+}
+
+/// `r0`, `d0`.
+fn id(part: &Part, number: usize) -> String {
+    let letter = if part.is_deletion { 'd' } else { 'r' };
+    format!("{letter}{number}")
+}

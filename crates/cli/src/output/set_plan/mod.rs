@@ -1,0 +1,370 @@
+//! What an ApplicationSet would do, in all its forms: text, document, diagram, picture.
+
+mod mermaid;
+mod svg;
+mod text;
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tidegate_lifecycle::rollout::{OnFailure, RolloutView, StepView};
+use tidegate_lifecycle::teardown::TeardownView;
+use tidegate_model::format_duration;
+
+use super::counted;
+use crate::args::{Format, PlanFormat};
+use crate::error::CliError;
+use crate::output::Printer;
+
+/// Digits of a commit that tell it from others.
+const SHORT: usize = 7;
+/// Digits of a whole commit.
+const WHOLE: usize = 40;
+
+/// What an ApplicationSet would do, before anything of it begins.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SetPlan {
+    /// Its name; with its namespace where that is not the one of the control plane.
+    pub application_set: String,
+    /// Its Applications, by name.
+    pub applications: Vec<Planned>,
+    /// Its progressive sync; absent where each Application is synced by its own policy.
+    pub rollout: Option<RolloutPlan>,
+    /// In which order its Applications are deleted with it.
+    pub deletion: DeletionPlan,
+}
+
+/// An Application.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Planned {
+    pub name: String,
+    /// The number of its step, from 1; absent where no step selects it.
+    pub step: Option<u32>,
+    /// Later steps that select it too, and do not get it.
+    pub also: Vec<u32>,
+    /// What it would be brought to, one a source: commits and versions, where they could be found out.
+    pub revisions: Vec<String>,
+    /// The same as it is written.
+    pub target_revisions: Vec<String>,
+}
+
+/// A progressive sync.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutPlan {
+    pub steps: Vec<RolloutStep>,
+    /// Applications that no step selects: the rollout leaves them alone.
+    pub outside: Vec<String>,
+}
+
+/// A step of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutStep {
+    pub step: u32,
+    #[serde(flatten)]
+    pub terms: StepTerms,
+    pub applications: Vec<String>,
+}
+
+/// Whom it selects, and by which rules.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StepTerms {
+    pub selects: String,
+    /// So many at once; absent: all.
+    pub max_update: Option<u32>,
+    pub gates: Vec<String>,
+    pub deadline_seconds: Option<u64>,
+    pub max_failures: Option<u32>,
+    pub on_failure: OnFailure,
+}
+
+/// The order of a deletion.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeletionPlan {
+    /// `AllAtOnce`, `Reverse` or `Custom`; absent where only the steps are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<&'static str>,
+    pub steps: Vec<DeletionStep>,
+}
+
+/// A step of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeletionStep {
+    pub step: u32,
+    pub selects: String,
+    /// So many at once; absent: all.
+    pub max_update: Option<u32>,
+    pub applications: Vec<String>,
+}
+
+impl RolloutPlan {
+    pub fn of(view: &RolloutView) -> Self {
+        let of_step = |step: &str| {
+            let members = view.members.iter().filter(|member| member.step == step);
+            members.map(|member| member.application.clone()).collect()
+        };
+        let step = |(step, written): (u32, &StepView)| RolloutStep {
+            step,
+            terms: StepTerms {
+                selects: written.selects.clone(),
+                max_update: written.max_update,
+                gates: written.gates.clone(),
+                deadline_seconds: written.deadline_seconds,
+                max_failures: written.max_failures,
+                on_failure: written.on_failure,
+            },
+            applications: of_step(&step.to_string()),
+        };
+        Self { steps: (1..).zip(&view.steps).map(step).collect(), outside: of_step("-1") }
+    }
+}
+
+impl DeletionPlan {
+    /// The steps of a deletion; that of those which no step selects only where there are any.
+    pub fn of(view: &TeardownView, order: Option<&'static str>) -> Self {
+        let last = view.steps.len();
+        let steps = (1..).zip(&view.steps).filter(|(step, written)| {
+            let is_last = usize::try_from(*step).is_ok_and(|step| step == last);
+            !is_last || last == 1 || written.members > 0
+        });
+        let steps = steps.map(|(step, written)| DeletionStep {
+            step,
+            selects: written.selects.clone(),
+            max_update: written.max_update,
+            applications: {
+                let members = view.members.iter().filter(|member| member.step == step);
+                members.map(|member| member.application.clone()).collect()
+            },
+        });
+        Self { order, steps: steps.collect() }
+    }
+}
+
+/// Prints plans.
+pub fn print(plans: &[SetPlan], format: PlanFormat, printer: &Printer) -> Result<(), CliError> {
+    let drawn: Vec<Drawn> = plans.iter().map(SetPlan::drawn).collect();
+    match format {
+        PlanFormat::Json => printer.value(&serde_json::json!({"plans": plans}), Format::Json),
+        PlanFormat::Yaml => printer.value(&serde_json::json!({"plans": plans}), Format::Yaml),
+        format => draw(&drawn, format, printer),
+    }
+}
+
+/// Prints the order of the deletion of a set.
+pub fn print_deletion(
+    set: &str,
+    deletion: &DeletionPlan,
+    format: PlanFormat,
+    printer: &Printer,
+) -> Result<(), CliError> {
+    let document = || serde_json::json!({"applicationSet": set, "deletion": deletion});
+    match format {
+        PlanFormat::Json => printer.value(&document(), Format::Json),
+        PlanFormat::Yaml => printer.value(&document(), Format::Yaml),
+        format => {
+            let count = deletion.steps.iter().map(|step| step.applications.len()).sum();
+            let drawn = Drawn {
+                title: format!("Deletion of ApplicationSet {set}"),
+                sub: applications(count),
+                parts: vec![deletion.drawn()],
+            };
+            draw(&[drawn], format, printer)
+        }
+    }
+}
+
+fn draw(drawn: &[Drawn], format: PlanFormat, printer: &Printer) -> Result<(), CliError> {
+    let one = || match drawn {
+        [only] => Ok(only),
+        _ => Err(CliError::usage(
+            "there are several ApplicationSets; draw one of them, with -f and its file alone",
+        )),
+    };
+    match format {
+        PlanFormat::Mermaid => printer.raw(&mermaid::diagram(one()?)),
+        PlanFormat::Svg => printer.raw(&svg::picture(one()?)),
+        _ => printer.out(&text::text(drawn)),
+    }
+}
+
+/// A plan as it is drawn.
+struct Drawn {
+    title: String,
+    sub: String,
+    parts: Vec<Part>,
+}
+
+/// What follows each other.
+struct Part {
+    name: &'static str,
+    /// Beside the name; may be empty.
+    note: &'static str,
+    is_deletion: bool,
+    stages: Vec<Stage>,
+}
+
+/// What happens together.
+struct Stage {
+    title: String,
+    note: String,
+    /// What it waits for and what ends it: a word, and what it is about.
+    terms: Vec<(&'static str, String)>,
+    /// It follows the one before it.
+    follows: bool,
+    rows: Vec<Line>,
+}
+
+/// An Application.
+struct Line {
+    name: String,
+    /// What it is brought to; may be empty.
+    revision: String,
+    /// What else there is to say; may be empty.
+    mark: String,
+}
+
+impl SetPlan {
+    fn drawn(&self) -> Drawn {
+        let mut sub = applications(self.applications.len());
+        if let Some(rollout) = &self.rollout {
+            let steps = u32::try_from(rollout.steps.len()).unwrap_or(u32::MAX);
+            sub.push_str(&format!(" in {}", counted(steps, "step", "steps")));
+        }
+        let mut parts = vec![match &self.rollout {
+            Some(rollout) => self.rolling(rollout),
+            None => self.by_themselves(),
+        }];
+        parts.push(self.deletion.drawn());
+        Drawn { title: format!("Plan for ApplicationSet {}", self.application_set), sub, parts }
+    }
+
+    fn rolling(&self, rollout: &RolloutPlan) -> Part {
+        let mut stages: Vec<Stage> = rollout
+            .steps
+            .iter()
+            .map(|step| Stage {
+                title: format!("step {}: {}", step.step, step.terms.selects),
+                note: note(step.applications.len(), step.terms.max_update),
+                terms: step.terms.words(),
+                follows: step.step > 1,
+                rows: self.lines(&step.applications),
+            })
+            .collect();
+        if !rollout.outside.is_empty() {
+            stages.push(Stage {
+                title: "in no step".to_owned(),
+                note: format!("{}, left to people", applications(rollout.outside.len())),
+                terms: Vec::new(),
+                follows: false,
+                rows: self.lines(&rollout.outside),
+            });
+        }
+        Part { name: "Rollout", note: "", is_deletion: false, stages }
+    }
+
+    fn by_themselves(&self) -> Part {
+        let names: Vec<String> = self.applications.iter().map(|one| one.name.clone()).collect();
+        let stage = Stage {
+            title: "each by its own sync policy".to_owned(),
+            note: applications(names.len()),
+            terms: Vec::new(),
+            follows: false,
+            rows: self.lines(&names),
+        };
+        Part { name: "Sync", note: "no steps", is_deletion: false, stages: vec![stage] }
+    }
+
+    fn lines(&self, names: &[String]) -> Vec<Line> {
+        let of = |name: &String| self.applications.iter().find(|one| one.name == *name);
+        names
+            .iter()
+            .filter_map(of)
+            .map(|one| Line { name: one.name.clone(), revision: one.revision(), mark: one.mark() })
+            .collect()
+    }
+}
+
+impl Planned {
+    /// `1a2b3c4 (main)`, for each source.
+    fn revision(&self) -> String {
+        let words = self.revisions.iter().zip(&self.target_revisions).map(|(found, asked)| {
+            let is_commit = found.len() == WHOLE && found.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let short = if is_commit { found.chars().take(SHORT).collect() } else { found.clone() };
+            if found == asked { short } else { format!("{short} ({asked})") }
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    fn mark(&self) -> String {
+        match self.also.as_slice() {
+            [] => String::new(),
+            [only] => format!("step {only} selects it too"),
+            also => {
+                let numbers: Vec<String> = also.iter().map(ToString::to_string).collect();
+                format!("steps {} select it too", numbers.join(" and "))
+            }
+        }
+    }
+}
+
+impl DeletionPlan {
+    fn drawn(&self) -> Part {
+        let stages = self.steps.iter().map(|step| Stage {
+            title: format!("step {}: {}", step.step, step.selects),
+            note: note(step.applications.len(), step.max_update),
+            terms: Vec::new(),
+            follows: step.step > 1,
+            rows: step
+                .applications
+                .iter()
+                .map(|name| Line { name: name.clone(), revision: String::new(), mark: String::new() })
+                .collect(),
+        });
+        let note = self.order.unwrap_or_default();
+        Part { name: "Deletion", note, is_deletion: true, stages: stages.collect() }
+    }
+}
+
+impl StepTerms {
+    fn words(&self) -> Vec<(&'static str, String)> {
+        let mut terms = Vec::new();
+        if !self.gates.is_empty() {
+            terms.push(("behind", self.gates.join(", ")));
+        }
+        if let Some(seconds) = self.deadline_seconds {
+            terms.push(("at most", format_duration(Duration::from_secs(seconds))));
+        }
+        let then = match self.on_failure {
+            OnFailure::Pause => "the rollout is paused",
+            OnFailure::Abort => "the rollout ends",
+            OnFailure::RollBack => "the step is rolled back",
+        };
+        match (self.max_failures, self.on_failure) {
+            (None, OnFailure::Pause) => {}
+            (None, _) => terms.push(("if it is late:", then.to_owned())),
+            (Some(most), _) => terms.push(("if more than", format!("{most} fail: {then}"))),
+        }
+        terms
+    }
+}
+
+/// `4 Applications, 2 at once`.
+fn note(count: usize, max_update: Option<u32>) -> String {
+    let all = applications(count);
+    match max_update {
+        None => all,
+        Some(0) => format!("{all}, each begun by hand"),
+        Some(1) => format!("{all}, one by one"),
+        Some(most) => format!("{all}, {most} at once"),
+    }
+}
+
+fn applications(count: usize) -> String {
+    counted(u32::try_from(count).unwrap_or(u32::MAX), "Application", "Applications")
+}

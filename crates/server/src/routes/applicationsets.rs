@@ -1,0 +1,232 @@
+//! ApplicationSets: shown, and steered.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tidegate_lifecycle::teardown::TeardownView;
+use tidegate_model::argo::ApplicationSet;
+use tidegate_service::sets::{SetExplanation, SetServing, SetWish, shown};
+
+use crate::pages::{self, Page};
+use crate::problem::{Code, Problem};
+use crate::question::Nothing;
+use crate::route::{Call, Route, act, delete, look};
+
+/// The rows of the table that are about ApplicationSets.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        look(
+            (ALL, "listApplicationSets", "ApplicationSets as the resources they are, without credentials"),
+            list,
+        ),
+        look((ONE, "getApplicationSet", "An ApplicationSet as the resource it is, without credentials"), get),
+        look(
+            (EXPLAIN, "explainApplicationSet", "Where an ApplicationSet stands, step by step, and why"),
+            explain,
+        ),
+        look(
+            (
+                DELETION,
+                "planApplicationSetDeletion",
+                "In which order its Applications would be deleted with it",
+            ),
+            deletion,
+        ),
+        delete(
+            (ONE, "deleteApplicationSet", "Delete an ApplicationSet, and its Applications in order"),
+            remove,
+        ),
+        act((APPROVE, "approveStep", "Let a step begin that waits for approval"), approve),
+        act((SKIP, "skipMembers", "Go on without an Application, or all of a step that are not done"), skip),
+        act((RETRY, "retryMembers", "Bring Applications to their target once more"), retry),
+        act((PAUSE, "pauseApplicationSet", "Begin nothing more; what is at work goes on"), |call| {
+            simply(call, SetWish::Pause)
+        }),
+        act((RESUME, "resumeApplicationSet", "Let it go on"), |call| simply(call, SetWish::Resume)),
+        act(
+            (TERMINATE, "terminateRollout", "Stop what is at work, and end the rollout or deletion"),
+            |call| simply(call, SetWish::Terminate),
+        ),
+        act((REFRESH, "refreshApplicationSet", "Ask its generators now"), refresh),
+    ]
+}
+
+const ALL: &str = "/api/v1/argoproj.io/applicationsets";
+const ONE: &str = "/api/v1/applicationsets/{namespace}/{name}";
+const EXPLAIN: &str = "/api/v1/applicationsets/{namespace}/{name}/explain";
+const DELETION: &str = "/api/v1/applicationsets/{namespace}/{name}/deletion";
+const APPROVE: &str = "/api/v1/applicationsets/{namespace}/{name}/approve";
+const SKIP: &str = "/api/v1/applicationsets/{namespace}/{name}/skip";
+const RETRY: &str = "/api/v1/applicationsets/{namespace}/{name}/retry";
+const PAUSE: &str = "/api/v1/applicationsets/{namespace}/{name}/pause";
+const RESUME: &str = "/api/v1/applicationsets/{namespace}/{name}/resume";
+const TERMINATE: &str = "/api/v1/applicationsets/{namespace}/{name}/terminate";
+const REFRESH: &str = "/api/v1/applicationsets/{namespace}/{name}/refresh";
+
+/// Which page.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct ListQuery {
+    /// How many at once: 1 to 500, 100 if not said.
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    page: Option<String>,
+}
+
+/// Some ApplicationSets.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct SetPage {
+    #[serde(flatten)]
+    page: Page<ApplicationSet>,
+    /// What cannot be read and belongs to no ApplicationSet.
+    problems: Vec<String>,
+}
+
+/// What they are ordered by: namespace and name.
+type Place = (String, String);
+
+fn place(set: &ApplicationSet) -> Place {
+    (set.metadata.home().to_owned(), set.metadata.name.clone())
+}
+
+async fn list(call: Call<ListQuery>) -> Result<SetPage, Problem> {
+    const OF: &str = "applicationsets";
+    let limit = pages::limit(call.query.limit)?;
+    let after: Option<Place> = call.query.page.map(|word| pages::place(&OF, &word)).transpose()?;
+    let found = call.site.queries()?.sets().await?.find(None);
+    let matching = u64::try_from(found.sets.len()).unwrap_or(u64::MAX);
+    let mut rest = found.sets.iter().filter(|one| after.as_ref().is_none_or(|after| place(one) > *after));
+    let items: Vec<ApplicationSet> = rest.by_ref().take(limit).map(|one| shown(one)).collect();
+    let next = rest.next().and(items.last()).map(|last| pages::word(&OF, &place(last)));
+    Ok(SetPage { page: Page { items, next, matching }, problems: found.problems })
+}
+
+/// The ApplicationSet of the path, its name as it is looked for, and who serves it.
+async fn one<Q, B>(call: &Call<Q, B>) -> Result<(SetServing, String, Arc<ApplicationSet>), Problem> {
+    let serving = call.site.queries()?.sets().await?.clone();
+    let name = format!("{}/{}", call.name("namespace"), call.name("name"));
+    let found = serving.find(Some(&name)).sets.into_iter().next();
+    let found =
+        found.ok_or_else(|| Problem::new(Code::NotFound, format!("there is no ApplicationSet {name:?}")))?;
+    Ok((serving, name, found))
+}
+
+async fn get(call: Call) -> Result<ApplicationSet, Problem> {
+    Ok(shown(one(&call).await?.2.as_ref()))
+}
+
+async fn explain(call: Call) -> Result<SetExplanation, Problem> {
+    let (serving, name, _) = one(&call).await?;
+    Ok(serving.explain(&name).await?)
+}
+
+async fn deletion(call: Call) -> Result<TeardownView, Problem> {
+    let (serving, name, _) = one(&call).await?;
+    Ok(serving.plan(&name)?)
+}
+
+/// Why somebody wants something.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+struct ReasonBody {
+    /// For the record; may be empty.
+    reason: String,
+}
+
+/// Which step may begin.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+struct ApproveBody {
+    /// Its number, from 1; the one that waits for it if not said.
+    step: Option<u32>,
+    /// For the record; may be empty.
+    reason: String,
+}
+
+/// Which Applications are meant: those of a step, or one; a retry without either begins what has ended again.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+struct MembersBody {
+    /// All of this step, from 1.
+    step: Option<u32>,
+    /// This one.
+    application: Option<String>,
+    /// For the record; who goes on without Applications has to say it.
+    reason: String,
+}
+
+impl MembersBody {
+    /// Says whom they mean, by one of the two.
+    fn checked(self, may_be_all: bool) -> Result<Self, Problem> {
+        match (self.step, &self.application) {
+            (Some(_), None) | (None, Some(_)) => Ok(self),
+            (None, None) if may_be_all => Ok(self),
+            _ => Err(Problem::bad("say one of the two: step, or application")),
+        }
+    }
+}
+
+async fn wish<B>(call: &Call<Nothing, B>, wish: SetWish, why: String) -> Result<SetExplanation, Problem> {
+    let (serving, name, _) = one(call).await?;
+    serving.wish(&name, wish, call.by.name.clone(), why).await?;
+    Ok(serving.explain(&name).await?)
+}
+
+async fn simply(call: Call<Nothing, ReasonBody>, asked: SetWish) -> Result<SetExplanation, Problem> {
+    let why = call.body.reason.clone();
+    wish(&call, asked, why).await
+}
+
+async fn approve(call: Call<Nothing, ApproveBody>) -> Result<SetExplanation, Problem> {
+    let (step, why) = (call.body.step, call.body.reason.clone());
+    wish(&call, SetWish::Approve { step }, why).await
+}
+
+async fn skip(mut call: Call<Nothing, MembersBody>) -> Result<SetExplanation, Problem> {
+    let MembersBody { step, application, reason } = std::mem::take(&mut call.body).checked(false)?;
+    if reason.trim().is_empty() {
+        return Err(Problem::bad("reason is empty; say why it is gone on without them"));
+    }
+    wish(&call, SetWish::Skip { step, member: application }, reason).await
+}
+
+async fn retry(mut call: Call<Nothing, MembersBody>) -> Result<SetExplanation, Problem> {
+    let MembersBody { step, application, reason } = std::mem::take(&mut call.body).checked(true)?;
+    wish(&call, SetWish::Retry { step, member: application }, reason).await
+}
+
+/// Nothing more has to be said.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct EmptyBody {}
+
+async fn refresh(call: Call<Nothing, EmptyBody>) -> Result<SetExplanation, Problem> {
+    let (serving, name, _) = one(&call).await?;
+    serving.refresh(&name).await?;
+    Ok(serving.explain(&name).await?)
+}
+
+/// What becomes of the Applications.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct DeleteQuery {
+    /// They outlive it.
+    orphan: bool,
+}
+
+/// What is being deleted, or gone.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Deleted {
+    /// Its namespace.
+    namespace: String,
+    /// Its name.
+    name: String,
+}
+
+async fn remove(call: Call<DeleteQuery>) -> Result<Deleted, Problem> {
+    let (serving, name, _) = one(&call).await?;
+    serving.delete(&name, call.query.orphan, call.by.name.clone()).await?;
+    Ok(Deleted { namespace: call.name("namespace").to_owned(), name: call.name("name").to_owned() })
+}

@@ -1,0 +1,63 @@
+//! Wrong bodies of every provider: they are refused, or heard as something, and no more.
+
+use serde_json::Value;
+use tidegate_application::pushes::Push;
+use tidegate_testkit::fuzz;
+
+use super::super::proof::Proof;
+use super::{Heard, Provider, Sender, hear};
+
+const GITHUB: &[u8] = br#"{"ref": "refs/heads/main", "before": "95790bf891e76fee5e1747ab589903a6a1f80f22", "after": "da15", "forced": false,
+ "total_commits": 2, "repository": {"id": 1, "html_url": "https://example.com/org/shop", "url": "https://example.com/org/shop",
+ "ssh_url": "git@example.com:org/shop.git", "default_branch": "main"},
+ "commits": [{"id": "1", "added": ["a/new.yaml"], "removed": [], "modified": ["b.yaml"]}]}"#;
+const GITLAB: &[u8] = br#"{"object_kind": "push", "event_name": "push", "ref": "refs/heads/main", "before": "1", "after": "2",
+ "project": {"id": 1, "web_url": "https://example.com/org/shop", "git_ssh_url": "git@example.com:org/shop.git",
+ "git_http_url": "https://example.com/org/shop.git", "default_branch": "main"},
+ "commits": [{"id": "1", "added": ["a"], "modified": [], "removed": []}], "total_commits_count": 1}"#;
+const BITBUCKET: &[u8] = br#"{"repository": {"full_name": "org/shop", "links": {"html": {"href": "https://bitbucket.org/org/shop"}}},
+ "push": {"changes": [{"new": {"type": "branch", "name": "main"}, "old": {"type": "branch", "name": "main"}}]}}"#;
+const BITBUCKET_SERVER: &[u8] = br#"{"eventKey": "repo:refs_changed", "repository": {"slug": "shop", "project": {"key": "ORG"},
+ "links": {"clone": [{"name": "http", "href": "https://example.com/scm/org/shop.git"}, {"name": "ssh", "href": "ssh://git@example.com/org/shop.git"}]}},
+ "changes": [{"ref": {"id": "refs/heads/main", "displayId": "main", "type": "BRANCH"}, "type": "UPDATE"}]}"#;
+const AZURE: &[u8] =
+    br#"{"eventType": "git.push", "publisherId": "tfs", "resource": {"repository": {"name": "shop",
+ "remoteUrl": "https://dev.azure.com/org/project/_git/shop", "defaultBranch": "refs/heads/main"},
+ "refUpdates": [{"name": "refs/heads/main", "oldObjectId": "1", "newObjectId": "2"}]}}"#;
+const GENERIC: &[u8] =
+    br#"{"repository": "https://example.com/org/shop", "revision": "main", "files": ["a", "b/c"]}"#;
+
+const SENDERS: [(Provider, &str, &[u8]); 8] = [
+    (Provider::GitHub, "push", GITHUB),
+    (Provider::Gogs, "push", GITHUB),
+    (Provider::GitLab, "Push Hook", GITLAB),
+    (Provider::GitLab, "System Hook", GITLAB),
+    (Provider::Bitbucket, "repo:push", BITBUCKET),
+    (Provider::BitbucketServer, "repo:refs_changed", BITBUCKET_SERVER),
+    (Provider::AzureDevOps, "", AZURE),
+    (Provider::Generic, "", GENERIC),
+];
+
+#[test]
+fn fuzz_webhooks() {
+    let sent = |provider, event: &str| Sender { provider, event: event.to_owned(), proof: Proof::Shown };
+    for (provider, event, body) in SENDERS {
+        let heard = hear(&sent(provider, event), body).unwrap();
+        assert!(!heard.pushes.is_empty(), "{provider:?}: what is changed is right at first");
+        let seeds = [body, GITHUB, GENERIC];
+        let words = ["refs/heads/", "refs/tags/", "\\ud800", "[[[[[[", "{\"a\":", ",", "null", "ssh://"];
+        let try_one = |input: &[u8]| {
+            let Ok(Heard { pushes, .. }) = hear(&sent(provider, event), input) else { return };
+            for push in &pushes {
+                push.files().count();
+                push.moves("main", |constraint, tag| constraint == tag);
+            }
+            assert!(pushes.len() <= super::CHANGES_MAX, "{}", pushes.len());
+            assert!(pushes.iter().map(Push::files).all(|files| files.count() <= super::FILES_MAX));
+        };
+        let name = format!("webhooks of {} {event}", provider.name());
+        fuzz::bytes(&name, &seeds, &words, try_one);
+        let documents: Vec<Value> = seeds.iter().map(|seed| serde_json::from_slice(seed).unwrap()).collect();
+        fuzz::documents(&name, &documents, &words, |input| try_one(input.to_string().as_bytes()));
+    }
+}

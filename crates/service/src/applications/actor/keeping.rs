@@ -1,0 +1,175 @@
+//! Writing down what is known of an application, and what is said where that is refused.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::ActorRef;
+use tidegate_application::{conditions, operation};
+use tidegate_executor::EngineError;
+use tidegate_model::argo::{Application, ConditionType, OperationRequest};
+use tidegate_model::{OperationId, Timestamp};
+
+use super::{AGAIN_AFTER, AppState};
+use crate::applications::messages::AppMessage;
+use crate::applications::telling;
+
+/// What others read is written no more often than this.
+const WRITE_EVERY: Duration = Duration::from_secs(1);
+/// A condition of our own, which is shown and cannot be written: it is about just that.
+const UNWRITTEN: &str = "StatusWriteError";
+
+/// A write that was refused.
+pub(super) struct Unkept {
+    why: String,
+    /// The first of those that were refused without one that was not, and the last.
+    since: Timestamp,
+    tried_at: Timestamp,
+    /// What was asked for then: with something else it is tried at once.
+    operation: Option<OperationRequest>,
+}
+
+/// An application that is gone on with from what was shown of it says nothing of writes that others have tried.
+pub(super) fn forget(application: &mut Application) {
+    application.status.conditions.retain(|one| one.kind.to_string() != UNWRITTEN);
+}
+
+impl AppState {
+    /// Shows what has changed, and writes it down. Where others read it, that is done once a second at most, except for the
+    /// operation, which is not begun or forgotten before it is written down. What is refused is tried again after a while,
+    /// and shown with the reason.
+    pub(super) async fn keep(&mut self, myself: &ActorRef<AppMessage>) -> Result<(), String> {
+        if self.kept.as_ref() == Some(&self.application) {
+            self.settle(None);
+            if self.shown != self.deployments {
+                self.show();
+            }
+            return Ok(());
+        }
+        if let Some(unkept) = &self.unkept
+            && unkept.operation == self.application.operation
+            && self.now() < unkept.tried_at + AGAIN_AFTER
+        {
+            let (due, why) = (unkept.tried_at + AGAIN_AFTER, unkept.why.clone());
+            self.show();
+            self.set_alarm(myself, due);
+            return Err(why);
+        }
+        self.show();
+        if self.may_wait(myself) {
+            return Ok(());
+        }
+        let kept = self.shared.store.keep(&self.application).await.map_err(|error| error.to_string());
+        let now = self.now();
+        self.settle(kept.as_ref().err().cloned());
+        match &kept {
+            Ok(()) => {
+                (self.kept, self.kept_at) = (Some(self.application.clone()), now);
+                self.durable = self.operation_id();
+            }
+            Err(_) => self.set_alarm(myself, now + AGAIN_AFTER),
+        }
+        kept
+    }
+
+    /// Whether what there is to write can be written later, which is then seen to.
+    fn may_wait(&mut self, myself: &ActorRef<AppMessage>) -> bool {
+        let Some(kept) = self.kept.as_mut().filter(|kept| kept.operation == self.application.operation)
+        else {
+            return false;
+        };
+        if !self.shared.store.is_shared() {
+            return false;
+        }
+        // That it was looked at again is told by the next write that tells more.
+        kept.status.reconciled_at = self.application.status.reconciled_at;
+        if kept == &self.application {
+            self.settle(None);
+            return true;
+        }
+        let due = self.kept_at + WRITE_EVERY;
+        let is_early = self.now() < due;
+        if is_early {
+            self.set_alarm(myself, due);
+        }
+        is_early
+    }
+
+    /// Takes in how the last write has ended, and shows what is new in that.
+    fn settle(&mut self, why: Option<String>) {
+        let now = self.now();
+        let before = self.unkept.take();
+        let Some(why) = why else {
+            if before.is_some() {
+                tracing::info!(application = %self.key, "what is known of an application can be kept again");
+                self.show();
+            }
+            return;
+        };
+        let is_new = before.as_ref().is_none_or(|before| before.why != why);
+        if is_new {
+            tracing::error!(application = %self.key, problem = why, "what is known of an application cannot be kept");
+        }
+        let since = before.map_or(now, |before| before.since);
+        let operation = self.application.operation.clone();
+        self.unkept = Some(Unkept { why, since, tried_at: now, operation });
+        if is_new {
+            self.show();
+        }
+    }
+
+    /// Shows it as it is now, and tells what is different.
+    fn show(&mut self) {
+        self.shown.clone_from(&self.deployments);
+        let shown = self.as_shown();
+        let (before, deployments) = self.shared.board.sight(&self.key).unzip();
+        let is_same = before.as_deref() == Some(&shown);
+        if is_same && deployments.as_deref() == Some(&self.deployments) {
+            return;
+        }
+        if !is_same {
+            telling::tell(&self.key, before.as_deref().or(self.kept.as_ref()), &shown);
+        }
+        self.shared.board.post(&self.key, Arc::new(shown), self.deployments.clone());
+        if !is_same {
+            self.announce();
+        }
+    }
+
+    /// As it is, with why that cannot be written down.
+    fn as_shown(&self) -> Application {
+        let mut shown = self.application.clone();
+        let Some(Unkept { why, since, .. }) = &self.unkept else { return shown };
+        let begins = match (&self.application.operation, self.operation_id()) {
+            (None, _) => "; no operation begins until then",
+            (Some(_), Some(id)) if self.durable == Some(id) => "",
+            _ => "; the operation that is asked for begins when that is done",
+        };
+        let message = format!(
+            "what is known of it cannot be written down, so others read what was known before: {why}; it is tried again every {} s{begins}",
+            AGAIN_AFTER.as_secs()
+        );
+        let kind = ConditionType::Other(UNWRITTEN.to_owned());
+        conditions::set(
+            &mut shown.status.conditions,
+            std::slice::from_ref(&kind),
+            [(kind.clone(), message)],
+            *since,
+        );
+        shown
+    }
+
+    fn operation_id(&self) -> Option<OperationId> {
+        self.application.operation.as_ref().and_then(operation::id)
+    }
+
+    /// Whether its operation would be found again after a kill: its id is written down, or the log has it.
+    pub(super) async fn is_durable(&mut self) -> bool {
+        let Some(id) = self.operation_id() else { return false };
+        if self.durable != Some(id) {
+            let known = self.shared.engine.inspect(id).await;
+            let is_known = matches!(known, Ok(_) | Err(EngineError::AlreadyFinished { .. }));
+            self.durable = is_known.then_some(id);
+        }
+        self.durable == Some(id)
+    }
+}

@@ -1,0 +1,186 @@
+//! What applications are asked through: by the socket, the API and webhooks.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ractor::{ActorRef, ActorStatus};
+use tidegate_application::credentials;
+use tidegate_application::pushes::Push;
+use tidegate_application::refresh::Level;
+use tidegate_executor::effects::ObjectDifference;
+use tidegate_executor::{Clock as _, Counted, EngineError, SystemClock};
+use tidegate_model::argo::{Application, OperationRequest};
+use tidegate_model::{Cascade, ResourceSelector, Warning};
+use tokio::sync::{broadcast, oneshot};
+
+use super::board::Found;
+use super::listing::{self, OrderBy, Page, Wanted};
+use super::messages::{Answer, SupervisorMessage};
+use super::shared::Shared;
+use super::store::AppKey;
+use super::{comparing, pushed};
+use crate::error::ServiceError;
+use crate::lines::WindowLine;
+use crate::simulated;
+
+/// What applications are asked through. Cheap to clone.
+#[derive(Clone)]
+pub struct Serving {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) supervisor: ActorRef<SupervisorMessage>,
+}
+
+impl Serving {
+    /// Why nothing is done for the applications any more: the engine has failed, or what looks after them has ended. `None`
+    /// while all is well.
+    pub fn failure(&self) -> Option<EngineError> {
+        let over = [ActorStatus::Stopping, ActorStatus::Stopped].contains(&self.supervisor.get_status());
+        self.shared.engine.failure().or(over.then_some(EngineError::Stopped))
+    }
+
+    /// The applications, or those that are meant.
+    pub fn find(&self, text: Option<&str>) -> Found {
+        self.shared.board.find(text)
+    }
+
+    /// A page of the applications that are wanted.
+    pub fn page(
+        &self,
+        wanted: &Wanted,
+        order: (OrderBy, bool),
+        after: Option<&listing::Place>,
+        limit: usize,
+    ) -> Page {
+        listing::page(self.shared.board.all(), wanted, order, after, limit)
+    }
+
+    /// All applications, by name.
+    pub fn all(&self) -> Vec<(AppKey, Arc<Application>)> {
+        self.shared.board.all()
+    }
+
+    /// An application as it is known here; what of it may be shown, [`Self::shown`] says.
+    pub fn application(&self, key: &AppKey) -> Option<Arc<Application>> {
+        self.shared.board.get(key)
+    }
+
+    /// The application of this NAMESPACE/NAME, without credentials.
+    pub fn shown(&self, text: &str) -> Option<Application> {
+        let (namespace, name) = text.split_once('/')?;
+        let key = AppKey { namespace: namespace.to_owned(), name: name.to_owned() };
+        Some(credentials::shown(self.application(&key)?.as_ref()))
+    }
+
+    /// How long comparisons took, by the namespace of the application and its cluster.
+    pub fn reconciles(&self) -> Vec<((String, String), Counted)> {
+        self.shared.reconciles.counted()
+    }
+
+    /// What cannot be read and belongs to no application.
+    pub fn problems(&self) -> Vec<String> {
+        self.shared.board.problems()
+    }
+
+    /// The applications that change from now on, those that go included. Whoever is too slow is told so.
+    pub fn changes(&self) -> broadcast::Receiver<AppKey> {
+        self.shared.board.changes()
+    }
+
+    /// The application that is meant.
+    fn only(&self, text: &str) -> Result<Arc<Application>, ServiceError> {
+        AppKey::only(self.find(Some(text)).applications, text)
+    }
+
+    fn one(&self, text: &str) -> Result<AppKey, ServiceError> {
+        Ok(AppKey::of(self.only(text)?.as_ref()))
+    }
+
+    /// Asks for an operation of the application that is meant. Returns when that is durable.
+    pub async fn sync(&self, text: &str, asked: OperationRequest) -> Result<(), ServiceError> {
+        let key = self.one(text)?;
+        self.request(|reply| SupervisorMessage::Sync { key, asked: Box::new(asked), reply }).await
+    }
+
+    /// Ends the operation of the application that is meant. Returns when that is durable.
+    pub async fn terminate(&self, text: &str, by: String) -> Result<(), ServiceError> {
+        let key = self.one(text)?;
+        self.request(|reply| SupervisorMessage::Terminate { key, by, reply }).await
+    }
+
+    /// Deletes the application that is meant. Returns when that is durable: then it is being deleted, or gone.
+    pub async fn delete(&self, text: &str, cascade: Cascade) -> Result<(), ServiceError> {
+        let key = self.one(text)?;
+        self.request(|reply| SupervisorMessage::Delete { key, cascade, reply }).await
+    }
+
+    /// Has the application that is meant go back to a sync of its history. Returns when that is durable.
+    pub async fn rollback(
+        &self,
+        text: &str,
+        id: Option<i64>,
+        prune: bool,
+        by: String,
+    ) -> Result<(), ServiceError> {
+        let key = self.one(text)?;
+        self.request(|reply| SupervisorMessage::Rollback { key, id, prune, by, reply }).await
+    }
+
+    /// What a sync of the application that is meant would change.
+    pub async fn diff(
+        &self,
+        text: &str,
+        revision: Option<String>,
+    ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
+        let application = self.only(text)?;
+        comparing::differences(&self.shared, &application, revision).await.map_err(ServiceError::refused)
+    }
+
+    async fn request(&self, message: impl FnOnce(Answer) -> SupervisorMessage) -> Result<(), ServiceError> {
+        let (reply, answer) = oneshot::channel();
+        self.supervisor.send_message(message(reply.into())).map_err(|_| EngineError::Stopped)?;
+        answer.await.map_err(|_| EngineError::Stopped)?.map_err(ServiceError::refused)
+    }
+
+    /// Deletes an object of the simulated cluster, where that is the one that is served.
+    pub async fn delete_simulated(&self, object: &ResourceSelector) -> Result<(), ServiceError> {
+        let places = &self.shared.places;
+        if !places.is_simulated() {
+            return Err(ServiceError::refused("the process at work serves no simulated cluster"));
+        }
+        simulated::delete(places.cluster().as_ref(), object).await
+    }
+
+    /// Whether sync windows let the application that is meant be synced now.
+    pub fn window(&self, text: &str) -> Result<WindowLine, ServiceError> {
+        let application = self.only(text)?;
+        let windows = self.shared.windows(&application);
+        let now = SystemClock.now();
+        let [automated, manual] = [false, true].map(|manual| windows.held(manual, now));
+        let (is_automated, is_manual) = (automated.is_none(), manual.is_none());
+        let reason = automated.map(|held| held.reason);
+        Ok(WindowLine { automated: is_automated, manual: is_manual, reason })
+    }
+
+    /// Has the applications compared that pushes are about, after a look at their repositories. Returns how many these are.
+    pub async fn pushed(&self, pushes: Vec<Push>) -> Result<u64, ServiceError> {
+        let (shared, pushes) = (Arc::clone(&self.shared), Arc::new(pushes));
+        // Nobody following is fine.
+        let _ = shared.pushes.send(Arc::clone(&pushes));
+        let find = move || pushed::meant(&pushes, &shared.board, &shared.manifests);
+        let meant = tokio::task::spawn_blocking(find).await.map_err(|_| EngineError::Stopped)?;
+        let all: BTreeSet<&AppKey> = meant.values().flatten().collect();
+        let number = u64::try_from(all.len()).unwrap_or(u64::MAX);
+        for (address, applications) in meant {
+            self.shared.looks.begin(address, applications, &self.shared.manifests, &self.supervisor);
+        }
+        Ok(number)
+    }
+
+    /// Has the application that is meant compared.
+    pub fn refresh(&self, text: &str, hard: bool) -> Result<(), ServiceError> {
+        let key = self.one(text)?;
+        let level = if hard { Level::Hard } else { Level::Forced };
+        let message = SupervisorMessage::Compare { key, level };
+        Ok(self.supervisor.send_message(message).map_err(|_| EngineError::Stopped)?)
+    }
+}

@@ -1,0 +1,194 @@
+//! The files of a folder, looked at again and again: only what has changed is read.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::AppKey;
+use super::reading::{Seen, Stamp};
+use crate::error::ServiceError;
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The files of a folder, as they were seen last.
+#[derive(Default)]
+pub(crate) struct Files {
+    folder: PathBuf,
+    pub seen: BTreeMap<PathBuf, Seen>,
+    /// The folder itself cannot be read.
+    is_away: bool,
+    /// Nobody has to have made it.
+    is_ours: bool,
+}
+
+impl Files {
+    /// Those of a folder.
+    pub fn of(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), ..Self::default() }
+    }
+
+    /// Those of a folder of our own, which is there once there is something in it.
+    pub fn of_ours(folder: &Path) -> Self {
+        Self { is_ours: true, ..Self::of(folder) }
+    }
+
+    /// Reads what has changed. What is wrong with the folder, or with a file that cannot be looked at.
+    pub fn look(&mut self) -> Vec<String> {
+        let (found, problems) = self.stamps();
+        self.seen.retain(|path, _| found.contains_key(path));
+        for (path, stamp) in found {
+            let seen = self.seen.entry(path.clone()).or_default();
+            if seen.stamp != Some(stamp) {
+                seen.stamp = Some(stamp);
+                seen.read(&name(&path), fs::read(&path));
+            }
+        }
+        problems
+    }
+
+    /// Whether there may be documents in what cannot be read.
+    pub fn is_unsure(&self) -> bool {
+        self.is_away || self.seen.values().any(|seen| seen.is_broken)
+    }
+
+    /// Whether there may be projects in what cannot be read.
+    pub fn hides_projects(&self) -> bool {
+        self.is_away || self.seen.values().any(|seen| seen.hides_projects)
+    }
+
+    /// What all files have of something. Of two of one name the first counts, and is told of the other.
+    pub fn all<T: Clone>(
+        &self,
+        of: impl Fn(&Seen) -> &BTreeMap<AppKey, T>,
+        tell: impl Fn(&mut T, String),
+    ) -> BTreeMap<AppKey, T> {
+        let mut all: BTreeMap<AppKey, (&Path, T)> = BTreeMap::new();
+        for (path, seen) in &self.seen {
+            for (key, one) in of(seen) {
+                match all.get_mut(key) {
+                    None => drop(all.insert(key.clone(), (path, one.clone()))),
+                    Some((first, counts)) => {
+                        tell(
+                            counts,
+                            format!("it is also in {}; the one in {} counts", name(path), name(first)),
+                        );
+                    }
+                }
+            }
+        }
+        all.into_iter().map(|(key, (_, one))| (key, one)).collect()
+    }
+
+    fn stamps(&mut self) -> (BTreeMap<PathBuf, Stamp>, Vec<String>) {
+        let (mut found, mut problems) = (BTreeMap::new(), Vec::new());
+        let entries = fs::read_dir(&self.folder);
+        self.is_away = entries.is_err();
+        let entries = match entries {
+            Ok(entries) => entries,
+            Err(error) if self.is_ours && self.seen.is_empty() && error.kind() == ErrorKind::NotFound => {
+                self.is_away = false;
+                return (found, problems);
+            }
+            // What was in it before counts: nobody has said that it is to go.
+            Err(error) => {
+                let known = |(path, seen): (&PathBuf, &Seen)| Some((path.clone(), seen.stamp?));
+                let problem = format!("{}: {error}; what was in it before counts", self.folder.display());
+                return (self.seen.iter().filter_map(known).collect(), vec![problem]);
+            }
+        };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            match fs::metadata(&path) {
+                Ok(file) if is_manifest(&path) && file.is_file() => {
+                    let modified = file.modified().unwrap_or(std::time::UNIX_EPOCH);
+                    found.insert(path, (modified, file.len(), file.ino()));
+                }
+                Err(error) if is_manifest(&path) => problems.push(format!("{}: {error}", name(&path))),
+                _ => {}
+            }
+        }
+        (found, problems)
+    }
+}
+
+pub(super) fn is_manifest(path: &Path) -> bool {
+    path.extension().is_some_and(|one| ["yaml", "yml", "json"].iter().any(|known| one == *known))
+}
+
+pub(super) fn name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// The file that has a document, and nothing else: whoever has written more into it does not want that removed. `what` it is,
+/// and `also` what to do by hand.
+pub(crate) fn only_in(
+    folder: &Path,
+    has: impl Fn(&Seen) -> bool,
+    (what, also): (&str, &str),
+) -> Result<PathBuf, ServiceError> {
+    let wrong = |source| ServiceError::Io { action: "read", path: folder.to_path_buf(), source };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(wrong)? {
+        let path = entry.map_err(wrong)?.path();
+        if !is_manifest(&path) {
+            continue;
+        }
+        let mut seen = Seen::default();
+        seen.read(&name(&path), fs::read(&path));
+        if has(&seen) {
+            found.push((path, !seen.is_one()));
+        }
+    }
+    let refused = |why: String| Err(ServiceError::refused(format!("{why}; nothing was removed")));
+    match found.as_slice() {
+        [(path, false)] => Ok(path.clone()),
+        [(path, true)] => {
+            refused(format!("{what} is not all that is in {}: remove it there by hand{also}", path.display()))
+        }
+        [] => refused(format!("{what} is in no file that can be read")),
+        _ => refused(format!("{what} is in several files")),
+    }
+}
+
+/// Looks again and again: regularly, and at once when it is said that something has changed. Ends when nobody listens.
+pub(crate) fn keep_looking<W: Send + 'static>(
+    mut watcher: W,
+    mut changed: watch::Receiver<()>,
+    look: impl Fn(&mut W) -> bool + Clone + Send + 'static,
+) {
+    tokio::spawn(async move {
+        loop {
+            let look = look.clone();
+            let looking = tokio::task::spawn_blocking(move || {
+                let goes_on = look(&mut watcher);
+                (watcher, goes_on)
+            });
+            let Ok((back, true)) = looking.await else { return };
+            watcher = back;
+            // Nobody is left who could say so: the files are looked at all the same.
+            let said = async {
+                if changed.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            };
+            tokio::select! {
+                () = said => {}
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+        }
+    });
+}
+
+/// Reads or writes files.
+pub(crate) async fn blocking<T: Send + 'static>(
+    path: PathBuf,
+    call: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
+) -> Result<T, ServiceError> {
+    let failed = |error| ServiceError::Io { action: "write", path, source: std::io::Error::other(error) };
+    tokio::task::spawn_blocking(call).await.map_err(failed)?
+}

@@ -1,0 +1,325 @@
+//! Applications served on a simulated cluster, from a repository and a store of the test's own.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ractor::ActorRef;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
+use tidegate_cluster::{ApplyRequest, Cluster, WriteMode};
+use tidegate_executor::{Clock as _, Engine, GateQuestion, RuntimeClock, Summary, SystemClock};
+use tidegate_health::HealthRules;
+use tidegate_model::argo::{AppProject, Application};
+use tidegate_model::{Destination, Object, OperationId};
+use tidegate_oplog::{Log, MemoryLog};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::messages::SupervisorMessage;
+use super::shared::Shared;
+use super::store::{AppKey, ApplicationStore, StoreEvent, Stored};
+use super::{Applications, Places, ProjectSet, Sourcing};
+use crate::error::ServiceError;
+use crate::gates::GateFile;
+use crate::state_dir::StateDir;
+
+/// No test takes longer, but for one that hangs.
+pub const LIMIT: Duration = Duration::from_secs(600);
+
+/// A store in memory.
+#[derive(Clone, Default)]
+struct Shelf(Arc<Mutex<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    base: PathBuf,
+    applications: BTreeMap<AppKey, Application>,
+    projects: BTreeMap<String, Result<Arc<AppProject>, String>>,
+    tell: Option<UnboundedSender<StoreEvent>>,
+}
+
+impl Kept {
+    fn tell(&self, event: StoreEvent) {
+        if let Some(tell) = &self.tell {
+            let _ = tell.send(event);
+        }
+    }
+}
+
+fn stored(application: &Application) -> StoreEvent {
+    let application = application.clone();
+    StoreEvent::Applied(Box::new(Stored { application, problem: None, lost: None }))
+}
+
+#[async_trait]
+impl ApplicationStore for Shelf {
+    fn base(&self) -> PathBuf {
+        self.0.lock().unwrap().base.clone()
+    }
+
+    fn watch(&self) -> UnboundedReceiver<StoreEvent> {
+        let (tell, told) = unbounded_channel();
+        let mut kept = self.0.lock().unwrap();
+        kept.tell = Some(tell);
+        kept.tell(StoreEvent::Projects(ProjectSet { projects: kept.projects.clone(), unsure: None }));
+        kept.applications.values().for_each(|one| kept.tell(stored(one)));
+        kept.tell(StoreEvent::Settled);
+        told
+    }
+
+    async fn keep(&self, application: &Application) -> Result<(), ServiceError> {
+        self.0.lock().unwrap().applications.insert(AppKey::of(application), application.clone());
+        Ok(())
+    }
+
+    async fn delete(&self, application: &Application) -> Result<(), ServiceError> {
+        let kept = self.0.lock().unwrap();
+        kept.tell(stored(application));
+        Ok(())
+    }
+
+    async fn release(&self, application: &Application) -> Result<(), ServiceError> {
+        self.forget(&AppKey::of(application)).await?;
+        self.0.lock().unwrap().tell(StoreEvent::Gone(AppKey::of(application)));
+        Ok(())
+    }
+
+    async fn forget(&self, key: &AppKey) -> Result<(), ServiceError> {
+        self.0.lock().unwrap().applications.remove(key);
+        Ok(())
+    }
+}
+
+/// Everything at work.
+pub struct Served {
+    pub engine: Engine,
+    pub sim: SimCluster,
+    log: Log,
+    folder: TempDir,
+    shelf: Shelf,
+    gates: Gates,
+    applications: Option<Applications>,
+}
+
+/// Gates beside those that every engine has.
+#[derive(Clone, Default)]
+pub struct Gates {
+    /// What a file of gates says.
+    pub file: Option<&'static str>,
+    /// One that is registered.
+    pub actor: Option<(&'static str, ActorRef<GateQuestion>)>,
+}
+
+/// A document of an application whose manifests are in the folder of its name.
+pub fn application(name: &str) -> Application {
+    serde_json::from_value(json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+        "metadata": {"name": name, "uid": format!("uid-of-{name}")},
+        "spec": {
+            "project": "default", "source": {"repoURL": "./repo", "path": name},
+            "destination": {"name": "in-cluster", "namespace": "web"}, "syncPolicy": {"retry": {"limit": 0}},
+        },
+    }))
+    .unwrap()
+}
+
+pub fn key(name: &str) -> AppKey {
+    AppKey::named(name)
+}
+
+/// A ConfigMap of an application, and a Job that runs before it for so long.
+pub fn manifests(name: &str, value: &str, migrates: &str) -> String {
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": format!("migrate-{name}"), "annotations": {
+        "argocd.argoproj.io/hook": "PreSync", "sim.tidegate.dev/ready-after": migrates,
+    }}, "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}}}});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("settings-{name}")}, "data": {"value": value}});
+    format!("---\n{job}\n---\n{map}\n")
+}
+
+impl Served {
+    /// These applications, each with its manifests.
+    pub async fn new(applications: &[(&str, &str)]) -> Self {
+        Self::with(applications, Gates::default()).await
+    }
+
+    pub async fn with(applications: &[(&str, &str)], gates: Gates) -> Self {
+        let folder = TempDir::new().unwrap();
+        let shelf = Shelf::default();
+        {
+            let mut kept = shelf.0.lock().unwrap();
+            kept.base = folder.path().to_owned();
+            kept.applications = applications.iter().map(|(name, _)| (key(name), application(name))).collect();
+        }
+        let sim = SimCluster::in_memory(SimConfig::default(), SimClock::tokio(SystemClock.now()));
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web"}});
+        let namespace = Object::try_from(namespace).unwrap();
+        sim.apply(ApplyRequest::new(namespace, WriteMode::Apply { force: true })).await.unwrap();
+        let log: Log = Arc::new(MemoryLog::new());
+        let engine = engine(&log, &sim, &gates).await;
+        let mut served = Self { engine, sim, log, folder, shelf, gates, applications: None };
+        for (name, text) in applications {
+            served.commit(name, text);
+        }
+        served.serve().await;
+        served
+    }
+
+    async fn serve(&mut self) {
+        let state = StateDir::resolve(Some(&self.folder.path().join("state"))).unwrap();
+        let store: Arc<dyn ApplicationStore> = Arc::new(self.shelf.clone());
+        let places = Places::new(Destination::Simulated, Arc::new(self.sim.clone()), "web".to_owned());
+        let mut gates = GateFile::default();
+        if let Some(text) = self.gates.file {
+            let path = self.folder.path().join("gates.yaml");
+            fs::write(&path, text).unwrap();
+            gates = GateFile::open(&path).unwrap();
+        }
+        let rules = (HealthRules::built_in(), gates, Duration::ZERO);
+        let sourcing = Sourcing::default();
+        let serving = Applications::serve(
+            self.engine.clone(),
+            Arc::clone(&self.log),
+            (state, store),
+            places,
+            rules,
+            sourcing,
+        );
+        self.applications = Some(serving.await.unwrap());
+    }
+
+    /// Ends it, as a process ends, and begins it again with what was kept.
+    pub async fn restart(&mut self) {
+        self.end().await;
+        self.engine = engine(&self.log, &self.sim, &self.gates).await;
+        self.serve().await;
+    }
+
+    pub async fn end(&mut self) {
+        if let Some(applications) = self.applications.take() {
+            applications.stop().await;
+        }
+        self.engine.shutdown().await;
+    }
+
+    /// These are the manifests of an application from now on; the commit.
+    pub fn commit(&self, name: &str, text: &str) -> String {
+        let repository = self.folder.path().join("repo");
+        fs::create_dir_all(repository.join(name)).unwrap();
+        fs::write(repository.join(name).join("all.yaml"), text).unwrap();
+        tidegate_source::commit_folder(&repository, name, 1).unwrap().unwrap()
+    }
+
+    pub fn shared(&self) -> Arc<Shared> {
+        self.applications.as_ref().unwrap().serving().shared
+    }
+
+    pub fn send(&self, message: SupervisorMessage) {
+        self.supervisor().send_message(message).unwrap();
+    }
+
+    pub fn supervisor(&self) -> ActorRef<SupervisorMessage> {
+        self.applications.as_ref().unwrap().serving().supervisor
+    }
+
+    /// What is kept of an application.
+    pub fn kept(&self, name: &str) -> Application {
+        self.shelf.0.lock().unwrap().applications.get(&key(name)).cloned().unwrap()
+    }
+
+    /// Keeps something else of an application, as if an earlier process had.
+    pub fn set_kept(&self, application: &Application) {
+        self.shelf.0.lock().unwrap().applications.insert(AppKey::of(application), application.clone());
+    }
+
+    /// Somebody writes an application.
+    pub fn write(&self, application: &Application) {
+        self.shelf.0.lock().unwrap().tell(stored(application));
+    }
+
+    /// Somebody takes an application away.
+    pub fn remove(&self, name: &str) {
+        self.shelf.0.lock().unwrap().tell(StoreEvent::Gone(key(name)));
+    }
+
+    /// What takes applications away, for a store of the test's own.
+    pub fn remover(&self) -> impl Fn(&AppKey) + Send + Sync + 'static + use<> {
+        let shelf = self.shelf.clone();
+        move |key| shelf.0.lock().unwrap().tell(StoreEvent::Gone(key.clone()))
+    }
+
+    /// What writes applications, for a store of the test's own.
+    pub fn writer(&self) -> impl Fn(&Application) + Send + Sync + 'static + use<> {
+        let shelf = self.shelf.clone();
+        move |application| shelf.0.lock().unwrap().tell(stored(application))
+    }
+
+    /// The project of all applications says this from now on.
+    pub fn project(&self, mut spec: Value) {
+        for (field, value) in [
+            ("sourceRepos", json!(["*"])),
+            ("destinations", json!([{"server": "*", "namespace": "*"}])),
+            ("clusterResourceWhitelist", json!([{"group": "*", "kind": "*"}])),
+        ] {
+            spec[field] = value;
+        }
+        let project = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject",
+            "metadata": {"name": "default"}, "spec": spec});
+        let project: AppProject = serde_json::from_value(project).unwrap();
+        let mut kept = self.shelf.0.lock().unwrap();
+        kept.projects.insert("default".to_owned(), Ok(Arc::new(project)));
+        kept.tell(StoreEvent::Projects(ProjectSet { projects: kept.projects.clone(), unsure: None }));
+    }
+
+    /// Waits until an application is shown as it should be.
+    pub async fn until<T>(
+        &self,
+        name: &str,
+        mut find: impl FnMut(&Application, &super::board::Deployments) -> Option<T>,
+    ) -> T {
+        let shared = self.shared();
+        let mut changes = shared.board.changes();
+        let looking = async {
+            loop {
+                let sight = shared.board.sight(&key(name));
+                if let Some(found) = sight.and_then(|(application, deployed)| find(&application, &deployed)) {
+                    return found;
+                }
+                let _ = changes.recv().await;
+            }
+        };
+        match tokio::time::timeout(LIMIT, looking).await {
+            Ok(found) => found,
+            Err(_) => panic!("{:#?}", shared.board.sight(&key(name))),
+        }
+    }
+
+    /// The operations that the log has, oldest first.
+    pub async fn operations(&self) -> Vec<Summary> {
+        self.engine.list().await.unwrap()
+    }
+
+    pub async fn next_id(&self) -> OperationId {
+        self.engine.next_id().await.unwrap()
+    }
+
+    /// For which operations objects of this kind were made, according to the cluster.
+    pub fn made(&self, kind: &str) -> Vec<OperationId> {
+        let audit = self.sim.audit();
+        let made = audit.iter().filter(|entry| entry.kind == kind && !entry.dry_run && entry.code == 201);
+        made.filter_map(|entry| entry.operation_id).collect()
+    }
+}
+
+async fn engine(log: &Log, sim: &SimCluster, gates: &Gates) -> Engine {
+    let mut builder = Engine::builder(Arc::clone(log))
+        .cluster(Destination::Simulated, Arc::new(sim.clone()))
+        .clock(Arc::new(RuntimeClock::starting_at(SystemClock.now())));
+    if let Some((name, actor)) = &gates.actor {
+        builder = builder.gate(*name, actor.clone());
+    }
+    builder.start().await.unwrap()
+}

@@ -1,0 +1,325 @@
+//! The end of Applications: of those that are not generated any more, in their order; and of all, when the set goes.
+
+use std::sync::Arc;
+
+use ractor::{ActorProcessingErr, ActorRef};
+use tidegate_applicationset::changes::Changes;
+use tidegate_applicationset::deletion::{self, Deletion, Next, deleting};
+use tidegate_applicationset::ownership::{Owner, owner, released};
+use tidegate_applicationset::rollout::{BY, full_name};
+use tidegate_applicationset::status::Reason;
+use tidegate_applicationset::wake::Wake;
+use tidegate_executor::{MachineError, Running};
+use tidegate_lifecycle::fleet::Scope;
+use tidegate_lifecycle::teardown::{
+    End, Fact, Input, Member, MemberSpec, Options, Order, OrderedDeletion, Progress, Request, State,
+    Teardown, Wish,
+};
+use tidegate_model::argo::Application;
+use tidegate_model::{StreamId, StreamKind};
+use tidegate_oplog::Lookup;
+
+use super::{AGAIN_AFTER, SetState, Unbegun};
+use crate::sets::messages::SetMessage;
+use crate::sets::tearing::{Deletions, Tearing, TearingParts};
+use crate::sets::world::LiveWorld;
+use crate::sets::writing::{self, Writes};
+use crate::sets::{members, wrote};
+
+/// The teardowns of a set.
+#[derive(Default)]
+pub(super) struct Teardowns {
+    /// The one that is at work.
+    pub running: Option<Running<OrderedDeletion>>,
+    /// How the newest one stands, at work or over.
+    pub last: Option<State>,
+    /// What is to be done before Applications are deleted.
+    pub deletions: Deletions,
+}
+
+impl SetState {
+    /// Goes on with the teardown that the log has of it.
+    pub(super) async fn recall_teardown(&mut self) -> Result<(), ActorProcessingErr> {
+        let engine = &self.shared.applications.engine;
+        let lookup = Lookup::of_set(full_name(&self.set)).and_kind(StreamKind::TEARDOWN);
+        let Some(newest) = engine.machines::<Fact>(lookup).await?.pop() else { return Ok(()) };
+        if newest.summary.is_open() {
+            // What is to be done before a deletion is known before the first of them goes on.
+            let known = self.shared.applications.as_ref();
+            let all = self.members.values().filter(|one| owner(&self.set, one) == Owner::Set);
+            let all: Vec<_> = all.map(|one| Deletion::of(&self.set, one, known)).collect();
+            self.teardowns.deletions.set(&all);
+            let running = self.run_teardown(newest.stream, None).await?;
+            self.teardowns.last = Some(running.state().await?);
+            self.teardowns.running = Some(running);
+        } else {
+            self.teardowns.last = engine.machine_state::<OrderedDeletion>(newest.stream).await?;
+        }
+        Ok(())
+    }
+
+    async fn run_teardown(
+        &self,
+        id: StreamId,
+        begin: Option<Input>,
+    ) -> Result<Running<OrderedDeletion>, MachineError> {
+        let engine = &self.shared.applications.engine;
+        let tell = self.teller(|| SetMessage::TeardownMoved);
+        let parts = TearingParts {
+            shared: Arc::clone(&self.shared.applications),
+            store: Arc::clone(&self.shared.store),
+            set: self.key.clone(),
+            deletions: self.teardowns.deletions.clone(),
+            moved: Arc::new(move |_| tell()),
+        };
+        engine.run_machine(id, begin, move || Tearing::new(parts.clone())).await
+    }
+
+    /// These are to be deleted in this order: by the teardown that is at work, or by a new one. One that a person has ended,
+    /// or that was too late, is not begun again before somebody asks for it.
+    pub(super) async fn tear_down(&mut self, order: Order, deletions: Vec<Deletion>, why: &str) {
+        self.teardowns.deletions.set(&deletions);
+        let mut specs: Vec<MemberSpec> = deletions.iter().map(spec).collect();
+        if let Some(running) = &self.teardowns.running {
+            let known = self.teardowns.last.as_ref().and_then(State::teardown);
+            let is_new = |one: &MemberSpec| {
+                known.is_none_or(|known| known.members.get(&one.name).is_none_or(|old| old.uid != one.uid))
+            };
+            let joined = specs.into_iter().filter(is_new);
+            joined.for_each(|member| running.tell(Input::Joined { member: Box::new(member) }));
+            return;
+        }
+        specs.retain(|one| self.is_asked || !self.is_held(one));
+        if specs.is_empty() {
+            return;
+        }
+        self.is_asked = false;
+        let request = Request {
+            set: full_name(&self.set),
+            uid: self.set.metadata.uid.clone(),
+            by: BY.to_owned(),
+            order,
+            members: specs,
+            options: Options::default(),
+        };
+        let begun = async {
+            let id = self.shared.applications.engine.next_id().await.map_err(Unbegun::Engine)?;
+            let begin = Some(Input::Begin(Box::new(request)));
+            let running = self.run_teardown(id.into(), begin).await?;
+            let state = running.state().await?;
+            Ok::<_, Unbegun>((running, state))
+        };
+        match begun.await {
+            Ok((running, state)) => {
+                tracing::info!(set = %self.key, teardown = %running.id(), why, "Applications are deleted in order");
+                (self.teardowns.running, self.teardowns.last) = (Some(running), Some(state));
+            }
+            Err(error) => {
+                let message = format!("the ordered deletion could not be begun: {error}");
+                self.failure.get_or_insert(wrote(Reason::DeleteApplicationError, &message));
+            }
+        }
+    }
+
+    /// Whether the last teardown has left this Application: a person has skipped it, or ended it all before.
+    fn is_held(&self, spec: &MemberSpec) -> bool {
+        let Some(last) = self.own_teardown() else { return false };
+        let is_cut = last.outcome.as_ref().is_some_and(|outcome| outcome.end != End::Completed);
+        last.members.get(&spec.name).is_some_and(|old| old.uid == spec.uid && (is_cut || is_skipped(old)))
+    }
+
+    /// The newest teardown, if it is one of this very set.
+    fn own_teardown(&self) -> Option<&Teardown> {
+        let last = self.teardowns.last.as_ref().and_then(State::teardown);
+        last.filter(|last| last.uid == self.set.metadata.uid)
+    }
+
+    /// Applications that are generated again, and were to be deleted, are kept, if their turn has not come.
+    pub(super) async fn keep_generated(&mut self) {
+        let (Some(running), Some(generated)) = (&self.teardowns.running, &self.generated) else { return };
+        let Some(teardown) = self.teardowns.last.as_ref().and_then(State::teardown) else { return };
+        let again: Vec<&String> = teardown
+            .members
+            .iter()
+            .filter(|(name, member)| {
+                matches!(member.progress, Progress::Waiting) && generated.applications.contains_key(*name)
+            })
+            .map(|(name, _)| name)
+            .collect();
+        for name in again {
+            let wish = Wish::Skip(Scope::Member(name.clone()));
+            let why = "it is generated again".to_owned();
+            if let Err(error) = running.wish(Input::Wish { wish, by: BY.to_owned(), why }).await {
+                tracing::info!(set = %self.key, application = name, %error, "it is deleted though it is generated again");
+            }
+        }
+    }
+
+    /// It stands in another way.
+    pub(super) async fn teardown_moved(&mut self) {
+        let Some(running) = &self.teardowns.running else { return };
+        match running.state().await {
+            Ok(state) => {
+                if state.is_finished() {
+                    self.teardowns.running = None;
+                    self.wake = self.wake.max(Wake::Status);
+                }
+                self.teardowns.last = Some(state);
+            }
+            Err(error) => {
+                tracing::warn!(set = %self.key, %error, "how the ordered deletion stands is not known");
+            }
+        }
+    }
+
+    /// What is due for a set that is being deleted.
+    pub(super) async fn delete(&mut self, myself: &ActorRef<SetMessage>) {
+        self.give_up_look();
+        if self.rollouts.running.is_some() {
+            return self.end_rollout("the ApplicationSet is being deleted").await;
+        }
+        self.failure = None;
+        let now = self.now();
+        let (skipped, existing) = self.without_skipped();
+        // What a person has kept from being deleted outlives the set.
+        let free: Vec<_> = skipped.iter().filter(|one| !one.is_deleting()).collect();
+        if self.teardowns.running.is_none() && !free.is_empty() {
+            let update = free.into_iter().map(|one| released(&self.set, one)).collect();
+            let writes = writing::write(&self.shared, &Changes { update, ..Changes::default() }, &[]).await;
+            self.written(myself, writes);
+            return;
+        }
+        let known = self.shared.applications.as_ref();
+        match deleting(&self.set, &existing, known, &self.shared.options) {
+            Next::Release(free) => {
+                let changes = Changes { update: free, ..Changes::default() };
+                let writes = writing::write(&self.shared, &changes, &[]).await;
+                self.written(myself, writes);
+            }
+            Next::TearDown { order, members } => {
+                self.tear_down(order, members, "the ApplicationSet is being deleted").await;
+                if self.teardowns.running.is_none() && self.failure.is_none() {
+                    let message = "its ordered deletion has ended before all of its Applications were gone; `tidegate appset retry` begins it again";
+                    self.failure = Some(wrote(Reason::DeleteApplicationError, message));
+                }
+            }
+            Next::Finish { members } => self.finish(myself, &existing, members).await,
+            Next::Stay(invalid) => {
+                self.failure = Some(wrote(Reason::DeleteApplicationError, &invalid.to_string()));
+            }
+        }
+        if self.failure.is_some() {
+            self.set_alarm(myself, now + AGAIN_AFTER);
+        }
+    }
+
+    /// The Applications that a person does not await, and the others.
+    fn without_skipped(&self) -> (Vec<Application>, Vec<Application>) {
+        let all = members::existing(&self.shared, &self.set, None);
+        let is_skipped = |one: &Application| {
+            let old = self.own_teardown().and_then(|last| last.members.get(&one.metadata.name));
+            old.is_some_and(|old| old.uid == one.metadata.uid && is_skipped(old))
+        };
+        all.into_iter().partition(is_skipped)
+    }
+
+    /// All that is left goes, and then the set.
+    async fn finish(
+        &mut self,
+        myself: &ActorRef<SetMessage>,
+        existing: &[Application],
+        members: Vec<Deletion>,
+    ) {
+        if self.shared.store.collects_garbage() {
+            // Kubernetes deletes them when their set is gone; what is to be done before is done now.
+            let update = members.iter().filter_map(orphaned).collect();
+            let writes = writing::write(&self.shared, &Changes { update, ..Changes::default() }, &[]).await;
+            if self.written(myself, writes) {
+                return;
+            }
+        } else {
+            let writes = writing::write(&self.shared, &Changes::default(), &members).await;
+            self.written(myself, writes);
+            let is_left = existing.iter().any(|one| owner(&self.set, one) == Owner::Set);
+            if is_left {
+                return;
+            }
+        }
+        self.release().await;
+    }
+
+    /// The set itself goes.
+    async fn release(&mut self) {
+        let released = match deletion::finished(&self.set) {
+            Some(finalizers) => {
+                let mut set = self.set.clone();
+                set.metadata.finalizers = finalizers;
+                self.shared.store.mark(&set).await.map(|()| self.set.metadata = set.metadata)
+            }
+            None => Ok(()),
+        };
+        let collects = self.shared.store.collects_garbage();
+        let released = match released {
+            Ok(()) if !collects => self.shared.store.forget(&self.key).await,
+            other => other,
+        };
+        match released {
+            Ok(()) => self.is_released = self.set.metadata.finalizers.is_empty() || !collects,
+            Err(error) => self.failure = Some(wrote(Reason::RefreshApplicationError, &error.to_string())),
+        }
+    }
+
+    /// What was written; whether it is to be looked at again before anything else.
+    fn written(&mut self, myself: &ActorRef<SetMessage>, writes: Writes) -> bool {
+        let Writes { done, outdated, failed } = writes;
+        self.failure = failed.into_values().next_back();
+        let again = done || outdated || self.failure.is_some();
+        if again {
+            let at = self.now() + AGAIN_AFTER;
+            self.set_alarm(myself, at);
+        }
+        again
+    }
+
+    /// Somebody deletes the set.
+    pub(super) async fn remove(&mut self, orphan: bool, by: &str) -> Result<(), String> {
+        tracing::info!(set = %self.key, orphan, by, "an ApplicationSet is deleted");
+        self.shared.store.delete(&self.set, orphan).await.map_err(|error| error.to_string())
+    }
+
+    /// The set is not written down any more: what is at work for it ends.
+    pub(super) async fn gone(&mut self) {
+        self.is_released = true;
+        self.give_up_look();
+        self.end_rollout("the ApplicationSet is gone").await;
+        if let Some(running) = &self.teardowns.running {
+            let wish = Input::Wish {
+                wish: Wish::Terminate,
+                by: BY.to_owned(),
+                why: "the ApplicationSet is gone".to_owned(),
+            };
+            drop(running.wish(wish).await);
+        }
+        if let Some(running) = self.rollouts.running.take() {
+            running.over().await;
+        }
+        LiveWorld::forget(&self.shared.applications, self.key.clone());
+    }
+}
+
+/// Whether a person has said that it is not awaited.
+fn is_skipped(member: &Member) -> bool {
+    matches!(member.progress, Progress::Left(_))
+}
+
+fn spec(deletion: &Deletion) -> MemberSpec {
+    let metadata = &deletion.application.metadata;
+    MemberSpec { name: metadata.name.clone(), uid: metadata.uid.clone(), labels: metadata.labels.clone() }
+}
+
+/// An Application with the finalizers that let its objects stay, where it has others.
+fn orphaned(deletion: &Deletion) -> Option<Application> {
+    let mut application = deletion.application.clone();
+    application.metadata.finalizers.clone_from(&deletion.before.as_ref()?.finalizers);
+    Some(application)
+}

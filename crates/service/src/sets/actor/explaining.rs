@@ -1,0 +1,110 @@
+//! What people ask of a set, and what they are told of it.
+
+use tidegate_applicationset::ownership::{Owner, owner};
+use tidegate_applicationset::wake::Wake;
+use tidegate_lifecycle::fleet::Scope;
+use tidegate_lifecycle::{rollout, teardown};
+
+use super::SetState;
+use crate::sets::wishes::{SetExplanation, SetWish};
+
+impl SetState {
+    /// What a person asks for: of the ordered deletion that is at work, or else of the progressive sync. What has ended is
+    /// begun again where somebody asks for that.
+    pub(super) async fn wish(&mut self, wish: SetWish, by: String, why: String) -> Result<(), String> {
+        if let Some(running) = self.teardowns.running.clone() {
+            let wish = of_teardown(wish)?;
+            let asked = running.wish(teardown::Input::Wish { wish, by, why }).await;
+            self.teardown_moved().await;
+            return asked.map_err(|error| error.to_string());
+        }
+        if let Some(running) = self.rollouts.running.clone() {
+            let asked = running.wish(rollout::Input::Wish { wish: of_rollout(wish)?, by, why }).await;
+            self.rollout_moved().await;
+            return asked.map_err(|error| error.to_string());
+        }
+        match wish {
+            SetWish::Retry { step: None, member: None } => {
+                tracing::info!(set = %self.key, by, why, "what has ended is to be begun again");
+                (self.is_asked, self.wake) = (true, self.wake.max(Wake::Status));
+                Ok(())
+            }
+            _ => Err(format!(
+                "nothing is under way for ApplicationSet {}: `tidegate appset explain {0}` says how it stands",
+                self.key
+            )),
+        }
+    }
+
+    /// How it stands, and why.
+    pub(super) fn explained(&self) -> SetExplanation {
+        let now = self.now();
+        let rollout = self.own_rollout();
+        let teardown = self.teardowns.last.as_ref().filter(|_| self.teardowns.running.is_some());
+        let explanation = match (teardown, rollout) {
+            (Some(teardown), _) => Some(teardown::explain(teardown, now)),
+            (None, Some(rollout)) => Some(rollout::explain(rollout, now)),
+            (None, None) => None,
+        };
+        let owned = self.members.values().filter(|one| owner(&self.set, one) == Owner::Set).count();
+        let line = match (&self.problem, &self.failure, &explanation) {
+            (Some(problem), _, _) => problem.clone(),
+            (None, Some(failure), None) => failure.message.clone(),
+            (None, Some(failure), Some(explanation)) => format!("{explanation}; {}", failure.message),
+            (None, None, Some(explanation)) => explanation.to_string(),
+            (None, None, None) if self.generated.is_none() => "it was not looked at yet".to_owned(),
+            (None, None, None) => format!("its {owned} Applications are as they are generated"),
+        };
+        let unknown = self.set.unknown_fields();
+        let line = match unknown.is_empty() {
+            true => line,
+            false => format!("{line}; these fields have no effect: {}", unknown.join(", ")),
+        };
+        SetExplanation {
+            set: self.key.to_string(),
+            // What was quoted may have several.
+            line: line.split_whitespace().collect::<Vec<_>>().join(" "),
+            rollout: rollout.and_then(rollout::view),
+            teardown: self.teardowns.last.as_ref().and_then(teardown::view),
+            outside: explanation.as_ref().map(|one| one.outside.clone()).unwrap_or_default(),
+            explanation,
+            refused: self.refused.clone(),
+        }
+    }
+}
+
+fn of_rollout(wish: SetWish) -> Result<rollout::Wish, String> {
+    Ok(match wish {
+        SetWish::Approve { step } => rollout::Wish::Approve { step },
+        SetWish::Skip { step, member } => rollout::Wish::Skip(scope(step, member)?),
+        SetWish::Retry { step, member } => rollout::Wish::Retry(scope(step, member)?),
+        SetWish::Pause => rollout::Wish::Pause,
+        SetWish::Resume => rollout::Wish::Resume,
+        SetWish::Terminate => rollout::Wish::Terminate,
+    })
+}
+
+fn of_teardown(wish: SetWish) -> Result<teardown::Wish, String> {
+    let none = |what: &str| {
+        Err(format!(
+            "Applications are being deleted in order, and there is nothing to {what}; skip, pause, resume and terminate are possible"
+        ))
+    };
+    Ok(match wish {
+        SetWish::Approve { .. } => return none("approve"),
+        SetWish::Retry { .. } => return none("retry"),
+        SetWish::Skip { step, member } => teardown::Wish::Skip(scope(step, member)?),
+        SetWish::Pause => teardown::Wish::Pause,
+        SetWish::Resume => teardown::Wish::Resume,
+        SetWish::Terminate => teardown::Wish::Terminate,
+    })
+}
+
+/// What a wish is about.
+fn scope(step: Option<u32>, member: Option<String>) -> Result<Scope, String> {
+    match (step, member) {
+        (Some(step), None) => Ok(Scope::Step(step)),
+        (None, Some(member)) => Ok(Scope::Member(member)),
+        _ => Err("name one Application, or the number of one step".to_owned()),
+    }
+}

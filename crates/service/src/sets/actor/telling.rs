@@ -1,0 +1,75 @@
+//! What others see of a set: its status.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::ActorRef;
+use tidegate_applicationset::ownership::{Owner, owner};
+use tidegate_applicationset::rollout;
+use tidegate_applicationset::status::{Failure, Reason, Rollout, Seen, status};
+
+use super::{AGAIN_AFTER, SetState, TELL_EVERY, WRITE_EACH, WRITE_EVERY, WRITE_EVERY_MAX};
+use crate::sets::messages::SetMessage;
+
+impl SetState {
+    /// Shows how it stands, and writes it down; where others read it, once a second at most.
+    pub(super) async fn tell(&mut self, myself: &ActorRef<SetMessage>) {
+        if self.is_released {
+            return;
+        }
+        let now = self.now();
+        // Thousands of Applications may change within a moment.
+        if self.kept.is_some() && now < self.told_at + TELL_EVERY {
+            return self.set_alarm(myself, self.told_at + TELL_EVERY);
+        }
+        self.told_at = now;
+        if let Some(status) = self.status() {
+            self.set.status = status;
+        }
+        if self.kept.as_ref() == Some(&self.set) {
+            return;
+        }
+        self.shared.board.post(&self.key, Arc::new(self.set.clone()));
+        if self.kept.as_ref().is_some_and(|kept| kept.status == self.set.status) {
+            self.kept = Some(self.set.clone());
+            return;
+        }
+        if self.shared.store.is_shared() && now < self.kept_at + self.write_every() {
+            return self.set_alarm(myself, self.kept_at + self.write_every());
+        }
+        match self.shared.store.keep(&self.set).await {
+            Ok(()) => (self.kept, self.kept_at) = (Some(self.set.clone()), now),
+            Err(error) => {
+                tracing::error!(set = %self.key, %error, "the status of an ApplicationSet cannot be kept");
+                self.set_alarm(myself, now + AGAIN_AFTER);
+            }
+        }
+    }
+
+    /// The larger a status is, the more its writes cost everybody who reads it.
+    fn write_every(&self) -> Duration {
+        let number = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
+        WRITE_EVERY.max(WRITE_EACH.saturating_mul(number)).min(WRITE_EVERY_MAX)
+    }
+
+    /// Its status, where it says something else now.
+    fn status(&self) -> Option<tidegate_model::argo::ApplicationSetStatus> {
+        let (rollout, wrong) = self.rollouts.last.as_ref().map(rollout::status).unwrap_or_default();
+        let rollout =
+            if matches!(rollout, Rollout::Unknown) { self.rollouts.settled.clone() } else { rollout };
+        let unreadable = self
+            .problem
+            .clone()
+            .map(|message| Failure { reason: Reason::ApplicationGenerationFromParamsError, message });
+        let own = self.members.values().map(Arc::as_ref).filter(|one| owner(&self.set, one) == Owner::Set);
+        let seen = Seen {
+            is_generated: self.generated.is_some(),
+            failure: unreadable.or_else(|| self.failure.clone()).or(wrong),
+            members: own.collect(),
+            rollout,
+        };
+        // Before the first look nothing new is known.
+        let is_known = self.problem.is_some() || self.failure.is_some() || self.generated.is_some();
+        is_known.then(|| status(&self.set, &seen, &self.shared.options, self.now())).flatten()
+    }
+}

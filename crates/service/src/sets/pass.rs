@@ -1,0 +1,169 @@
+//! One look at a set: what it generates, what is done to its Applications, and what a progressive sync would be about. It
+//! can be given up at any moment: all that it does is safe to be done again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_applicationset::changes::{Changes, Generated, reconcile};
+use tidegate_applicationset::deletion;
+use tidegate_applicationset::policy::is_progressive;
+use tidegate_applicationset::rollout::{NotAsked, Targets, participants, request};
+use tidegate_applicationset::status::{Failure, Reason};
+use tidegate_executor::{Clock as _, SystemClock};
+use tidegate_generate::{Outcome, generate};
+use tidegate_lifecycle::rollout::{Request, State};
+use tidegate_lifecycle::teardown::Order;
+use tidegate_model::argo::{Application, ApplicationSet};
+use tidegate_planner::IgnoreError;
+use tokio::sync::Mutex;
+
+use super::rolling::Prunes;
+use super::shared::SetShared;
+use super::standing::{Found, Standings};
+use super::world::LiveWorld;
+use super::writing::{self, Writes};
+use super::{key_of, members, wrote};
+use crate::applications::SupervisorMessage;
+
+/// What is looked at.
+pub(crate) struct Look {
+    pub set: ApplicationSet,
+    /// What it has generated the last time; it is generated anew where there is nothing.
+    pub generated: Option<Arc<Generated>>,
+    /// Whether repositories are asked for what is new.
+    pub is_fresh: bool,
+    /// The newest rollout of the set.
+    pub last: Option<State>,
+    pub standings: Arc<Mutex<Standings>>,
+    pub prunes: Prunes,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(crate) struct Passed {
+    /// What is generated; `None` where that has failed.
+    pub generated: Option<Arc<Generated>>,
+    /// What was to be done.
+    pub changes: Changes,
+    /// What went wrong.
+    pub failure: Option<Failure>,
+    /// The finalizers that it has now, where they are others.
+    pub finalizers: Option<Vec<String>>,
+    /// Something was written of which nobody has told yet, or somebody was faster: it is looked at again when that is told.
+    pub is_unsettled: bool,
+    /// The progressive sync that it asks for.
+    pub request: Option<Result<Request, NotAsked>>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Looks at a set.
+pub(crate) async fn pass(shared: Arc<SetShared>, look: Look) -> Passed {
+    let began = SystemClock.now();
+    let mut passed = looked(&shared, look).await;
+    passed.took = SystemClock.now().since(began);
+    passed
+}
+
+async fn looked(shared: &Arc<SetShared>, look: Look) -> Passed {
+    let Look { mut set, generated, is_fresh, last, standings, prunes } = look;
+    let mut passed = Passed::default();
+    // Before the first of its Applications: nobody could keep their order otherwise.
+    if let Some(finalizers) = deletion::finalizers(&set, &shared.options) {
+        set.metadata.finalizers.clone_from(&finalizers);
+        if let Err(error) = shared.store.mark(&set).await {
+            passed.failure = Some(wrote(Reason::RefreshApplicationError, &error.to_string()));
+            return passed;
+        }
+        passed.finalizers = Some(finalizers);
+    }
+    let generated = match generated {
+        Some(generated) => Ok(generated),
+        None => generated_by(shared, &set, is_fresh).await.map(Arc::new),
+    };
+    let existing = members::existing(shared, &set, generated.as_deref().ok());
+    let known = shared.applications.as_ref();
+    let changes = reconcile(&set, generated.as_deref(), &existing, known, &shared.options);
+    let in_order = changes.order != Order::AllAtOnce;
+    let deletes = if in_order { &[] } else { changes.delete.as_slice() };
+    let Writes { done, outdated, failed } = writing::write(shared, &changes, deletes).await;
+    passed.failure = changes.failure().or_else(|| failed.values().next_back().cloned());
+    passed.is_unsettled = done || outdated;
+    if let Ok(generated) = generated {
+        prunes.set(generated.applications.values());
+        if is_progressive(&set, &shared.options) && !passed.is_unsettled {
+            let who =
+                participants(&generated, &changes).filter(|one| !failed.contains_key(&one.metadata.name));
+            let who: Vec<_> = who.cloned().collect();
+            passed.request = Some(asked(shared, &set, &who, last.as_ref(), (&standings, is_fresh)).await);
+        }
+        passed.generated = Some(generated);
+    }
+    passed.changes = changes;
+    passed
+}
+
+/// What a set generates, as the pure part of the house takes it.
+async fn generated_by(
+    shared: &Arc<SetShared>,
+    set: &ApplicationSet,
+    is_fresh: bool,
+) -> Result<Generated, Failure> {
+    let (shared, set) = (Arc::clone(shared), set.clone());
+    let work = move || {
+        let now = SystemClock.now().as_millis().div_euclid(1000);
+        let options = tidegate_generate::Options { now: Some(now), ..shared.generating.clone() };
+        let mut world = LiveWorld::new(&shared.applications, &set, is_fresh);
+        match generate(&set, &mut world, &options) {
+            Ok(Outcome::Done(done)) => Ok(taken(done)),
+            Ok(Outcome::Unknown) => {
+                Err(failed("what its generators ask for is not there yet; it is asked again".to_owned()))
+            }
+            Err(errors) => Err(failed(errors.to_string())),
+        }
+    };
+    let fault = |error| Err(failed(format!("generating it met a fault: {error}")));
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(fault)
+}
+
+fn failed(message: String) -> Failure {
+    Failure { reason: Reason::ApplicationGenerationFromParamsError, message }
+}
+
+fn taken(done: tidegate_generate::Generated) -> Generated {
+    let tidegate_generate::Generated { applications, refused, passed } = done;
+    let name = |one: tidegate_generate::Made| (one.application.metadata.name.clone(), one.application);
+    Generated {
+        applications: applications.into_iter().map(name).collect(),
+        refused: refused.iter().map(|one| (one.name().to_owned(), one.to_string())).collect(),
+        silent: passed.iter().map(|one| format!("{}: {}", one.place, one.reason)).collect(),
+    }
+}
+
+fn first(errors: Vec<IgnoreError>) -> NotAsked {
+    // There is one, or nothing would have been refused.
+    errors.into_iter().next().map_or_else(|| NotAsked::Unresolved(String::new()), NotAsked::Ignore)
+}
+
+/// The progressive sync that a set asks for. What could not be written holds nobody else up.
+async fn asked(
+    shared: &Arc<SetShared>,
+    set: &ApplicationSet,
+    who: &[Application],
+    last: Option<&State>,
+    (standings, is_fresh): (&Mutex<Standings>, bool),
+) -> Result<Request, NotAsked> {
+    let targets = Targets::of(set).map_err(first)?;
+    let key = key_of(set);
+    let mut standings = standings.lock().await;
+    let Found { standing, unknown, moved } =
+        standings.find(&shared.applications, (&key, &targets), who, last, is_fresh).await;
+    if !moved.is_empty() {
+        // No later look finds that again.
+        drop(shared.supervisor.send_message(SupervisorMessage::Moved { addresses: moved, but: None }));
+    }
+    for (application, why) in unknown {
+        tracing::debug!(set = %key, application, why, "what an Application is to be brought to is not known");
+    }
+    request(set, &targets, who, &standing, shared.cases)
+}

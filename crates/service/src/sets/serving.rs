@@ -1,0 +1,120 @@
+//! What ApplicationSets are asked through: by the socket and the API.
+
+use std::sync::Arc;
+
+use ractor::{ActorRef, ActorStatus, RpcReplyPort};
+use tidegate_applicationset::ownership::members;
+use tidegate_applicationset::preview;
+use tidegate_executor::{Clock as _, EngineError, SystemClock};
+use tidegate_lifecycle::teardown::TeardownView;
+use tidegate_model::argo::{Application, ApplicationSet};
+use tokio::sync::{broadcast, oneshot};
+
+use super::board::{FoundSets, SetBoard};
+use super::messages::{Answer, SetMessage, SetSupervisorMessage};
+use super::wishes::{SetExplanation, SetWish};
+use crate::applications::Serving;
+use crate::applications::store::AppKey;
+use crate::error::ServiceError;
+
+/// What ApplicationSets are asked through. Cheap to clone.
+#[derive(Clone)]
+pub struct SetServing {
+    board: SetBoard,
+    applications: Serving,
+    supervisor: ActorRef<SetSupervisorMessage>,
+}
+
+impl SetServing {
+    /// Asks what is on this board, and whoever looks after it.
+    pub(crate) fn new(
+        board: SetBoard,
+        applications: Serving,
+        supervisor: ActorRef<SetSupervisorMessage>,
+    ) -> Self {
+        Self { board, applications, supervisor }
+    }
+
+    /// Why nothing is done for the sets any more: what looks after them has ended. `None` while all is well.
+    pub fn failure(&self) -> Option<EngineError> {
+        let over = [ActorStatus::Stopping, ActorStatus::Stopped].contains(&self.supervisor.get_status());
+        over.then_some(EngineError::Stopped)
+    }
+
+    /// The sets, or those that are meant.
+    pub fn find(&self, text: Option<&str>) -> FoundSets {
+        self.board.find(text)
+    }
+
+    /// The sets that change from now on, those that go included. Whoever is too slow is told so.
+    pub fn changes(&self) -> broadcast::Receiver<AppKey> {
+        self.board.changes()
+    }
+
+    /// The set that is meant.
+    fn only(&self, text: &str) -> Result<Arc<ApplicationSet>, ServiceError> {
+        let mut found = self.find(Some(text)).sets.into_iter();
+        match (found.next(), found.next()) {
+            (Some(only), None) => Ok(only),
+            (None, _) => Err(ServiceError::refused(format!(
+                "there is no ApplicationSet {text}; `tidegate appset list` shows those there are"
+            ))),
+            _ => Err(ServiceError::refused(format!(
+                "there are several ApplicationSets {text}; write NAMESPACE/NAME"
+            ))),
+        }
+    }
+
+    /// Where the set that is meant stands, and why.
+    pub async fn explain(&self, text: &str) -> Result<SetExplanation, ServiceError> {
+        self.ask(text, |reply| SetMessage::Explain { reply }).await
+    }
+
+    /// Asks something of the rollout or the teardown of the set that is meant. Returns when that is durable.
+    pub async fn wish(&self, text: &str, wish: SetWish, by: String, why: String) -> Result<(), ServiceError> {
+        self.request(text, |reply| SetMessage::Wish { wish, by, why, reply }).await
+    }
+
+    /// Has the generators of the set that is meant asked now.
+    pub async fn refresh(&self, text: &str) -> Result<(), ServiceError> {
+        self.request(text, |reply| SetMessage::Refresh { reply }).await
+    }
+
+    /// Deletes the set that is meant, and its Applications unless they are to outlive it. Returns when that is durable: then
+    /// it is being deleted, or gone.
+    pub async fn delete(&self, text: &str, orphan: bool, by: String) -> Result<(), ServiceError> {
+        self.request(text, |reply| SetMessage::Delete { orphan, by, reply }).await
+    }
+
+    /// In which order the Applications of the set that is meant would be deleted with it. Nothing is done.
+    pub fn plan(&self, text: &str) -> Result<TeardownView, ServiceError> {
+        let set = self.only(text)?;
+        let home = set.metadata.home();
+        let all = self.applications.all().into_iter().filter(|(key, _)| key.namespace == home);
+        let all: Vec<Application> = all.map(|(_, one)| one.as_ref().clone()).collect();
+        let deletion = preview::deletion(&set, members(&set, &all), SystemClock.now());
+        deletion.map_err(|refused| ServiceError::refused(refused.to_string()))
+    }
+
+    async fn request(
+        &self,
+        text: &str,
+        message: impl FnOnce(Answer) -> SetMessage,
+    ) -> Result<(), ServiceError> {
+        self.ask(text, message).await?.map_err(ServiceError::refused)
+    }
+
+    async fn ask<T>(
+        &self,
+        text: &str,
+        message: impl FnOnce(RpcReplyPort<T>) -> SetMessage,
+    ) -> Result<T, ServiceError> {
+        let set = self.only(text)?;
+        let metadata = &set.metadata;
+        let key = AppKey { namespace: metadata.home().to_owned(), name: metadata.name.clone() };
+        let (reply, answer) = oneshot::channel();
+        let message = SetSupervisorMessage::To(key, message(reply.into()));
+        self.supervisor.send_message(message).map_err(|_| EngineError::Stopped)?;
+        Ok(answer.await.map_err(|_| EngineError::Stopped)?)
+    }
+}

@@ -1,0 +1,340 @@
+//! ApplicationSets of a folder of YAML files, beside its Applications. Nobody but their author writes to the files; what
+//! Kubernetes would keep of a set, and what is known of it, is kept in the state directory. A set whose document is taken
+//! away is being deleted, until that is done.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tidegate_application::deletion::RESOURCES_FINALIZER;
+use tidegate_model::argo::{Application, ApplicationSet};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::known::{All, Known};
+use super::{Found, SetEvent, SetStore, StoredSet, Written};
+use crate::applications::store::files::{Files, blocking, keep_looking, only_in};
+use crate::applications::store::generated::{Generated, new_uid, now};
+use crate::applications::store::reading::ReadSet;
+use crate::applications::store::{AppKey, FolderStore, left_alone};
+use crate::error::ServiceError;
+
+/// Kubernetes' own word for a set whose Applications are to outlive it.
+const ORPHAN: &str = "orphan";
+
+/// ApplicationSets of a folder.
+pub struct FolderSets {
+    folder: PathBuf,
+    kept: PathBuf,
+    known: Arc<Known>,
+    generated: Arc<Generated>,
+}
+
+impl FolderSets {
+    /// Those beside the Applications of a folder, and where to keep what is known of them.
+    pub fn beside(applications: &FolderStore, kept: PathBuf) -> Self {
+        let known = Arc::new(Known::new(kept.clone()));
+        let (folder, generated) = (applications.folder.clone(), Arc::clone(&applications.generated));
+        Self { folder, kept, known, generated }
+    }
+
+    /// Changes what is known of a set, beside those who look.
+    async fn change(
+        &self,
+        set: &ApplicationSet,
+        change: impl FnOnce(&mut ApplicationSet) + Send + 'static,
+    ) -> Result<(), ServiceError> {
+        let (known, set) = (Arc::clone(&self.known), set.clone());
+        blocking(self.kept.clone(), move || known.change(&set, change)).await
+    }
+
+    async fn generated<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&Generated) -> Result<T, ServiceError> + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        let generated = Arc::clone(&self.generated);
+        blocking(generated.folder().to_owned(), move || act(&generated)).await
+    }
+}
+
+#[async_trait]
+impl SetStore for FolderSets {
+    fn base(&self) -> PathBuf {
+        self.folder.clone()
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn collects_garbage(&self) -> bool {
+        false
+    }
+
+    fn watch(&self) -> UnboundedReceiver<SetEvent> {
+        let (tell, told) = unbounded_channel();
+        let changes = self.generated.changes();
+        let watcher = Watcher::new(&self.folder, Arc::clone(&self.known));
+        keep_looking(watcher, changes, move |watcher| {
+            !tell.is_closed() && watcher.look().into_iter().all(|event| tell.send(event).is_ok())
+        });
+        told
+    }
+
+    async fn keep(&self, set: &ApplicationSet) -> Result<(), ServiceError> {
+        let status = set.status.clone();
+        self.change(set, move |known| known.status = status).await
+    }
+
+    /// A refresh that a document asks for cannot be struck out there: it is answered whenever the set is told.
+    async fn mark(&self, set: &ApplicationSet) -> Result<(), ServiceError> {
+        let wanted = set.metadata.finalizers.clone();
+        let marked = move |known: &mut ApplicationSet| {
+            let finalizers = &mut known.metadata.finalizers;
+            finalizers.retain(|one| !is_own_finalizer(one) || wanted.contains(one));
+            let new: Vec<String> = wanted
+                .into_iter()
+                .filter(|one| one == RESOURCES_FINALIZER && !finalizers.contains(one))
+                .collect();
+            // Nobody may add one to what is being deleted.
+            if known.metadata.deletion_timestamp.is_none() {
+                finalizers.extend(new);
+            }
+        };
+        self.change(set, marked).await?;
+        self.generated.tell();
+        Ok(())
+    }
+
+    async fn delete(&self, set: &ApplicationSet, orphan: bool) -> Result<(), ServiceError> {
+        let (folder, known, set) = (self.folder.clone(), Arc::clone(&self.known), set.clone());
+        let remove = move || {
+            let key = AppKey::of_set(&set);
+            let what = format!("ApplicationSet {key}");
+            let path = only_in(&folder, |seen| seen.sets.contains_key(&key), (&what, ""))?;
+            let before = known.with(|all| Ok(all.get(&key).cloned()))?;
+            // What becomes of its Applications is known before its file goes.
+            known.change(&set, |known| {
+                known.metadata.deletion_timestamp.get_or_insert(now());
+                if orphan && !known.metadata.finalizers.iter().any(|one| one == ORPHAN) {
+                    known.metadata.finalizers.push(ORPHAN.to_owned());
+                }
+            })?;
+            fs::remove_file(&path).map_err(|source| {
+                // It was not deleted.
+                let undone = before.map(|before| known.with(|all| all.put(before)));
+                if let Some(Err(error)) = undone {
+                    tracing::warn!(%error, "a deletion that was refused cannot be taken back");
+                }
+                ServiceError::Io { action: "remove", path, source }
+            })
+        };
+        blocking(self.folder.clone(), remove).await?;
+        self.generated.tell();
+        Ok(())
+    }
+
+    /// Only what is being deleted is forgotten: another one of the name may be there already.
+    async fn forget(&self, key: &AppKey) -> Result<(), ServiceError> {
+        let (known, key) = (Arc::clone(&self.known), key.clone());
+        let forget = move || {
+            known.with(|all| match all.get(&key) {
+                Some(set) if set.metadata.deletion_timestamp.is_some() => all.remove(&key),
+                _ => Ok(()),
+            })
+        };
+        blocking(self.kept.clone(), forget).await?;
+        self.generated.tell();
+        Ok(())
+    }
+
+    async fn create(&self, application: &Application) -> Result<Written, ServiceError> {
+        let application = application.clone();
+        self.generated(move |generated| generated.create(&application)).await
+    }
+
+    async fn update(&self, application: &Application) -> Result<Written, ServiceError> {
+        let application = application.clone();
+        self.generated(move |generated| generated.update(&application)).await
+    }
+
+    async fn delete_application(&self, key: &AppKey, uid: &str) -> Result<Found, ServiceError> {
+        let (key, uid) = (key.clone(), uid.to_owned());
+        self.generated(move |generated| generated.delete(&key, &uid)).await
+    }
+
+    async fn look(&self, key: &AppKey, uid: &str) -> Result<Found, ServiceError> {
+        let (key, uid) = (key.clone(), uid.to_owned());
+        self.generated(move |generated| generated.look(&key, &uid)).await
+    }
+}
+
+fn is_own_finalizer(finalizer: &str) -> bool {
+    finalizer == RESOURCES_FINALIZER || finalizer == ORPHAN
+}
+
+struct Watcher {
+    files: Files,
+    known: Arc<Known>,
+    /// What was told, without how it stands: that is its actor's own word.
+    told: BTreeMap<AppKey, StoredSet>,
+    problems: Vec<String>,
+    settled: bool,
+}
+
+/// What is there now.
+#[derive(Default)]
+struct Looked {
+    sets: BTreeMap<AppKey, StoredSet>,
+    problems: Vec<String>,
+}
+
+impl Watcher {
+    fn new(folder: &Path, known: Arc<Known>) -> Self {
+        let files = Files::of(folder);
+        Self { files, known, told: BTreeMap::new(), problems: Vec::new(), settled: false }
+    }
+
+    /// What has happened since the last look.
+    fn look(&mut self) -> Vec<SetEvent> {
+        let mut problems = self.files.look();
+        for seen in self.files.seen.values() {
+            problems.extend(seen.set_problems.iter().cloned());
+            // What cannot be read at all may be a set.
+            problems.extend(seen.problems.iter().filter(|_| seen.is_broken).cloned());
+        }
+        let twice = |read: &mut ReadSet, problem| read.problem = read.problem.take().or(Some(problem));
+        let documents = self.files.all(|seen| &seen.sets, twice);
+        let hidden = self.files.is_unsure().then(|| problems.join("; "));
+        let looked = self.known.with(|all| Ok(look(all, documents, hidden.as_deref())));
+        match looked {
+            Ok(mut looked) => {
+                looked.problems.splice(0..0, problems);
+                self.events(looked)
+            }
+            // Nothing is told of what may be known: who a set is says which Applications are its own.
+            Err(error) => {
+                problems.push(error.to_string());
+                self.problems_are(problems).into_iter().collect()
+            }
+        }
+    }
+
+    fn events(&mut self, looked: Looked) -> Vec<SetEvent> {
+        let Looked { sets, problems } = looked;
+        let gone = self.told.keys().filter(|key| !sets.contains_key(*key));
+        let mut events: Vec<SetEvent> = gone.cloned().map(SetEvent::Gone).collect();
+        let mut told = BTreeMap::new();
+        for (key, stored) in sets {
+            let mut comparable = StoredSet { lost: None, ..stored.clone() };
+            comparable.set.status = Default::default();
+            let before = self.told.get(&key);
+            if before.is_some_and(|before| before.set.metadata.uid != comparable.set.metadata.uid) {
+                events.push(SetEvent::Gone(key.clone()));
+            }
+            if before != Some(&comparable) {
+                events.push(SetEvent::Applied(Box::new(stored)));
+            }
+            told.insert(key, comparable);
+        }
+        self.told = told;
+        events.extend(self.problems_are(problems));
+        if !self.settled {
+            events.push(SetEvent::Settled);
+            self.settled = true;
+        }
+        events
+    }
+
+    fn problems_are(&mut self, problems: Vec<String>) -> Option<SetEvent> {
+        let is_news = problems != self.problems || !self.settled && !problems.is_empty();
+        self.problems.clone_from(&problems);
+        is_news.then_some(SetEvent::Problems(problems))
+    }
+}
+
+/// Brings together what is written down and what is known. `hidden`: why there may be documents that nobody can read now.
+fn look(all: &mut All, mut documents: BTreeMap<AppKey, ReadSet>, hidden: Option<&str>) -> Looked {
+    let mut looked = Looked::default();
+    let keys: BTreeSet<AppKey> = documents.keys().cloned().chain(all.keys()).collect();
+    for key in keys {
+        let lost = all.take_lost(&key);
+        let document = documents.remove(&key);
+        match judge(all.get(&key), document, hidden) {
+            Ok((set, problem)) => {
+                let is_new = all.get(&key) != Some(&set);
+                if is_new && let Err(error) = all.put(set.clone()) {
+                    // Told is only what will still be true after a crash.
+                    looked.problems.push(error.to_string());
+                    continue;
+                }
+                looked.sets.insert(key, StoredSet { set, problem, lost });
+            }
+            Err(problem) => looked.problems.push(format!("ApplicationSet {key}: {problem}")),
+        }
+    }
+    looked.problems.extend(all.lost());
+    looked
+}
+
+/// What a set is now, and why that may not be what is written down. One that could never be read is nothing but a problem.
+fn judge(
+    known: Option<&ApplicationSet>,
+    document: Option<ReadSet>,
+    hidden: Option<&str>,
+) -> Result<(ApplicationSet, Option<String>), String> {
+    let (known, document) = match (known, document) {
+        (Some(known), document) => (known.clone(), document),
+        (None, Some(ReadSet { set: Some(set), problem })) => return Ok((made(set), problem)),
+        (None, document) => {
+            return Err(document.and_then(|read| read.problem).unwrap_or_default());
+        }
+    };
+    let is_deleting = known.metadata.deletion_timestamp.is_some();
+    match document {
+        // Kubernetes takes back no deletion either.
+        Some(_) if is_deleting => {
+            let problem = "it is being deleted; its document counts again when that is done";
+            Ok((known, Some(problem.to_owned())))
+        }
+        Some(ReadSet { set: Some(set), problem }) => Ok((joined(known, set), problem)),
+        Some(ReadSet { set: None, problem }) => {
+            let problem = problem.unwrap_or_default();
+            Ok((known, Some(left_alone("its document cannot be read", &problem))))
+        }
+        None if is_deleting => Ok((known, None)),
+        None => match hidden {
+            Some(problem) => {
+                let problem = left_alone("it is in no file that can be read", problem);
+                Ok((known, Some(problem)))
+            }
+            None => {
+                let mut gone = known;
+                gone.metadata.deletion_timestamp = Some(now());
+                Ok((gone, None))
+            }
+        },
+    }
+}
+
+/// A set that is new.
+fn made(mut set: ApplicationSet) -> ApplicationSet {
+    set.metadata.uid = new_uid();
+    set.metadata.creation_timestamp = Some(now());
+    set
+}
+
+/// A set as its document says, which goes on being the one it was.
+fn joined(known: ApplicationSet, document: ApplicationSet) -> ApplicationSet {
+    let mut set = document;
+    let before = known.metadata;
+    (set.metadata.uid, set.metadata.creation_timestamp) = (before.uid, before.creation_timestamp);
+    for own in before.finalizers.into_iter().filter(|one| is_own_finalizer(one)) {
+        if !set.metadata.finalizers.contains(&own) {
+            set.metadata.finalizers.push(own);
+        }
+    }
+    set.status = known.status;
+    set
+}

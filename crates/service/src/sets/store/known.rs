@@ -1,0 +1,99 @@
+//! What is known of the sets of a folder, in the state directory: who each is, what keeps it, and how it stands.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use tidegate_model::argo::ApplicationSet;
+
+use crate::applications::store::{AppKey, kept};
+use crate::error::ServiceError;
+
+/// What is known of all sets. One at a time reads and writes it; what is in memory is on the disk.
+pub(super) struct Known {
+    folder: PathBuf,
+    all: Mutex<Option<All>>,
+}
+
+/// What is known now.
+pub(super) struct All {
+    folder: PathBuf,
+    sets: BTreeMap<AppKey, ApplicationSet>,
+    /// Files that were damaged, and where they are now.
+    lost: BTreeMap<PathBuf, String>,
+}
+
+impl Known {
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder, all: Mutex::default() }
+    }
+
+    /// Reads what is known, or changes it.
+    pub fn with<T>(&self, act: impl FnOnce(&mut All) -> Result<T, ServiceError>) -> Result<T, ServiceError> {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.is_none() {
+            *all = Some(All::read(&self.folder)?);
+        }
+        match all.as_mut() {
+            Some(all) => act(all),
+            None => Err(ServiceError::refused("what is known of ApplicationSets was not read")),
+        }
+    }
+
+    /// Changes what is known of one set; nothing where it is not known, or is another one of its name.
+    pub fn change(
+        &self,
+        set: &ApplicationSet,
+        change: impl FnOnce(&mut ApplicationSet),
+    ) -> Result<(), ServiceError> {
+        self.with(|all| {
+            let key = AppKey::of_set(set);
+            let Some(known) = all.get(&key).filter(|known| known.metadata.uid == set.metadata.uid) else {
+                return Ok(());
+            };
+            let mut changed = known.clone();
+            change(&mut changed);
+            if changed == *known { Ok(()) } else { all.put(changed) }
+        })
+    }
+}
+
+impl All {
+    fn read(folder: &Path) -> Result<Self, ServiceError> {
+        let lost = kept::set_aside::<ApplicationSet>(folder);
+        let sets = kept::all::<ApplicationSet>(folder)?;
+        let sets = sets.into_iter().map(|set| (AppKey::of_set(&set), set)).collect();
+        Ok(Self { folder: folder.to_owned(), sets, lost })
+    }
+
+    pub fn get(&self, key: &AppKey) -> Option<&ApplicationSet> {
+        self.sets.get(key)
+    }
+
+    pub fn keys(&self) -> Vec<AppKey> {
+        self.sets.keys().cloned().collect()
+    }
+
+    /// Writes one. When this returns it is on the disk.
+    pub fn put(&mut self, set: ApplicationSet) -> Result<(), ServiceError> {
+        kept::write(&self.folder, &set)?;
+        self.sets.insert(AppKey::of_set(&set), set);
+        Ok(())
+    }
+
+    pub fn remove(&mut self, key: &AppKey) -> Result<(), ServiceError> {
+        kept::remove(&self.folder, key)?;
+        self.sets.remove(key);
+        Ok(())
+    }
+
+    /// Where that is now which was known of a set, if it was damaged. Told once.
+    pub fn take_lost(&mut self, key: &AppKey) -> Option<String> {
+        self.lost.remove(&kept::file(&self.folder, key))
+    }
+
+    /// What was known of sets that are in no file either.
+    pub fn lost(&self) -> impl Iterator<Item = String> {
+        self.lost.iter().map(|(path, told)| format!("{}: {told}", path.display()))
+    }
+}

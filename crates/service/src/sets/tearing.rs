@@ -1,0 +1,187 @@
+//! The hands of an ordered deletion: Applications are deleted in the store, and awaited by what they show.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_application::deletion::HELD;
+use tidegate_application::operation;
+use tidegate_applicationset::deletion::{Deletion, Orphaned};
+use tidegate_executor::{Post, SummaryOf, Work};
+use tidegate_lifecycle::operation::CallError;
+use tidegate_lifecycle::teardown::{Command, Details, Found, Input, OrderedDeletion, Sight, State};
+use tidegate_model::Timestamp;
+use tidegate_model::argo::{Application, ConditionType};
+
+use super::standing::member;
+use super::store::{self, SetStore, Written};
+use super::watched::Watched;
+use crate::applications::Shared;
+use crate::applications::store::AppKey;
+
+/// What is to be done before Applications are deleted, by their names.
+#[derive(Clone, Default)]
+pub(crate) struct Deletions(Arc<Mutex<BTreeMap<String, Orphaned>>>);
+
+impl Deletions {
+    /// These are to be deleted now.
+    pub fn set<'a>(&self, deletions: impl IntoIterator<Item = &'a Deletion>) {
+        let before = |one: &Deletion| Some((one.application.metadata.name.clone(), one.before.clone()?));
+        let all = deletions.into_iter().filter_map(before).collect();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = all;
+    }
+
+    fn before(&self, name: &str) -> Option<Orphaned> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+}
+
+/// What the hands of a teardown work with.
+#[derive(Clone)]
+pub(crate) struct TearingParts {
+    /// What the Applications share.
+    pub shared: Arc<Shared>,
+    pub store: Arc<dyn SetStore>,
+    /// The set.
+    pub set: AppKey,
+    pub deletions: Deletions,
+    /// Told whenever what is durable of the teardown has changed. It must not wait.
+    pub moved: Arc<dyn Fn(&State) + Send + Sync>,
+}
+
+/// The hands of a teardown.
+pub(crate) struct Tearing {
+    parts: TearingParts,
+    /// Which Application of its name is meant.
+    uids: Arc<Mutex<BTreeMap<AppKey, String>>>,
+    watched: Watched,
+}
+
+impl Tearing {
+    pub fn new(parts: TearingParts) -> Self {
+        Self { parts, uids: Arc::default(), watched: Watched::default() }
+    }
+}
+
+impl Work for Tearing {
+    type Machine = OrderedDeletion;
+
+    fn summary(state: &State) -> Option<SummaryOf<OrderedDeletion>> {
+        let (teardown, details) = state.teardown().zip(Details::of(state))?;
+        Some(tidegate_oplog::Summary {
+            application: None,
+            set: Some(teardown.set.clone()),
+            started_at: teardown.started_at,
+            finished_at: teardown.outcome.as_ref().map(|outcome| outcome.at),
+            details,
+        })
+    }
+
+    fn carry_out(&mut self, _: &State, command: Command, _: Timestamp, post: Post<OrderedDeletion>) {
+        let (parts, about, to) = (self.parts.clone(), command.subject(), post.clone());
+        post.spawn(async move {
+            let (name, uid, found) = match command {
+                Command::Delete { member, uid } => {
+                    let found = delete(&parts, &member, &uid).await;
+                    (member, uid, found)
+                }
+                Command::Look { member: name, uid } => {
+                    let found = parts.store.look(&member(&parts.set, &name), &uid).await;
+                    (name, uid, found.map(seen).map_err(|error| error.to_string()))
+                }
+                // It is kept up.
+                Command::Watch { .. } => return,
+            };
+            let found = found.map_err(CallError::transient);
+            to.answer(about, Input::Answered { member: name, uid, found });
+        });
+    }
+
+    fn begin(&mut self, _: &State, standing: &Command, _: Timestamp, post: Post<OrderedDeletion>) {
+        let Command::Watch { member: name, uid } = standing else { return };
+        let key = member(&self.parts.set, name);
+        let (shared, uids, tell) = (Arc::clone(&self.parts.shared), Arc::clone(&self.uids), post.clone());
+        uids.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), uid.clone());
+        let look = move |key: &AppKey| {
+            let uid = uids.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
+            let Some(uid) = uid else { return };
+            let live = shared.board.get(key).filter(|live| live.metadata.uid == uid);
+            let sight = live.map_or(Sight::Gone, |live| Sight::There { kept_by: kept_by(&live) });
+            tell.tell(Input::Sighted { member: key.name.clone(), uid, sight });
+        };
+        self.watched.begin(key, || self.parts.shared.board.changes(), &post, look);
+    }
+
+    fn end(&mut self, _: &State, standing: &Command) {
+        if let Command::Watch { member: name, .. } = standing {
+            let key = member(&self.parts.set, name);
+            self.watched.end(&key);
+            self.uids.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        }
+    }
+
+    fn announce(&mut self, state: &State) {
+        (self.parts.moved)(state);
+    }
+}
+
+fn seen(found: store::Found) -> Found {
+    match found {
+        store::Found::There => Found::There,
+        store::Found::Gone => Found::Gone,
+    }
+}
+
+/// Deletes an Application. One whose objects are to stay has no finalizer that deletes them by then.
+async fn delete(parts: &TearingParts, name: &str, uid: &str) -> Result<Found, String> {
+    let key = member(&parts.set, name);
+    let live = parts.shared.board.get(&key).filter(|live| live.metadata.uid == uid && !live.is_deleting());
+    if let (Some(live), Some(orphaned)) = (live, parts.deletions.before(name))
+        && live.metadata.finalizers != orphaned.finalizers
+    {
+        tracing::info!(application = %key, why = orphaned.why, "its objects stay when it is deleted");
+        let mut application = live.as_ref().clone();
+        application.metadata.finalizers = orphaned.finalizers;
+        match parts.store.update(&application).await.map_err(|error| error.to_string())? {
+            Written::Done => {}
+            Written::Outdated(why) => return Err(why),
+        }
+    }
+    parts.store.delete_application(&key, uid).await.map(seen).map_err(|error| error.to_string())
+}
+
+/// What keeps an Application that is to go, in words that follow "waits for".
+fn kept_by(live: &Application) -> String {
+    let said = |kind: &ConditionType| {
+        let found = live.status.conditions.iter().find(|condition| condition.kind == *kind);
+        found.map(|condition| condition.message.clone())
+    };
+    let at_work = || {
+        let asked = live.operation.as_ref()?;
+        let state = live.status.operation_state.as_ref();
+        let message = state.filter(|state| !state.phase.is_completed()).map(|state| state.message.as_str());
+        let what =
+            if operation::cascade(asked).is_some() { "the deletion of its objects" } else { "its operation" };
+        Some(match message.filter(|message| !message.is_empty()) {
+            Some(message) => format!("{what}: {message}"),
+            None => what.to_owned(),
+        })
+    };
+    let finalizers = || match live.metadata.finalizers.as_slice() {
+        [] => String::new(),
+        [one] => format!("its finalizer {one}"),
+        all => format!("its finalizers {}", all.join(", ")),
+    };
+    said(&ConditionType::DeletionError)
+        .or_else(at_work)
+        .or_else(|| said(&ConditionType::Other(HELD.to_owned())))
+        .unwrap_or_else(finalizers)
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests stop at the first surprise"
+)]
+mod tests;

@@ -1,0 +1,66 @@
+//! Thirty Applications, and a service that is killed at random moments again and again: each hook ran once in each operation,
+//! by the word of the cluster, every application is as its last commit says, and nothing is left.
+//!
+//! `TIDEGATE_SERVE_KILLS=N` kills it that often, `TIDEGATE_KILL_SEED=N` repeats the moments of an earlier run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidegate_testkit::effort;
+
+use crate::bench::Bench;
+use crate::thirty::{Dice, Thirty};
+
+const KILLS: u64 = 8;
+const KILLS_LONG: u64 = 100;
+
+#[test]
+fn a_service_of_thirty_applications_survives_its_kills() {
+    let kills = effort::rounds("TIDEGATE_SERVE_KILLS", KILLS, KILLS_LONG);
+    let (mut dice, seed) = Dice::of_environment();
+    let story = format!("seed {seed}");
+    let mut bench = Bench::new();
+    bench.set("TMPDIR", bench.path().join("tmp"));
+    let mut thirty = Thirty::new(&bench);
+    for number in Thirty::numbers() {
+        let application = thirty.application(number, "many");
+        bench.write(&format!("apps/{}.yaml", Thirty::name(number)), application.to_string());
+    }
+    let serve = || bench.start(&["serve", "--sim", "--apps", "apps"]);
+    thirty.kill(kills, &mut dice, &story, serve);
+    let mut serving = serve();
+    serving.await_line("serving");
+    for number in Thirty::numbers() {
+        bench.run(&["app", "wait", &Thirty::name(number), "--timeout", "10m"]).expect_code(0);
+    }
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+
+    let operations = thirty.operations(&story);
+    let mut created: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for write in bench.writes().iter().filter(|one| one["kind"] == "Job" && one["code"] == 201) {
+        let text = |name: &str| write[name].as_str().unwrap_or_default().to_owned();
+        *created.entry((text("name"), text("operationId"))).or_default() += 1;
+    }
+    let expected: BTreeMap<(String, String), usize> = operations
+        .iter()
+        .flat_map(|(number, ids)| ids.iter().map(|id| (*number, id.clone())))
+        .flat_map(|(number, id)| Thirty::hooks(number).map(|hook| ((hook, id.clone()), 1)))
+        .collect();
+    assert_eq!(created, expected, "{story}");
+    let number: usize = operations.values().map(BTreeSet::len).sum();
+    println!("{kills} kills, {number} operations");
+    let objects = bench.json(&["sim", "objects", "-o", "json"]);
+    for number in Thirty::numbers() {
+        let name = Thirty::settings(number);
+        let found = objects.as_array().unwrap().iter().find(|one| one["metadata"]["name"] == name.as_str());
+        assert_eq!(found.unwrap()["data"]["version"], thirty.version(number), "{story}: {name}");
+        let app = bench.json(&["app", "get", &Thirty::name(number), "-o", "json"]);
+        let status = &app["status"];
+        assert_eq!(
+            (&status["sync"]["status"], &status["health"]["status"], app.get("operation")),
+            (&"Synced".into(), &"Healthy".into(), None),
+            "{story}: {app}"
+        );
+    }
+    thirty.assert_nothing_is_left(&story);
+}

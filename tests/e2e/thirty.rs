@@ -1,0 +1,206 @@
+//! Thirty Applications of one repository, and what must be so when a service that deploys them was killed again and again.
+//! Shared with the tests on a real control plane.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidegate_testkit::git::{self, GitServer};
+
+use crate::bench::{Bench, Running};
+
+const NUMBER: usize = 30;
+/// So many of them change with a commit, at most.
+const CHANGED_MAX: u64 = 8;
+/// The service is killed at a moment before this: while it begins, compares, and is in all steps of its operations.
+const LATEST_MILLIS: u64 = 2500;
+
+/// Splitmix64.
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// From `TIDEGATE_KILL_SEED`, or another one each time.
+    pub fn of_environment() -> (Self, u64) {
+        let seed = match std::env::var("TIDEGATE_KILL_SEED") {
+            Ok(seed) => seed.parse().expect("TIDEGATE_KILL_SEED is a number"),
+            Err(_) => RandomState::new().build_hasher().finish() % 1_000_000,
+        };
+        println!("moments of the kills from seed {seed}; repeat them with TIDEGATE_KILL_SEED={seed}");
+        (Self(seed), seed)
+    }
+
+    pub fn roll(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % below
+    }
+}
+
+/// The Applications, and their repository.
+pub struct Thirty<'a> {
+    bench: &'a Bench,
+    /// What serves the repository, where there is a git program; else it is read where it is.
+    server: Option<GitServer>,
+    versions: Vec<u32>,
+}
+
+impl<'a> Thirty<'a> {
+    pub fn new(bench: &'a Bench) -> Self {
+        fs::create_dir(bench.path().join("root")).unwrap();
+        fs::create_dir(bench.path().join("tmp")).unwrap();
+        let server = git::is_there().then(|| GitServer::start(&bench.path().join("root")));
+        let thirty = Self { bench, server, versions: vec![1; NUMBER] };
+        (0..NUMBER).for_each(|number| thirty.write(number));
+        thirty.commit();
+        thirty
+    }
+
+    pub fn name(number: usize) -> String {
+        format!("app-{number:02}")
+    }
+
+    /// The hooks of one, and how often each of them runs in an operation that succeeds: once.
+    pub fn hooks(number: usize) -> [String; 2] {
+        ["prepare", "announce"].map(|hook| format!("{hook}-{number:02}"))
+    }
+
+    pub fn settings(number: usize) -> String {
+        format!("settings-{number:02}")
+    }
+
+    pub fn version(&self, number: usize) -> String {
+        self.versions[number].to_string()
+    }
+
+    fn commit(&self) {
+        self.bench.run(&["example", "commit", "root/repo"]).expect_code(0);
+    }
+
+    /// Somebody pushes another version of some of them.
+    pub fn push(&mut self, dice: &mut Dice) {
+        for _ in 0..=dice.roll(CHANGED_MAX) {
+            let number = usize::try_from(dice.roll(NUMBER as u64)).unwrap();
+            self.versions[number] += 1;
+            self.write(number);
+        }
+        self.commit();
+    }
+
+    fn write(&self, number: usize) {
+        let job = |name: &str, hook: &str, policy: &str, millis: usize| {
+            json!({
+                "apiVersion": "batch/v1", "kind": "Job",
+                "metadata": {"name": name, "annotations": {
+                    "argocd.argoproj.io/hook": hook, "argocd.argoproj.io/hook-delete-policy": policy,
+                    "sim.tidegate.dev/ready-after": format!("{millis}ms"),
+                }},
+                "spec": {"backoffLimit": 0, "template": {"spec": {
+                    "restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}],
+                }}},
+            })
+        };
+        let [prepare, announce] = Self::hooks(number);
+        let map = |name: String, wave: &str| {
+            json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": name, "annotations": {"argocd.argoproj.io/sync-wave": wave}},
+                "data": {"version": self.version(number)},
+            })
+        };
+        let all = [
+            job(&prepare, "PreSync", "BeforeHookCreation", 50 + 20 * number),
+            map(Self::settings(number), "0"),
+            map(format!("routes-{number:02}"), "1"),
+            job(&announce, "PostSync", "HookSucceeded", 100),
+        ];
+        let documents: Vec<String> = all.iter().map(Value::to_string).collect();
+        self.bench.write(&format!("root/repo/{}/all.yaml", Self::name(number)), documents.join("\n---\n"));
+    }
+
+    /// The resource of one.
+    pub fn application(&self, number: usize, namespace: &str) -> Value {
+        let repository = match &self.server {
+            Some(server) => server.url("repo"),
+            None => self.bench.path().join("root/repo").display().to_string(),
+        };
+        let name = Self::name(number);
+        json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": name},
+            "spec": {
+                "project": "default",
+                "destination": {"server": "https://kubernetes.default.svc", "namespace": namespace},
+                "source": {"repoURL": repository, "path": name, "targetRevision": "main"},
+                "syncPolicy": {
+                    "automated": {"prune": true, "selfHeal": true}, "syncOptions": ["CreateNamespace=true"],
+                },
+            },
+        })
+    }
+
+    pub fn numbers() -> std::ops::Range<usize> {
+        0..NUMBER
+    }
+
+    /// Serves them so often, each time after a push, and kills that at some moment.
+    pub fn kill(&mut self, kills: u64, dice: &mut Dice, story: &str, serve: impl Fn() -> Running) {
+        for kill in 0..kills {
+            self.push(dice);
+            let moment = Duration::from_millis(dice.roll(LATEST_MILLIS));
+            let mut serving = serve();
+            if let Some(status) = serving.is_over_within(moment) {
+                panic!("{story}, kill {kill}: it has ended by itself: {:?}", serving.finish_with(status));
+            }
+            serving.signal("KILL");
+            serving.finish();
+        }
+    }
+
+    /// The operations of each, all of which have succeeded.
+    pub fn operations(&self, story: &str) -> BTreeMap<usize, BTreeSet<String>> {
+        let list = self.bench.json(&["ops", "list", "-o", "json"]);
+        let mut found: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+        for one in list.as_array().unwrap() {
+            assert_eq!(one["phase"], "Succeeded", "{story}: {one}");
+            // Its namespace comes first, where it is not that of the control plane.
+            let name = one["app"].as_str().and_then(|name| name.rsplit('_').next());
+            let number = name.and_then(|name| name.strip_prefix("app-")?.parse().ok());
+            let Some(number) = number else { continue };
+            found.entry(number).or_default().insert(one["id"].as_str().unwrap().to_owned());
+        }
+        assert_eq!(found.len(), NUMBER, "{story}: {found:?}");
+        found
+    }
+
+    /// Nothing that only a process at work needs is left, below the state directory and where temporary files are.
+    pub fn assert_nothing_is_left(&self, story: &str) {
+        let is_left = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let folders = path.components().rev().skip(1);
+            name.ends_with(".new")
+                || name.ends_with(".lock")
+                || name.ends_with(".sock")
+                || name.starts_with("tmp")
+                || name.starts_with(".tmp")
+                || folders.take(1).any(|folder| folder.as_os_str() == "working")
+        };
+        let mut all = files(&self.bench.state());
+        all.retain(is_left);
+        all.extend(files(&self.bench.path().join("tmp")));
+        assert!(all.is_empty(), "{story}: this is left: {all:#?}");
+    }
+}
+
+/// All below a folder, folders too.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).map(|entries| entries.map(|entry| entry.unwrap().path()).collect());
+    let entries: Vec<PathBuf> = entries.unwrap_or_default();
+    let below =
+        entries.iter().filter(|path| path.is_dir() && !path.is_symlink()).flat_map(|path| files(path));
+    let below: Vec<PathBuf> = below.collect();
+    entries.into_iter().chain(below).collect()
+}

@@ -1,0 +1,98 @@
+//! Manifests, read and planned.
+
+use std::collections::BTreeSet;
+
+use tidegate_model::{Destination, Discovery, OperationId, SyncRequest};
+use tidegate_planner::manifests::{Limits, Target, parse, parse_each};
+use tidegate_planner::{PlanInput, plan};
+use tidegate_testkit::fuzz;
+use uuid::Uuid;
+
+use crate::now;
+
+const SHOP: &[u8] = br#"# A comment
+apiVersion: v1
+kind: List
+items:
+- &settings
+  apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: settings, annotations: {argocd.argoproj.io/sync-wave: "-1"}}
+  data: {a: 'it''s', b: "\x41\u00e9", c: |-
+      several
+      lines
+  }
+- <<: *settings
+  metadata: {name: other}
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  generateName: migrate-
+  annotations:
+    argocd.argoproj.io/hook: PreSync, PostDelete
+    argocd.argoproj.io/hook-delete-policy: BeforeHookCreation,HookSucceeded
+    helm.sh/hook-weight: "5"
+    tidegate.dev/wave-timeout: 5m
+    tidegate.dev/gate: approval
+spec:
+  backoffLimit: 0
+  template: {spec: {restartPolicy: Never, containers: [{name: a, image: b:1}]}}
+...
+---
+{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+ "spec": {"replicas": 0o17, "template": {"spec": {"containers": [{"name": "a", "image": "b:1", "resources": {"limits": {"cpu": 1e3}}}]}}}}
+"#;
+const CUSTOM: &[u8] = b"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: tides.example.com}\nspec: {group: example.com, scope: Namespaced, names: {kind: Tide, plural: tides}, versions: [{name: v1, served: true, storage: true}]}\n---\napiVersion: example.com/v1\nkind: Tide\nmetadata: {name: ebb, annotations: {argocd.argoproj.io/sync-options: 'Prune=confirm,Replace=true'}}\n? key\n: - - nested\n  - !!str 7\n";
+
+const WORDS: [&str; 20] = [
+    "&a ",
+    "*a",
+    "<<: ",
+    "? ",
+    ": ",
+    "- ",
+    "---\n",
+    "...\n",
+    "|+2\n",
+    ">-\n",
+    "!!binary ",
+    "!<tag:x>",
+    "%YAML 1.1\n",
+    "'",
+    "\"",
+    "#",
+    "\t",
+    "apiVersion: v1\n",
+    "kind: List\nitems:\n",
+    "argocd.argoproj.io/hook: Sync",
+];
+
+#[test]
+fn fuzz_manifests() {
+    let (known, terminating, discovery) = (BTreeSet::new(), BTreeSet::new(), Discovery::default());
+    fuzz::bytes("manifests", &[SHOP, CUSTOM], &WORDS, |input| {
+        let limits = Limits::default();
+        let all = parse("a.yaml", input, &limits);
+        let (targets, errors) = parse_each("a.yaml", input, &limits);
+        assert_eq!(all.is_ok(), errors.is_empty(), "both say whether something is wrong");
+        for error in &errors {
+            assert!(!error.to_string().is_empty());
+        }
+        let request = SyncRequest::new("shop", "shop", Destination::Simulated);
+        let planned = |targets: &[Target]| {
+            plan(PlanInput {
+                operation: OperationId(Uuid::from_u128(1)),
+                request: &request,
+                started_at: now(),
+                targets: targets.to_vec(),
+                live: &[],
+                known: &known,
+                terminating: &terminating,
+                discovery: &discovery,
+                offline: true,
+            })
+        };
+        assert_eq!(planned(&targets), planned(&targets), "the same input gives the same plan");
+    });
+}
