@@ -25,6 +25,9 @@ pub(super) trait Around: Send + Sync {
     fn write(&self, lease: Object) -> impl Future<Output = Result<Lease, ClusterError>> + Send;
     /// Which rights to hold a claim here are missing, in words; `None` where none is known to be.
     fn lacks(&self, place: &ClaimPlace) -> impl Future<Output = Result<Option<String>, ClusterError>> + Send;
+    /// Whether our own log knows that this operation is over. Then nobody works on it any more, and its claim was left by a
+    /// process that was killed before it could give it back.
+    fn is_over(&self, operation: &str) -> impl Future<Output = bool> + Send;
     /// Returns when so much time has passed.
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send;
     /// The time that is written into a Lease.
@@ -267,13 +270,13 @@ impl<A: Around> Keeping<A> {
         }
         let owner = found.as_ref().map_or(Owner::Free, |lease| lease.owner(&self.us, had));
         let known = found.as_ref().map_or(0, Lease::epoch);
-        let (now, at) = (self.around.now(), self.around.elapsed());
+        let now = self.around.now();
         let Some(lease) = found.or_else(|| blank(place)) else { return Ok(Attempt::Again) };
         let wanted = match owner {
             Owner::Ours => lease.renewed(&self.us, now),
             Owner::Free => lease.taken(&self.us, known.saturating_add(1), now),
             Owner::Lost(holder) => return Ok(Attempt::Lost(holder)),
-            Owner::Other(holder) => match patience(watching).look(&lease, at) {
+            Owner::Other(holder) => match self.verdict(&holder, &lease, patience(watching)).await {
                 Verdict::RunOut => lease.taken(&self.us, known.saturating_add(1), now),
                 verdict => return self.wait_for(holder, verdict, &lease, watching).await,
             },
@@ -301,6 +304,14 @@ impl<A: Around> Keeping<A> {
                 ClusterError::new(error.kind, format!("{}; {}", error.message, lacks(&rights)))
             }
             _ => error,
+        }
+    }
+
+    /// How another's claim stands. One of an operation that is over is not waited for.
+    async fn verdict(&self, holder: &ClaimHolder, lease: &Lease, patience: &mut Patience) -> Verdict {
+        match patience.look(lease, self.around.elapsed()) {
+            Verdict::Unknown if self.around.is_over(&holder.operation).await => Verdict::RunOut,
+            verdict => verdict,
         }
     }
 
@@ -343,7 +354,7 @@ impl<A: Around> Keeping<A> {
             Err(error) => return Err(error),
         };
         let Owner::Other(holder) = lease.owner(&self.us, false) else { return Ok(None) };
-        let verdict = watching.aside.look(&lease, self.around.elapsed());
+        let verdict = self.verdict(&holder, &lease, &mut watching.aside).await;
         if verdict != Verdict::RunOut {
             return self.wait_for(holder, verdict, &lease, watching).await.map(Some);
         }

@@ -17,7 +17,7 @@ use super::times::GIVE_BACK_WITHIN;
 use crate::clock::Clock;
 use crate::effects;
 use crate::inbox::{Arrival, Inbox, Note};
-use crate::log::LogFailure;
+use crate::log::{Log, LogFailure, blocking};
 
 /// Holds the claim of one operation, for as long as it is polled.
 pub(crate) struct Keeper {
@@ -68,6 +68,7 @@ impl Keeper {
 pub(crate) struct Live {
     pub cluster: Arc<dyn Cluster>,
     pub clock: Arc<dyn Clock>,
+    pub log: Log,
     pub log_failure: LogFailure,
     pub inbox: Inbox,
     pub hold: Arc<Hold>,
@@ -102,6 +103,12 @@ impl Around for Live {
         self.may_call()?;
         let missing = self.cluster.missing_rights(&rights(place)).await?;
         Ok((!missing.is_empty()).then(|| effects::missing_rights_words(&missing)))
+    }
+
+    async fn is_over(&self, operation: &str) -> bool {
+        let Ok(operation) = operation.parse::<OperationId>() else { return false };
+        let entry = blocking(&self.log, move |log| log.entry(operation.into())).await;
+        matches!(entry, Ok(Some(entry)) if !entry.summary.is_open())
     }
 
     async fn sleep(&self, time: Duration) {

@@ -1,4 +1,4 @@
-//! When a claim is renewed, on virtual time.
+//! When a claim is taken and renewed, on virtual time.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::keeper::{Around, Keeping, Vigil};
 use super::place::Places;
-use super::record::{Claimant, Lease};
+use super::record::{Claimant, Lease, blank};
 
 /// Answers writes as the script says, each after so many seconds; at once and well when there is nothing left of it.
 struct Script {
@@ -19,13 +19,17 @@ struct Script {
     answers: Mutex<VecDeque<(u64, Option<ErrorKind>)>>,
     /// When each write was sent, in seconds.
     sent: Mutex<Vec<u64>>,
+    /// The claim of another operation, which is there.
+    found: Option<Lease>,
+    /// Our log knows that it is over.
+    is_over: bool,
 }
 
 impl Around for &Script {
     type Moment = ();
 
     async fn read(&self, _: &ClaimPlace) -> Result<Option<Lease>, ClusterError> {
-        Ok(None)
+        Ok(self.found.clone())
     }
 
     async fn write(&self, lease: Object) -> Result<Lease, ClusterError> {
@@ -37,6 +41,11 @@ impl Around for &Script {
 
     async fn lacks(&self, _: &ClaimPlace) -> Result<Option<String>, ClusterError> {
         Ok(None)
+    }
+
+    async fn is_over(&self, operation: &str) -> bool {
+        assert_eq!(operation, "operation-0");
+        self.is_over
     }
 
     async fn sleep(&self, time: Duration) {
@@ -58,29 +67,53 @@ impl Around for &Script {
     fn tell(&self, _: ClaimNews) {}
 }
 
-/// When writes are sent in the first seconds of an operation that has its claim already.
-async fn sent(answers: impl IntoIterator<Item = (u64, Option<ErrorKind>)>, seconds: u64) -> Vec<u64> {
-    let answers = Mutex::new(answers.into_iter().collect());
-    let script = Script { began: Instant::now(), answers, sent: Mutex::default() };
-    let place = ClaimPlace { namespace: "shop".to_owned(), name: "tidegate-web".to_owned() };
-    let us = Claimant {
-        operation: "operation-1".to_owned(),
+fn us(operation: &str) -> Claimant {
+    Claimant {
+        operation: operation.to_owned(),
         application: "web".to_owned(),
         who: "a test".to_owned(),
         revision: String::new(),
-    };
+    }
+}
+
+fn place() -> ClaimPlace {
+    ClaimPlace { namespace: "shop".to_owned(), name: "tidegate-web".to_owned() }
+}
+
+async fn play(script: Script, had: Option<ClaimPlace>, seconds: u64) -> Vec<u64> {
     let keeping = Keeping {
         around: &script,
-        us,
-        places: Places { home: place.clone(), aside: None },
-        if_taken: IfTaken::Refuse,
-        had: Some(place),
+        us: us("operation-1"),
+        places: Places { home: place(), aside: None },
+        if_taken: IfTaken::Queue,
+        had,
         vigil: Vigil::default(),
     };
     let ended = tokio::time::timeout(Duration::from_secs(seconds), keeping.run()).await;
     assert!(ended.is_err(), "it is held all the time");
     drop(keeping);
     script.sent.into_inner().unwrap()
+}
+
+/// When writes are sent in the first seconds of an operation that has its claim already.
+async fn sent(answers: impl IntoIterator<Item = (u64, Option<ErrorKind>)>, seconds: u64) -> Vec<u64> {
+    let answers = Mutex::new(answers.into_iter().collect());
+    let script =
+        Script { began: Instant::now(), answers, sent: Mutex::default(), found: None, is_over: false };
+    play(script, Some(place()), seconds).await
+}
+
+/// A process that is killed between the end of its operation and the giving back leaves a claim; the next operation of that
+/// log does not wait for it, one of another log does.
+#[tokio::test(start_paused = true)]
+async fn the_claim_of_an_operation_that_is_over_is_not_waited_for() {
+    for (is_over, first) in [(true, 0), (false, 30)] {
+        let now = Timestamp::from_millis(0);
+        let left = blank(&place()).map(|lease| Lease(lease.taken(&us("operation-0"), 1, now)));
+        let (began, answers, sent) = (Instant::now(), Mutex::default(), Mutex::default());
+        let sent = play(Script { began, answers, sent, found: left, is_over }, None, 34).await;
+        assert_eq!(sent.first(), Some(&first), "{is_over}: {sent:?}");
+    }
 }
 
 /// A renewal covers writes from when it began. One that an outage held up covers nothing when it succeeds, and whoever

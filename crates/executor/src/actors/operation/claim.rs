@@ -57,6 +57,7 @@ impl SyncHands {
         Some(Live {
             cluster: cluster.at_once(),
             clock: Arc::clone(&self.shared.clock),
+            log: Arc::clone(&self.shared.log),
             log_failure: Arc::clone(&self.shared.log_failure),
             inbox: self.inbox.clone(),
             hold: Arc::clone(&self.hold),

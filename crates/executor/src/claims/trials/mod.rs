@@ -4,7 +4,7 @@
 
 mod scene;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -98,6 +98,8 @@ impl Play {
             lives: vec![0; actors.len()],
             told: VecDeque::new(),
             renewed: VecDeque::new(),
+            // In every other play they share a log.
+            known_over: seed.is_multiple_of(2).then(BTreeSet::new),
             aloud: false,
         };
         for (who, begin) in begins.into_iter().enumerate() {
@@ -159,7 +161,11 @@ impl Play {
     fn end(&mut self, who: usize) {
         let actor = &mut self.actors[who];
         (actor.over, actor.covered, actor.work) = (true, None, None);
-        self.with(|scene| scene.say(who, "is over"));
+        let operation = self.stage(who).1.operation;
+        self.with(|scene| {
+            scene.say(who, "is over");
+            scene.known_over.as_mut().map(|known| known.insert(operation))
+        });
         self.with(|scene| scene.lives[who] += 1);
         self.begin(who);
     }

@@ -1,6 +1,6 @@
 //! What is around the operations of a play: one cluster, one time, and calls on their way.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -84,6 +84,8 @@ pub(super) struct Scene {
     pub lives: Vec<u32>,
     pub told: VecDeque<(usize, ClaimNews)>,
     pub renewed: VecDeque<(usize, u64)>,
+    /// The operations that are over, where all share a log that says so.
+    pub known_over: Option<BTreeSet<String>>,
     /// What happens is printed.
     pub aloud: bool,
 }
@@ -191,6 +193,11 @@ impl Around for Stage {
 
     async fn lacks(&self, _: &ClaimPlace) -> Result<Option<String>, ClusterError> {
         Ok(None)
+    }
+
+    async fn is_over(&self, operation: &str) -> bool {
+        let scene = self.scene.lock().unwrap();
+        scene.known_over.as_ref().is_some_and(|known| known.contains(operation))
     }
 
     async fn sleep(&self, time: Duration) {
