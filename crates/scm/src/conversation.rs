@@ -13,13 +13,14 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tidegate_web::{Client, follow, is_same_server};
 
 use crate::address::Base;
 use crate::problem::Problem;
 use crate::proof::Proof;
 pub(crate) use paging::query_of;
 
-use crate::web::{Client, Trusted, Web, check, failed, follow, may_know};
+use crate::web::{Trusted, Web, check, failed};
 
 /// More bytes than the words have in which a server says what is wrong.
 const WORDS_BYTES: usize = 64 << 10;
@@ -130,7 +131,7 @@ impl<'w> Conversation<'w> {
             }
             let location = answer.headers().get(LOCATION).and_then(|value| value.to_str().ok());
             let location = location.ok_or_else(|| self.wrong("sends us on without saying where to"))?;
-            at = follow(&at, location).map_err(|problem| self.wrong(problem.words))?;
+            at = follow(&at, location).map_err(|misled| self.wrong(misled.to_string()))?;
         }
         Err(self.wrong(format!("has sent us on more than {} times", self.web.limits.redirects)))
     }
@@ -172,7 +173,7 @@ impl<'w> Conversation<'w> {
         if has_body {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
-        if let Some(proof) = self.proof.as_ref().filter(|_| may_know(self.base.uri(), at)) {
+        if let Some(proof) = self.proof.as_ref().filter(|_| is_same_server(self.base.uri(), at)) {
             headers.insert(proof.name.clone(), proof.value.clone());
         }
         request

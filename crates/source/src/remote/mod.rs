@@ -26,7 +26,7 @@ use gix::ObjectId;
 use crate::credentials::{Access, Credentials};
 use crate::{Address, Refs, SourceError};
 pub(crate) use attempt::{Attempt, Attempts};
-pub(crate) use http::{Fetched, Link, Trust};
+pub(crate) use http::{Fetched, Link};
 use mirror::Mirror;
 pub(crate) use mirror::sweep;
 pub(crate) use turn::Turn;
@@ -120,7 +120,7 @@ pub(crate) struct Network {
     /// Whether servers may have link-local addresses.
     pub link_local: bool,
     pub attempts: Attempts,
-    pub trust: Trust,
+    pub trust: tidegate_web::Trust,
 }
 
 /// A repository over the network.

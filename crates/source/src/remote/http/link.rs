@@ -9,27 +9,22 @@ use http::header::{AUTHORIZATION, HeaderName, USER_AGENT, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
+use tidegate_web::{Client, Fault, LINK_LOCAL, cause, client, follow, is_same_or_safer};
 use tokio::runtime::{Builder, Runtime};
 
-use super::way::{self, Way};
-use super::{Problem, redirect};
+use super::{Problem, trust, way};
 use crate::Address;
 use crate::credentials::Access;
 use crate::remote::{Attempt, Network, RemoteLimits};
 
-type Fault = Box<dyn std::error::Error + Send + Sync>;
 /// The body of an answer.
 pub(super) type Body = UnsyncBoxBody<Bytes, Fault>;
-type WebClient = Client<HttpsConnector<Way>, Full<Bytes>>;
 
 /// One attempt's way to a server.
 pub(crate) struct Link {
     /// Gone only while it is dropped.
     runtime: Option<Runtime>,
-    client: WebClient,
+    client: Client,
     attempt: Arc<Attempt>,
     limits: RemoteLimits,
     link_local: bool,
@@ -83,10 +78,7 @@ impl Link {
         let runtime =
             runtime.map_err(|error| Problem::new(format!("this machine lacks what it takes: {error}")))?;
         let way = way::way(access, &meant, network.link_local, limits.connect)?;
-        let tls =
-            HttpsConnectorBuilder::new().with_tls_config(network.trust.config(access)?.as_ref().clone());
-        let connector = tls.https_or_http().enable_http1().wrap_connector(way);
-        let client = Client::builder(TokioExecutor::new()).retry_canceled_requests(false).build(connector);
+        let client = client(&trust::config(&network.trust, access)?, way);
         let authorization = access.authorization().map(|value| {
             let mut value = HeaderValue::from_str(&value).map_err(|_| {
                 let secret = access.secret.as_deref().unwrap_or_default();
@@ -155,7 +147,7 @@ impl Link {
             USER_AGENT,
             HeaderValue::from_static(concat!("git/tidegate-", env!("CARGO_PKG_VERSION"))),
         );
-        if let Some(value) = self.authorization.as_ref().filter(|_| redirect::may_know(&self.meant, to)) {
+        if let Some(value) = self.authorization.as_ref().filter(|_| is_same_or_safer(&self.meant, to)) {
             request.headers_mut().insert(AUTHORIZATION, value.clone());
         }
         let answer = self.wait(self.limits.answer, "did not answer", self.client.request(request))?;
@@ -164,17 +156,13 @@ impl Link {
     }
 
     fn unreachable(&self, error: &(dyn std::error::Error + 'static), is_connect: bool) -> Problem {
-        let mut innermost = error;
-        while let Some(source) = innermost.source() {
-            innermost = source;
-        }
-        let cause = self.access.hide(innermost.to_string());
+        let cause = self.access.hide(cause(error));
         if cause.contains("certificate") {
             return Problem::new(format!("the server's certificate is not trusted: {cause}")).hint(
                 "name the certificate of its authority in the ConfigMap argocd-tls-certs-cm, under the server's host",
             );
         }
-        if cause == way::REFUSED {
+        if cause == LINK_LOCAL {
             return Problem::new(cause);
         }
         match is_connect {
@@ -208,7 +196,7 @@ impl Link {
             let location = answer.headers().get(http::header::LOCATION).and_then(|value| value.to_str().ok());
             let location =
                 location.ok_or_else(|| Problem::new("the server sends us on without saying where to"))?;
-            at = redirect::follow(&at, location)?;
+            at = follow(&at, location).map_err(|misled| Problem::new(format!("the server {misled}")))?;
         }
         Err(Problem::new(format!("the server has sent us on more than {} times", self.limits.redirects)))
     }

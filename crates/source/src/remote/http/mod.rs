@@ -6,8 +6,7 @@
 mod exchange;
 mod fetch;
 mod link;
-mod redirect;
-mod tls;
+mod trust;
 mod way;
 
 use std::sync::Arc;
@@ -20,7 +19,6 @@ use crate::Address;
 use exchange::Courier;
 pub(crate) use fetch::Fetched;
 pub(crate) use link::Link;
-pub(crate) use tls::Trust;
 pub(crate) use way::check;
 
 /// A transport of Git's protocol over a link.

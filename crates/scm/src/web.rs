@@ -1,29 +1,18 @@
 //! The way to servers: connections, whom to trust, and who has asked us to wait.
 
-mod redirect;
-mod tls;
-mod way;
-
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::Uri;
-use http_body_util::Full;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
-use hyper_util::rt::TokioExecutor;
+use tidegate_web::{Client, LINK_LOCAL, Trust, TrustError, cause, client, connector, direct, link_local};
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::problem::Problem;
-pub(crate) use redirect::{follow, may_know};
-use tls::Trust;
-pub(crate) use tls::Trusted;
-use way::Way;
 
 /// Who asks us to wait is believed for so long; then it is asked again.
 const WAIT_MAX: Duration = Duration::from_secs(60 * 60);
@@ -68,6 +57,18 @@ impl Default for Limits {
     }
 }
 
+/// Whom a generator trusts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Trusted {
+    /// Whom this system trusts.
+    #[default]
+    System,
+    /// These authorities alone, in PEM; and where they are written down.
+    These { pem: String, origin: String },
+    /// Everybody.
+    Anyone,
+}
+
 /// The way to servers, for all questions of a process.
 pub struct Web {
     pub(crate) limits: Limits,
@@ -84,8 +85,6 @@ impl Default for Web {
         Self::new(Limits::default())
     }
 }
-
-pub(crate) type Client = legacy::Client<HttpsConnector<Way>, Full<Bytes>>;
 
 impl Web {
     /// With so much patience.
@@ -134,10 +133,18 @@ impl Web {
 
     /// Makes connections to those who are trusted.
     pub(crate) fn client(&self, trusted: &Trusted) -> Result<Client, Problem> {
-        let tls = HttpsConnectorBuilder::new().with_tls_config(self.trust.config(trusted)?.as_ref().clone());
-        let connector = tls.https_or_http().enable_http1().wrap_connector(way::way(self.limits.connect));
-        let mut builder = legacy::Client::builder(TokioExecutor::new());
-        Ok(builder.retry_canceled_requests(false).build(connector))
+        let believed = match trusted {
+            Trusted::System => tidegate_web::Trusted::System,
+            Trusted::These { pem, .. } => tidegate_web::Trusted::Authorities(pem),
+            Trusted::Anyone => tidegate_web::Trusted::Anyone,
+        };
+        let tls = self.trust.config(believed, None).map_err(|error| match (error, trusted) {
+            (TrustError::Authorities, Trusted::These { origin, .. }) => {
+                Problem::new(format!("{origin} holds no certificates in PEM"))
+            }
+            (error, _) => Problem::new(error.to_string()),
+        })?;
+        Ok(client(&tls, direct(connector(self.limits.connect, false))))
     }
 
     /// For how long somebody is still asked to wait.
@@ -158,17 +165,17 @@ impl Web {
 
 /// Refuses a host that nobody may ask, unless it is the one that was named.
 pub(crate) fn check(at: &Uri, named: &Uri) -> Result<(), Problem> {
-    way::check(at.host().unwrap_or_default(), named.host().unwrap_or_default())
+    let literal = |uri: &Uri| link_local(uri.host().unwrap_or_default());
+    match literal(at) {
+        Some(address) if literal(named) != Some(address) => Err(Problem::new(LINK_LOCAL)),
+        _ => Ok(()),
+    }
 }
 
 /// What to say of a connection that failed.
 pub(crate) fn failed(error: &legacy::Error) -> String {
-    let mut innermost: &(dyn std::error::Error + 'static) = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    let cause = innermost.to_string();
-    if cause == way::REFUSED {
+    let cause = cause(error);
+    if cause == LINK_LOCAL {
         return cause;
     }
     if cause.contains("certificate") {
@@ -179,5 +186,27 @@ pub(crate) fn failed(error: &legacy::Error) -> String {
     match error.is_connect() {
         true => format!("cannot be reached: {cause}"),
         false => format!("broke the connection: {cause}"),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_local_address_is_asked_where_it_was_named() {
+        for (at, named, expected) in [
+            ("http://169.254.169.254/x", "https://git.example.com/", false),
+            ("http://169.254.169.254/x", "http://169.254.169.254/", true),
+            ("http://169.254.169.254/x", "http://169.254.0.1/", false),
+            ("http://10.0.0.1/x", "https://git.example.com/", true),
+        ] {
+            assert_eq!(
+                check(&at.parse().unwrap(), &named.parse().unwrap()).is_ok(),
+                expected,
+                "{at} for {named}"
+            );
+        }
     }
 }
