@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::WARNING;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -30,6 +30,8 @@ pub(crate) struct Answer {
     pub(crate) retry_after: Option<Duration>,
     /// The `Warning` headers: what was deprecated, or is against a policy that only warns.
     pub(crate) warnings: Vec<String>,
+    /// The `ETag` header: what is sent with the same tag is the same.
+    pub(crate) tag: Option<HeaderValue>,
     /// How long it took.
     pub(crate) took: Duration,
     pub(crate) body: Bytes,

@@ -6,7 +6,9 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::header::{
+    ACCEPT, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, USER_AGENT,
+};
 use http::response::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
@@ -48,6 +50,8 @@ pub(crate) struct Call {
     pub(crate) accept: &'static str,
     pub(crate) content_type: &'static str,
     pub(crate) body: Bytes,
+    /// An answer that bears this tag is known, and need not come again.
+    pub(crate) known: Option<HeaderValue>,
     /// On whose behalf, for the server's audit.
     pub(crate) operation: Option<OperationId>,
 }
@@ -60,6 +64,7 @@ impl Call {
             accept: JSON,
             content_type: JSON,
             body: Bytes::new(),
+            known: None,
             operation: None,
         }
     }
@@ -94,6 +99,9 @@ impl Call {
             .uri(self.path.as_str())
             .header(ACCEPT, self.accept)
             .header(USER_AGENT, agent);
+        if let Some(known) = &self.known {
+            request = request.header(IF_NONE_MATCH, known);
+        }
         if !self.body.is_empty() {
             request = request.header(CONTENT_TYPE, self.content_type);
         }
@@ -417,7 +425,8 @@ fn http_client_error<'e>(
 
 fn answer(head: &Parts, took: Duration, body: Bytes) -> Answer {
     let (retry_after, warnings) = (retry_after(&head.headers), warnings(&head.headers));
-    Answer { status: head.status, retry_after, warnings, took, body }
+    let tag = head.headers.get(ETAG).cloned();
+    Answer { status: head.status, retry_after, warnings, tag, took, body }
 }
 
 /// Seconds only: Kubernetes sends no dates.

@@ -2,6 +2,7 @@
 //! request for each version of each group.
 
 use futures_util::future::join_all;
+use http::{HeaderValue, StatusCode};
 use serde::Deserialize;
 use tidegate_cluster::{ClusterError, ErrorKind};
 
@@ -15,14 +16,25 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
                           application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\
                           application/json";
 
-/// What the two roots `/api` and `/apis` answer: everything, or whom to ask next.
+/// The two roots.
+const ROOTS: [&str; 2] = ["/api", "/apis"];
+
+/// By which everything that is served is known, as far as the roots have said it.
+pub(super) type Tags = [HeaderValue; 2];
+
+/// What the roots answer.
 #[derive(Debug)]
-pub(super) struct Roots([Option<Root>; 2]);
+pub(super) enum Roots {
+    /// Nothing has changed since they gave these tags.
+    Same,
+    /// Everything, or whom to ask next.
+    Said { said: [Option<Root>; 2], tags: Option<Tags> },
+}
 
 /// Any answer of one of them.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind")]
-enum Root {
+pub(super) enum Root {
     /// All groups with all their kinds.
     #[serde(rename = "APIGroupDiscoveryList")]
     Aggregated {
@@ -50,7 +62,7 @@ struct Named {
 }
 
 #[derive(Debug, Deserialize)]
-struct Group {
+pub(super) struct Group {
     #[serde(default)]
     metadata: Named,
     #[serde(default)]
@@ -91,7 +103,7 @@ struct ResponseKind {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct NamedGroup {
+pub(super) struct NamedGroup {
     name: String,
     #[serde(default)]
     versions: Vec<NamedVersion>,
@@ -118,18 +130,28 @@ struct ListedResource {
     verbs: Vec<String>,
 }
 
-/// The beginning of asking for everything.
-pub(super) async fn roots(server: &Server) -> Result<Roots, ClusterError> {
-    let (core, groups) = futures_util::future::join(root(server, "/api"), root(server, "/apis")).await;
-    Ok(Roots([core?, groups?]))
+/// The beginning of asking for everything; `known` is by what it is known already.
+pub(super) async fn roots(server: &Server, known: Option<&Tags>) -> Result<Roots, ClusterError> {
+    let tag = |at: usize| known.and_then(|tags| tags.get(at));
+    let [core, groups] = ROOTS;
+    let (core, groups) =
+        futures_util::future::join(root(server, core, tag(0)), root(server, groups, tag(1))).await;
+    match (core?, groups?) {
+        (None, None) => Ok(Roots::Same),
+        // What has not changed is wanted as well then.
+        (None, _) | (_, None) => Box::pin(roots(server, None)).await,
+        (Some((core, one)), Some((groups, other))) => {
+            Ok(Roots::Said { said: [core, groups], tags: one.zip(other).map(|(one, other)| [one, other]) })
+        }
+    }
 }
 
 /// Every kind the server serves now, from what its roots have answered. A group that cannot be asked, because the server
 /// behind it is down, is left out.
-pub(super) async fn everything(server: &Server, roots: Roots) -> Result<Catalog, ClusterError> {
+pub(super) async fn everything(server: &Server, said: [Option<Root>; 2]) -> Result<Catalog, ClusterError> {
     let mut catalog = Catalog::default();
     let mut unasked = Vec::new();
-    for root in roots.0.into_iter().flatten() {
+    for root in said.into_iter().flatten() {
         match root {
             Root::Aggregated { items } => items.into_iter().for_each(|group| add_group(&mut catalog, group)),
             Root::Groups { groups } => unasked.extend(groups.into_iter().flat_map(versions_of)),
@@ -176,12 +198,24 @@ pub(super) async fn version(
     })
 }
 
-async fn root(server: &Server, path: &str) -> Result<Option<Root>, ClusterError> {
-    let call = Call::get(path.to_owned()).accept(AGGREGATED);
-    match server.call_patiently(&call).await?.decode(About::default()) {
-        Ok(root) => Ok(Some(root)),
+/// What a root says, with its tag where it has said all; nothing where that is what is known.
+async fn root(
+    server: &Server,
+    path: &str,
+    known: Option<&HeaderValue>,
+) -> Result<Option<(Option<Root>, Option<HeaderValue>)>, ClusterError> {
+    let call = Call { known: known.cloned(), ..Call::get(path.to_owned()).accept(AGGREGATED) };
+    let answer = server.call_patiently(&call).await?;
+    if known.is_some() && answer.status == StatusCode::NOT_MODIFIED {
+        return Ok(None);
+    }
+    match answer.decode(About::default()) {
+        Ok(root) => {
+            let is_all = matches!(root, Root::Aggregated { .. });
+            Ok(Some((Some(root), answer.tag.filter(|_| is_all))))
+        }
         // A server may have no core group.
-        Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(Some((None, None))),
         Err(error) => Err(error),
     }
 }

@@ -1,7 +1,8 @@
 //! Which kinds the server serves, and where.
 //!
 //! Known kinds are kept. They are asked for again when somebody wants the whole picture, when a definition was
-//! written, and, by group and version only, when a kind is not known.
+//! written, and, by group and version only, when a kind is not known. A server that says all at once need not say it again
+//! while nothing has changed.
 
 mod ask;
 pub(crate) mod catalog;
@@ -14,7 +15,7 @@ use tidegate_cluster::ClusterError;
 use tidegate_model::{Discovery, Gvk};
 use tokio::time::Instant;
 
-use self::ask::Roots;
+use self::ask::{Roots, Tags};
 use self::catalog::{Catalog, Resource};
 use crate::answer::unknown_kind;
 use crate::server::Server;
@@ -39,13 +40,22 @@ struct Asked {
     versions: HashMap<(String, String), Instant>,
     /// The roots, until somebody goes on from there.
     roots: Option<(Instant, Roots)>,
+    /// What the server has said last of all that it serves, and by which tags it knows that.
+    all: Option<(Tags, Arc<Catalog>)>,
+}
+
+impl Asked {
+    fn tags(&self) -> Option<&Tags> {
+        self.all.as_ref().map(|(tags, _)| tags)
+    }
 }
 
 impl Kinds {
     /// Begins to ask what is served, to see that the server answers and lets us in. The next discovery goes on from there.
     pub(crate) async fn reach(&self, server: &Server) -> Result<(), ClusterError> {
         let mut asked = self.asked.lock().await;
-        asked.roots = Some((Instant::now(), ask::roots(server).await?));
+        let roots = ask::roots(server, asked.tags()).await?;
+        asked.roots = Some((Instant::now(), roots));
         Ok(())
     }
 
@@ -70,9 +80,18 @@ impl Kinds {
     async fn ask_everything(&self, server: &Server, asked: &mut Asked) -> Result<Arc<Catalog>, ClusterError> {
         let roots = match asked.roots.take() {
             Some((at, roots)) if at.elapsed() < FRESH => roots,
-            _ => ask::roots(server).await?,
+            _ => ask::roots(server, asked.tags()).await?,
         };
-        let catalog = Arc::new(ask::everything(server, roots).await?);
+        let catalog = match (roots, &asked.all) {
+            (Roots::Same, Some((_, catalog))) => Arc::clone(catalog),
+            // Nobody says so who was not asked with tags.
+            (Roots::Same, None) => Arc::default(),
+            (Roots::Said { said, tags }, _) => {
+                let catalog = Arc::new(ask::everything(server, said).await?);
+                asked.all = tags.map(|tags| (tags, Arc::clone(&catalog)));
+                catalog
+            }
+        };
         asked.versions.clear();
         self.store(Arc::clone(&catalog));
         Ok(catalog)

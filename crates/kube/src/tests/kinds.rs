@@ -53,6 +53,52 @@ async fn a_new_server_says_everything_in_two_requests() {
     assert_eq!(paths(&log).len(), 2);
 }
 
+#[tokio::test]
+async fn what_is_served_is_said_once_until_it_changes() {
+    let changed = Arc::new(AtomicBool::new(false));
+    let script = Arc::clone(&changed);
+    let (cluster, log) = cluster(move |asked| {
+        let kind = |plural: &str, kind: &str| {
+            json!({"resource": plural, "scope": "Namespaced", "verbs": ["get"],
+                "responseKind": {"group": "", "version": "", "kind": kind}})
+        };
+        let group = |name: &str, kinds: Vec<Value>| {
+            let versions = json!([{"version": "v1", "resources": kinds}]);
+            json!({"kind": "APIGroupDiscoveryList", "items": [{"metadata": {"name": name}, "versions": versions}]})
+        };
+        let mut all = vec![kind("as", "A")];
+        Some(match (asked.path.as_str(), script.load(Ordering::SeqCst)) {
+            ("/api", _) => Reply::Tagged("core", group("", vec![kind("pods", "Pod")])),
+            ("/apis", false) => Reply::Tagged("first", group("x.org", all)),
+            ("/apis", true) => {
+                all.push(kind("bs", "B"));
+                Reply::Tagged("second", group("x.org", all))
+            }
+            (path, _) if path.contains("/as/") => Reply::Text(404, "404 page not found"),
+            (other, _) => panic!("{other} is not needed"),
+        })
+    });
+    let kinds = async || {
+        let found = cluster.discover().await.unwrap();
+        found.kinds.into_keys().map(|kind| kind.kind).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds().await, ["Pod", "A"]);
+    let known =
+        |from: usize| log.lock().unwrap()[from..].iter().map(|one| one.known.clone()).collect::<Vec<_>>();
+    assert_eq!(known(0), ["", ""]);
+    assert_eq!(kinds().await, ["Pod", "A"]);
+    assert_eq!(known(2), ["core", "first"], "and nothing was said again");
+    // What was found to be gone meanwhile is there again when the server says so.
+    let gone = cluster.get(&Gvk::new("x.org", "v1", "A"), "shop", "a").await.unwrap_err();
+    assert_eq!(gone.kind, ErrorKind::UnknownKind);
+    assert_eq!(kinds().await, ["Pod", "A"]);
+    changed.store(true, Ordering::SeqCst);
+    assert_eq!(kinds().await, ["Pod", "A", "B"]);
+    let asked = log.lock().unwrap().len();
+    assert_eq!(kinds().await, ["Pod", "A", "B"]);
+    assert_eq!(known(asked), ["core", "second"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn reaching_a_server_begins_the_discovery_that_follows_and_no_later_one() {
     let (cluster, log) = cluster(|_| None);

@@ -34,6 +34,8 @@ enum Reply {
     Later(u16, u64, Value),
     /// Status, `Warning` headers and a JSON body.
     Warning(u16, &'static [&'static str], Value),
+    /// A JSON body with a tag, or that the one who asks has it already.
+    Tagged(&'static str, Value),
     /// After so many seconds, a JSON body.
     Slow(u64, u16, Value),
     /// A server that has too much to do, and for how many seconds.
@@ -62,6 +64,7 @@ struct Asked {
     path: String,
     agent: String,
     accept: String,
+    known: String,
     body: Vec<u8>,
 }
 
@@ -84,7 +87,7 @@ fn cluster(script: impl Fn(&Asked) -> Option<Reply> + Send + Sync + 'static) -> 
             let asked = read(request).await;
             log.lock().unwrap().push(asked.clone());
             let reply = script(&asked).unwrap_or_else(|| served(&asked));
-            respond(reply).await
+            respond(reply, &asked.known).await
         }
     });
     let transport = Transport::of(Client::new(service, "default"), "https://kube.test/".to_owned());
@@ -100,17 +103,24 @@ async fn read(request: Request<Body>) -> Asked {
         path: head.uri.to_string(),
         agent: header(http::header::USER_AGENT),
         accept: header(http::header::ACCEPT),
+        known: header(http::header::IF_NONE_MATCH),
         body: body.collect().await.unwrap().to_bytes().to_vec(),
     }
 }
 
-async fn respond(reply: Reply) -> Result<Response<BoxedBody>, std::io::Error> {
+async fn respond(reply: Reply, known: &str) -> Result<Response<BoxedBody>, std::io::Error> {
     let broken = || std::io::Error::other("connection reset by peer");
     let full = |bytes: Vec<u8>| {
         Full::new(Bytes::from(bytes)).map_err(|never: Infallible| match never {}).boxed_unsync()
     };
     let mut warnings: &[&str] = &[];
+    let mut tag = None;
     let (status, retry_after, body) = match reply {
+        Reply::Tagged(its, _) if its == known => (304, None, full(Vec::new())),
+        Reply::Tagged(its, body) => {
+            tag = Some(its);
+            (200, None, full(body.to_string().into_bytes()))
+        }
         Reply::Warning(status, words, body) => {
             warnings = words;
             (status, None, full(body.to_string().into_bytes()))
@@ -144,6 +154,9 @@ async fn respond(reply: Reply) -> Result<Response<BoxedBody>, std::io::Error> {
     let mut response = Response::builder().status(status);
     if let Some(seconds) = retry_after {
         response = response.header(http::header::RETRY_AFTER, seconds);
+    }
+    if let Some(tag) = tag {
+        response = response.header(http::header::ETAG, tag);
     }
     for words in warnings {
         response = response.header(http::header::WARNING, *words);
