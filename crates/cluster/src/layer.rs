@@ -28,6 +28,21 @@ pub trait Layer: Send + Sync + 'static {
         answer
     }
 
+    /// As [`Cluster::discover`], for a layer that knows the answer itself.
+    fn discover(&self) -> impl Future<Output = Result<Discovery, ClusterError>> + Send {
+        async { self.around(Call::read(Verb::Discover, ""), self.inner().discover()).await }
+    }
+
+    /// As [`Cluster::get`], for a layer that knows the answer itself.
+    fn get(
+        &self,
+        gvk: &Gvk,
+        namespace: &str,
+        name: &str,
+    ) -> impl Future<Output = Result<Option<Object>, ClusterError>> + Send {
+        async move { self.around(Call::read(Verb::Get, name), self.inner().get(gvk, namespace, name)).await }
+    }
+
     /// As [`Cluster::live`], for a layer that looks at the question.
     fn live(&self, query: &LiveQuery) -> impl Future<Output = Result<Vec<LiveObject>, ClusterError>> + Send {
         async { self.around(Call::read(Verb::Live, ""), self.inner().live(query)).await }
@@ -104,11 +119,11 @@ impl Call {
 #[async_trait]
 impl<L: Layer> Cluster for L {
     async fn discover(&self) -> Result<Discovery, ClusterError> {
-        self.around(Call::read(Verb::Discover, ""), self.inner().discover()).await
+        Layer::discover(self).await
     }
 
     async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError> {
-        self.around(Call::read(Verb::Get, name), self.inner().get(gvk, namespace, name)).await
+        Layer::get(self, gvk, namespace, name).await
     }
 
     async fn list(&self, scope: &Scope) -> Result<Listing, ClusterError> {

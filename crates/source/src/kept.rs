@@ -1,56 +1,79 @@
-//! Manifests that were made, kept in memory so that nothing is made twice.
+//! What was made of sources, kept in memory so that nothing is made twice.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_model::Digest;
 
-use crate::File;
-
-/// What was made, the newest first, up to so many bytes.
-pub struct Kept {
+/// What was made, up to so many bytes of it.
+pub struct Kept<T> {
     bytes_max: usize,
-    made: Mutex<Made>,
+    all: Mutex<All<T>>,
 }
 
-/// How many bytes, and what they are.
-type Made = (usize, VecDeque<(Digest, Arc<Vec<File>>)>);
-
-fn size(files: &[File]) -> usize {
-    files.iter().map(|file| file.path.len().saturating_add(file.content.len())).sum()
+struct All<T> {
+    made: HashMap<Digest, Made<T>>,
+    /// When each was asked for last, by a clock that counts.
+    asked: BTreeMap<u64, Digest>,
+    clock: u64,
+    bytes: usize,
 }
 
-impl Kept {
+struct Made<T> {
+    asked: u64,
+    bytes: usize,
+    what: Arc<T>,
+}
+
+impl<T> All<T> {
+    /// The newest of all.
+    fn ask(&mut self, key: Digest) -> u64 {
+        self.clock = self.clock.wrapping_add(1);
+        self.asked.insert(self.clock, key);
+        self.clock
+    }
+
+    fn remove(&mut self, key: Digest) {
+        if let Some(old) = self.made.remove(&key) {
+            self.asked.remove(&old.asked);
+            self.bytes = self.bytes.saturating_sub(old.bytes);
+        }
+    }
+}
+
+impl<T> Kept<T> {
     /// Keeps up to so many bytes.
     pub fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, made: Mutex::default() }
+        let all = All { made: HashMap::new(), asked: BTreeMap::new(), clock: 0, bytes: 0 };
+        Self { bytes_max, all: Mutex::new(all) }
+    }
+
+    fn all(&self) -> MutexGuard<'_, All<T>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was made under a key.
-    pub fn get(&self, key: Digest) -> Option<Arc<Vec<File>>> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = made.1.iter().position(|(known, _)| *known == key)?;
-        let found = made.1.remove(at)?;
-        let files = Arc::clone(&found.1);
-        made.1.push_front(found);
-        Some(files)
+    pub fn get(&self, key: Digest) -> Option<Arc<T>> {
+        let mut all = self.all();
+        let before = all.made.get(&key)?.asked;
+        all.asked.remove(&before);
+        let asked = all.ask(key);
+        let found = all.made.get_mut(&key)?;
+        found.asked = asked;
+        Some(Arc::clone(&found.what))
     }
 
-    /// Keeps what was made under a key; what was not asked for longest goes.
-    pub fn put(&self, key: Digest, files: Arc<Vec<File>>) {
-        let new = size(&files);
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let (bytes, all) = &mut *made;
-        if let Some((_, old)) = all.iter().position(|(known, _)| *known == key).and_then(|at| all.remove(at))
+    /// Keeps what was made under a key, which is of so many bytes; what was not asked for longest goes.
+    pub fn put(&self, key: Digest, what: Arc<T>, bytes: usize) {
+        let mut all = self.all();
+        all.remove(key);
+        all.bytes = all.bytes.saturating_add(bytes);
+        let asked = all.ask(key);
+        all.made.insert(key, Made { asked, bytes, what });
+        while all.bytes > self.bytes_max
+            && let Some(oldest) = all.asked.first_key_value().map(|(_, key)| *key)
         {
-            *bytes = bytes.saturating_sub(size(&old));
-        }
-        *bytes = bytes.saturating_add(new);
-        all.push_front((key, files));
-        while *bytes > self.bytes_max
-            && let Some((_, old)) = all.pop_back()
-        {
-            *bytes = bytes.saturating_sub(size(&old));
+            all.remove(oldest);
         }
     }
 }
@@ -63,14 +86,15 @@ mod tests {
     fn what_was_not_asked_for_longest_goes() {
         let kept = Kept::new(25);
         let key = |number| Digest([number; 32]);
-        let files = |size: usize| Arc::new(vec![File { path: String::new(), content: vec![0; size] }]);
-        (1..=2).for_each(|number| kept.put(key(number), files(10)));
+        (1..=2).for_each(|number| kept.put(key(number), Arc::new(number), 10));
         assert!(kept.get(key(1)).is_some());
-        kept.put(key(3), files(10));
+        kept.put(key(3), Arc::new(3), 10);
         assert_eq!([1, 2, 3].map(|number| kept.get(key(number)).is_some()), [true, false, true]);
-        kept.put(key(3), files(12));
-        assert_eq!([1, 3].map(|number| kept.get(key(number)).is_some()), [true, true]);
-        kept.put(key(4), files(26));
-        assert!((1..=4).all(|number| kept.get(key(number)).is_none()), "what is too large is not kept");
+        kept.put(key(3), Arc::new(4), 12);
+        assert_eq!([1, 2, 3].map(|number| kept.get(key(number)).is_some()), [true, false, true]);
+        assert_eq!(kept.get(key(3)).as_deref(), Some(&4));
+        // What is larger than all there may be is not kept.
+        kept.put(key(4), Arc::new(5), 26);
+        assert_eq!([1, 3, 4].map(|number| kept.get(key(number)).is_some()), [false; 3]);
     }
 }

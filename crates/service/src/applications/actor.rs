@@ -1,5 +1,6 @@
 //! One application: its resource, and what is under way for it.
 
+mod comparing;
 mod deleting;
 mod keeping;
 mod operation;
@@ -11,26 +12,25 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tidegate_application::automation::{self, Next};
-use tidegate_application::comparison::{self, Outcome};
+use tidegate_application::comparison;
 use tidegate_application::conditions;
 use tidegate_application::operation as request;
 use tidegate_application::recorded as remembered;
 use tidegate_application::refresh::{self, Level};
-use tidegate_application::running::{self as runs, Deployed};
+use tidegate_application::running as runs;
 use tidegate_executor::{Clock as _, SystemClock};
-use tidegate_model::argo::{Application, ComparedTo, ConditionType};
+use tidegate_model::argo::{Application, ConditionType};
 use tidegate_model::{OperationId, Timestamp};
-use tidegate_source::Address;
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::Instant;
 
+pub(crate) use self::comparing::With;
 use self::keeping::Unkept;
 use self::running::Runs;
 pub(crate) use self::running::end_in_engine;
 use super::board::Deployments;
-use super::comparing::{self, Compared};
 use super::messages::{AppMessage, SupervisorMessage};
 use super::recorded;
+use super::remembered::Memory;
 use super::shared::Shared;
 use super::store::{AppKey, Stored};
 
@@ -86,6 +86,9 @@ pub(crate) struct AppState {
     unkept: Option<Unkept>,
     asked: Option<Level>,
     comparing: bool,
+    /// What the last comparison has found, for the next one; and how many operations had ended before that began.
+    memory: Memory,
+    ended: u64,
     preparing: bool,
     /// What progressive syncs want of it.
     runs: Runs,
@@ -133,6 +136,8 @@ impl Actor for ApplicationActor {
             unkept: None,
             asked: Some(Level::Latest),
             comparing: false,
+            memory: Memory::default(),
+            ended: 0,
             preparing: false,
             runs: Runs::default(),
             carried: None,
@@ -163,10 +168,10 @@ impl Actor for ApplicationActor {
             AppMessage::Stirred => state.stirred(&myself),
             // What it waits for is looked at below.
             AppMessage::Related => {}
-            AppMessage::Compared { compared, with, level, began, deployed } => {
+            AppMessage::Compared { compared, with, began } => {
                 let now = state.now();
                 state.rests_until = now + now.since(began).saturating_mul(REST).max(REST_MIN);
-                state.compared(*compared, (&with, deployed), level);
+                state.compared(*compared, *with);
             }
             AppMessage::Prepared(prepared) => state.prepared(prepared),
             AppMessage::Moved { operation, progress } => state.moved(operation, *progress),
@@ -285,37 +290,6 @@ impl AppState {
         self.shared.places.unasked(&self.application.spec.destination)
     }
 
-    fn compared(
-        &mut self,
-        compared: Compared,
-        (with, deployed): (&ComparedTo, Option<Deployed>),
-        level: Level,
-    ) {
-        self.comparing = false;
-        let Compared { outcome, objects, moved } = compared;
-        if let Some(objects) = objects
-            && let Ok(place) = self.shared.places.resolve(&self.application.spec.destination)
-        {
-            self.shared.watching.set(&self.key, place, objects);
-        }
-        if !moved.is_empty() {
-            self.tell_moved(moved);
-        }
-        if refresh::compared_to(&self.application) != *with {
-            // Something else is wanted by now.
-            self.ask(Level::Forced);
-            return;
-        }
-        let now = self.now();
-        comparison::take_in(&mut self.application, outcome, level, now);
-        (self.deployments.evidence, self.deployments.is_compared) = (deployed, true);
-    }
-
-    fn tell_moved(&self, addresses: Vec<Address>) {
-        let but = self.key.clone();
-        drop(self.supervisor.send_message(SupervisorMessage::Moved { addresses, but: Some(but) }));
-    }
-
     /// Everything that is due. Begun is only what is on the disk, with the id of its operation.
     async fn step(&mut self, myself: &ActorRef<AppMessage>) {
         let now = self.now();
@@ -365,43 +339,6 @@ impl AppState {
         let kind = ConditionType::Other(kind.to_owned());
         let found = (!words.is_empty()).then(|| (kind.clone(), words.join("; ")));
         conditions::set(&mut self.application.status.conditions, &[kind], found, now);
-    }
-
-    fn compare(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
-        if self.comparing || self.problem.is_some() || refresh::is_skipped(&self.application) {
-            return;
-        }
-        let Some(level) = refresh::needed(&self.application, self.asked, now, self.shared.every) else {
-            return;
-        };
-        if self.unasked().is_some() {
-            // It is looked at again when the cluster has answered, or has not.
-            return;
-        }
-        (self.asked, self.comparing) = (None, true);
-        let deployed = self.deployments.newest.clone();
-        let (shared, application, actor) =
-            (Arc::clone(&self.shared), self.application.clone(), myself.clone());
-        self.tasks.spawn(async move {
-            let with = Box::new(refresh::compared_to(&application));
-            let permits = shared.places.permits(&application.spec.destination);
-            let _permit = permits.acquire().await;
-            let began = SystemClock.now();
-            let inner = Arc::clone(&shared);
-            let comparing = tokio::spawn(async move {
-                let begin = Instant::now();
-                let compared = comparing::compare(&inner, &application, level).await;
-                inner.reconciles.observe(&application, begin.elapsed());
-                compared
-            })
-            .await;
-            let compared = Box::new(comparing.unwrap_or_else(|fault| {
-                let message = format!("comparing it met a fault: {fault}");
-                let outcome = Outcome::failed(ConditionType::UnknownError, message);
-                Compared { outcome, objects: None, moved: Vec::new() }
-            }));
-            drop(actor.send_message(AppMessage::Compared { compared, with, level, began, deployed }));
-        });
     }
 
     fn automate(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {

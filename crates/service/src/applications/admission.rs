@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use tidegate_application::comparison::Resource;
 use tidegate_model::argo::{Application, ConditionType, SyncStatusCode};
 use tidegate_model::{Discovery, Mandate, ObjectKey};
-use tidegate_planner::{Target, is_left_out};
 
 use super::checking::check;
 use super::places::{NoPlace, Place};
@@ -42,25 +41,11 @@ pub(crate) fn refuse_resources(
 }
 
 /// Why a sync would fail at its hooks, which are not compared; nothing where that is not certain.
-pub(crate) fn refuse_hooks(
-    shared: &Shared,
-    mandate: &Mandate,
-    targets: &[Target],
-    compared: &[Resource],
-) -> Option<String> {
+pub(crate) fn refuse_hooks(shared: &Shared, mandate: &Mandate, hooks: &[ObjectKey]) -> Option<String> {
     let known = Discovery::built_in();
-    let is_compared = |key: &ObjectKey| {
-        let is_it = |one: &Resource| {
-            (&one.status.group, &one.status.kind, &one.status.name) == (&key.group, &key.kind, &key.name)
-        };
-        compared.iter().any(is_it)
-    };
     let mut refused = BTreeSet::new();
-    for target in targets.iter().filter(|target| !is_left_out(&target.object)) {
-        let mut key = target.object.key();
-        if is_compared(&key) {
-            continue;
-        }
+    for hook in hooks {
+        let mut key = hook.clone();
         if key.namespace.is_empty() {
             key.namespace.clone_from(&mandate.target.namespace);
         }

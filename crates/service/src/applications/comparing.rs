@@ -8,22 +8,26 @@ use tidegate_application::comparison::{self, Outcome, Resource};
 use tidegate_application::operation;
 use tidegate_application::refresh::Level;
 use tidegate_application::sources::{Sources, revisions};
-use tidegate_cluster::ClusterError;
+use tidegate_cluster::{Cluster, ClusterError};
 use tidegate_executor::effects::{self, ObjectDifference, ObjectStatus, Question};
 use tidegate_executor::{Clock as _, SystemClock, Targets, WINDOW};
 use tidegate_health::HealthRules;
 use tidegate_model::argo::{Application, ConditionType, HealthState, ResourceStatus, Rest, SyncStatusCode};
 use tidegate_model::{
-    Action, Gvk, HealthStatus, Object, ObjectKey, Severity, Timestamp, Warning, annotations,
+    Action, Gvk, HealthStatus, Object, ObjectKey, Severity, SyncRequest, Timestamp, Warning, annotations,
 };
-use tidegate_planner::{Target, gates_of, hook_phases_among, is_left_out, own_wave};
+use tidegate_oplog::Known;
+use tidegate_planner::own_wave;
 use tidegate_source::Address;
 
 use super::admission::{admit, refuse_hooks, refuse_resources};
 use super::manifests::{Made, purpose};
 use super::places::{NoPlace, Place};
 use super::projects;
+use super::remembered::{Asked, Found, Memory};
 use super::shared::Shared;
+use super::store::AppKey;
+use super::view::Viewed;
 use crate::log;
 
 /// The wave in which a resource is pruned, which is not the wave it asks for.
@@ -40,6 +44,8 @@ pub(crate) struct Compared {
     pub objects: Option<BTreeMap<ObjectKey, Gvk>>,
     /// Repositories whose names have moved.
     pub moved: Vec<Address>,
+    /// What the next one may go by.
+    pub memory: Memory,
 }
 
 struct Failed {
@@ -58,17 +64,24 @@ fn nowhere(none: NoPlace) -> Failed {
 }
 
 /// Compares, and says in the outcome why that was not possible.
-pub(crate) async fn compare(shared: &Arc<Shared>, application: &Application, level: Level) -> Compared {
-    let mut moved = Vec::new();
-    match try_compare(shared, application, level, &mut moved).await {
-        Ok((outcome, objects)) => Compared { outcome, objects: Some(objects), moved },
+pub(crate) async fn compare(
+    shared: &Arc<Shared>,
+    application: &Application,
+    (level, memory): (Level, Memory),
+) -> Compared {
+    let mut comparison = Comparison { shared, application, level, memory, moved: Vec::new() };
+    let compared = comparison.make().await;
+    let Comparison { memory, moved, .. } = comparison;
+    match compared {
+        Ok((outcome, objects)) => Compared { outcome, objects: Some(objects), moved, memory },
         Err(Failed { kind, revisions, message }) => {
             let seen = match kind {
                 ConditionType::ComparisonError => look(shared, application).await,
                 _ => Vec::new(),
             };
             let objects = (!seen.is_empty()).then(|| seen.iter().map(|one| named(&one.status)).collect());
-            Compared { outcome: Outcome::Failed { revisions, kind, message, seen }, objects, moved }
+            let outcome = Outcome::Failed { revisions, kind, message, seen };
+            Compared { outcome, objects, moved, memory: Memory::default() }
         }
     }
 }
@@ -116,74 +129,115 @@ fn ignores_health(object: &Object) -> bool {
     object.annotation(annotations::IGNORE_HEALTHCHECK) == Some("true")
 }
 
-async fn try_compare(
-    shared: &Arc<Shared>,
-    application: &Application,
+/// A comparison that is being made.
+struct Comparison<'a> {
+    shared: &'a Arc<Shared>,
+    application: &'a Application,
     level: Level,
-    moved: &mut Vec<Address>,
-) -> Result<(Outcome, BTreeMap<ObjectKey, Gvk>), Failed> {
-    let (place, mandate) = admit(shared, application).map_err(nowhere)?;
-    let sources = Sources::of(application);
-    let sync = application.status.sync.as_ref();
-    let before = sync.map(|sync| revisions(&sync.revision, &sync.revisions)).unwrap_or_default();
-    let wrong = |revisions: &[String], message| Failed {
-        kind: ConditionType::ComparisonError,
-        revisions: revisions.to_vec(),
-        message,
-    };
-    let revisions = if level == Level::Recent && before.len() == sources.all().len() {
-        before
-    } else {
-        let look = level >= Level::Forced;
-        let resolving = shared.manifests.resolve(&sources, sources.wanted(), look).await;
-        let resolved = resolving.map_err(|message| wrong(&[], message))?;
-        *moved = resolved.moved;
-        resolved.revisions
-    };
-    let with = (purpose(application, &place.namespace), level == Level::Hard);
-    let made = shared.manifests.targets(&sources, &revisions, with).await;
-    let made = made.map_err(|message| wrong(&revisions, message))?;
-    let (differences, findings) =
-        differ(shared, application, place, &made).await.map_err(|message| wrong(&revisions, message))?;
-    let now = SystemClock.now();
-    let errors: Vec<String> =
-        findings.iter().filter(|one| one.severity == Severity::Error).map(ToString::to_string).collect();
-    if !errors.is_empty() {
-        return Err(wrong(&revisions, errors.join("; ")));
+    memory: Memory,
+    moved: Vec<Address>,
+}
+
+impl Comparison<'_> {
+    async fn make(&mut self) -> Result<(Outcome, BTreeMap<ObjectKey, Gvk>), Failed> {
+        let Self { shared, application, .. } = *self;
+        let (place, mandate) = admit(shared, application).map_err(nowhere)?;
+        let sources = Sources::of(application);
+        let revisions = self.revisions(&sources).await.map_err(|message| wrong(&[], message))?;
+        let found = self.find(place, &sources, &revisions).await;
+        let found = found.map_err(|message| wrong(&revisions, message))?;
+        let errors = found.findings.iter().filter(|one| one.severity == Severity::Error);
+        let errors: Vec<String> = errors.map(ToString::to_string).collect();
+        if !errors.is_empty() {
+            return Err(wrong(&revisions, errors.join("; ")));
+        }
+        let mut warnings: Vec<(ConditionType, String)> = found.findings.iter().filter_map(warning).collect();
+        warnings.extend(found.refused.iter().cloned());
+        warnings.extend(undefined_gates(shared, application, &found.gates).await);
+        let mut resources = found.resources.clone();
+        let objects = resources.iter().map(|one| named(&one.status)).collect();
+        warnings.extend(refuse_resources(shared, &mandate, &mut resources));
+        if let Some(refusals) = refuse_hooks(shared, &mandate, &found.hooks) {
+            return Err(wrong(&revisions, refusals));
+        }
+        let (source_types, deletion_hooks) = (found.types.clone(), found.deletion_hooks.clone());
+        Ok((Outcome::Compared { revisions, source_types, resources, deletion_hooks, warnings }, objects))
     }
-    let mut warnings: Vec<(ConditionType, String)> = findings.iter().filter_map(warning).collect();
-    warnings.extend(differences.iter().filter_map(refusal));
-    warnings.extend(undefined_gates(shared, application, &made.targets).await);
-    let objects = differences.iter().map(|one| (one.task.key(), one.task.gvk.clone())).collect();
-    let mut resources: Vec<Resource> =
-        differences.into_iter().map(|one| resource(one, &shared.rules, now)).collect();
-    warnings.extend(refuse_resources(shared, &mandate, &mut resources));
-    if let Some(refusals) = refuse_hooks(shared, &mandate, &made.targets, &resources) {
-        return Err(wrong(&revisions, refusals));
+
+    /// The revisions to compare with.
+    async fn revisions(&mut self, sources: &Sources) -> Result<Vec<String>, String> {
+        let sync = self.application.status.sync.as_ref();
+        let before = sync.map(|sync| revisions(&sync.revision, &sync.revisions)).unwrap_or_default();
+        if self.level == Level::Recent && before.len() == sources.all().len() {
+            return Ok(before);
+        }
+        let look = self.level >= Level::Forced;
+        let resolved = self.shared.manifests.resolve(sources, sources.wanted(), look).await?;
+        self.moved = resolved.moved;
+        Ok(resolved.revisions)
     }
-    let (source_types, deletion_hooks) = (made.types, hook_phases_among(&made.targets));
-    Ok((Outcome::Compared { revisions, source_types, resources, deletion_hooks, warnings }, objects))
+
+    /// What differs; what is remembered where nothing has changed.
+    async fn find(
+        &mut self,
+        place: Place,
+        sources: &Sources,
+        revisions: &[String],
+    ) -> Result<Arc<Found>, String> {
+        let Self { shared, application, level, .. } = *self;
+        let (destination, namespace) = (place.destination.clone(), place.namespace.clone());
+        let mark = shared.watching.mark(&AppKey::of(application), &destination);
+        let request = operation::comparison(application, destination.clone(), namespace.clone());
+        let known = log::inventory(&shared.state_dir, Some(&shared.log), &request);
+        let known = self.memory.known(known, level, &destination);
+        let purpose = purpose(application, &namespace);
+        let keys = shared.manifests.keys(sources, revisions, purpose.clone()).await?;
+        let asked = Asked { request: &request, known: known.as_ref(), manifests: &keys };
+        if self.memory.may_hold(level, mark.as_ref())
+            && let Some(found) = self.memory.found(&asked)
+        {
+            return Ok(found);
+        }
+        let made = shared.manifests.targets(sources, revisions, (purpose, level == Level::Hard)).await?;
+        let cluster = seen_by(shared, &place, &made, level);
+        let (differences, findings) = differ(cluster.as_ref(), &request, known.as_ref(), &made).await?;
+        if known.as_ref().is_none_or(|known| !known.searched) {
+            self.memory.search(&destination, &differences);
+        }
+        let refused = differences.iter().filter_map(refusal).collect();
+        let now = SystemClock.now();
+        let resources = differences.into_iter().map(|one| resource(one, &shared.rules, now)).collect();
+        let found = Found { findings, refused, ..Found::of(&made.targets, made.types, resources) };
+        let found = Arc::new(found);
+        self.memory.keep(&asked, mark, &found, &shared.rules);
+        Ok(found)
+    }
+}
+
+fn wrong(revisions: &[String], message: String) -> Failed {
+    Failed { kind: ConditionType::ComparisonError, revisions: revisions.to_vec(), message }
+}
+
+/// The cluster as a comparison sees it. For one that uses nothing that was kept, as it is.
+fn seen_by(shared: &Shared, place: &Place, made: &Made, level: Level) -> Arc<dyn Cluster> {
+    let cluster = Arc::clone(&place.cluster);
+    if level == Level::Hard {
+        return cluster;
+    }
+    let wanted = made.targets.iter().map(|target| target.object.gvk()).collect();
+    Arc::new(Viewed { cluster, view: shared.watching.view(place), wanted })
 }
 
 /// How the cluster differs from manifests.
 async fn differ(
-    shared: &Arc<Shared>,
-    application: &Application,
-    place: Place,
+    cluster: &dyn Cluster,
+    request: &SyncRequest,
+    known: Option<&Known>,
     made: &Made,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), String> {
-    let Place { destination, cluster, namespace, .. } = place;
-    let request = operation::comparison(application, destination, namespace);
-    let known = log::inventory(&shared.state_dir, Some(&shared.log), &request);
     let targets = Targets { targets: made.targets.as_ref().clone(), ..Targets::default() };
-    let comparing = effects::diff(
-        cluster.as_ref(),
-        (Question::Manifests, &request),
-        targets,
-        SystemClock.now(),
-        known.as_ref(),
-    )
-    .await;
+    let comparing =
+        effects::diff(cluster, (Question::Manifests, request), targets, SystemClock.now(), known).await;
     comparing.map_err(|error| format!("the cluster cannot be compared with: {}", error.message))
 }
 
@@ -208,18 +262,18 @@ pub(crate) async fn differences(
     let revisions = shared.manifests.resolve(&sources, revisions, true).await?.revisions;
     let with = (purpose(application, &place.namespace), false);
     let made = shared.manifests.targets(&sources, &revisions, with).await?;
-    differ(shared, application, place, &made).await
+    let Place { destination, cluster, namespace, .. } = place;
+    let request = operation::comparison(application, destination, namespace);
+    let known = log::inventory(&shared.state_dir, Some(&shared.log), &request);
+    differ(cluster.as_ref(), &request, known.as_ref(), &made).await
 }
 
 /// The gates that its manifests name and that never open, because nobody has defined them.
 async fn undefined_gates(
     shared: &Shared,
     application: &Application,
-    targets: &[Target],
+    named: &BTreeMap<String, ObjectKey>,
 ) -> Option<(ConditionType, String)> {
-    let objects = targets.iter().map(|target| &target.object).filter(|object| !is_left_out(object));
-    let named: BTreeMap<String, ObjectKey> =
-        objects.flat_map(|object| gates_of(object).into_iter().map(|gate| (gate, object.key()))).collect();
     if named.is_empty() {
         return None;
     }

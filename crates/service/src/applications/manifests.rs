@@ -1,10 +1,11 @@
 //! Manifests of sources, off the async threads, parsed once for each content.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod parts;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_application::credentials::hide_credentials;
 use tidegate_application::instance_name;
 use tidegate_application::sources::Sources;
 use tidegate_model::Digest;
@@ -17,13 +18,14 @@ use tidegate_source::{
     SourceError, Tools,
 };
 
+use self::parts::{Part, Problem, for_each, parts};
 use super::projects;
 use super::repositories::RepositoryFiles;
 use super::store::AppKey;
 use crate::generating::Providers;
 
-/// So many sets of manifests are kept parsed.
-const KEPT: usize = 64;
+/// So many bytes of manifests are kept parsed, as they are written; parsed they take some times that.
+const PARSED_BYTES: usize = 8 << 20;
 /// So many bytes of manifests are kept that programs have made: those of thousands of applications.
 const MADE_BYTES: usize = 64 << 20;
 /// What makes the manifests of a source that is there for others only: nothing.
@@ -59,8 +61,8 @@ pub(crate) struct Manifests {
     web: Web,
     providers: Providers,
     tools: Tools,
-    made: Kept,
-    parsed: Mutex<VecDeque<(Digest, Arc<Vec<Target>>)>>,
+    made: Kept<Vec<File>>,
+    parsed: Kept<Vec<Target>>,
 }
 
 /// What revisions mean.
@@ -84,8 +86,9 @@ impl Manifests {
         let Sourcing { files, helm, kustomize, providers, .. } = sourcing;
         let mut tools = Tools::new(working);
         (tools.helm, tools.kustomize) = (helm, kustomize);
-        let (repositories, made) = (Arc::new(Repositories::new(reach)), Kept::new(MADE_BYTES));
-        let (given, asked, web, parsed) = Default::default();
+        let repositories = Arc::new(Repositories::new(reach));
+        let (made, parsed) = (Kept::new(MADE_BYTES), Kept::new(PARSED_BYTES));
+        let (given, asked, web) = Default::default();
         Self { repositories, base, files, given, asked, web, providers, tools, made, parsed }
     }
 
@@ -242,6 +245,39 @@ impl Manifests {
         Ok((repository.resolve(source, revision)?, moved.then(|| repository.address().clone())))
     }
 
+    /// What the manifests of the sources in these revisions are, for an application: other manifests have other keys.
+    pub async fn keys(
+        self: &Arc<Self>,
+        sources: &Sources,
+        revisions: &[String],
+        purpose: Purpose,
+    ) -> Result<Vec<Digest>, String> {
+        let this = Arc::clone(self);
+        for_each(sources, revisions.to_vec(), move |sources| {
+            let making = this.making(sources, purpose)?;
+            let has_manifests = |one: &&Part| !one.is_for_others();
+            let locate = |one: &Part| {
+                one.try_to(|| {
+                    let repository = this.repositories.origin(&one.source, &this.base)?;
+                    Ok::<_, SourceError>(repository.locate(&one.source, &one.revision, &making)?.key())
+                })
+            };
+            sources.iter().filter(has_manifests).map(locate).collect()
+        })
+        .await
+    }
+
+    /// What manifests are made with.
+    fn making(&self, sources: &[Part], purpose: Purpose) -> Result<Making, String> {
+        let mut making = Making { tools: self.tools.clone(), purpose, ..Making::default() };
+        for one in sources.iter().filter(|one| !one.source.reference.is_empty()) {
+            let repository = one.try_to(|| self.repositories.open(&one.source.repo_url, &self.base))?;
+            let referred = Referred { repository, commit: one.revision.clone() };
+            making.referred.insert(one.source.reference.clone(), referred);
+        }
+        Ok(making)
+    }
+
     /// The manifests of the sources in these revisions, in their order, for an application.
     pub async fn targets(
         self: &Arc<Self>,
@@ -251,12 +287,7 @@ impl Manifests {
     ) -> Result<Made, String> {
         let this = Arc::clone(self);
         for_each(sources, revisions.to_vec(), move |sources| {
-            let mut making = Making { tools: this.tools.clone(), purpose, ..Making::default() };
-            for one in sources.iter().filter(|one| !one.source.reference.is_empty()) {
-                let repository = one.try_to(|| this.repositories.open(&one.source.repo_url, &this.base))?;
-                let referred = Referred { repository, commit: one.revision.clone() };
-                making.referred.insert(one.source.reference.clone(), referred);
-            }
+            let making = this.making(sources, purpose)?;
             let (mut all, mut types) = (Vec::new(), Vec::new());
             for one in sources {
                 let (targets, kind) = one.try_to(|| this.read(one, &making, anew))?;
@@ -274,23 +305,23 @@ impl Manifests {
 
     fn read(
         &self,
-        Part { source, revision, .. }: &Part,
+        part: &Part,
         making: &Making,
         anew: bool,
     ) -> Result<(Arc<Vec<Target>>, &'static str), Problem> {
-        // It is there for the others.
-        if source.path.is_empty() && !source.reference.is_empty() {
+        if part.is_for_others() {
             return Ok((Arc::default(), NO_TYPE));
         }
+        let Part { source, revision, .. } = part;
         let repository = self.repositories.origin(source, &self.base)?;
         let located = repository.locate(source, revision, making)?;
         let kind = located.source_type();
-        let parsed = || self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, known)) = parsed().iter().find(|(key, _)| !anew && *key == located.key()) {
-            return Ok((Arc::clone(known), kind));
+        if let Some(known) = self.parsed.get(located.key()).filter(|_| !anew) {
+            return Ok((known, kind));
         }
         let (mut targets, mut problems) = (Vec::new(), Vec::new());
-        for file in self.files_of(&repository, &located, making, anew)?.iter() {
+        let files = self.files_of(&repository, &located, making, anew)?;
+        for file in files.iter() {
             match parse(&file.path, &file.content, &manifests::Limits::default()) {
                 Ok(found) => targets.extend(found),
                 Err(errors) => problems.extend(errors.iter().map(ToString::to_string)),
@@ -300,10 +331,7 @@ impl Manifests {
             return Err(Problem(problems.join("; ")));
         }
         let targets = Arc::new(targets);
-        let mut parsed = parsed();
-        parsed.retain(|(key, _)| *key != located.key());
-        parsed.push_front((located.key(), Arc::clone(&targets)));
-        parsed.truncate(KEPT);
+        self.parsed.put(located.key(), Arc::clone(&targets), size(&files));
         Ok((targets, kind))
     }
 
@@ -321,10 +349,14 @@ impl Manifests {
         }
         let files = Arc::new(repository.read(located, making)?);
         if is_made {
-            self.made.put(located.key(), Arc::clone(&files));
+            self.made.put(located.key(), Arc::clone(&files), size(&files));
         }
         Ok(files)
     }
+}
+
+fn size(files: &[File]) -> usize {
+    files.iter().map(|file| file.path.len().saturating_add(file.content.len())).sum()
 }
 
 /// What the manifests of an application are made for, in a namespace.
@@ -336,52 +368,4 @@ pub(crate) fn purpose(application: &Application, namespace: &str) -> Purpose {
         project: project.to_owned(),
         namespace: namespace.to_owned(),
     }
-}
-
-/// Why manifests are not there.
-struct Problem(String);
-
-impl From<SourceError> for Problem {
-    fn from(error: SourceError) -> Self {
-        Self(error.to_string())
-    }
-}
-
-/// One of the sources.
-struct Part {
-    source: ApplicationSource,
-    revision: String,
-    /// How it is called where there are others.
-    name: String,
-}
-
-impl Part {
-    /// Does something with it; what goes wrong is told with its name, and without the credentials of its address.
-    fn try_to<T, E: Into<Problem>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
-        work().map_err(|error| {
-            let Problem(text) = error.into();
-            format!("{}{}", self.name, hide_credentials(&text, &self.source.repo_url))
-        })
-    }
-}
-
-/// Each source with its revision.
-fn parts(sources: &Sources, revisions: Vec<String>) -> Vec<Part> {
-    let is_list = sources.is_list();
-    let named = |(at, (source, revision)): (usize, (&ApplicationSource, String))| {
-        let name = if is_list { format!("spec.sources[{at}]: ") } else { String::new() };
-        Part { source: source.clone(), revision, name }
-    };
-    sources.all().iter().zip(revisions).enumerate().map(named).collect()
-}
-
-/// Does something with all sources, off the async threads.
-async fn for_each<T: Send + 'static>(
-    sources: &Sources,
-    revisions: Vec<String>,
-    work: impl FnOnce(&[Part]) -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
-    let parts = parts(sources, revisions);
-    let fault = |error| Err(format!("reading the repository met a fault: {error}"));
-    tokio::task::spawn_blocking(move || work(&parts)).await.unwrap_or_else(fault)
 }

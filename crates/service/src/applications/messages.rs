@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use ractor::RpcReplyPort;
 use tidegate_application::operation::Progress;
 use tidegate_application::refresh::Level;
-use tidegate_application::running::Deployed;
 use tidegate_lifecycle::rollout::ChildNews;
-use tidegate_model::argo::{ComparedTo, OperationRequest};
+use tidegate_model::argo::OperationRequest;
 use tidegate_model::{Cascade, OperationId, Timestamp};
 use tidegate_source::Address;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::actor::With;
 use super::comparing::Compared;
 use super::store::{AppKey, StoreEvent, Stored};
 
@@ -64,14 +64,7 @@ pub(crate) enum AppMessage {
     /// An application that it depends on, or that depends on it, stands in another way.
     Related,
     /// A comparison has ended. It was made with what was wanted then.
-    Compared {
-        compared: Box<Compared>,
-        with: Box<ComparedTo>,
-        level: Level,
-        began: Timestamp,
-        /// What had deployed it when that began.
-        deployed: Option<Deployed>,
-    },
+    Compared { compared: Box<Compared>, with: Box<With>, began: Timestamp },
     /// The operation that is asked for can be begun, or cannot.
     Prepared(Result<(Vec<String>, OperationId), String>),
     /// How its operation stands.

@@ -28,6 +28,7 @@ pub(crate) mod projects;
 mod pushed;
 mod reconciles;
 mod recorded;
+mod remembered;
 mod repositories;
 mod serving;
 mod shared;
@@ -36,6 +37,7 @@ mod telling;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first surprise")]
 pub(crate) mod testing;
+mod view;
 mod watching;
 
 pub mod asking;

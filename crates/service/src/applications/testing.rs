@@ -10,14 +10,16 @@ use async_trait::async_trait;
 use ractor::ActorRef;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tidegate_application::refresh::Level;
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
-use tidegate_cluster::{ApplyRequest, Cluster, WriteMode};
+use tidegate_cluster::{ApplyRequest, Call, Cluster, ClusterError, Layer, Verb, WriteMode};
 use tidegate_executor::{Clock as _, Engine, GateQuestion, RuntimeClock, Summary, SystemClock};
 use tidegate_health::HealthRules;
-use tidegate_model::argo::{AppProject, Application};
+use tidegate_model::argo::{AppProject, Application, OperationRequest, SyncOperation};
 use tidegate_model::{Destination, Object, OperationId};
 use tidegate_oplog::{Log, MemoryLog};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 
 use super::messages::SupervisorMessage;
 use super::shared::Shared;
@@ -39,6 +41,8 @@ struct Kept {
     base: PathBuf,
     applications: BTreeMap<AppKey, Application>,
     projects: BTreeMap<String, Result<Arc<AppProject>, String>>,
+    /// How often something was kept.
+    writes: usize,
     tell: Option<UnboundedSender<StoreEvent>>,
 }
 
@@ -72,7 +76,9 @@ impl ApplicationStore for Shelf {
     }
 
     async fn keep(&self, application: &Application) -> Result<(), ServiceError> {
-        self.0.lock().unwrap().applications.insert(AppKey::of(application), application.clone());
+        let mut kept = self.0.lock().unwrap();
+        kept.applications.insert(AppKey::of(application), application.clone());
+        kept.writes += 1;
         Ok(())
     }
 
@@ -94,10 +100,33 @@ impl ApplicationStore for Shelf {
     }
 }
 
+/// The cluster as comparisons see it, which counts what they ask.
+#[derive(Clone)]
+struct Counted {
+    sim: SimCluster,
+    calls: Arc<Mutex<Vec<Verb>>>,
+}
+
+impl Layer for Counted {
+    fn inner(&self) -> &dyn Cluster {
+        &self.sim
+    }
+
+    async fn around<T: Send>(
+        &self,
+        call: Call,
+        answer: impl Future<Output = Result<T, ClusterError>> + Send,
+    ) -> Result<T, ClusterError> {
+        self.calls.lock().unwrap().push(call.verb);
+        answer.await
+    }
+}
+
 /// Everything at work.
 pub struct Served {
     pub engine: Engine,
     pub sim: SimCluster,
+    calls: Arc<Mutex<Vec<Verb>>>,
     log: Log,
     folder: TempDir,
     shelf: Shelf,
@@ -160,7 +189,8 @@ impl Served {
         sim.apply(ApplyRequest::new(namespace, WriteMode::Apply { force: true })).await.unwrap();
         let log: Log = Arc::new(MemoryLog::new());
         let engine = engine(&log, &sim, &gates).await;
-        let mut served = Self { engine, sim, log, folder, shelf, gates, applications: None };
+        let calls = Arc::default();
+        let mut served = Self { engine, sim, calls, log, folder, shelf, gates, applications: None };
         for (name, text) in applications {
             served.commit(name, text);
         }
@@ -171,7 +201,8 @@ impl Served {
     async fn serve(&mut self) {
         let state = StateDir::resolve(Some(&self.folder.path().join("state"))).unwrap();
         let store: Arc<dyn ApplicationStore> = Arc::new(self.shelf.clone());
-        let places = Places::new(Destination::Simulated, Arc::new(self.sim.clone()), "web".to_owned());
+        let counted = Counted { sim: self.sim.clone(), calls: Arc::clone(&self.calls) };
+        let places = Places::new(Destination::Simulated, Arc::new(counted), "web".to_owned());
         let mut gates = GateFile::default();
         if let Some(text) = self.gates.file {
             let path = self.folder.path().join("gates.yaml");
@@ -295,6 +326,45 @@ impl Served {
             Ok(found) => found,
             Err(_) => panic!("{:#?}", shared.board.sight(&key(name))),
         }
+    }
+
+    /// What comparisons have asked of the cluster so far, watches included.
+    pub fn calls(&self) -> Vec<Verb> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    /// How often something was written down of an application.
+    pub fn writes(&self) -> usize {
+        self.shelf.0.lock().unwrap().writes
+    }
+
+    /// Compares an application once more.
+    pub async fn compare(&self, name: &str, level: Level) {
+        let shared = self.shared();
+        let count = || shared.reconciles.counted().iter().map(|(_, counted)| counted.count).sum::<u64>();
+        let before = count();
+        self.send(SupervisorMessage::Compare { key: key(name), level });
+        let waiting = async {
+            while count() == before {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, waiting).await.unwrap();
+    }
+
+    /// Asks for a sync.
+    pub async fn sync(&self, name: &str) {
+        let (reply, answer) = oneshot::channel();
+        let asked = Box::new(OperationRequest { sync: Some(SyncOperation::default()), ..Default::default() });
+        self.send(SupervisorMessage::Sync { key: key(name), asked, reply: reply.into() });
+        tokio::time::timeout(LIMIT, answer).await.unwrap().unwrap().unwrap();
+    }
+
+    /// Somebody else writes an object.
+    pub async fn apply(&self, object: Value) {
+        let object = Object::try_from(object).unwrap();
+        let request = ApplyRequest::new(object, WriteMode::Apply { force: true });
+        self.sim.apply(request).await.unwrap();
     }
 
     /// The operations that the log has, oldest first.

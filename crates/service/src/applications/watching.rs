@@ -13,6 +13,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::places::Place;
 use super::store::AppKey;
+use super::view::{News, View};
 
 /// After a watch has ended it is begun again, later each time it is in vain.
 const PAUSES: Pauses = Pauses { min: Duration::from_millis(500), max: Duration::from_secs(60) };
@@ -30,18 +31,39 @@ struct Inner {
 #[derive(Default)]
 struct Index {
     owners: BTreeMap<ObjectKey, BTreeSet<AppKey>>,
-    objects: BTreeMap<AppKey, BTreeMap<ObjectKey, Gvk>>,
-    /// What is watched for each application: all objects of a kind, or those of a namespace.
-    scopes: BTreeMap<AppKey, BTreeSet<Scope>>,
+    applications: BTreeMap<AppKey, Cares>,
     watched: BTreeMap<Scope, Watched>,
     /// Kinds that may not be watched in all namespaces at once.
     narrow: BTreeSet<Gvk>,
+    /// Grows with all that is told.
+    clock: u64,
+    /// What else is known of the cluster, for as long as any application has objects there.
+    view: Option<Arc<View>>,
+}
+
+/// What an application cares for.
+#[derive(Default)]
+struct Cares {
+    objects: BTreeMap<ObjectKey, Gvk>,
+    /// What is watched for it: all objects of a kind, or those of a namespace.
+    scopes: BTreeSet<Scope>,
+    /// When it was told of a change last, or has come to care for something else.
+    told: u64,
+}
+
+/// A moment in what is told of one application. As long as there is no other, nothing of it has changed that anybody saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    destination: Destination,
+    told: u64,
 }
 
 /// A watch, which ends when it is dropped.
 struct Watched {
     /// So many applications have such objects.
     users: usize,
+    /// Changes are seen now.
+    is_seen: bool,
     task: AbortHandle,
     /// Why its objects may not be watched.
     forbidden: Option<String>,
@@ -60,6 +82,25 @@ impl Index {
         let watched = &self.watched;
         // Whoever has such objects later may be allowed more.
         self.narrow.retain(|gvk| watched.keys().any(|scope| scope.gvk == *gvk));
+        if self.applications.is_empty() {
+            self.view = None;
+        }
+    }
+
+    /// Those who have objects that are like this.
+    fn owners_of(&self, is_meant: impl Fn(&ObjectKey) -> bool) -> BTreeSet<AppKey> {
+        let meant = self.owners.iter().filter(|(object, _)| is_meant(object));
+        meant.flat_map(|(_, owners)| owners.iter().cloned()).collect()
+    }
+
+    /// These are about to be told of a change.
+    fn note(&mut self, owners: &BTreeSet<AppKey>) {
+        self.clock = self.clock.saturating_add(1);
+        for owner in owners {
+            if let Some(cares) = self.applications.get_mut(owner) {
+                cares.told = self.clock;
+            }
+        }
     }
 
     /// All who have objects of a scope.
@@ -68,8 +109,7 @@ impl Index {
         let is_there = |object: &ObjectKey| {
             object.group_kind() == kind && scope.namespace.as_ref().is_none_or(|one| *one == object.namespace)
         };
-        let there = self.owners.iter().filter(|(object, _)| is_there(object));
-        there.flat_map(|(_, owners)| owners.iter().cloned()).collect()
+        self.owners_of(is_there)
     }
 
     /// Where objects are watched.
@@ -84,7 +124,7 @@ impl Index {
 
     fn forget(&mut self, application: &AppKey) {
         self.leave(application);
-        for object in self.objects.remove(application).unwrap_or_default().into_keys() {
+        for object in self.applications.remove(application).unwrap_or_default().objects.into_keys() {
             if let Some(owners) = self.owners.get_mut(&object) {
                 owners.remove(application);
                 if owners.is_empty() {
@@ -96,7 +136,8 @@ impl Index {
 
     /// Nothing is watched for an application any more.
     fn leave(&mut self, application: &AppKey) {
-        for scope in self.scopes.remove(application).unwrap_or_default() {
+        let cares = self.applications.get_mut(application);
+        for scope in cares.map(|cares| std::mem::take(&mut cares.scopes)).unwrap_or_default() {
             if let Some(watched) = self.watched.get_mut(&scope) {
                 watched.users = watched.users.saturating_sub(1);
             }
@@ -133,6 +174,20 @@ impl Watchings {
         watching.set(application, objects);
     }
 
+    /// What is known of a cluster beside the objects that applications care for.
+    pub fn view(&self, place: &Place) -> Arc<View> {
+        let Place { destination, cluster, .. } = place;
+        let mut clusters = lock(&self.clusters);
+        let begin = || Watching::of(Arc::clone(cluster), self.tell.clone());
+        clusters.entry(destination.clone()).or_insert_with(begin).view()
+    }
+
+    /// The moment it is for an application; nothing while changes of its objects are not seen.
+    pub fn mark(&self, application: &AppKey, destination: &Destination) -> Option<Mark> {
+        let told = lock(&self.clusters).get(destination)?.told(application)?;
+        Some(Mark { destination: destination.clone(), told })
+    }
+
     /// Of which objects of an application changes are not seen, because they may not be watched.
     pub fn forbidden(&self, application: &AppKey) -> Vec<String> {
         lock(&self.clusters).values().flat_map(|watching| watching.forbidden(application)).collect()
@@ -159,11 +214,16 @@ impl Watching {
     /// An application cares for these objects, whether they are there or not, and for no others.
     pub fn set(&self, application: &AppKey, objects: BTreeMap<ObjectKey, Gvk>) {
         let mut index = lock(&self.0.index);
+        if index.applications.get(application).is_some_and(|cares| cares.objects == objects) {
+            return;
+        }
         index.forget(application);
         for object in objects.keys() {
             index.owners.entry(object.clone()).or_default().insert(application.clone());
         }
-        index.objects.insert(application.clone(), objects);
+        index.clock = index.clock.saturating_add(1);
+        let cares = Cares { objects, scopes: BTreeSet::new(), told: index.clock };
+        index.applications.insert(application.clone(), cares);
         Inner::watch_for(&self.0, &mut index, application, false);
         // Those that it still has were never without anybody.
         index.tidy();
@@ -179,23 +239,47 @@ impl Watching {
     /// Of which objects of an application changes are not seen, because they may not be watched.
     pub fn forbidden(&self, application: &AppKey) -> Vec<String> {
         let index = lock(&self.0.index);
-        let scopes = index.scopes.get(application).into_iter().flatten();
+        let scopes = index.applications.get(application).into_iter().flat_map(|cares| &cares.scopes);
         scopes.filter_map(|scope| index.watched.get(scope)?.forbidden.clone()).collect()
+    }
+
+    fn told(&self, application: &AppKey) -> Option<u64> {
+        let index = lock(&self.0.index);
+        let cares = index.applications.get(application)?;
+        let is_seen = |scope| index.watched.get(scope).is_some_and(|watched| watched.is_seen);
+        cares.scopes.iter().all(is_seen).then_some(cares.told)
+    }
+
+    fn view(&self) -> Arc<View> {
+        let mut index = lock(&self.0.index);
+        let begin = || {
+            let (tell, inner) = (self.0.tell.clone(), Arc::downgrade(&self.0));
+            let tell = move |news| {
+                let owners = inner.upgrade().map(|inner| inner.concerned(&news)).unwrap_or_default();
+                owners.into_iter().for_each(|owner| drop(tell.send(owner)));
+            };
+            Arc::new(View::new(&self.0.cluster, tell))
+        };
+        Arc::clone(index.view.get_or_insert_with(begin))
     }
 }
 
 impl Inner {
     /// Has watched what an application has. `late`: something may have happened since that was looked at.
     fn watch_for(this: &Arc<Self>, index: &mut Index, application: &AppKey, late: bool) {
-        let scopes = index.objects.get(application).map(|objects| index.scopes_of(objects));
-        let scopes = scopes.unwrap_or_default();
+        let Some(cares) = index.applications.get(application) else { return };
+        let scopes = index.scopes_of(&cares.objects);
         for scope in &scopes {
-            let begin =
-                || Watched { users: 0, task: Self::watch(this, scope.clone(), late), forbidden: None };
+            let begin = || {
+                let task = Self::watch(this, scope.clone(), late);
+                Watched { users: 0, is_seen: false, task, forbidden: None }
+            };
             let watched = index.watched.entry(scope.clone()).or_insert_with(begin);
             watched.users = watched.users.saturating_add(1);
         }
-        index.scopes.insert(application.clone(), scopes);
+        if let Some(cares) = index.applications.get_mut(application) {
+            cares.scopes = scopes;
+        }
     }
 
     fn watch(this: &Arc<Self>, scope: Scope, late: bool) -> AbortHandle {
@@ -237,8 +321,39 @@ impl Inner {
     /// These are watched now. Says who has to know of it.
     fn listed(&self, scope: &Scope, missed: bool) -> BTreeSet<AppKey> {
         let mut index = lock(&self.index);
-        let was_forbidden = index.watched.get_mut(scope).is_some_and(|one| one.forbidden.take().is_some());
-        if missed || was_forbidden { index.owners_in(scope) } else { BTreeSet::new() }
+        let was_forbidden = index.watched.get_mut(scope).is_some_and(|one| {
+            one.is_seen = true;
+            one.forbidden.take().is_some()
+        });
+        let owners = if missed || was_forbidden { index.owners_in(scope) } else { BTreeSet::new() };
+        index.note(&owners);
+        owners
+    }
+
+    /// Changes are not seen any more.
+    fn lost(&self, scope: &Scope) {
+        if let Some(watched) = lock(&self.index).watched.get_mut(scope) {
+            watched.is_seen = false;
+        }
+    }
+
+    /// An object has changed. Says who has to know of it.
+    fn changed(&self, object: &ObjectKey) -> BTreeSet<AppKey> {
+        let mut index = lock(&self.index);
+        let owners = index.owners.get(object).cloned().unwrap_or_default();
+        index.note(&owners);
+        owners
+    }
+
+    /// Who has objects that this is about.
+    fn concerned(&self, news: &News) -> BTreeSet<AppKey> {
+        let mut index = lock(&self.index);
+        let owners = index.owners_of(|object| match news {
+            News::Group(group) => object.group == *group,
+            News::Namespace(name) => object.namespace == *name,
+        });
+        index.note(&owners);
+        owners
     }
 }
 
@@ -255,15 +370,14 @@ async fn tell_of_changes(
     while let Some(change) = changes.next().await {
         let Some(inner) = inner.upgrade() else { return };
         let owners: BTreeSet<AppKey> = match change {
-            Followed::Applied(object) | Followed::Deleted(object) => {
-                lock(&inner.index).owners.get(&object.key()).cloned().unwrap_or_default()
-            }
+            Followed::Applied(object) | Followed::Deleted(object) => inner.changed(&object.key()),
             Followed::Listed(_) => {
                 told = None;
                 inner.listed(&scope, std::mem::replace(&mut missed, true))
             }
             Followed::Failing(error) => {
                 missed = true;
+                inner.lost(&scope);
                 let words = error.to_string();
                 let owners = match error.kind {
                     ErrorKind::Forbidden => Inner::refused(&inner, &scope, &words),
@@ -289,150 +403,4 @@ async fn tell_of_changes(
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first surprise")]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use serde_json::json;
-    use tidegate_cluster::{ApplyRequest, Call, ClusterError, Layer, Verb, WriteMode};
-    use tidegate_model::Object;
-
-    use super::*;
-    use crate::simulated;
-
-    fn key(name: &str) -> AppKey {
-        AppKey { namespace: "argocd".to_owned(), name: name.to_owned() }
-    }
-
-    fn map(name: &str) -> (ObjectKey, Gvk) {
-        (ObjectKey::new("", "ConfigMap", "default", name), Gvk::new("", "v1", "ConfigMap"))
-    }
-
-    async fn write(cluster: &dyn Cluster, name: &str, value: usize) {
-        let object = json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": name, "namespace": "default"}, "data": {"value": value.to_string()},
-        });
-        let mode = WriteMode::Apply { force: true };
-        cluster.apply(ApplyRequest::new(Object::try_from(object).unwrap(), mode)).await.unwrap();
-    }
-
-    /// Writes until somebody is told: a watch begins in its own time.
-    async fn told(cluster: &dyn Cluster, told: &mut UnboundedReceiver<AppKey>, name: &str) -> AppKey {
-        for value in 0.. {
-            write(cluster, name, value).await;
-            let waiting = tokio::time::timeout(Duration::from_millis(50), told.recv());
-            if let Ok(Some(key)) = waiting.await {
-                return key;
-            }
-        }
-        unreachable!("it goes on until somebody is told")
-    }
-
-    #[tokio::test]
-    async fn whoever_has_an_object_is_told_of_it_and_nobody_else() {
-        let cluster: Arc<dyn Cluster> = Arc::new(simulated::empty());
-        let (watching, mut told_of) = Watching::new(Arc::clone(&cluster));
-        watching.set(&key("one"), [map("a"), map("b")].into());
-        watching.set(&key("two"), [map("c")].into());
-        assert_eq!(told(cluster.as_ref(), &mut told_of, "c").await, key("two"));
-        assert_eq!(told(cluster.as_ref(), &mut told_of, "b").await, key("one"));
-        assert_eq!(lock(&watching.0.index).watched.len(), 1, "one watch for the kind");
-        // What it no longer has is none of its business; what it has now is.
-        watching.set(&key("one"), [map("a")].into());
-        watching.forget(&key("two"));
-        while told_of.try_recv().is_ok() {}
-        write(cluster.as_ref(), "b", 1_000).await;
-        write(cluster.as_ref(), "c", 1_000).await;
-        assert_eq!(told(cluster.as_ref(), &mut told_of, "a").await, key("one"));
-        let index = lock(&watching.0.index);
-        assert_eq!((index.owners.len(), index.objects.len()), (1, 1));
-    }
-
-    #[tokio::test]
-    async fn a_watch_ends_with_the_last_who_has_such_objects() {
-        let (watching, _told) = Watching::new(Arc::new(simulated::empty()));
-        let secret = (ObjectKey::new("", "Secret", "default", "a"), Gvk::new("", "v1", "Secret"));
-        let kinds =
-            || lock(&watching.0.index).watched.keys().map(|scope| scope.gvk.kind.clone()).collect::<Vec<_>>();
-        let task = |kind: &str| {
-            let scope = Scope { detail: Detail::Metadata, ..Scope::all(Gvk::new("", "v1", kind)) };
-            lock(&watching.0.index).watched.get(&scope).unwrap().task.id()
-        };
-        watching.set(&key("one"), [map("a"), map("b"), secret].into());
-        watching.set(&key("two"), [map("c")].into());
-        assert_eq!(kinds(), ["ConfigMap", "Secret"]);
-        let before = task("ConfigMap");
-        watching.set(&key("one"), [map("a")].into());
-        assert_eq!(kinds(), ["ConfigMap"]);
-        watching.forget(&key("one"));
-        assert_eq!(
-            (kinds(), task("ConfigMap")),
-            (vec!["ConfigMap".to_owned()], before),
-            "it was not begun anew"
-        );
-        watching.forget(&key("two"));
-        assert_eq!(kinds(), Vec::<String>::new());
-        // What has ended ends.
-        let mut tasks = std::mem::take(&mut *lock(&watching.0.tasks));
-        while tasks.join_next().await.is_some() {}
-    }
-
-    /// A cluster that forbids so many lists, and permits all that come after.
-    struct Forbidding(Arc<dyn Cluster>, AtomicUsize);
-
-    impl Layer for Forbidding {
-        fn inner(&self) -> &dyn Cluster {
-            self.0.as_ref()
-        }
-
-        async fn around<T: Send>(
-            &self,
-            call: Call,
-            answer: impl Future<Output = Result<T, ClusterError>> + Send,
-        ) -> Result<T, ClusterError> {
-            let take = |left: usize| left.checked_sub(1);
-            let is_forbidden = call.verb == Verb::List
-                && self.1.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok();
-            if is_forbidden {
-                return Err(ClusterError::new(ErrorKind::Forbidden, "configmaps is forbidden"));
-            }
-            answer.await
-        }
-    }
-
-    #[tokio::test]
-    async fn where_a_kind_may_not_be_watched_the_namespaces_of_its_objects_are() {
-        let cluster: Arc<dyn Cluster> = Arc::new(Forbidding(Arc::new(simulated::empty()), 1.into()));
-        let (watching, mut told_of) = Watching::new(Arc::clone(&cluster));
-        watching.set(&key("one"), [map("a")].into());
-        assert_eq!(told(cluster.as_ref(), &mut told_of, "a").await, key("one"));
-        let scopes = || lock(&watching.0.index).watched.keys().cloned().collect::<Vec<_>>();
-        let narrow = Scope {
-            namespace: Some("default".to_owned()),
-            detail: Detail::Metadata,
-            ..Scope::all(Gvk::new("", "v1", "ConfigMap"))
-        };
-        assert_eq!(scopes(), std::slice::from_ref(&narrow));
-        assert_eq!(watching.forbidden(&key("one")), Vec::<String>::new());
-        // Who comes later begins there, and the last one who goes takes it along.
-        watching.set(&key("two"), [map("b")].into());
-        watching.forget(&key("one"));
-        assert_eq!(scopes(), [narrow]);
-        watching.forget(&key("two"));
-        assert!(scopes().is_empty() && lock(&watching.0.index).narrow.is_empty());
-    }
-
-    #[tokio::test]
-    async fn where_nothing_may_be_watched_that_is_said() {
-        let cluster = Forbidding(Arc::new(simulated::empty()), usize::MAX.into());
-        let (watching, mut told_of) = Watching::new(Arc::new(cluster));
-        watching.set(&key("one"), [map("a")].into());
-        assert_eq!(told_of.recv().await, Some(key("one")));
-        let forbidden = watching.forbidden(&key("one"));
-        assert_eq!(
-            forbidden,
-            ["changes of each ConfigMap in namespace default are not seen: configmaps is forbidden"]
-        );
-        assert!(watching.forbidden(&key("two")).is_empty());
-    }
-}
+mod tests;

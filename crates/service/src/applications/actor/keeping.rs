@@ -77,14 +77,14 @@ impl AppState {
         else {
             return false;
         };
-        if !self.shared.store.is_shared() {
-            return false;
-        }
         // That it was looked at again is told by the next write that tells more.
         kept.status.reconciled_at = self.application.status.reconciled_at;
         if kept == &self.application {
             self.settle(None);
             return true;
+        }
+        if !self.shared.store.is_shared() {
+            return false;
         }
         let due = self.kept_at + WRITE_EVERY;
         let is_early = self.now() < due;

@@ -102,6 +102,8 @@ impl AppState {
         self.run_begun(id);
         if self.application.operation.is_none() {
             self.carried = None;
+            self.ended = self.ended.wrapping_add(1);
+            self.memory.forget();
             self.deployments.newest = running::deployed(&self.application).or(self.deployments.newest.take());
             let now = self.now();
             remembered::tell(&mut self.application, None, now);

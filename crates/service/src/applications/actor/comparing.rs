@@ -1,0 +1,103 @@
+//! Its comparisons: when one is begun, and what is taken in of it.
+
+use std::sync::Arc;
+
+use ractor::ActorRef;
+use tidegate_application::comparison::{self, Outcome};
+use tidegate_application::refresh::{self, Level};
+use tidegate_application::running::Deployed;
+use tidegate_executor::{Clock as _, SystemClock};
+use tidegate_model::Timestamp;
+use tidegate_model::argo::{ComparedTo, ConditionType};
+use tidegate_source::Address;
+use tokio::time::Instant;
+
+use super::AppState;
+use crate::applications::comparing::{self, Compared};
+use crate::applications::messages::{AppMessage, SupervisorMessage};
+use crate::applications::remembered::Memory;
+
+/// With what a comparison was begun.
+pub(crate) struct With {
+    compared_to: ComparedTo,
+    level: Level,
+    /// What had deployed it.
+    deployed: Option<Deployed>,
+    /// So many operations of it had ended.
+    ended: u64,
+}
+
+impl AppState {
+    pub(super) fn compared(&mut self, compared: Compared, with: With) {
+        self.comparing = false;
+        let Compared { outcome, objects, moved, memory } = compared;
+        self.memory = memory;
+        if with.ended != self.ended || self.application.operation.is_some() {
+            // What it has written may be told of later.
+            self.memory.forget();
+        }
+        if let Some(objects) = objects
+            && let Ok(place) = self.shared.places.resolve(&self.application.spec.destination)
+        {
+            self.shared.watching.set(&self.key, place, objects);
+        }
+        if !moved.is_empty() {
+            self.tell_moved(moved);
+        }
+        if refresh::compared_to(&self.application) != with.compared_to {
+            // Something else is wanted by now.
+            self.ask(Level::Forced);
+            return;
+        }
+        let now = self.now();
+        comparison::take_in(&mut self.application, outcome, with.level, now);
+        (self.deployments.evidence, self.deployments.is_compared) = (with.deployed, true);
+    }
+
+    fn tell_moved(&self, addresses: Vec<Address>) {
+        let but = self.key.clone();
+        drop(self.supervisor.send_message(SupervisorMessage::Moved { addresses, but: Some(but) }));
+    }
+
+    pub(super) fn compare(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
+        if self.comparing || self.problem.is_some() || refresh::is_skipped(&self.application) {
+            return;
+        }
+        let Some(level) = refresh::needed(&self.application, self.asked, now, self.shared.every) else {
+            return;
+        };
+        if self.unasked().is_some() {
+            // It is looked at again when the cluster has answered, or has not.
+            return;
+        }
+        (self.asked, self.comparing) = (None, true);
+        let with = Box::new(With {
+            compared_to: refresh::compared_to(&self.application),
+            level,
+            deployed: self.deployments.newest.clone(),
+            ended: self.ended,
+        });
+        let memory = std::mem::take(&mut self.memory);
+        let (shared, application, actor) =
+            (Arc::clone(&self.shared), self.application.clone(), myself.clone());
+        self.tasks.spawn(async move {
+            let permits = shared.places.permits(&application.spec.destination);
+            let _permit = permits.acquire().await;
+            let began = SystemClock.now();
+            let inner = Arc::clone(&shared);
+            let comparing = tokio::spawn(async move {
+                let begin = Instant::now();
+                let compared = comparing::compare(&inner, &application, (level, memory)).await;
+                inner.reconciles.observe(&application, begin.elapsed());
+                compared
+            })
+            .await;
+            let compared = Box::new(comparing.unwrap_or_else(|fault| {
+                let message = format!("comparing it met a fault: {fault}");
+                let outcome = Outcome::failed(ConditionType::UnknownError, message);
+                Compared { outcome, objects: None, moved: Vec::new(), memory: Memory::default() }
+            }));
+            drop(actor.send_message(AppMessage::Compared { compared, with, began }));
+        });
+    }
+}

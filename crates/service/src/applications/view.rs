@@ -1,0 +1,262 @@
+//! What a comparison asks of a cluster beside its objects: which kinds are served, and which namespaces go. Both are known by
+//! watches that all applications share, and asked for where that may not be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use serde_json::json;
+use tidegate_cluster::{Cluster, ClusterError, Detail, Followed, Layer, Pauses, Scope, follow};
+use tidegate_model::{Discovery, Gvk, Object};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// After a watch has ended it is begun again, later each time it is in vain.
+const PAUSES: Pauses = Pauses { min: Duration::from_millis(500), max: Duration::from_secs(60) };
+/// What is served is asked again after so long, although nobody has told of a change.
+const WATCHED_FOR: Duration = Duration::from_secs(600);
+/// The same where changes cannot be watched.
+const UNWATCHED_FOR: Duration = Duration::from_secs(10);
+/// A server goes on changing what it serves for so long after the definition of a kind has changed.
+const SETTLES: Duration = Duration::from_secs(10);
+/// What was asked for so short a time ago is not asked again, whatever happens: many comparisons come together.
+const AT_ONCE: Duration = Duration::from_millis(500);
+
+/// What applications are told of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// Kinds of this group have come or gone, or are served in another way.
+    Group(String),
+    /// A namespace has come, goes or is gone.
+    Namespace(String),
+}
+
+/// What is known of one cluster. Dropped, nothing is watched any more.
+pub(crate) struct View {
+    known: Arc<Mutex<Known>>,
+    /// Held while the cluster is asked, so that it is asked once.
+    asking: tokio::sync::Mutex<()>,
+    _watches: JoinSet<()>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// What is served, and when that was asked.
+    discovery: Option<(Instant, Arc<Discovery>)>,
+    /// When the definition of a kind has changed last.
+    changed: Option<Instant>,
+    /// The kinds whose changes are seen now, of those that say what is served.
+    followed: BTreeSet<Gvk>,
+    /// Each namespace that is there; nothing while they are not watched.
+    namespaces: Option<BTreeMap<String, Namespace>>,
+}
+
+/// What is remembered of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Namespace {
+    uid: String,
+    resource_version: String,
+    deletion: Option<String>,
+}
+
+/// What says which kinds are served.
+fn definitions() -> [Gvk; 2] {
+    [
+        Gvk::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
+        Gvk::new("apiregistration.k8s.io", "v1", "APIService"),
+    ]
+}
+
+fn namespaces() -> Gvk {
+    Gvk::new("", "v1", "Namespace")
+}
+
+fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl View {
+    /// Begins to watch. `tell` is called with what may concern applications.
+    pub fn new(cluster: &Arc<dyn Cluster>, tell: impl Fn(News) + Clone + Send + 'static) -> Self {
+        let known: Arc<Mutex<Known>> = Arc::default();
+        let mut watches = JoinSet::new();
+        for gvk in definitions() {
+            watches.spawn(follow_definitions(Arc::clone(cluster), gvk, Arc::clone(&known), tell.clone()));
+        }
+        watches.spawn(follow_namespaces(Arc::clone(cluster), Arc::clone(&known), tell));
+        Self { known, asking: tokio::sync::Mutex::default(), _watches: watches }
+    }
+
+    /// What is served. Where that lacks one of the kinds that are wanted, it is asked for again: it may just have come.
+    async fn discovery(
+        &self,
+        cluster: &dyn Cluster,
+        wanted: &BTreeSet<Gvk>,
+    ) -> Result<Discovery, ClusterError> {
+        if let Some(found) = lock(&self.known).served(wanted) {
+            return Ok(Discovery::clone(&found));
+        }
+        let _one_at_a_time = self.asking.lock().await;
+        if let Some(found) = lock(&self.known).served(wanted) {
+            return Ok(Discovery::clone(&found));
+        }
+        // Whatever changes from here on may not be in the answer.
+        let at = Instant::now();
+        let found = cluster.discover().await?;
+        lock(&self.known).discovery = Some((at, Arc::new(found.clone())));
+        Ok(found)
+    }
+
+    /// A namespace, or that there is none; nothing where that is not known.
+    fn namespace(&self, name: &str) -> Option<Option<Object>> {
+        let known = lock(&self.known);
+        let found = known.namespaces.as_ref()?.get(name).map(|namespace| namespace.object(name));
+        drop(known);
+        match found {
+            None => Some(None),
+            Some(object) => object.map(Some),
+        }
+    }
+}
+
+impl Known {
+    /// What is served, if that is known well enough.
+    fn served(&self, wanted: &BTreeSet<Gvk>) -> Option<Arc<Discovery>> {
+        let (at, discovery) = self.discovery.as_ref()?;
+        let age = at.elapsed();
+        let lasts = if self.followed.len() == definitions().len() { WATCHED_FOR } else { UNWATCHED_FOR };
+        let is_since = |changed: Instant| *at > changed && (age < AT_ONCE || *at >= changed + SETTLES);
+        let is_there = |gvk: &Gvk| {
+            let kind = discovery.get(&gvk.group_kind());
+            kind.is_some_and(|kind| kind.versions.contains(&gvk.version))
+        };
+        let is_current = age < lasts && self.changed.is_none_or(is_since);
+        let suffices = age < AT_ONCE || wanted.iter().all(is_there);
+        (is_current && suffices).then(|| Arc::clone(discovery))
+    }
+}
+
+impl Namespace {
+    fn of(object: &Object) -> Self {
+        let deletion = object.text("/metadata/deletionTimestamp");
+        Self {
+            uid: object.uid().to_owned(),
+            resource_version: object.resource_version().to_owned(),
+            deletion: (!deletion.is_empty()).then(|| deletion.to_owned()),
+        }
+    }
+
+    /// Whether it is another than it was, for those who have objects in it.
+    fn differs(&self, before: Option<&Self>) -> bool {
+        before.is_none_or(|before| (&before.uid, &before.deletion) != (&self.uid, &self.deletion))
+    }
+
+    fn object(&self, name: &str) -> Option<Object> {
+        let Self { uid, resource_version, deletion } = self;
+        let mut object = json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": name, "uid": uid, "resourceVersion": resource_version},
+        });
+        if let (Some(deletion), Some(metadata)) = (deletion, object.pointer_mut("/metadata")) {
+            metadata.as_object_mut()?.insert("deletionTimestamp".to_owned(), json!(deletion));
+        }
+        Object::try_from(object).ok()
+    }
+}
+
+/// The group that a definition is about, which its name says: `kinds.group`, `version.group`.
+fn group_of(definition: &Object) -> &str {
+    definition.name().split_once('.').map_or("", |(_, group)| group)
+}
+
+async fn follow_definitions(
+    cluster: Arc<dyn Cluster>,
+    gvk: Gvk,
+    known: Arc<Mutex<Known>>,
+    tell: impl Fn(News),
+) {
+    let scope = Scope { detail: Detail::Metadata, ..Scope::all(gvk.clone()) };
+    let mut changes = follow(cluster, scope, PAUSES);
+    while let Some(change) = changes.next().await {
+        match change {
+            Followed::Listed(_) => {
+                let mut known = lock(&known);
+                // What changed before may not be known.
+                known.discovery = None;
+                known.followed.insert(gvk.clone());
+            }
+            Followed::Applied(object) | Followed::Deleted(object) => {
+                lock(&known).changed = Some(Instant::now());
+                tell(News::Group(group_of(&object).to_owned()));
+            }
+            Followed::Failing(_) => drop(lock(&known).followed.remove(&gvk)),
+        }
+    }
+}
+
+async fn follow_namespaces(cluster: Arc<dyn Cluster>, known: Arc<Mutex<Known>>, tell: impl Fn(News)) {
+    let scope = Scope { detail: Detail::Metadata, ..Scope::all(namespaces()) };
+    let mut changes = follow(cluster, scope, PAUSES);
+    // As they were when they were watched last.
+    let mut before: Option<BTreeMap<String, Namespace>> = None;
+    while let Some(change) = changes.next().await {
+        let mut news = BTreeSet::new();
+        match change {
+            Followed::Listed(objects) => {
+                let now: BTreeMap<_, _> =
+                    objects.iter().map(|one| (one.name().to_owned(), Namespace::of(one))).collect();
+                let was = lock(&known).namespaces.replace(now.clone()).or_else(|| before.take());
+                if let Some(was) = was {
+                    let others = now.iter().filter(|(name, one)| one.differs(was.get(*name)));
+                    let gone = was.keys().filter(|name| !now.contains_key(*name));
+                    news.extend(others.map(|(name, _)| name.clone()).chain(gone.cloned()));
+                }
+            }
+            Followed::Applied(object) => {
+                let (name, now) = (object.name().to_owned(), Namespace::of(&object));
+                if let Some(all) = &mut lock(&known).namespaces {
+                    let was = all.insert(name.clone(), now.clone());
+                    news.extend(now.differs(was.as_ref()).then_some(name));
+                }
+            }
+            Followed::Deleted(object) => {
+                if let Some(all) = &mut lock(&known).namespaces {
+                    all.remove(object.name());
+                }
+                news.insert(object.name().to_owned());
+            }
+            Followed::Failing(_) => before = lock(&known).namespaces.take().or_else(|| before.take()),
+        }
+        news.into_iter().for_each(|name| tell(News::Namespace(name)));
+    }
+}
+
+/// A cluster as a comparison sees it: what is known of it is not asked for.
+pub(super) struct Viewed {
+    pub cluster: Arc<dyn Cluster>,
+    pub view: Arc<View>,
+    /// The kinds of the manifests.
+    pub wanted: BTreeSet<Gvk>,
+}
+
+impl Layer for Viewed {
+    fn inner(&self) -> &dyn Cluster {
+        self.cluster.as_ref()
+    }
+
+    async fn discover(&self) -> Result<Discovery, ClusterError> {
+        self.view.discovery(self.cluster.as_ref(), &self.wanted).await
+    }
+
+    async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError> {
+        match self.view.namespace(name).filter(|_| *gvk == namespaces()) {
+            Some(known) => Ok(known),
+            None => self.cluster.get(gvk, namespace, name).await,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first surprise")]
+mod tests;
