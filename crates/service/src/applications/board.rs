@@ -1,8 +1,10 @@
 //! How each application stands now: for those who ask, and for the actors that begin anew.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_application::running::Deployed;
+use tidegate_applicationset::ownership::set_of;
 use tidegate_model::argo::Application;
 use tokio::sync::broadcast;
 
@@ -13,6 +15,33 @@ use crate::board;
 #[derive(Default)]
 pub struct Board {
     posted: board::Board<(Arc<Application>, Arc<Deployments>)>,
+    /// The Applications of each ApplicationSet.
+    owned: Mutex<Owned>,
+}
+
+/// By the set, which is beside its Applications.
+#[derive(Default)]
+struct Owned(BTreeMap<AppKey, BTreeSet<String>>);
+
+impl Owned {
+    fn set(&mut self, key: &AppKey, before: Option<&Application>, now: Option<&Application>) {
+        let set = |name: &str| AppKey { namespace: key.namespace.clone(), name: name.to_owned() };
+        let (before, now) = (before.and_then(set_of), now.and_then(set_of));
+        if before == now {
+            return;
+        }
+        if let Some(before) = before.map(set)
+            && let Some(names) = self.0.get_mut(&before)
+        {
+            names.remove(&key.name);
+            if names.is_empty() {
+                self.0.remove(&before);
+            }
+        }
+        if let Some(now) = now.map(set) {
+            self.0.entry(now).or_default().insert(key.name.clone());
+        }
+    }
 }
 
 /// What is known of how an application came to be as it is.
@@ -43,11 +72,28 @@ impl Board {
         application: Arc<Application>,
         deployments: Deployments,
     ) -> Option<Arc<Application>> {
-        self.posted.post(key, (application, Arc::new(deployments))).map(|(before, _)| before)
+        // Held meanwhile, so that it says what is posted.
+        let mut owned = self.owned();
+        let before = self.posted.post(key, (Arc::clone(&application), Arc::new(deployments)));
+        let before = before.map(|(before, _)| before);
+        owned.set(key, before.as_deref(), Some(&application));
+        before
     }
 
     pub(super) fn remove(&self, key: &AppKey) {
+        let mut owned = self.owned();
+        let before = self.get(key);
         self.posted.remove(key);
+        owned.set(key, before.as_deref(), None);
+    }
+
+    fn owned(&self) -> MutexGuard<'_, Owned> {
+        self.owned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The names of the Applications that an ApplicationSet owns.
+    pub(crate) fn owned_by(&self, set: &AppKey) -> BTreeSet<String> {
+        self.owned().0.get(set).cloned().unwrap_or_default()
     }
 
     pub(super) fn set_problems(&self, problems: Vec<String>) {
@@ -80,5 +126,46 @@ impl Board {
     pub fn find(&self, text: Option<&str>) -> Found {
         let (found, problems) = self.posted.find(text);
         Found { applications: found.into_iter().map(|(application, _)| application).collect(), problems }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::applications::testing;
+
+    fn application(set: Option<&str>) -> Arc<Application> {
+        let owner = set.map(|name| {
+            json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "name": name, "controller": true})
+        });
+        let mut application = testing::application("web");
+        let owners: Vec<_> = owner.into_iter().collect();
+        application.metadata.rest.insert("ownerReferences".to_owned(), json!(owners));
+        Arc::new(application)
+    }
+
+    #[test]
+    fn it_knows_whose_each_application_is_now() {
+        let key = |name: &str| AppKey { namespace: "argocd".to_owned(), name: name.to_owned() };
+        let board = Board::default();
+        let owned = |set: &str| board.owned_by(&key(set)).into_iter().collect::<Vec<_>>();
+        let post = |name: &str, set| drop(board.post(&key(name), application(set), Deployments::default()));
+        post("a", Some("fleet"));
+        post("b", Some("fleet"));
+        post("c", None);
+        assert_eq!((owned("fleet"), owned("other")), (vec!["a".to_owned(), "b".to_owned()], vec![]));
+        let elsewhere = AppKey { namespace: "other".to_owned(), name: "fleet".to_owned() };
+        assert!(board.owned_by(&elsewhere).is_empty());
+        post("a", Some("other"));
+        post("b", None);
+        post("c", Some("fleet"));
+        assert_eq!((owned("fleet"), owned("other")), (vec!["c".to_owned()], vec!["a".to_owned()]));
+        board.remove(&key("c"));
+        board.remove(&key("a"));
+        assert_eq!((owned("fleet"), owned("other")), (vec![], vec![]));
+        assert!(board.owned().0.is_empty());
     }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_applicationset::changes::Generated;
-use tidegate_applicationset::ownership::{Owner, owner};
 use tidegate_model::argo::{Application, ApplicationSet};
 
+use super::key_of;
 use super::shared::SetShared;
-use crate::applications::store::AppKey;
+use super::standing::member;
 
 /// Those in the namespace of a set that it owns, or has generated the names of.
 pub(crate) fn of(
@@ -16,15 +16,14 @@ pub(crate) fn of(
     set: &ApplicationSet,
     generated: Option<&Generated>,
 ) -> BTreeMap<String, Arc<Application>> {
-    let home = set.metadata.home();
-    let is_named = |name: &str| {
-        generated.is_some_and(|all| all.applications.contains_key(name) || all.refused.contains_key(name))
-    };
-    let is_meant = |key: &AppKey, one: &Application| {
-        key.namespace == home && (is_named(&key.name) || owner(set, one) == Owner::Set)
-    };
-    let all = shared.applications.board.all().into_iter();
-    all.filter(|(key, one)| is_meant(key, one)).map(|(key, one)| (key.name, one)).collect()
+    let board = &shared.applications.board;
+    let key = key_of(set);
+    let mut names = board.owned_by(&key);
+    if let Some(generated) = generated {
+        names.extend(generated.applications.keys().chain(generated.refused.keys()).cloned());
+    }
+    let find = |name: String| Some((name.clone(), board.get(&member(&key, &name))?));
+    names.into_iter().filter_map(find).collect()
 }
 
 /// The same, to be compared with what is generated.

@@ -65,21 +65,21 @@ pub async fn apply(cluster: &dyn Cluster, value: Value) -> Object {
 }
 
 /// Our own definitions: the status of a set is apart, that of an application is not. `is_apart`: or not.
-pub async fn cluster(is_apart: bool) -> Arc<dyn Cluster> {
+pub async fn cluster(is_apart: bool) -> SimCluster {
     let clock = Clock::tokio(Timestamp::from_millis(1_700_000_000_000));
-    let cluster: Arc<dyn Cluster> = Arc::new(SimCluster::in_memory(SimConfig::default(), clock));
+    let cluster = SimCluster::in_memory(SimConfig::default(), clock);
     for mut definition in definitions() {
         if !is_apart {
             let version = definition.pointer_mut("/spec/versions/0").unwrap();
             version.as_object_mut().unwrap().remove("subresources");
         }
-        apply(cluster.as_ref(), definition).await;
+        apply(&cluster, definition).await;
     }
     while cluster.discover().await.unwrap().get(&kind("ApplicationSet").group_kind()).is_none() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"}});
-    apply(cluster.as_ref(), namespace).await;
+    apply(&cluster, namespace).await;
     cluster
 }
 
@@ -87,8 +87,8 @@ pub async fn cluster(is_apart: bool) -> Arc<dyn Cluster> {
 pub async fn backings() -> Vec<Backing> {
     vec![
         Backing::Folder(tempfile::tempdir().unwrap()),
-        Backing::Cluster(cluster(true).await),
-        Backing::Cluster(cluster(false).await),
+        Backing::Cluster(Arc::new(cluster(true).await)),
+        Backing::Cluster(Arc::new(cluster(false).await)),
     ]
 }
 

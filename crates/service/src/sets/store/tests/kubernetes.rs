@@ -17,7 +17,7 @@ use crate::applications::store::{MANAGED_LABEL, Reach};
 
 #[tokio::test(start_paused = true)]
 async fn beside_another_what_is_generated_is_labelled_so_that_it_is_served() {
-    let backing = Backing::Cluster(cluster(true).await);
+    let backing = Backing::Cluster(Arc::new(cluster(true).await));
     let mut labelled = fleet();
     labelled["metadata"]["labels"] = json!({MANAGED_LABEL: "true"});
     backing.write(labelled).await;
@@ -41,7 +41,7 @@ async fn beside_another_what_is_generated_is_labelled_so_that_it_is_served() {
 
 #[tokio::test(start_paused = true)]
 async fn what_others_write_into_an_application_meanwhile_is_not_lost() {
-    let backing = Backing::Cluster(cluster(true).await);
+    let backing = Backing::Cluster(Arc::new(cluster(true).await));
     let Backing::Cluster(cluster) = &backing else { return };
     let mut open = backing.open().await;
     open.sets.create(&web("dev")).await.unwrap();
@@ -71,7 +71,7 @@ async fn what_others_write_into_an_application_meanwhile_is_not_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refresh_of_a_set_that_was_answered_is_struck_out_and_is_no_news() {
-    let backing = Backing::Cluster(cluster(true).await);
+    let backing = Backing::Cluster(Arc::new(cluster(true).await));
     let mut asking = fleet();
     asking["metadata"]["annotations"] = json!({REFRESH_ANNOTATION: "true"});
     backing.write(asking.clone()).await;
@@ -125,7 +125,7 @@ async fn a_status_that_cannot_be_read_costs_nothing_else() {
     ] {
         let mut set = fleet();
         set["status"] = status.clone();
-        let backing = Backing::Cluster(cluster(false).await);
+        let backing = Backing::Cluster(Arc::new(cluster(false).await));
         backing.write(set).await;
         let stored = backing.open().await.set().await;
         let found = stored.set.status.conditions.iter().map(|one| one.message.as_str()).collect::<Vec<_>>();

@@ -3,6 +3,7 @@
 mod bench;
 mod folder;
 mod kubernetes;
+mod unchanged;
 
 use serde_json::json;
 use tidegate_application::deletion::RESOURCES_FINALIZER;
