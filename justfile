@@ -57,6 +57,11 @@ bench-kube *ARGS:
     cargo build --release
     cargo bench --package tidegate-testkit --bench kube -- {{ ARGS }}
 
+# Measures a service with many Applications: all of it, or some of rollout, unchanged, storm, restart, kube; kube=200 for so many.
+bench-service *ARGS:
+    cargo build --release
+    cargo bench --package tidegate-testkit --bench service -- {{ ARGS }}
+
 # Simulates N operations with random plans, faults and crashes.
 simulate N="10000":
     TIDEGATE_SIM_SEEDS={{ N }} cargo test --release --package tidegate-testkit --test simulation -- --nocapture

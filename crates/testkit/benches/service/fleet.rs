@@ -1,0 +1,130 @@
+//! Many Applications of one repository: each has a folder in it, with four config maps.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// So many objects each Application has.
+pub const OBJECTS: usize = 4;
+/// So many Applications are written in one file.
+const IN_A_FILE: usize = 100;
+
+/// A folder with a repository, and Applications beside it.
+pub struct Fleet {
+    folder: TempDir,
+    pub number: usize,
+}
+
+/// Whether Applications are synced by themselves.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Policy {
+    Automated,
+    Manual,
+}
+
+pub fn name(at: usize) -> String {
+    format!("shop-{at:05}")
+}
+
+/// The release build, which lies beside this benchmark.
+pub fn program() -> PathBuf {
+    if let Some(program) = std::env::var_os("TIDEGATE_BENCH_PROGRAM") {
+        return program.into();
+    }
+    let here = std::env::current_exe().unwrap();
+    let program = here.parent().unwrap().parent().unwrap().join("tidegate");
+    assert!(program.exists(), "{} is missing: cargo build --release makes it", program.display());
+    program
+}
+
+impl Fleet {
+    /// A repository of so many folders. There are no Applications yet.
+    pub fn new(number: usize) -> Self {
+        // Beside the build, because a temporary folder may be in memory, where syncing to disk costs nothing.
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let fleet = Self { folder, number };
+        fs::create_dir_all(fleet.path().join("apps")).unwrap();
+        (0..number).for_each(|at| fleet.write(at, 1, ""));
+        fleet.commit();
+        fleet
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn apps(&self) -> PathBuf {
+        self.path().join("apps")
+    }
+
+    pub fn repository(&self) -> PathBuf {
+        self.path().join("repo")
+    }
+
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(program());
+        command
+            .current_dir(self.path())
+            .env("HOME", self.path())
+            .env_remove("KUBECONFIG")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// The manifests of one, in another version; with an annotation for each of them.
+    pub fn write(&self, at: usize, version: usize, annotations: &str) {
+        let folder = self.repository().join(name(at));
+        fs::create_dir_all(&folder).unwrap();
+        let map = |number: usize| {
+            format!(
+                "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {}-{number}\n  labels: {{app.kubernetes.io/part-of: bench}}\n  \
+                 annotations: {{{annotations}}}\ndata:\n  VERSION: \"{version}\"\n  DATABASE_URL: postgres://db.default.svc:5432/shop\n---\n",
+                name(at)
+            )
+        };
+        fs::write(folder.join("all.yaml"), (0..OBJECTS).map(map).collect::<String>()).unwrap();
+    }
+
+    pub fn commit(&self) {
+        let made = self.command().args(["example", "commit", "repo"]).stdout(Stdio::null()).status().unwrap();
+        assert!(made.success());
+    }
+
+    /// All of them change with one commit.
+    pub fn change_all(&self, version: usize) {
+        (0..self.number).for_each(|at| self.write(at, version, ""));
+        self.commit();
+    }
+
+    pub fn spec(&self, name: &str, namespace: &str, policy: Policy) -> Value {
+        let automated = (policy == Policy::Automated).then(|| json!({"prune": true, "selfHeal": true}));
+        json!({
+            "project": "default",
+            "source": {"repoURL": self.repository(), "path": name, "targetRevision": "main"},
+            "destination": {"name": "in-cluster", "namespace": namespace},
+            "syncPolicy": {"automated": automated},
+        })
+    }
+
+    pub fn application(&self, at: usize, namespace: &str, policy: Policy) -> Value {
+        json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+            "metadata": {"name": name(at), "namespace": "argocd"},
+            "spec": self.spec(&name(at), namespace, policy),
+        })
+    }
+
+    /// Writes all the Applications into the folder that is served.
+    pub fn write_applications(&self, policy: Policy) {
+        let all: Vec<usize> = (0..self.number).collect();
+        for (number, some) in all.chunks(IN_A_FILE).enumerate() {
+            let documents =
+                some.iter().map(|at| format!("{}\n---\n", self.application(*at, "default", policy)));
+            let path = self.apps().join(format!("some-{number:03}.yaml"));
+            fs::write(path, documents.collect::<String>()).unwrap();
+        }
+    }
+}
