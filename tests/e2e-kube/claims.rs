@@ -201,7 +201,9 @@ pub async fn a_killed_sync_keeps_its_claim_for_its_resume() {
     complete(&site, &second).await;
     two.finish().expect_code(0);
     in_order(&site, &one.id, &second).await;
-    assert_eq!(site.creations("Job", "migrate").await, 2, "once for each operation");
+    for operation in [&one.id, &second] {
+        site.assert_created_once_by(Some(operation), "Job", "migrate", "killed").await;
+    }
 }
 
 /// It had not begun, so it is over with the wish.

@@ -59,7 +59,7 @@ pub async fn resume_goes_back_to_the_cluster_of_the_record() {
     assert!(destination.contains("engine") && destination.contains(site.control.url()), "{destination}");
     unstick(&site).await;
     site.run(&["resume", "--all"]).expect_code(0);
-    assert_eq!(site.creations("Job", "before").await, 1);
+    site.assert_created_once("Job", "before", "killed").await;
 }
 
 pub async fn resume_refuses_another_server() {

@@ -78,6 +78,6 @@ pub async fn the_shop_survives_a_kill() {
     assert!(ran.out.contains("backup"), "{}", ran.out);
     site.run(&["resume", "--all"]).expect_code(0);
     for hook in HOOKS {
-        assert_eq!(site.creations("Job", hook).await, 1, "{hook}");
+        site.assert_created_once("Job", hook, "killed").await;
     }
 }

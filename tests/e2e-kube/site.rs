@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use serde_json::Value;
-use tidegate_testkit::kube::{Audit, Caller, ControlPlane, Mark, User};
+use tidegate_testkit::kube::{Audit, AuditEvent, Caller, ControlPlane, Mark, User};
 
 use crate::bench::{Bench, Ran, Running};
 
@@ -107,22 +107,36 @@ impl Site {
         writes.only(|event| event.kind == kind && event.name == name && event.code == 201).0.len()
     }
 
-    /// How many writes to an object the server notes as failed.
-    pub async fn failures(&self, kind: &str, name: &str) -> usize {
-        let ours = self.audit().await.of(User::ENGINE);
-        let failed = |event: &tidegate_testkit::kube::AuditEvent| event.is_write() && !event.succeeded();
-        ours.only(|event| failed(event) && event.kind == kind && event.name == name).0.len()
-    }
-
     /// Fails unless an object was created exactly once by processes that were killed: where the kill came before the
     /// answer, the server may note a failure for what it has done all the same.
     pub async fn assert_created_once(&self, kind: &str, name: &str, story: &str) {
-        let (created, cut_off) = (self.creations(kind, name).await, self.failures(kind, name).await);
+        self.assert_created_once_by(None, kind, name, story).await;
+    }
+
+    /// The same, by one of the operations that create it.
+    pub async fn assert_created_once_by(&self, operation: Option<&str>, kind: &str, name: &str, story: &str) {
+        let is_about = |event: &AuditEvent| event.kind == kind && event.name == name;
+        let is_by = |event: &AuditEvent| operation.is_none() || event.operation.as_deref() == operation;
+        let writes = self.audit().await.of(User::ENGINE).only(|event| event.is_write() && !event.dry_run);
+        let makes = writes.clone().only(|event| is_about(event) && is_by(event) && event.verb != "delete").0;
+        let created = makes.iter().filter(|event| event.code == 201).count();
+        let cut_off = makes.iter().filter(|event| event.is_cut_off()).count();
         assert!(
             created == 1 || created == 0 && cut_off > 0,
             "{story}: {kind} {name} was created {created} times, {cut_off} writes were cut off: {:#?}",
-            self.writes().await.summaries()
+            writes.summaries()
         );
+    }
+
+    /// Fails where an operation has left its claim.
+    pub async fn assert_no_claim_is_held(&self, story: &str) {
+        let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace);
+        let leases = self.observer().get(&leases).await.unwrap();
+        let is_held = |lease: &&Value| {
+            lease["spec"]["holderIdentity"].as_str().is_some_and(|holder| !holder.is_empty())
+        };
+        let held: Vec<_> = leases["items"].as_array().unwrap().iter().filter(is_held).collect();
+        assert!(held.is_empty(), "{story}: these claims are left: {held:?}");
     }
 
     /// Forgets what was asked so far.

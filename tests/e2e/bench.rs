@@ -231,6 +231,17 @@ impl Running {
         }
     }
 
+    /// Kills it some time after its beginning; it must not have ended by itself.
+    #[allow(dead_code, reason = "not for all who share this")]
+    #[track_caller]
+    pub fn kill_after(mut self, time: Duration, story: &str) {
+        if let Some(status) = self.is_over_within(time) {
+            panic!("{story}: it has ended by itself: {:?}", self.finish_with(status));
+        }
+        self.signal("KILL");
+        self.finish();
+    }
+
     /// Waits for the end.
     #[track_caller]
     pub fn finish(mut self) -> Ran {

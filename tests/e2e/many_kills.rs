@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_testkit::effort;
 
 use crate::bench::Bench;
-use crate::thirty::{Dice, Thirty};
+use crate::thirty::{Dice, Thirty, assert_nothing_of_processes_is_left};
 
 const KILLS: u64 = 8;
 const KILLS_LONG: u64 = 100;
@@ -62,5 +62,5 @@ fn a_service_of_thirty_applications_survives_its_kills() {
             "{story}: {app}"
         );
     }
-    thirty.assert_nothing_is_left(&story);
+    assert_nothing_of_processes_is_left(&bench, &story);
 }

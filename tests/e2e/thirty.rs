@@ -151,12 +151,7 @@ impl<'a> Thirty<'a> {
         for kill in 0..kills {
             self.push(dice);
             let moment = Duration::from_millis(dice.roll(LATEST_MILLIS));
-            let mut serving = serve();
-            if let Some(status) = serving.is_over_within(moment) {
-                panic!("{story}, kill {kill}: it has ended by itself: {:?}", serving.finish_with(status));
-            }
-            serving.signal("KILL");
-            serving.finish();
+            serve().kill_after(moment, &format!("{story}, kill {kill}"));
         }
     }
 
@@ -175,24 +170,24 @@ impl<'a> Thirty<'a> {
         assert_eq!(found.len(), NUMBER, "{story}: {found:?}");
         found
     }
+}
 
-    /// Nothing that only a process at work needs is left, below the state directory and where temporary files are.
-    pub fn assert_nothing_is_left(&self, story: &str) {
-        let is_left = |path: &PathBuf| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let folders = path.components().rev().skip(1);
-            name.ends_with(".new")
-                || name.ends_with(".lock")
-                || name.ends_with(".sock")
-                || name.starts_with("tmp")
-                || name.starts_with(".tmp")
-                || folders.take(1).any(|folder| folder.as_os_str() == "working")
-        };
-        let mut all = files(&self.bench.state());
-        all.retain(is_left);
-        all.extend(files(&self.bench.path().join("tmp")));
-        assert!(all.is_empty(), "{story}: this is left: {all:#?}");
-    }
+/// Nothing that only a process at work needs is left, below the state directory and where temporary files are.
+pub fn assert_nothing_of_processes_is_left(bench: &Bench, story: &str) {
+    let is_left = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let folders = path.components().rev().skip(1);
+        name.ends_with(".new")
+            || name.ends_with(".lock")
+            || name.ends_with(".sock")
+            || name.starts_with("tmp")
+            || name.starts_with(".tmp")
+            || folders.take(1).any(|folder| folder.as_os_str() == "working")
+    };
+    let mut all = files(&bench.state());
+    all.retain(is_left);
+    all.extend(files(&bench.path().join("tmp")));
+    assert!(all.is_empty(), "{story}: this is left: {all:#?}");
 }
 
 /// All below a folder, folders too.

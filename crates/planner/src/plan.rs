@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use tidegate_model::{
-    Discovery, Gvk, KindInfo, LiveObject, ManifestId, Object, ObjectKey, OperationId, Plan, SyncRequest,
-    Timestamp,
+    Cascade, Discovery, Gvk, KindInfo, LiveObject, ManifestId, Object, ObjectKey, OperationId, Plan,
+    SyncRequest, Timestamp,
 };
 
 use crate::diff::Comparer;
@@ -240,7 +240,7 @@ fn images(manifest: &Object) -> Vec<String> {
 
 /// The objects to read from the cluster by name before planning, whether the application tracks them or not: every
 /// wanted object of a kind that is served, hooks under their generated names, and the destination namespace when the
-/// operation may have to make it.
+/// operation may have to make it. For a deletion those are its hooks, and the hooks of a sync, which may still be there.
 ///
 /// Where nobody knows the scope of a kind there is nothing to read, since the kind is not served.
 pub fn named_objects(
@@ -262,6 +262,9 @@ pub fn named_objects(
         let namespace = scope(object, &kinds, &request.namespace).namespace.to_owned();
         let role = hooks::role_for(request, object);
         if request.deletion.is_some() && !role.runs() {
+            if is_left_by_syncs(request, object) {
+                named.push((gvk, namespace, object.name().to_owned()));
+            }
             continue;
         }
         if !object.name().is_empty() {
@@ -273,6 +276,11 @@ pub fn named_objects(
         }
     }
     named.into_iter().collect()
+}
+
+/// Whether it is a hook whose object may be there when its application goes: its policy keeps it, and no inventory has it.
+fn is_left_by_syncs(request: &SyncRequest, object: &Object) -> bool {
+    request.deletion.is_some_and(Cascade::deletes) && hooks::role(object).runs() && !object.name().is_empty()
 }
 
 /// The namespaces that objects of an operation go into.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use tidegate_model::{Discovery, Gvk, Object, Phase};
+use tidegate_model::{Cascade, Discovery, Gvk, Object, Phase};
 use tidegate_planner::named_objects;
 
 use crate::support::{STARTED_AT, case, crd, object, objects, targets};
@@ -389,4 +389,24 @@ fn a_binding_that_is_to_give_another_role_is_told() {
             assert_eq!(is_told(&live, flags, kind), expected, "{kind} {flags:?}\n{live}");
         }
     }
+}
+
+/// What a sync has left of its hooks is in no inventory.
+#[test]
+fn a_deletion_reads_the_hooks_of_both() {
+    let yaml = objects(&[
+        ("v1 ConfigMap a", ""),
+        ("batch/v1 Job migrate", "hook=PreSync"),
+        ("batch/v1 Job generated-*", "hook=PreSync"),
+        ("batch/v1 Job drain", "hook=PreDelete"),
+        ("batch/v1 Job left-out", "hook=Skip"),
+    ]);
+    let mut case = case(&yaml);
+    let mut read = |cascade| {
+        case.request.deletion = Some(cascade);
+        let named = named_objects(&case.request, &case.targets, &Discovery::built_in(), STARTED_AT);
+        named.into_iter().map(|(_, _, name)| name).collect::<Vec<_>>()
+    };
+    assert_eq!(read(Cascade::Foreground), ["drain", "migrate"]);
+    assert_eq!(read(Cascade::Orphan), ["drain"], "what stays is not looked at");
 }

@@ -65,6 +65,12 @@ impl AuditEvent {
         (200..300).contains(&self.code)
     }
 
+    /// Whether nobody knows if it changed something: it was neither done nor refused by the word of the server, which notes
+    /// so what it has done for a client that was gone before the answer.
+    pub fn is_cut_off(&self) -> bool {
+        !self.succeeded() && !(400..500).contains(&self.code)
+    }
+
     /// `verb Kind namespace/name`, for lists that are compared.
     pub fn summary(&self) -> String {
         let place = if self.namespace.is_empty() { String::new() } else { format!("{}/", self.namespace) };

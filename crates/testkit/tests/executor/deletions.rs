@@ -53,6 +53,23 @@ async fn what_an_interrupted_sync_left_goes_too() {
     assert!(objects.iter().all(|object| object.kind() != "ConfigMap"), "{objects:?}");
 }
 
+/// Where a sync has searched the cluster, nobody does it again; and no inventory has hooks.
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_its_policy_has_kept_goes_too() {
+    let cluster = Moody::calm();
+    let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+    let hook = config("hook", 1, &[(annotations::HOOK, "Sync")]);
+    let manifests = [config("a", 0, &[]), hook].concat();
+    let first = submit(&engine, &Sync::of(&manifests).with(|request| request.options.prune = true)).await;
+    assert_eq!(end(&engine, first).await.phase, OperationPhase::Succeeded);
+    let there = |name: &str| cluster.sim.objects().iter().any(|object| object.name() == name);
+    assert!(there("a") && there("hook"));
+    let id = submit(&engine, &deletion(&manifests)).await;
+    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+    assert_eq!(deleted(&cluster), ["hook", "a"]);
+    assert!(!there("a") && !there("hook"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn nothing_goes_before_all_is_confirmed() {
     let cluster = Moody::calm();

@@ -326,6 +326,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/src/deletion.rs::what_goes_and_what_stays",
         "crates/planner/tests/planner/properties.rs::a_deletion_writes_hooks_alone",
         "crates/testkit/tests/executor/deletions.rs::what_an_interrupted_sync_left_goes_too",
+        "crates/testkit/tests/executor/deletions.rs::a_hook_that_its_policy_has_kept_goes_too",
         "golden delete-orphan",
     ]),
     ("its order", &[

@@ -1,0 +1,91 @@
+//! Ordered deletions by steps of their own.
+
+use serde_json::{Value, json};
+
+use super::order::{self, assert_steps, most_at_once};
+use super::{Fleet, at_once, selects};
+
+const MEMBERS: &[(&str, &str)] = &[
+    ("dev-a", "dev"),
+    ("dev-b", "dev"),
+    ("dev-c", "dev"),
+    ("qa-a", "qa"),
+    ("prod-a", "prod"),
+    ("prod-b", "prod"),
+];
+const DEV: &[&str] = &["dev-a", "dev-b", "dev-c"];
+const PROD: &[&str] = &["prod-a", "prod-b"];
+
+async fn synced(strategy: Value, annotations: Value) -> (Fleet, crate::bench::Running) {
+    let mut fleet = Fleet::new(MEMBERS).await;
+    fleet.deploy(1, &[]);
+    let serving = fleet.serve();
+    fleet.create(strategy, annotations).await;
+    for name in fleet.names() {
+        let path = format!("{}/{}", crate::applications::path(&fleet.site), name);
+        fleet.site.observer().until(&path, |app| app.is_some_and(crate::applications::is_done)).await;
+    }
+    fleet.site.look_from_now();
+    (fleet, serving)
+}
+
+/// qa, then dev two by two; what no step selects goes last.
+pub async fn a_set_goes_by_the_steps_of_its_deletion() {
+    let steps = json!({"steps": [selects("qa"), at_once("dev", 2)]});
+    let strategy = json!({"type": "AllAtOnce", "deletionOrder": "Custom", "deletionSync": steps});
+    let (fleet, serving) = synced(strategy, json!({})).await;
+    let plan = fleet.site.run(&["appset", "delete", "fleet", "--plan"]).expect_code(0).out;
+    let place = |name: &str| plan.find(name).unwrap_or_else(|| panic!("{name}: {plan}"));
+    assert!(place("qa-a") < place("dev-a") && place("dev-c") < place("prod-a"), "{plan}");
+    fleet.delete().await;
+    assert_eq!(fleet.until_gone().await, json!([]), "the set outlives its Applications");
+    let spans = order::deletions(&fleet).await;
+    assert_steps(&spans, &[(&["qa-a"], 1), (DEV, 2), (PROD, 2)], "with the set");
+    let dev: Vec<_> = spans.iter().filter(|span| span.member.starts_with("dev")).collect();
+    assert_eq!(most_at_once(&dev), 2, "{spans:#?}");
+    assert_nothing_is_left(&fleet).await;
+    fleet.end(serving);
+}
+
+/// Where the definition has no such field; also for what drops out of the set.
+pub async fn an_annotation_says_in_which_order_members_go() {
+    let steps = json!({"steps": [at_once("prod", 1), selects("dev")]}).to_string();
+    let strategy = json!({"type": "AllAtOnce", "deletionOrder": "Custom"});
+    let (mut fleet, serving) = synced(strategy, json!({"tidegate.dev/deletion-sync": steps})).await;
+    for name in ["prod-a", "prod-b", "dev-b", "qa-a"] {
+        std::fs::remove_file(fleet.site.path().join(format!("repo/members/{name}.json"))).unwrap();
+    }
+    fleet.commit();
+    fleet.refresh().await;
+    fleet.until(|set| set["status"]["resourcesCount"] == 2).await;
+    let path = crate::applications::path(&fleet.site);
+    let two_are_left = |apps: Option<&Value>| {
+        apps.is_some_and(|apps| apps["items"].as_array().is_some_and(|apps| apps.len() == 2))
+    };
+    fleet.site.observer().until(&path, two_are_left).await;
+    let spans = order::deletions(&fleet).await;
+    assert_steps(&spans, &[(PROD, 1), (&["dev-b"], 1), (&["qa-a"], 1)], "what drops out");
+    assert_eq!(spans.len(), 4, "{spans:#?}");
+    assert_eq!([fleet.version("dev-a").await, fleet.version("dev-c").await], ["1", "1"]);
+    fleet.site.look_from_now();
+    fleet.delete().await;
+    assert_eq!(fleet.until_gone().await, json!([]), "the set outlives its Applications");
+    assert_steps(&order::deletions(&fleet).await, &[(&["dev-a", "dev-c"], 2)], "with the set");
+    assert_nothing_is_left(&fleet).await;
+    fleet.end(serving);
+}
+
+/// No object of any Application.
+pub async fn assert_nothing_is_left(fleet: &Fleet) {
+    for (api, plural) in [("/api/v1", "configmaps"), ("/apis/batch/v1", "jobs")] {
+        let path = format!("{api}/namespaces/{}/{plural}", fleet.site.namespace);
+        let of_fleet = |object: &&Value| {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            name != "kube-root-ca.crt" && object["metadata"]["deletionTimestamp"].is_null()
+        };
+        let list = fleet.site.observer().get(&path).await.unwrap();
+        let left: Vec<_> = list["items"].as_array().unwrap().iter().filter(of_fleet).collect();
+        let names: Vec<_> = left.iter().map(|one| &one["metadata"]["name"]).collect();
+        assert!(left.is_empty(), "{names:?}: {:#?}", fleet.site.writes().await.summaries());
+    }
+}

@@ -1,0 +1,188 @@
+//! Progressive syncs: over steps, to what fails, to what people open, and to what is committed meanwhile.
+
+use serde_json::{Value, json};
+
+use super::order::{self, Span, assert_steps};
+use super::{FIVE, Fleet, at_once, selects};
+
+const DEV: &[&str] = &["dev-a", "dev-b"];
+const QA: &[&str] = &["qa-a"];
+const PROD: &[&str] = &["prod-a", "prod-b"];
+const STEPS: [(&[&str], usize); 3] = [(DEV, 2), (QA, 1), (PROD, 1)];
+
+fn strategy() -> Value {
+    json!({
+        "type": "RollingSync", "deletionOrder": "Reverse",
+        "rollingSync": {"steps": [selects("dev"), selects("qa"), at_once("prod", 1)]},
+    })
+}
+
+/// That each operation of each member ran its hook once.
+async fn assert_hooks_ran_once(fleet: &Fleet, operations: &[(&'static str, usize)]) {
+    for (name, number) in operations {
+        assert_eq!(fleet.site.creations("Job", &format!("work-{name}")).await, *number, "{name}");
+    }
+}
+
+async fn spans_of(fleet: &Fleet, members: &[&str]) -> Vec<Span> {
+    let mut spans = order::syncs(fleet).await;
+    spans.retain(|span| members.contains(&span.member.as_str()));
+    spans
+}
+
+pub async fn a_set_is_rolled_out_and_taken_down_in_order_by_processes_that_are_killed() {
+    let mut fleet = Fleet::new(FIVE).await;
+    let commit = fleet.deploy(1, &[]);
+    let serving = fleet.serve();
+    fleet.create(strategy(), json!({})).await;
+    let healthy = |set: &Value| {
+        let all = set["status"]["applicationStatus"].as_array().cloned().unwrap_or_default();
+        all.iter().filter(|one| one["status"] == "Healthy").count()
+    };
+    fleet.until(|set| healthy(set) >= 2).await;
+    serving.signal("KILL");
+    serving.finish();
+    let serving = fleet.serve();
+    let done = fleet.until_rolled_out(&commit).await;
+    assert_eq!(done["status"]["applicationStatus"][0]["application"], "dev-a");
+    assert_eq!(done["metadata"]["finalizers"], json!(["resources-finalizer.argocd.argoproj.io"]));
+    assert_steps(&order::syncs(&fleet).await, &STEPS, "rollout");
+    for (name, _) in FIVE {
+        fleet.site.assert_created_once("Job", &format!("work-{name}"), name).await;
+    }
+    fleet.site.look_from_now();
+    fleet.delete().await;
+    let first = format!("/api/v1/namespaces/{}/configmaps/begin-prod-a", fleet.site.namespace);
+    fleet.site.observer().until(&first, |map| map.is_none()).await;
+    serving.signal("KILL");
+    serving.finish();
+    let serving = fleet.serve();
+    assert_eq!(fleet.until_gone().await, json!([]), "the set outlives its Applications");
+    // Backwards, and one by one.
+    assert_steps(&order::deletions(&fleet).await, &[(PROD, 1), (QA, 1), (DEV, 1)], "deletion");
+    fleet.end(serving);
+}
+
+/// One is mended by a commit; the other only needs another try.
+pub async fn what_follows_a_member_that_fails_is_not_begun_until_that_is_mended() {
+    let fleet = Fleet::new(FIVE).await;
+    let fails_once = json!({"sim.tidegate.dev/fail-times": "1"});
+    let fails = json!({"sim.tidegate.dev/outcome": "fail"});
+    fleet.deploy(1, &[("dev-b", fails), ("qa-a", fails_once.clone())]);
+    let serving = fleet.serve();
+    fleet.create(strategy(), json!({})).await;
+    let told = fleet.until_explained("it failed");
+    assert!(told.contains("Application dev-b") && told.contains("retry or skip it"), "{told}");
+    let has_failed = |set: &Value, name: &str| {
+        let all = set["status"]["applicationStatus"].as_array().cloned().unwrap_or_default();
+        all.iter().any(|one| one["application"] == name && one["message"].to_string().contains("failed"))
+    };
+    fleet.until(|set| has_failed(set, "dev-b")).await;
+    assert_eq!(spans_of(&fleet, &[QA, PROD].concat()).await, [], "what follows is not begun");
+
+    let mended = fleet.deploy(2, &[("qa-a", fails_once)]);
+    fleet.refresh().await;
+    let told = fleet.until_explained("Application qa-a");
+    assert!(!told.contains("Application dev-b"), "{told}");
+    fleet.until_explained("it failed");
+    fleet.until(|set| has_failed(set, "qa-a")).await;
+    assert_eq!(spans_of(&fleet, PROD).await, []);
+    let retry = ["appset", "retry", "fleet", "--app", "qa-a", "--reason", "the database was away"];
+    fleet.site.run(&retry).expect_code(0);
+    fleet.until_rolled_out(&mended).await;
+    assert_steps(&order::syncs(&fleet).await, &STEPS, "over both commits");
+    for name in fleet.names() {
+        assert_eq!(fleet.version(name).await, "2", "{name}");
+    }
+    fleet.end(serving);
+    let operations = fleet.operations("two have failed", 2);
+    assert_eq!(operations, [("dev-a", 2), ("dev-b", 2), ("qa-a", 2), ("prod-a", 1), ("prod-b", 1)]);
+    assert_hooks_ran_once(&fleet, &operations).await;
+}
+
+/// Of `maxUpdate: 0` a person syncs each; a gate is opened once.
+pub async fn people_open_the_steps_that_wait_for_them() {
+    let fleet = Fleet::new(FIVE).await;
+    let commit = fleet.deploy(1, &[]);
+    let serving = fleet.serve();
+    let mut steps = strategy();
+    steps["rollingSync"]["steps"][1]["maxUpdate"] = json!(0);
+    let gates = json!({"tidegate.dev/rollout": "steps: [{step: 3, gates: [approval]}]"});
+    fleet.create(steps, gates).await;
+    let told = fleet.until_explained("maxUpdate is 0: sync it by hand, or skip it");
+    assert!(told.contains("Application qa-a"), "{told}");
+    assert_eq!(spans_of(&fleet, &[QA, PROD].concat()).await, [], "nobody has synced it");
+    let asked = json!({"operation": {"initiatedBy": {"username": "jane"}, "sync": {}}});
+    let path = crate::applications::path(&fleet.site);
+    fleet.site.observer().patch(&format!("{path}/qa-a"), &asked).await.unwrap();
+
+    let told = fleet.until_explained("step 3 waits for a person");
+    assert!(told.contains("`tidegate appset approve"), "{told}");
+    assert_eq!(spans_of(&fleet, PROD).await, [], "nobody has approved");
+    fleet.site.run(&["appset", "approve", "fleet", "--reason", "checked the dashboards"]).expect_code(0);
+    fleet.until_rolled_out(&commit).await;
+    assert_steps(&order::syncs(&fleet).await, &STEPS, "opened by people");
+    fleet.end(serving);
+    let operations = fleet.operations("by hand and by steps", 0);
+    assert!(operations.iter().all(|(_, number)| *number == 1), "{operations:?}");
+    assert_hooks_ran_once(&fleet, &operations).await;
+}
+
+/// A rollout whose first step is at work when something else is committed; until that is everywhere.
+async fn commit_meanwhile(policy: &str) -> Fleet {
+    let fleet = Fleet::new(FIVE).await;
+    let slowly = |name: &'static str| (name, json!({"sim.tidegate.dev/ready-after": "4s"}));
+    fleet.deploy(1, &["dev-a", "dev-b"].map(slowly));
+    let serving = fleet.serve();
+    let policy = json!({"tidegate.dev/rollout": format!("onNewTargets: {policy}")});
+    fleet.create(strategy(), policy).await;
+    let work = format!("/apis/batch/v1/namespaces/{}/jobs/work-dev-a", fleet.site.namespace);
+    fleet.site.observer().until(&work, |job| job.is_some()).await;
+    let newer = fleet.deploy(2, &[]);
+    fleet.refresh().await;
+    fleet.until_rolled_out(&newer).await;
+    for name in fleet.names() {
+        assert_eq!(fleet.version(name).await, "2", "{name}");
+    }
+    fleet.end(serving);
+    fleet
+}
+
+/// The first and the second sync of each member.
+fn rounds(spans: Vec<Span>) -> (Vec<Span>, Vec<Span>) {
+    let mut seen = Vec::new();
+    spans.into_iter().partition(|span| {
+        let is_first = !seen.contains(&span.member);
+        seen.push(span.member.clone());
+        is_first
+    })
+}
+
+pub async fn a_newer_commit_waits_for_the_end_of_a_rollout_that_is_finished() {
+    let fleet = commit_meanwhile("finish").await;
+    let operations = fleet.operations("both commits go everywhere", 0);
+    assert!(operations.iter().all(|(_, number)| *number == 2), "{operations:?}");
+    assert_hooks_ran_once(&fleet, &operations).await;
+    let (first, second) = rounds(order::syncs(&fleet).await);
+    assert_steps(&first, &STEPS, "to the first commit");
+    assert_steps(&second, &STEPS, "to the second commit");
+    let over = first.iter().map(|span| &span.ended).max().unwrap();
+    assert!(second.iter().all(|span| span.began > *over), "{first:#?}, then {second:#?}");
+}
+
+pub async fn a_newer_commit_supersedes_a_rollout() {
+    let fleet = commit_meanwhile("supersede").await;
+    let spans = order::syncs(&fleet).await;
+    assert_steps(&spans, &STEPS, "over both commits");
+    let number =
+        |members: &[&str]| spans.iter().filter(|span| members.contains(&span.member.as_str())).count();
+    assert_eq!(
+        (number(DEV), number(QA), number(PROD)),
+        (4, 1, 2),
+        "the first commit stays in its step: {spans:#?}"
+    );
+    for (name, _) in FIVE {
+        let hooks = spans.iter().filter(|span| span.member == *name).count();
+        assert_eq!(fleet.site.creations("Job", &format!("work-{name}")).await, hooks, "{name}");
+    }
+}
