@@ -17,9 +17,9 @@ const KILLS: u64 = 6;
 /// On each version of Kubernetes.
 const KILLS_LONG: u64 = 50;
 /// So often may one rollout or deletion be killed before it is left alone.
-const KILLS_MAX: u64 = 9;
+const KILLS_MAX: u64 = 17;
 /// The service is killed at a moment before this: while it begins, and in all steps of its operations.
-const LATEST_MILLIS: u64 = 2500;
+const LATEST_MILLIS: u64 = 2000;
 
 const MEMBERS: &[(&str, &str)] = &[
     ("dev-a", "dev"),
@@ -59,11 +59,13 @@ pub async fn a_service_of_a_set_survives_its_kills() {
     let mut storm = Storm { fleet, dice, story: format!("seed {seed}"), kills: 0, wanted, version: 0 };
     let (mut rollouts, mut deletions) = (0, 0);
     while storm.kills < wanted {
-        let is_custom = deletions % 2 == 1;
+        let is_custom = storm.dice.roll(2) == 1;
         rollouts += storm.lives(is_custom).await;
         deletions += 1;
     }
     println!("{} kills, {rollouts} rollouts, {deletions} deletions", storm.kills);
+    // What a process that was killed has left is tidied by the next one.
+    storm.fleet.end(storm.fleet.serve());
     // Nothing was begun twice, whatever died in between.
     let operations = storm.fleet.operations(&storm.story, 0);
     let is_once = |(_, number): &(&str, usize)| *number == rollouts + deletions;
@@ -116,7 +118,6 @@ impl Storm {
             fleet.site.assert_created_once("Job", &format!("drain-{name}"), story).await;
         }
         assert_nothing_is_left(fleet).await;
-        fleet.site.assert_no_claim_is_held(story).await;
     }
 
     /// Serves until a goal is reached, and kills that at random moments.
