@@ -128,17 +128,6 @@ impl Site {
         );
     }
 
-    /// Fails where an operation has left its claim.
-    pub async fn assert_no_claim_is_held(&self, story: &str) {
-        let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace);
-        let leases = self.observer().get(&leases).await.unwrap();
-        let is_held = |lease: &&Value| {
-            lease["spec"]["holderIdentity"].as_str().is_some_and(|holder| !holder.is_empty())
-        };
-        let held: Vec<_> = leases["items"].as_array().unwrap().iter().filter(is_held).collect();
-        assert!(held.is_empty(), "{story}: these claims are left: {held:?}");
-    }
-
     /// Forgets what was asked so far.
     pub fn look_from_now(&mut self) {
         self.mark = self.control.mark();
