@@ -279,7 +279,7 @@ fn an_earlier_sync_is_gone_back_to() {
     let history = found["status"]["history"].as_array().unwrap().clone();
     assert_eq!((history.len(), &history[2]["revision"]), (3, &first));
     assert_eq!(found["status"]["sync"]["status"], "OutOfSync");
-    assert_eq!(found["status"]["summary"]["images"][0], "example.com/fleet/frontend:2.0", "of the manifests");
+    assert_eq!(found["status"]["summary"]["images"][0], "example.com/fleet/frontend:1.0", "of what is there");
     let refused = fleet.bench.run(&["app", "rollback", "backend"]).expect_code(4);
     assert!(refused.err.contains("auto-sync"), "{}", refused.err);
     Fleet::end(serving);

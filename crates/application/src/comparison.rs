@@ -43,7 +43,7 @@ pub struct Resource {
     pub is_ignored: bool,
     /// Its health does not count (`ignore-healthcheck`).
     pub is_healthy_anyway: bool,
-    /// Images of its containers.
+    /// Images of its containers, as they are in the cluster.
     pub images: Vec<String>,
 }
 

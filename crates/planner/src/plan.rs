@@ -228,14 +228,21 @@ fn assemble(drafts: Vec<Draft>, errors: &BTreeMap<usize, String>) -> (Plan, Vec<
 
 /// The images of the containers of a pod, or of what a pod is made from (spec: result model).
 fn images(manifest: &Object) -> Vec<String> {
-    const PLACES: [&str; 3] = [
-        "/spec/containers",
-        "/spec/template/spec/containers",
-        "/spec/jobTemplate/spec/template/spec/containers",
-    ];
-    let containers = PLACES.iter().find_map(|place| manifest.pointer(place)?.as_array());
-    let image = |container: &Value| Some(container.get("image")?.as_str()?.to_owned());
-    containers.into_iter().flatten().filter_map(image).collect()
+    of_containers(manifest, "containers").map(str::to_owned).collect()
+}
+
+/// The images that a pod has, or what makes pods: with those of its init containers.
+pub fn all_images(object: &Object) -> Vec<String> {
+    let all = of_containers(object, "initContainers").chain(of_containers(object, "containers"));
+    all.map(str::to_owned).collect()
+}
+
+fn of_containers<'o>(object: &'o Object, field: &'static str) -> impl Iterator<Item = &'o str> {
+    const PODS: [&str; 3] = ["/spec", "/spec/template/spec", "/spec/jobTemplate/spec/template/spec"];
+    let has_containers = |pod: &&'o Value| pod.get("containers").is_some_and(Value::is_array);
+    let pod = PODS.iter().filter_map(|place| object.pointer(place)).find(has_containers);
+    let containers = pod.and_then(|pod| pod.get(field)?.as_array());
+    containers.into_iter().flatten().filter_map(|container| container.get("image")?.as_str())
 }
 
 /// The objects to read from the cluster by name before planning, whether the application tracks them or not: every

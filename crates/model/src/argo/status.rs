@@ -363,7 +363,7 @@ pub struct SyncResource {
 /// What runs in an application.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplicationSummary {
-    /// Images of its containers, sorted.
+    /// Images of its containers as they are in the cluster, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
     /// Where it is reached from outside.

@@ -1,8 +1,9 @@
 //! What is read from files that are fine.
 
 use serde_json::{Value, json};
+use tidegate_model::Object;
 use tidegate_planner::manifests::{parse, parse_unnamed};
-use tidegate_planner::{Limits, Target};
+use tidegate_planner::{Limits, Target, all_images};
 
 fn read(file: &str, content: &str) -> Vec<(String, u64, usize)> {
     let targets = parse(file, content.as_bytes(), &Limits::default()).unwrap();
@@ -201,4 +202,24 @@ fn targets_survive_being_stored() {
     let targets = parse("f", config_map("a").as_bytes(), &Limits::default()).unwrap();
     let stored = serde_json::to_string(&targets).unwrap();
     assert_eq!(serde_json::from_str::<Vec<Target>>(&stored).unwrap(), targets);
+}
+
+/// As Argo CD reads them from pods: those of init containers too.
+#[test]
+fn the_images_of_what_runs() {
+    let containers = json!([{"name": "b", "image": "b:2"}, {"name": "a", "image": "a:1"}, {"name": "none"}]);
+    let pod = json!({"initContainers": [{"name": "i", "image": "i:3"}], "containers": containers});
+    for (kind, spec, expected) in [
+        ("Pod", pod.clone(), vec!["i:3", "b:2", "a:1"]),
+        ("Deployment", json!({"template": {"spec": pod}}), vec!["i:3", "b:2", "a:1"]),
+        ("CronJob", json!({"jobTemplate": {"spec": {"template": {"spec": pod}}}}), vec!["i:3", "b:2", "a:1"]),
+        ("Pod", json!({"containers": containers}), vec!["b:2", "a:1"]),
+        // What only looks like it.
+        ("Widget", json!({"containers": 3, "template": {"spec": {"containers": [{"image": 7}]}}}), vec![]),
+        ("ConfigMap", json!(null), vec![]),
+    ] {
+        let object = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "a"}, "spec": spec});
+        let object = Object::try_from(object).unwrap();
+        assert_eq!(all_images(&object), expected, "{kind}");
+    }
 }

@@ -17,7 +17,7 @@ use tidegate_model::{
     Action, Gvk, HealthStatus, Object, ObjectKey, Severity, SyncRequest, Timestamp, Warning, annotations,
 };
 use tidegate_oplog::Known;
-use tidegate_planner::own_wave;
+use tidegate_planner::{all_images, own_wave};
 use tidegate_source::Address;
 
 use super::admission::{admit, refuse_hooks, refuse_resources};
@@ -330,7 +330,7 @@ fn resource(difference: ObjectDifference, rules: &HealthRules, now: Timestamp) -
         is_live: live.is_some(),
         is_ignored: ignored,
         is_healthy_anyway: live.is_some_and(ignores_health),
-        images: task.images,
+        images: live.map(all_images).unwrap_or_default(),
     }
 }
 
