@@ -24,7 +24,7 @@ spec:
       destination: {name: in-cluster, namespace: '{{ .env }}'}
 ";
 
-fn bench() -> Bench {
+pub fn bench() -> Bench {
     let bench = Bench::new();
     for app in ["db", "web"] {
         bench.write(
@@ -136,7 +136,7 @@ fn what_is_wrong_is_named_and_the_exit_code_says_whose_it_is() {
 }
 
 /// A set of these Applications, `NAME ENV` each, with this strategy.
-fn planned(bench: &Bench, members: &[&str], strategy: &Value) {
+pub fn planned(bench: &Bench, members: &[&str], strategy: &Value) {
     let elements: Vec<Value> = members
         .iter()
         .map(|member| {
@@ -167,7 +167,7 @@ fn select(operator: &str, env: &[&str]) -> Value {
 }
 
 /// dev, then qa two at once, then prod one by one; deleted the other way round.
-fn three_steps() -> Value {
+pub fn three_steps() -> Value {
     json!({
         "type": "RollingSync", "deletionOrder": "Reverse",
         "rollingSync": {"steps": [
@@ -178,12 +178,12 @@ fn three_steps() -> Value {
     })
 }
 
-const FLEET: [&str; 8] =
+pub const FLEET: [&str; 8] =
     ["web-dev dev", "db-dev dev", "a qa", "b qa", "c qa", "d qa", "web-prod prod", "lost elsewhere"];
-const PLAN: [&str; 6] = ["appset", "plan", "-f", "sets/fleet.yaml", "-o", "json"];
+pub const PLAN: [&str; 6] = ["appset", "plan", "-f", "sets/fleet.yaml", "-o", "json"];
 
 /// The Applications of each step.
-fn members(steps: &Value) -> Vec<Vec<&str>> {
+pub fn members(steps: &Value) -> Vec<Vec<&str>> {
     let steps = steps.as_array().unwrap().iter();
     steps
         .map(|step| {
@@ -213,6 +213,9 @@ fn a_plan_says_who_is_synced_and_deleted_when() {
         [vec!["web-prod"], vec!["a", "b", "c", "d"], vec!["db-dev", "web-dev"], vec!["lost"]]
     );
     assert!(deletion["steps"].as_array().unwrap().iter().all(|step| step["maxUpdate"] == 1));
+    let numbers: Vec<&Value> =
+        deletion["steps"].as_array().unwrap().iter().map(|step| &step["step"]).collect();
+    assert_eq!(numbers, [&json!(3), &json!(2), &json!(1), &json!(null)], "as the strategy counts them");
     // Branches are looked up.
     let revision = plan["applications"][0]["revisions"][0].as_str().unwrap();
     assert!(revision.len() == 40 && revision.bytes().all(|byte| byte.is_ascii_hexdigit()), "{plan}");
@@ -278,7 +281,7 @@ fn the_order_of_a_deletion_is_shown_alone() {
     });
     planned(&bench, &FLEET, &custom);
     let args = ["appset", "delete", "--plan", "-f", "sets/fleet.yaml", "-o", "json"];
-    let deletion = bench.json(&args)["deletion"].clone();
+    let deletion = bench.json(&args)["plans"][0]["deletion"].clone();
     assert_eq!(
         members(&deletion["steps"]),
         [vec!["a", "b", "c", "d"], vec!["db-dev", "web-dev"], vec!["lost", "web-prod"]]
@@ -287,7 +290,7 @@ fn the_order_of_a_deletion_is_shown_alone() {
         deletion["steps"].as_array().unwrap().iter().map(|step| &step["maxUpdate"]).collect();
     assert_eq!(at_once, [&json!(2), &json!(null), &json!(null)]);
     planned(&bench, &FLEET[..2], &json!({}));
-    let deletion = bench.json(&args)["deletion"].clone();
+    let deletion = bench.json(&args)["plans"][0]["deletion"].clone();
     assert_eq!(
         (&deletion["order"], members(&deletion["steps"])),
         (&json!("AllAtOnce"), vec![vec!["db-dev", "web-dev"]])

@@ -291,6 +291,8 @@ fn a_set_that_is_deleted_takes_its_applications_down_step_by_step_backwards() {
 fn what_drops_out_of_a_set_is_deleted_and_a_generator_that_fails_deletes_nothing() {
     let served = Served::new("", FIVE);
     let serving = served.serve();
+    // None is there before the first look at the set.
+    served.until(|set| set["status"]["resourcesCount"] == 5);
     served.bench.run(&["app", "wait", "--timeout", "10m"]).expect_code(0);
     served.edit("env: qa, path: web", "env: '{{ .nothing.there }}', path: web");
     served.edit("name: '{{ .name }}'\n      labels", "name: '{{ .name | fail }}'\n      labels");
@@ -353,6 +355,7 @@ fn a_newer_commit_supersedes_a_rollout() {
 fn a_misspelt_name_deletes_nothing() {
     let served = Served::new("", FIVE);
     let serving = served.serve();
+    served.until(|set| set["status"]["resourcesCount"] == 5);
     served.bench.run(&["app", "wait", "--timeout", "10m"]).expect_code(0);
     served.edit("name: prod-a,", "name: Prod-A,");
     let set = served.until(|set| condition(set, "ErrorOccurred").is_some_and(|one| one["status"] == "True"));

@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 use crate::bench::{Bench, Ran, Running};
 
 const OPERATOR: &str = "operators-may-have-things-done";
-const READER: &str = "readers-may-look-and-no-more";
+pub const READER: &str = "readers-may-look-and-no-more";
 const SHOPS: [&str; 4] = ["cart", "catalog", "checkout", "search"];
 
 /// The example, served with an API.
-struct Shops {
-    bench: Bench,
-    serving: Option<Running>,
-    url: String,
+pub struct Shops {
+    pub bench: Bench,
+    pub serving: Option<Running>,
+    pub url: String,
 }
 
 impl Shops {
     /// With what its ApplicationSet says of its rollout.
-    fn serve(rollout: &str) -> Self {
+    pub fn serve(rollout: &str) -> Self {
         let mut bench = Bench::new();
         bench.set("PATH", "");
         bench.run(&["example", "fleet"]).expect_code(0);
@@ -49,11 +49,11 @@ impl Shops {
         Self { bench, serving: Some(serving), url }
     }
 
-    fn run(&self, args: &[&str]) -> Ran {
+    pub fn run(&self, args: &[&str]) -> Ran {
         self.bench.run(&[&["appset"], args].concat())
     }
 
-    fn run_as(&self, who: &str, args: &[&str]) -> Ran {
+    pub fn run_as(&self, who: &str, args: &[&str]) -> Ran {
         self.run(&[args, &["--server", &self.url, "--token-file", who]].concat())
     }
 
@@ -63,7 +63,7 @@ impl Shops {
 
     /// Asks until it stands as it should.
     #[track_caller]
-    fn until(&self, is_met: impl Fn(&Value) -> bool) -> Value {
+    pub fn until(&self, is_met: impl Fn(&Value) -> bool) -> Value {
         let found = std::iter::repeat_with(|| self.status()).take(3000).find(is_met);
         found.unwrap_or_else(|| panic!("{:#}", self.status()))
     }
@@ -94,7 +94,7 @@ impl Shops {
     }
 }
 
-fn has_ended(status: &Value) -> bool {
+pub fn has_ended(status: &Value) -> bool {
     status["rollout"]["end"] == "Completed"
 }
 
@@ -130,7 +130,7 @@ fn the_example_is_rolled_out_and_deleted_in_its_order() {
     assert!(text.contains("RollingSync, 3 steps") && text.contains("12"), "{text}");
     // Its deletion is known before, and so it happens.
     let plan = shops.bench.json(&["appset", "delete", "shops", "--plan", "-o", "json"]);
-    let selects: Vec<&str> = plan["deletion"]["steps"]
+    let selects: Vec<&str> = plan["plans"][0]["deletion"]["steps"]
         .as_array()
         .unwrap()
         .iter()
@@ -194,7 +194,7 @@ fn people_steer_a_rollout_here_and_from_elsewhere() {
 }
 
 impl Shops {
-    fn end(&mut self) {
+    pub fn end(&mut self) {
         let serving = self.serving.take().unwrap();
         serving.signal("TERM");
         serving.finish().expect_code(0);

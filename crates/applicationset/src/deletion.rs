@@ -7,7 +7,7 @@ use tidegate_model::argo::{Application, ApplicationSet};
 use crate::known::{Known, lost_cluster};
 use crate::order::{InvalidOrder, order};
 use crate::ownership::{members, released};
-use crate::policy::{Options, allowed};
+use crate::policy::{Options, allowed, why_kept};
 
 /// Kubernetes' own word for a set whose Applications are to outlive it.
 const ORPHAN: &str = "orphan";
@@ -51,7 +51,7 @@ impl Deletion {
 
 /// Whether objects stay though an Application may still say otherwise: one that was made before the set said so. What a
 /// template or a patch says itself of finalizers counts more.
-fn preserved(set: &ApplicationSet) -> Option<String> {
+pub(crate) fn preserved(set: &ApplicationSet) -> Option<String> {
     let preserves = set.spec.sync_policy.as_ref().is_some_and(|policy| policy.preserve_resources_on_deletion);
     let is_silent = set.spec.template.metadata.finalizers.is_empty() && set.spec.template_patch.is_none();
     (preserves && is_silent)
@@ -80,6 +80,13 @@ pub enum Next {
     Stay(InvalidOrder),
 }
 
+/// Why the Applications of a set outlive it; `None` where they go with it.
+pub(crate) fn why_outlived(set: &ApplicationSet, options: &Options) -> Option<String> {
+    let is_orphaning = set.metadata.finalizers.iter().any(|one| one == ORPHAN);
+    let by_finalizer = || is_orphaning.then(|| format!("the set has the finalizer {ORPHAN}"));
+    why_kept(set, options).or_else(by_finalizer)
+}
+
 /// What is done next for a set that is being deleted. Whatever else is done for it, such as a progressive sync, ends first.
 pub fn deleting(
     set: &ApplicationSet,
@@ -88,8 +95,7 @@ pub fn deleting(
     options: &Options,
 ) -> Next {
     let own = || members(set, existing);
-    let outlive = set.metadata.finalizers.iter().any(|one| one == ORPHAN) || !allowed(set, options).delete;
-    if outlive {
+    if why_outlived(set, options).is_some() {
         let free: Vec<_> = own().map(|one| released(set, one)).collect();
         return if free.is_empty() { Next::Finish { members: Vec::new() } } else { Next::Release(free) };
     }

@@ -49,16 +49,29 @@ pub struct Allowed {
 
 /// What may be done with the Applications of a set.
 pub fn allowed(set: &ApplicationSet, options: &Options) -> Allowed {
-    let own = set.spec.sync_policy.as_ref().and_then(|policy| policy.applications_sync);
-    let may_override = options.policy_override.unwrap_or(options.policy.is_none());
-    let effective = own.filter(|_| may_override).or(options.policy).unwrap_or_default();
-    let (update, delete) = match effective {
+    let (update, delete) = match effective(set, options).0 {
         ApplicationsSync::CreateOnly => (false, false),
         ApplicationsSync::CreateUpdate => (true, false),
         ApplicationsSync::CreateDelete => (false, true),
         ApplicationsSync::Sync => (true, true),
     };
     Allowed { update, delete }
+}
+
+/// The policy that counts, and who says it.
+fn effective(set: &ApplicationSet, options: &Options) -> (ApplicationsSync, &'static str) {
+    let own = set.spec.sync_policy.as_ref().and_then(|policy| policy.applications_sync);
+    let may_override = options.policy_override.unwrap_or(options.policy.is_none());
+    let own = own.filter(|_| may_override).map(|own| (own, "spec.syncPolicy.applicationsSync"));
+    let of_all = options.policy.map(|of_all| (of_all, "the policy for all ApplicationSets"));
+    own.or(of_all).unwrap_or_default()
+}
+
+/// Why no Application of a set may be deleted; `None` where they may.
+pub(crate) fn why_kept(set: &ApplicationSet, options: &Options) -> Option<String> {
+    let (policy, who) = effective(set, options);
+    let word = serde_json::to_value(policy).ok()?.as_str()?.to_owned();
+    (!allowed(set, options).delete).then(|| format!("{who} is {word}"))
 }
 
 /// Whether the strategy of a set is a progressive sync, with or without steps.

@@ -79,9 +79,9 @@ fn end(printer: &Printer, outcome: &Result<Ended, CliError>) -> i32 {
     exit::code(outcome)
 }
 
-/// What `serve` tells unasked: what happens to applications, and whatever else of its own goes wrong. What the libraries that
+/// What `serve` tells unasked: what happens to applications and ApplicationSets, and whatever else of its own goes wrong. What the libraries that
 /// it uses have to say about their connections is for those who ask.
-const SERVE_TELLS: &str = "tidegate=warn,tidegate_service::applications=info";
+const SERVE_TELLS: &str = "tidegate=warn,tidegate_service::applications=info,tidegate_service::sets=info";
 
 /// Structured lines on standard error, for those who ask for them. What lives for long tells what happens.
 fn trace(verbose: u8, command: &Command, printer: &Printer) {
@@ -131,6 +131,7 @@ mod tests {
             .finish();
         tracing::subscriber::with_default(telling, || {
             tracing::info!(target: "tidegate_service::applications::telling", "told: applications");
+            tracing::info!(target: "tidegate_service::sets::actor", "told: ApplicationSets");
             tracing::warn!(target: "tidegate_server::notify", "told: a message that is refused");
             tracing::error!(target: "tidegate_executor::actors", "told: an actor that has failed");
             tracing::warn!(target: "tidegate_source::remote", "told: a repository");
@@ -139,6 +140,6 @@ mod tests {
         });
         let told = kept.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let told = String::from_utf8_lossy(&told);
-        assert_eq!((told.matches("told: ").count(), told.matches("kept: ").count()), (4, 0), "{told}");
+        assert_eq!((told.matches("told: ").count(), told.matches("kept: ").count()), (5, 0), "{told}");
     }
 }

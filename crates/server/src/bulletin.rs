@@ -1,9 +1,9 @@
-//! What happens to applications and operations, as one numbered stream: the newest of it, for whoever listens.
+//! What happens to applications, ApplicationSets and operations, as one numbered stream: the newest of it, for whoever listens.
 //!
 //! ```text
 //! Engine::events_from_now ──┐
 //!                           ├──▶ Bulletin: the newest 4096, numbered ──▶ a Reader for each who listens
-//! Board::changes ───────────┘                                              │ who is further behind
+//! Boards, their changes ─────┘                                              │ who is further behind
 //!                                                the log of operations ◀───┘
 //! ```
 //!
@@ -30,12 +30,20 @@ pub(crate) struct Entry {
     pub id: EventId,
     /// In one word.
     pub kind: &'static str,
-    /// The application, as operations name it.
-    pub application: String,
-    /// The operation, where it is about one.
-    pub operation: Option<OperationId>,
+    pub about: About,
     /// As JSON.
     pub data: String,
+}
+
+/// What something is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct About {
+    /// The application, as operations name it; empty where it is about none.
+    pub application: String,
+    /// The ApplicationSet, in the same way.
+    pub set: String,
+    /// The operation, where it is about one.
+    pub operation: Option<OperationId>,
 }
 
 /// Which event, as clients know it: `PROCESS-NUMBER-TIME`.
@@ -102,20 +110,14 @@ impl Bulletin {
     }
 
     /// Something has happened.
-    pub fn post(
-        &self,
-        kind: &'static str,
-        (application, operation): (String, Option<OperationId>),
-        at: Timestamp,
-        data: String,
-    ) {
+    pub fn post(&self, kind: &'static str, about: About, at: Timestamp, data: String) {
         let mut posted = self.posted();
         // Times of a few events are a little earlier than those told before.
         posted.at = posted.at.max(at);
         posted.last = posted.last.saturating_add(1);
         let id = EventId { process: self.process, number: posted.last, at: posted.at };
         posted.bytes = posted.bytes.saturating_add(data.len());
-        posted.entries.push_back(Arc::new(Entry { id, kind, application, operation, data }));
+        posted.entries.push_back(Arc::new(Entry { id, kind, about, data }));
         while posted.entries.len() > KEPT || (posted.bytes > KEPT_BYTES && posted.entries.len() > 1) {
             let gone = posted.entries.pop_front().map_or(0, |entry| entry.data.len());
             posted.bytes = posted.bytes.saturating_sub(gone);
@@ -159,7 +161,7 @@ mod tests {
     use super::*;
 
     fn post(bulletin: &Bulletin, at: i64, data: &str) {
-        let about = ("shop".to_owned(), None);
+        let about = About { application: "shop".to_owned(), ..About::default() };
         bulletin.post("application", about, Timestamp::from_millis(at), data.to_owned());
     }
 

@@ -1,4 +1,4 @@
-//! Follows applications and operations, and posts what happens.
+//! Follows applications, ApplicationSets and operations, and posts what happens.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,9 +13,10 @@ use tidegate_service::applications::store::AppKey;
 use tidegate_service::documents::events::EventDocument;
 use tidegate_service::lines::ApplicationLine;
 use tidegate_service::queries::Queries;
+use tidegate_service::sets::{SetLine, SetServing};
 use tokio::sync::broadcast::{self, error::RecvError};
 
-use crate::bulletin::Bulletin;
+use crate::bulletin::{About, Bulletin};
 use crate::metrics::Metrics;
 
 /// What a stream of events tells.
@@ -26,13 +27,17 @@ pub(crate) enum News {
     Application(Box<ApplicationLine>),
     /// An application is not there any more.
     Gone(Name),
+    /// How an ApplicationSet stands now.
+    ApplicationSet(Box<SetLine>),
+    /// An ApplicationSet is not there any more.
+    ApplicationSetGone(Name),
     /// Something happened to an operation, down to its tasks.
     Operation(Box<EventDocument>),
-    /// Not all that happened to applications since then is known: their list says how they stand now.
+    /// Not all that happened to applications and ApplicationSets since then is known: their lists say how they stand now.
     Reset(Reset),
 }
 
-/// Which application.
+/// Which application, or ApplicationSet.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Name {
@@ -54,6 +59,8 @@ impl News {
         match self {
             Self::Application(_) => "application",
             Self::Gone(_) => "gone",
+            Self::ApplicationSet(_) => "applicationSet",
+            Self::ApplicationSetGone(_) => "applicationSetGone",
             Self::Operation(_) => "operation",
             Self::Reset(_) => "reset",
         }
@@ -78,7 +85,8 @@ pub(crate) async fn follow(
     };
     let serving = queries.served();
     tokio::pin!(serving);
-    let mut following: Option<Following> = None;
+    let mut applications: Option<Following<ServedApplications>> = None;
+    let mut sets: Option<Following<SetServing>> = None;
     loop {
         tokio::select! {
             event = events.next() => match event {
@@ -86,20 +94,29 @@ pub(crate) async fn follow(
                 Some(Err(missed)) => tracing::warn!(%missed, "not all events are told"),
                 None => return,
             },
-            serving = &mut serving, if following.is_none() => match serving {
-                Some(serving) => following = Some(Following::begin(serving, Arc::clone(&metrics))),
+            serving = &mut serving, if applications.is_none() => match serving {
+                Some(serving) => {
+                    let metrics = Arc::clone(&metrics);
+                    applications = Some(Following::begin(ServedApplications { serving, metrics }));
+                    sets = queries.sets_now().cloned().map(Following::begin);
+                }
                 None => return,
             },
-            changed = next(&mut following) => {
-                if let Some(following) = &mut following {
-                    following.changed(changed, &bulletin);
+            changed = next(&mut applications) => {
+                if let Some(applications) = &mut applications {
+                    applications.changed(changed, &bulletin);
+                }
+            }
+            changed = next(&mut sets) => {
+                if let Some(sets) = &mut sets {
+                    sets.changed(changed, &bulletin);
                 }
             }
         }
     }
 }
 
-async fn next(following: &mut Option<Following>) -> Result<AppKey, RecvError> {
+async fn next<S>(following: &mut Option<Following<S>>) -> Result<AppKey, RecvError> {
     match following {
         Some(following) => following.changes.recv().await,
         None => std::future::pending().await,
@@ -108,47 +125,140 @@ async fn next(following: &mut Option<Following>) -> Result<AppKey, RecvError> {
 
 fn post(bulletin: &Bulletin, event: &Event) {
     let news = News::Operation(Box::new(EventDocument::from(event)));
-    let about = (AppKey::named(&event.application).to_string(), Some(event.operation));
+    let about = About {
+        application: AppKey::named(&event.application).to_string(),
+        operation: Some(event.operation),
+        ..About::default()
+    };
     let at = event.at.unwrap_or_else(|| SystemClock.now());
     bulletin.post(news.kind(), about, at, news.data());
 }
 
-/// The applications, and what was told of each.
-struct Following {
+/// Things that are served, and that a stream of events tells of.
+trait Served {
+    /// How one of them stands.
+    type Line: Serialize;
+
+    fn changes(&self) -> broadcast::Receiver<AppKey>;
+    fn all(&self) -> Vec<(AppKey, Self::Line)>;
+    fn one(&self, key: &AppKey) -> Option<Self::Line>;
+    /// It stands like this now; nothing where it is gone.
+    fn stands(&self, _key: &AppKey, _line: Option<&Self::Line>) {}
+    /// What tells it from how it stood: that it was looked at again and found the same is no news.
+    fn digest(line: &Self::Line) -> u64;
+    fn there(line: Self::Line) -> News;
+    fn gone(name: Name) -> News;
+    fn about(key: &AppKey) -> About;
+}
+
+/// Applications; of each also whether its last operation wrote nothing.
+struct ServedApplications {
     serving: Serving,
     metrics: Arc<Metrics>,
+}
+
+impl Served for ServedApplications {
+    type Line = (ApplicationLine, bool);
+
+    fn changes(&self) -> broadcast::Receiver<AppKey> {
+        self.serving.changes()
+    }
+
+    fn all(&self) -> Vec<(AppKey, Self::Line)> {
+        self.serving.all().into_iter().map(|(key, one)| (key, line(&one))).collect()
+    }
+
+    fn one(&self, key: &AppKey) -> Option<Self::Line> {
+        self.serving.application(key).as_deref().map(line)
+    }
+
+    fn stands(&self, key: &AppKey, line: Option<&Self::Line>) {
+        self.metrics.stands(key, line.map(|(line, is_dry_run)| (line, *is_dry_run)));
+    }
+
+    fn digest((line, _): &Self::Line) -> u64 {
+        digest(&ApplicationLine { reconciled_at: None, ..line.clone() })
+    }
+
+    fn there((line, _): Self::Line) -> News {
+        News::Application(Box::new(line))
+    }
+
+    fn gone(name: Name) -> News {
+        News::Gone(name)
+    }
+
+    fn about(key: &AppKey) -> About {
+        About { application: key.to_string(), ..About::default() }
+    }
+}
+
+impl Served for SetServing {
+    type Line = SetLine;
+
+    fn changes(&self) -> broadcast::Receiver<AppKey> {
+        self.changes()
+    }
+
+    fn all(&self) -> Vec<(AppKey, SetLine)> {
+        self.all().into_iter().map(|(key, one)| (key, one.as_ref().into())).collect()
+    }
+
+    fn one(&self, key: &AppKey) -> Option<SetLine> {
+        self.set(key).map(|one| one.as_ref().into())
+    }
+
+    fn digest(line: &SetLine) -> u64 {
+        digest(line)
+    }
+
+    fn there(line: SetLine) -> News {
+        News::ApplicationSet(Box::new(line))
+    }
+
+    fn gone(name: Name) -> News {
+        News::ApplicationSetGone(name)
+    }
+
+    fn about(key: &AppKey) -> About {
+        About { set: key.to_string(), ..About::default() }
+    }
+}
+
+/// What is followed, and what was told of each.
+struct Following<S> {
+    served: S,
     changes: broadcast::Receiver<AppKey>,
     /// A digest of the line that was told last.
     told: BTreeMap<AppKey, u64>,
 }
 
-impl Following {
-    fn begin(serving: Serving, metrics: Arc<Metrics>) -> Self {
-        let changes = serving.changes();
+impl<S: Served> Following<S> {
+    fn begin(served: S) -> Self {
+        let changes = served.changes();
         let mut told = BTreeMap::new();
-        for (key, application) in serving.all() {
-            let line = line(&application);
-            metrics.stands(&key, Some((&line, is_dry_run(&application))));
+        for (key, line) in served.all() {
+            served.stands(&key, Some(&line));
             // How they stand now, their list says.
-            told.insert(key, digest(&line));
+            told.insert(key, S::digest(&line));
         }
-        Self { serving, metrics, changes, told }
+        Self { served, changes, told }
     }
 
     fn changed(&mut self, changed: Result<AppKey, RecvError>, bulletin: &Bulletin) {
         match changed {
             Ok(key) => {
-                let application = self.serving.application(&key);
-                self.tell(&key, application.as_deref(), bulletin);
+                let line = self.served.one(&key);
+                self.tell(key, line, bulletin);
             }
             Err(RecvError::Lagged(_)) => {
-                let mut there: BTreeMap<AppKey, Arc<Application>> = self.serving.all().into_iter().collect();
+                let mut there: BTreeMap<AppKey, S::Line> = self.served.all().into_iter().collect();
                 for key in self.told.keys().cloned().collect::<Vec<_>>() {
-                    let application = there.remove(&key);
-                    self.tell(&key, application.as_deref(), bulletin);
+                    let line = there.remove(&key);
+                    self.tell(key, line, bulletin);
                 }
-                for (key, application) in there {
-                    self.tell(&key, Some(&application), bulletin);
+                for (key, line) in there {
+                    self.tell(key, Some(line), bulletin);
                 }
             }
             // The engine ends as well.
@@ -156,41 +266,37 @@ impl Following {
         }
     }
 
-    fn tell(&mut self, key: &AppKey, application: Option<&Application>, bulletin: &Bulletin) {
-        let news = match application.map(|application| (line(application), is_dry_run(application))) {
-            Some((line, is_dry_run)) => {
-                self.metrics.stands(key, Some((&line, is_dry_run)));
-                let digest = digest(&line);
-                if self.told.insert(key.clone(), digest) == Some(digest) {
+    fn tell(&mut self, key: AppKey, line: Option<S::Line>, bulletin: &Bulletin) {
+        let about = S::about(&key);
+        let news = match line {
+            Some(line) => {
+                self.served.stands(&key, Some(&line));
+                let digest = S::digest(&line);
+                if self.told.insert(key, digest) == Some(digest) {
                     return;
                 }
-                News::Application(Box::new(line))
+                S::there(line)
             }
-            None if self.told.remove(key).is_none() => return,
+            None if self.told.remove(&key).is_none() => return,
             None => {
-                self.metrics.stands(key, None);
-                let AppKey { namespace, name } = key.clone();
-                News::Gone(Name { namespace, name })
+                self.served.stands(&key, None);
+                let AppKey { namespace, name } = key;
+                S::gone(Name { namespace, name })
             }
         };
-        bulletin.post(news.kind(), (key.to_string(), None), SystemClock.now(), news.data());
+        bulletin.post(news.kind(), about, SystemClock.now(), news.data());
     }
 }
 
-fn line(application: &Application) -> ApplicationLine {
-    application.into()
-}
-
-/// Whether the last operation wrote nothing.
-fn is_dry_run(application: &Application) -> bool {
+/// How an application stands, and whether its last operation wrote nothing.
+fn line(application: &Application) -> (ApplicationLine, bool) {
     let state = application.status.operation_state.as_ref();
-    state.and_then(|state| state.operation.sync.as_ref()).is_some_and(|sync| sync.dry_run)
+    let sync = state.and_then(|state| state.operation.sync.as_ref());
+    (application.into(), sync.is_some_and(|sync| sync.dry_run))
 }
 
-/// That it was looked at again and found the same is no news.
-fn digest(line: &ApplicationLine) -> u64 {
-    let line = ApplicationLine { reconciled_at: None, ..line.clone() };
+fn digest(line: &impl Serialize) -> u64 {
     let mut hasher = DefaultHasher::new();
-    serde_json::to_vec(&line).unwrap_or_default().hash(&mut hasher);
+    serde_json::to_vec(line).unwrap_or_default().hash(&mut hasher);
     hasher.finish()
 }

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use tidegate_executor::{Clock as _, Engine, SystemClock};
 use tidegate_service::queries::Queries;
+use tidegate_service::sets::SetServing;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::bulletin::Bulletin;
@@ -88,7 +89,8 @@ impl Site {
         let serving = parts.and_then(|parts| parts.queries.serving_now());
         let listening = self.streams_max.saturating_sub(self.streams.available_permits());
         let listening = u64::try_from(listening).unwrap_or(u64::MAX);
-        page(&self.metrics, parts.map(|parts| &parts.engine), serving.as_ref(), listening)
+        let sets = parts.and_then(|parts| parts.queries.sets_now());
+        page(&self.metrics, parts.map(|parts| &parts.engine), (serving.as_ref(), sets), listening)
     }
 
     /// A place to be told events, if there is one.
@@ -106,7 +108,9 @@ impl Site {
     pub(crate) fn failure(&self) -> Option<String> {
         let parts = self.parts.get()?;
         let serving = parts.queries.serving_now();
-        let failure = serving.and_then(|serving| serving.failure()).or_else(|| parts.engine.failure());
+        let sets = || parts.queries.sets_now().and_then(SetServing::failure);
+        let failure = serving.and_then(|serving| serving.failure()).or_else(sets);
+        let failure = failure.or_else(|| parts.engine.failure());
         Some(failure?.to_string())
     }
 

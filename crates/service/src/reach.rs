@@ -1,7 +1,6 @@
 //! Reaching the applications of a state directory: through the process that serves them, or in what it has kept.
 
 use tidegate_executor::effects::ObjectDifference;
-use tidegate_lifecycle::teardown::TeardownView;
 use tidegate_model::Warning;
 use tidegate_model::argo::{Application, ApplicationSet};
 
@@ -12,7 +11,7 @@ use crate::error::ServiceError;
 use crate::lines::WindowLine;
 use crate::notices::Notices;
 use crate::route::{accept, unexpected};
-use crate::sets::SetExplanation;
+use crate::sets::{DeletionPreview, SetExplanation};
 use crate::state_dir::StateDir;
 
 /// Applications, and what could not be read.
@@ -137,7 +136,7 @@ pub async fn explain_set(state_dir: &StateDir, name: String) -> Result<SetExplan
 }
 
 /// In which order the Applications of an ApplicationSet would be deleted with it.
-pub async fn plan_deletion(state_dir: &StateDir, name: String) -> Result<TeardownView, ServiceError> {
+pub async fn plan_deletion(state_dir: &StateDir, name: String) -> Result<DeletionPreview, ServiceError> {
     match answer(state_dir, &Request::PlanApplicationSetDeletion { name }).await? {
         Some(Reply::Deletion(view)) => Ok(*view),
         Some(other) => Err(unexpected(&other)),

@@ -30,6 +30,21 @@ async fn spans_of(fleet: &Fleet, members: &[&str]) -> Vec<Span> {
     spans
 }
 
+/// `kubectl describe` tells of it, once, whichever process was at work.
+async fn assert_told(fleet: &Fleet, set: &Value, expected: &[&str]) {
+    let events = format!("/api/v1/namespaces/{}/events", fleet.site.namespace);
+    let told = |list: &Value| -> Vec<String> {
+        let all = list["items"].as_array().cloned().unwrap_or_default();
+        let of_it = all.iter().filter(|one| one["involvedObject"]["uid"] == set["metadata"]["uid"]);
+        let text = |one: &Value, field: &str| one[field].as_str().unwrap().to_owned();
+        of_it.map(|one| format!("{} {}", text(one, "reason"), text(one, "message"))).collect()
+    };
+    let count = |list: &Value, words: &str| told(list).iter().filter(|one| *one == words).count();
+    let are_there = |list: &Value| expected.iter().all(|words| count(list, words) > 0);
+    let list = fleet.site.observer().until(&events, |list| list.is_some_and(are_there)).await.unwrap();
+    assert!(expected.iter().all(|words| count(&list, words) == 1), "{:?}", told(&list));
+}
+
 pub async fn a_set_is_rolled_out_and_taken_down_in_order_by_processes_that_are_killed() {
     let mut fleet = Fleet::new(FIVE).await;
     let commit = fleet.deploy(1, &[]);
@@ -50,6 +65,14 @@ pub async fn a_set_is_rolled_out_and_taken_down_in_order_by_processes_that_are_k
     for (name, _) in FIVE {
         fleet.site.assert_created_once("Job", &format!("work-{name}"), name).await;
     }
+    let steps = [
+        "RolloutStarted 5 Applications in 3 steps",
+        "StepOpened step 1 of 3 (env in (dev)): 2 Applications",
+        "StepPassed step 1 of 3 (env in (dev)) is done",
+        "StepPassed step 3 of 3 (env in (prod)) is done",
+        "RolloutCompleted ApplicationSet Rollout has completed",
+    ];
+    assert_told(&fleet, &done, &steps).await;
     fleet.site.look_from_now();
     fleet.delete().await;
     let first = format!("/api/v1/namespaces/{}/configmaps/begin-prod-a", fleet.site.namespace);
@@ -58,6 +81,8 @@ pub async fn a_set_is_rolled_out_and_taken_down_in_order_by_processes_that_are_k
     serving.finish();
     let serving = fleet.serve();
     assert_eq!(fleet.until_gone().await, json!([]), "the set outlives its Applications");
+    let ends = ["DeletionStarted 5 Applications are deleted", "DeletionCompleted 5 Applications are gone"];
+    assert_told(&fleet, &done, &ends).await;
     // Backwards, and one by one.
     assert_steps(&order::deletions(&fleet).await, &[(PROD, 1), (QA, 1), (DEV, 1)], "deletion");
     fleet.end(serving);

@@ -121,7 +121,7 @@ pub struct GenerateArgs {
 #[command(after_help = "\
 No cluster and no service is asked. Steps, gates and orders are what `tidegate serve` goes by;
 branches and versions are looked up in their repositories, and shown as they are written where
-that cannot be.
+that cannot be. Whether somebody has defined the gates that steps need is known with --gates only.
 
 Examples:
   tidegate appset plan -f fleet.yaml
@@ -134,6 +134,9 @@ pub struct SetPlanArgs {
     /// How the plan is printed
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: PlanFormat,
+    /// What the names of gates stand for, as `tidegate serve --gates` has it: a gate that is not in it is a mistake
+    #[arg(long, value_name = "FILE", value_parser = values::path())]
+    pub gates: Option<PathBuf>,
     #[command(flatten)]
     pub found: FoundArgs,
 }

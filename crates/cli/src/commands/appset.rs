@@ -7,7 +7,7 @@ mod generate;
 mod plan;
 
 use tidegate_service::control::protocol::Request;
-use tidegate_service::sets::SetWish;
+use tidegate_service::sets::{SetExplanation, SetWish};
 
 use super::app::desk::Desk;
 use crate::args::{AppsetCommand, Format, OneSetArgs, ServiceArgs, SetWishArgs};
@@ -36,7 +36,9 @@ pub async fn run(command: AppsetCommand, printer: &Printer) -> Result<Ended, Cli
         }
         AppsetCommand::Terminate(args) => wish(args, SetWish::Terminate).await,
         AppsetCommand::Refresh { name, service } => {
-            desk::tell(&Desk::of(&service)?, &Request::RefreshApplicationSet { name }).await?;
+            let desk = Desk::of(&service)?;
+            let name = desk::named(&desk, &name).await?;
+            desk::tell(&desk, &Request::RefreshApplicationSet { name }).await?;
             Ok(Ended::Done)
         }
         AppsetCommand::Delete(args) => delete::run(&args, printer).await,
@@ -45,8 +47,9 @@ pub async fn run(command: AppsetCommand, printer: &Printer) -> Result<Ended, Cli
 
 async fn wish(args: SetWishArgs, wish: SetWish) -> Result<Ended, CliError> {
     let SetWishArgs { name, reason, service } = args;
-    let request = Request::WishApplicationSet { name, wish, by: String::new(), reason };
-    desk::tell(&Desk::of(&service)?, &request).await?;
+    let desk = Desk::of(&service)?;
+    let name = desk::named(&desk, &name).await?;
+    desk::tell(&desk, &Request::WishApplicationSet { name, wish, by: String::new(), reason }).await?;
     Ok(Ended::Done)
 }
 
@@ -71,7 +74,7 @@ async fn get(args: &OneSetArgs, printer: &Printer) -> Result<Ended, CliError> {
 }
 
 async fn status(args: &OneSetArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let explanation = desk::explain(&Desk::of(&args.service)?, &args.name).await?;
+    let explanation = explained(args).await?;
     match args.output {
         Format::Text => printer.out(&set::status(&explanation, printer.width()))?,
         format => printer.value(&explanation, format)?,
@@ -79,8 +82,14 @@ async fn status(args: &OneSetArgs, printer: &Printer) -> Result<Ended, CliError>
     Ok(Ended::Done)
 }
 
+async fn explained(args: &OneSetArgs) -> Result<SetExplanation, CliError> {
+    let desk = Desk::of(&args.service)?;
+    let name = desk::named(&desk, &args.name).await?;
+    Ok(desk::explain(&desk, &name).await?)
+}
+
 async fn explain(args: &OneSetArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let explanation = desk::explain(&Desk::of(&args.service)?, &args.name).await?;
+    let explanation = explained(args).await?;
     match args.output {
         Format::Text => {
             let mut text = Text::plain(format!("{}: {}", explanation.set, explanation.line));

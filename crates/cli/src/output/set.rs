@@ -1,7 +1,7 @@
 //! ApplicationSets for people, and as the lists that programs know.
 
 use serde_json::{Value, json};
-use tidegate_lifecycle::rollout::{MemberStatus, RolloutView};
+use tidegate_lifecycle::rollout::{MemberStatus, RolloutView, StepStatus};
 use tidegate_lifecycle::teardown::{self, TeardownView};
 use tidegate_model::argo::{ApplicationSet, ApplicationSetCondition, ApplicationSetGenerator};
 use tidegate_service::applications::store::AppKey;
@@ -11,6 +11,8 @@ use super::{Style, Text, one_line, table};
 
 /// Digits of a commit that tell it from others.
 const SHORT: usize = 7;
+/// The number of the step of those that no step selects, as Argo CD writes it.
+const OUTSIDE: &str = "-1";
 
 /// As `kubectl get -o json` prints a list.
 pub fn document(sets: &[ApplicationSet]) -> Value {
@@ -70,7 +72,13 @@ pub fn show(set: &ApplicationSet, width: Option<u16>) -> Text {
         let rows = status.application_status.iter().map(|one| {
             let targets = one.target_revisions.iter().map(|revision| short(revision));
             let targets = targets.collect::<Vec<_>>().join(" ");
-            [one.application.clone(), one.step.clone(), one.status.to_string(), targets, one.message.clone()]
+            [
+                one.application.clone(),
+                step_number(&one.step),
+                one.status.to_string(),
+                targets,
+                one.message.clone(),
+            ]
         });
         text.append(table(["APPLICATION", "STEP", "STATUS", "TARGET", "MESSAGE"], rows, width));
     }
@@ -113,15 +121,16 @@ fn progress(view: &RolloutView, width: Option<u16>) -> Text {
     let rows = (1_u32..).zip(&view.steps).map(|(number, step)| {
         let of_step = || view.members.iter().filter(|member| member.step == number.to_string());
         let healthy = of_step().filter(|member| member.status == MemberStatus::Healthy).count();
-        let status = match (step.passed_at, step.opened_at) {
-            _ if view.step == Some(number) => view.stage.clone(),
-            (Some(_), _) => "passed".to_owned(),
-            (None, Some(_)) => "opened".to_owned(),
-            (None, None) => "waiting".to_owned(),
-        };
         let at_once = step.max_update.map_or_else(|| "all".to_owned(), |most| most.to_string());
         let healthy = format!("{healthy}/{}", step.members);
-        [number.to_string(), step.selects.clone(), healthy, at_once, step.gates.join(", "), status]
+        [
+            number.to_string(),
+            step.selects.clone(),
+            healthy,
+            at_once,
+            step.gates.join(", "),
+            step_status(step.status).to_owned(),
+        ]
     });
     let mut text = heading("Rollout", &view.message, view.paused.as_deref());
     text.append(table(heads, rows, width));
@@ -133,7 +142,7 @@ fn progress(view: &RolloutView, width: Option<u16>) -> Text {
         let targets = member.target_revisions.iter().map(|revision| short(revision));
         [
             member.application.clone(),
-            member.step.clone(),
+            step_number(&member.step),
             format!("{:?}", member.status),
             targets.collect::<Vec<_>>().join(" "),
             member.message.clone(),
@@ -143,20 +152,43 @@ fn progress(view: &RolloutView, width: Option<u16>) -> Text {
     text
 }
 
+/// The number of a step in words.
+fn step_number(number: &str) -> String {
+    if number == OUTSIDE { "none".to_owned() } else { number.to_owned() }
+}
+
+fn step_status(status: StepStatus) -> &'static str {
+    match status {
+        StepStatus::Waiting => "waiting",
+        StepStatus::Held => "held",
+        StepStatus::Rolling => "at work",
+        StepStatus::Failed => "failed",
+        StepStatus::RollingBack => "being rolled back",
+        StepStatus::RolledBack => "rolled back",
+        StepStatus::Passed => "passed",
+        StepStatus::DoneBefore => "done before",
+        StepStatus::Empty => "no Applications",
+        StepStatus::Unfinished => "not finished",
+        StepStatus::NotReached => "not reached",
+    }
+}
+
 fn deletion(view: &TeardownView, width: Option<u16>) -> Text {
     let mut text = heading("Deletion", &view.message, view.paused.as_deref());
     let heads = ["STEP", "SELECTS", "GONE", "AT ONCE"];
-    let rows = (1_u32..).zip(&view.steps).map(|(number, step)| {
+    let steps = view.steps.iter().filter(|step| step.step.is_some() || step.members > 0);
+    let rows = steps.map(|step| {
+        let number = step.step.map_or_else(|| OUTSIDE.to_owned(), |number| number.to_string());
         let of_step = view.members.iter().filter(|member| member.step == number);
         let gone = of_step.filter(|member| member.status == teardown::MemberStatus::Gone).count();
         let at_once = step.max_update.map_or_else(|| "all".to_owned(), |most| most.to_string());
-        [number.to_string(), step.selects.clone(), format!("{gone}/{}", step.members), at_once]
+        [step_number(&number), step.selects.clone(), format!("{gone}/{}", step.members), at_once]
     });
     text.append(table(heads, rows, width));
     text.end_line();
     let rows = view.members.iter().map(|member| {
         let status = format!("{:?}", member.status);
-        [member.application.clone(), member.step.to_string(), status, member.message.clone()]
+        [member.application.clone(), step_number(&member.step), status, member.message.clone()]
     });
     text.append(table(["APPLICATION", "STEP", "STATUS", "MESSAGE"], rows, width));
     text

@@ -117,7 +117,12 @@ pub(crate) fn step_name(index: u32, count: usize) -> String {
 
 /// `step 2 of 3, 6 Applications`.
 pub(crate) fn step_of(index: u32, count: usize, members: u32) -> String {
-    format!("{}, {members} Applications", step_name(index, count))
+    format!("{}, {}", step_name(index, count), applications(members))
+}
+
+/// `6 Applications`.
+pub(crate) fn applications(count: u32) -> String {
+    if count == 1 { "1 Application".to_owned() } else { format!("{count} Applications") }
 }
 
 /// Time that has passed, or is left, in words.

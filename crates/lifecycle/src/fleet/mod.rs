@@ -3,15 +3,17 @@
 
 mod calls;
 mod explain;
+mod milestone;
 mod said;
 mod select;
 
 pub use calls::Calls;
 pub use explain::Explanation;
+pub use milestone::{Milestone, MilestoneReason};
 pub use said::{Said, Scope};
 pub use select::{
     Assignment, Expression, InvalidMaxUpdate, InvalidOperator, Labels, MaxUpdate, Operator, assign,
 };
 
-pub(crate) use explain::{enumerate, longest_first, step_name, step_of, words};
+pub(crate) use explain::{applications, enumerate, longest_first, step_name, step_of, words};
 pub(crate) use select::count;

@@ -28,6 +28,7 @@ mod follow;
 mod input;
 mod machine;
 mod messages;
+mod milestones;
 mod pending;
 mod record;
 mod request;
@@ -35,6 +36,7 @@ mod rules;
 mod state;
 mod status;
 mod view;
+mod waiting;
 
 pub use command::{Command, Subject};
 pub use decide::{Rejection, decide};
@@ -45,6 +47,7 @@ pub use follow::follow;
 pub use input::{ChildNews, Input, Sight, Wish};
 pub use machine::{Progressive, Seen};
 pub use messages::REASON;
+pub use milestones::milestones;
 pub use pending::pending;
 pub use record::Details;
 pub use request::{Deployed, MemberSpec, OnFailure, OnNewTargets, OnPending, Options, Request, Step, Target};
@@ -52,4 +55,5 @@ pub use state::{
     Cause, End, Failure, Member, NewTargets, Outcome, Progress, Rollout, Stage, State, StepState, Then, Work,
 };
 pub use status::MemberStatus;
-pub use view::{MemberView, RolloutView, StepView, condition, view};
+pub use view::{MemberView, RolloutView, StepStatus, StepView, condition, view};
+pub use waiting::{WaitReason, Waiting, waiting};

@@ -41,6 +41,35 @@ pub struct RolloutView {
     pub members: Vec<MemberView>,
 }
 
+/// How a step stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "RolloutStepStatus")]
+pub enum StepStatus {
+    /// Its turn has not come.
+    #[default]
+    Waiting,
+    /// Its turn has come; gates, or people who have not approved, keep it closed.
+    Held,
+    /// Its members are brought to their targets.
+    Rolling,
+    /// More of its members have failed than may, or it took too long.
+    Failed,
+    /// Its members are brought back to what they had before.
+    RollingBack,
+    /// Its members have what they had before.
+    RolledBack,
+    /// All of its members were done.
+    Passed,
+    /// Its members were done before the rollout would have begun with them: at their targets already, or skipped.
+    DoneBefore,
+    /// It selects no Application.
+    Empty,
+    /// The rollout ended before all of its members were done.
+    Unfinished,
+    /// The rollout ended before its turn came.
+    NotReached,
+}
+
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -48,6 +77,9 @@ pub struct RolloutView {
 pub struct StepView {
     /// Whom it selects.
     pub selects: String,
+    /// How it stands.
+    #[serde(default)]
+    pub status: StepStatus,
     /// How many it has.
     pub members: u32,
     /// How many of them may be in flight at once; absent: all.
@@ -140,6 +172,7 @@ fn step_view(rollout: &Rollout, step: u32) -> StepView {
     let state = rollout.step(step).cloned().unwrap_or_default();
     StepView {
         selects: state.step.words(),
+        status: step_status(rollout, step),
         members: count(rollout.members_of(step)),
         max_update: (budget < u32::MAX).then_some(budget),
         gates: state.step.gates.clone(),
@@ -148,6 +181,30 @@ fn step_view(rollout: &Rollout, step: u32) -> StepView {
         on_failure: state.step.on_failure,
         opened_at: state.opened_at,
         passed_at: state.passed_at,
+    }
+}
+
+fn step_status(rollout: &Rollout, step: u32) -> StepStatus {
+    let state = rollout.step(step);
+    let (mut is_empty, mut is_open) = (true, false);
+    for (_, member) in rollout.members_of(step) {
+        (is_empty, is_open) = (false, is_open || !rollout.is_settled(member));
+    }
+    let has_begun = state.is_some_and(|state| state.opened_at.is_some());
+    let has_failed = state.is_some_and(|state| state.failed.is_some());
+    let is_current = rollout.current_step() == Some(step);
+    match rollout.stage {
+        _ if is_empty => StepStatus::Empty,
+        Stage::Held { .. } if is_current => StepStatus::Held,
+        Stage::RollingBack { .. } if is_current => StepStatus::RollingBack,
+        Stage::Rolling { .. } if is_current && !has_failed => StepStatus::Rolling,
+        Stage::Ending { end: End::RolledBack, .. } if has_failed => StepStatus::RolledBack,
+        _ if has_failed => StepStatus::Failed,
+        _ if !is_open && has_begun => StepStatus::Passed,
+        _ if !is_open => StepStatus::DoneBefore,
+        Stage::Ending { .. } if has_begun => StepStatus::Unfinished,
+        Stage::Ending { .. } => StepStatus::NotReached,
+        _ => StepStatus::Waiting,
     }
 }
 

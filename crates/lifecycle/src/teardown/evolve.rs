@@ -15,7 +15,7 @@ pub fn evolve(state: State, fact: &Fact) -> Result<State, Illegal> {
     match state {
         State::New => begun(fact).ok_or_else(|| illegal(State::New.name())),
         State::Running(mut teardown) => {
-            let stage = teardown.stage.name();
+            let stage = teardown.stage_name();
             if let Fact::Finished { end, message, at } = fact {
                 return Ok(finish(teardown, *end, message, *at));
             }
@@ -29,7 +29,7 @@ pub fn evolve(state: State, fact: &Fact) -> Result<State, Illegal> {
 /// The first words of a fact, without its content, which may be large.
 fn fact_name(fact: &Fact) -> String {
     match fact {
-        Fact::Moved { to, .. } => format!("Moved to {}", to.name()),
+        Fact::Moved { to, .. } => format!("Moved to {to:?}"),
         Fact::Begun { .. } => "Begun".to_owned(),
         other => format!("{other:?}").chars().take(200).collect(),
     }

@@ -3,7 +3,7 @@
 use tidegate_model::Timestamp;
 
 use super::state::{Member, Progress, State, Teardown};
-use crate::fleet::{Explanation, count, longest_first, step_name, step_of};
+use crate::fleet::{Explanation, applications, count, longest_first};
 use crate::operation::Awaited;
 
 /// Explains a teardown as it stands at `now`.
@@ -20,9 +20,7 @@ pub fn explain(state: &State, now: Timestamp) -> Explanation {
 
 fn running(teardown: &Teardown, now: Timestamp) -> Explanation {
     let Some(step) = teardown.current_step() else { return Explanation::blank("beginning to delete", now) };
-    let position =
-        format!("deleting {} ({})", step_name(step, teardown.steps.len()), teardown.order.words(step));
-    let mut explanation = Explanation::blank(position, now);
+    let mut explanation = Explanation::blank(position(teardown, step), now);
     let gone = count(teardown.members_of(step).filter(|(_, member)| member.progress.is_settled()));
     let all = count(teardown.members_of(step));
     explanation.progress = format!("{gone} of {all} gone");
@@ -32,10 +30,22 @@ fn running(teardown: &Teardown, now: Timestamp) -> Explanation {
     explanation.hold(teardown.paused.as_ref());
     let later = teardown.members.values().filter_map(|member| member.place.step).filter(|next| *next > step);
     explanation.next = Some(match later.min() {
-        Some(next) => step_of(next, teardown.steps.len(), count(teardown.members_of(next))),
+        Some(next) => {
+            let members = applications(count(teardown.members_of(next)));
+            format!("{}, {members}", teardown.order.name(next))
+        }
         None => "the end".to_owned(),
     });
     explanation
+}
+
+/// `deleting step 2 of 3 (env in (qa))`, or `deleting those that no step selects`.
+fn position(teardown: &Teardown, step: u32) -> String {
+    let (order, name) = (&teardown.order, teardown.order.name(step));
+    match order.number(step) {
+        Some(_) => format!("deleting {name} ({})", order.words(step)),
+        None => format!("deleting {name}"),
+    }
 }
 
 /// The members that are awaited, the longest wait first.

@@ -5,7 +5,7 @@ use tidegate_model::{Timestamp, format_duration};
 use super::fact::Fact;
 use super::request::OnLate;
 use super::state::{End, Progress, Stage, State, Teardown};
-use crate::fleet::{enumerate, step_name};
+use crate::fleet::enumerate;
 
 /// The facts that follow from the state and the time alone. Called again until nothing follows.
 pub fn follow(state: &State, now: Timestamp) -> Vec<Fact> {
@@ -71,7 +71,7 @@ fn deleting(teardown: &Teardown, step: u32, now: Timestamp) -> Vec<Fact> {
     }
     if teardown.too_late_at().is_some_and(|at| now >= at) {
         let deadline = format_duration(teardown.options.deadline.unwrap_or_default());
-        let name = step_name(step, teardown.steps.len());
+        let name = teardown.order.name(step);
         let open = teardown.open(step);
         let message = format!("{name} was not gone within {deadline}: {}", enumerate(&open));
         return vec![Fact::DeadlinePassed { step, message, at: now }];

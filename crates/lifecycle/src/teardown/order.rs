@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::{Assignment, Expression, Labels, MaxUpdate, assign};
+use crate::fleet::{Assignment, Expression, Labels, MaxUpdate, assign, step_name};
 
 /// Applications that are deleted together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +60,24 @@ impl Order {
             Self::Custom { .. } => Some(step).filter(|step| *step < last),
         };
         usize::try_from(index?).ok()
+    }
+
+    /// The number of a step of deletion as the strategy counts its steps, from 1; `None` for those that no step selects.
+    pub fn number(&self, step: u32) -> Option<u32> {
+        u32::try_from(self.written(step)?).ok()?.checked_add(1)
+    }
+
+    /// The step of deletion that has this number.
+    pub fn numbered(&self, number: u32) -> Option<u32> {
+        (0..self.step_count()).find(|step| self.number(*step) == Some(number))
+    }
+
+    /// `step 2 of 3`, or who is meant where no step is.
+    pub(crate) fn name(&self, step: u32) -> String {
+        match self.written(step) {
+            Some(index) => step_name(u32::try_from(index).unwrap_or(u32::MAX), self.selections().len()),
+            None => self.words(step),
+        }
     }
 
     /// In which step an Application with these labels is deleted.

@@ -40,7 +40,7 @@ impl State {
     pub fn name(&self) -> String {
         match self {
             Self::New => "New".to_owned(),
-            Self::Running(teardown) => teardown.stage.name(),
+            Self::Running(teardown) => teardown.stage_name(),
             Self::Finished(_) => "Finished".to_owned(),
         }
     }
@@ -87,12 +87,12 @@ pub enum Stage {
     },
 }
 
-impl Stage {
-    /// Its name, for messages.
-    pub fn name(self) -> String {
-        match self {
-            Self::Begun => "Begun".to_owned(),
-            Self::Deleting { step } => format!("Deleting step {}", step.saturating_add(1)),
+impl Teardown {
+    /// Where it stands, for messages.
+    pub(super) fn stage_name(&self) -> String {
+        match self.stage {
+            Stage::Begun => "Begun".to_owned(),
+            Stage::Deleting { step } => format!("Deleting {}", self.order.name(step)),
         }
     }
 }

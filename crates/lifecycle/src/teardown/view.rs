@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
 
 use super::state::{End, Progress, State, Teardown};
-use crate::fleet::{Said, count, step_name};
+use crate::fleet::{Said, count};
 
 /// How the deletion of an Application stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -33,7 +33,8 @@ pub struct TeardownView {
     pub by: String,
     /// Where it stands, in words.
     pub stage: String,
-    /// The number of the step that is at work, from 1.
+    /// The number of the step that is at work, from 1 as the strategy counts them; absent also where it is about those
+    /// that no step selects.
     pub step: Option<u32>,
     /// Its steps, in the order of deletion.
     pub steps: Vec<StepView>,
@@ -56,6 +57,9 @@ pub struct TeardownView {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DeletionStep")]
 pub struct StepView {
+    /// Its number, from 1 as the strategy counts its steps; absent: those that no step selects.
+    #[serde(default)]
+    pub step: Option<u32>,
     /// Whom it selects.
     pub selects: String,
     /// How many it has.
@@ -71,8 +75,8 @@ pub struct StepView {
 pub struct MemberView {
     /// Its name.
     pub application: String,
-    /// The number of its step, from 1.
-    pub step: u32,
+    /// The number of its step, from 1 as the strategy counts them; `-1`: none selects it.
+    pub step: String,
     /// How it stands.
     pub status: MemberStatus,
     /// Why; may be empty.
@@ -85,12 +89,14 @@ pub struct MemberView {
 pub fn view(state: &State) -> Option<TeardownView> {
     let teardown = state.teardown()?;
     let outcome = teardown.outcome.as_ref();
-    let number = |step: u32| step.saturating_add(1);
     Some(TeardownView {
         set: teardown.set.clone(),
         by: teardown.by.clone(),
         stage: state.name(),
-        step: teardown.current_step().filter(|_| outcome.is_none()).map(number),
+        step: teardown
+            .current_step()
+            .filter(|_| outcome.is_none())
+            .and_then(|step| teardown.order.number(step)),
         steps: (0..teardown.order.step_count()).map(|step| step_view(teardown, step)).collect(),
         end: outcome.map(|outcome| outcome.end),
         message: message(teardown),
@@ -104,6 +110,7 @@ pub fn view(state: &State) -> Option<TeardownView> {
 fn step_view(teardown: &Teardown, step: u32) -> StepView {
     let budget = teardown.budget(step);
     StepView {
+        step: teardown.order.number(step),
         selects: teardown.order.words(step),
         members: count(teardown.members_of(step)),
         max_update: (budget < u32::MAX).then_some(budget),
@@ -114,15 +121,16 @@ fn step_view(teardown: &Teardown, step: u32) -> StepView {
 pub(super) fn message(teardown: &Teardown) -> String {
     match (&teardown.outcome, teardown.current_step()) {
         (Some(outcome), _) => outcome.message.clone(),
-        (None, Some(step)) => format!("deleting {}", step_name(step, teardown.steps.len())),
+        (None, Some(step)) => format!("deleting {}", teardown.order.name(step)),
         (None, None) => "beginning to delete".to_owned(),
     }
 }
 
 fn members(teardown: &Teardown) -> Vec<MemberView> {
-    let mut members: Vec<MemberView> = teardown
-        .members
-        .iter()
+    let mut members: Vec<_> = teardown.members.iter().collect();
+    members.sort_by_key(|(name, member)| (member.place.step, *name));
+    members
+        .into_iter()
         .map(|(name, member)| {
             let (status, message) = match &member.progress {
                 Progress::Waiting => (MemberStatus::Waiting, String::new()),
@@ -132,10 +140,9 @@ fn members(teardown: &Teardown) -> Vec<MemberView> {
                 Progress::Gone => (MemberStatus::Gone, String::new()),
                 Progress::Left(said) => (MemberStatus::Left, format!("skipped by {}", said.words())),
             };
-            let step = member.place.step.unwrap_or_default().saturating_add(1);
+            let number = member.place.step.and_then(|step| teardown.order.number(step));
+            let step = number.map_or_else(|| "-1".to_owned(), |number| number.to_string());
             MemberView { application: name.clone(), step, status, message, since: member.since }
         })
-        .collect();
-    members.sort_by(|one, other| (one.step, &one.application).cmp(&(other.step, &other.application)));
-    members
+        .collect()
 }

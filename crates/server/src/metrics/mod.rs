@@ -3,13 +3,14 @@
 //! ```text
 //! Engine::all_events ──▶ Tally: waits, waves, phases ──┐
 //! Board::changes ──▶ Syncs: operations that ended ─────┼──▶ page
-//! Board, Engine, Front: how it stands now ─────────────┘
+//! Boards, Engine, Front: how it stands now ─────────────┘
 //! ```
 //!
 //! Labels are names of applications, and words of ours; nothing else that somebody may choose costs memory.
 
 mod names;
 mod page;
+mod sets;
 mod syncs;
 mod tally;
 mod text;

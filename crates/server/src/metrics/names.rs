@@ -30,6 +30,9 @@ metrics! {
     APP_RECONCILE Histogram "argocd_app_reconcile" "How long comparing an application with its cluster took, in seconds.";
     APP_SYNC_TOTAL Counter "argocd_app_sync_total" "Operations of applications that ended, since the process began.";
     APP_SYNC_SECONDS Counter "argocd_app_sync_duration_seconds_total" "How long they took.";
+    SET_INFO Gauge "argocd_appset_info" "ApplicationSets and whether their Applications are as generated; always 1.";
+    SET_OWNED Gauge "argocd_appset_owned_applications" "Applications that an ApplicationSet owns.";
+    SET_RECONCILE Histogram "argocd_appset_reconcile" "How long looking at an ApplicationSet took, in seconds.";
     BLOCKED Counter "tidegate_blocked_seconds_total" "How long operations have waited, by what they waited for.";
     DEADLINES Counter "tidegate_deadlines_passed_total" "Deadlines that passed, by what they were of.";
     ENGINE_UP Gauge "tidegate_engine_up" "1 while the engine works; 0 when its log takes nothing any more.";
@@ -40,6 +43,8 @@ metrics! {
     PHASE Histogram "tidegate_phase_duration_seconds" "How long the phases of operations took.";
     QUEUE Gauge "tidegate_log_queue_depth" "Batches of records that wait to be made durable.";
     RETRIES Counter "tidegate_retries_total" "Attempts after the first.";
+    MEMBERS Gauge "tidegate_rollout_members" "Applications of a progressive sync, by their status in it.";
+    STEP_WAITING Gauge "tidegate_rollout_step_waiting_seconds" "How long the current step of a progressive sync has waited, by what for.";
     STREAMS Gauge "tidegate_event_streams" "Those who are told events now.";
     TASKS Counter "tidegate_tasks_total" "Objects that operations are done with, by how that ended.";
     WAVE Histogram "tidegate_wave_duration_seconds" "How long waves took, from their opening until they passed.";

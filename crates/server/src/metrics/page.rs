@@ -6,24 +6,29 @@ use tidegate_model::argo::Application;
 use tidegate_service::applications::Serving;
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::lines::{ApplicationLine, SyncPolicyLine};
+use tidegate_service::sets::SetServing;
 
 use super::names::{
     APP_CONDITION, APP_INFO, APP_RECONCILE, APP_SYNC_SECONDS, APP_SYNC_TOTAL, BLOCKED, DEADLINES, ENGINE_UP,
     FLUSH, HTTP, OPEN, OPERATION, PHASE, QUEUE, RETRIES, STREAMS, TASKS, WAVE,
 };
+use super::sets::of_sets;
 use super::text::Text;
 use super::{Metrics, open};
 
-/// All metrics. Of applications only where they are served already.
+/// All metrics. Of applications and ApplicationSets only where they are served already.
 pub(crate) fn page(
     metrics: &Metrics,
     engine: Option<&Engine>,
-    serving: Option<&Serving>,
+    (serving, sets): (Option<&Serving>, Option<&SetServing>),
     streams: u64,
 ) -> String {
     let mut text = Text::default();
     if let Some(serving) = serving {
         of_applications(&mut text, metrics, serving);
+    }
+    if let Some(sets) = sets {
+        of_sets(&mut text, sets);
     }
     of_operations(&mut text, metrics);
     if let Some(engine) = engine {

@@ -3,13 +3,12 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_application::CONTROL_NAMESPACE;
-use tidegate_lifecycle::teardown::TeardownView;
 use tidegate_model::argo::ApplicationSet;
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
 use tidegate_service::error::ServiceError;
 use tidegate_service::reach::ReachedSets;
-use tidegate_service::sets::{SetExplanation, SetWish};
+use tidegate_service::sets::{DeletionPreview, SetExplanation, SetWish};
 
 use super::ask::{Asking, part};
 use super::{PAGE, PAGES_MAX, Remote};
@@ -73,7 +72,7 @@ impl Remote {
     }
 
     /// In which order the Applications of an ApplicationSet would be deleted with it.
-    pub async fn plan_deletion(&self, name: &str) -> Result<TeardownView, ServiceError> {
+    pub async fn plan_deletion(&self, name: &str) -> Result<DeletionPreview, ServiceError> {
         self.read(&self.path(name, "/deletion").await?).await
     }
 

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tidegate_lifecycle::teardown::TeardownView;
 use tidegate_model::argo::ApplicationSet;
-use tidegate_service::sets::{SetExplanation, SetServing, SetWish, shown};
+use tidegate_service::sets::{DeletionPreview, SetExplanation, SetServing, SetWish, shown};
 
 use crate::pages::{self, Page};
 use crate::problem::{Code, Problem};
@@ -29,7 +28,7 @@ pub(super) fn routes() -> Vec<Route> {
             (
                 DELETION,
                 "planApplicationSetDeletion",
-                "In which order its Applications would be deleted with it",
+                "In which order its Applications would be deleted with it, and what would stay",
             ),
             deletion,
         ),
@@ -122,7 +121,7 @@ async fn explain(call: Call) -> Result<SetExplanation, Problem> {
     Ok(serving.explain(&name).await?)
 }
 
-async fn deletion(call: Call) -> Result<TeardownView, Problem> {
+async fn deletion(call: Call) -> Result<DeletionPreview, Problem> {
     let (serving, name, _) = one(&call).await?;
     Ok(serving.plan(&name)?)
 }

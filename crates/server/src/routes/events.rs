@@ -19,7 +19,7 @@ use tidegate_service::queries::Queries;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 
-use crate::bulletin::{Bulletin, Entry, EventId};
+use crate::bulletin::{About, Bulletin, Entry, EventId};
 use crate::following::{News, Reset};
 use crate::problem::{Code, Problem};
 use crate::route::{Answer, Call, Gives, Route, look_otherwise, text};
@@ -34,8 +34,11 @@ const COME_AGAIN: u32 = 1000;
 
 /// The rows of the table that are about the stream of events.
 pub(super) fn routes() -> Vec<Route> {
-    let words =
-        ("/api/v1/events", "followEvents", "What happens to applications and operations, as it happens");
+    let words = (
+        "/api/v1/events",
+        "followEvents",
+        "What happens to applications, ApplicationSets and operations, as it happens",
+    );
     vec![look_otherwise(words, Gives::Events(SchemaGenerator::subschema_for::<News>), follow)]
 }
 
@@ -45,6 +48,8 @@ pub(super) fn routes() -> Vec<Route> {
 struct EventsQuery {
     /// Only of this application: NAMESPACE/NAME, or the name of one of the control plane.
     application: Option<String>,
+    /// Only of this ApplicationSet: NAMESPACE/NAME, or the name of one of the control plane.
+    application_set: Option<String>,
     /// Only of this operation.
     operation: Option<String>,
     /// As the header Last-Event-ID, which counts more: go on after this event.
@@ -52,10 +57,11 @@ struct EventsQuery {
 }
 
 async fn follow(call: Call<EventsQuery>) -> Answer {
-    let EventsQuery { application, operation, last_event_id } = call.query;
+    let EventsQuery { application, application_set, operation, last_event_id } = call.query;
     let queries = Arc::clone(call.site.queries()?);
     let wanted = Wanted {
         application: application.map(|text| AppKey::named(&text).to_string()),
+        set: application_set.map(|text| AppKey::named(&text).to_string()),
         operation: operation
             .map(|text| {
                 text.parse().map_err(|_| Problem::bad(format!("{text:?} is not the id of an operation")))
@@ -97,13 +103,15 @@ async fn follow(call: Call<EventsQuery>) -> Answer {
 /// What is wanted; all that is not excluded.
 struct Wanted {
     application: Option<String>,
+    set: Option<String>,
     operation: Option<OperationId>,
 }
 
 impl Wanted {
-    fn is(&self, application: &str, operation: Option<OperationId>) -> bool {
-        self.application.as_ref().is_none_or(|wanted| wanted == application)
-            && (self.operation.is_none() || self.operation == operation)
+    fn is(&self, about: &About) -> bool {
+        self.application.as_ref().is_none_or(|wanted| *wanted == about.application)
+            && self.set.as_ref().is_none_or(|wanted| *wanted == about.set)
+            && (self.operation.is_none() || self.operation == about.operation)
     }
 }
 
@@ -122,7 +130,11 @@ async fn missed(queries: &Queries, wanted: &Wanted, at: Timestamp) -> Result<Mis
     let went_on = listed.into_iter().filter(|one| {
         one.summary.as_ref().is_some_and(|known| {
             known.finished_at.is_none_or(|at| at >= since)
-                && wanted.is(&AppKey::named(&known.application).to_string(), Some(one.operation))
+                && wanted.is(&About {
+                    application: AppKey::named(&known.application).to_string(),
+                    set: String::new(),
+                    operation: Some(one.operation),
+                })
         })
     });
     Ok(Missed { operations: went_on.map(|one| one.operation).collect(), since, is_told: false })
@@ -192,7 +204,7 @@ impl Reader {
     }
 
     fn is_wanted(&self, entry: &Entry) -> bool {
-        self.wanted.is(&entry.application, entry.operation)
+        self.wanted.is(&entry.about)
     }
 
     /// What happened to one operation since then. It has no id until all is told: who is cut off before is told all again.
@@ -201,7 +213,7 @@ impl Reader {
         let Some(missed) = &mut self.missed else { return told };
         if !std::mem::replace(&mut missed.is_told, true) {
             let message =
-                "what happened to applications since that event is not kept; look at their list".to_owned();
+                "what happened to applications and ApplicationSets since that event is not kept; look at their lists".to_owned();
             tell(&mut told, "reset", &News::Reset(Reset { message }).data());
         }
         let Some(operation) = missed.operations.pop_front() else {

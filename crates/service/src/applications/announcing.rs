@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tidegate_cluster::{Cluster, ErrorKind};
 use tidegate_executor::{Clock as _, Event, EventKind, Events, SystemClock};
 use tidegate_model::argo::{API_VERSION, Time};
-use tidegate_model::{Object, OperationPhase};
+use tidegate_model::{Object, OperationPhase, Timestamp};
 
 use super::shared::Shared;
 use super::store::AppKey;
@@ -23,8 +23,8 @@ pub(crate) async fn announce(shared: Arc<Shared>, mut events: Events) {
     let mut is_refused = false;
     while let Some(event) = events.next().await {
         let Ok(event) = event else { continue };
-        let Some(object) = object(&shared, &event) else { continue };
-        match put(shared.places.cluster().as_ref(), object).await {
+        let Some(announced) = announced(&shared, &event) else { continue };
+        match put_event(shared.places.cluster().as_ref(), &announced).await {
             Ok(()) => is_refused = false,
             // Said once, until it works again.
             Err(problem) if !std::mem::replace(&mut is_refused, true) => {
@@ -35,12 +35,60 @@ pub(crate) async fn announce(shared: Arc<Shared>, mut events: Events) {
     }
 }
 
-async fn put(cluster: &dyn Cluster, object: Value) -> Result<(), String> {
-    let object = Object::try_from(object).map_err(|error| error.to_string())?;
+/// Something that an Event tells.
+pub(crate) struct Announced {
+    /// The name of the Event, which tells it from all others.
+    pub name: String,
+    /// Kind of what it is about.
+    pub kind: &'static str,
+    /// Name of what it is about.
+    pub key: AppKey,
+    pub uid: String,
+    pub resource_version: String,
+    /// In one word.
+    pub reason: String,
+    /// Whether nobody has to see to it.
+    pub is_well: bool,
+    /// In words.
+    pub message: String,
+    pub at: Timestamp,
+}
+
+/// Tells something. What was told before is there already.
+pub(crate) async fn put_event(cluster: &dyn Cluster, announced: &Announced) -> Result<(), String> {
+    let object = Object::try_from(object(announced)).map_err(|error| error.to_string())?;
     match cluster.put(object, None).await {
         Err(error) if error.kind != ErrorKind::AlreadyExists => Err(error.to_string()),
         _ => Ok(()),
     }
+}
+
+fn object(announced: &Announced) -> Value {
+    let Announced { name, kind, key, uid, resource_version, reason, is_well, message, at } = announced;
+    let at = Time::from(*at).to_string();
+    let message: String = message.chars().take(MESSAGE_MAX).collect();
+    json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": key.namespace},
+        "involvedObject": {
+            "apiVersion": API_VERSION,
+            "kind": kind,
+            "namespace": key.namespace,
+            "name": key.name,
+            "uid": uid,
+            "resourceVersion": resource_version,
+        },
+        "type": if *is_well { "Normal" } else { "Warning" },
+        "reason": reason,
+        "message": message,
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+        "source": {"component": "tidegate"},
+        "reportingComponent": "tidegate",
+        "reportingInstance": "tidegate",
+    })
 }
 
 /// What is told of an event, and whether all is well; nothing of most.
@@ -55,37 +103,20 @@ fn told(what: &EventKind) -> Option<(&'static str, bool, String)> {
     })
 }
 
-/// The Event; nothing for operations of what is no resource of the cluster.
-fn object(shared: &Shared, event: &Event) -> Option<Value> {
+/// What is told of an operation; nothing of those of what is no resource of the cluster.
+fn announced(shared: &Shared, event: &Event) -> Option<Announced> {
     let (reason, is_well, message) = told(&event.what)?;
     let key = AppKey::named(&event.application);
     let application = shared.board.get(&key)?;
-    let metadata = &application.metadata;
-    let at = Time::from(event.at.unwrap_or_else(|| SystemClock.now())).to_string();
-    let message: String = message.chars().take(MESSAGE_MAX).collect();
-    Some(json!({
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {
-            "name": format!("tidegate.{}.{}", event.operation, event.sequence),
-            "namespace": key.namespace,
-        },
-        "involvedObject": {
-            "apiVersion": API_VERSION,
-            "kind": "Application",
-            "namespace": key.namespace,
-            "name": key.name,
-            "uid": metadata.uid,
-            "resourceVersion": metadata.resource_version,
-        },
-        "type": if is_well { "Normal" } else { "Warning" },
-        "reason": reason,
-        "message": format!("operation {}: {message}", event.operation),
-        "firstTimestamp": at,
-        "lastTimestamp": at,
-        "count": 1,
-        "source": {"component": "tidegate"},
-        "reportingComponent": "tidegate",
-        "reportingInstance": "tidegate",
-    }))
+    Some(Announced {
+        name: format!("tidegate.{}.{}", event.operation, event.sequence),
+        kind: "Application",
+        key,
+        uid: application.metadata.uid.clone(),
+        resource_version: application.metadata.resource_version.clone(),
+        reason: reason.to_owned(),
+        is_well,
+        message: format!("operation {}: {message}", event.operation),
+        at: event.at.unwrap_or_else(|| SystemClock.now()),
+    })
 }

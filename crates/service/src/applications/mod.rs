@@ -26,7 +26,7 @@ mod messages;
 mod places;
 pub(crate) mod projects;
 mod pushed;
-mod reconciles;
+pub(crate) mod reconciles;
 mod recorded;
 mod remembered;
 mod repositories;
@@ -44,6 +44,7 @@ pub mod asking;
 pub mod listing;
 pub mod store;
 
+pub(crate) use announcing::{Announced, put_event};
 pub(crate) use board::Deployments;
 pub use board::{Board, Found};
 pub use manifests::Sourcing;

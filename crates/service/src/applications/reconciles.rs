@@ -10,7 +10,7 @@ use tidegate_model::argo::Application;
 use super::store::AppKey;
 
 /// Upper ends in seconds; those of Argo CD.
-const BOUNDS: &[f64] = &[0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0];
+pub(crate) const BOUNDS: &[f64] = &[0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0];
 /// So many pairs of namespace and cluster are told apart; all others are one.
 const PAIRS_MAX: usize = 256;
 

@@ -3,14 +3,13 @@
 use serde::{Deserialize, Serialize};
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_lifecycle::operation::{Event, Fact, OperationView};
-use tidegate_lifecycle::teardown::TeardownView;
 use tidegate_model::argo::{Application, ApplicationSet, OperationRequest};
 use tidegate_model::{Cascade, OperationId, ResourceSelector, Warning};
 
 use crate::documents::ExplanationDocument;
 use crate::lines::WindowLine;
 use crate::operations::Listed;
-use crate::sets::{SetExplanation, SetWish};
+use crate::sets::{DeletionPreview, SetExplanation, SetWish};
 
 /// The longest request; replies hold whole operations and may be longer.
 pub(super) const REQUEST_BYTES_MAX: u64 = 64 << 10;
@@ -270,7 +269,7 @@ pub enum Reply {
     /// To [`Request::ExplainApplicationSet`].
     ApplicationSet(Box<SetExplanation>),
     /// To [`Request::PlanApplicationSetDeletion`].
-    Deletion(Box<TeardownView>),
+    Deletion(Box<DeletionPreview>),
     /// To [`Request::SyncWindow`].
     SyncWindow(WindowLine),
     /// The wish is durable, and the process works on the operation.

@@ -6,6 +6,7 @@
 
 mod deleting;
 mod explaining;
+mod milestones;
 mod rolling;
 mod telling;
 
@@ -132,6 +133,8 @@ pub(crate) struct SetState {
     alarm: Option<(Timestamp, Alarm)>,
     /// All that is under way; it ends with the actor.
     tasks: JoinSet<()>,
+    /// The Events of the cluster that are being written.
+    events: JoinSet<()>,
 }
 
 impl Actor for ApplicationSetActor {
@@ -177,10 +180,13 @@ impl Actor for ApplicationSetActor {
             is_asked: false,
             alarm: None,
             tasks: JoinSet::new(),
+            events: JoinSet::new(),
         };
         state.members = members::of(&state.shared, &state.set, None);
         state.recall_rollout().await?;
         state.recall_teardown().await?;
+        state.tell_rollout(true);
+        state.tell_teardown(true);
         state.step(&myself).await;
         Ok(state)
     }
@@ -191,7 +197,7 @@ impl Actor for ApplicationSetActor {
         message: SetMessage,
         state: &mut SetState,
     ) -> Result<(), ActorProcessingErr> {
-        while state.tasks.try_join_next().is_some() {}
+        while state.tasks.try_join_next().is_some() || state.events.try_join_next().is_some() {}
         match message {
             SetMessage::Changed(stored) => state.changed(*stored),
             SetMessage::Member(key) => state.member(&key),
@@ -207,10 +213,11 @@ impl Actor for ApplicationSetActor {
                 drop(reply.send(Ok(())));
             }
             SetMessage::Wish { wish, by, why, reply } => drop(reply.send(state.wish(wish, by, why).await)),
-            SetMessage::Explain { reply } => drop(reply.send(state.explained())),
+            SetMessage::Explain { reply } => drop(reply.send(state.explained().await)),
             SetMessage::Delete { orphan, by, reply } => drop(reply.send(state.remove(orphan, &by).await)),
             SetMessage::Gone { reply } => {
                 state.gone().await;
+                state.told().await;
                 drop(reply.send(()));
                 return Ok(());
             }
@@ -347,6 +354,7 @@ impl SetState {
         let Some((_, generates)) = self.looking.take() else { return };
         let Passed { generated, changes, failure, finalizers, is_unsettled, request, took } = passed;
         let now = self.now();
+        self.shared.board.looked(&self.key, took);
         self.rests_until = now + took.saturating_mul(REST).max(REST_MIN);
         if let Some(finalizers) = finalizers {
             self.set.metadata.finalizers = finalizers;

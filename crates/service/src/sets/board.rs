@@ -1,10 +1,15 @@
 //! How each ApplicationSet stands now: for those who ask, and for the actors that begin anew.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use tidegate_executor::{Counted, Durations};
+use tidegate_lifecycle::rollout::Waiting;
 use tidegate_model::argo::ApplicationSet;
 use tokio::sync::broadcast;
 
+use crate::applications::reconciles::BOUNDS;
 use crate::applications::store::AppKey;
 use crate::board::Board;
 
@@ -12,6 +17,28 @@ use crate::board::Board;
 #[derive(Clone, Default)]
 pub(crate) struct SetBoard {
     posted: Arc<Board<Arc<ApplicationSet>>>,
+    courses: Arc<Mutex<BTreeMap<AppKey, Course>>>,
+}
+
+/// What is measured of a set.
+struct Course {
+    waiting: Option<Waiting>,
+    looks: Durations,
+}
+
+impl Default for Course {
+    fn default() -> Self {
+        Self { waiting: None, looks: Durations::new(BOUNDS) }
+    }
+}
+
+/// What is measured of a set.
+#[derive(Clone, Debug)]
+pub struct SetCourse {
+    /// What the current step of its progressive sync waits for.
+    pub waiting: Option<Waiting>,
+    /// How long looks at it took.
+    pub looks: Counted,
 }
 
 /// What was asked for.
@@ -24,6 +51,36 @@ pub struct FoundSets {
 }
 
 impl SetBoard {
+    fn open(&self) -> MutexGuard<'_, BTreeMap<AppKey, Course>> {
+        self.courses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A look at a set took so long.
+    pub fn looked(&self, key: &AppKey, took: Duration) {
+        self.open().entry(key.clone()).or_default().looks.observe(took);
+    }
+
+    /// What the current step of its progressive sync waits for now.
+    pub fn waits(&self, key: &AppKey, waiting: Option<Waiting>) {
+        self.open().entry(key.clone()).or_default().waiting = waiting;
+    }
+
+    /// What is measured of each.
+    pub fn courses(&self) -> Vec<(AppKey, SetCourse)> {
+        let course = |one: &Course| SetCourse { waiting: one.waiting, looks: one.looks.counted() };
+        self.open().iter().map(|(key, one)| (key.clone(), course(one))).collect()
+    }
+
+    /// One of them.
+    pub fn get(&self, key: &AppKey) -> Option<Arc<ApplicationSet>> {
+        self.posted.get(key)
+    }
+
+    /// By name.
+    pub fn all(&self) -> Vec<(AppKey, Arc<ApplicationSet>)> {
+        self.posted.all()
+    }
+
     /// Returns what was there before.
     pub fn post(&self, key: &AppKey, set: Arc<ApplicationSet>) -> Option<Arc<ApplicationSet>> {
         self.posted.post(key, set)
@@ -31,6 +88,7 @@ impl SetBoard {
 
     pub fn remove(&self, key: &AppKey) {
         self.posted.remove(key);
+        self.open().remove(key);
     }
 
     pub fn set_problems(&self, problems: Vec<String>) {

@@ -15,6 +15,7 @@
 mod actor;
 mod board;
 mod known;
+mod line;
 mod members;
 mod messages;
 mod pass;
@@ -53,9 +54,11 @@ use crate::applications::Serving;
 use crate::applications::store::AppKey;
 use crate::error::ServiceError;
 
-pub use board::FoundSets;
+pub use board::{FoundSets, SetCourse};
+pub use line::{RolloutLine, SetLine};
 pub use serving::SetServing;
 pub use shown::shown;
+pub use tidegate_applicationset::preview::DeletionPreview;
 pub use wishes::{SetExplanation, SetWish};
 
 /// What is decided for all ApplicationSets of a process.
@@ -97,7 +100,7 @@ impl Sets {
             applications: Arc::clone(&applications.shared),
             supervisor: applications.supervisor.clone(),
             store,
-            options: policy,
+            options: policy.clone(),
             cases,
             generating,
             board: board.clone(),
@@ -146,7 +149,7 @@ impl Sets {
             }
         });
         is_settled.await.map_err(|_| EngineError::Stopped)?;
-        let serving = SetServing::new(board, applications, supervisor.clone());
+        let serving = SetServing::new(board, applications, supervisor.clone(), policy);
         Ok(Self { serving, supervisor, _feeding: feeding })
     }
 

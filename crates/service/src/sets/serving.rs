@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use ractor::{ActorRef, ActorStatus, RpcReplyPort};
 use tidegate_applicationset::ownership::members;
-use tidegate_applicationset::preview;
+use tidegate_applicationset::policy::Options;
+use tidegate_applicationset::preview::{self, DeletionPreview};
 use tidegate_executor::{Clock as _, EngineError, SystemClock};
-use tidegate_lifecycle::teardown::TeardownView;
 use tidegate_model::argo::{Application, ApplicationSet};
 use tokio::sync::{broadcast, oneshot};
 
-use super::board::{FoundSets, SetBoard};
+use super::board::{FoundSets, SetBoard, SetCourse};
 use super::messages::{Answer, SetMessage, SetSupervisorMessage};
 use super::wishes::{SetExplanation, SetWish};
 use crate::applications::Serving;
@@ -23,6 +23,7 @@ pub struct SetServing {
     board: SetBoard,
     applications: Serving,
     supervisor: ActorRef<SetSupervisorMessage>,
+    options: Arc<Options>,
 }
 
 impl SetServing {
@@ -31,8 +32,9 @@ impl SetServing {
         board: SetBoard,
         applications: Serving,
         supervisor: ActorRef<SetSupervisorMessage>,
+        options: Options,
     ) -> Self {
-        Self { board, applications, supervisor }
+        Self { board, applications, supervisor, options: Arc::new(options) }
     }
 
     /// Why nothing is done for the sets any more: what looks after them has ended. `None` while all is well.
@@ -44,6 +46,21 @@ impl SetServing {
     /// The sets, or those that are meant.
     pub fn find(&self, text: Option<&str>) -> FoundSets {
         self.board.find(text)
+    }
+
+    /// One of them.
+    pub fn set(&self, key: &AppKey) -> Option<Arc<ApplicationSet>> {
+        self.board.get(key)
+    }
+
+    /// All of them, by name.
+    pub fn all(&self) -> Vec<(AppKey, Arc<ApplicationSet>)> {
+        self.board.all()
+    }
+
+    /// What is measured of each.
+    pub fn courses(&self) -> Vec<(AppKey, SetCourse)> {
+        self.board.courses()
     }
 
     /// The sets that change from now on, those that go included. Whoever is too slow is told so.
@@ -86,13 +103,14 @@ impl SetServing {
         self.request(text, |reply| SetMessage::Delete { orphan, by, reply }).await
     }
 
-    /// In which order the Applications of the set that is meant would be deleted with it. Nothing is done.
-    pub fn plan(&self, text: &str) -> Result<TeardownView, ServiceError> {
+    /// In which order the Applications of the set that is meant would be deleted with it, and what would stay. Nothing is
+    /// done.
+    pub fn plan(&self, text: &str) -> Result<DeletionPreview, ServiceError> {
         let set = self.only(text)?;
         let home = set.metadata.home();
         let all = self.applications.all().into_iter().filter(|(key, _)| key.namespace == home);
         let all: Vec<Application> = all.map(|(_, one)| one.as_ref().clone()).collect();
-        let deletion = preview::deletion(&set, members(&set, &all), SystemClock.now());
+        let deletion = preview::deletion(&set, members(&set, &all), &self.options, SystemClock.now());
         deletion.map_err(|refused| ServiceError::refused(refused.to_string()))
     }
 

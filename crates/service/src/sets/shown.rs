@@ -27,7 +27,7 @@ fn hide(value: &mut Value) {
     }
 }
 
-fn without(text: &str) -> String {
+pub(super) fn without(text: &str) -> String {
     let is_end = |c: char| c.is_whitespace() || ENDS.contains(&c);
     text.split_inclusive(is_end)
         .map(|part| {

@@ -68,7 +68,8 @@ impl AuditEvent {
     /// Whether nobody knows if it changed something: it was neither done nor refused by the word of the server, which notes
     /// so what it has done for a client that was gone before the answer.
     pub fn is_cut_off(&self) -> bool {
-        !self.succeeded() && !(400..500).contains(&self.code)
+        let is_refused = (400..500).contains(&self.code) && !matches!(self.code, 408 | 499);
+        !self.succeeded() && !is_refused
     }
 
     /// `verb Kind namespace/name`, for lists that are compared.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_applicationset::rollout::full_name;
 use tidegate_lifecycle::teardown::{MemberStatus, TeardownView};
 use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_model::format_duration;
@@ -9,7 +10,7 @@ use tidegate_service::control::protocol::Request;
 
 use super::files::Files;
 use super::{desk, plan};
-use crate::args::SetDeleteArgs;
+use crate::args::{PlanFormat, SetDeleteArgs};
 use crate::commands::app::desk::Desk;
 use crate::error::CliError;
 use crate::exit::Ended;
@@ -26,9 +27,8 @@ pub async fn run(args: &SetDeleteArgs, printer: &Printer) -> Result<Ended, CliEr
     let Some(name) = &args.name else { return tokio::task::block_in_place(|| of_files(args, printer)) };
     let desk = Desk::of(&args.service)?;
     if args.plan {
-        let (known, view) = (desk::one(&desk, name).await?, desk::plan_deletion(&desk, name).await?);
-        let deletion = DeletionPlan::of(&view, plan::word(&known));
-        set_plan::print_deletion(&set::name(&known), &deletion, args.output, printer)?;
+        let known = desk::one(&desk, name).await?;
+        show(&desk, &known, args.output, printer).await?;
         return Ok(Ended::Done);
     }
     let known = desk::one(&desk, name).await?;
@@ -36,14 +36,12 @@ pub async fn run(args: &SetDeleteArgs, printer: &Printer) -> Result<Ended, CliEr
         if args.orphan {
             printer.warn("its Applications will stay");
         } else {
-            let view = desk::plan_deletion(&desk, name).await?;
-            let deletion = DeletionPlan::of(&view, plan::word(&known));
-            set_plan::print_deletion(&set::name(&known), &deletion, args.output, printer)?;
+            show(&desk, &known, args.output, printer).await?;
         }
         return Err(CliError::usage(format!("nothing was done; say --yes to delete ApplicationSet {name}")));
     }
     let request =
-        Request::DeleteApplicationSet { name: name.clone(), orphan: args.orphan, by: String::new() };
+        Request::DeleteApplicationSet { name: full_name(&known), orphan: args.orphan, by: String::new() };
     desk::tell(&desk, &request).await?;
     if args.is_async {
         return Ok(Ended::Done);
@@ -51,21 +49,33 @@ pub async fn run(args: &SetDeleteArgs, printer: &Printer) -> Result<Ended, CliEr
     gone(&desk, &known, args.timeout, printer).await
 }
 
+async fn show(
+    desk: &Desk,
+    known: &ApplicationSet,
+    format: PlanFormat,
+    printer: &Printer,
+) -> Result<(), CliError> {
+    let preview = desk::plan_deletion(desk, &full_name(known)).await?;
+    let deletion = DeletionPlan::of(&preview, plan::word(known));
+    set_plan::print_deletions(&[(set::name(known), deletion)], format, printer)
+}
+
 fn of_files(args: &SetDeleteArgs, printer: &Printer) -> Result<Ended, CliError> {
     let mut files = Files::read(&args.files, &args.found, printer)?;
-    let mut problems = Vec::new();
+    let (mut plans, mut problems) = (Vec::new(), Vec::new());
     for (set, base) in files.sets.clone() {
         let (generated, refused) = files.generated(&set, &base, printer)?;
         problems.extend(refused);
         let applications: Vec<Application> =
             generated.applications.into_iter().map(|made| made.application).collect();
         match plan::deletion(&set, &applications) {
-            Ok(view) => {
-                let deletion = DeletionPlan::of(&view, plan::word(&set));
-                set_plan::print_deletion(&set::name(&set), &deletion, args.output, printer)?;
-            }
+            Ok(preview) => plans.push((set::name(&set), DeletionPlan::of(&preview, plan::word(&set)))),
             Err(wrong) => problems.push(format!("ApplicationSet {}: {wrong}", set.metadata.name)),
         }
+    }
+    // As far as there are plans, they are shown; the exit code says that they are not all.
+    if !plans.is_empty() {
+        set_plan::print_deletions(&plans, args.output, printer)?;
     }
     if problems.is_empty() { Ok(Ended::Done) } else { Err(CliError::Generate { problems, is_input: true }) }
 }
@@ -79,7 +89,7 @@ async fn gone(
 ) -> Result<Ended, CliError> {
     let mut signals = Signals::listen()?;
     let metadata = &known.metadata;
-    let name = format!("{}/{}", metadata.home(), metadata.name);
+    let name = full_name(known);
     let mut told = String::new();
     let asking = async {
         loop {

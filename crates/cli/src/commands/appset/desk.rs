@@ -1,11 +1,11 @@
 //! Who is asked about ApplicationSets: the process at work in a state directory, or one elsewhere.
 
-use tidegate_lifecycle::teardown::TeardownView;
+use tidegate_applicationset::rollout::full_name;
 use tidegate_model::argo::ApplicationSet;
 use tidegate_service::control::protocol::Request;
 use tidegate_service::error::ServiceError;
 use tidegate_service::reach::{self, ReachedSets};
-use tidegate_service::sets::SetExplanation;
+use tidegate_service::sets::{DeletionPreview, SetExplanation};
 
 use crate::commands::app::desk::Desk;
 use crate::error::CliError;
@@ -23,13 +23,23 @@ pub async fn one(desk: &Desk, name: &str) -> Result<ApplicationSet, CliError> {
     let mut found = find(desk, Some(name)).await?.sets;
     match (found.pop(), found.is_empty()) {
         (Some(only), true) => Ok(only),
-        (Some(_), false) => {
-            Err(CliError::usage(format!("there are several ApplicationSets {name}; write NAMESPACE/NAME")))
+        (Some(last), false) => {
+            found.push(last);
+            let names: Vec<String> = found.iter().map(full_name).collect();
+            Err(CliError::usage(format!(
+                "there are several ApplicationSets {name}: {}; name one of them",
+                names.join(", ")
+            )))
         }
         (None, _) => Err(CliError::usage(format!(
             "there is no ApplicationSet {name}; `tidegate appset list` shows those there are"
         ))),
     }
+}
+
+/// The full name of the only set that is meant.
+pub async fn named(desk: &Desk, name: &str) -> Result<String, CliError> {
+    Ok(full_name(&one(desk, name).await?))
 }
 
 /// Where a set stands, and why.
@@ -41,7 +51,7 @@ pub async fn explain(desk: &Desk, name: &str) -> Result<SetExplanation, ServiceE
 }
 
 /// In which order the Applications of a set would be deleted with it.
-pub async fn plan_deletion(desk: &Desk, name: &str) -> Result<TeardownView, ServiceError> {
+pub async fn plan_deletion(desk: &Desk, name: &str) -> Result<DeletionPreview, ServiceError> {
     match desk {
         Desk::Here(state_dir) => reach::plan_deletion(state_dir, name.to_owned()).await,
         Desk::There(remote) => remote.plan_deletion(name).await,

@@ -1,21 +1,23 @@
 //! `tidegate appset plan`: in which order the Applications of ApplicationSets in files would be synced and deleted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use tidegate_applicationset::order::order;
 use tidegate_applicationset::policy::{Options, is_progressive};
-use tidegate_applicationset::preview;
+use tidegate_applicationset::preview::{self, DeletionPreview};
 use tidegate_applicationset::rollout::{Standing, Targets, request};
 use tidegate_executor::{Clock as _, SystemClock};
+use tidegate_lifecycle::operation::{concurrency_group, is_known_gate};
 use tidegate_lifecycle::rollout::{MemberView, Options as Cases, RolloutView};
-use tidegate_lifecycle::teardown::{Order, TeardownView};
+use tidegate_lifecycle::teardown::Order;
 use tidegate_model::argo::{Application, ApplicationSet, ApplicationSource};
 
 use super::files::Files;
 use crate::args::SetPlanArgs;
 use crate::error::CliError;
 use crate::exit::Ended;
+use crate::input;
 use crate::output::Printer;
 use crate::output::set::name;
 use crate::output::set_plan::{self, DeletionPlan, Planned, RolloutPlan, SetPlan};
@@ -24,6 +26,7 @@ use crate::output::set_plan::{self, DeletionPlan, Planned, RolloutPlan, SetPlan}
 const HEAD: &str = "HEAD";
 
 pub fn run(args: &SetPlanArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let gates = KnownGates::read(args.gates.as_deref())?;
     let mut files = Files::read(&args.files, &args.found, printer)?;
     let (mut plans, mut problems) = (Vec::new(), Vec::new());
     for (set, base) in files.sets.clone() {
@@ -32,18 +35,54 @@ pub fn run(args: &SetPlanArgs, printer: &Printer) -> Result<Ended, CliError> {
         let applications: Vec<Application> =
             generated.applications.into_iter().map(|made| made.application).collect();
         let mut revisions = Revisions { files: &files, base: &base, found: BTreeMap::new(), printer };
-        match planned(&set, &applications, &mut revisions) {
-            Ok(plan) => plans.push(plan),
-            Err(wrong) => problems.extend(
-                wrong.into_iter().map(|wrong| format!("ApplicationSet {}: {wrong}", set.metadata.name)),
-            ),
-        }
+        let wrong = match planned(&set, &applications, &mut revisions) {
+            Ok(plan) => {
+                let wrong = gates.problems(&plan);
+                plans.push(plan);
+                wrong
+            }
+            Err(wrong) => wrong,
+        };
+        let wrong = wrong.into_iter().map(|wrong| format!("ApplicationSet {}: {wrong}", set.metadata.name));
+        problems.extend(wrong);
     }
     // As far as there are plans, they are shown; the exit code says that they are not all.
     if !plans.is_empty() {
         set_plan::print(&plans, args.output, printer)?;
     }
     if problems.is_empty() { Ok(Ended::Done) } else { Err(CliError::Generate { problems, is_input: true }) }
+}
+
+/// The gates that somebody has defined; nothing where it is not known which.
+struct KnownGates(Option<BTreeSet<String>>);
+
+impl KnownGates {
+    fn read(path: Option<&Path>) -> Result<Self, CliError> {
+        let Some(path) = path else { return Ok(Self(None)) };
+        Ok(Self(Some(input::definitions(Some(path))?.names().collect())))
+    }
+
+    /// The gates of a plan that would never open.
+    fn problems(&self, plan: &SetPlan) -> Vec<String> {
+        let steps = plan.rollout.iter().flat_map(|rollout| &rollout.steps);
+        let gates = steps.flat_map(|step| step.terms.gates.iter().map(move |gate| (step.step, gate)));
+        gates.filter_map(|(step, gate)| Some(format!("step {step} {}", self.why_never(gate)?))).collect()
+    }
+
+    fn why_never(&self, gate: &str) -> Option<String> {
+        if concurrency_group(gate).is_some() {
+            return Some(format!(
+                "waits for ever for gate {gate}, which gives places to operations, and none to steps"
+            ));
+        }
+        let known = self.0.as_ref().filter(|known| !is_known_gate(gate) && !known.contains(gate))?;
+        let mut usable: Vec<&str> = known.iter().map(String::as_str).collect();
+        usable.retain(|gate| concurrency_group(gate).is_none());
+        let defined = if usable.is_empty() { "none".to_owned() } else { usable.join(", ") };
+        Some(format!(
+            "waits for ever for gate {gate}, which nobody has defined; the file of --gates defines {defined}"
+        ))
+    }
 }
 
 /// The plan of a set, or all that is wrong with it.
@@ -103,8 +142,9 @@ fn rollout(
 }
 
 /// The deletion of all Applications that a set makes.
-pub fn deletion(set: &ApplicationSet, applications: &[Application]) -> Result<TeardownView, String> {
-    preview::deletion(set, applications, SystemClock.now()).map_err(|refused| refused.to_string())
+pub fn deletion(set: &ApplicationSet, applications: &[Application]) -> Result<DeletionPreview, String> {
+    preview::deletion(set, applications, &Options::default(), SystemClock.now())
+        .map_err(|refused| refused.to_string())
 }
 
 /// Its order, in one word.

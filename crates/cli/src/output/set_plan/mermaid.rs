@@ -11,10 +11,9 @@ pub fn diagram(plan: &Drawn) -> String {
             let terms = stage.terms.iter().map(|(word, what)| format!(", {word} {what}"));
             let title = format!("{} ({}{})", stage.title, stage.note, terms.collect::<String>());
             diagram.begin_row(&id(part, number), &title);
-            let is_outside = !part.is_deletion && number > 0 && !stage.follows;
-            let class = match (part.is_deletion, is_outside) {
-                (true, _) => "prune",
-                (false, true) => "idle",
+            let class = match (stage.is_idle, part.is_deletion) {
+                (true, _) => "idle",
+                (false, true) => "prune",
                 (false, false) => "apply",
             };
             for row in &stage.rows {

@@ -1,5 +1,6 @@
 //! What an ApplicationSet would do, in all its forms: text, document, diagram, picture.
 
+mod deletion;
 mod mermaid;
 mod svg;
 mod text;
@@ -7,14 +8,15 @@ mod text;
 use std::time::Duration;
 
 use serde::Serialize;
+use tidegate_lifecycle::operation::is_known_gate;
 use tidegate_lifecycle::rollout::{OnFailure, RolloutView, StepView};
-use tidegate_lifecycle::teardown::TeardownView;
 use tidegate_model::format_duration;
 
 use super::counted;
 use crate::args::{Format, PlanFormat};
 use crate::error::CliError;
 use crate::output::Printer;
+pub use deletion::DeletionPlan;
 
 /// Digits of a commit that tell it from others.
 const SHORT: usize = 7;
@@ -82,27 +84,6 @@ pub struct StepTerms {
     pub on_failure: OnFailure,
 }
 
-/// The order of a deletion.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DeletionPlan {
-    /// `AllAtOnce`, `Reverse` or `Custom`; absent where only the steps are known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub order: Option<&'static str>,
-    pub steps: Vec<DeletionStep>,
-}
-
-/// A step of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DeletionStep {
-    pub step: u32,
-    pub selects: String,
-    /// So many at once; absent: all.
-    pub max_update: Option<u32>,
-    pub applications: Vec<String>,
-}
-
 impl RolloutPlan {
     pub fn of(view: &RolloutView) -> Self {
         let of_step = |step: &str| {
@@ -125,27 +106,6 @@ impl RolloutPlan {
     }
 }
 
-impl DeletionPlan {
-    /// The steps of a deletion; that of those which no step selects only where there are any.
-    pub fn of(view: &TeardownView, order: Option<&'static str>) -> Self {
-        let last = view.steps.len();
-        let steps = (1..).zip(&view.steps).filter(|(step, written)| {
-            let is_last = usize::try_from(*step).is_ok_and(|step| step == last);
-            !is_last || last == 1 || written.members > 0
-        });
-        let steps = steps.map(|(step, written)| DeletionStep {
-            step,
-            selects: written.selects.clone(),
-            max_update: written.max_update,
-            applications: {
-                let members = view.members.iter().filter(|member| member.step == step);
-                members.map(|member| member.application.clone()).collect()
-            },
-        });
-        Self { order, steps: steps.collect() }
-    }
-}
-
 /// Prints plans.
 pub fn print(plans: &[SetPlan], format: PlanFormat, printer: &Printer) -> Result<(), CliError> {
     let drawn: Vec<Drawn> = plans.iter().map(SetPlan::drawn).collect();
@@ -156,26 +116,25 @@ pub fn print(plans: &[SetPlan], format: PlanFormat, printer: &Printer) -> Result
     }
 }
 
-/// Prints the order of the deletion of a set.
-pub fn print_deletion(
-    set: &str,
-    deletion: &DeletionPlan,
+/// Prints the orders of the deletions of sets.
+pub fn print_deletions(
+    deletions: &[(String, DeletionPlan)],
     format: PlanFormat,
     printer: &Printer,
 ) -> Result<(), CliError> {
-    let document = || serde_json::json!({"applicationSet": set, "deletion": deletion});
+    let document = || {
+        let one = |(set, deletion): &(String, DeletionPlan)| serde_json::json!({"applicationSet": set, "deletion": deletion});
+        serde_json::json!({"plans": deletions.iter().map(one).collect::<Vec<_>>()})
+    };
+    let drawn = |(set, deletion): &(String, DeletionPlan)| Drawn {
+        title: format!("Deletion of ApplicationSet {set}"),
+        sub: applications(deletion.steps.iter().map(|step| step.applications.len()).sum()),
+        parts: vec![deletion.drawn()],
+    };
     match format {
         PlanFormat::Json => printer.value(&document(), Format::Json),
         PlanFormat::Yaml => printer.value(&document(), Format::Yaml),
-        format => {
-            let count = deletion.steps.iter().map(|step| step.applications.len()).sum();
-            let drawn = Drawn {
-                title: format!("Deletion of ApplicationSet {set}"),
-                sub: applications(count),
-                parts: vec![deletion.drawn()],
-            };
-            draw(&[drawn], format, printer)
-        }
+        format => draw(&deletions.iter().map(drawn).collect::<Vec<_>>(), format, printer),
     }
 }
 
@@ -217,6 +176,8 @@ struct Stage {
     terms: Vec<(&'static str, String)>,
     /// It follows the one before it.
     follows: bool,
+    /// Nothing is done about what it lists.
+    is_idle: bool,
     rows: Vec<Line>,
 }
 
@@ -253,6 +214,7 @@ impl SetPlan {
                 note: note(step.applications.len(), step.terms.max_update),
                 terms: step.terms.words(),
                 follows: step.step > 1,
+                is_idle: false,
                 rows: self.lines(&step.applications),
             })
             .collect();
@@ -262,6 +224,7 @@ impl SetPlan {
                 note: format!("{}, left to people", applications(rollout.outside.len())),
                 terms: Vec::new(),
                 follows: false,
+                is_idle: true,
                 rows: self.lines(&rollout.outside),
             });
         }
@@ -275,6 +238,7 @@ impl SetPlan {
             note: applications(names.len()),
             terms: Vec::new(),
             follows: false,
+            is_idle: false,
             rows: self.lines(&names),
         };
         Part { name: "Sync", note: "no steps", is_deletion: false, stages: vec![stage] }
@@ -313,29 +277,17 @@ impl Planned {
     }
 }
 
-impl DeletionPlan {
-    fn drawn(&self) -> Part {
-        let stages = self.steps.iter().map(|step| Stage {
-            title: format!("step {}: {}", step.step, step.selects),
-            note: note(step.applications.len(), step.max_update),
-            terms: Vec::new(),
-            follows: step.step > 1,
-            rows: step
-                .applications
-                .iter()
-                .map(|name| Line { name: name.clone(), revision: String::new(), mark: String::new() })
-                .collect(),
-        });
-        let note = self.order.unwrap_or_default();
-        Part { name: "Deletion", note, is_deletion: true, stages: stages.collect() }
-    }
-}
-
 impl StepTerms {
     fn words(&self) -> Vec<(&'static str, String)> {
         let mut terms = Vec::new();
-        if !self.gates.is_empty() {
-            terms.push(("behind", self.gates.join(", ")));
+        let (known, asked): (Vec<&str>, Vec<&str>) =
+            self.gates.iter().map(String::as_str).partition(|gate| is_known_gate(gate));
+        if !known.is_empty() {
+            terms.push(("behind", known.join(", ")));
+        }
+        // Somebody has to have defined it where the rollout begins.
+        if !asked.is_empty() {
+            terms.push((if asked.len() == 1 { "needs gate" } else { "needs gates" }, asked.join(", ")));
         }
         if let Some(seconds) = self.deadline_seconds {
             terms.push(("at most", format_duration(Duration::from_secs(seconds))));

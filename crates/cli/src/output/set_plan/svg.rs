@@ -25,8 +25,7 @@ pub fn picture(plan: &Drawn) -> String {
             if let Some(end) = before.filter(|_| stage.follows) {
                 picture.arrow(end, false);
             }
-            let is_outside = before.is_some() && !stage.follows;
-            let colour = if is_outside { LEFT_ALONE } else { colour };
+            let colour = if stage.is_idle { LEFT_ALONE } else { colour };
             before = Some(picture.card(&Card {
                 title: &stage.title,
                 note: &stage.note,

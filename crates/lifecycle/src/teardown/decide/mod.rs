@@ -53,7 +53,7 @@ fn listed(order: &Order, member: &MemberSpec) -> Listed {
 }
 
 fn running(teardown: &Teardown, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
-    let stale = || Rejection::Stale { state: teardown.stage.name() };
+    let stale = || Rejection::Stale { state: teardown.stage_name() };
     match input {
         Input::Begin(_) => Err(stale()),
         Input::Answered { member, uid, found } => {
@@ -134,8 +134,13 @@ fn wished(teardown: &Teardown, wish: &Wish, said: Said) -> Result<Vec<Fact>, Rej
 fn skipped(teardown: &Teardown, scope: &Scope, said: &Said) -> Result<Vec<Fact>, Rejection> {
     let members: Vec<(&String, &Member)> = match scope {
         Scope::Step(number) => {
-            let step = number.checked_sub(1).filter(|step| teardown.step(*step).is_some());
-            let why = || format!("there is no step {number}; the teardown has {}", teardown.steps.len());
+            let step = teardown.order.numbered(*number);
+            let why = || {
+                let steps = teardown.order.step_count().saturating_sub(1);
+                format!(
+                    "there is no step {number}: the order has {steps}; name an Application that is in none"
+                )
+            };
             teardown.members_of(step.ok_or_else(|| Rejection::NothingToSkip(why()))?).collect()
         }
         Scope::Member(name) => {

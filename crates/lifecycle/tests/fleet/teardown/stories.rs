@@ -2,7 +2,8 @@
 
 use tidegate_lifecycle::fleet::{MaxUpdate, Scope};
 use tidegate_lifecycle::teardown::{
-    End, Input, MemberStatus, OnLate, Options, Order, Request, Selection, State, Wish, decide, evolve, view,
+    End, Input, MemberStatus, OnLate, Options, Order, Request, Selection, State, Wish, decide, evolve,
+    milestones, view,
 };
 
 use super::order::selection;
@@ -84,7 +85,7 @@ fn the_plan_is_there_before_anything_is_deleted() {
     let members = view(&state).unwrap().members;
     let plan: Vec<String> =
         members.iter().map(|member| format!("{} {}", member.step, member.application)).collect();
-    assert_eq!(plan, ["1 config-a", "1 config-b", "2 web-a", "2 web-b", "3 db-a", "3 db-b", "4 x"]);
+    assert_eq!(plan, ["1 config-a", "1 config-b", "2 web-a", "2 web-b", "3 db-a", "3 db-b", "-1 x"]);
     assert!(members.iter().all(|member| member.status == MemberStatus::Waiting));
 }
 
@@ -95,8 +96,8 @@ fn an_application_that_stays_keeps_those_after_it() {
     world.run_until(600_000);
     assert_eq!(
         world.explain(),
-        "deleting step 1 of 4 (env in (web)): 1 of 2 gone, waiting 9 min 59 s for Application web-b (it is being \
-         deleted and waits for its finalizer); next: step 2 of 4, 2 Applications"
+        "deleting step 3 of 3 (env in (web)): 1 of 2 gone, waiting 9 min 59 s for Application web-b (it is being \
+         deleted and waits for its finalizer); next: step 2 of 3, 2 Applications"
     );
     assert_eq!(deletions(&world), "0 web-a, 1000 web-b");
     world.vanish("web-b", &uid("web-b"));
@@ -115,7 +116,7 @@ fn a_step_that_takes_too_long_is_held_or_ends_it() {
         world.run_until(300_000);
         assert_eq!(end(&world), expected);
         assert!(
-            world.explain().contains("step 1 of 4 was not gone within 2 min: web-b"),
+            world.explain().contains("step 3 of 3 was not gone within 2 min: web-b"),
             "{}",
             world.explain()
         );
@@ -131,7 +132,8 @@ fn a_step_that_takes_too_long_is_held_or_ends_it() {
 
 #[test]
 fn people_go_on_without_what_stays() {
-    for scope in [Scope::Member("web-b".into()), Scope::Step(1)] {
+    // Steps are counted as the strategy has them: the last of it goes first.
+    for scope in [Scope::Member("web-b".into()), Scope::Step(3)] {
         let mut world = World::new(request("Reverse"));
         world.apps.get_mut("web-b").unwrap().lingers = None;
         world.wish(60_000, Wish::Skip(scope));
@@ -139,6 +141,69 @@ fn people_go_on_without_what_stays() {
         assert_eq!(end(&world), Some(End::Completed));
         assert_eq!(message(&world), "6 Applications are gone; left to people: web-b");
     }
+}
+
+/// One way of counting, whatever goes first: a step has the number that the strategy gives it, and what no step selects has
+/// none.
+#[test]
+fn steps_are_counted_as_the_strategy_has_them() {
+    let mut world = World::new(request("Reverse"));
+    let stood = |world: &World| {
+        let view = view(world.state()).unwrap();
+        let steps = view.steps.iter().map(|step| step.step).collect::<Vec<_>>();
+        (steps, view.step, view.message, world.explain().split(':').next().unwrap().to_owned())
+    };
+    let expect = |message: &str, at: &str, step| {
+        (vec![Some(3), Some(2), Some(1), None], step, message.to_owned(), at.to_owned())
+    };
+    world.run_until(2_500);
+    assert_eq!(stood(&world), expect("deleting step 2 of 3", "deleting step 2 of 3 (env in (db))", Some(2)));
+    world.run_until(6_500);
+    let rest = "deleting those that no step selects";
+    assert_eq!(stood(&world), expect(rest, rest, None));
+    let refused = decide(
+        world.state(),
+        &Input::Wish { wish: Wish::Skip(Scope::Step(4)), by: "ann".into(), why: String::new() },
+        at(6_500),
+    );
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("there is no step 4: the order has 3"), "{refused}");
+    let mut all_at_once = World::new(request("AllAtOnce"));
+    all_at_once.run_until(500);
+    assert_eq!(view(all_at_once.state()).unwrap().message, "deleting all Applications");
+}
+
+#[test]
+fn what_is_told_of_a_deletion_is_found_in_its_state() {
+    let options = Options { deadline: Some(seconds(120)), on_late: OnLate::Hold };
+    let mut world = World::new(Request { options, ..request("Reverse") });
+    world.apps.get_mut("web-b").unwrap().lingers = None;
+    let mut told = Vec::new();
+    let mut tell = |world: &World| {
+        for one in milestones(world.state()) {
+            if !told.iter().any(|(key, _)| *key == one.key) {
+                told.push((one.key, format!("{} {}", one.reason, one.message)));
+            }
+        }
+    };
+    world.run_until(60_000);
+    tell(&world);
+    world.run_until(300_000);
+    tell(&world);
+    world.vanish("web-b", &uid("web-b"));
+    world.run();
+    tell(&world);
+    let told: Vec<&str> = told.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(
+        told,
+        [
+            "DeletionStarted 7 Applications are deleted",
+            "DeletionStepStarted step 3 of 3: 2 Applications",
+            "DeadlinePassed step 3 of 3 was not gone within 2 min: web-b",
+            "DeletionStepStarted those that no step selects: 1 Application",
+            "DeletionCompleted 7 Applications are gone",
+        ]
+    );
 }
 
 /// What is skipped before its turn is kept.

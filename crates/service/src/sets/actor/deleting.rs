@@ -19,6 +19,7 @@ use tidegate_model::argo::Application;
 use tidegate_model::{StreamId, StreamKind};
 use tidegate_oplog::Lookup;
 
+use super::milestones::Told;
 use super::{AGAIN_AFTER, SetState, Unbegun};
 use crate::sets::messages::SetMessage;
 use crate::sets::tearing::{Deletions, Tearing, TearingParts};
@@ -31,8 +32,11 @@ use crate::sets::{members, wrote};
 pub(super) struct Teardowns {
     /// The one that is at work.
     pub running: Option<Running<OrderedDeletion>>,
-    /// How the newest one stands, at work or over.
+    /// The newest one, and how it stands, at work or over.
+    pub id: Option<StreamId>,
     pub last: Option<State>,
+    /// What was told of it.
+    pub told: Told,
     /// What is to be done before Applications are deleted.
     pub deletions: Deletions,
 }
@@ -43,6 +47,7 @@ impl SetState {
         let engine = &self.shared.applications.engine;
         let lookup = Lookup::of_set(full_name(&self.set)).and_kind(StreamKind::TEARDOWN);
         let Some(newest) = engine.machines::<Fact>(lookup).await?.pop() else { return Ok(()) };
+        self.teardowns.id = Some(newest.stream);
         if newest.summary.is_open() {
             // What is to be done before a deletion is known before the first of them goes on.
             let known = self.shared.applications.as_ref();
@@ -112,7 +117,9 @@ impl SetState {
         match begun.await {
             Ok((running, state)) => {
                 tracing::info!(set = %self.key, teardown = %running.id(), why, "Applications are deleted in order");
+                self.teardowns.id = Some(running.id());
                 (self.teardowns.running, self.teardowns.last) = (Some(running), Some(state));
+                self.tell_teardown(false);
             }
             Err(error) => {
                 let message = format!("the ordered deletion could not be begun: {error}");
@@ -165,6 +172,7 @@ impl SetState {
                     self.wake = self.wake.max(Wake::Status);
                 }
                 self.teardowns.last = Some(state);
+                self.tell_teardown(false);
             }
             Err(error) => {
                 tracing::warn!(set = %self.key, %error, "how the ordered deletion stands is not known");

@@ -3,6 +3,8 @@
 use tidegate_applicationset::ownership::{Owner, owner};
 use tidegate_applicationset::wake::Wake;
 use tidegate_lifecycle::fleet::Scope;
+use tidegate_lifecycle::operation::{concurrency_group, is_known_gate};
+use tidegate_lifecycle::rollout::{RolloutView, StepStatus};
 use tidegate_lifecycle::{rollout, teardown};
 
 use super::SetState;
@@ -37,13 +39,18 @@ impl SetState {
     }
 
     /// How it stands, and why.
-    pub(super) fn explained(&self) -> SetExplanation {
+    pub(super) async fn explained(&self) -> SetExplanation {
         let now = self.now();
         let rollout = self.own_rollout();
+        let rollout_view = rollout.and_then(rollout::view);
         let teardown = self.teardowns.last.as_ref().filter(|_| self.teardowns.running.is_some());
         let explanation = match (teardown, rollout) {
             (Some(teardown), _) => Some(teardown::explain(teardown, now)),
-            (None, Some(rollout)) => Some(rollout::explain(rollout, now)),
+            (None, Some(rollout)) => {
+                let mut explanation = rollout::explain(rollout, now);
+                explanation.warnings.extend(self.undefined_gates(rollout_view.as_ref()).await);
+                Some(explanation)
+            }
             (None, None) => None,
         };
         let owned = self.members.values().filter(|one| owner(&self.set, one) == Owner::Set).count();
@@ -64,12 +71,37 @@ impl SetState {
             set: self.key.to_string(),
             // What was quoted may have several.
             line: line.split_whitespace().collect::<Vec<_>>().join(" "),
-            rollout: rollout.and_then(rollout::view),
+            rollout: rollout_view,
             teardown: self.teardowns.last.as_ref().and_then(teardown::view),
             outside: explanation.as_ref().map(|one| one.outside.clone()).unwrap_or_default(),
             explanation,
             refused: self.refused.clone(),
         }
+    }
+}
+
+impl SetState {
+    /// The gates of steps to come that would never open, because nobody has defined them.
+    async fn undefined_gates(&self, view: Option<&RolloutView>) -> Vec<String> {
+        let steps = view.map(|view| view.steps.as_slice()).unwrap_or_default();
+        let to_come = (1_u32..).zip(steps).filter(|(_, step)| step.status == StepStatus::Waiting);
+        let named: Vec<(u32, &String)> = to_come
+            .flat_map(|(number, step)| step.gates.iter().map(move |gate| (number, gate)))
+            .filter(|(_, gate)| !is_known_gate(gate))
+            .collect();
+        if named.is_empty() {
+            return Vec::new();
+        }
+        let applications = &self.shared.applications;
+        let mut known = applications.engine.extension_names();
+        known.gates.extend(applications.gates.read().await.names());
+        let problem = |(number, gate): &(u32, &String)| match concurrency_group(gate) {
+            Some(_) => Some(format!(
+                "step {number} names {gate:?}, which gives places to operations, and none to steps"
+            )),
+            None => Some(format!("step {number} {}", known.why_never(gate)?)),
+        };
+        named.iter().filter_map(problem).collect()
     }
 }
 

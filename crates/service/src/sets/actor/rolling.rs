@@ -5,12 +5,13 @@ use std::sync::Arc;
 use ractor::ActorProcessingErr;
 use tidegate_applicationset::policy::is_progressive;
 use tidegate_applicationset::rollout::{BY, Due, Targets, due, full_name, settled};
-use tidegate_applicationset::status::{Failure, Reason, Rollout as Told};
+use tidegate_applicationset::status::{Failure, Reason, Rollout as Said};
 use tidegate_executor::Running;
 use tidegate_lifecycle::rollout::{Fact, Input, Member, Progress, Progressive, Request, State, Wish};
 use tidegate_model::{StreamId, StreamKind};
 use tidegate_oplog::Lookup;
 
+use super::milestones::Told;
 use super::{SetState, Unbegun};
 use crate::sets::messages::SetMessage;
 use crate::sets::rolling::{Prunes, Rolling, RollingParts};
@@ -20,12 +21,15 @@ use crate::sets::rolling::{Prunes, Rolling, RollingParts};
 pub(super) struct Rollouts {
     /// The one that is at work.
     pub running: Option<Running<Progressive>>,
-    /// How the newest one stands, at work or over.
+    /// The newest one, and how it stands, at work or over.
+    pub id: Option<StreamId>,
     pub last: Option<State>,
+    /// What was told of it.
+    pub told: Told,
     /// Whose objects are deleted when they are no longer in the manifests.
     pub prunes: Prunes,
     /// What is told where there was none yet, because nothing was to be done.
-    pub settled: Told,
+    pub settled: Said,
 }
 
 impl SetState {
@@ -34,6 +38,7 @@ impl SetState {
         let engine = &self.shared.applications.engine;
         let lookup = Lookup::of_set(full_name(&self.set)).and_kind(StreamKind::ROLLOUT);
         let Some(newest) = engine.machines::<Fact>(lookup).await?.pop() else { return Ok(()) };
+        self.rollouts.id = Some(newest.stream);
         if newest.summary.is_open() {
             let running = self.run_rollout(newest.stream, None).await?;
             self.rollouts.last = Some(running.state().await?);
@@ -94,8 +99,9 @@ impl SetState {
         };
         match begun.await {
             Ok((running, state)) => {
-                tracing::info!(set = %self.key, rollout = %running.id(), "a progressive sync has begun");
+                self.rollouts.id = Some(running.id());
                 (self.rollouts.running, self.rollouts.last) = (Some(running), Some(state));
+                self.tell_rollout(false);
             }
             Err(error) => {
                 let message = format!("the progressive sync could not be begun: {error}");
@@ -128,6 +134,7 @@ impl SetState {
                     self.wake = self.wake.max(tidegate_applicationset::wake::Wake::Status);
                 }
                 self.rollouts.last = Some(state);
+                self.tell_rollout(false);
                 if self.generated.is_some() {
                     self.end_unwanted_rollout().await;
                 }

@@ -7,6 +7,7 @@ use ractor::ActorRef;
 use tidegate_applicationset::ownership::{Owner, owner};
 use tidegate_applicationset::rollout;
 use tidegate_applicationset::status::{Failure, Reason, Rollout, Seen, status};
+use tidegate_lifecycle::rollout::waiting;
 
 use super::{AGAIN_AFTER, SetState, TELL_EVERY, WRITE_EACH, WRITE_EVERY, WRITE_EVERY_MAX};
 use crate::sets::messages::SetMessage;
@@ -23,6 +24,8 @@ impl SetState {
             return self.set_alarm(myself, self.told_at + TELL_EVERY);
         }
         self.told_at = now;
+        let waiting = self.own_rollout().and_then(waiting);
+        self.shared.board.waits(&self.key, waiting);
         if let Some(status) = self.status() {
             self.set.status = status;
         }

@@ -2,6 +2,7 @@
 
 mod failing;
 mod people;
+mod told;
 
 use tidegate_lifecycle::fleet::{MaxUpdate, Scope};
 use tidegate_lifecycle::rollout::{Deployed, End, MemberSpec, MemberStatus, Request, Step, Wish, view};

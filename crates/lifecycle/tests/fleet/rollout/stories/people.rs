@@ -20,7 +20,7 @@ fn gates_keep_a_step_closed() {
     assert_eq!(
         world.explain(),
         "before step 2 of 3 (env in (qa)), waiting 8 s for gate approval (step 2 waits for a person: `tidegate appset \
-         approve argocd/fleet`) and gate freeze; next: step 2 of 3, 1 Applications; in no step: test-a"
+         approve argocd/fleet`) and gate freeze; next: step 2 of 3, 1 Application; in no step: test-a"
     );
     world.run();
     assert!(world.transcript.contains(&"50000 Rolling step 2".to_owned()), "{:?}", world.transcript);

@@ -1,0 +1,83 @@
+//! What a rollout has come to, for whoever is told of it.
+
+use super::messages;
+use super::state::{Cause, End, Outcome, Rollout, Stage, State, StepState};
+use crate::fleet::{Milestone, MilestoneReason, Said, applications, count, step_name};
+
+/// What has happened so far, as far as it still matters.
+pub fn milestones(state: &State) -> Vec<Milestone> {
+    let Some(rollout) = state.rollout() else { return Vec::new() };
+    let mut all = vec![begun(rollout)];
+    for (step, state) in (0..).zip(&rollout.steps) {
+        all.extend(of_step(rollout, step, state));
+    }
+    all.extend(rollout.paused.as_ref().map(paused));
+    all.extend(rollout.outcome.as_ref().map(over));
+    all
+}
+
+fn begun(rollout: &Rollout) -> Milestone {
+    let selected = applications(count(rollout.members.values().filter(|member| member.is_selected())));
+    let steps = match rollout.steps.len() {
+        1 => "1 step".to_owned(),
+        steps => format!("{steps} steps"),
+    };
+    Milestone {
+        key: "started".to_owned(),
+        reason: MilestoneReason::RolloutStarted,
+        message: format!("{selected} in {steps}"),
+        at: Some(rollout.started_at),
+    }
+}
+
+fn of_step(rollout: &Rollout, step: u32, state: &StepState) -> Vec<Milestone> {
+    let number = step.saturating_add(1);
+    let milestone = |what: &str, reason, message, at| Milestone {
+        key: format!("step-{number}-{what}"),
+        reason,
+        message,
+        at,
+    };
+    let name = step_name(step, rollout.steps.len());
+    let mut all = Vec::new();
+    if rollout.stage == (Stage::Held { step }) && rollout.outcome.is_none() {
+        let message = format!("{name} waits for {}", state.step.gates.join(", "));
+        all.push(milestone("held", MilestoneReason::StepHeld, message, Some(rollout.since)));
+    }
+    if let Some(at) = state.opened_at {
+        let members = applications(count(rollout.members_of(step)));
+        let message = format!("{name} ({}): {members}", state.step.words());
+        all.push(milestone("opened", MilestoneReason::StepOpened, message, Some(at)));
+    }
+    if let Some(failure) = &state.failed {
+        let reason = match failure.cause {
+            Cause::Deadline => MilestoneReason::DeadlinePassed,
+            Cause::Failures(_) => MilestoneReason::StepFailed,
+        };
+        let what = format!("failed-{}", state.forgiven);
+        all.push(milestone(&what, reason, failure.message.clone(), None));
+    }
+    if let Some(at) = state.passed_at {
+        let message = format!("{name} ({}) is done", state.step.words());
+        all.push(milestone("passed", MilestoneReason::StepPassed, message, Some(at)));
+    }
+    all
+}
+
+fn paused(said: &Said) -> Milestone {
+    Milestone {
+        key: format!("paused-{}", said.at.as_millis()),
+        reason: MilestoneReason::RolloutPaused,
+        message: format!("paused by {}", said.words()),
+        at: Some(said.at),
+    }
+}
+
+fn over(outcome: &Outcome) -> Milestone {
+    let (reason, message) = match outcome.end {
+        End::Completed => (MilestoneReason::RolloutCompleted, outcome.message.clone()),
+        End::Superseded => (MilestoneReason::RolloutCompleted, messages::SUPERSEDED.to_owned()),
+        end => (MilestoneReason::RolloutEnded, format!("{end:?}: {}", outcome.message)),
+    };
+    Milestone { key: "ended".to_owned(), reason, message, at: Some(outcome.at) }
+}

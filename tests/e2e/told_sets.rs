@@ -1,0 +1,168 @@
+//! What is told of an ApplicationSet while it is rolled out: the stream of events, metrics, and the log of the process.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+
+use serde_json::Value;
+
+use crate::shops::{READER, Shops, has_ended};
+
+fn connect(shops: &Shops, target: &str, headers: &str) -> BufReader<TcpStream> {
+    let mut stream = TcpStream::connect(shops.url.strip_prefix("http://").unwrap()).unwrap();
+    write!(stream, "GET {target} HTTP/1.0\r\nauthorization: Bearer {READER}\r\n{headers}\r\n").unwrap();
+    BufReader::new(stream)
+}
+
+fn metrics(shops: &Shops) -> String {
+    let mut text = String::new();
+    connect(shops, "/metrics", "").read_to_string(&mut text).unwrap();
+    text
+}
+
+/// Asks until a line of the metrics begins like this; what follows is its value.
+#[track_caller]
+fn until_metric(shops: &Shops, begin: &str) -> f64 {
+    let find = || metrics(shops).lines().find_map(|line| line.strip_prefix(begin).map(str::to_owned));
+    let found = std::iter::repeat_with(find).take(3000).flatten().next();
+    found.unwrap_or_else(|| panic!("{begin}: {}", metrics(shops))).trim().parse().unwrap()
+}
+
+/// The events of a stream: id, kind and data.
+fn listen(shops: &Shops, query: &str, last: &str) -> impl Iterator<Item = (String, String, Value)> + use<> {
+    let headers = if last.is_empty() { String::new() } else { format!("last-event-id: {last}\r\n") };
+    let mut lines = connect(shops, &format!("/api/v1/events{query}"), &headers).lines();
+    let mut id = String::new();
+    std::iter::from_fn(move || {
+        let mut kind = String::new();
+        loop {
+            let line = lines.next()?.unwrap();
+            match line.split_once(": ") {
+                Some(("id", new)) => new.clone_into(&mut id),
+                Some(("event", name)) => name.clone_into(&mut kind),
+                Some(("data", text)) => return Some((id.clone(), kind, serde_json::from_str(text).unwrap())),
+                _ => {}
+            }
+        }
+    })
+}
+
+#[test]
+fn a_rollout_is_told_as_events_and_as_metrics() {
+    let mut shops = Shops::serve("steps: [{step: 1, gates: [approval]}]");
+    shops.until(|status| status["rollout"]["steps"][0]["status"] == "Held");
+    let of = "namespace=\"argocd\",name=\"shops\"";
+    let waits = format!("tidegate_rollout_step_waiting_seconds{{{of},step=\"1\",reason=\"approval\"}}");
+    let before = until_metric(&shops, &waits);
+    assert!(until_metric(&shops, &waits) >= before, "the wait grows");
+    assert_eq!(until_metric(&shops, &format!("tidegate_rollout_members{{{of},status=\"Waiting\"}}")), 12.0);
+    assert_eq!(until_metric(&shops, &format!("argocd_appset_owned_applications{{{of}}}")), 12.0);
+    let info = format!("argocd_appset_info{{{of},resource_update_status=\"ApplicationSetUpToDate\"}}");
+    assert_eq!(until_metric(&shops, &info), 1.0);
+    assert!(until_metric(&shops, &format!("argocd_appset_reconcile_count{{{of}}}")) >= 1.0);
+    let mut told = listen(&shops, "?applicationSet=shops", "");
+    shops.run(&["approve", "shops"]).expect_code(0);
+    let is_over = |data: &Value| {
+        let rollout = &data["applicationSet"]["rollout"];
+        rollout["progressing"] == false && rollout["members"]["Healthy"] == 12
+    };
+    let mut events = Vec::new();
+    for event in told.by_ref() {
+        let is_last = is_over(&event.2);
+        events.push(event);
+        if is_last {
+            break;
+        }
+    }
+    assert!(events.iter().all(|(_, kind, data)| kind == "applicationSet" && data[kind]["name"] == "shops"));
+    let mut messages: Vec<&str> =
+        events.iter().map(|(_, kind, data)| data[kind]["rollout"]["message"].as_str().unwrap()).collect();
+    messages.dedup();
+    let steps = ["1", "2", "3"].map(|step| format!("ApplicationSet is performing rollout of step {step}"));
+    let expected: Vec<&str> =
+        steps.iter().map(String::as_str).chain(["ApplicationSet Rollout has completed"]).collect();
+    assert_eq!(messages, expected);
+    // Whoever was away goes on after the last id they have seen.
+    let middle = events.len() / 2;
+    let rest = listen(&shops, "?applicationSet=shops", &events[middle].0).take(events.len() - middle - 1);
+    assert_eq!(rest.collect::<Vec<_>>(), events[middle + 1..]);
+    shops.until(has_ended);
+    assert!(!metrics(&shops).contains("tidegate_rollout_step_waiting_seconds{"), "nothing waits any more");
+    let status = shops.until(has_ended);
+    let steps = status["rollout"]["steps"].as_array().unwrap();
+    assert!(steps.iter().all(|step| step["status"] == "Passed"), "{status:#}");
+    shops.run(&["delete", "shops", "--orphan", "--yes", "--timeout", "10m"]).expect_code(0);
+    let gone = told.find(|(_, kind, _)| kind == "applicationSetGone").unwrap();
+    assert_eq!(gone.2["applicationSetGone"]["name"], "shops");
+    shops.end();
+}
+
+#[test]
+fn a_gate_that_nobody_has_defined_is_named_before_its_step_comes() {
+    let mut shops = Shops::serve(
+        r#"steps: [{step: 1, gates: [approval]}, {step: 3, gates: ["window:nigth", "concurrency:db"]}]"#,
+    );
+    shops.until(|status| status["rollout"]["steps"][0]["status"] == "Held");
+    let told = shops.run(&["explain", "shops"]).expect_code(0).out;
+    for words in [
+        "step 3 names \"window:nigth\", which nobody has defined; name a file that does with --gates",
+        "step 3 names \"concurrency:db\", which gives places to operations, and none to steps",
+    ] {
+        assert!(told.contains(words), "{told}");
+    }
+    shops.end();
+}
+
+#[test]
+fn sets_of_one_name_are_told_apart_by_their_namespaces() {
+    let mut shops = Shops::serve("steps: []");
+    shops.bench.write(
+        "fleet/other.yaml",
+        "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: shops, namespace: team-a}\nspec:\n  generators: []\n  template: {metadata: {name: none}, spec: {project: default, destination: {}, source: {repoURL: ./repo}}}\n",
+    );
+    let both = std::iter::repeat_with(|| shops.bench.json(&["appset", "list", "-o", "json"]))
+        .take(3000)
+        .find(|list| list["items"].as_array().unwrap().len() == 2);
+    assert!(both.is_some(), "the folder is watched");
+    let words = "there are several ApplicationSets shops: argocd/shops, team-a/shops; name one of them";
+    let reason = ["--reason", "x"];
+    for args in [
+        &["get", "shops"][..],
+        &["status", "shops"],
+        &["explain", "shops"],
+        &["pause", "shops"],
+        &["retry", "shops"],
+        &["refresh", "shops"],
+        &["delete", "shops", "--yes"],
+        &["delete", "shops", "--plan"],
+    ] {
+        let ran = shops.run(args).expect_code(2);
+        assert!(ran.err.contains(words) && ran.out.is_empty(), "{args:?}: {ran:?}");
+        let there = shops.run_as("ann", args).expect_code(2);
+        assert_eq!(there.err, ran.err, "{args:?}");
+        let nobody: Vec<&str> = args.iter().map(|arg| if *arg == "shops" { "shoes" } else { arg }).collect();
+        let ran = shops.run(&nobody).expect_code(2);
+        assert!(ran.err.contains("there is no ApplicationSet shoes; `tidegate appset list`"), "{ran:?}");
+    }
+    let skip = shops.run(&[&["skip", "shops", "--step", "1"], &reason[..]].concat()).expect_code(2);
+    assert!(skip.err.contains(words), "{skip:?}");
+    shops.run(&["explain", "team-a/shops"]).expect_code(0);
+    shops.run(&["delete", "team-a/shops", "--yes", "--timeout", "10m"]).expect_code(0);
+    shops.run(&["get", "shops"]).expect_code(0);
+    shops.end();
+}
+
+#[test]
+fn the_log_of_the_process_names_each_step_in_turn() {
+    let mut shops = Shops::serve("steps: [{step: 2, gates: [approval]}]");
+    let serving = shops.serving.as_mut().unwrap();
+    for line in ["RolloutStarted", "StepOpened", "StepPassed", "StepHeld"] {
+        let line = serving.await_line(line);
+        assert!(line.contains("shops"), "{line}");
+    }
+    shops.run(&["approve", "shops"]).expect_code(0);
+    let serving = shops.serving.as_mut().unwrap();
+    for line in ["StepOpened", "StepOpened", "RolloutCompleted"] {
+        serving.await_line(line);
+    }
+    shops.end();
+}
