@@ -1,23 +1,33 @@
 //! What a rollout has come to, for whoever is told of it.
 
+use std::collections::BTreeMap;
+
 use super::messages;
 use super::state::{Cause, End, Outcome, Rollout, Stage, State, StepState};
-use crate::fleet::{Milestone, MilestoneReason, Said, applications, count, step_name};
+use crate::fleet::{Milestone, MilestoneReason, Said, applications, step_name};
 
 /// What has happened so far, as far as it still matters.
 pub fn milestones(state: &State) -> Vec<Milestone> {
     let Some(rollout) = state.rollout() else { return Vec::new() };
-    let mut all = vec![begun(rollout)];
+    // It is asked for whenever something has moved: there may be thousands of members, and many steps.
+    let mut members = BTreeMap::<u32, u32>::new();
+    for step in
+        rollout.members.values().filter_map(|member| member.place.step.filter(|_| member.is_selected()))
+    {
+        let count = members.entry(step).or_default();
+        *count = count.saturating_add(1);
+    }
+    let mut all = vec![begun(rollout, members.values().sum())];
     for (step, state) in (0..).zip(&rollout.steps) {
-        all.extend(of_step(rollout, step, state));
+        all.extend(of_step(rollout, step, state, members.get(&step).copied().unwrap_or_default()));
     }
     all.extend(rollout.paused.as_ref().map(paused));
     all.extend(rollout.outcome.as_ref().map(over));
     all
 }
 
-fn begun(rollout: &Rollout) -> Milestone {
-    let selected = applications(count(rollout.members.values().filter(|member| member.is_selected())));
+fn begun(rollout: &Rollout, selected: u32) -> Milestone {
+    let selected = applications(selected);
     let steps = match rollout.steps.len() {
         1 => "1 step".to_owned(),
         steps => format!("{steps} steps"),
@@ -30,7 +40,7 @@ fn begun(rollout: &Rollout) -> Milestone {
     }
 }
 
-fn of_step(rollout: &Rollout, step: u32, state: &StepState) -> Vec<Milestone> {
+fn of_step(rollout: &Rollout, step: u32, state: &StepState, members: u32) -> Vec<Milestone> {
     let number = step.saturating_add(1);
     let milestone = |what: &str, reason, message, at| Milestone {
         key: format!("step-{number}-{what}"),
@@ -45,7 +55,7 @@ fn of_step(rollout: &Rollout, step: u32, state: &StepState) -> Vec<Milestone> {
         all.push(milestone("held", MilestoneReason::StepHeld, message, Some(rollout.since)));
     }
     if let Some(at) = state.opened_at {
-        let members = applications(count(rollout.members_of(step)));
+        let members = applications(members);
         let message = format!("{name} ({}): {members}", state.step.words());
         all.push(milestone("opened", MilestoneReason::StepOpened, message, Some(at)));
     }

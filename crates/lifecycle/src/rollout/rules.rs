@@ -143,6 +143,13 @@ impl Rollout {
             || member.has_failed() && member.place.step.is_some_and(|step| self.tolerates(step))
     }
 
+    /// Whether something is to be done or awaited in a step.
+    pub(super) fn is_open(&self, step: u32) -> bool {
+        let tolerates = self.tolerates(step);
+        let is_done = |member: &Member| member.progress.is_settled() || tolerates && member.has_failed();
+        self.members_of(step).any(|(_, member)| !is_done(member))
+    }
+
     /// The first step in which something is to be done or awaited.
     pub(super) fn first_open(&self) -> Option<u32> {
         let mut failures: BTreeMap<u32, u32> = BTreeMap::new();

@@ -186,10 +186,7 @@ fn step_view(rollout: &Rollout, step: u32) -> StepView {
 
 fn step_status(rollout: &Rollout, step: u32) -> StepStatus {
     let state = rollout.step(step);
-    let (mut is_empty, mut is_open) = (true, false);
-    for (_, member) in rollout.members_of(step) {
-        (is_empty, is_open) = (false, is_open || !rollout.is_settled(member));
-    }
+    let (is_empty, is_open) = (rollout.members_of(step).next().is_none(), rollout.is_open(step));
     let has_begun = state.is_some_and(|state| state.opened_at.is_some());
     let has_failed = state.is_some_and(|state| state.failed.is_some());
     let is_current = rollout.current_step() == Some(step);
