@@ -47,6 +47,7 @@ mod serve;
 mod sets;
 mod several;
 mod shops;
+mod shrinking;
 mod state;
 mod sync;
 mod thirty;

@@ -8,6 +8,7 @@ use tidegate_planner::IgnoreError;
 
 use crate::deletion::Deletion;
 use crate::desired::{Stays, Unmergeable, desired};
+use crate::guard::{self, Guarded};
 use crate::known::{Invalid, Known, check};
 use crate::order::{InvalidOrder, order};
 use crate::ownership::{Owner, beside, may_adopt, owner};
@@ -24,6 +25,26 @@ pub struct Generated {
     pub refused: BTreeMap<String, String>,
     /// Generators that had nothing to say, and why: an Application that is missing need not be unwanted.
     pub silent: Vec<String>,
+    /// What is wrong with generators that gave nothing because of it: the same.
+    pub failed: Vec<String>,
+}
+
+impl Generated {
+    /// Why an Application that is missing need not be unwanted.
+    fn unsure(&self) -> Option<String> {
+        let refused = || self.refused.first_key_value().map(|(name, why)| format!("{name} {why}"));
+        // It may be the one that is refused, under a name that is misspelt.
+        self.failed.first().or(self.silent.first()).cloned().or_else(refused)
+    }
+
+    /// What the conditions say of generators that have failed.
+    fn failure(&self) -> Option<Failure> {
+        let all = self.failed.join("; ");
+        let message =
+            format!("{all}; what its other generators gave is made and changed, and nothing is deleted");
+        let reason = Reason::ApplicationGenerationFromParamsError;
+        (!self.failed.is_empty()).then_some(Failure { reason, message })
+    }
 }
 
 /// What is to be done. All in the order of names, and safe to be done again.
@@ -41,7 +62,7 @@ pub struct Changes {
     pub left: BTreeMap<String, Left>,
     /// What is wrong with the set itself.
     pub wrong: Vec<Wrong>,
-    /// Why nobody knows what is to be done: a generator or a template has failed.
+    /// Why nobody knows all that is to be done: generators or templates have failed.
     pub unknown: Option<Failure>,
 }
 
@@ -63,6 +84,9 @@ pub enum Left {
     /// It is not sure that it is not wanted.
     #[error("it is not generated at present, but not all that is generated is known or can be: {0}")]
     NotSure(String),
+    /// Too many would be deleted at once.
+    #[error("it is not generated any more, as are more Applications than may be deleted at once")]
+    TooMany,
     /// What is wrong with the set keeps it as it is.
     #[error("it waits until the ApplicationSet is mended")]
     Waits,
@@ -100,7 +124,7 @@ pub enum Refused {
     /// Somebody has made it by hand.
     #[error(
         "Application {name}, which ApplicationSet {set} generates, is there already, was made by somebody else, and is left alone; annotate it with {}: {set} to hand it over, or give one of the two another name",
-        crate::ownership::ADOPT_ANNOTATION
+        crate::ownership::SET_ANNOTATION
     )]
     NotOurs {
         /// Its name.
@@ -129,12 +153,16 @@ pub enum Wrong {
     /// Nobody knows what is deleted first.
     #[error(transparent)]
     Order(#[from] InvalidOrder),
+    /// More would be deleted at once than may.
+    #[error(transparent)]
+    Guarded(#[from] Guarded),
 }
 
 /// What is done to the Applications there are, in whatever namespaces, so that they are what the set generates. For a set
 /// that is not being deleted; [`deleting`](crate::deletion::deleting) is for others.
 ///
-/// Where a generator or a template has failed, nothing at all is done: what is missing need not be unwanted.
+/// Where generators or templates have failed, what is missing need not be unwanted, and nothing is deleted; where all of them
+/// have, nothing at all is done.
 pub fn reconcile(
     set: &ApplicationSet,
     generated: Result<&Generated, &Failure>,
@@ -157,7 +185,9 @@ pub fn reconcile(
         }
     };
     let allowed = allowed(set, options);
-    let deciding = Deciding { set, stays, known, allowed, is_progressive: is_progressive(set, options) };
+    changes.unknown = generated.failure();
+    let is_progressive = is_progressive(set, options);
+    let deciding = Deciding { set, stays, known, allowed, is_progressive, options };
     for (name, application) in &generated.applications {
         match deciding.wanted(name, application, there.get(name.as_str()).copied()) {
             Decided::Create(new) => changes.create.push(new),
@@ -179,6 +209,7 @@ struct Deciding<'a> {
     known: &'a dyn Known,
     allowed: Allowed,
     is_progressive: bool,
+    options: &'a Options,
 }
 
 enum Decided {
@@ -233,11 +264,8 @@ impl Deciding<'_> {
                 Left::Deleting
             } else if !self.allowed.delete {
                 Left::Kept
-            } else if let Some(silent) = generated.silent.first() {
-                Left::NotSure(silent.clone())
-            } else if let Some((name, why)) = generated.refused.first_key_value() {
-                // It may be this one, under a name that is misspelt.
-                Left::NotSure(format!("{name} {why}"))
+            } else if let Some(why) = generated.unsure() {
+                Left::NotSure(why)
             } else if order.is_err() {
                 Left::Waits
             } else {
@@ -246,11 +274,25 @@ impl Deciding<'_> {
             };
             changes.left.insert((*name).to_owned(), left);
         }
+        self.guard(changes, generated, there);
         match order {
             Ok(order) if !changes.delete.is_empty() => changes.order = order,
             Ok(_) => {}
             Err(invalid) => changes.wrong.push(invalid.into()),
         }
+    }
+
+    /// Nothing is deleted where more would be than may.
+    fn guard(&self, changes: &mut Changes, generated: &Generated, there: &BTreeMap<&str, &Application>) {
+        let going: Vec<&str> =
+            changes.delete.iter().map(|one| one.application.metadata.name.as_str()).collect();
+        let members = there.values().filter(|one| owner(self.set, one) == Owner::Set).count();
+        let Err(guarded) = guard::check(self.set, generated, (&going, members), self.options) else { return };
+        let kept = going.into_iter().map(|name| (name.to_owned(), Left::TooMany));
+        let kept: Vec<_> = kept.collect();
+        changes.delete.clear();
+        changes.left.extend(kept);
+        changes.wrong.push(guarded.into());
     }
 }
 
@@ -277,7 +319,7 @@ impl Changes {
         if let Some(wrong) = self.wrong.first() {
             let reason = match wrong {
                 Wrong::Ignore(_) => Reason::UpdateApplicationError,
-                Wrong::Order(_) => Reason::DeleteApplicationError,
+                Wrong::Order(_) | Wrong::Guarded(_) => Reason::DeleteApplicationError,
             };
             return Some(Failure { reason, message: wrong.to_string() });
         }

@@ -125,7 +125,7 @@ impl<'a> Stays<'a> {
             return Ok(None);
         }
         if let Some(ignored) = &self.ignored {
-            wanted = keep_ignored(ignored, wanted, live)?;
+            wanted = keep_ignored(self.set, ignored, wanted, live)?;
         }
         Ok(Some(wanted).filter(|wanted| !is_same(wanted)))
     }
@@ -168,6 +168,7 @@ fn with_preserved(
 
 /// The fields that others may change are as they are.
 fn keep_ignored(
+    set: &ApplicationSet,
     ignored: &Comparer,
     wanted: Application,
     live: &Application,
@@ -181,10 +182,8 @@ fn keep_ignored(
     let merged: Application =
         serde_json::from_value(merged.as_value().clone()).map_err(|error| Unmergeable(error.to_string()))?;
     // Whatever a rule says, an Application stays the one it is, and its set answers for it.
-    Ok(Application {
-        operation: wanted.operation,
-        status: wanted.status,
-        metadata: ObjectMeta { name: wanted.metadata.name, rest: wanted.metadata.rest, ..merged.metadata },
-        ..merged
-    })
+    let mut metadata =
+        ObjectMeta { name: wanted.metadata.name, rest: wanted.metadata.rest, ..merged.metadata };
+    ownership::claim(set, &mut metadata);
+    Ok(Application { operation: wanted.operation, status: wanted.status, metadata, ..merged })
 }

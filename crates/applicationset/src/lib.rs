@@ -7,6 +7,7 @@
 //! | [`desired`] | what should an Application be, and what of one that is there stays? |
 //! | [`ownership`] | whose is an Application? |
 //! | [`policy`] | what may be done with Applications? |
+//! | [`guard`] | may so many of them be deleted at once? |
 //! | [`known`] | is what an Application refers to there? |
 //! | [`order`] | in which order do they go? |
 //! | [`steps`] | whom does a step select, and how many of them at once? |
@@ -21,6 +22,7 @@ pub mod changes;
 pub mod deletion;
 pub mod desired;
 mod generators;
+pub mod guard;
 pub mod known;
 pub mod order;
 pub mod ownership;

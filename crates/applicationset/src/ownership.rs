@@ -1,11 +1,11 @@
 //! Whose is an Application? Its owner reference says it, as for all of Kubernetes: only what a set owns is changed or
-//! deleted by it.
+//! deleted by it. Each has a mark besides, which stays where the reference is lost: by that it is taken back.
 
 use serde_json::{Value, json};
 use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, ObjectMeta};
 
-/// On an Application that nobody owns: the set that may take it over.
-pub const ADOPT_ANNOTATION: &str = "tidegate.dev/application-set";
+/// The set that an Application is of. On one that nobody owns: the set that may take it over, or take it back.
+pub const SET_ANNOTATION: &str = "tidegate.dev/application-set";
 const REFERENCES: &str = "ownerReferences";
 const KIND: &str = "ApplicationSet";
 
@@ -44,11 +44,12 @@ fn controller(application: &Application) -> Option<&Value> {
 
 /// Whether a set may take over an Application that nobody owns.
 pub(crate) fn may_adopt(set: &ApplicationSet, application: &Application) -> bool {
-    application.annotation(ADOPT_ANNOTATION) == Some(set.metadata.name.as_str())
+    application.annotation(SET_ANNOTATION) == Some(set.metadata.name.as_str())
 }
 
-/// Makes the set the owner, beside whatever else refers to it.
+/// Makes the set the owner, beside whatever else refers to it, and marks it as the set's.
 pub(crate) fn claim(set: &ApplicationSet, metadata: &mut ObjectMeta) {
+    mark(set, metadata);
     let mut own = json!({
         "apiVersion": API_VERSION, "kind": KIND, "name": set.metadata.name, "controller": true,
         "blockOwnerDeletion": true,
@@ -64,6 +65,10 @@ pub(crate) fn claim(set: &ApplicationSet, metadata: &mut ObjectMeta) {
     metadata.rest.insert(REFERENCES.to_owned(), Value::Array(all));
 }
 
+fn mark(set: &ApplicationSet, metadata: &mut ObjectMeta) {
+    metadata.annotations.insert(SET_ANNOTATION.to_owned(), set.metadata.name.clone());
+}
+
 /// An Application that is let go, so that it outlives its set: the set is its owner no more. Another set of the same name
 /// may take it over.
 pub fn released(set: &ApplicationSet, application: &Application) -> Application {
@@ -74,7 +79,7 @@ pub fn released(set: &ApplicationSet, application: &Application) -> Application 
         true => free.metadata.rest.remove(REFERENCES),
         false => free.metadata.rest.insert(REFERENCES.to_owned(), Value::Array(others)),
     };
-    free.metadata.annotations.insert(ADOPT_ANNOTATION.to_owned(), set.metadata.name.clone());
+    mark(set, &mut free.metadata);
     free
 }
 

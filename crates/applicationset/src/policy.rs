@@ -2,6 +2,8 @@
 
 use tidegate_model::argo::{ApplicationSet, ApplicationsSync, RolloutStep};
 
+use crate::guard::MaxDeletions;
+
 /// Entries of `status.resources`, where nobody says otherwise.
 pub const RESOURCES_MAX: usize = 5000;
 
@@ -22,6 +24,9 @@ pub struct Options {
     pub resources_max: usize,
     /// How often generators are asked that look at Git or at resources, where they do not say it.
     pub requeue_after: std::time::Duration,
+    /// So many Applications of a set may be deleted at once because they drop out of it, where it does not say it. `None`: any
+    /// number.
+    pub max_deletions: Option<MaxDeletions>,
 }
 
 impl Default for Options {
@@ -34,6 +39,7 @@ impl Default for Options {
             progressive_syncs: true,
             resources_max: RESOURCES_MAX,
             requeue_after: crate::requeue::REQUEUE_AFTER,
+            max_deletions: None,
         }
     }
 }

@@ -21,7 +21,7 @@ const AFTER_FAILURE: Duration = Duration::from_secs(180);
 /// How a look at a set has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Nothing was generated, because a generator or a template has failed.
+    /// Not all of it was generated, because generators or templates have failed.
     Failed,
     /// Something of it is wrong, and the rest is done.
     Partly,

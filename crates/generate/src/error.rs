@@ -267,6 +267,13 @@ pub enum Problem {
     TooManySteps,
 }
 
+impl Problem {
+    /// Whether it is a limit of the run, which all of its generators have in common.
+    pub(crate) fn is_limit(&self) -> bool {
+        matches!(self, Self::TooMany | Self::TooManyBytes | Self::TooManySteps)
+    }
+}
+
 fn only(fields: &[String]) -> String {
     if fields.is_empty() { String::new() } else { format!(", only {}", fields.join(", ")) }
 }

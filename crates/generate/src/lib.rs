@@ -74,6 +74,19 @@ pub struct Generated {
     /// Generators that had nothing to say because what they asked for is gone, and that was to be no error. While there
     /// are any, an Application that is missing here need not be unwanted.
     pub passed: Vec<Passed>,
+    /// What is wrong with generators that gave nothing because of it, while others gave theirs. While there is anything, an
+    /// Application that is missing here need not be unwanted.
+    pub failed: Vec<GenerateError>,
+}
+
+impl Generated {
+    /// All of it, for those who have no use for a part.
+    ///
+    /// # Errors
+    /// What is wrong with the generators that gave nothing.
+    pub fn whole(self) -> Result<Self, GenerateErrors> {
+        if self.failed.is_empty() { Ok(self) } else { Err(GenerateErrors(self.failed)) }
+    }
 }
 
 /// An Application.
@@ -96,10 +109,14 @@ pub struct Passed {
 
 /// Generates the Applications of a set.
 ///
-/// Any error means that nothing is known of any of them: whoever gets it changes and deletes nothing.
+/// A generator of the set is one whole: with anything wrong in it, in those within it, or in what templates make of its sets of
+/// parameters, it gives no Application, and [`Generated::failed`] says why. The others give theirs.
+///
+/// An error means that nothing is known of any Application: whoever gets it changes and deletes nothing.
 ///
 /// # Errors
-/// Whatever is wrong with generators, templates and patches, or what the world could not answer; with the place of each.
+/// Whatever is wrong with generators, templates and patches, or what the world could not answer, with the place of each: where
+/// no generator gives anything, a limit of the run is reached, or there is more wrong than is told at once.
 pub fn generate(
     set: &ApplicationSet,
     world: &mut dyn World,
@@ -112,35 +129,41 @@ pub fn generate(
     let templates = Templates::new(engine.as_ref());
     let mut run = Run { world, options, templates, budget: Budget::new(), passed: Vec::new() };
     let mut maker = Maker::new(set);
-    let mut errors = Vec::new();
-    let mut is_unknown = false;
-    'entries: for (index, entry) in spec.generators.iter().enumerate() {
+    let mut failed = Vec::new();
+    let (mut is_unknown, mut is_any_well) = (false, spec.generators.is_empty());
+    for (index, entry) in spec.generators.iter().enumerate() {
         let place = format!("generators[{index}]");
         if entry.generators().next().is_none() {
             let fields = entry.rest.keys().cloned().collect();
-            errors.push(Place::of(&place).wrong(Problem::NoGenerator { fields }));
+            failed.push(Place::of(&place).wrong(Problem::NoGenerator { fields }));
         }
         for generator in entry.generators() {
             let place = format!("{place}.{}", generator.name());
             let spot = Spot { place: &place, outer: None, depth: 1 };
+            let before = (maker.made.len(), failed.len());
             match run.sets(generator, entry.selector.as_ref(), spot) {
-                Ok(sets) => maker.make(&mut run, sets, generator.template(), &place, &mut errors),
+                Ok(sets) => maker.make(&mut run, sets, generator.template(), &place, &mut failed),
                 Err(Stop::Unknown) => is_unknown = true,
-                Err(Stop::Failed(error)) => errors.push(*error),
+                Err(Stop::Failed(error)) => failed.push(*error),
             }
-            if errors.len() >= ERRORS_MAX {
-                break 'entries;
+            if failed.len() > before.1 {
+                maker.made.truncate(before.0);
+            } else {
+                is_any_well = true;
+            }
+            if failed.len() >= ERRORS_MAX || failed.iter().any(|error| error.problem.is_limit()) {
+                return Err(GenerateErrors(failed));
             }
         }
     }
-    if !errors.is_empty() {
-        return Err(GenerateErrors(errors));
+    if !failed.is_empty() && (is_unknown || !is_any_well) {
+        return Err(GenerateErrors(failed));
     }
     if is_unknown {
         return Ok(Outcome::Unknown);
     }
     let (applications, refused) = sorted_out(maker.made);
-    Ok(Outcome::Done(Generated { applications, refused, passed: run.passed }))
+    Ok(Outcome::Done(Generated { applications, refused, passed: run.passed, failed }))
 }
 
 /// Applications that can be, and those that cannot.

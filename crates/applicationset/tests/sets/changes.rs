@@ -8,7 +8,7 @@ use tidegate_applicationset::policy::Options;
 use tidegate_applicationset::status::{Failure, Reason};
 use tidegate_model::argo::ApplicationsSync;
 
-use crate::{Here, all, changes, generated, live, owner, set, with, with_policy, words};
+use crate::{Here, MARK, all, changes, generated, live, owner, set, with, with_policy, words};
 
 /// What was there before, of which `old` is not wanted any more, `same` is as it should be, and `other` is not.
 fn situation() -> (Generated, Vec<tidegate_model::argo::Application>) {
@@ -66,7 +66,7 @@ fn what_is_created_belongs_to_its_set() {
         &generated("a"),
         &json!({
             "metadata": {
-                "labels": {"l": "1"}, "annotations": {"n": "2"},
+                "labels": {"l": "1"}, "annotations": {"n": "2", MARK: "fleet"},
                 "ownerReferences": owner("ApplicationSet", "fleet"),
             },
         }),
@@ -115,7 +115,8 @@ fn only_what_a_set_owns_is_touched() {
     let own = set(&json!({}));
     let both = all(vec![generated("a")]);
     let owners = |owners: Value| {
-        live("a", &json!({"metadata": {"ownerReferences": owners}, "spec": {"project": "shop"}}))
+        let metadata = json!({"ownerReferences": owners, "annotations": {MARK: null}});
+        live("a", &json!({"metadata": metadata, "spec": {"project": "shop"}}))
     };
     let other_group = {
         let mut all = owner("ApplicationSet", "fleet");
@@ -140,7 +141,7 @@ fn only_what_a_set_owns_is_touched() {
     }
     // Nobody's, and handed over.
     let handed = |to: &str| {
-        let annotations = json!({"tidegate.dev/application-set": to});
+        let annotations = json!({MARK: to});
         live("a", &json!({"metadata": {"ownerReferences": null, "annotations": annotations}}))
     };
     let taken = changes(&own, &both, &[handed("fleet")]);
@@ -151,6 +152,14 @@ fn only_what_a_set_owns_is_touched() {
         words(&changes(&own, &Generated::default(), &[handed("fleet")])),
         "",
         "it is not the set's yet"
+    );
+    // What was the set's, and lost its owner to `--cascade=orphan` or to somebody, is the same; so is what has only a mark less.
+    assert_eq!(taken.update[0].metadata.annotations[MARK], "fleet");
+    let unmarked = live("a", &json!({"metadata": {"annotations": null}}));
+    let marked = changes(&own, &both, &[unmarked]);
+    assert_eq!(
+        (words(&marked).as_str(), marked.update[0].metadata.annotations[MARK].as_str()),
+        ("~a", "fleet")
     );
     // A set that was made again is the same; whatever else refers to it stays.
     let mut owners_are = owner("ApplicationSet", "fleet");
@@ -235,6 +244,24 @@ fn nothing_is_deleted_when_a_generator_had_nothing_to_say() {
     let done = changes(&set(&json!({})), &wanted, &[live("old", &json!({}))]);
     assert_eq!(words(&done), "+a");
     assert!(done.left["old"].to_string().contains("there is no repository"));
+}
+
+#[test]
+fn what_the_other_generators_gave_is_done_when_one_has_failed() {
+    let why = "generators[1].git: the repository does not answer".to_owned();
+    let (wanted, there) = situation();
+    let wanted = Generated { failed: vec![why.clone()], ..wanted };
+    for (strategy, order) in [(json!({}), "AllAtOnce"), (json!({"type": "RollingSync"}), "Reverse")] {
+        let mut strategy = strategy;
+        strategy["deletionOrder"] = json!(order);
+        strategy["rollingSync"] = json!({"steps": [{}]});
+        let done = changes(&set(&json!({"strategy": strategy})), &wanted, &there);
+        assert_eq!(words(&done), "+new ~other", "{order}");
+        assert_eq!(done.left["old"], Left::NotSure(why.clone()));
+        let failure = done.failure().unwrap();
+        assert_eq!(failure.reason, Reason::ApplicationGenerationFromParamsError);
+        assert!(failure.message.starts_with(&format!("{why}; what its other generators gave is made")));
+    }
 }
 
 #[test]

@@ -1,13 +1,23 @@
 //! What of an Application stays, whatever is generated (specification, 3.3, 5.1, 5.2).
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use tidegate_applicationset::changes::{Left, reconcile};
 use tidegate_applicationset::policy::Options;
+use tidegate_model::argo::Application;
 
-use crate::{FINALIZER, Here, all, changes, generated, live, set, with, words};
+use crate::{FINALIZER, Here, MARK, all, changes, generated, live, set, with, words};
 
 fn annotations(value: &Value) -> Value {
     json!({"metadata": {"annotations": value}})
+}
+
+/// The annotations, apart from the one that says whose it is.
+fn without_mark(application: &Application) -> BTreeMap<String, String> {
+    let mut annotations = application.metadata.annotations.clone();
+    assert_eq!(annotations.remove(MARK).as_deref(), Some("fleet"));
+    annotations
 }
 
 #[test]
@@ -44,7 +54,7 @@ fn annotations_and_labels() {
         let wanted = all(vec![with(&generated("a"), &wanted)]);
         let done = reconcile(&set(&fields), Ok(&wanted), &[live("a", &there)], &Here, &options);
         let said: Vec<String> =
-            done.update.iter().map(|one| format!("~a: {}", json!(one.metadata.annotations))).collect();
+            done.update.iter().map(|one| format!("~a: {}", json!(without_mark(one)))).collect();
         assert_eq!(said.concat(), expected, "{there}");
     }
 }

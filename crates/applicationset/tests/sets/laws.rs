@@ -8,7 +8,7 @@ use tidegate_applicationset::policy::{Options, allowed};
 use tidegate_applicationset::status::{Failure, Reason};
 use tidegate_model::argo::{Application, ApplicationSet};
 
-use crate::{FINALIZER, Here, all, applied, generated, live, set, with};
+use crate::{FINALIZER, Here, MARK, all, applied, generated, live, set, with};
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
@@ -59,8 +59,9 @@ fn existing() -> impl Strategy<Value = Vec<Application>> {
         json!({}),
         json!({}),
         json!({"metadata": {"ownerReferences": crate::owner("ApplicationSet", "other")}}),
+        json!({"metadata": {"ownerReferences": null, "annotations": {MARK: null}}}),
         json!({"metadata": {"ownerReferences": null}}),
-        json!({"metadata": {"ownerReferences": null, "annotations": {"tidegate.dev/application-set": "fleet"}}}),
+        json!({"metadata": {"annotations": {MARK: null}}}),
         json!({"metadata": {"deletionTimestamp": "2026-11-21T09:30:00Z"}}),
         json!({"metadata": {"namespace": "team"}}),
     ]);
@@ -76,8 +77,8 @@ fn existing() -> impl Strategy<Value = Vec<Application>> {
 fn wanted() -> impl Strategy<Value = Generated> {
     let made = prop::collection::btree_map(prop::sample::select(NAMES.to_vec()), (spec(), metadata()), 0..6);
     let refused = prop::option::of(prop::sample::select(NAMES.to_vec()));
-    let silent = prop::option::weighted(0.2, Just("generators[0]".to_owned()));
-    (made, refused, silent).prop_map(|(made, refused, silent)| {
+    let silent = || prop::option::weighted(0.1, Just("generators[0]".to_owned()));
+    (made, refused, silent(), silent()).prop_map(|(made, refused, silent, failed)| {
         let applications =
             made.into_iter().map(|(name, (spec, metadata))| with(&with(&generated(name), &spec), &metadata));
         let mut wanted = all(applications.collect());
@@ -86,6 +87,7 @@ fn wanted() -> impl Strategy<Value = Generated> {
             wanted.refused.insert(name.to_owned(), "contains it twice".to_owned());
         }
         wanted.silent.extend(silent);
+        wanted.failed.extend(failed);
         wanted
     })
 }
@@ -134,7 +136,7 @@ proptest! {
     fn what_others_own_stays(set in sets(), wanted in wanted(), there in existing()) {
         let now = applied(&there, &done(&set, &wanted, &there));
         for one in &there {
-            let is_handed = one.annotation("tidegate.dev/application-set") == Some("fleet");
+            let is_handed = one.annotation(MARK) == Some("fleet");
             let is_elsewhere = one.metadata.namespace == "team";
             let is_others = matches!(owner(&set, one), Owner::Other(_));
             let is_nobodys = owner(&set, one) == Owner::Nobody && !is_handed;
@@ -159,7 +161,7 @@ proptest! {
         for gone in &changes.delete {
             let name = &gone.application.metadata.name;
             prop_assert!(!wanted.applications.contains_key(name) && !wanted.refused.contains_key(name));
-            prop_assert!(wanted.silent.is_empty());
+            prop_assert!(wanted.silent.is_empty() && wanted.failed.is_empty());
         }
     }
 

@@ -9,6 +9,7 @@
 
 mod changes;
 mod deletion;
+mod guard;
 mod kept;
 mod laws;
 mod requeue;
@@ -101,10 +102,14 @@ pub fn owner(kind: &str, name: &str) -> Value {
     }])
 }
 
+/// The annotation that each Application of a set has.
+pub const MARK: &str = "tidegate.dev/application-set";
+
 /// An Application of the set as a cluster has it, with these fields changed.
 pub fn live(name: &str, patch: &Value) -> Application {
     let owned = json!({"metadata": {
         "uid": format!("u-{name}"), "resourceVersion": "7", "ownerReferences": owner("ApplicationSet", "fleet"),
+        "annotations": {MARK: "fleet"},
     }});
     with(&with(&generated(name), &owned), patch)
 }

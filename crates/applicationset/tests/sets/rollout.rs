@@ -16,7 +16,7 @@ use tidegate_lifecycle::rollout::{
 use tidegate_model::OperationId;
 use tidegate_model::argo::{Application, ApplicationSet};
 
-use crate::{all, at, changes, generated, live, set, with};
+use crate::{MARK, all, at, changes, generated, live, set, with};
 
 fn step(value: &str) -> Value {
     json!({"matchExpressions": [{"key": "env", "operator": "In", "values": [value]}]})
@@ -172,7 +172,7 @@ fn who_cannot_take_part_holds_nobody_up() {
         ])
     };
     let going = live("going", &json!({"metadata": {"deletionTimestamp": "2026-11-21T09:30:00Z"}}));
-    let other = live("other", &json!({"metadata": {"ownerReferences": null}}));
+    let other = live("other", &json!({"metadata": {"ownerReferences": null, "annotations": {MARK: null}}}));
     let done =
         changes(&rolling(), &wanted, &[live("same", &json!({})), going, other, live("old", &json!({}))]);
     let names: Vec<_> = participants(&wanted, &done).map(|one| one.metadata.name.as_str()).collect();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
+use tidegate_applicationset::guard::MaxDeletions;
 use tidegate_applicationset::policy::{Options, RESOURCES_MAX};
 use tidegate_applicationset::requeue::{REQUEUE_AFTER, REQUEUE_AFTER_MAX, REQUEUE_AFTER_MIN};
 use tidegate_lifecycle::rollout::{OnPending, Options as Cases};
@@ -82,6 +83,10 @@ pub struct SetsArgs {
         value_parser = values::duration
     )]
     pub requeue_after: Option<Duration>,
+    /// So many Applications of an ApplicationSet may be deleted at once because they drop out of it, or such a percentage of
+    /// them, unless it says otherwise; with more, none is [default: any number]
+    #[arg(long, value_name = "N|N%")]
+    pub max_deletions: Option<MaxDeletions>,
     /// So many Applications are listed in the status of an ApplicationSet; 0 for all
     #[arg(
         long,
@@ -153,6 +158,7 @@ impl SetsArgs {
                 preserved_labels: self.preserved_labels.clone(),
                 progressive_syncs: self.progressive_syncs.unwrap_or(true),
                 resources_max: self.max_resources_status_count,
+                max_deletions: self.max_deletions,
                 requeue_after: self.requeue_after.filter(is_possible).unwrap_or(REQUEUE_AFTER),
             },
             cases: Cases { pending_timeout: self.pending_timeout, on_pending, ..Cases::default() },

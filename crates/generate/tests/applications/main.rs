@@ -7,6 +7,7 @@
     reason = "tests stop at the first surprise"
 )]
 
+mod failed;
 mod limits;
 mod names;
 mod patches;

@@ -100,7 +100,7 @@ pub(crate) struct SetState {
     kept_at: Timestamp,
     /// When it was made out last how it stands.
     told_at: Timestamp,
-    /// What it generates; nothing before that is known, and where it has failed.
+    /// What it generates, as far as its generators have not failed; nothing before that is known, and where all have.
     generated: Option<Arc<Generated>>,
     /// What went wrong with the last look.
     failure: Option<Failure>,
@@ -369,6 +369,7 @@ impl SetState {
             self.end_refresh().await;
         }
         self.told_by = is_unsettled.then_some(now + TOLD_WITHIN);
+                (Some(generated), _) if !generated.failed.is_empty() => Ended::Failed,
         self.refused = changes.refused().map(|(name, why)| (name.to_owned(), why.to_string())).collect();
         (self.generated, self.failure) = (generated, failure);
         if changes.order != Order::AllAtOnce {
@@ -396,6 +397,11 @@ impl SetState {
         if matches!(not, NotAsked::Unresolved(_)) && now < since + RESOLVED_WITHIN {
             self.told_by = Some(since + RESOLVED_WITHIN);
             return;
+    /// Whether all that it generates is known.
+    fn is_whole(&self) -> bool {
+        self.generated.as_ref().is_some_and(|generated| generated.failed.is_empty())
+    }
+
         }
         let other = not.failure();
         match &mut self.failure {

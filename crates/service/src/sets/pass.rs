@@ -41,7 +41,7 @@ pub(crate) struct Look {
 /// What came of it.
 #[derive(Default)]
 pub(crate) struct Passed {
-    /// What is generated; `None` where that has failed.
+    /// What is generated, as far as its generators have not failed; `None` where all have.
     pub generated: Option<Arc<Generated>>,
     /// What was to be done.
     pub changes: Changes,
@@ -90,8 +90,12 @@ async fn looked(shared: &Arc<SetShared>, look: Look) -> Passed {
     passed.failure = changes.failure().or_else(|| failed.values().next_back().cloned());
     passed.is_unsettled = done || outdated;
     if let Ok(generated) = generated {
-        prunes.set(generated.applications.values());
-        if is_progressive(&set, &shared.options) && !passed.is_unsettled {
+        // Without those of a generator that has failed, a step could pass that waits for them.
+        let is_whole = generated.failed.is_empty();
+        if is_whole {
+            prunes.set(generated.applications.values());
+        }
+        if is_progressive(&set, &shared.options) && is_whole && !passed.is_unsettled {
             let who =
                 participants(&generated, &changes).filter(|one| !failed.contains_key(&one.metadata.name));
             let who: Vec<_> = who.cloned().collect();
@@ -131,12 +135,13 @@ fn failed(message: String) -> Failure {
 }
 
 fn taken(done: tidegate_generate::Generated) -> Generated {
-    let tidegate_generate::Generated { applications, refused, passed } = done;
+    let tidegate_generate::Generated { applications, refused, passed, failed } = done;
     let name = |one: tidegate_generate::Made| (one.application.metadata.name.clone(), one.application);
     Generated {
         applications: applications.into_iter().map(name).collect(),
         refused: refused.iter().map(|one| (one.name().to_owned(), one.to_string())).collect(),
         silent: passed.iter().map(|one| format!("{}: {}", one.place, one.reason)).collect(),
+        failed: failed.iter().map(ToString::to_string).collect(),
     }
 }
 

@@ -63,10 +63,14 @@ impl Files {
         let options = Options { new_globbing: self.new_globbing, now };
         let name = &set.metadata.name;
         let generated = match generate(set, &mut self.world, &options) {
-            Ok(Outcome::Done(generated)) => generated,
+            Ok(Outcome::Done(generated)) => generated.whole(),
             Ok(Outcome::Unknown) => {
                 return Err(CliError::refused("a generator was not answered; please report this"));
             }
+            Err(errors) => Err(errors),
+        };
+        let generated = match generated {
+            Ok(generated) => generated,
             Err(errors) => {
                 // What others did not answer is no mistake in the file.
                 let is_input =

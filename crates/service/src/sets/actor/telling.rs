@@ -66,7 +66,7 @@ impl SetState {
             .map(|message| Failure { reason: Reason::ApplicationGenerationFromParamsError, message });
         let own = self.members.values().map(Arc::as_ref).filter(|one| owner(&self.set, one) == Owner::Set);
         let seen = Seen {
-            is_generated: self.generated.is_some(),
+            is_generated: self.is_whole(),
             failure: unreadable.or_else(|| self.failure.clone()).or(wrong),
             members: own.collect(),
             rollout,

@@ -1,0 +1,106 @@
+//! May so many Applications be deleted at once? A generator that finds less than it should, because a folder has moved or
+//! somebody's filter is wrong, must not take all of them with it.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use sha2::{Digest as _, Sha256};
+use tidegate_lifecycle::fleet::MaxUpdate;
+use tidegate_model::argo::ApplicationSet;
+
+use crate::changes::Generated;
+use crate::policy::Options;
+
+/// On a set: so many of its Applications may drop out of what it generates in one look, or such a percentage of them.
+pub const MAX_DELETIONS_ANNOTATION: &str = "tidegate.dev/max-deletions";
+/// On a set: what it generates now is wanted, however many are to be deleted for it.
+pub const DELETIONS_APPROVED_ANNOTATION: &str = "tidegate.dev/deletions-approved";
+/// So many of those that are held are named.
+const NAMED_MAX: usize = 5;
+/// Bytes of a digest that are shown, so that a person can write it.
+const TOKEN_BYTES: usize = 6;
+
+/// How many of the Applications of a set may be deleted at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaxDeletions(MaxUpdate);
+
+/// A text that says no number of deletions.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no number of Applications; write a whole number, or a percentage such as 10%")]
+pub struct InvalidMaxDeletions(pub String);
+
+impl FromStr for MaxDeletions {
+    type Err = InvalidMaxDeletions;
+
+    fn from_str(text: &str) -> Result<Self, InvalidMaxDeletions> {
+        text.trim().parse().map(Self).map_err(|_| InvalidMaxDeletions(text.to_owned()))
+    }
+}
+
+impl MaxDeletions {
+    /// So many of this many; of a percentage, at least one.
+    fn of(self, members: usize) -> usize {
+        let members = u32::try_from(members).unwrap_or(u32::MAX);
+        usize::try_from(self.0.of(members)).unwrap_or(usize::MAX)
+    }
+}
+
+/// Why nothing is deleted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Guarded {
+    /// More would go than may.
+    #[error(
+        "{going} of its {members} Applications are not generated any more ({names}), and no more than {most} may be deleted at once (`{MAX_DELETIONS_ANNOTATION}`), so none is. Mend its generators; or, where they are to go, annotate the ApplicationSet with `{DELETIONS_APPROVED_ANNOTATION}: {token}`"
+    )]
+    TooMany {
+        /// How many would go.
+        going: usize,
+        /// How many there are.
+        members: usize,
+        /// How many may go.
+        most: usize,
+        /// Some of them.
+        names: String,
+        /// What approves it.
+        token: String,
+    },
+    /// It is not said how many may.
+    #[error(
+        "the annotation {MAX_DELETIONS_ANNOTATION}: {0}. No Application that drops out is deleted before"
+    )]
+    Invalid(#[from] InvalidMaxDeletions),
+}
+
+/// Whether those that drop out of what a set generates, of so many that it has, may be deleted.
+pub(crate) fn check(
+    set: &ApplicationSet,
+    generated: &Generated,
+    (going, members): (&[&str], usize),
+    options: &Options,
+) -> Result<(), Guarded> {
+    let said = set.metadata.annotations.get(MAX_DELETIONS_ANNOTATION);
+    let most = said.map(|text| text.parse()).transpose()?.or(options.max_deletions);
+    let Some(most) = most.map(|most: MaxDeletions| most.of(members)) else { return Ok(()) };
+    let token = token(generated);
+    let approved = set.metadata.annotations.get(DELETIONS_APPROVED_ANNOTATION);
+    if going.len() <= most || approved.is_some_and(|approved| approved.trim() == token) {
+        return Ok(());
+    }
+    let mut names = going.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+    if going.len() > NAMED_MAX {
+        names.push_str(&format!(" and {} more", going.len() - NAMED_MAX));
+    }
+    Err(Guarded::TooMany { going: going.len(), members, most, names, token })
+}
+
+/// Stands for the names that are generated: what is approved is that there is to be nothing else, so it holds until all others
+/// are gone, and for no other result.
+fn token(generated: &Generated) -> String {
+    let names: BTreeSet<&String> = generated.applications.keys().chain(generated.refused.keys()).collect();
+    let mut digest = Sha256::new();
+    for name in names {
+        digest.update(name.as_bytes());
+        digest.update(b"\n");
+    }
+    digest.finalize().iter().take(TOKEN_BYTES).map(|byte| format!("{byte:02x}")).collect()
+}
