@@ -5,8 +5,9 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use serde_json::{Value, json};
+use tidegate_testkit::web::{Page, WebServer};
 
-use crate::bench::Running;
+use crate::bench::{Bench, Running};
 use crate::fleet::Fleet;
 
 const TOKEN: &str = "hunter2-of-the-webhook";
@@ -15,6 +16,28 @@ struct Hooked {
     fleet: Fleet,
     address: String,
     serving: Running,
+}
+
+/// Where the API is.
+fn address(serving: &mut Running) -> String {
+    let line = serving.await_line("the API is at");
+    line.split("http://").nth(1).unwrap().split(' ').next().unwrap().to_owned()
+}
+
+/// Tells of an event of GitLab; the answer.
+fn tell(address: &str, event: &str, token: &str, body: &str) -> (u16, Value) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    write!(
+        stream,
+        "POST /api/webhook HTTP/1.0\r\nhost: example.com\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
+         x-gitlab-event: {event}\r\nx-gitlab-token: {token}\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap())
 }
 
 impl Hooked {
@@ -28,27 +51,15 @@ impl Hooked {
         fleet.bench.write_closed("hooks", format!("webhook.gitlab.secret: {TOKEN}\n"));
         let options = ["--refresh-every", "0s", "--listen", "0", "--webhook-secrets", "hooks"];
         let mut serving = fleet.bench.start(&[&["serve", "--sim", "--apps", "fleet"], &options[..]].concat());
-        let line = serving.await_line("the API is at");
-        let address = line.split("http://").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+        let address = address(&mut serving);
         serving.await_line("serving 3 applications");
         fleet.wait(&[]);
         Self { fleet, address, serving }
     }
 
-    /// Tells of an event; the answer.
+    /// Tells of a push; the answer.
     fn tell(&self, token: &str, body: &str) -> (u16, Value) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        let length = body.len();
-        write!(
-            stream,
-            "POST /api/webhook HTTP/1.0\r\nhost: example.com\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
-             x-gitlab-event: Push Hook\r\nx-gitlab-token: {token}\r\n\r\n{body}"
-        )
-        .unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap())
+        tell(&self.address, "Push Hook", token, body)
     }
 
     /// A push to a branch, of one commit with these files: how many applications it is about.
@@ -107,4 +118,87 @@ fn a_push_is_synced_at_once_by_those_it_is_about() {
     assert_eq!(hooked.push("main", &[]), 3);
     let ended = Fleet::end(hooked.serving);
     assert!(!ended.err.contains(TOKEN), "{}", ended.err);
+}
+
+/// A set of merge requests, which are not asked for again by themselves within half an hour.
+const PREVIEWS: &str = "
+apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: NAME}
+spec:
+  goTemplate: true
+  goTemplateOptions: [missingkey=error]
+  generators: [GENERATOR]
+  template:
+    metadata: {name: 'NAME-{{ .number }}'}
+    spec:
+      project: default
+      source: {repoURL: ./repo, targetRevision: main, path: web}
+      destination: {name: in-cluster, namespace: default}
+";
+
+fn merge_requests(numbers: &[u64]) -> Page {
+    let one = |number: &u64| {
+        json!({
+            "iid": number, "title": "a", "state": "opened", "target_branch": "main", "source_branch": format!("b{number}"),
+            "author": {"username": "ann"}, "labels": [], "sha": "7b5c3cc8be40ee161ae89a06bba6229da1032a0c",
+        })
+    };
+    Page::of(json!(numbers.iter().map(one).collect::<Vec<_>>()).to_string())
+}
+
+#[test]
+fn generators_are_asked_again_by_events_of_their_repository_alone() {
+    let gitlab = WebServer::start();
+    let path = |project: &str| format!("/api/v4/projects/org%2F{project}/merge_requests?per_page=100");
+    for project in ["shop", "other"] {
+        gitlab.put(&path(project), merge_requests(&[1]));
+    }
+    let bench = Bench::new();
+    bench.write("apps/repo/web/map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\n");
+    bench.run(&["example", "commit", "apps/repo"]).expect_code(0);
+    let api = gitlab.url("");
+    let of = |project: &str| format!("pullRequest: {{gitlab: {{project: org/{project}, api: '{api}'}}}}");
+    let both = format!("matrix: {{generators: [{{list: {{elements: [{{}}]}}}}, {{{}}}]}}", of("shop"));
+    let generators = [("shop", format!("{{{both}}}")), ("other", format!("{{{}}}", of("other")))];
+    for (name, generator) in generators {
+        let text = PREVIEWS.replace("NAME", name).replace("GENERATOR", &generator);
+        bench.write(&format!("apps/{name}.yaml"), text);
+    }
+    bench.write_closed("hooks", format!("webhook.gitlab.secret: {TOKEN}\n"));
+    let options = ["--refresh-every", "0s", "--listen", "0", "--webhook-secrets", "hooks"];
+    let mut serving = bench.start(&[&["serve", "--sim", "--apps", "apps"], &options[..]].concat());
+    let address = address(&mut serving);
+    serving.await_line("serving");
+    let names = || -> Vec<String> {
+        let all = bench.json(&["app", "list", "-o", "json"]);
+        let all = all["items"].as_array().unwrap().iter();
+        all.map(|one| one["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let until = |expected: &[&str]| {
+        let is_met = std::iter::repeat_with(names).take(3000).any(|names| names == expected);
+        assert!(is_met, "{:?} where {expected:?} was expected", names());
+    };
+    until(&["other-1", "shop-1"]);
+    gitlab.put(&path("shop"), merge_requests(&[1, 2]));
+    gitlab.put(&path("other"), merge_requests(&[1, 3]));
+    gitlab.paths();
+    let opened = |project: &str, action: &str| {
+        let body = json!({
+            "object_kind": "merge_request", "object_attributes": {"iid": 2, "action": action},
+            "project": {"id": 1, "web_url": format!("https://example.com/org/{project}"), "path_with_namespace": format!("org/{project}")},
+        });
+        let (status, told) = tell(&address, "Merge Request Hook", TOKEN, &body.to_string());
+        assert_eq!((status, &told["event"]), (202, &json!("Merge Request Hook")), "{told}");
+    };
+    // What nobody asks for, and what makes no other list.
+    opened("third", "open");
+    opened("other", "approved");
+    opened("shop", "open");
+    until(&["other-1", "shop-1", "shop-2"]);
+    let asked = gitlab.paths();
+    assert!(!asked.is_empty() && asked.iter().all(|asked| *asked == path("shop")), "{asked:?}");
+    opened("other", "open");
+    until(&["other-1", "other-3", "shop-1", "shop-2"]);
+    Fleet::end(serving);
 }

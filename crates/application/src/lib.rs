@@ -9,6 +9,7 @@
 //! | [`automation`] | is an operation begun without being asked, which one, or when? |
 //! | [`credentials`] | what of it must not be seen? |
 //! | [`deletion`] | is it deleted, with what of it, and what is done next for that? |
+//! | [`hosted`] | which repositories, branches and pull requests does a server tell of? |
 //! | [`hook_finalizers`] | which of its finalizers are there because of its hooks? |
 //! | [`dependencies`] | what does it wait for, before it is synced and before it is deleted? |
 //! | [`project`] | what does its project permit? |
@@ -26,6 +27,7 @@ pub mod credentials;
 pub mod deletion;
 pub mod dependencies;
 pub mod hook_finalizers;
+pub mod hosted;
 pub mod operation;
 pub mod project;
 pub mod pushes;

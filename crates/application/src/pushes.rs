@@ -4,10 +4,27 @@ use std::collections::BTreeSet;
 
 use tidegate_model::argo::ApplicationSource;
 
+use crate::hosted::News;
 use crate::repository_names::place;
 
 /// Names the folders and files by which the manifests of an application change.
 pub const PATHS_ANNOTATION: &str = "argocd.argoproj.io/manifest-generate-paths";
+
+/// What the server of a repository tells at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// What was pushed.
+    pub pushes: Vec<Push>,
+    /// What else has changed, or for others.
+    pub news: Vec<News>,
+}
+
+impl Told {
+    /// Whether it is about nothing.
+    pub fn is_empty(&self) -> bool {
+        self.pushes.is_empty() && self.news.is_empty()
+    }
+}
 
 /// Something that was pushed to a repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -23,6 +23,7 @@ pub mod deletion;
 pub mod desired;
 mod generators;
 pub mod guard;
+mod hosted;
 pub mod known;
 pub mod order;
 pub mod ownership;

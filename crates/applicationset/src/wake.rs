@@ -1,12 +1,13 @@
 //! Is what has changed of a set, or of an Application, a reason to look at the set again?
 
 use tidegate_application::deletion::RESOURCES_FINALIZER;
-use tidegate_application::pushes::Push;
+use tidegate_application::pushes::{Push, Told};
 use tidegate_model::argo::{
-    Application, ApplicationSet, ApplicationSource, Generator, ObjectMeta, OperationState,
+    Application, ApplicationSet, ApplicationSource, Generator, GitGenerator, ObjectMeta, OperationState,
 };
 
 use crate::generators::any;
+use crate::hosted;
 
 /// Asks for a set to be generated again; it is taken away when that is done.
 pub const REFRESH_ANNOTATION: &str = "argocd.argoproj.io/application-set-refresh";
@@ -82,15 +83,24 @@ pub fn of_application(before: Option<&Application>, now: Option<&Application>) -
     }
 }
 
-/// Whether a push may change what the Git generators of a set say. `allows` says whether a constraint allows a version. An
-/// address that is a template may be any.
-pub fn is_pushed(set: &ApplicationSet, push: &Push, allows: &dyn Fn(&str, &str) -> bool) -> bool {
-    any(&set.spec.generators, &|generator| {
-        let Generator::Git(git) = generator else { return false };
-        let source = ApplicationSource { repo_url: git.repo_url.clone(), ..ApplicationSource::default() };
-        let may_be = |text: &str, is: bool| is || text.contains("{{");
-        may_be(&git.repo_url, push.is_to(&source)) && may_be(&git.revision, push.moves(&git.revision, allows))
+/// Whether what a server of repositories tells may change what the generators of a set say, those within others included.
+/// `allows` says whether a constraint allows a version. What is a template may be any; what a plugin goes by, nobody knows.
+pub fn is_told(set: &ApplicationSet, told: &Told, allows: &dyn Fn(&str, &str) -> bool) -> bool {
+    any(&set.spec.generators, &|generator| match generator {
+        Generator::Git(git) => told.pushes.iter().any(|push| is_pushed(git, push, allows)),
+        Generator::ScmProvider(scm) => told.news.iter().any(|news| hosted::is_of_provider(scm, news)),
+        Generator::PullRequest(requests) => {
+            told.news.iter().any(|news| hosted::is_of_requests(requests, news))
+        }
+        Generator::Plugin(_) => !told.is_empty(),
+        _ => false,
     })
+}
+
+fn is_pushed(git: &GitGenerator, push: &Push, allows: &dyn Fn(&str, &str) -> bool) -> bool {
+    let source = ApplicationSource { repo_url: git.repo_url.clone(), ..ApplicationSource::default() };
+    let may_be = |text: &str, is: bool| is || text.contains("{{");
+    may_be(&git.repo_url, push.is_to(&source)) && may_be(&git.revision, push.moves(&git.revision, allows))
 }
 
 /// What of its status is of interest to a set: its health, what it was compared with and how that ended, and its operation.

@@ -1,8 +1,9 @@
 //! Which changes are a reason to look at a set again (specification, 2.1).
 
 use serde_json::{Value, json};
-use tidegate_application::pushes::Push;
-use tidegate_applicationset::wake::{Wake, is_pushed, is_refresh_asked, of_application, of_set};
+use tidegate_application::hosted::{About, News, Service};
+use tidegate_application::pushes::{Push, Told};
+use tidegate_applicationset::wake::{Wake, is_refresh_asked, is_told, of_application, of_set};
 use tidegate_model::argo::ApplicationSet;
 
 use crate::{FINALIZER, live, set, with};
@@ -94,6 +95,7 @@ fn of_a_push() {
     let git =
         |url: &str, revision: &str| json!({"git": {"repoURL": url, "revision": revision, "directories": []}});
     let push = Push::to(["https://git.example/shop.git"]).of("refs/heads/main", true);
+    let told = Told { pushes: vec![push], news: Vec::new() };
     let shop = "https://git.example/shop";
     for (generators, expected) in [
         (json!([git(shop, "HEAD")]), true),
@@ -111,6 +113,126 @@ fn of_a_push() {
     ] {
         let mut asking = set(&json!({}));
         asking.spec.generators = serde_json::from_value(generators.clone()).unwrap();
-        assert_eq!(is_pushed(&asking, &push, &|_, _| false), expected, "{generators}");
+        assert_eq!(is_told(&asking, &told, &|_, _| false), expected, "{generators}");
+    }
+}
+
+#[test]
+fn of_pull_requests_and_repositories() {
+    let requests = |generator: Value| json!({"pullRequest": generator});
+    let provider = |generator: Value| json!({"scmProvider": generator});
+    let github = json!({"owner": "Org", "repo": "shop"});
+    let of_github = |change: Value| {
+        let mut github = github.clone();
+        github.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        requests(json!({"github": github}))
+    };
+    let within = |generator: Value| {
+        let first = json!({"list": {"elements": [{}]}});
+        let merge = json!({"merge": {"mergeKeys": ["a"], "generators": [first, generator]}});
+        json!({"matrix": {"generators": [first, merge]}})
+    };
+    let api = "https://example.com/api";
+    let opened = |service, address: &str| News::at(service, About::PullRequests, address);
+    let pushed = |service, address: &str| News::at(service, About::Repository, address);
+    let public = || opened(Service::GitHub, "https://github.com/org/shop");
+    let merged = || {
+        let news = News::named(Service::GitLab, About::PullRequests, ["org", "team", "shop"]);
+        news.on_server_of("https://example.com").with_number(Some(7))
+    };
+    let deep = || pushed(Service::GitLab, "https://example.com/org/team/shop");
+    let azure = "https://dev.azure.com/org/team/_git/shop";
+    let gitlab = |project: &str| requests(json!({"gitlab": {"project": project, "api": api}}));
+    let group = |group: &str, deep: bool| {
+        provider(json!({"gitlab": {"group": group, "includeSubgroups": deep, "api": api}}))
+    };
+    let of_azure = |project: &str| {
+        provider(
+            json!({"azureDevOps": {"organization": "org", "teamProject": project, "accessTokenRef": {"secretName": "a", "key": "b"}}}),
+        )
+    };
+    for (generator, news, expected) in [
+        (of_github(json!({})), public(), true),
+        (within(of_github(json!({}))), public(), true),
+        (of_github(json!({"repo": "other"})), public(), false),
+        (of_github(json!({"owner": "other"})), public(), false),
+        (of_github(json!({"owner": "{{ .org }}"})), public(), true),
+        // Another server than the public one.
+        (of_github(json!({})), opened(Service::GitHub, "https://example.com/org/shop"), false),
+        (of_github(json!({"api": api})), opened(Service::GitHub, "https://example.com/org/shop"), true),
+        // What is about something else.
+        (of_github(json!({})), pushed(Service::GitHub, "https://github.com/org/shop"), false),
+        (of_github(json!({})), opened(Service::GitLab, "https://github.com/org/shop"), false),
+        (
+            requests(json!({"gitea": {"owner": "org", "repo": "shop", "api": api}})),
+            opened(Service::Gitea, "https://x/org/shop"),
+            true,
+        ),
+        (
+            requests(json!({"bitbucket": {"owner": "org", "repo": "shop"}})),
+            opened(Service::Bitbucket, "https://bitbucket.org/org/shop"),
+            true,
+        ),
+        (
+            requests(json!({"bitbucketServer": {"project": "ORG", "repo": "shop", "api": api}})),
+            News::named(Service::BitbucketServer, About::PullRequests, ["org", "shop"]),
+            true,
+        ),
+        (
+            requests(json!({"azuredevops": {"organization": "org", "project": "team", "repo": "shop"}})),
+            opened(Service::AzureDevOps, azure),
+            true,
+        ),
+        (
+            requests(json!({"azuredevops": {"organization": "org", "project": "team", "repo": "other"}})),
+            opened(Service::AzureDevOps, azure),
+            false,
+        ),
+        (gitlab("org/team/shop"), merged(), true),
+        (gitlab("7"), merged(), true),
+        (gitlab("8"), merged(), false),
+        (gitlab("org/shop"), merged(), false),
+        // Those that find repositories by their owner.
+        (
+            provider(json!({"github": {"organization": "org"}})),
+            pushed(Service::GitHub, "https://github.com/Org/any"),
+            true,
+        ),
+        (
+            within(provider(json!({"github": {"organization": "org"}}))),
+            pushed(Service::GitHub, "https://github.com/org/any"),
+            true,
+        ),
+        (
+            provider(json!({"github": {"organization": "org"}})),
+            pushed(Service::GitHub, "https://github.com/other/any"),
+            false,
+        ),
+        (provider(json!({"github": {"organization": "org"}})), public(), false),
+        (
+            provider(json!({"gitea": {"owner": "org", "api": api}})),
+            pushed(Service::Gitea, "https://x/org/any"),
+            true,
+        ),
+        (
+            provider(json!({"bitbucketServer": {"project": "ORG", "api": api}})),
+            pushed(Service::BitbucketServer, "https://x/scm/org/any.git"),
+            true,
+        ),
+        (of_azure("team"), pushed(Service::AzureDevOps, azure), true),
+        (of_azure("other"), pushed(Service::AzureDevOps, azure), false),
+        (group("org", true), deep(), true),
+        (group("org", false), deep(), false),
+        (group("org/team", false), deep(), true),
+        (group("other", true), deep(), false),
+        (group("12", false), deep(), true),
+        (json!({"list": {"elements": []}}), public(), false),
+        (json!({"plugin": {"configMapRef": {"name": "a"}}}), public(), true),
+    ] {
+        let mut asking = set(&json!({}));
+        asking.spec.generators = serde_json::from_value(json!([generator])).unwrap();
+        let told = Told { pushes: Vec::new(), news: vec![news.clone()] };
+        assert_eq!(is_told(&asking, &told, &|_, _| false), expected, "{generator} {news:?}");
+        assert!(!is_told(&asking, &Told::default(), &|_, _| false), "{generator}: nothing has happened");
     }
 }

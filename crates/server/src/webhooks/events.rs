@@ -1,11 +1,14 @@
-//! What events say, by whom they are. What is not about a push changes nothing.
+//! What events say, by whom they are. What is about no push, no repository and no pull request changes nothing.
+
+mod changes;
 
 use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tidegate_application::pushes::Push;
+use tidegate_application::hosted::{About, News, Service};
+use tidegate_application::pushes::{Push, Told};
 
 use super::Sender;
 use super::provider::Provider;
@@ -23,8 +26,8 @@ const CHANGES_MAX: usize = 100;
 pub(crate) struct Heard {
     /// What its sender calls it.
     pub event: String,
-    /// What was pushed; nothing where it is about something else.
-    pub pushes: Vec<Push>,
+    /// What has changed; nothing where it is about something else.
+    pub told: Told,
 }
 
 /// A push that somebody tells of by themselves. GitHub, GitLab, Bitbucket, Gitea, Gogs and Azure DevOps send their own.
@@ -44,24 +47,28 @@ pub(crate) struct Generic {
 /// Reads an event that was proven.
 pub(crate) fn hear(sender: &Sender, body: &[u8]) -> Result<Heard, Problem> {
     let name = sender.event.as_str();
-    let pushes = match (sender.provider, name) {
-        (Provider::GitHub | Provider::Gogs, "push") => vec![read::<GitHub>(sender, body)?.push()],
-        (Provider::GitLab, "Push Hook" | "Tag Push Hook") => vec![read::<GitLab>(sender, body)?.push()],
+    let told = match (sender.provider, name) {
+        (Provider::GitHub | Provider::Gogs, "push") => read::<GitHub>(sender, body)?.told(service(sender)),
+        (Provider::GitLab, "Push Hook" | "Tag Push Hook") => read::<GitLab>(sender, body)?.told(),
         (Provider::GitLab, "System Hook") if read::<SystemHook>(sender, body)?.is_push() => {
-            vec![read::<GitLab>(sender, body)?.push()]
+            read::<GitLab>(sender, body)?.told()
         }
-        (Provider::Bitbucket, "repo:push") => read::<Bitbucket>(sender, body)?.pushes(),
-        (Provider::BitbucketServer, "repo:refs_changed") => {
-            read::<BitbucketServer>(sender, body)?.pushes()?
-        }
+        (Provider::Bitbucket, "repo:push") => read::<Bitbucket>(sender, body)?.told(),
+        (Provider::BitbucketServer, "repo:refs_changed") => read::<BitbucketServer>(sender, body)?.told()?,
         (Provider::AzureDevOps, _) => return read::<Azure>(sender, body)?.heard(),
         (Provider::Generic, _) => {
             let event = "push".to_owned();
-            return Ok(Heard { event, pushes: vec![read::<Generic>(sender, body)?.push()] });
+            let pushes = vec![read::<Generic>(sender, body)?.push()];
+            return Ok(Heard { event, told: Told { pushes, news: Vec::new() } });
         }
-        _ => Vec::new(),
+        _ => Told { pushes: Vec::new(), news: changes::hear(sender, body)? },
     };
-    Ok(Heard { event: name.to_owned(), pushes })
+    Ok(Heard { event: name.to_owned(), told })
+}
+
+/// Whose server it is.
+fn service(sender: &Sender) -> Service {
+    if sender.provider == Provider::Gogs { Service::Gitea } else { Service::GitHub }
 }
 
 fn read<T: DeserializeOwned>(sender: &Sender, body: &[u8]) -> Result<T, Problem> {
@@ -133,6 +140,11 @@ fn one(addresses: [Option<String>; 3], name: &str, default: Option<&str>) -> Pus
 }
 
 impl GitHub {
+    fn told(self, service: Service) -> Told {
+        let news = News::at(service, About::Repository, &self.repository.html_url);
+        Told { pushes: vec![self.push()], news: vec![news] }
+    }
+
     fn push(self) -> Push {
         let Self { name, before, forced, repository, commits, total_commits } = self;
         let GitHubRepository { html_url, clone_url, ssh_url, default_branch } = repository;
@@ -158,12 +170,13 @@ fn branch(name: &str) -> &str {
 /// What the servers of GitLab tell about all of their projects.
 #[derive(Deserialize)]
 struct SystemHook {
-    event_name: String,
+    #[serde(default)]
+    event_name: Option<String>,
 }
 
 impl SystemHook {
     fn is_push(&self) -> bool {
-        ["push", "tag_push"].contains(&self.event_name.as_str())
+        self.event_name.as_deref().is_some_and(|name| ["push", "tag_push"].contains(&name))
     }
 }
 
@@ -182,7 +195,11 @@ struct GitLab {
 
 #[derive(Deserialize)]
 struct GitLabProject {
+    #[serde(default)]
+    id: Option<u64>,
     web_url: String,
+    #[serde(default)]
+    path_with_namespace: Option<String>,
     #[serde(default)]
     git_http_url: Option<String>,
     #[serde(default)]
@@ -191,10 +208,25 @@ struct GitLabProject {
     default_branch: Option<String>,
 }
 
+impl GitLabProject {
+    fn news(&self, about: About) -> News {
+        let news = match &self.path_with_namespace {
+            Some(path) => News::named(Service::GitLab, about, path.split('/')).on_server_of(&self.web_url),
+            None => News::at(Service::GitLab, about, &self.web_url),
+        };
+        news.with_number(self.id)
+    }
+}
+
 impl GitLab {
+    fn told(self) -> Told {
+        let news = self.project.news(About::Repository);
+        Told { pushes: vec![self.push()], news: vec![news] }
+    }
+
     fn push(self) -> Push {
         let Self { name, before, project, commits, total_commits_count } = self;
-        let GitLabProject { web_url, git_http_url, git_ssh_url, default_branch } = project;
+        let GitLabProject { web_url, git_http_url, git_ssh_url, default_branch, .. } = project;
         let commits = commits.unwrap_or_default();
         let has_all = total_commits_count == Some(commits.len());
         let files = if is_none(&before) || !has_all { Vec::new() } else { files(commits) };
@@ -249,6 +281,11 @@ struct Named {
 }
 
 impl Bitbucket {
+    fn told(self) -> Told {
+        let news = News::at(Service::Bitbucket, About::Repository, &self.repository.links.html.href);
+        Told { pushes: self.pushes(), news: vec![news] }
+    }
+
     fn pushes(self) -> Vec<Push> {
         let to = Push::to([self.repository.links.html.href.as_str()]);
         let names = self.push.changes.iter().filter_map(|one| one.new.as_ref().or(one.old.as_ref()));
@@ -266,7 +303,31 @@ struct BitbucketServer {
 #[derive(Deserialize)]
 struct BitbucketServerRepository {
     #[serde(default)]
+    slug: Option<String>,
+    #[serde(default)]
+    project: Option<BitbucketServerProject>,
+    #[serde(default)]
     links: BitbucketServerLinks,
+}
+
+#[derive(Deserialize)]
+struct BitbucketServerProject {
+    key: String,
+}
+
+impl BitbucketServerRepository {
+    /// By its project, or else by the first of its addresses.
+    fn news(&self, about: About) -> Option<News> {
+        let service = Service::BitbucketServer;
+        let address = self.links.clone.first().map(|link| link.href.as_str());
+        match (&self.project, &self.slug) {
+            (Some(project), Some(slug)) => {
+                let news = News::named(service, about, [project.key.as_str(), slug.as_str()]);
+                Some(address.into_iter().fold(news, News::on_server_of))
+            }
+            _ => address.map(|address| News::at(service, about, address)),
+        }
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -287,6 +348,11 @@ struct Reference {
 }
 
 impl BitbucketServer {
+    fn told(self) -> Result<Told, Problem> {
+        let news = self.repository.news(About::Repository).into_iter().collect();
+        Ok(Told { pushes: self.pushes()?, news })
+    }
+
     fn pushes(self) -> Result<Vec<Push>, Problem> {
         let links = &self.repository.links.clone;
         if links.is_empty() {
@@ -328,17 +394,33 @@ struct AzureRepository {
     default_branch: Option<String>,
 }
 
+/// What Azure DevOps calls changes of pull requests.
+const AZURE_REQUESTS: [&str; 3] =
+    ["git.pullrequest.created", "git.pullrequest.updated", "git.pullrequest.merged"];
+
+#[derive(Deserialize)]
+struct AzureRequest {
+    repository: AzureRepository,
+}
+
 impl Azure {
     fn heard(self) -> Result<Heard, Problem> {
         let Self { event_type: event, resource } = self;
-        if event != "git.push" {
-            return Ok(Heard { event, pushes: Vec::new() });
-        }
         let wrong = |error| Problem::bad(format!("the event of Azure DevOps: resource: {error}"));
-        let AzurePush { ref_updates, repository } = AzurePush::deserialize(resource).map_err(wrong)?;
-        let to = Push::to([repository.remote_url.as_str()]);
-        let names = ref_updates.iter().map(|update| update.name.as_str()).collect();
-        Ok(Heard { event, pushes: pushes(&to, names, repository.default_branch.as_deref()) })
+        let news = |about, address: &str| vec![News::at(Service::AzureDevOps, about, address)];
+        let told = if event == "git.push" {
+            let AzurePush { ref_updates, repository } = AzurePush::deserialize(resource).map_err(wrong)?;
+            let to = Push::to([repository.remote_url.as_str()]);
+            let names = ref_updates.iter().map(|update| update.name.as_str()).collect();
+            let news = news(About::Repository, &repository.remote_url);
+            Told { pushes: pushes(&to, names, repository.default_branch.as_deref()), news }
+        } else if AZURE_REQUESTS.contains(&event.as_str()) {
+            let AzureRequest { repository } = AzureRequest::deserialize(resource).map_err(wrong)?;
+            Told { pushes: Vec::new(), news: news(About::PullRequests, &repository.remote_url) }
+        } else {
+            Told::default()
+        };
+        Ok(Heard { event, told })
     }
 }
 
@@ -354,5 +436,8 @@ impl Generic {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 mod fuzz;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first surprise")]
+mod news;
 #[cfg(test)]
 mod tests;

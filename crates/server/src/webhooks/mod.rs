@@ -1,7 +1,8 @@
-//! What servers of repositories tell when somebody pushes: taken where it is proven, and passed on as the pushes that it is.
+//! What servers of repositories tell when somebody pushes, or opens a pull request: taken where it is proven, and passed on as
+//! the pushes and changes that it is.
 //!
 //! ```text
-//! head ─ Provider ─ Proof ──▶ body ─ Proof::holds ──▶ hear ──▶ pushes ──▶ Serving::pushed
+//! head ─ Provider ─ Proof ──▶ body ─ Proof::holds ──▶ hear ──▶ Told ──▶ Serving::told
 //! ```
 //!
 //! Nobody who cannot prove who they are has a body read further than its signature needs.
@@ -43,13 +44,13 @@ pub(crate) struct Told {
     applications: u64,
 }
 
-/// Passes on what was pushed. Nobody waits for the process to have looked at its applications: it looks at all of them then.
+/// Passes on what is told. Nobody waits for the process to have looked at its applications: it looks at all of them then.
 pub(crate) async fn tell(site: Arc<Site>, heard: Heard) -> Result<Told, Problem> {
-    let Heard { event, pushes } = heard;
+    let Heard { event, told } = heard;
     let not_yet = || Problem::new(Code::NotReady, "the applications are being looked at for the first time");
-    let applications = match pushes.is_empty() {
+    let applications = match told.is_empty() {
         true => 0,
-        false => site.queries()?.serving_now().ok_or_else(not_yet)?.pushed(pushes).await?,
+        false => site.queries()?.serving_now().ok_or_else(not_yet)?.told(told).await?,
     };
     Ok(Told { event, applications })
 }

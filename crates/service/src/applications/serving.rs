@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ractor::{ActorRef, ActorStatus};
 use tidegate_application::credentials;
-use tidegate_application::pushes::Push;
+use tidegate_application::pushes::Told;
 use tidegate_application::refresh::Level;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_executor::{Clock as _, Counted, EngineError, SystemClock};
@@ -162,11 +162,11 @@ impl Serving {
     }
 
     /// Has the applications compared that pushes are about, after a look at their repositories. Returns how many these are.
-    pub async fn pushed(&self, pushes: Vec<Push>) -> Result<u64, ServiceError> {
-        let (shared, pushes) = (Arc::clone(&self.shared), Arc::new(pushes));
+    pub async fn told(&self, told: Told) -> Result<u64, ServiceError> {
+        let (shared, told) = (Arc::clone(&self.shared), Arc::new(told));
         // Nobody following is fine.
-        let _ = shared.pushes.send(Arc::clone(&pushes));
-        let find = move || pushed::meant(&pushes, &shared.board, &shared.manifests);
+        let _ = shared.told.send(Arc::clone(&told));
+        let find = move || pushed::meant(&told.pushes, &shared.board, &shared.manifests);
         let meant = tokio::task::spawn_blocking(find).await.map_err(|_| EngineError::Stopped)?;
         let all: BTreeSet<&AppKey> = meant.values().flatten().collect();
         let number = u64::try_from(all.len()).unwrap_or(u64::MAX);

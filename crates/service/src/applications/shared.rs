@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_application::pushes::Push;
+use tidegate_application::pushes::Told;
 use tidegate_application::windows::Windows;
 use tidegate_executor::Engine;
 use tidegate_health::HealthRules;
@@ -41,8 +41,8 @@ pub(crate) struct Shared {
     pub watching: Watchings,
     pub reconciles: Reconciles,
     pub looks: Looks,
-    /// Pushes that servers of repositories tell of.
-    pub pushes: broadcast::Sender<Arc<Vec<Push>>>,
+    /// What servers of repositories tell.
+    pub told: broadcast::Sender<Arc<Told>>,
 }
 
 impl Shared {

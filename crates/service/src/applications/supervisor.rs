@@ -42,7 +42,7 @@ use crate::state_dir::StateDir;
 const FAILURES_MAX: u32 = 3;
 
 /// So many pushes whoever follows may be behind.
-const PUSHES_KEPT: usize = 64;
+const TOLD_KEPT: usize = 64;
 
 /// All applications of a process, served.
 pub struct Applications {
@@ -107,7 +107,7 @@ impl Applications {
             watching,
             reconciles: Reconciles::default(),
             looks: Looks::default(),
-            pushes: broadcast::Sender::new(PUSHES_KEPT),
+            told: broadcast::Sender::new(TOLD_KEPT),
         });
         let (settled, is_settled) = oneshot::channel();
         let (supervisor, _) = Actor::spawn(None, Supervisor, (Arc::clone(&shared), settled))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ractor::RpcReplyPort;
-use tidegate_application::pushes::Push;
+use tidegate_application::pushes::Told;
 
 use super::pass::Passed;
 use super::store::{SetEvent, StoredSet};
@@ -23,8 +23,8 @@ pub(crate) enum SetSupervisorMessage {
     Missed,
     /// Other clusters are declared now, or can be reached.
     Clusters,
-    /// Servers of repositories tell of pushes.
-    Pushed(Arc<Vec<Push>>),
+    /// Servers of repositories tell something.
+    Told(Arc<Told>),
     /// To the actor of this set.
     To(AppKey, SetMessage),
 }

@@ -107,7 +107,7 @@ impl Sets {
         });
         // From before the first of them is looked at.
         let mut changes = shared.applications.board.changes();
-        let mut pushes = shared.applications.pushes.subscribe();
+        let mut told = shared.applications.told.subscribe();
         let mut clusters = shared.applications.places.changes();
         let (settled, is_settled) = oneshot::channel();
         let arguments = (Arc::clone(&shared), settled);
@@ -134,8 +134,8 @@ impl Sets {
         let to = supervisor.clone();
         feeding.spawn(async move {
             loop {
-                match pushes.recv().await {
-                    Ok(pushed) => drop(to.send_message(SetSupervisorMessage::Pushed(pushed))),
+                match told.recv().await {
+                    Ok(told) => drop(to.send_message(SetSupervisorMessage::Told(told))),
                     // They are generated again by themselves, in their own time.
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return,

@@ -63,9 +63,7 @@ impl Actor for SetSupervisor {
             SetSupervisorMessage::Member(key) => state.member(&key),
             SetSupervisorMessage::Missed => state.missed(),
             SetSupervisorMessage::Clusters => state.moved(asks_for_clusters),
-            SetSupervisorMessage::Pushed(pushes) => {
-                state.moved(|set| pushes.iter().any(|push| wake::is_pushed(set, push, &allows)));
-            }
+            SetSupervisorMessage::Told(told) => state.moved(|set| wake::is_told(set, &told, &allows)),
             SetSupervisorMessage::To(key, message) => match state.children.get(&key) {
                 Some(Child { actor: Some(actor), .. }) => drop(actor.send_message(message)),
                 None => message.refuse(format!("ApplicationSet {key} is gone")),

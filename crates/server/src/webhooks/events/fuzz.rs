@@ -1,7 +1,7 @@
 //! Wrong bodies of every provider: they are refused, or heard as something, and no more.
 
 use serde_json::Value;
-use tidegate_application::pushes::Push;
+use tidegate_application::pushes::{Push, Told};
 use tidegate_testkit::fuzz;
 
 use super::super::proof::Proof;
@@ -27,7 +27,16 @@ const AZURE: &[u8] =
 const GENERIC: &[u8] =
     br#"{"repository": "https://example.com/org/shop", "revision": "main", "files": ["a", "b/c"]}"#;
 
-const SENDERS: [(Provider, &str, &[u8]); 8] = [
+const REQUEST: &[u8] =
+    br#"{"action": "opened", "number": 1, "repository": {"html_url": "https://example.com/org/shop"}}"#;
+const MERGE_REQUEST: &[u8] = br#"{"object_kind": "merge_request", "object_attributes": {"action": "open"},
+ "project": {"id": 7, "web_url": "https://example.com/org/shop", "path_with_namespace": "org/shop"}}"#;
+
+const SENDERS: [(Provider, &str, &[u8]); 12] = [
+    (Provider::GitHub, "pull_request", REQUEST),
+    (Provider::Gogs, "repository", REQUEST),
+    (Provider::GitLab, "Merge Request Hook", MERGE_REQUEST),
+    (Provider::GitLab, "System Hook", MERGE_REQUEST),
     (Provider::GitHub, "push", GITHUB),
     (Provider::Gogs, "push", GITHUB),
     (Provider::GitLab, "Push Hook", GITLAB),
@@ -43,11 +52,14 @@ fn fuzz_webhooks() {
     let sent = |provider, event: &str| Sender { provider, event: event.to_owned(), proof: Proof::Shown };
     for (provider, event, body) in SENDERS {
         let heard = hear(&sent(provider, event), body).unwrap();
-        assert!(!heard.pushes.is_empty(), "{provider:?}: what is changed is right at first");
+        assert!(!heard.told.is_empty(), "{provider:?}: what is changed is right at first");
         let seeds = [body, GITHUB, GENERIC];
         let words = ["refs/heads/", "refs/tags/", "\\ud800", "[[[[[[", "{\"a\":", ",", "null", "ssh://"];
         let try_one = |input: &[u8]| {
-            let Ok(Heard { pushes, .. }) = hear(&sent(provider, event), input) else { return };
+            let Ok(Heard { told: Told { pushes, news }, .. }) = hear(&sent(provider, event), input) else {
+                return;
+            };
+            assert!(news.len() <= 1, "{}", news.len());
             for push in &pushes {
                 push.files().count();
                 push.moves("main", |constraint, tag| constraint == tag);
