@@ -22,6 +22,7 @@ mod manifests;
 mod thirty;
 
 mod applications;
+mod cascade;
 mod claims;
 mod clusters;
 mod connection;
@@ -55,6 +56,9 @@ fn tests() -> Vec<suite::Test> {
         applications::an_application_goes_with_what_its_finalizers_say,
         applications::an_operation_says_of_itself_only_what_anybody_may_say,
         applications::a_repository_is_opened_by_a_secret_of_the_cluster,
+        cascade::a_deletion_in_the_foreground_keeps_the_order_of_the_objects,
+        cascade::a_deletion_in_the_foreground_is_told_by_a_condition,
+        cascade::applications_that_were_orphaned_are_taken_back_by_the_next_set_of_their_name,
         claims::a_second_sync_is_refused_and_says_by_whom,
         claims::a_second_sync_waits_its_turn,
         claims::a_second_sync_ends_the_first,

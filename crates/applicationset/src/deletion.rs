@@ -2,7 +2,7 @@
 
 use tidegate_application::deletion::{RESOURCES_FINALIZER, is_resources_finalizer};
 use tidegate_lifecycle::teardown::Order;
-use tidegate_model::argo::{Application, ApplicationSet};
+use tidegate_model::argo::{Application, ApplicationSet, ObjectMeta};
 
 use crate::known::{Known, lost_cluster};
 use crate::order::{InvalidOrder, order};
@@ -11,6 +11,10 @@ use crate::policy::{Options, allowed, why_kept};
 
 /// Kubernetes' own word for a set whose Applications are to outlive it.
 const ORPHAN: &str = "orphan";
+/// And for one that goes after them: its garbage collector deletes all of them at once.
+const FOREGROUND: &str = "foregroundDeletion";
+/// So many Applications are named that wait for their turn.
+const NAMED_MAX: usize = 5;
 
 /// An Application that is to be deleted.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,7 +100,7 @@ pub fn deleting(
 ) -> Next {
     let own = || members(set, existing);
     if why_outlived(set, options).is_some() {
-        let free: Vec<_> = own().map(|one| released(set, one)).collect();
+        let free: Vec<_> = own().map(|one| outliving(set, one)).collect();
         return if free.is_empty() { Next::Finish { members: Vec::new() } } else { Next::Release(free) };
     }
     let order = match order(set) {
@@ -117,12 +121,65 @@ pub fn deleting(
 /// Applications, before anybody could keep them or their order. It stays until the set is deleted, whatever becomes of the
 /// strategy.
 pub fn finalizers(set: &ApplicationSet, options: &Options) -> Option<Vec<String>> {
-    let has_order = !matches!(order(set), Ok(Order::AllAtOnce));
-    let needs_one = has_order || !allowed(set, options).delete;
+    let needs_one = is_ordered(set, options);
     let present = &set.metadata.finalizers;
     let is_missing = !present.iter().any(|one| one == RESOURCES_FINALIZER);
     (needs_one && is_missing && set.metadata.deletion_timestamp.is_none())
         .then(|| present.iter().cloned().chain([RESOURCES_FINALIZER.to_owned()]).collect())
+}
+
+/// Whether it is the set that says when its Applications are deleted: it has an order, or does not allow it.
+pub fn is_ordered(set: &ApplicationSet, options: &Options) -> bool {
+    !matches!(order(set), Ok(Order::AllAtOnce)) || !allowed(set, options).delete
+}
+
+/// Whether an Application was being deleted before its set was.
+pub fn was_before(set: &ApplicationSet, application: &Application) -> bool {
+    let deleted = |metadata: &ObjectMeta| metadata.deletion_timestamp.map(|at| at.moment());
+    deleted(&application.metadata).zip(deleted(&set.metadata)).is_some_and(|(one, all)| one < all)
+}
+
+/// Whether a set was deleted in the foreground, by which Kubernetes deletes its Applications.
+fn is_in_foreground(set: &ApplicationSet) -> bool {
+    set.metadata.deletion_timestamp.is_some() && set.metadata.finalizers.iter().any(|one| one == FOREGROUND)
+}
+
+/// Whether an Application was deleted because its set was, though that does not say so.
+fn is_collected(set: &ApplicationSet, application: &Application) -> bool {
+    is_in_foreground(set) && application.is_deleting() && !was_before(set, application)
+}
+
+/// An Application that outlives its set; or, where Kubernetes has deleted it all the same, whose objects do.
+fn outliving(set: &ApplicationSet, application: &Application) -> Application {
+    let mut free = released(set, application);
+    if is_collected(set, application) {
+        free.metadata.finalizers.retain(|one| !is_resources_finalizer(one));
+    }
+    free
+}
+
+/// What is said of a set that was deleted in the foreground though it has an order, or does not allow deletions.
+pub fn warning<'a>(
+    set: &ApplicationSet,
+    members: impl IntoIterator<Item = &'a Application>,
+    options: &Options,
+) -> Option<String> {
+    if !is_in_foreground(set) || !is_ordered(set, options) {
+        return None;
+    }
+    let collected: Vec<_> = members.into_iter().filter(|one| is_collected(set, one)).collect();
+    let mut names: Vec<_> = collected.iter().take(NAMED_MAX).map(|one| one.metadata.name.as_str()).collect();
+    let more = collected.len().saturating_sub(NAMED_MAX);
+    let more = (more > 0).then(|| format!("{more} more"));
+    names.extend(more.as_deref());
+    let names = if names.is_empty() { String::new() } else { format!(" ({} are left)", names.join(", ")) };
+    let (what, instead) = match allowed(set, options).delete {
+        true => ("the objects of each go when its turn in the order has come", "keeps their order, too"),
+        false => ("their objects stay, as the policy allows no deletion", "keeps them"),
+    };
+    Some(format!(
+        "it was deleted with --cascade=foreground, so Kubernetes deletes all of its Applications at once{names}; {what}. Without --cascade=foreground, a deletion {instead}"
+    ))
 }
 
 /// The finalizers of a set that is done with, where one of them goes.

@@ -11,6 +11,10 @@ const ERROR: &str = "ErrorOccurred";
 const GENERATED: &str = "ParametersGenerated";
 const UP_TO_DATE: &str = "ResourcesUpToDate";
 const ROLLOUT: &str = "RolloutProgressing";
+/// A condition of our own.
+const WARNING: &str = "DeletionOrderWarning";
+/// Why it is there.
+pub const FOREGROUND: &str = "ForegroundDeletion";
 const TRUE: &str = "True";
 const FALSE: &str = "False";
 /// Bytes of a message: what is wrong with thousands of Applications is cut.
@@ -61,7 +65,10 @@ pub(super) fn conditions(
     now: Timestamp,
 ) -> Vec<ApplicationSetCondition> {
     let mut found = found(seen);
-    let is_over = |kind: &str| kind == ROLLOUT && !rolls;
+    let is_over = |kind: &str| kind == ROLLOUT && !rolls || kind == WARNING && seen.warning.is_none();
+    if let Some(warning) = &seen.warning {
+        found.push(condition(WARNING, true, FOREGROUND, cut(warning)));
+    }
     if let (true, Rollout::Known { is_progressing, reason, message, .. }) = (rolls, &seen.rollout) {
         found.push(condition(ROLLOUT, *is_progressing, reason, cut(message)));
     }

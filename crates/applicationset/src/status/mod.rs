@@ -10,7 +10,7 @@ use tidegate_model::argo::{
 };
 
 use crate::policy::{Options, is_progressive, is_rolling_sync};
-pub use conditions::{Failure, Reason};
+pub use conditions::{FOREGROUND, Failure, Reason};
 
 /// How a set stands, after its Applications were looked at.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +23,8 @@ pub struct Seen<'a> {
     pub members: Vec<&'a Application>,
     /// Its progressive sync.
     pub rollout: Rollout,
+    /// What its deletion meets that somebody should know.
+    pub warning: Option<String>,
 }
 
 /// How the progressive sync of a set stands.

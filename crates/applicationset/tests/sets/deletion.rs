@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 use tidegate_applicationset::changes::{Generated, Left};
-use tidegate_applicationset::deletion::{Next, deleting, finalizers, finished};
+use tidegate_applicationset::deletion::{
+    Next, deleting, finalizers, finished, is_ordered, warning, was_before,
+};
 use tidegate_applicationset::order::{InvalidOrder, order};
 use tidegate_applicationset::policy::Options;
 use tidegate_applicationset::status::Reason;
@@ -280,4 +282,101 @@ fn a_deletion_names_what_was_looked_at() {
     let there = with(&live("a", &json!({})), &json!({"metadata": {"labels": {"env": "dev"}}}));
     let done = changes(&set(&json!({})), &Generated::default(), std::slice::from_ref(&there));
     assert_eq!(done.delete[0].application, there, "with its uid, its version, and the labels that order it");
+}
+
+/// A set that was deleted at a time, with these finalizers.
+fn going(set: ApplicationSet, finalizers: &[&str]) -> ApplicationSet {
+    let mut set = with_finalizers(set, finalizers);
+    set.metadata.deletion_timestamp = Some(crate::at(60).into());
+    set
+}
+
+/// Deleted so many seconds after the beginning of the tests.
+fn deleted(name: &str, seconds: i64) -> Application {
+    let mut one = live(name, &json!({}));
+    one.metadata.deletion_timestamp = Some(crate::at(seconds).into());
+    one
+}
+
+const FOREGROUND: &str = "foregroundDeletion";
+
+#[test]
+fn an_application_is_called_when_it_is_its_turn_or_was_deleted_before_the_set() {
+    let free = Options::default();
+    let kept = Options { policy: Some(ApplicationsSync::CreateUpdate), ..Options::default() };
+    for (set, options, expected) in [
+        (set(&json!({})), &free, false),
+        (ordered("AllAtOnce", &json!({})), &free, false),
+        (ordered("Reverse", &json!({})), &free, true),
+        (ordered("Backwards", &json!({})), &free, true),
+        (set(&json!({})), &kept, true),
+    ] {
+        assert_eq!(is_ordered(&set, options), expected, "{:?}", set.spec.strategy);
+    }
+    let all = going(ordered("Reverse", &json!({})), &[FOREGROUND]);
+    for (seconds, expected) in [(59, true), (60, false), (61, false)] {
+        assert_eq!(was_before(&all, &deleted("a", seconds)), expected, "{seconds}");
+    }
+    assert!(!was_before(&all, &live("a", &json!({}))), "nobody has deleted it");
+    assert!(!was_before(&ordered("Reverse", &json!({})), &deleted("a", 0)), "nobody has deleted the set");
+}
+
+#[test]
+fn a_deletion_in_the_foreground_is_told_where_the_set_says_the_order() {
+    let free = Options::default();
+    let kept = Options { policy: Some(ApplicationsSync::CreateUpdate), ..Options::default() };
+    let reverse = || ordered("Reverse", &json!({}));
+    let there: Vec<_> = ["a", "b", "c", "d", "e", "f", "g"].iter().map(|name| deleted(name, 61)).collect();
+    let told = |set: &ApplicationSet, there: &[Application], options| warning(set, there, options);
+    let said = told(&going(reverse(), &[FOREGROUND, FINALIZER]), &there, &free).unwrap();
+    assert!(
+        said.contains("--cascade=foreground") && said.contains("(a, b, c, d, e, 2 more are left)"),
+        "{said}"
+    );
+    assert!(said.contains("when its turn in the order has come"), "{said}");
+    let unmoved = [live("a", &json!({})), deleted("b", 59)];
+    let said = told(&going(reverse(), &[FOREGROUND]), &unmoved, &free).unwrap();
+    assert!(said.contains("at once; the objects"), "who is not deleted by it is not named: {said}");
+    let said = told(&going(set(&json!({})), &[FOREGROUND]), &there, &kept).unwrap();
+    assert!(said.contains("their objects stay, as the policy allows no deletion"), "{said}");
+    for (set, options) in [
+        (going(reverse(), &[FINALIZER]), &free),
+        (going(set(&json!({})), &[FOREGROUND]), &free),
+        (with_finalizers(reverse(), &[FOREGROUND]), &free),
+    ] {
+        assert_eq!(told(&set, &there, options), None, "{:?}", set.metadata);
+    }
+}
+
+#[test]
+fn objects_outlive_a_set_that_may_not_delete_them_though_kubernetes_deletes_their_applications() {
+    let kept = Options { policy: Some(ApplicationsSync::CreateOnly), ..Options::default() };
+    let hook = "post-delete-finalizer.argocd.argoproj.io";
+    let background = format!("{FINALIZER}/background");
+    let with_both = |mut one: Application, finalizers: &[&str]| {
+        one.metadata.finalizers = finalizers.iter().map(|one| (*one).to_owned()).collect();
+        one
+    };
+    let there = [
+        with_both(deleted("after", 60), &[FINALIZER, hook]),
+        with_both(deleted("background", 61), &[&background]),
+        with_both(deleted("before", 59), &[FINALIZER]),
+        with_both(live("not", &json!({})), &[FINALIZER]),
+    ];
+    let finalizers = |of: &[&str]| -> Vec<Vec<String>> {
+        let Next::Release(free) = deleting(&going(set(&json!({})), of), &there, &Here, &kept) else {
+            panic!("they outlive the set")
+        };
+        free.into_iter().map(|one| one.metadata.finalizers).collect()
+    };
+    let own = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
+    // One that somebody has deleted before goes as that wanted.
+    assert_eq!(
+        finalizers(&[FOREGROUND, FINALIZER]),
+        [own(&[hook]), own(&[]), own(&[FINALIZER]), own(&[FINALIZER])]
+    );
+    assert_eq!(
+        finalizers(&[FINALIZER]),
+        [own(&[FINALIZER, hook]), own(&[&background]), own(&[FINALIZER]), own(&[FINALIZER])]
+    );
 }

@@ -24,7 +24,13 @@ fn seen<'a>(failure: Option<(Reason, &str)>, members: &'a [Application]) -> Seen
             Reason::ApplicationGenerationFromParamsError | Reason::RenderTemplateParamsError
         )
     });
-    Seen { is_generated, failure, members: members.iter().collect(), rollout: Rollout::Unknown }
+    Seen {
+        is_generated,
+        failure,
+        members: members.iter().collect(),
+        rollout: Rollout::Unknown,
+        warning: None,
+    }
 }
 
 fn member(name: &str, status: MemberStatus, step: &str) -> ApplicationSetApplicationStatus {
@@ -233,4 +239,20 @@ fn resources_are_told_up_to_a_number() {
         assert_eq!(json!(told.resources[0]), entry("a", "Synced", "Healthy"));
         assert_eq!(json!(told.resources[1]), entry("b", "OutOfSync", "Degraded"));
     }
+}
+
+#[test]
+fn a_warning_is_told_as_long_as_there_is_one() {
+    let own = set(&json!({}));
+    let warned = Seen { warning: Some("in the foreground".to_owned()), ..seen(None, &[]) };
+    let first = status(&own, &warned, &Options::default(), at(1)).unwrap();
+    let found = first.conditions.iter().find(|one| one.kind == "DeletionOrderWarning").unwrap();
+    assert_eq!(
+        (found.status.as_str(), found.reason.as_str(), found.message.as_str()),
+        ("True", "ForegroundDeletion", "in the foreground")
+    );
+    let own = ApplicationSet { status: first, ..own };
+    assert_eq!(status(&own, &warned, &Options::default(), at(2)), None, "it is told once");
+    let after = status(&own, &seen(None, &[]), &Options::default(), at(3)).unwrap();
+    assert!(after.conditions.iter().all(|one| one.kind != "DeletionOrderWarning"));
 }

@@ -37,6 +37,7 @@ mod telling;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first surprise")]
 pub(crate) mod testing;
+mod turns;
 mod view;
 mod watching;
 

@@ -38,6 +38,14 @@ impl Serving {
         self.shared.engine.failure().or(over.then_some(EngineError::Stopped))
     }
 
+    /// All ApplicationSets were looked at: those that are being deleted look whose turn it is.
+    pub(crate) fn settle_turns(&self) {
+        self.shared.turns.settle();
+        let all = self.all().into_iter();
+        let going = all.filter(|(_, one)| one.is_deleting()).map(|(key, _)| key).collect();
+        drop(self.supervisor.send_message(SupervisorMessage::Related(going)));
+    }
+
     /// The applications, or those that are meant.
     pub fn find(&self, text: Option<&str>) -> Found {
         self.shared.board.find(text)

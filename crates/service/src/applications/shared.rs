@@ -19,6 +19,7 @@ use super::projects::Projects;
 use super::pushed::Looks;
 use super::reconciles::Reconciles;
 use super::store::ApplicationStore;
+use super::turns::Turns;
 use super::watching::Watchings;
 use crate::gates::GateFile;
 use crate::state_dir::StateDir;
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
     pub every: Duration,
     pub board: Board,
     pub depending: Depending,
+    /// Whose turn it is, of Applications that are deleted in an order.
+    pub turns: Turns,
     pub watching: Watchings,
     pub reconciles: Reconciles,
     pub looks: Looks,

@@ -33,6 +33,7 @@ use super::reconciles::Reconciles;
 use super::serving::Serving;
 use super::shared::Shared;
 use super::store::{AppKey, ApplicationStore, StoreEvent, Stored};
+use super::turns::Turns;
 use super::watching::Watchings;
 use crate::error::ServiceError;
 use crate::gates::GateFile;
@@ -104,6 +105,7 @@ impl Applications {
             every,
             board,
             depending: Depending::default(),
+            turns: Turns::default(),
             watching,
             reconciles: Reconciles::default(),
             looks: Looks::default(),

@@ -4,6 +4,7 @@
 //! message. What takes long is a machine of the engine: a rollout, or a teardown. The actor begins it, tells it what the set
 //! has become, and shows how it stands.
 
+mod calling;
 mod deleting;
 mod explaining;
 mod milestones;
@@ -30,6 +31,7 @@ use tidegate_planner::IgnoreError;
 use tokio::sync::Mutex;
 use tokio::task::{AbortHandle, JoinSet};
 
+use self::calling::Others;
 use self::deleting::Teardowns;
 use self::rolling::Rollouts;
 use super::messages::{SetMessage, SetSupervisorMessage};
@@ -128,6 +130,7 @@ pub(crate) struct SetState {
     /// What was found out of its Applications for a rollout.
     standings: Arc<Mutex<Standings>>,
     teardowns: Teardowns,
+    others: Others,
     /// A person wants what has ended to be begun again.
     is_asked: bool,
     alarm: Option<(Timestamp, Alarm)>,
@@ -177,6 +180,7 @@ impl Actor for ApplicationSetActor {
             rollouts: Rollouts::default(),
             standings: Arc::default(),
             teardowns: Teardowns::default(),
+            others: Others::default(),
             is_asked: false,
             alarm: None,
             tasks: JoinSet::new(),
@@ -207,6 +211,7 @@ impl Actor for ApplicationSetActor {
             SetMessage::Moved => {
                 (state.wake, state.is_fresh) = (Wake::Reconcile, true);
             }
+            SetMessage::Others { uids, is_going } => state.others(&myself, uids, is_going),
             SetMessage::Wake => state.alarm = None,
             SetMessage::Refresh { reply } => {
                 (state.wake, state.is_fresh) = (Wake::Reconcile, true);
@@ -289,6 +294,8 @@ impl SetState {
         } else {
             self.look(myself);
         }
+        self.call(myself);
+        self.warn();
         self.tell(myself).await;
     }
 
@@ -362,6 +369,7 @@ impl SetState {
         if generates {
             let ended = match (&generated, &failure) {
                 (None, _) => Ended::Failed,
+                (Some(generated), _) if !generated.failed.is_empty() => Ended::Failed,
                 (Some(_), Some(_)) => Ended::Partly,
                 (Some(_), None) => Ended::Well,
             };
@@ -369,7 +377,6 @@ impl SetState {
             self.end_refresh().await;
         }
         self.told_by = is_unsettled.then_some(now + TOLD_WITHIN);
-                (Some(generated), _) if !generated.failed.is_empty() => Ended::Failed,
         self.refused = changes.refused().map(|(name, why)| (name.to_owned(), why.to_string())).collect();
         (self.generated, self.failure) = (generated, failure);
         if changes.order != Order::AllAtOnce {
@@ -390,6 +397,11 @@ impl SetState {
         self.is_asked &= is_unsettled;
     }
 
+    /// Whether all that it generates is known.
+    fn is_whole(&self) -> bool {
+        self.generated.as_ref().is_some_and(|generated| generated.failed.is_empty())
+    }
+
     /// Why no progressive sync is asked for. What is not known yet will be, mostly: nothing is wrong before that lasts.
     fn not_asked(&mut self, not: &NotAsked) {
         let now = self.now();
@@ -397,11 +409,6 @@ impl SetState {
         if matches!(not, NotAsked::Unresolved(_)) && now < since + RESOLVED_WITHIN {
             self.told_by = Some(since + RESOLVED_WITHIN);
             return;
-    /// Whether all that it generates is known.
-    fn is_whole(&self) -> bool {
-        self.generated.as_ref().is_some_and(|generated| generated.failed.is_empty())
-    }
-
         }
         let other = not.failure();
         match &mut self.failure {

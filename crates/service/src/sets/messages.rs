@@ -43,6 +43,8 @@ pub(crate) enum SetMessage {
     RolloutMoved,
     /// Its teardown has moved.
     TeardownMoved,
+    /// These of its Applications were deleted by others: whether the set is being deleted, too.
+    Others { uids: Vec<String>, is_going: Result<bool, String> },
     /// It is time to look what is due.
     Wake,
     /// Somebody wants its generators asked now.

@@ -149,6 +149,7 @@ impl Sets {
             }
         });
         is_settled.await.map_err(|_| EngineError::Stopped)?;
+        applications.settle_turns();
         let serving = SetServing::new(board, applications, supervisor.clone(), policy);
         Ok(Self { serving, supervisor, _feeding: feeding })
     }

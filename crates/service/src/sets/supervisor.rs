@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tidegate_applicationset::requeue::asks_for_clusters;
 use tidegate_applicationset::{ownership, wake};
-use tidegate_model::argo::ApplicationSet;
+use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_source::allows;
 use tokio::sync::oneshot;
 
@@ -15,6 +15,7 @@ use super::key_of;
 use super::messages::{SetMessage, SetSupervisorMessage};
 use super::shared::SetShared;
 use super::store::{SetEvent, StoredSet};
+use crate::applications::SupervisorMessage;
 use crate::applications::store::AppKey;
 
 /// So often an actor that fails is begun anew, before its set is left alone until it changes.
@@ -122,7 +123,9 @@ impl SupervisorState {
                 }
             }
             SetEvent::Gone(key) => {
-                if let Some(actor) = self.children.remove(&key).and_then(|child| child.actor) {
+                let child = self.children.remove(&key);
+                child.iter().for_each(|child| self.end_turns(&key, &child.stored));
+                if let Some(actor) = child.and_then(|child| child.actor) {
                     self.end(actor);
                 }
                 self.shared.board.remove(&key);
@@ -137,6 +140,19 @@ impl SupervisorState {
                 }
             }
         }
+    }
+
+    /// Applications of a set that are being deleted wait for it no more.
+    fn end_turns(&self, key: &AppKey, stored: &StoredSet) {
+        let applications = &self.shared.applications;
+        if !applications.turns.end(key, &stored.set.metadata.uid) {
+            return;
+        }
+        let beside = |(one, application): &(AppKey, Arc<Application>)| {
+            one.namespace == key.namespace && application.is_deleting()
+        };
+        let going = applications.board.all().into_iter().filter(beside).map(|(key, _)| key).collect();
+        drop(self.shared.supervisor.send_message(SupervisorMessage::Related(going)));
     }
 
     /// What is at work for a set that is gone ends, and then its actor.
@@ -190,6 +206,9 @@ impl SupervisorState {
         child.actor = None;
         if failures <= FAILURES_MAX {
             self.begin(myself, key.clone(), stored, failures).await;
+        } else {
+            // Nobody would ever call its Applications.
+            self.end_turns(key, &stored);
         }
     }
 

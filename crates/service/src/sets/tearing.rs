@@ -134,7 +134,9 @@ fn seen(found: store::Found) -> Found {
 /// Deletes an Application. One whose objects are to stay has no finalizer that deletes them by then.
 async fn delete(parts: &TearingParts, name: &str, uid: &str) -> Result<Found, String> {
     let key = member(&parts.set, name);
-    let live = parts.shared.board.get(&key).filter(|live| live.metadata.uid == uid && !live.is_deleting());
+    // One that others have deleted waits for its turn, and what is done before is done all the same.
+    let is_untouched = |live: &Application| !live.is_deleting() || parts.shared.turns.awaited(live).is_some();
+    let live = parts.shared.board.get(&key).filter(|live| live.metadata.uid == uid && is_untouched(live));
     if let (Some(live), Some(orphaned)) = (live, parts.deletions.before(name))
         && live.metadata.finalizers != orphaned.finalizers
     {

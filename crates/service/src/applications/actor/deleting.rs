@@ -49,6 +49,7 @@ impl AppState {
             let annotated = self.application.metadata.annotations.remove(REFRESH_ANNOTATION).is_some();
             asked = annotated || self.asked.take().is_some_and(|level| level >= Level::Forced);
         }
+        self.drop_outdated();
         let is_other =
             |asked: &OperationRequest| operation::id(asked).is_none() && operation::cascade(asked).is_none();
         if self.application.is_deleting()
@@ -68,6 +69,19 @@ impl AppState {
             Next::Release => self.release(myself, now).await,
         }
         self.confirm().await;
+    }
+
+    /// A deletion that has waited until its finalizers said something else is not begun as it was meant first.
+    fn drop_outdated(&mut self) {
+        let cascade = deletion::cascade(&self.application);
+        let is_outdated = |asked: &OperationRequest| {
+            let meant = operation::cascade(asked);
+            operation::id(asked).is_none() && meant.is_some() && meant != cascade
+        };
+        let waits = self.application.is_deleting() && !self.preparing;
+        if waits && self.application.operation.as_ref().is_some_and(is_outdated) {
+            self.application.operation = None;
+        }
     }
 
     /// Nobody deletes it, or it is written down again: a deletion that the engine has not begun is not begun any more.

@@ -1,5 +1,5 @@
 //! What an operation that is asked for waits for: the applications that this one depends on, or, before it is deleted, those
-//! that depend on it.
+//! that depend on it, and its turn in the order of its ApplicationSet.
 
 use std::collections::BTreeSet;
 
@@ -48,8 +48,10 @@ impl AppState {
             return false;
         }
         let why = self.unasked().or_else(|| match operation::cascade(asked) {
-            Some(_) if cycle.is_some() => None,
-            Some(_) => self.still_needed(),
+            Some(_) => {
+                let needed = || if cycle.is_some() { None } else { self.still_needed() };
+                self.shared.turns.awaited(&self.application).or_else(needed)
+            }
             None => cycle
                 .map(|cycle| format!("its dependencies make a cycle: {cycle}"))
                 .or_else(|| self.not_ready()),

@@ -136,7 +136,7 @@ impl SetState {
     }
 
     /// The newest teardown, if it is one of this very set.
-    fn own_teardown(&self) -> Option<&Teardown> {
+    pub(super) fn own_teardown(&self) -> Option<&Teardown> {
         let last = self.teardowns.last.as_ref().and_then(State::teardown);
         last.filter(|last| last.uid == self.set.metadata.uid)
     }
@@ -298,6 +298,7 @@ impl SetState {
     /// The set is not written down any more: what is at work for it ends.
     pub(super) async fn gone(&mut self) {
         self.is_released = true;
+        self.end_calling();
         self.give_up_look();
         self.end_rollout("the ApplicationSet is gone").await;
         if let Some(running) = &self.teardowns.running {

@@ -69,24 +69,36 @@ impl SetState {
             if !self.shared.store.is_shared() || at.is_some_and(is_old) {
                 continue;
             }
-            let announced = Announced {
-                name: format!("tidegate.{id}.{key}"),
-                kind: "ApplicationSet",
-                key: self.key.clone(),
-                uid: self.set.metadata.uid.clone(),
-                resource_version: self.set.metadata.resource_version.clone(),
-                reason: reason.to_string(),
-                is_well: reason.is_well(),
-                message,
-                at: at.unwrap_or(now),
-            };
-            let shared = Arc::clone(&self.shared);
-            self.events.spawn(async move {
-                let put = put_event(shared.applications.places.cluster().as_ref(), &announced).await;
-                if let Err(problem) = put {
-                    tracing::debug!(set = %announced.key, problem, "the cluster takes no Events");
-                }
-            });
+            let told = (reason.to_string(), reason.is_well(), message);
+            self.announce(format!("tidegate.{id}.{key}"), told, at.unwrap_or(now));
         }
+    }
+
+    /// Tells something as an Event of the cluster, beside the set: a reason, whether nobody has to see to it, and words.
+    pub(super) fn announce(
+        &mut self,
+        name: String,
+        (reason, is_well, message): (impl Into<String>, bool, String),
+        at: Timestamp,
+    ) {
+        let metadata = &self.set.metadata;
+        let announced = Announced {
+            name,
+            kind: "ApplicationSet",
+            key: self.key.clone(),
+            uid: metadata.uid.clone(),
+            resource_version: metadata.resource_version.clone(),
+            reason: reason.into(),
+            is_well,
+            message,
+            at,
+        };
+        let shared = Arc::clone(&self.shared);
+        self.events.spawn(async move {
+            let put = put_event(shared.applications.places.cluster().as_ref(), &announced).await;
+            if let Err(problem) = put {
+                tracing::debug!(set = %announced.key, problem, "the cluster takes no Events");
+            }
+        });
     }
 }

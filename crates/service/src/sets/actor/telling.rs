@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
+use tidegate_applicationset::deletion;
 use tidegate_applicationset::ownership::{Owner, owner};
 use tidegate_applicationset::rollout;
 use tidegate_applicationset::status::{Failure, Reason, Rollout, Seen, status};
@@ -68,11 +69,13 @@ impl SetState {
         let seen = Seen {
             is_generated: self.is_whole(),
             failure: unreadable.or_else(|| self.failure.clone()).or(wrong),
+            warning: deletion::warning(&self.set, own.clone(), &self.shared.options),
             members: own.collect(),
             rollout,
         };
         // Before the first look nothing new is known.
-        let is_known = self.problem.is_some() || self.failure.is_some() || self.generated.is_some();
+        let is_looked_at = self.problem.is_some() || self.failure.is_some() || self.generated.is_some();
+        let is_known = is_looked_at || seen.warning.is_some();
         is_known.then(|| status(&self.set, &seen, &self.shared.options, self.now())).flatten()
     }
 }

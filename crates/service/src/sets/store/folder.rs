@@ -107,6 +107,15 @@ impl SetStore for FolderSets {
         Ok(())
     }
 
+    async fn is_going(&self, set: &ApplicationSet) -> Result<bool, ServiceError> {
+        let (known, key, uid) = (Arc::clone(&self.known), AppKey::of_set(set), set.metadata.uid.clone());
+        let is_going = move || {
+            let found = known.with(|all| Ok(all.get(&key).filter(|one| one.metadata.uid == uid).cloned()))?;
+            Ok(found.is_some_and(|one| one.metadata.deletion_timestamp.is_some()))
+        };
+        blocking(self.kept.clone(), is_going).await
+    }
+
     async fn delete(&self, set: &ApplicationSet, orphan: bool) -> Result<(), ServiceError> {
         let (folder, known, set) = (self.folder.clone(), Arc::clone(&self.known), set.clone());
         let remove = move || {

@@ -56,6 +56,10 @@ impl SetStore for Witness {
         panic!("nobody asks for that")
     }
 
+    async fn is_going(&self, _: &ApplicationSet) -> Result<bool, ServiceError> {
+        panic!("nobody asks for that")
+    }
+
     async fn delete(&self, _: &ApplicationSet, _: bool) -> Result<(), ServiceError> {
         panic!("nobody asks for that")
     }

@@ -175,6 +175,14 @@ impl SetStore for KubernetesSets {
         self.site.write(what, made, |all, object| all.written(&key, false, object)).await.map(drop)
     }
 
+    async fn is_going(&self, set: &ApplicationSet) -> Result<bool, ServiceError> {
+        let AppKey { namespace, name } = AppKey::of_set(set);
+        let found = self.site.cluster.get(&kind::<Sets>(), &namespace, &name).await;
+        let found = found.map_err(|error| self.site.failed(&error))?;
+        let found = found.filter(|object| object.uid() == set.metadata.uid);
+        Ok(found.is_some_and(|object| object.pointer("/metadata/deletionTimestamp").is_some()))
+    }
+
     async fn delete(&self, set: &ApplicationSet, orphan: bool) -> Result<(), ServiceError> {
         let propagation = if orphan { Propagation::Orphan } else { Propagation::Background };
         self.remove::<Sets>(&AppKey::of_set(set), &set.metadata.uid, propagation).await.map(drop)

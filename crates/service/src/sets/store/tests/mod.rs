@@ -7,6 +7,7 @@ mod unchanged;
 
 use serde_json::json;
 use tidegate_application::deletion::RESOURCES_FINALIZER;
+use tidegate_applicationset::ownership::{SET_ANNOTATION, set_of};
 use tidegate_model::argo::{Application, ApplicationSet, ObjectMeta, OperationRequest, SyncStatusCode};
 
 use self::bench::{backings, condition, fleet, spec_of, web};
@@ -228,5 +229,56 @@ async fn a_set_that_is_deleted_stays_until_it_is_let_go() {
         open.sets.mark(&set).await.unwrap();
         open.sets.forget(&AppKey::of_set(&set)).await.unwrap();
         open.set_is_gone().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whether_a_set_is_being_deleted_is_asked_past_what_was_told() {
+    for backing in backings().await {
+        backing.write(fleet()).await;
+        let mut open = backing.open().await;
+        let mut set = open.set().await.set;
+        set.metadata.finalizers = vec![RESOURCES_FINALIZER.to_owned()];
+        open.sets.mark(&set).await.unwrap();
+        open.set().await;
+        assert!(!open.sets.is_going(&set).await.unwrap());
+        open.sets.delete(&set, false).await.unwrap();
+        // Nobody has been told of it yet.
+        assert!(open.sets.is_going(&set).await.unwrap());
+        // Another one of its name is not meant, and one that is gone is on no way.
+        let other = ApplicationSet {
+            metadata: ObjectMeta { uid: "other".into(), ..set.metadata.clone() },
+            ..set.clone()
+        };
+        assert!(!open.sets.is_going(&other).await.unwrap());
+        set.metadata.finalizers.clear();
+        open.sets.mark(&set).await.unwrap();
+        open.sets.forget(&AppKey::of_set(&set)).await.unwrap();
+        open.set_is_gone().await;
+        assert!(!open.sets.is_going(&set).await.unwrap());
+    }
+}
+
+/// Whose an Application is, and its mark, are kept as they are given: by the mark it is taken back when its owner was lost.
+#[tokio::test(start_paused = true)]
+async fn an_application_keeps_its_mark_when_its_owner_is_taken_off_and_gets_it_back() {
+    for backing in backings().await {
+        let mut open = backing.open().await;
+        let mut wanted = web("dev");
+        wanted.metadata.annotations.insert(SET_ANNOTATION.to_owned(), "fleet".to_owned());
+        assert_eq!(open.sets.create(&wanted).await.unwrap(), Written::Done);
+        let made = open.application().await;
+        assert_eq!(made.annotation(SET_ANNOTATION), Some("fleet"));
+        assert_eq!(set_of(&made), Some("fleet"));
+        let mut lost = made.clone();
+        lost.metadata.rest.remove("ownerReferences");
+        assert_eq!(open.sets.update(&lost).await.unwrap(), Written::Done);
+        let lost = open.application().await;
+        assert_eq!((set_of(&lost), lost.annotation(SET_ANNOTATION)), (None, Some("fleet")));
+        let mut back = lost.clone();
+        back.metadata.rest.clone_from(&made.metadata.rest);
+        assert_eq!(open.sets.update(&back).await.unwrap(), Written::Done);
+        let back = open.application().await;
+        assert_eq!((set_of(&back), &back.metadata.uid), (Some("fleet"), &made.metadata.uid));
     }
 }
