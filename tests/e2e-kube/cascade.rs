@@ -240,3 +240,36 @@ pub async fn applications_that_were_orphaned_are_taken_back_by_the_next_set_of_t
     serving.signal("TERM");
     serving.finish().expect_code(0);
 }
+
+/// The policy of the set allows no deletion, and Kubernetes deletes its Applications all the same.
+pub async fn objects_outlive_a_deletion_in_the_foreground_that_the_policy_does_not_allow() {
+    let site = site().await;
+    repository(&site);
+    let serving = serve(&site);
+    let mut kept = set(&site, &json!({"deletionOrder": "AllAtOnce"}));
+    kept["spec"]["syncPolicy"] = json!({"applicationsSync": "create-update"});
+    site.observer().post(&path(&site, SETS), &kept).await.unwrap();
+    deployed(&site).await;
+    // Nobody serves while the garbage collector is at work, or they would be let go before it comes to them.
+    serving.signal("KILL");
+    serving.finish();
+    let fleet = one(&site, SETS, "fleet");
+    site.observer().delete(&fleet, &json!({"propagationPolicy": "Foreground"})).await.unwrap();
+    for name in MEMBERS {
+        let is_going = |one: Option<&Value>| one.unwrap()["metadata"]["deletionTimestamp"].is_string();
+        site.observer().until(&one(&site, APPLICATIONS, name), is_going).await;
+    }
+    let serving = serve(&site);
+    site.observer().until(&fleet, |set| set.is_none()).await;
+    for name in MEMBERS {
+        site.observer().until(&one(&site, APPLICATIONS, name), |one| one.is_none()).await;
+        let map = format!("/api/v1/namespaces/{}/configmaps/map-{name}", site.namespace);
+        let map = site.observer().get(&map).await.unwrap();
+        assert!(map["metadata"]["deletionTimestamp"].is_null(), "{name}");
+    }
+    let writes =
+        site.audit().await.of(User::ENGINE).only(|event| event.kind == "ConfigMap" && event.verb == "delete");
+    assert_eq!(writes.0.len(), 0, "{:?}", writes.summaries());
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}

@@ -59,6 +59,7 @@ fn tests() -> Vec<suite::Test> {
         cascade::a_deletion_in_the_foreground_keeps_the_order_of_the_objects,
         cascade::a_deletion_in_the_foreground_is_told_by_a_condition,
         cascade::applications_that_were_orphaned_are_taken_back_by_the_next_set_of_their_name,
+        cascade::objects_outlive_a_deletion_in_the_foreground_that_the_policy_does_not_allow,
         claims::a_second_sync_is_refused_and_says_by_whom,
         claims::a_second_sync_waits_its_turn,
         claims::a_second_sync_ends_the_first,
