@@ -50,7 +50,11 @@ fn pushes_of_github_and_of_those_who_do_as_it_does() {
     ] {
         let body = github(name, before, more);
         for provider in [Provider::GitHub, Provider::Gogs] {
-            assert_eq!(pushed(provider, "push", &body), [expected.clone()], "{provider:?} {name} {more}");
+            assert_eq!(
+                pushed(provider, "push", &body),
+                std::slice::from_ref(&expected),
+                "{provider:?} {name} {more}"
+            );
         }
     }
     for event in ["ping", "issues", "star", ""] {
