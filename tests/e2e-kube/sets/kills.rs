@@ -122,7 +122,8 @@ impl Storm {
 
     /// Serves until a goal is reached, and kills that at random moments.
     async fn strive(&mut self, goal: &Goal) {
-        for _ in 0..self.wanted.div_ceil(3).min(KILLS_MAX) {
+        let most = self.wanted.div_ceil(3).min(KILLS_MAX).min(self.wanted.saturating_sub(self.kills));
+        for _ in 0..most {
             let moment = Duration::from_millis(self.dice.roll(LATEST_MILLIS));
             let serving = self.fleet.begin_to_serve();
             let story = &self.story;
