@@ -11,8 +11,8 @@ use tidegate_applicationset::status::FOREGROUND;
 use tidegate_lifecycle::teardown::Progress;
 
 use super::{AGAIN_AFTER, SetState};
-use crate::applications::store::AppKey;
 use crate::applications::SupervisorMessage;
+use crate::applications::store::AppKey;
 use crate::sets::messages::SetMessage;
 
 /// Deletions by others.
