@@ -150,7 +150,7 @@ fn is_collected(set: &ApplicationSet, application: &Application) -> bool {
 }
 
 /// An Application that outlives its set; or, where Kubernetes has deleted it all the same, whose objects do.
-fn outliving(set: &ApplicationSet, application: &Application) -> Application {
+pub fn outliving(set: &ApplicationSet, application: &Application) -> Application {
     let mut free = released(set, application);
     if is_collected(set, application) {
         free.metadata.finalizers.retain(|one| !is_resources_finalizer(one));

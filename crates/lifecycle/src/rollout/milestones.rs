@@ -65,7 +65,9 @@ fn of_step(rollout: &Rollout, step: u32, state: &StepState, members: u32) -> Vec
             Cause::Failures(_) => MilestoneReason::StepFailed,
         };
         let what = format!("failed-{}", state.forgiven);
-        all.push(milestone(&what, reason, failure.message.clone(), None));
+        // How long it has ended tells whether that is news.
+        let at = rollout.outcome.as_ref().map(|outcome| outcome.at);
+        all.push(milestone(&what, reason, failure.message.clone(), at));
     }
     if let Some(at) = state.passed_at {
         let message = format!("{name} ({}) is done", state.step.words());

@@ -38,13 +38,13 @@ fn of_step(teardown: &Teardown, step: u32) -> Vec<Milestone> {
         key: key("deleted"),
         reason: MilestoneReason::DeletionStepStarted,
         message: format!("{}: {members}", teardown.order.name(step)),
-        at: None,
+        at: teardown.step(step).and_then(|state| state.opened_at),
     };
     let late = teardown.step(step).and_then(|state| state.late.clone()).map(|message| Milestone {
         key: key("late"),
         reason: MilestoneReason::DeadlinePassed,
         message,
-        at: None,
+        at: teardown.outcome.as_ref().map(|outcome| outcome.at),
     });
     [begun].into_iter().chain(late).collect()
 }

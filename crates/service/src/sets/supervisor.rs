@@ -1,9 +1,10 @@
 //! All sets of a process: their actors, and who is told what.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tidegate_applicationset::policy::allowed;
 use tidegate_applicationset::requeue::asks_for_clusters;
 use tidegate_applicationset::{ownership, wake};
 use tidegate_model::argo::{Application, ApplicationSet};
@@ -191,6 +192,7 @@ impl SupervisorState {
             }
             Err(error) => {
                 tracing::error!(set = %key, %error, "the actor of an ApplicationSet cannot begin");
+                self.left_alone(&key, &stored);
                 None
             }
         };
@@ -207,8 +209,18 @@ impl SupervisorState {
         if failures <= FAILURES_MAX {
             self.begin(myself, key.clone(), stored, failures).await;
         } else {
-            // Nobody would ever call its Applications.
-            self.end_turns(key, &stored);
+            self.left_alone(key, &stored);
+        }
+    }
+
+    /// Nobody calls the Applications of a set any more, so they wait for no turn. But where its policy keeps their objects,
+    /// these are not deleted because of a fault.
+    fn left_alone(&self, key: &AppKey, stored: &StoredSet) {
+        if allowed(&stored.set, &self.shared.options).delete {
+            self.end_turns(key, stored);
+        } else {
+            let uid = &stored.set.metadata.uid;
+            self.shared.applications.turns.call(key, uid, BTreeSet::new());
         }
     }
 

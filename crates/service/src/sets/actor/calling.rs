@@ -9,6 +9,7 @@ use tidegate_applicationset::deletion::{is_ordered, warning, was_before};
 use tidegate_applicationset::ownership::{Owner, owner};
 use tidegate_applicationset::status::FOREGROUND;
 use tidegate_lifecycle::teardown::Progress;
+use tidegate_model::Timestamp;
 
 use super::{AGAIN_AFTER, SetState};
 use crate::applications::SupervisorMessage;
@@ -22,6 +23,8 @@ pub(super) struct Others {
     asked: BTreeSet<String>,
     /// Those that are no part of a deletion of the set.
     apart: BTreeSet<String>,
+    /// The cluster has not answered; before this it is not asked again.
+    again_from: Option<Timestamp>,
     /// It was told that the set was deleted in the foreground.
     is_told: bool,
 }
@@ -77,7 +80,10 @@ impl SetState {
     /// The UIDs of those whose turn has come: the teardown has deleted them, or somebody else before the set went.
     fn called(&self) -> BTreeSet<String> {
         let torn = self.own_teardown().into_iter().flat_map(|teardown| teardown.members.values());
-        let has_come = |progress: &Progress| !matches!(progress, Progress::Waiting | Progress::Condemned);
+        // One that was skipped is let go by `delete`, with its objects, when the others are gone.
+        let has_come = |progress: &Progress| {
+            !matches!(progress, Progress::Waiting | Progress::Condemned | Progress::Left(_))
+        };
         let torn = torn.filter(|one| has_come(&one.progress)).map(|one| one.uid.clone());
         let going = self.members.values().filter(|one| one.is_deleting());
         let is_apart = |uid: &String| self.others.apart.contains(uid);
@@ -99,6 +105,9 @@ impl SetState {
             uids.filter(|uid| !called.contains(uid) && !self.others.asked.contains(uid)).collect();
         if new.is_empty() {
             return;
+        }
+        if let Some(again) = self.others.again_from.filter(|again| self.now() < *again) {
+            return self.set_alarm(myself, again);
         }
         self.others.asked.extend(new.iter().cloned());
         let (shared, set, actor) = (Arc::clone(&self.shared), self.set.clone(), myself.clone());
@@ -123,6 +132,7 @@ impl SetState {
                 tracing::warn!(set = %self.key, problem, "it is not known whether the ApplicationSet is being deleted");
                 self.others.asked.retain(|uid| !uids.contains(uid));
                 let again = self.now() + AGAIN_AFTER;
+                self.others.again_from = Some(again);
                 self.set_alarm(myself, again);
             }
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ractor::{ActorProcessingErr, ActorRef};
 use tidegate_applicationset::changes::Changes;
-use tidegate_applicationset::deletion::{self, Deletion, Next, deleting};
-use tidegate_applicationset::ownership::{Owner, owner, released};
+use tidegate_applicationset::deletion::{self, Deletion, Next, deleting, outliving};
+use tidegate_applicationset::ownership::{Owner, owner};
 use tidegate_applicationset::rollout::{BY, full_name};
 use tidegate_applicationset::status::Reason;
 use tidegate_applicationset::wake::Wake;
@@ -190,9 +190,11 @@ impl SetState {
         let now = self.now();
         let (skipped, existing) = self.without_skipped();
         // What a person has kept from being deleted outlives the set.
-        let free: Vec<_> = skipped.iter().filter(|one| !one.is_deleting()).collect();
+        let turns = &self.shared.applications.turns;
+        let stays = |one: &&Application| !one.is_deleting() || turns.awaited(one).is_some();
+        let free: Vec<_> = skipped.iter().filter(stays).collect();
         if self.teardowns.running.is_none() && !free.is_empty() {
-            let update = free.into_iter().map(|one| released(&self.set, one)).collect();
+            let update = free.into_iter().map(|one| outliving(&self.set, one)).collect();
             let writes = writing::write(&self.shared, &Changes { update, ..Changes::default() }, &[]).await;
             self.written(myself, writes);
             return;
@@ -316,9 +318,10 @@ impl SetState {
     }
 }
 
-/// Whether a person has said that it is not awaited.
+/// Whether a person has said that it is not awaited. That it was generated again is said by us, and counts for that deletion
+/// alone.
 fn is_skipped(member: &Member) -> bool {
-    matches!(member.progress, Progress::Left(_))
+    matches!(&member.progress, Progress::Left(said) if said.by != BY)
 }
 
 fn spec(deletion: &Deletion) -> MemberSpec {

@@ -39,14 +39,18 @@ impl Told {
 impl SetState {
     /// Tells what the newest rollout has come to. `is_known`: another process was at work on it, and has told it its log.
     pub(super) fn tell_rollout(&mut self, is_known: bool) {
-        let (Some(id), Some(state)) = (self.rollouts.id, &self.rollouts.last) else { return };
-        let news = self.rollouts.told.news(id, rollout::milestones(state));
+        let (Some(id), Some(state)) = (self.rollouts.id, self.own_rollout()) else { return };
+        let milestones = rollout::milestones(state);
+        let news = self.rollouts.told.news(id, milestones);
         self.tell_milestones(id, news, is_known);
     }
 
     /// The same of the newest deletion.
     pub(super) fn tell_teardown(&mut self, is_known: bool) {
         let (Some(id), Some(state)) = (self.teardowns.id, &self.teardowns.last) else { return };
+        if self.own_teardown().is_none() {
+            return;
+        }
         let news = self.teardowns.told.news(id, teardown::milestones(state));
         self.tell_milestones(id, news, is_known);
     }
