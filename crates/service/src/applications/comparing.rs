@@ -189,10 +189,11 @@ impl Comparison<'_> {
         let mark = shared.watching.mark(&AppKey::of(application), &destination);
         let request = operation::comparison(application, destination.clone(), namespace.clone());
         let known = log::inventory(&shared.state_dir, Some(&shared.log), &request);
-        let known = self.memory.known(known, level, &destination);
         let purpose = purpose(application, &namespace);
         let keys = shared.manifests.keys(sources, revisions, purpose.clone()).await?;
-        let asked = Asked { request: &request, known: known.as_ref(), manifests: &keys };
+        let asked = Asked { request: &request, known: None, manifests: &keys };
+        let known = self.memory.known(known, level, &asked);
+        let asked = Asked { known: known.as_ref(), ..asked };
         if self.memory.may_hold(level, mark.as_ref())
             && let Some(found) = self.memory.found(&asked)
         {
@@ -202,8 +203,11 @@ impl Comparison<'_> {
         let cluster = seen_by(shared, &place, &made, level);
         let (differences, findings) = differ(cluster.as_ref(), &request, known.as_ref(), &made).await?;
         if known.as_ref().is_none_or(|known| !known.searched) {
-            self.memory.search(&destination, &differences);
+            self.memory.search(&asked, &differences);
         }
+        // What the server would make of it could not be asked, perhaps only now: it is asked again.
+        let is_guessed = |one: &ObjectDifference| one.estimate && one.task.options.take_over.is_some();
+        let mark = mark.filter(|_| !differences.iter().any(is_guessed));
         let refused = differences.iter().filter_map(refusal).collect();
         let now = SystemClock.now();
         let resources = differences.into_iter().map(|one| resource(one, &shared.rules, now)).collect();

@@ -12,7 +12,7 @@ use tidegate_application::refresh::Level;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_health::HealthRules;
 use tidegate_model::argo::ConditionType;
-use tidegate_model::{Destination, Digest, ObjectKey, Phase, SyncRequest, Warning};
+use tidegate_model::{Digest, Gvk, ObjectKey, Phase, SyncRequest, Warning};
 use tidegate_oplog::{Inventory, Known};
 use tidegate_planner::{Target, gates_of, hook_phases_among, is_left_out};
 use tokio::time::Instant;
@@ -45,7 +45,8 @@ struct Last {
 #[derive(Debug)]
 struct Searched {
     at: Instant,
-    destination: Destination,
+    /// For what: other manifests need another one.
+    asked: Digest,
     places: Inventory,
 }
 
@@ -101,6 +102,41 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    fn whatever_is_known(&self) -> Option<Digest> {
+        Asked { request: self.request, known: None, manifests: self.manifests }.digest()
+    }
+
+    /// Whether changes are seen wherever it may have something: what was found is watched. That the namespace goes which its
+    /// operations make is seen by what is in it.
+    fn is_watched(&self, found: &Found) -> bool {
+        let own = self.request.namespace.as_str();
+        let seen: BTreeSet<(&str, &str, &str, &str)> = found
+            .resources
+            .iter()
+            .map(|Resource { status, .. }| {
+                (status.group.as_str(), status.kind.as_str(), status.namespace.as_str(), status.name.as_str())
+            })
+            .collect();
+        let is_at = |gvk: &Gvk, namespace: &str, name: &str| {
+            seen.contains(&(gvk.group.as_str(), gvk.kind.as_str(), namespace, name))
+        };
+        // What is left of a hook is not compared.
+        let is_hook = |gvk: &Gvk, name: &str| {
+            found.hooks.iter().any(|one| one.group == gvk.group && one.kind == gvk.kind && one.name == name)
+        };
+        let is_seen = |(gvk, namespace, name): &(Gvk, String, String)| {
+            (gvk.is_namespace() && name == own)
+                || is_at(gvk, namespace, name)
+                || is_at(gvk, "", name)
+                || is_hook(gvk, name)
+        };
+        let is_made = self.request.options.has("CreateNamespace=true") && !own.is_empty();
+        let is_inside = |one: &Resource| one.is_live && one.status.namespace == own;
+        let is_own_seen =
+            !is_made || seen.contains(&("", "Namespace", "", own)) || found.resources.iter().any(is_inside);
+        is_own_seen && self.known.into_iter().flat_map(|known| &known.places).all(is_seen)
+    }
+
     fn digest(&self) -> Option<Digest> {
         let Self { request, known, manifests } = self;
         #[derive(Serialize)]
@@ -122,9 +158,10 @@ fn has_moved(places: &Inventory) -> bool {
 
 impl Memory {
     /// What is known of where the application has objects: what its operations have recorded, and the last search.
-    pub fn known(&self, recorded: Option<Known>, level: Level, destination: &Destination) -> Option<Known> {
+    pub fn known(&self, recorded: Option<Known>, level: Level, asked: &Asked<'_>) -> Option<Known> {
+        let asked = asked.whatever_is_known();
         let searched = self.searched.as_ref().filter(|searched| {
-            level <= Level::Latest && searched.at.elapsed() < LASTS && searched.destination == *destination
+            level <= Level::Latest && searched.at.elapsed() < LASTS && Some(searched.asked) == asked
         });
         let Some(searched) = searched else { return recorded };
         let mut known = recorded.unwrap_or_default();
@@ -134,15 +171,15 @@ impl Memory {
     }
 
     /// A search through the cluster has found these objects of the application.
-    pub fn search(&mut self, destination: &Destination, differences: &[ObjectDifference]) {
+    pub fn search(&mut self, asked: &Asked<'_>, differences: &[ObjectDifference]) {
         let places: Inventory = differences
             .iter()
             .map(|one| (one.task.gvk.clone(), one.task.namespace.clone(), one.task.name.clone()))
             .collect();
         // What may be another's is found, and told, by each search.
         let is_whole = !has_moved(&places) && !differences.iter().any(|one| one.task.options.found_elsewhere);
-        let searched = || Searched { at: Instant::now(), destination: destination.clone(), places };
-        self.searched = is_whole.then(|| Arc::new(searched()));
+        let asked = asked.whatever_is_known().filter(|_| is_whole);
+        self.searched = asked.map(|asked| Arc::new(Searched { at: Instant::now(), asked, places }));
     }
 
     /// Whether there may be something to go by.
@@ -162,7 +199,10 @@ impl Memory {
     pub fn keep(&mut self, asked: &Asked<'_>, mark: Option<Mark>, found: &Arc<Found>, rules: &HealthRules) {
         // A script may ask for the time.
         let is_timeless = |one: &Resource| rules.script(&one.status.group, &one.status.kind).is_none();
-        let is_all = asked.is_closed() && found.refused.is_empty() && found.resources.iter().all(is_timeless);
+        let is_all = asked.is_closed()
+            && asked.is_watched(found)
+            && found.refused.is_empty()
+            && found.resources.iter().all(is_timeless);
         let asked = asked.digest();
         self.last = mark.zip(asked).filter(|_| is_all).map(|(mark, asked)| {
             Arc::new(Last { at: Instant::now(), mark, asked, found: Arc::clone(found) })
