@@ -69,7 +69,7 @@ simulate N="10000":
 # Runs the property tests of the state machine on N other cases than those that every change is judged by.
 explore N="20":
     for seed in $(seq {{ N }}); do export PROPTEST_RNG_SEED=$RANDOM$RANDOM; echo "PROPTEST_RNG_SEED=$PROPTEST_RNG_SEED"; \
-      cargo test --quiet --workspace --test lifecycle random; done
+      cargo test --quiet --workspace --test lifecycle --test fleet random; done
 
 # Replays one seed of the simulation, with every step printed.
 simulate-seed SEED:

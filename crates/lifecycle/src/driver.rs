@@ -1,5 +1,6 @@
 //! The loop around a pure machine, written once: decide → make durable → evolve → carry out what is pending.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tidegate_model::Timestamp;
@@ -48,6 +49,8 @@ pub struct Driver<M: Machine> {
     snapshot: u64,
     /// What may be owed otherwise than when it was last asked.
     changes: Changed<M::Subject>,
+    /// What is to be kept up anew.
+    renewed: BTreeSet<M::Subject>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -110,6 +113,7 @@ impl<M: Machine> Driver<M> {
             in_flight: None,
             snapshot: sequence,
             changes: Changed::All,
+            renewed: BTreeSet::new(),
         }
     }
 
@@ -165,6 +169,7 @@ impl<M: Machine> Driver<M> {
 
     fn record(&mut self, fact: M::Fact, now: Timestamp) -> Result<(), Illegal> {
         self.changes.and(M::changes(&self.state, &fact));
+        self.renewed.extend(M::renews(&self.state, &fact));
         self.state = M::evolve(std::mem::take(&mut self.state), &fact)?;
         self.sequence = self.sequence.saturating_add(1);
         let wait = match M::urgency(&self.state, &fact) {
@@ -242,5 +247,10 @@ impl<M: Machine> Driver<M> {
     /// What may be owed otherwise than when this was asked before.
     pub fn take_changes(&mut self) -> Changed<M::Subject> {
         std::mem::replace(&mut self.changes, Changed::nothing())
+    }
+
+    /// About what whatever is kept up is to be begun anew, since this was asked before.
+    pub fn take_renewed(&mut self) -> BTreeSet<M::Subject> {
+        std::mem::take(&mut self.renewed)
     }
 }

@@ -64,6 +64,12 @@ pub trait Machine: 'static {
         Changed::All
     }
 
+    /// About what a fact, in the state before it, ends all that was told so far: what is kept up about these subjects is
+    /// ended and begun anew, even if the command that is owed next looks the same.
+    fn renews(_state: &Self::State, _fact: &Self::Fact) -> Vec<Self::Subject> {
+        Vec::new()
+    }
+
     /// What a command is about, which decides whose answers it waits for.
     fn subject(command: &Self::Command) -> Self::Subject;
 

@@ -14,8 +14,8 @@ pub enum Command {
         member: String,
     },
     /// See to it that the operation exists and is worked on, and keep telling of it as [`Input::Child`](super::Input),
-    /// beginning with how it stands now, until it is over. Kept up for as long as it is owed; when that ends, the operation
-    /// itself goes on, unless it has not begun: then it is taken back.
+    /// beginning with how it stands now, until it is over or the call has failed. Kept up for as long as it is owed; when
+    /// that ends, the operation itself goes on, unless it has not begun: then it is taken back.
     Run {
         /// Whose it is.
         member: String,

@@ -6,7 +6,7 @@ use super::command::{Command, Subject};
 use super::decide::Rejection;
 use super::fact::Fact;
 use super::input::Input;
-use super::state::State;
+use super::state::{Stage, State};
 use crate::driver::{LAZY_WAIT, TOLD_WAIT};
 use crate::machine::{Illegal, Machine, Owed, Urgency};
 use crate::operation::Verdict;
@@ -49,6 +49,19 @@ impl Machine for Progressive {
 
     fn pending(state: &State, now: Timestamp) -> Owed<Command> {
         super::pending(state, now)
+    }
+
+    fn renews(state: &State, fact: &Fact) -> Vec<Subject> {
+        let Some(rollout) = state.rollout() else { return Vec::new() };
+        match (fact, &rollout.stage) {
+            // Nothing more is told of a call that has failed.
+            (Fact::CallFailed { member, .. }, _) => vec![Subject::Operation(member.clone())],
+            // The same step may be held again before anybody has acted: its gates are asked anew.
+            (Fact::Moved { .. }, Stage::Held { step }) => {
+                rollout.asked_gates(*step).map(|gate| Subject::Gate(gate.clone())).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn subject(command: &Command) -> Subject {

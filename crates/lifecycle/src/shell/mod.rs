@@ -246,6 +246,7 @@ impl<M: Machine, H: Hands<M>> Shell<M, H> {
             return;
         }
         self.changed.and(self.driver.take_changes());
+        self.end_renewed();
         if self.wake_at.is_some_and(|at| now >= at) {
             self.changed = Changed::All;
         }
@@ -258,6 +259,16 @@ impl<M: Machine, H: Hands<M>> Shell<M, H> {
         self.set_alarm(now);
         if self.on_the_way.is_empty() && !self.driver.is_writing() {
             self.hands.rest(!self.standing.is_empty());
+        }
+    }
+
+    /// Ends what is to be kept up anew: if it is owed, it is begun again.
+    fn end_renewed(&mut self) {
+        for subject in self.driver.take_renewed() {
+            if let Some(command) = self.standing.remove(&subject) {
+                self.hands.end(self.driver.state(), &command);
+                self.changed.and(Changed::only(subject));
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod failing;
 mod people;
+mod slow_disk;
 mod told;
 
 use tidegate_lifecycle::fleet::{MaxUpdate, Scope};

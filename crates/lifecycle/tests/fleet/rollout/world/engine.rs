@@ -50,10 +50,19 @@ impl World {
                 if opens > self.now {
                     let verdict = Verdict::closed(format!("until {opens}"));
                     self.tell(Input::Gate { step, gate: gate.clone(), verdict });
+                    self.schedule(opens, Event::Open { step, gate });
+                } else {
+                    self.open(step, gate);
                 }
-                let verdict = Verdict::Open;
-                self.at(opens.max(self.now), Input::Gate { step, gate, verdict });
             }
+        }
+    }
+
+    /// Whoever still asks hears of it.
+    pub(super) fn open(&mut self, step: u32, gate: String) {
+        let asked = Command::AskGate { step, gate: gate.clone() };
+        if self.shell.keeps_up(&asked) {
+            self.tell(Input::Gate { step, gate, verdict: Verdict::Open });
         }
     }
 
@@ -219,10 +228,10 @@ impl World {
         if self.dice.percent(self.weather.old) && !past.is_empty() {
             let which = self.dice.below(u64::try_from(past.len()).unwrap());
             let sight = past[usize::try_from(which).unwrap()].clone();
-            self.at(self.now, Input::Sighted { member: member.into(), sight });
+            self.deliver(self.now, Input::Sighted { member: member.into(), sight });
         }
         let delay = self.delay();
-        self.at(self.now + delay, Input::Sighted { member: member.into(), sight: now });
+        self.deliver(self.now + delay, Input::Sighted { member: member.into(), sight: now });
     }
 
     fn stop(&mut self, id: OperationId) {

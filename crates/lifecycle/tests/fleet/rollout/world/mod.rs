@@ -12,7 +12,7 @@ use std::convert::Infallible;
 use tidegate_lifecycle::rollout::{
     Command, Fact, Input, MemberSpec, Progressive, Request, Rollout, Sight, State, Wish, Work, explain, view,
 };
-use tidegate_lifecycle::{Arrival, Driver, Outbox, Shell, Turn};
+use tidegate_lifecycle::{Arrival, Driver, Machine, Outbox, Shell, Turn};
 use tidegate_model::{HealthStatus, OperationId, OperationPhase};
 
 use crate::build::*;
@@ -63,6 +63,10 @@ pub enum Event {
     End(OperationId),
     /// An Application becomes Healthy, if this was its last operation.
     Heal(OperationId),
+    Open {
+        step: u32,
+        gate: String,
+    },
     Persisted,
     Alarm(u32),
 }
@@ -84,11 +88,15 @@ pub struct World {
     /// What happened, one line each.
     pub transcript: Vec<String>,
     pub weather: Weather,
+    /// So long a batch is on its way to the disk, at least.
+    pub writes_take: i64,
     /// The process dies before this event, counted from 1.
     pub crash_before: Option<u32>,
     pub happened: u32,
     dice: Dice,
     queue: BTreeMap<(i64, u32), Event>,
+    /// When the last news of each thing comes.
+    delivered: BTreeMap<<Progressive as Machine>::Sight, i64>,
     scheduled: u32,
     alarms: u32,
     next_id: u128,
@@ -114,10 +122,12 @@ impl World {
             durable: Vec::new(),
             transcript: Vec::new(),
             weather: Weather::default(),
+            writes_take: 0,
             crash_before: None,
             happened: 0,
             dice: Dice(0),
             queue: BTreeMap::new(),
+            delivered: BTreeMap::new(),
             scheduled: 0,
             alarms: 0,
             next_id: 100,
@@ -231,6 +241,7 @@ impl World {
             Event::Begin(id) => self.begin(id),
             Event::End(id) => self.end(id),
             Event::Heal(id) => self.heal(id),
+            Event::Open { step, gate } => self.open(step, gate),
             Event::Persisted => self.take(Arrival::Persisted),
             Event::Alarm(set) if set == self.alarms => self.take(Arrival::Alarm),
             Event::Alarm(_) => {}
@@ -269,12 +280,22 @@ impl World {
 
     /// An answer, perhaps late, perhaps twice.
     fn tell(&mut self, input: Input) {
-        let delay = self.delay();
-        if self.dice.percent(self.weather.twice) {
-            let later = delay + self.delay();
-            self.at(self.now + later, input.clone());
+        let at = self.now + self.delay();
+        let again = self.dice.percent(self.weather.twice).then(|| at + self.delay());
+        for at in [Some(at), again].into_iter().flatten() {
+            self.deliver(at, input.clone());
         }
-        self.at(self.now + delay, input);
+    }
+
+    /// However late it comes, news of one thing comes in the order in which it was sent.
+    fn deliver(&mut self, millis: i64, input: Input) {
+        let mut at = millis;
+        if let Some(of) = Progressive::sight(&input) {
+            let last = self.delivered.entry(of).or_default();
+            at = at.max(*last);
+            *last = at;
+        }
+        self.at(at, input);
     }
 
     fn settle(&mut self) -> Turn {
@@ -304,8 +325,8 @@ impl World {
             let Some(batch) = batch else { return turn };
             assert_eq!(batch.first_sequence, u64::try_from(self.durable.len()).unwrap() + 1);
             self.durable.extend(batch.facts);
-            if self.weather.slow > 0 {
-                let delay = self.delay();
+            if self.weather.slow > 0 || self.writes_take > 0 {
+                let delay = self.writes_take + self.delay();
                 self.schedule(self.now + delay, Event::Persisted);
                 return turn;
             }
