@@ -129,7 +129,7 @@ fn rolling_back(rollout: &Rollout, step: u32, now: Timestamp) -> Vec<Fact> {
         .filter(|(_, member)| member.work == Work::Sync)
         .filter_map(|(name, member)| {
             let member_name = name.clone();
-            if is_to_be_stopped(member) {
+            if is_to_be_stopped(member) || has_nowhere_to_go(member) {
                 Some(Fact::StopBegun { member: member_name, then: back(member), at: now })
             } else if member.awaits_rollback() {
                 Some(Fact::RollBackBegun { member: member_name, at: now })
@@ -157,6 +157,11 @@ fn back(member: &Member) -> Then {
         (true, Some(_)) => Then::RollBack,
         (true, None) => Then::Fail { message: messages::NOTHING_BEFORE.to_owned() },
     }
+}
+
+/// Whether it is not well after its operation, and cannot be brought back: nothing is awaited of it any more.
+fn has_nowhere_to_go(member: &Member) -> bool {
+    matches!(member.progress, Progress::Settling { .. }) && member.touched && member.before.is_none()
 }
 
 fn is_to_be_stopped(member: &Member) -> bool {

@@ -88,6 +88,8 @@ fn settled(member: &mut Member, fact: &Fact) -> Option<()> {
         Fact::StopBegun { then, at, .. } => match member.progress {
             // Nobody has heard of an operation yet.
             Progress::Promoted => become_then(member, then, *at),
+            // Its operation is over, and nothing more is awaited of it.
+            Progress::Settling { .. } if matches!(then, Then::Fail { .. }) => become_then(member, then, *at),
             Progress::Named { operation, .. } | Progress::Running { operation } => {
                 member.progress = Progress::Stopping { operation, then: then.clone() };
                 member.calls = Calls::default();

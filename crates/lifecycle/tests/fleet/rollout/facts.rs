@@ -66,6 +66,10 @@ fn about_members(name: &str) -> Vec<(Fact, &'static str)> {
         (Fact::Overdue { member: member(), at: at(9) }, "promoted named"),
         (Fact::StopBegun { member: member(), then: Then::Wait, at: at(9) }, "promoted named running"),
         (Fact::StopBegun { member: member(), then: Then::Go, at: at(9) }, "promoted named running stopping"),
+        (
+            Fact::StopBegun { member: member(), then: Then::Fail { message: "late".into() }, at: at(9) },
+            "promoted named running settling adopted",
+        ),
         (Fact::Stopped { member: member(), at: at(9) }, "stopping"),
         // Only what this rollout has changed is brought back.
         (Fact::RollBackBegun { member: member(), at: at(9) }, "settling failed assumed"),

@@ -154,6 +154,25 @@ fn what_was_never_deployed_cannot_be_rolled_back() {
     assert!(world.message().contains("could not be rolled back: a;"), "{}", world.message());
 }
 
+/// It is not well, and will not be brought back: it is named as failed, and not awaited beside those that are.
+#[test]
+fn what_cannot_be_rolled_back_takes_no_place_of_those_that_can() {
+    let mut request = one_by_one(|step| {
+        step.max_update = MaxUpdate::Count(2);
+        step.deadline = Some(seconds(30));
+        step.on_failure = OnFailure::RollBack;
+    });
+    request.members[0].before = None;
+    let mut world = World::new(request);
+    world.fate("a").healthy_after = None;
+    world.run_until(30_000);
+    let told = |world: &World| view(world.state()).unwrap().members.remove(0).message;
+    assert!(told(&world).contains("there is nothing to go back to"), "{}", told(&world));
+    world.run();
+    assert_eq!(end(&world), Some(End::Failed), "{:?}", world.transcript);
+    assert!(world.message().contains("could not be rolled back: a;"), "{}", world.message());
+}
+
 #[test]
 fn a_step_that_is_too_late_has_failed() {
     for (on_failure, expected) in [

@@ -13,7 +13,7 @@ impl World {
     }
 
     /// Operations of a step that are not over, and Applications that were brought to their target and are not well yet.
-    fn in_flight(&self, step: u32) -> usize {
+    fn in_flight(&self, step: u32) -> BTreeSet<&str> {
         let mut members: BTreeSet<&str> = BTreeSet::new();
         for operation in self.operations.values() {
             let member = operation.member.as_str();
@@ -33,28 +33,38 @@ impl World {
                 members.insert(member);
             }
         }
-        members.len()
+        members
     }
 
     pub(super) fn check(&self) {
-        let Some(rollout) = self.state().rollout() else { return };
+        if self.state().rollout().is_some() {
+            self.check_places();
+            self.check_operations();
+        }
+    }
+
+    /// No more members of a step are in flight than may be. A percentage is one of all that the step has had: of those that
+    /// were begun while it was more, none is stopped because others have left.
+    fn check_places(&self) {
+        let rollout = self.rollout();
+        let is_ending = self.state().is_finished()
+            || matches!(rollout.stage, Stage::RollingBack { .. } | Stage::Ending { .. });
         for (step, state) in (0_u32..).zip(&rollout.steps) {
-            let members = u32::try_from(rollout.members_of(step).count()).unwrap();
-            let mut most = state.step.max_update.of(members);
-            if matches!(rollout.stage, Stage::RollingBack { .. } | Stage::Ending { .. })
-                || self.state().is_finished()
-            {
-                most = most.max(1);
-            }
-            let most = usize::try_from(most).unwrap_or(usize::MAX);
+            let members = rollout.members.values().filter(|member| member.place.step == Some(step));
+            let most = state.step.max_update.of(u32::try_from(members.count()).unwrap());
+            let most = usize::try_from(most.max(u32::from(is_ending))).unwrap_or(usize::MAX);
+            let in_flight = self.in_flight(step);
             assert!(
-                self.in_flight(step) <= most,
-                "{} in flight in step {}, {most} may be: {:#?}",
-                self.in_flight(step),
+                in_flight.len() <= most,
+                "in flight in step {} are {in_flight:?}, {most} may be: {:#?}",
                 step + 1,
                 self.transcript
             );
         }
+    }
+
+    fn check_operations(&self) {
+        let rollout = self.rollout();
         for name in rollout.members.iter().filter(|(_, m)| m.place.step.is_none()).map(|(name, _)| name) {
             assert!(
                 self.operations.values().all(|operation| operation.member != *name),
