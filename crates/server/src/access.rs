@@ -36,6 +36,8 @@ pub(crate) enum Access {
     Probe,
     /// Everybody: it tells nothing of what is served.
     Open,
+    /// Everybody, who are told who they are.
+    Anybody,
     /// Whoever signs what they send.
     Signed,
     /// Whoever has this role.

@@ -67,7 +67,7 @@ fn describe(
         }
     };
     let (security, role) = match route.access {
-        Access::Open | Access::Probe => (json!([]), None),
+        Access::Open | Access::Anybody | Access::Probe => (json!([]), None),
         Access::Signed => (json!([{"signature": []}]), None),
         Access::Needs(Role::Operator) => (json!([{"token": []}]), Some("operator")),
         Access::Needs(_) => (json!([{"token": []}]), Some("read-only")),

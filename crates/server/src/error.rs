@@ -61,6 +61,9 @@ pub enum ServerError {
         /// The file.
         path: PathBuf,
     },
+    /// No token can be made.
+    #[error("the system gives no random numbers, so no token can be made; give --tokens FILE")]
+    NoSecret,
     /// The secrets of webhooks. What is in them is not repeated.
     #[error("{} cannot be used for webhooks: {why}", path.display())]
     Webhooks {

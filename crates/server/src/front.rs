@@ -14,12 +14,13 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::time::Instant;
 
 use crate::access::{Access, Caller};
+use crate::entrance::{Entrance, Visit};
 use crate::limits::Limits;
 use crate::problem::{Code, Problem};
 use crate::rate::Gauge;
 use crate::route::{Asked, Route};
 use crate::site::Site;
-use crate::tokens::{Pass, Tokens};
+use crate::tokens::Pass;
 use crate::webhooks::Webhooks;
 
 /// Under this name the requests of everybody are counted.
@@ -29,21 +30,21 @@ const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 /// What stands before every route.
 pub(crate) struct Front {
-    site: Arc<Site>,
-    /// `None` where those on this machine may look without.
-    tokens: Option<Arc<Tokens>>,
+    pub site: Arc<Site>,
+    entrance: Arc<Entrance>,
     webhooks: Webhooks,
     limits: Limits,
     all: Gauge,
     each: Gauge,
     strangers: Gauge,
+    visitors: Gauge,
 }
 
 impl Front {
-    pub fn new(site: Arc<Site>, (tokens, webhooks): (Option<Tokens>, Webhooks), limits: Limits) -> Self {
-        let [all, each, strangers] = [limits.all, limits.each, limits.strangers].map(Gauge::new);
-        let tokens = tokens.map(Arc::new);
-        Self { site, tokens, webhooks, limits, all, each, strangers }
+    pub fn new(site: Arc<Site>, (entrance, webhooks): (Entrance, Webhooks), limits: Limits) -> Self {
+        let rates = [limits.all, limits.each, limits.strangers, limits.visitors];
+        let [all, each, strangers, visitors] = rates.map(Gauge::new);
+        Self { site, entrance: Arc::new(entrance), webhooks, limits, all, each, strangers, visitors }
     }
 
     /// The answer of a route to a request.
@@ -54,7 +55,7 @@ impl Front {
         request: Request<Body>,
     ) -> Result<Response<Body>, Problem> {
         let now = Instant::now();
-        let mut sender = None;
+        let (mut sender, mut is_let_in) = (None, true);
         let (by, pass) = match route.access {
             Access::Probe => (Caller::unnamed(), Pass::open()),
             Access::Signed => {
@@ -65,8 +66,15 @@ impl Front {
                 self.stranger(now)?;
                 (Caller::unnamed(), Pass::open())
             }
+            Access::Anybody => match self.caller(&request, now) {
+                Err(problem) if problem.code == Code::Unauthorized => {
+                    is_let_in = false;
+                    (Caller::unnamed(), Pass::open())
+                }
+                known => known?,
+            },
             Access::Needs(role) => {
-                let (by, pass) = self.caller(request.headers(), now)?;
+                let (by, pass) = self.caller(&request, now)?;
                 often(self.all.count(EVERYBODY, now))?;
                 if by.role < role {
                     let message = format!("{} asks for the role operator", route.summary);
@@ -79,6 +87,7 @@ impl Front {
         let names = names.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let last_event = text(request.headers(), &LAST_EVENT)?;
         let query = request.uri().query().map(str::to_owned);
+        let visit = Visit::new(&self.entrance, request.headers(), is_let_in);
         let body = match &sender {
             Some(sender) => {
                 let _place = self.webhooks.place().await?;
@@ -89,7 +98,8 @@ impl Front {
             None if route.body.is_some() => self.body(request, self.limits.body_bytes).await?,
             None => Bytes::new(),
         };
-        let asked = Asked { site: Arc::clone(&self.site), names, query, body, by, pass, last_event, sender };
+        let asked =
+            Asked { site: Arc::clone(&self.site), names, query, body, by, pass, visit, last_event, sender };
         match tokio::time::timeout(self.limits.answer_within, route.answer(asked)).await {
             Ok(answer) => answer,
             Err(_) => {
@@ -106,9 +116,9 @@ impl Front {
 
     fn forbidden(&self, message: String) -> Problem {
         let problem = Problem::new(Code::Forbidden, message);
-        match self.tokens {
-            Some(_) => problem,
-            None => Problem {
+        match self.entrance.asks() {
+            true => problem,
+            false => Problem {
                 next: "start `tidegate serve` with --tokens FILE: without tokens the API can be read only"
                     .to_owned(),
                 ..problem
@@ -117,25 +127,23 @@ impl Front {
     }
 
     /// Who asks.
-    fn caller(&self, headers: &HeaderMap, now: Instant) -> Result<(Caller, Pass), Problem> {
-        let Some(tokens) = &self.tokens else {
-            if let Err(problem) = at_home(headers) {
-                return Err(self.stranger(now).err().unwrap_or(problem));
+    fn caller(&self, request: &Request<Body>, now: Instant) -> Result<(Caller, Pass), Problem> {
+        match self.entrance.caller(request.method(), request.headers(), now) {
+            Ok((by, pass)) => {
+                if self.entrance.asks() {
+                    often(self.each.count(&by.name, now))?;
+                }
+                Ok((by, pass))
             }
-            return Ok((Caller::unnamed(), Pass::open()));
-        };
-        let given = text(headers, &header::AUTHORIZATION)?;
-        let token = given.as_deref().and_then(|given| given.split_once(' '));
-        let token =
-            token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
-        let Some((by, pass)) = token.and_then(|token| tokens.caller(token, now)) else {
-            self.stranger(now)?;
-            let message =
-                if given.is_none() { "this needs a token" } else { "the token does not count here" };
-            return Err(Problem::new(Code::Unauthorized, message));
-        };
-        often(self.each.count(&by.name, now))?;
-        Ok((by, pass))
+            // What makes no sense is told to everybody.
+            Err(problem) if problem.code == Code::BadRequest => Err(problem),
+            Err(problem) => Err(self.stranger(now).err().unwrap_or(problem)),
+        }
+    }
+
+    /// Counts a file of the page that somebody asks for, who need not be known.
+    pub fn visitor(&self, now: Instant) -> Result<(), Problem> {
+        often(self.visitors.count(EVERYBODY, now))
     }
 
     async fn body(&self, request: Request<Body>, limit: usize) -> Result<Bytes, Problem> {
@@ -172,23 +180,6 @@ pub(crate) fn text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Stri
     value.map(read).transpose().map_err(|_| Problem::bad(format!("the header {name} is no text")))
 }
 
-/// Without tokens, only those are answered who know where they are: a page of elsewhere whose name was made to lead here
-/// names itself as the host.
-fn at_home(headers: &HeaderMap) -> Result<(), Problem> {
-    let host = text(headers, &header::HOST)?.unwrap_or_default();
-    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, _)) => address,
-        None => host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name),
-    };
-    if is_here(name) {
-        return Ok(());
-    }
-    Err(Problem {
-        next: "ask at 127.0.0.1 or localhost, or start `tidegate serve` with --tokens FILE".to_owned(),
-        ..Problem::new(Code::Forbidden, format!("the host {host:?} is not this machine"))
-    })
-}
-
 /// Whether a host, without brackets and port, is this machine.
 pub(crate) fn is_here(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost")
@@ -203,7 +194,7 @@ const FOR_BROWSERS: [(HeaderName, HeaderValue); 4] = [
     (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
 ];
 
-fn answered(answer: Result<Response<Body>, Problem>) -> Response<Body> {
+pub(crate) fn answered(answer: Result<Response<Body>, Problem>) -> Response<Body> {
     let mut answer = answer.unwrap_or_else(|problem| problem.answer());
     for (name, value) in FOR_BROWSERS {
         answer.headers_mut().entry(name).or_insert(value);
@@ -225,6 +216,7 @@ pub(crate) fn router(front: &Arc<Front>, routes: Vec<Route>) -> Router {
         };
         router = router.route(path, on(filter, answer));
     }
+    let router = crate::page::add(router, front);
     let (nowhere, elsewise) = (Arc::clone(front), Arc::clone(front));
     let none = move |request: Request<Body>| async move {
         let counted = nowhere.stranger(Instant::now());

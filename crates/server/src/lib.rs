@@ -1,4 +1,4 @@
-//! The HTTP API of a `tidegate serve`.
+//! The HTTP API of a `tidegate serve`, and the page that shows it.
 //!
 //! ```text
 //! Server ──connections, TLS, time──▶ Front ──who, how often, how much──▶ one Route of the table ──▶ service::queries
@@ -8,11 +8,13 @@
 //!
 //! A route is a row of one table: path, rights, types of question and answer, and the function between them. The router and
 //! the description are made from the same rows, so that what is described is what is answered. Nobody is let in from another
-//! machine without a token. [`Remote`] is the other end: what asks such an API, as the command line does.
+//! machine without a token. The page that people look at (`page`) is files alone: whatever it shows or does, it asks of the
+//! same API, in a session that a token opens (`entrance`). [`Remote`] is the other end: what asks such an API, as the command line does.
 
 mod access;
 mod bulletin;
 mod description;
+mod entrance;
 mod error;
 mod following;
 mod front;
@@ -21,6 +23,7 @@ mod limits;
 mod listening;
 mod metrics;
 mod notify;
+mod page;
 mod pages;
 mod patience;
 mod problem;
@@ -29,6 +32,7 @@ mod rate;
 mod remote;
 mod route;
 mod routes;
+mod sessions;
 mod settings;
 mod site;
 mod tls;

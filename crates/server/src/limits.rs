@@ -42,6 +42,8 @@ pub struct Limits {
     pub all: Rate,
     /// Requests of those who are not, of all together: nobody guesses tokens.
     pub strangers: Rate,
+    /// Files of the page, which everybody may have: a view asks for some twenty, from memory.
+    pub visitors: Rate,
     /// Events of webhooks, of all senders.
     pub webhooks: Rate,
     /// Bytes of an event. Larger pushes are found by the next regular look.
@@ -67,6 +69,7 @@ impl Default for Limits {
             each: Rate { per_second: 50.0, burst: 200.0 },
             all: Rate { per_second: 500.0, burst: 1000.0 },
             strangers: Rate { per_second: 5.0, burst: 50.0 },
+            visitors: Rate { per_second: 200.0, burst: 2000.0 },
             webhooks: Rate { per_second: 50.0, burst: 200.0 },
             webhook_bytes: 8 << 20,
             webhook_bodies: 8,

@@ -20,11 +20,13 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
+use crate::entrance::Entrance;
 use crate::error::ServerError;
 use crate::front::{Front, router};
 use crate::limits::Limits;
 use crate::patience::Patient;
 use crate::routes::routes;
+use crate::sessions::secret;
 use crate::settings::Settings;
 use crate::site::Site;
 use crate::tls::Tls;
@@ -37,6 +39,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Listens until it is closed.
 pub struct Server {
     address: SocketAddr,
+    token: Option<String>,
     site: Arc<Site>,
     accepting: JoinHandle<()>,
 }
@@ -54,7 +57,7 @@ impl Server {
     /// Begins to listen.
     pub async fn listen(settings: &Settings, site: &Arc<Site>) -> Result<Self, ServerError> {
         settings.check()?;
-        let tokens = settings.tokens.as_deref().map(Tokens::open).transpose()?;
+        let (tokens, token) = let_in(settings)?;
         let tls = settings.tls.as_ref().map(Tls::open).transpose()?;
         let listen = settings.listen;
         let wrong = |source| ServerError::Listen { listen, source };
@@ -62,12 +65,18 @@ impl Server {
         let address = listener.local_addr().map_err(wrong)?;
         let limits = settings.limits.clone();
         let webhooks = Webhooks::open(settings.webhooks.as_deref(), &limits)?;
-        let front = Arc::new(Front::new(Arc::clone(site), (tokens, webhooks), limits.clone()));
+        let entrance = Entrance::new(tokens, address.port());
+        let front = Arc::new(Front::new(Arc::clone(site), (entrance, webhooks), limits.clone()));
         let router = router(&front, routes());
         let crowd = Arc::new(Crowd::default());
         let door = Arc::new(Door { crowd, router, tls, limits, ending: site.ending() });
         let accepting = tokio::spawn(accept(listener, door));
-        Ok(Self { address, site: Arc::clone(site), accepting })
+        Ok(Self { address, token, site: Arc::clone(site), accepting })
+    }
+
+    /// The token that was made for who started the process, where one was.
+    pub fn token(&self) -> Option<&str> {
+        self.token.as_deref()
     }
 
     /// Where it listens.
@@ -86,6 +95,18 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.site.end();
         self.accepting.abort();
+    }
+}
+
+/// Who is let in; and the token that was made for who started the process.
+fn let_in(settings: &Settings) -> Result<(Option<Tokens>, Option<String>), ServerError> {
+    match (&settings.tokens, &settings.owner) {
+        (Some(path), _) => Ok((Some(Tokens::open(path)?), None)),
+        (None, Some(owner)) => {
+            let token = secret().ok_or(ServerError::NoSecret)?;
+            Ok((Some(Tokens::of_owner(owner, &token)), Some(token)))
+        }
+        (None, None) => Ok((None, None)),
     }
 }
 

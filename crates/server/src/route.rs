@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::access::{Access, Caller, Role};
+use crate::entrance::Visit;
 use crate::problem::{Code, Problem};
 use crate::question::{Nothing, Question, schema};
 use crate::site::Site;
@@ -27,6 +28,7 @@ pub(crate) struct Asked {
     pub body: Bytes,
     pub by: Caller,
     pub pass: Pass,
+    pub visit: Visit,
     /// The header `Last-Event-ID`.
     pub last_event: Option<String>,
     /// Who sent the body, where that is proven by the body itself.
@@ -41,6 +43,8 @@ pub(crate) struct Call<Q = Nothing, B = Nothing> {
     pub by: Caller,
     /// Whether who asked may still hear the rest of a long answer.
     pub pass: Pass,
+    /// How they came.
+    pub visit: Visit,
     pub last_event: Option<String>,
     names: Vec<(String, String)>,
 }
@@ -102,6 +106,11 @@ impl Route {
         Self { access: Access::Probe, ..self }
     }
 
+    /// Everybody may ask, and is told who they are.
+    pub fn anybody(self) -> Self {
+        Self { access: Access::Anybody, ..self }
+    }
+
     /// Everybody may ask.
     pub fn open(self) -> Self {
         Self { access: Access::Open, ..self }
@@ -146,9 +155,9 @@ where
         handler: Box::new(move |asked| {
             let (question, handler) = (Arc::clone(&question), handler.clone());
             Box::pin(async move {
-                let Asked { site, names, query, by, pass, last_event, .. } = asked;
+                let Asked { site, names, query, by, pass, visit, last_event, .. } = asked;
                 let query = question.read(query.as_deref())?;
-                handler(Call { site, names, query, body: Nothing {}, by, pass, last_event }).await
+                handler(Call { site, names, query, body: Nothing {}, by, pass, visit, last_event }).await
             })
         }),
     }
@@ -171,32 +180,49 @@ where
 }
 
 /// Something to be done, by operators.
-pub(crate) fn act<B, A, F, Fut>((path, id, summary): Words, handler: F) -> Route
+pub(crate) fn act<B, A, F, Fut>(words: Words, handler: F) -> Route
 where
     B: DeserializeOwned + JsonSchema + Send + 'static,
     A: Serialize + JsonSchema + 'static,
     F: Fn(Call<Nothing, B>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<A, Problem>> + Send + 'static,
 {
+    let gives = Gives::Json(SchemaGenerator::subschema_for::<A>);
+    act_otherwise((words, Role::Operator), (StatusCode::ACCEPTED, gives), move |call| {
+        let answering = handler(call);
+        async move { json(StatusCode::ACCEPTED, &answering.await?) }
+    })
+}
+
+/// Something to be done, whose answer says more than its JSON.
+pub(crate) fn act_otherwise<B, F, Fut>(
+    ((path, id, summary), role): (Words, Role),
+    (status, gives): (StatusCode, Gives),
+    handler: F,
+) -> Route
+where
+    B: DeserializeOwned + JsonSchema + Send + 'static,
+    F: Fn(Call<Nothing, B>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Answer> + Send + 'static,
+{
     let question = Arc::new(Question::<Nothing>::new());
-    let status = StatusCode::ACCEPTED;
     Route {
         method: Method::POST,
         path,
         id,
         summary,
-        access: Access::Needs(Role::Operator),
+        access: Access::Needs(role),
         query: schema::<Nothing>(),
         body: Some(SchemaGenerator::subschema_for::<B>),
         status,
-        gives: Gives::Json(SchemaGenerator::subschema_for::<A>),
+        gives,
         handler: Box::new(move |asked| {
             let (question, handler) = (Arc::clone(&question), handler.clone());
             Box::pin(async move {
-                let Asked { site, names, query, body, by, pass, last_event, .. } = asked;
+                let Asked { site, names, query, body, by, pass, visit, last_event, .. } = asked;
                 let query = question.read(query.as_deref())?;
                 let body = read_body(&body)?;
-                json(status, &handler(Call { site, names, query, body, by, pass, last_event }).await?)
+                handler(Call { site, names, query, body, by, pass, visit, last_event }).await
             })
         }),
     }

@@ -4,6 +4,7 @@ mod applications;
 mod applicationsets;
 mod events;
 mod operations;
+mod session;
 
 use http::StatusCode;
 use serde_json::Value;
@@ -38,8 +39,13 @@ pub(crate) fn routes() -> Vec<Route> {
         ("/api/webhook", "tellPush", "Tell of a push: the applications that it is about are compared"),
         webhooks::tell,
     );
-    let of_the_service =
-        [applications::routes(), applicationsets::routes(), operations::routes(), events::routes()];
+    let of_the_service = [
+        session::routes(),
+        applications::routes(),
+        applicationsets::routes(),
+        operations::routes(),
+        events::routes(),
+    ];
     of_the_process.into_iter().chain([metrics, webhook]).chain(of_the_service.into_iter().flatten()).collect()
 }
 

@@ -13,6 +13,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// The tokens of those who may ask. Without them those on this machine may look.
     pub tokens: Option<PathBuf>,
+    /// Who has started the process: without tokens, one is made for them, and nobody else may ask.
+    pub owner: Option<String>,
     /// The secrets of webhooks: a file, or a folder of files. Without them no webhook is taken.
     pub webhooks: Option<PathBuf>,
     /// What the connections are secured with.
@@ -33,7 +35,7 @@ pub struct TlsFiles {
 impl Settings {
     /// The usual limits, and nothing but this address.
     pub fn new(listen: SocketAddr) -> Self {
-        Self { listen, tokens: None, webhooks: None, tls: None, limits: Limits::default() }
+        Self { listen, tokens: None, owner: None, webhooks: None, tls: None, limits: Limits::default() }
     }
 
     /// Refuses what would let in anybody.

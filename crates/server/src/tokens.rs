@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 use crate::access::{Caller, Role};
 use crate::error::ServerError;
+use crate::sessions::Open;
 
 /// The shortest token that is taken in clear, in bytes: nobody guesses one of random letters.
 const TOKEN_MIN: usize = 24;
@@ -37,10 +38,11 @@ const OTHERS_WRITE: u32 = 0o022;
 const ALL_READ: u32 = 0o004;
 const RIGHTS: u32 = 0o777;
 
-/// The tokens of a file.
+/// The tokens of a file, or the one that this process has made for who started it.
 #[derive(Debug)]
 pub(crate) struct Tokens {
-    path: PathBuf,
+    /// `None` for the token of this process.
+    path: Option<PathBuf>,
     read: Mutex<Read>,
 }
 
@@ -70,7 +72,15 @@ impl Tokens {
     pub fn open(path: &Path) -> Result<Self, ServerError> {
         let (known, version) = read(path)?;
         let read = Read { known: known.into(), from: Some(version), looked_at: Instant::now() };
-        Ok(Self { path: path.to_owned(), read: Mutex::new(read) })
+        Ok(Self { path: Some(path.to_owned()), read: Mutex::new(read) })
+    }
+
+    /// The one token of who has started this process, an operator.
+    pub fn of_owner(name: &str, token: &str) -> Self {
+        let caller = Caller { name: name.to_owned(), role: Role::Operator };
+        let known = Known { caller, digest: Sha256::digest(token.as_bytes()).into() };
+        let read = Read { known: Arc::new([known]), from: None, looked_at: Instant::now() };
+        Self { path: None, read: Mutex::new(read) }
     }
 
     /// Whose token it is, and what tells later whether it still counts.
@@ -80,10 +90,11 @@ impl Tokens {
         }
         let digest = Sha256::digest(token.as_bytes()).into();
         let caller = self.of(&digest, now)?;
-        Some((caller, Pass(Some((Arc::clone(self), digest)))))
+        Some((caller, Pass { token: Some((Arc::clone(self), digest)), session: None }))
     }
 
-    fn of(&self, digest: &[u8; 32], now: Instant) -> Option<Caller> {
+    /// Whose token it is that has this digest.
+    pub fn of(&self, digest: &[u8; 32], now: Instant) -> Option<Caller> {
         // All are looked at, and all of each, so that time tells nothing.
         let mut found = None;
         for known in self.current(now).iter() {
@@ -97,15 +108,16 @@ impl Tokens {
     /// The tokens as the file has them. Where it cannot be read any more, those it had count; where it is gone, none.
     fn current(&self, now: Instant) -> Arc<[Known]> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(path) = &self.path else { return Arc::clone(&read.known) };
         if now.saturating_duration_since(read.looked_at) >= LOOK_EVERY {
             read.looked_at = now;
-            let version = fs::metadata(&self.path).map(|found| version(&found));
+            let version = fs::metadata(path).map(|found| version(&found));
             let is_gone = version.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
             let version = version.ok();
             if is_gone {
                 read.known = Arc::new([]);
             } else if version != read.from {
-                match self::read(&self.path) {
+                match self::read(path) {
                     Ok((known, _)) => read.known = known.into(),
                     Err(error) => {
                         tracing::warn!(%error, "the tokens cannot be read; those that were there count")
@@ -126,17 +138,36 @@ pub(crate) fn is_same(one: &str, other: &str) -> bool {
 
 /// What somebody was let in by.
 #[derive(Clone)]
-pub(crate) struct Pass(Option<(Arc<Tokens>, [u8; 32])>);
+pub(crate) struct Pass {
+    token: Option<(Arc<Tokens>, [u8; 32])>,
+    session: Option<Open>,
+}
 
 impl Pass {
     /// That of those who need none.
     pub fn open() -> Self {
-        Self(None)
+        Self { token: None, session: None }
+    }
+
+    /// That of a session, which a token has opened.
+    pub fn of_session(tokens: &Arc<Tokens>, session: Open) -> Self {
+        Self { token: Some((Arc::clone(tokens), session.token())), session: Some(session) }
+    }
+
+    /// The session, where they came by one.
+    pub fn session(&self) -> Option<&Open> {
+        self.session.as_ref()
+    }
+
+    /// The digest of the token, where there is one.
+    pub fn digest(&self) -> Option<[u8; 32]> {
+        self.token.as_ref().map(|(_, digest)| *digest)
     }
 
     /// Whether it would let them in now.
     pub fn counts(&self, now: Instant) -> bool {
-        self.0.as_ref().is_none_or(|(tokens, digest)| tokens.of(digest, now).is_some())
+        self.token.as_ref().is_none_or(|(tokens, digest)| tokens.of(digest, now).is_some())
+            && self.session.as_ref().is_none_or(|session| session.counts(now))
     }
 }
 

@@ -10,10 +10,11 @@ use super::values;
 /// Where the API is offered, and to whom.
 #[derive(Clone, Debug, Args)]
 pub struct ApiArgs {
-    /// Offer the HTTP API here: a port of this machine, or ADDRESS:PORT, which off this machine needs
-    /// --tokens
+    /// Offer the page and the HTTP API here: a port of this machine, or ADDRESS:PORT, which off this machine needs
+    /// --tokens; `off` for neither. With --apps, if not said: on port 8480 of this machine or any other that is free,
+    /// for whoever opens the address that is printed
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
-    pub listen: Option<SocketAddr>,
+    pub listen: Option<Listen>,
     /// Who may ask the API: a file with lines NAME ROLE sha256:HEX, where ROLE is read-only or operator;
     /// without it those on this machine may look
     #[arg(long, value_name = "FILE", requires = "listen", value_parser = values::path())]
@@ -33,11 +34,23 @@ pub struct ApiArgs {
     pub notify: Option<PathBuf>,
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
+/// Where is listened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// There.
+    At(SocketAddr),
+    /// Nowhere.
+    Off,
+}
+
+fn address(text: &str) -> Result<Listen, String> {
+    if text == "off" {
+        return Ok(Listen::Off);
+    }
     let of_this_machine = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
     let wrong =
         || "write a port, such as 8480, or ADDRESS:PORT, such as 127.0.0.1:8480 or [::1]:8480".to_owned();
-    text.parse::<u16>().map(of_this_machine).or_else(|_| text.parse()).map_err(|_| wrong())
+    text.parse::<u16>().map(of_this_machine).or_else(|_| text.parse()).map(Listen::At).map_err(|_| wrong())
 }
 
 #[cfg(test)]
@@ -53,8 +66,9 @@ mod tests {
             ("0.0.0.0:80", "0.0.0.0:80"),
             ("[::1]:80", "[::1]:80"),
         ] {
-            assert_eq!(address(text).unwrap(), expected.parse().unwrap());
+            assert_eq!(address(text).unwrap(), Listen::At(expected.parse().unwrap()));
         }
+        assert_eq!(address("off").unwrap(), Listen::Off);
         for text in ["", ":80", "localhost:80", "70000", "127.0.0.1"] {
             assert!(address(text).is_err(), "{text}");
         }

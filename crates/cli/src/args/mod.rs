@@ -19,7 +19,7 @@ mod values;
 use clap::{ArgAction, Parser, Subcommand};
 use clap_complete::Shell;
 
-pub use api::ApiArgs;
+pub use api::{ApiArgs, Listen};
 pub use app::{
     AppArgs, AppCommand, AppDeleteArgs, AppRollbackArgs, AppSyncArgs, AppWaitArgs, EndArgs, ExampleArgs,
     ExampleCommand, OneAppArgs, ServeArgs,

@@ -1,16 +1,33 @@
-//! The HTTP API of `tidegate serve`.
+//! The page and the HTTP API of `tidegate serve`.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use tidegate_server::{Server, ServerError, Settings, Site, Targets, TlsFiles};
+use tidegate_service::user;
 
-use crate::args::ApiArgs;
+use crate::args::{ApiArgs, Listen};
 use crate::error::CliError;
 use crate::output::Printer;
 
-/// Begins to listen, where that is asked for.
-pub async fn listen(args: &ApiArgs, site: &Arc<Site>, printer: &Printer) -> Result<Option<Server>, CliError> {
-    let Some(listen) = args.listen else { return Ok(None) };
+/// Where is listened where nobody says it.
+const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8480);
+/// Any port that is free.
+const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// Begins to listen, where that is asked for. Applications of a folder are those of a person, who is shown them without
+/// having to ask: at an address that lets in nobody else.
+pub async fn listen(
+    args: &ApiArgs,
+    is_folder: bool,
+    site: &Arc<Site>,
+    printer: &Printer,
+) -> Result<Option<Server>, CliError> {
+    let listen = match args.listen {
+        Some(Listen::At(listen)) => listen,
+        None if is_folder => return Ok(Some(listen_for_owner(site, printer).await?)),
+        Some(Listen::Off) | None => return Ok(None),
+    };
     let mut settings = Settings::new(listen);
     settings.tokens.clone_from(&args.tokens);
     settings.webhooks.clone_from(&args.webhook_secrets);
@@ -24,8 +41,26 @@ pub async fn listen(args: &ApiArgs, site: &Arc<Site>, printer: &Printer) -> Resu
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
     let who =
         if settings.tokens.is_some() { "those with a token" } else { "those on this machine, who may look" };
-    printer.note(&format!("the API is at {scheme}://{} for {who}", server.address()));
+    let address = server.address();
+    printer.note(&format!(
+        "the API is at {scheme}://{address} for {who}; the page that shows it is at {scheme}://{address}/"
+    ));
     Ok(Some(server))
+}
+
+async fn listen_for_owner(site: &Arc<Site>, printer: &Printer) -> Result<Server, CliError> {
+    let settings = |listen| Settings { owner: Some(user::user()), ..Settings::new(listen) };
+    let server = match Server::listen(&settings(USUAL), site).await {
+        // Another service may be there.
+        Err(ServerError::Listen { .. }) => Server::listen(&settings(ANY), site).await,
+        listening => listening,
+    };
+    let server = server.map_err(refused)?;
+    let (address, token) = (server.address(), server.token().unwrap_or_default());
+    printer.note(&format!(
+        "the page is at http://{address}/#token={token} (whoever has this address may do everything: keep it to yourself)"
+    ));
+    Ok(server)
 }
 
 /// Who is to be notified, where somebody is.

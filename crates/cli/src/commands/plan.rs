@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use tidegate_executor::effects::ExtensionNames;
+use tidegate_executor::effects::{ExtensionNames, NO_OPERATION};
 use tidegate_executor::{Clock as _, GateDefinitions, SystemClock, Targets, effects};
 use tidegate_health::HealthRules;
-use tidegate_model::{Discovery, Object, OperationId, SyncRequest, Task};
+use tidegate_model::{Discovery, Object, SyncRequest, Task};
 use tidegate_planner::{PlanInput, Planned};
 use tidegate_service::clusters::{self, Chosen};
 use tidegate_service::error::ServiceError;
@@ -21,9 +21,6 @@ use crate::input;
 use crate::output::Printer;
 use crate::output::plan::{self, PlanReport};
 use crate::request;
-
-/// A plan that is only shown belongs to no operation.
-const NO_OPERATION: OperationId = OperationId(uuid::Uuid::nil());
 
 pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<Ended, CliError> {
     let manifests = input::load(&args.source.paths, args.source.wanted())?;

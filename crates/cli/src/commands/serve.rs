@@ -48,7 +48,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     }
     let targets = api::targets(&args.api)?;
     let site = Arc::new(Site::default());
-    let api = api::listen(&args.api, &site, printer).await?;
+    let api = api::listen(&args.api, args.apps.is_some(), &site, printer).await?;
     let secrets = args.apps.is_none().then(|| args.secrets_namespace.clone());
     let sourcing = Sourcing {
         files,

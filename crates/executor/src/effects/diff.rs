@@ -14,7 +14,7 @@ use super::comparing::{Judged, by_key, compare, is_in_doubt};
 use super::planning::{Drawn, Targets, draw};
 
 /// A comparison belongs to no operation.
-const NO_OPERATION: OperationId = OperationId(uuid::Uuid::nil());
+pub const NO_OPERATION: OperationId = OperationId(uuid::Uuid::nil());
 
 /// How an object stands to the manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -24,7 +24,7 @@ mod trial;
 use tidegate_cluster::Cluster;
 use tidegate_lifecycle::operation::{Answer, TaskCommand};
 
-pub use diff::{ObjectDifference, ObjectStatus, Question, diff};
+pub use diff::{NO_OPERATION, ObjectDifference, ObjectStatus, Question, diff};
 pub use extensions::{ExtensionNames, review_health, warn_of_missing_extensions};
 pub(crate) use failures::call_error;
 pub use inventory::{cluster_of, update as update_inventory};

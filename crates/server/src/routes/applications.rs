@@ -1,6 +1,7 @@
 //! Applications: shown, and steered.
 
-use schemars::JsonSchema;
+use http::StatusCode;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tidegate_application::credentials;
@@ -8,14 +9,15 @@ use tidegate_model::argo::{Application, OperationResource, ResourceStatus, SyncS
 use tidegate_model::{Cascade, HealthStatus, OperationPhase, Warning};
 use tidegate_service::applications::Serving;
 use tidegate_service::applications::asking::{SyncWish, sync};
-use tidegate_service::applications::listing::{LabelTerm, OrderBy, Wanted};
+use tidegate_service::applications::listing::{Begins, LabelTerm, OrderBy, Wanted};
 use tidegate_service::documents::differences::{self, Differences};
+use tidegate_service::documents::plan::{self, PlanDocument};
 use tidegate_service::lines::{ApplicationLine, WindowLine};
 
 use crate::pages::{self, Page};
 use crate::problem::{Code, Problem};
 use crate::question::Nothing;
-use crate::route::{Call, Route, act, delete, look};
+use crate::route::{Answer, Call, Gives, Route, act, delete, json, look, look_otherwise};
 
 /// The rows of the table that are about applications.
 pub(super) fn routes() -> Vec<Route> {
@@ -35,6 +37,11 @@ pub(super) fn routes() -> Vec<Route> {
             resources,
         ),
         look((DIFF, "diffApplication", "What a sync would change; values of Secrets are masked"), diff),
+        look_otherwise(
+            (PLAN, "planApplication", "What a sync would do, wave by wave, hooks included"),
+            Gives::Json(SchemaGenerator::subschema_for::<PlanDocument<'static>>),
+            plan_next,
+        ),
         look((WINDOW, "getSyncWindow", "Whether sync windows let an application be synced now"), window),
         look(
             (OBJECTS, "diffObjects", "The same, with the objects as they are and as they would be"),
@@ -53,6 +60,7 @@ const ONE: &str = "/api/v1/applications/{namespace}/{name}";
 const RESOURCES: &str = "/api/v1/applications/{namespace}/{name}/resources";
 const DIFF: &str = "/api/v1/applications/{namespace}/{name}/diff";
 const OBJECTS: &str = "/api/v1/applications/{namespace}/{name}/diff/objects";
+const PLAN: &str = "/api/v1/applications/{namespace}/{name}/plan";
 const WINDOW: &str = "/api/v1/applications/{namespace}/{name}/window";
 const SYNC: &str = "/api/v1/applications/{namespace}/{name}/sync";
 const ROLLBACK: &str = "/api/v1/applications/{namespace}/{name}/rollback";
@@ -67,6 +75,8 @@ struct ListQuery {
     limit: Option<u32>,
     /// The `next` of the page before.
     page: Option<String>,
+    /// Leave out so many of the first, instead of `page`: for whoever looks at a part of a list, which may move meanwhile.
+    offset: Option<u32>,
     /// What they are ordered by; by name if not said.
     sort: OrderBy,
     /// The other way round.
@@ -99,7 +109,8 @@ async fn page<T>(
     called: &str,
     show: impl Fn(&Application) -> T,
 ) -> Result<ApplicationPage<T>, Problem> {
-    let ListQuery { limit, page, sort, reverse, project, sync, health, operation, name, label } = call.query;
+    let ListQuery { limit, page, offset, sort, reverse, project, sync, health, operation, name, label } =
+        call.query;
     let limit = pages::limit(limit)?;
     let labels = label
         .map(|text| LabelTerm::parse(&text))
@@ -114,9 +125,13 @@ async fn page<T>(
         labels: labels.unwrap_or_default(),
     };
     let of = (called, sort, reverse);
-    let after = page.map(|word| pages::place(&of, &word)).transpose()?;
+    let begins = match (page, offset) {
+        (Some(_), Some(_)) => return Err(Problem::bad("say one of the two: page, or offset")),
+        (Some(word), None) => Begins::After(pages::place(&of, &word)?),
+        (None, offset) => Begins::Behind(usize::try_from(offset.unwrap_or_default()).unwrap_or(usize::MAX)),
+    };
     let serving = call.site.queries()?.serving().await?;
-    let found = serving.page(&wanted, (sort, reverse), after.as_ref(), limit);
+    let found = serving.page(&wanted, (sort, reverse), &begins, limit);
     let page = Page {
         items: found.applications.iter().map(|one| show(one)).collect(),
         next: found.next.map(|place| pages::word(&of, &place)),
@@ -216,6 +231,12 @@ async fn diff_objects(call: Call<DiffQuery>) -> Result<WholeDifferences, Problem
     let unwritten = |error| Problem::new(Code::Internal, format!("the answer cannot be written: {error}"));
     let objects = objects.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(unwritten)?;
     Ok(WholeDifferences { objects, findings })
+}
+
+async fn plan_next(call: Call<DiffQuery>) -> Answer {
+    let (serving, _) = one(&call).await?;
+    let plan = serving.plan(&named(&call), call.query.revision).await?;
+    json(StatusCode::OK, &plan::of(&plan, &[]))
 }
 
 async fn window(call: Call) -> Result<WindowLine, Problem> {

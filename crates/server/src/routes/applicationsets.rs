@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tidegate_model::HealthStatus;
 use tidegate_model::argo::ApplicationSet;
-use tidegate_service::sets::{DeletionPreview, SetExplanation, SetServing, SetWish, shown};
+use tidegate_service::sets::{DeletionPreview, SetExplanation, SetLine, SetServing, SetWish, shown};
 
 use crate::pages::{self, Page};
 use crate::problem::{Code, Problem};
@@ -19,6 +20,7 @@ pub(super) fn routes() -> Vec<Route> {
             (ALL, "listApplicationSets", "ApplicationSets as the resources they are, without credentials"),
             list,
         ),
+        look((LINES, "listApplicationSetLines", "ApplicationSets, a line for each"), list_lines),
         look((ONE, "getApplicationSet", "An ApplicationSet as the resource it is, without credentials"), get),
         look(
             (EXPLAIN, "explainApplicationSet", "Where an ApplicationSet stands, step by step, and why"),
@@ -52,6 +54,7 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 const ALL: &str = "/api/v1/argoproj.io/applicationsets";
+const LINES: &str = "/api/v1/applicationsets";
 const ONE: &str = "/api/v1/applicationsets/{namespace}/{name}";
 const EXPLAIN: &str = "/api/v1/applicationsets/{namespace}/{name}/explain";
 const DELETION: &str = "/api/v1/applicationsets/{namespace}/{name}/deletion";
@@ -100,6 +103,101 @@ async fn list(call: Call<ListQuery>) -> Result<SetPage, Problem> {
     let items: Vec<ApplicationSet> = rest.by_ref().take(limit).map(|one| shown(one)).collect();
     let next = rest.next().and(items.last()).map(|last| pages::word(&OF, &place(last)));
     Ok(SetPage { page: Page { items, next, matching }, problems: found.problems })
+}
+
+/// Which ApplicationSets, and in which order.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct LinesQuery {
+    /// How many at once: 1 to 500, 100 if not said.
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    page: Option<String>,
+    /// Leave out so many of the first, instead of `page`: for whoever looks at a part of a list, which may move meanwhile.
+    offset: Option<u32>,
+    /// What they are ordered by; by name if not said.
+    sort: SetOrder,
+    /// The other way round.
+    reverse: bool,
+    /// Only those that do like this; may come several times.
+    health: Vec<HealthStatus>,
+    /// Only those with this in NAMESPACE/NAME, in letters of either case.
+    name: Option<String>,
+    /// Only those whose progressive sync is under way, or only those where none is.
+    progressing: Option<bool>,
+}
+
+/// What ApplicationSets are ordered by; those that are the same in it, by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum SetOrder {
+    /// Namespace and name.
+    #[default]
+    Name,
+    /// The worst first.
+    Health,
+    /// Those that have the most Applications first.
+    Applications,
+}
+
+/// A line of each ApplicationSet that is wanted.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct LinePage {
+    #[serde(flatten)]
+    page: Page<SetLine>,
+    /// What cannot be read and belongs to no ApplicationSet.
+    problems: Vec<String>,
+}
+
+/// What a line is ordered by: the order that is asked for, and then its name.
+type LinePlace = (u64, String, String);
+
+fn line_place(sort: SetOrder, line: &SetLine) -> LinePlace {
+    let value = match sort {
+        SetOrder::Name => 0,
+        SetOrder::Health => match line.health {
+            HealthStatus::Degraded => 0,
+            HealthStatus::Missing => 1,
+            HealthStatus::Unknown => 2,
+            HealthStatus::Progressing => 3,
+            HealthStatus::Suspended => 4,
+            HealthStatus::Healthy => 5,
+        },
+        SetOrder::Applications => u64::MAX.saturating_sub(line.applications),
+    };
+    (value, line.namespace.clone(), line.name.clone())
+}
+
+async fn list_lines(call: Call<LinesQuery>) -> Result<LinePage, Problem> {
+    let LinesQuery { limit, page, offset, sort, reverse, health, name, progressing } = call.query;
+    let limit = pages::limit(limit)?;
+    let of = ("applicationset-lines", sort, reverse);
+    let after: Option<LinePlace> = page.as_ref().map(|word| pages::place(&of, word)).transpose()?;
+    if after.is_some() && offset.is_some() {
+        return Err(Problem::bad("say one of the two: page, or offset"));
+    }
+    let found = call.site.queries()?.sets().await?.find(None);
+    let part = name.unwrap_or_default().to_lowercase();
+    let is_wanted = |line: &SetLine| {
+        let goes_on = line.rollout.as_ref().is_some_and(|rollout| rollout.progressing);
+        (health.is_empty() || health.contains(&line.health))
+            && format!("{}/{}", line.namespace, line.name).to_lowercase().contains(&part)
+            && progressing.is_none_or(|wanted| wanted == goes_on)
+    };
+    let lines = found.sets.iter().map(|set| SetLine::from(set.as_ref())).filter(is_wanted);
+    let mut lines: Vec<(LinePlace, SetLine)> = lines.map(|line| (line_place(sort, &line), line)).collect();
+    let matching = u64::try_from(lines.len()).unwrap_or(u64::MAX);
+    lines.sort_by(|(one, _), (other, _)| if reverse { other.cmp(one) } else { one.cmp(other) });
+    let is_behind =
+        |place: &LinePlace, after: &LinePlace| if reverse { place < after } else { place > after };
+    lines.retain(|(place, _)| after.as_ref().is_none_or(|after| is_behind(place, after)));
+    let skip = usize::try_from(offset.unwrap_or_default()).unwrap_or(usize::MAX);
+    let mut rest = lines.into_iter().skip(skip);
+    let items: Vec<(LinePlace, SetLine)> = rest.by_ref().take(limit).collect();
+    let next = rest.next().and(items.last()).map(|(place, _)| pages::word(&of, place));
+    let items = items.into_iter().map(|(_, line)| line).collect();
+    Ok(LinePage { page: Page { items, next, matching }, problems: found.problems })
 }
 
 /// The ApplicationSet of the path, its name as it is looked for, and who serves it.

@@ -54,9 +54,18 @@ fn the_process_is_alive_before_it_is_ready() {
 fn paths_and_methods_that_are_not_there_are_problems() {
     run(async {
         let served = serve(Limits::default()).await;
-        for target in
-            ["/", "/nothing", "//healthz", "/healthz/", "/../etc/passwd", "/%2e%2e/healthz", "/healthz%00"]
-        {
+        for target in [
+            "/page/",
+            "/page/nothing.js",
+            "/page/../main.js",
+            "/applications",
+            "/nothing",
+            "//healthz",
+            "/healthz/",
+            "/../etc/passwd",
+            "/%2e%2e/healthz",
+            "/healthz%00",
+        ] {
             let answer = served.get(target).await;
             assert_eq!((answer.status, answer.code().as_str()), (404, "not-found"), "{target}");
         }

@@ -11,5 +11,6 @@
 
 mod client;
 mod door;
+mod page;
 mod watched;
 mod webhooks;

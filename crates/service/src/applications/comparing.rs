@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use tidegate_application::comparison::{self, Outcome, Resource};
-use tidegate_application::operation;
 use tidegate_application::refresh::Level;
 use tidegate_application::sources::{Sources, revisions};
+use tidegate_application::{automated, operation};
 use tidegate_cluster::{Cluster, ClusterError};
-use tidegate_executor::effects::{self, ObjectDifference, ObjectStatus, Question};
+use tidegate_executor::effects::{self, NO_OPERATION, ObjectDifference, ObjectStatus, Question};
 use tidegate_executor::{Clock as _, SystemClock, Targets, WINDOW};
 use tidegate_health::HealthRules;
 use tidegate_model::argo::{Application, ConditionType, HealthState, ResourceStatus, Rest, SyncStatusCode};
 use tidegate_model::{
-    Action, Gvk, HealthStatus, Object, ObjectKey, Severity, SyncRequest, Timestamp, Warning, annotations,
+    Action, Gvk, HealthStatus, Object, ObjectKey, Plan, Severity, SyncRequest, Timestamp, Warning,
+    annotations,
 };
 use tidegate_oplog::Known;
 use tidegate_planner::{all_images, own_wave};
@@ -251,6 +252,38 @@ pub(crate) async fn differences(
     application: &Application,
     revision: Option<String>,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), String> {
+    let OfSync { cluster, request, known, made } = of_sync(shared, application, revision).await?;
+    differ(cluster.as_ref(), &request, known.as_ref(), &made).await
+}
+
+/// What a sync would do, to the revision that is named or to that of the application: hooks too.
+pub(crate) async fn plan(
+    shared: &Arc<Shared>,
+    application: &Application,
+    revision: Option<String>,
+) -> Result<Plan, String> {
+    let OfSync { cluster, mut request, known, made } = of_sync(shared, application, revision).await?;
+    request.options.prune = automated(application).is_some_and(|policy| policy.prune == Some(true));
+    let targets = Targets { targets: made.targets.as_ref().clone(), ..Targets::default() };
+    let now = SystemClock.now();
+    let planning = effects::plan(cluster.as_ref(), NO_OPERATION, &request, targets, now, known.as_ref());
+    let planned = planning.await;
+    planned.map(|planned| planned.plan).map_err(|error| format!("it cannot be planned: {}", error.message))
+}
+
+/// What is asked of the cluster about an application that nobody syncs.
+struct OfSync {
+    cluster: Arc<dyn Cluster>,
+    request: SyncRequest,
+    known: Option<Known>,
+    made: Made,
+}
+
+async fn of_sync(
+    shared: &Arc<Shared>,
+    application: &Application,
+    revision: Option<String>,
+) -> Result<OfSync, String> {
     let (place, _) = admit(shared, application).map_err(|none| none.to_string())?;
     let sources = Sources::of(application);
     let revisions = match revision {
@@ -269,7 +302,7 @@ pub(crate) async fn differences(
     let Place { destination, cluster, namespace, .. } = place;
     let request = operation::comparison(application, destination, namespace);
     let known = log::inventory(&shared.state_dir, Some(&shared.log), &request);
-    differ(cluster.as_ref(), &request, known.as_ref(), &made).await
+    Ok(OfSync { cluster, request, known, made })
 }
 
 /// The gates that its manifests name and that never open, because nobody has defined them.

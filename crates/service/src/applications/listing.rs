@@ -133,14 +133,27 @@ pub struct Page {
     pub matching: usize,
 }
 
+/// Where a page begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begins {
+    /// After a place in the order.
+    After(Place),
+    /// After so many. What comes and goes before them moves it; whoever looks at a part of a long list asks so.
+    Behind(usize),
+}
+
 /// A page of the wanted ones among all applications.
 pub fn page(
     all: impl IntoIterator<Item = (AppKey, Arc<Application>)>,
     wanted: &Wanted,
     (by, is_reversed): (OrderBy, bool),
-    after: Option<&Place>,
+    begins: &Begins,
     limit: usize,
 ) -> Page {
+    let (after, skip) = match begins {
+        Begins::After(place) => (Some(place), 0),
+        Begins::Behind(skip) => (None, *skip),
+    };
     let order = |one: &Place, other: &Place| -> Ordering {
         if is_reversed { other.cmp(one) } else { one.cmp(other) }
     };
@@ -154,6 +167,12 @@ pub fn page(
         }
     }
     let limit = limit.max(1);
+    if skip >= following.len() {
+        following.clear();
+    } else if skip > 0 {
+        following.select_nth_unstable_by(skip, |(one, _), (other, _)| order(one, other));
+        following.drain(..skip);
+    }
     let has_more = following.len() > limit;
     if has_more {
         following.select_nth_unstable_by(limit, |(one, _), (other, _)| order(one, other));
@@ -252,7 +271,7 @@ mod tests {
         let labelled = application("blog", HealthStatus::Healthy, &[("team", "web"), ("tier", "1")]);
         all.insert(AppKey::of(&labelled), labelled);
         let find = |wanted: &Wanted| {
-            let found = page(all.clone(), wanted, (OrderBy::Name, false), None, 100);
+            let found = page(all.clone(), wanted, (OrderBy::Name, false), &Begins::Behind(0), 100);
             names(&found).join(",")
         };
         let labels = |text| Wanted { labels: LabelTerm::parse(text).unwrap(), ..Wanted::default() };
@@ -291,11 +310,18 @@ mod tests {
         ] {
             put(&mut all, name, health);
         }
-        let first = page(all.clone(), &Wanted::default(), (OrderBy::Health, false), None, 3);
+        let first = page(all.clone(), &Wanted::default(), (OrderBy::Health, false), &Begins::Behind(0), 3);
         assert_eq!((names(&first), first.matching), (vec!["b", "d", "c"], 4));
-        let second = page(all.clone(), &Wanted::default(), (OrderBy::Health, false), first.next.as_ref(), 3);
+        let next = Begins::After(first.next.unwrap());
+        let second = page(all.clone(), &Wanted::default(), (OrderBy::Health, false), &next, 3);
         assert_eq!((names(&second), &second.next), (vec!["a"], &None));
-        let backwards = page(all, &Wanted::default(), (OrderBy::Health, true), None, 9);
+        for (skip, expected) in [(0, "b,d"), (1, "d,c"), (2, "c,a"), (3, "a"), (4, ""), (usize::MAX, "")] {
+            let part =
+                page(all.clone(), &Wanted::default(), (OrderBy::Health, false), &Begins::Behind(skip), 2);
+            assert_eq!((names(&part).join(","), part.matching), (expected.to_owned(), 4), "{skip}");
+            assert_eq!(part.next.is_some(), skip < 2);
+        }
+        let backwards = page(all, &Wanted::default(), (OrderBy::Health, true), &Begins::Behind(0), 9);
         assert_eq!(names(&backwards), ["a", "c", "d", "b"]);
     }
 
@@ -322,14 +348,14 @@ mod tests {
                 put(&mut all, &format!("a{number}"), kinds[usize::try_from(draw.below(3)).unwrap()]);
             }
             let mut stays: BTreeSet<String> = all.keys().map(|key| key.name.clone()).collect();
-            let (mut told, mut after) = (Vec::new(), None);
+            let (mut told, mut begins) = (Vec::new(), Begins::Behind(0));
             loop {
-                let found = page(all.clone(), &Wanted::default(), order, after.as_ref(), limit);
+                let found = page(all.clone(), &Wanted::default(), order, &begins, limit);
                 assert!(found.applications.len() <= limit && found.matching == all.len());
                 told.extend(found.applications.iter().map(|one| one.metadata.name.clone()));
-                after = found.next;
-                if after.is_none() {
-                    break;
+                match found.next {
+                    Some(place) => begins = Begins::After(place),
+                    None => break,
                 }
                 // Something comes, goes, or changes in what is ordered by.
                 let name = format!("a{}", draw.below(60));

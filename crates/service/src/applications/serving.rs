@@ -10,11 +10,11 @@ use tidegate_application::refresh::Level;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_executor::{Clock as _, Counted, EngineError, SystemClock};
 use tidegate_model::argo::{Application, OperationRequest};
-use tidegate_model::{Cascade, ResourceSelector, Warning};
+use tidegate_model::{Cascade, Plan, ResourceSelector, Warning};
 use tokio::sync::{broadcast, oneshot};
 
 use super::board::Found;
-use super::listing::{self, OrderBy, Page, Wanted};
+use super::listing::{self, Begins, OrderBy, Page, Wanted};
 use super::messages::{Answer, SupervisorMessage};
 use super::shared::Shared;
 use super::store::AppKey;
@@ -52,14 +52,8 @@ impl Serving {
     }
 
     /// A page of the applications that are wanted.
-    pub fn page(
-        &self,
-        wanted: &Wanted,
-        order: (OrderBy, bool),
-        after: Option<&listing::Place>,
-        limit: usize,
-    ) -> Page {
-        listing::page(self.shared.board.all(), wanted, order, after, limit)
+    pub fn page(&self, wanted: &Wanted, order: (OrderBy, bool), begins: &Begins, limit: usize) -> Page {
+        listing::page(self.shared.board.all(), wanted, order, begins, limit)
     }
 
     /// All applications, by name.
@@ -141,6 +135,12 @@ impl Serving {
     ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
         let application = self.only(text)?;
         comparing::differences(&self.shared, &application, revision).await.map_err(ServiceError::refused)
+    }
+
+    /// What a sync of the application that is meant would do, wave by wave.
+    pub async fn plan(&self, text: &str, revision: Option<String>) -> Result<Plan, ServiceError> {
+        let application = self.only(text)?;
+        comparing::plan(&self.shared, &application, revision).await.map_err(ServiceError::refused)
     }
 
     async fn request(&self, message: impl FnOnce(Answer) -> SupervisorMessage) -> Result<(), ServiceError> {

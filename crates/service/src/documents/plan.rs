@@ -1,42 +1,58 @@
 //! A plan for programs. The field names are a stable interface, documented in `docs/cli.md`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate_model::{DeletePolicy, Hook, Phase, Plan, Task, Warning};
 
 /// A plan.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Plan")]
 pub struct PlanDocument<'a> {
+    /// In their order.
     waves: Vec<WaveDocument<'a>>,
+    /// What was found beside.
     warnings: &'a [Warning],
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PlannedWave")]
 struct WaveDocument<'a> {
+    /// `PreSync`, `Sync` …
     phase: Phase,
+    /// Its number in the phase.
     wave: i64,
+    /// What is done in it.
     tasks: Vec<TaskDocument<'a>>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "PlannedTask")]
 struct TaskDocument<'a> {
     group: &'a str,
     version: &'a str,
     kind: &'a str,
     namespace: &'a str,
     name: &'a str,
+    /// `create`, `apply`, `replace`, `prune`, `prune-skipped` or `unchanged`.
     action: &'static str,
+    /// Present when it is a hook.
     hook: Option<HookDocument<'a>>,
+    /// Why that is done.
     reason: &'a str,
+    /// It may be another's.
     found_elsewhere: bool,
-    /// Left out where nobody has asked, as in the log.
+    /// Who judges its health. Left out where nobody has asked, as in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     health: Option<Option<&'static str>>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "PlannedHook")]
 struct HookDocument<'a> {
+    /// When it is deleted.
+    #[schemars(with = "Vec<String>")]
     delete_policies: &'a [DeletePolicy],
     timeout_seconds: Option<f64>,
     runner: Option<&'a str>,

@@ -1,0 +1,183 @@
+// One Application: how it stands, what differs, and what the next sync would do in which order.
+
+import { all, at, look, query } from "./ask.js";
+import { fill, h, link, outside, paths, refill, say, soon } from "./draw.js";
+import { follow } from "./news.js";
+import { operationsTable } from "./operations.js";
+import { applicationActions, rollbackButton } from "./steer.js";
+import { badge, count, objectName, short, terms, time } from "./words.js";
+
+const RESOURCES_MAX = 10_000;
+const OPERATIONS = 20;
+// So many objects of a wave are shown at once, and so many fields of an object.
+const SHOWN = 200;
+
+const key = (object) => `${object.group ?? ""}/${object.kind}/${object.namespace ?? ""}/${object.name}`;
+
+export function showApplication(main, namespace, name) {
+  const path = at.application(namespace, name);
+  const abort = new AbortController();
+  const head = h("div");
+  const order = h("section", { "aria-labelledby": "order" }, h("h2", { id: "order" }, "In the order of the next sync"), h("div", null, "…"));
+  const diff = h("section", { "aria-labelledby": "differs" }, h("h2", { id: "differs" }, "What differs"), h("div", null, "…"));
+  const history = h("section", { "aria-labelledby": "history" });
+  const operations = h("section", { "aria-labelledby": "operations" });
+  fill(main, head, diff, order, operations, history);
+  const state = { resource: null, line: null, window: null, resources: [], plan: null, compared: null };
+
+  function showHead() {
+    const before = head.querySelector(".states")?.textContent;
+    refill(head, headOf(state, path));
+    const now = head.querySelector(".states")?.textContent;
+    if (before && before !== now) say(`${name}: ${now}`);
+  }
+
+  // How it stands; and what is asked of the repository and the cluster only when that may be otherwise.
+  async function load() {
+    try {
+      const [resource, lines, window, resources] = await Promise.all([
+        look(path, abort.signal), look(query("/api/v1/applications", { name: `${namespace}/${name}`, limit: 500 }), abort.signal),
+        look(`${path}/window`, abort.signal), all(`${path}/resources`, RESOURCES_MAX, abort.signal),
+      ]);
+      const line = lines.items.find((one) => one.namespace === namespace && one.name === name);
+      Object.assign(state, { resource, line, window, resources });
+      showHead();
+      refill(order.lastElementChild, orderOf(state));
+      refill(history, historyOf(state, path));
+      const operation = line?.operation;
+      const compared = JSON.stringify([line?.sync, line?.revision, operation?.id, operation?.finishedAt]);
+      if (compared !== state.compared) {
+        state.compared = compared;
+        ask();
+      }
+    } catch (problem) {
+      if (problem.name === "AbortError") return;
+      if (problem.status === 404 && state.resource) return fill(main, h("h1", null, name), h("p", { role: "status" }, `${namespace}/${name} is gone.`));
+      if (state.resource) return say(problem.words ?? String(problem));
+      fill(main, h("h1", null, name), h("p.problem", { role: "alert" }, problem.words ?? String(problem)));
+    }
+  }
+
+  function ask() {
+    const failed = (place) => (problem) => {
+      if (problem.name !== "AbortError") refill(place, h("p.problem", null, problem.words ?? String(problem)));
+    };
+    look(`${path}/plan`, abort.signal).then((plan) => {
+      state.plan = plan;
+      refill(order.lastElementChild, orderOf(state));
+    }, (problem) => {
+      state.plan = null;
+      refill(order.lastElementChild, orderOf(state), problem.name === "AbortError" ? null : h("p.problem", null, problem.words ?? String(problem)));
+    });
+    look(`${path}/diff`, abort.signal).then((told) => refill(diff.lastElementChild, diffOf(told)), failed(diff.lastElementChild));
+    const own = namespace === "argocd" ? name : `${namespace}/${name}`;
+    look(query("/api/v1/operations", { application: own, limit: OPERATIONS }), abort.signal).then(
+      (answer) => refill(operations, h("h2", { id: "operations" }, "Operations"),
+        answer.items.length > 0 ? operationsTable(answer.items, false) : h("p.empty", null, "There was none."),
+        answer.next ? link(query("/operations", { name: own }), `All ${answer.matching} operations`) : null), failed(operations));
+  }
+
+  const again = soon(300, load);
+  const end = follow((kind, data) => {
+    const isOwn = (data?.namespace === namespace && data?.name === name) || kind === "reset";
+    if (isOwn && kind !== "operation") again();
+  });
+  load();
+  return () => {
+    end();
+    again.stop();
+    abort.abort();
+  };
+}
+
+function headOf({ resource, line, window }, path) {
+  if (!line) return [h("h1", null, resource.metadata.name)];
+  const operation = line.operation;
+  const conditions = resource.status?.conditions ?? [];
+  const urls = resource.status?.summary?.externalURLs ?? [];
+  const links = Object.entries(resource.metadata.annotations ?? {}).filter(([name]) => name.startsWith("link.argocd.argoproj.io/"));
+  return [
+    h("div.title", null, h("h1", null, line.name),
+      h("span.states", null, badge(line.sync, "sync"), " ", badge(line.health, "health"), " ", operation ? badge(operation.phase, "operation") : null)),
+    h("p.lead", null, operation ? [operation.message, " ", operation.id ? link(paths.operation(operation.id), operation.finishedAt ? "See the operation" : "Watch the operation") : null] : "It was never synced."),
+    applicationActions(line, path) ?? h("div"),
+    conditions.length > 0 ? h("section.problem", null, h("h2", null, "Conditions"),
+      h("ul", null, conditions.map((one) => h("li", null, h("strong", null, one.type), `: ${one.message} `, time(one.lastTransitionTime))))) : h("div"),
+    terms([
+      ["Health", line.healthMessage], ["Namespace", line.namespace], ["Project", line.project],
+      ["Goes to", `${line.destination.cluster} ${line.destination.namespace}`.trim()],
+      ["Comes from", line.sources.map((one) => h("div", null, outside(one.repoURL), ` ${one.path} ${one.targetRevision}`))],
+      ["Compared with", h("span", { title: line.revision }, short(line.revision))], ["Compared", time(line.reconciledAt)],
+      ["Synced", { manual: "when asked", auto: "by itself", "auto-prune": "by itself, and pruned" }[line.policy]],
+      ["Sync windows", window?.reason ? `${window.manual ? "only when asked" : "not now"}: ${window.reason}` : null],
+      ["Labels", Object.entries(line.labels).map(([name, value]) => h("code.label", null, `${name}=${value}`))],
+      ["Links", links.length + urls.length > 0 ? [...links.map(([name, value]) => [value, name.split("/")[1]]), ...urls.map((one) => [one, one])]
+        .map(([address, text]) => h("span.label", null, outside(address, text))) : null],
+    ]),
+  ];
+}
+
+// The objects by phase and wave. What the plan does not have stands where its wave says.
+function orderOf({ plan, resources }) {
+  const known = new Map(resources.map((one) => [key(one), one]));
+  let waves = plan?.waves ?? [];
+  if (!plan) {
+    const by = new Map();
+    for (const one of resources) {
+      const wave = one.syncWave ?? 0;
+      by.set(wave, [...(by.get(wave) ?? []), { ...one, namespace: one.namespace ?? "" }]);
+    }
+    waves = [...by].sort(([one], [other]) => one - other).map(([wave, tasks]) => ({ phase: "Sync", wave, tasks }));
+  }
+  if (waves.length === 0) return [h("p.empty", null, "It has no objects.")];
+  return waves.map((wave) => h("section.phase", { "data-key": `${wave.phase} ${wave.wave}`, "aria-label": `${wave.phase}, wave ${wave.wave}` },
+    h("h3", null, `${wave.phase}, wave ${wave.wave} `, h("small", null, count(wave.tasks.length, "object"))),
+    h("ul.objects", null, wave.tasks.slice(0, SHOWN).map((task) => objectOf(task, known.get(key(task))))),
+    wave.tasks.length > SHOWN ? h("p.quiet", null, `and ${count(wave.tasks.length - SHOWN, "other")}`) : null));
+}
+
+function objectOf(task, live) {
+  const health = live?.health;
+  const hook = task.hook && typeof task.hook === "object" ? ` (${task.hook.deletePolicies.join(", ")})` : "";
+  return h("li.object", { "data-key": key(task) },
+    h("span.what", null, task.hook ? h("span.badge.hook", null, "hook") : null, " ", objectName(task), h("small", null, hook)),
+    h("span.states", null, badge(task.action), badge(live?.status, "sync"), badge(health?.status, "health"),
+      live?.requiresPruning ? h("span.badge.warn", null, "no longer wanted") : null),
+    h("span.words", null, [health?.message, task.reason].filter(Boolean).join("; ")));
+}
+
+function diffOf({ objects, warnings }) {
+  const differing = objects.filter((one) => one.status !== "same");
+  return [
+    h("p.quiet", null, differing.length === 0 ? `Nothing: ${count(objects.length, "object")} as in the manifests.`
+      : `${differing.length} of ${count(objects.length, "object")}. Values of Secrets are masked.`),
+    differing.map((one) => h("details.differs", { "data-key": key(one), open: differing.length === 1 },
+      h("summary", null, badge(one.status), " ", objectName(one), one.ignored ? " (does not count)" : "",
+        h("small", null, one.estimate ? " estimate" : "", ` ${count(one.changes.length, "field")}`)),
+      one.error ? h("p.problem", null, `The server refuses the manifest: ${one.error}`) : null,
+      h("dl.changes", null, one.changes.slice(0, SHOWN).map(changeOf)))),
+    warnings.length > 0 ? [h("h3", null, "Findings"), h("ul", null, warnings.map((one) => h("li", null, one.message)))] : [],
+  ];
+}
+
+function changeOf(change) {
+  const shown = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
+  return h("div", null, h("dt", null, h("code", null, change.path || "the whole object")), h("dd", null,
+    change.before === null ? null : h("pre.before", { tabindex: "0" }, h("span.unseen", null, "now: "), shown(change.before)),
+    change.after === null ? null : h("pre.after", { tabindex: "0" }, h("span.unseen", null, "then: "), shown(change.after))));
+}
+
+function historyOf({ resource, line }, path) {
+  const entries = [...(resource.status?.history ?? [])].reverse();
+  return [
+    h("h2", { id: "history" }, "History"),
+    entries.length === 0 ? h("p.empty", null, "There is none.")
+      : h("div.scroll", { tabindex: "0", role: "region", "aria-label": "History" }, h("table", null,
+        h("thead", null, h("tr", null, ["Number", "Deployed", "Revision", "By", ""].map((one) => h("th", { scope: "col" }, one || h("span.unseen", null, "What can be done"))))),
+        h("tbody", null, entries.map((entry, index) => h("tr", { "data-key": entry.id },
+          h("td", null, String(entry.id)), h("td", null, time(entry.deployedAt)),
+          h("td", null, h("span", { title: entry.revision ?? "" }, (entry.revisions ?? [entry.revision]).map(short).join(", "))),
+          h("td", null, entry.initiatedBy?.automated ? "automated" : entry.initiatedBy?.username ?? ""),
+          h("td", null, index > 0 && line ? rollbackButton(line, path, entry) : null)))))),
+  ];
+}

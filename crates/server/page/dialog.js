@@ -1,0 +1,65 @@
+// A question before something is done: it names what will happen, and whoever asks can still leave it.
+
+import { fill, h, notice, say } from "./draw.js";
+
+// Asks, and does it: `what` says what will happen, line by line; `fields` are asked for; `run` gets what was said. What
+// `preview` gives is shown as soon as it is known.
+export function confirm({ title, what, fields = [], action, danger = false, run, preview }) {
+  const problem = h("p.problem", { role: "alert" });
+  problem.hidden = true;
+  const inputs = fields.map(field);
+  const button = h(danger ? "button.danger" : "button.primary", { type: "submit", "data-do": "confirm" }, action ?? title);
+  const before = h("div", { "aria-live": "polite" });
+  const dialog = h("dialog", { "aria-labelledby": "dialog-title" });
+  const submit = async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    problem.hidden = true;
+    try {
+      await run(Object.fromEntries(inputs.map(({ name, read }) => [name, read()])));
+      dialog.close();
+      say(`${title}: asked for`);
+    } catch (error) {
+      problem.hidden = false;
+      fill(problem, error.words ?? String(error));
+    } finally {
+      button.disabled = false;
+    }
+  };
+  fill(dialog, h("form", { onsubmit: submit },
+    h("h2", { id: "dialog-title" }, title),
+    h("div", { id: "dialog-what" }, [what].flat().map((line) => h("p", null, line))), before,
+    inputs.map(({ element }) => element), problem,
+    h("div.buttons", null,
+      h("button", { type: "button", onclick: () => dialog.close(), "data-do": "leave" }, "Leave it as it is"), button)));
+  // Focus goes back to what has opened it by itself.
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.setAttribute("aria-describedby", "dialog-what");
+  dialog.showModal();
+  preview?.().then((shown) => fill(before, shown), (error) => fill(before, h("p.problem", null, error.words ?? String(error))));
+  return dialog;
+}
+
+function field({ name, label, kind = "text", help, required = false, value = "", options }) {
+  const id = `field-${name}`;
+  const shared = { id, required, "aria-describedby": help ? `${id}-help` : null };
+  const hint = help ? h("p.help", { id: `${id}-help` }, help) : null;
+  if (kind === "check") {
+    const input = h("input", { ...shared, type: "checkbox", checked: Boolean(value) });
+    return { name, read: () => input.checked, element: h("div.field", null, h("label.check", { for: id }, input, " ", label), hint) };
+  }
+  const input = kind === "choice"
+    ? h("select", shared, options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)))
+    : h("input", { ...shared, type: "text", value, maxlength: 500, autocomplete: "off" });
+  return { name, read: () => input.value.trim(), element: h("div.field", null, h("label", { for: id }, label), input, hint) };
+}
+
+// A button that asks first.
+export function ask(label, question, danger = false) {
+  const open = () => {
+    notice(null);
+    confirm({ title: label.replace("…", ""), danger, ...question() });
+  };
+  return h(danger ? "button.danger" : "button", { type: "button", onclick: open, "data-do": label }, label);
+}

@@ -1,0 +1,131 @@
+// What is put on the page. Every text goes in as text: there is no way from a string to markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+// An element: h("a.name", {href}, "text", other, [others]). A child that is null or false is left out.
+export function h(what, attributes, ...children) {
+  return build(document.createElement(what.split(".")[0]), what, attributes, children);
+}
+
+// The same of SVG.
+export function svg(what, attributes, ...children) {
+  return build(document.createElementNS(SVG, what.split(".")[0]), what, attributes, children);
+}
+
+function build(element, what, attributes, children) {
+  const classes = what.split(".").slice(1);
+  if (classes.length > 0) element.setAttribute("class", classes.join(" "));
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "look") Object.entries(value).forEach(([style, text]) => element.style.setProperty(style, text));
+    else if (name === "value" && "value" in element) element.value = value;
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...parts(children));
+  return element;
+}
+
+function parts(children) {
+  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false)
+    .map((child) => (child instanceof Node ? child : document.createTextNode(String(child))));
+}
+
+// Puts these in the place of what is there.
+export function fill(element, ...children) {
+  element.replaceChildren(...parts(children));
+  return element;
+}
+
+// As `fill`, but what is the same stays as it is, so that focus, scroll position and what is open are not lost. Buttons that
+// look the same have to do the same: where they do not, their `data-do` says so.
+export function refill(element, ...children) {
+  const active = element.contains(document.activeElement) ? document.activeElement.dataset.do : null;
+  patch(element, h("div", null, ...children));
+  if (active && !element.contains(document.activeElement)) {
+    element.querySelector(`[data-do="${CSS.escape(active)}"]`)?.focus();
+  }
+  return element;
+}
+
+function patch(old, fresh) {
+  const [olds, freshs] = [[...old.childNodes], [...fresh.childNodes]];
+  freshs.forEach((node, index) => {
+    const there = olds[index];
+    if (!there) old.append(node);
+    else if (there.isEqualNode(node)) return;
+    else if (canPatch(there, node)) patchElement(there, node);
+    else there.replaceWith(node);
+  });
+  olds.slice(freshs.length).forEach((node) => node.remove());
+}
+
+function canPatch(old, fresh) {
+  return old.nodeType === Node.ELEMENT_NODE && fresh.nodeType === Node.ELEMENT_NODE && old.tagName === fresh.tagName
+    && !old.matches("button, input, select, form") && old.dataset.key === fresh.dataset.key;
+}
+
+function patchElement(old, fresh) {
+  // The policy allows styles that are set so, and no others.
+  if (old.style.cssText !== fresh.style.cssText) old.style.cssText = fresh.style.cssText;
+  for (const { name } of [...old.attributes]) {
+    // What a person has opened stays open.
+    if (name !== "style" && !fresh.hasAttribute(name) && !(old.tagName === "DETAILS" && name === "open")) old.removeAttribute(name);
+  }
+  for (const { name, value } of [...fresh.attributes]) {
+    if (name !== "style" && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  patch(old, fresh);
+}
+
+// A link to a view of this page.
+export function link(path, ...children) {
+  return h("a", { href: path }, ...children);
+}
+
+// A link to elsewhere, where it leads to a web address; anything else is text.
+export function outside(address, text) {
+  const shown = text ?? address;
+  let url = null;
+  try {
+    url = new URL(address);
+  } catch {
+    return h("span", null, shown);
+  }
+  if (url.protocol !== "http:" && url.protocol !== "https:") return h("span", null, shown);
+  return h("a", { href: url.href, rel: "noopener noreferrer external", target: "_blank" }, shown);
+}
+
+// Tells those who cannot see it.
+export function say(text) {
+  const said = document.getElementById("said");
+  if (said && said.textContent !== text) said.textContent = text;
+}
+
+// A line at the top for everybody, until it is taken away.
+export function notice(text) {
+  const place = document.getElementById("notice");
+  if (place.textContent !== (text ?? "")) place.textContent = text ?? "";
+  place.hidden = !text;
+}
+
+// The path of an Application, ApplicationSet or operation.
+export const paths = {
+  application: (namespace, name) => `/applications/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`,
+  set: (namespace, name) => `/applicationsets/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`,
+  operation: (id) => `/operations/${encodeURIComponent(id)}`,
+};
+
+// Runs something soon, and once for many calls.
+export function soon(milliseconds, run) {
+  let timer = null;
+  const later = () => {
+    if (timer !== null) return;
+    timer = setTimeout(() => {
+      timer = null;
+      run();
+    }, milliseconds);
+  };
+  later.stop = () => clearTimeout(timer);
+  return later;
+}

@@ -1,0 +1,187 @@
+// One operation: its waves, its timeline, and everything that was recorded about it.
+
+import { at, look, query } from "./ask.js";
+import { fill, h, refill, say, soon } from "./draw.js";
+import { follow } from "./news.js";
+import { applicationLink } from "./operations.js";
+import { operationActions } from "./steer.js";
+import { Story } from "./story.js";
+import { drawTimeline, keepDrawn, legend, savePicture, timelineTable } from "./timeline.js";
+import { badge, between, clock, count, long, objectName, short, terms, time, tone } from "./words.js";
+
+// So many facts, and so many objects, are listed at once.
+const FACTS = 200;
+const OBJECTS = 300;
+// An operation of thousands of objects takes its time: it is asked for again after so many times as long as it took.
+const REST = 4;
+// After so long, what is there already is shown, in milliseconds.
+const SHOW_AFTER = 1000;
+
+export function showOperation(main, id) {
+  const path = at.operation(id);
+  const abort = new AbortController();
+  const story = new Story();
+  const facts = [];
+  let [operation, explanation] = [null, null];
+  let [listed, objects] = [FACTS, OBJECTS];
+  let [took, endedAt] = [0, 0];
+  const head = h("div");
+  const waves = h("section", { "aria-labelledby": "waves" });
+  const picture = h("div.picture");
+  const table = h("details", null, h("summary", null, "The timeline as a table"), h("div"));
+  const left = h("p.quiet");
+  const timeline = h("section", { "aria-labelledby": "timeline" }, h("div.title", null, h("h2", { id: "timeline" }, "Timeline"),
+    h("button", { type: "button", onclick: () => savePicture(story, `operation-${id}`) }, "Save as SVG")), legend(), picture, left, table);
+  const log = h("section", { "aria-labelledby": "facts" });
+  const results = h("section", { "aria-labelledby": "results" });
+  fill(main, head, waves, timeline, results, log);
+  const drawing = keepDrawn(picture, (width) => draw(width));
+
+  function draw(width) {
+    if (story.last === 0 || !width) return null;
+    const drawn = drawTimeline(story, width, Date.now());
+    left.textContent = drawn.left > 0 ? `${count(drawn.left, "object")} that took less time and met with nothing are not drawn.` : "";
+    return drawn.picture;
+  }
+
+  function redraw() {
+    fill(picture, draw(Math.floor(picture.clientWidth)));
+    if (table.open) fill(table.lastElementChild, timelineTable(story, Date.now()));
+  }
+  table.addEventListener("toggle", redraw);
+
+  function showAll() {
+    const before = head.querySelector(".badge")?.textContent;
+    refill(head, headOf(operation, explanation, story));
+    refill(waves, h("h2", { id: "waves" }, "Waves"), columns(operation, story));
+    refill(results, resultsOf(operation, objects, () => {
+      objects = Infinity;
+      showAll();
+    }));
+    refill(log, logOf(facts, listed, () => {
+      listed += 2000;
+      showAll();
+    }));
+    redraw();
+    const now = head.querySelector(".badge")?.textContent;
+    if (before && before !== now) say(`The operation of ${operation.app}: ${now}`);
+  }
+
+  async function load() {
+    const began = performance.now();
+    let shownAt = began;
+    try {
+      [operation, explanation] = await Promise.all([look(path, abort.signal), look(`${path}/explain`, abort.signal)]);
+      let next = story.last;
+      do {
+        const answer = await look(query(`${path}/log`, { after: next, limit: 500 }), abort.signal);
+        const fresh = answer.items.filter((fact) => fact.sequence > story.last);
+        facts.push(...fresh);
+        story.take(fresh);
+        next = answer.next;
+        if (next !== null && performance.now() - shownAt > SHOW_AFTER) {
+          showAll();
+          shownAt = performance.now();
+        }
+      } while (next !== null);
+      showAll();
+      [took, endedAt] = [performance.now() - began, performance.now()];
+    } catch (problem) {
+      if (problem.name === "AbortError") return;
+      if (operation) return say(problem.words ?? String(problem));
+      fill(head, h("h1", null, `Operation ${id}`), h("p.problem", { role: "alert" }, problem.words ?? String(problem)));
+    }
+  }
+
+  const again = soon(200, load);
+  const end = follow((kind, data) => {
+    const isOwn = (kind === "operation" && data.operation === id) || kind === "reset";
+    if (isOwn && (performance.now() - endedAt > REST * took || data?.kind === "finished")) again();
+  });
+  load();
+  // What takes time is seen to take it; and small things are recorded of which nobody is told.
+  const ticking = setInterval(() => {
+    if (!operation || operation.finishedAt || document.hidden) return;
+    redraw();
+    if (performance.now() - endedAt > REST * took) again();
+  }, 1000);
+  return () => {
+    end();
+    drawing();
+    again.stop();
+    clearInterval(ticking);
+    abort.abort();
+  };
+}
+
+function headOf(operation, explanation, story) {
+  const isOver = Boolean(operation.finishedAt);
+  const request = story.request ?? {};
+  const deadline = explanation.deadlineInSeconds !== null ? `${long(explanation.deadlineInSeconds * 1000)} left`
+    : explanation.deadlinePassedSeconds !== null ? `passed ${long(explanation.deadlinePassedSeconds * 1000)} ago` : null;
+  return [
+    h("div.title", null, h("h1", null, operation.deletion ? "Deletion of " : "Operation of ", applicationLink(operation.app)),
+      badge(operation.phase, "result"), operation.pausedBy ? badge("Held") : null),
+    h("p.lead", null, isOver ? operation.message : explanation.summary),
+    operationActions(operation, explanation) ?? h("div"),
+    isOver || explanation.awaited.length === 0 ? h("div") : h("section", { "aria-labelledby": "awaited" },
+      h("h2", { id: "awaited" }, "What it waits for"),
+      h("ul.awaited", null, explanation.awaited.map((one) => h("li", null, h("strong", null, one.what), `: ${one.why} `, h("small", null, `for ${between(one.since)}`))))),
+    terms([
+      ["Began", time(operation.startedAt)], ["Ended", isOver ? time(operation.finishedAt) : null],
+      ["Took", between(operation.startedAt, operation.finishedAt)], ["Deadline", isOver ? null : deadline],
+      ["Asked for by", request.initiatedBy], ["Revision", request.revision ? short(request.revision) : null],
+      ["Cluster", request.destination], ["Attempts", operation.retryCount > 0 ? String(operation.retryCount + 1) : null],
+      ["Options", [request.prune && "prune", request.dryRun && "dry run", request.force && "force", request.skipHooks && "without hooks", ...(request.syncOptions ?? [])].filter(Boolean).join(", ")],
+      ["Position", isOver ? null : explanation.position], ["Next", isOver ? null : explanation.next],
+      ["Held", explanation.paused], ["Trouble", explanation.trouble], ["Health rules", explanation.rulesChanged],
+      ["At work", !isOver && operation.atWork === false ? "no process is at work on it" : null], ["Id", h("code", null, operation.id)],
+    ]),
+  ];
+}
+
+// The waves as columns that fill: first with what is applied, then with what is well.
+function columns(operation, story) {
+  if (operation.waves.length === 0) return h("p.empty", null, "There is no plan yet.");
+  return h("ol.waves", { tabindex: "0", "aria-label": "Waves" }, operation.waves.map((wave) => {
+    const applied = Math.max(wave.done, story.appliedOf(wave));
+    const share = (number) => `${wave.tasks > 0 ? Math.round((number / wave.tasks) * 100) : 0}%`;
+    const words = `${wave.done} of ${wave.tasks} done${applied > wave.done ? `, ${applied} written` : ""}`;
+    const took = wave.openedAt ? between(wave.openedAt, wave.passedAt ?? operation.finishedAt) : "";
+    return h("li.wave", { "data-key": `${wave.phase} ${wave.wave}` },
+      h("div.column", { "aria-hidden": "true" }, h("div.applied", { look: { height: share(applied) } }),
+        h(`div.done.${tone(wave.state) === "bad" ? "bad" : "good"}`, { look: { height: share(wave.done) } })),
+      h("strong", null, wave.phase), h("span", null, `wave ${wave.wave}`), badge(wave.state), h("small", null, words), h("small", null, took));
+  }));
+}
+
+function resultsOf(operation, most, more) {
+  const logs = operation.hookLogs.map((log) => h("details", null,
+    h("summary", null, `Log of hook ${objectName(log)}: ${log.pod}, ${log.container}`), h("pre", { tabindex: "0" }, log.text)));
+  const warnings = operation.warnings.map((one) => h("li", null, one.message ?? JSON.stringify(one)));
+  return [
+    h("h2", { id: "results" }, "Objects"),
+    operation.resources.length === 0 ? h("p.empty", null, "Nothing was written yet.")
+      : h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Objects" }, h("table", null,
+        h("thead", null, h("tr", null, ["Phase", "Wave", "Object", "Result", "State", "Message"].map((one) => h("th", { scope: "col" }, one)))),
+        h("tbody", null, operation.resources.slice(0, most).map((one) => h("tr", null, h("td", null, one.syncPhase), h("td", null, String(one.wave)),
+          h("td", null, one.hookType ? "hook " : "", objectName(one)), h("td", null, one.status ?? "–"),
+          h("td", null, badge(one.hookPhase)), h("td.words", null, [one.message, one.reason, ...(one.warnings ?? [])].filter(Boolean).join("; "))))))),
+    operation.resources.length > most ? h("button", { type: "button", onclick: more, "data-do": "objects" }, `Show all ${count(operation.resources.length, "object")}`) : null,
+    logs.length > 0 ? [h("h2", null, "Logs of failed hooks"), logs] : [],
+    warnings.length > 0 ? [h("h2", null, "Findings of the plan"), h("ul", null, warnings)] : [],
+  ];
+}
+
+// Everything that was recorded, the newest first.
+function logOf(facts, listed, more) {
+  const shown = facts.slice(-listed).reverse();
+  return [
+    h("h2", { id: "facts" }, "What was recorded"),
+    h("div.scroll", { tabindex: "0", role: "region", "aria-label": "What was recorded" }, h("table.facts", null,
+      h("thead", null, h("tr", null, ["Number", "Time", "What"].map((one) => h("th", { scope: "col" }, one)))),
+      h("tbody", null, shown.map((fact) => h("tr", { "data-key": fact.sequence }, h("td", null, String(fact.sequence)),
+        h("td", null, fact.at ? h("time", { datetime: fact.at, title: fact.at }, clock(fact.at)) : ""), h("td.words", null, fact.text)))))),
+    facts.length > shown.length ? h("button", { type: "button", onclick: more, "data-do": "facts" }, `Show more of ${count(facts.length, "fact")}`) : null,
+  ];
+}

@@ -1,0 +1,180 @@
+// One ApplicationSet: its rollout step by step, or its deletion the other way round, and who blocks.
+
+import { at, look } from "./ask.js";
+import { fill, h, link, paths, refill, say, soon } from "./draw.js";
+import { follow } from "./news.js";
+import { memberActions, setActions } from "./steer.js";
+import { badge, between, count, long, short, terms, time, tone } from "./words.js";
+
+// So many Applications of a step are shown; those that are done are left out first.
+const TILES_MAX = 120;
+const IN_FLIGHT = new Set(["Pending", "Progressing", "Deleting"]);
+const DONE = new Set(["Healthy", "Gone", "Left"]);
+
+export function showRollout(main, namespace, name) {
+  const path = at.set(namespace, name);
+  const abort = new AbortController();
+  const head = h("div");
+  const steps = h("section", { "aria-labelledby": "steps" });
+  const refused = h("div");
+  fill(main, head, steps, refused, previewOf(path, abort));
+  let [set, told] = [null, null];
+
+  async function load() {
+    try {
+      [set, told] = await Promise.all([look(path, abort.signal), look(`${path}/explain`, abort.signal)]);
+      const before = head.querySelector(".lead")?.textContent;
+      refill(head, headOf(set, told, path));
+      refill(steps, stepsOf(told, namespace, path));
+      refill(refused, refusedOf(told, namespace));
+      const now = head.querySelector(".lead")?.textContent;
+      if (before && before !== now) say(now);
+    } catch (problem) {
+      if (problem.name === "AbortError") return;
+      if (problem.status === 404 && set) {
+        // What was shown last stays: it says in which order all went.
+        refill(head, h("h1", null, name), h("p.lead", { role: "status" }, `${namespace}/${name} is gone.`));
+        return;
+      }
+      if (set) return say(problem.words ?? String(problem));
+      fill(main, h("h1", null, name), h("p.problem", { role: "alert" }, problem.words ?? String(problem)));
+    }
+  }
+
+  const again = soon(250, load);
+  const isMember = (one) => one?.namespace === namespace && (told?.rollout?.members ?? told?.teardown?.members ?? []).some((member) => member.application === one.name);
+  const end = follow((kind, data) => {
+    const isOwn = (data?.namespace === namespace && data?.name === name && kind !== "application" && kind !== "gone") || kind === "reset";
+    if (isOwn || ((kind === "application" || kind === "gone") && isMember(data))) again();
+  });
+  load();
+  // Waits grow older, and deadlines come nearer.
+  const ticking = setInterval(() => {
+    if (told?.explanation && !document.hidden) again();
+  }, 2000);
+  return () => {
+    end();
+    again.stop();
+    clearInterval(ticking);
+    abort.abort();
+  };
+}
+
+// What is shown of the two: the deletion, as soon as there is one.
+function shownOf({ rollout, teardown }) {
+  const isDeleting = Boolean(teardown && (!teardown.finishedAt || !rollout || teardown.startedAt > rollout.startedAt));
+  return { isDeleting, shown: isDeleting ? teardown : rollout };
+}
+
+function headOf(set, told, path) {
+  const { isDeleting, shown } = shownOf(told);
+  const explanation = told.explanation;
+  const conditions = (set.status?.conditions ?? []).filter((one) => one.type === "ErrorOccurred" && one.status === "True");
+  return [
+    h("div.title", null, h("h1", null, set.metadata.name), badge(set.status?.health?.status ?? "Unknown", "health"),
+      shown?.paused && !shown.finishedAt ? badge("Held") : null, shown?.end ? badge(shown.end, isDeleting ? "deletion" : "rollout") : null),
+    h("p.lead", null, told.line),
+    setActions(told, set, path) ?? h("div"),
+    conditions.length > 0 ? h("section.problem", null, h("ul", null, conditions.map((one) => h("li", null, one.message)))) : h("div"),
+    shown ? terms([
+      [isDeleting ? "Deletion began" : "Rollout began", time(shown.startedAt)], ["Ended", shown.finishedAt ? time(shown.finishedAt) : null],
+      ["Took", between(shown.startedAt, shown.finishedAt)], ["Asked for by", shown.by], ["Held", shown.paused],
+      ["Deadline", explanation?.deadlineInSeconds ? `${long(explanation.deadlineInSeconds * 1000)} left` : null], ["Next", explanation?.next],
+    ]) : h("p.quiet", null, "Its Applications are synced each by its own policy: there is no progressive sync."),
+    explanation && explanation.awaited.length > 0 ? h("section", { "aria-labelledby": "awaited" }, h("h2", { id: "awaited" }, "What it waits for"),
+      h("ul.awaited", null, explanation.awaited.map((one) => h("li", null, h("strong", null, one.what), `: ${one.why} `, h("small", null, `for ${between(one.since)}`)))),
+      explanation.warnings.map((one) => h("p.problem", null, one))) : h("div"),
+  ];
+}
+
+// The steps from left to right, in the order in which they come.
+function stepsOf(told, namespace, path) {
+  const { isDeleting, shown } = shownOf(told);
+  if (!shown) return [];
+  const of = (number) => shown.members.filter((one) => one.step === String(number));
+  const inSteps = isDeleting
+    ? shown.steps.map((step) => ({ ...step, number: step.step ?? -1, status: teardownStatus(shown, step) }))
+    : shown.steps.map((step, index) => ({ ...step, number: index + 1 }));
+  const outside = isDeleting ? [] : of(-1);
+  return [
+    h("h2", { id: "steps" }, isDeleting ? "Deletion, step by step" : "Steps"),
+    h("ol.steps", { tabindex: "0", "aria-label": isDeleting ? "Steps, in the order of the deletion" : "Steps" },
+      inSteps.map((step) => stepOf(step, of(step.number), told, namespace, path, shown))),
+    outside.length > 0 ? h("section.outside", { "aria-labelledby": "outside" }, h("h3", { id: "outside" }, "In no step"),
+      h("p.quiet", null, "No step selects these: the rollout leaves them alone."), tiles(outside, told, namespace, path)) : null,
+  ];
+}
+
+function teardownStatus(shown, step) {
+  const members = shown.members.filter((one) => one.step === String(step.step ?? -1));
+  if (members.length === 0) return "Empty";
+  if (members.every((one) => DONE.has(one.status))) return "Passed";
+  if (shown.finishedAt) return "Unfinished";
+  return members.some((one) => one.status === "Deleting") || (shown.step ?? -1) === (step.step ?? -1) ? "Rolling" : "Waiting";
+}
+
+function stepOf(step, members, told, namespace, path, shown) {
+  const inFlight = members.filter((one) => IN_FLIGHT.has(one.status)).length;
+  const done = members.filter((one) => DONE.has(one.status)).length;
+  const isNow = ["Held", "Rolling", "RollingBack", "Failed"].includes(step.status);
+  return h("li.step", { "data-key": step.number, "aria-current": isNow && !shown.finishedAt ? "step" : null },
+    h("h3", null, step.number > 0 ? `Step ${step.number} ` : "No step ", badge(step.status)),
+    h("p.quiet", null, step.selects),
+    h("p", null, `${done} of ${count(members.length, "Application")} done`),
+    slots(step, inFlight, members.length),
+    terms([
+      ["Gates", (step.gates ?? []).length > 0 ? step.gates.join(", ") : null],
+      ["May fail", step.maxFailures ?? null], ["May take", step.deadlineSeconds ? long(step.deadlineSeconds * 1000) : null],
+      ["Opened", step.openedAt ? time(step.openedAt) : null], ["Took", step.openedAt && step.passedAt ? between(step.openedAt, step.passedAt) : null],
+    ]),
+    tiles(members, told, namespace, path));
+}
+
+// How many may be on their way at once, and how many are.
+function slots(step, inFlight, members) {
+  if (step.maxUpdate === null || step.maxUpdate === undefined) return h("p.quiet", null, inFlight > 0 ? `${inFlight} on the way, as many as there are` : "all at once");
+  const words = step.maxUpdate === 0 ? "none by itself: somebody has to sync each" : `${inFlight} of ${step.maxUpdate} on the way at once`;
+  const shown = Math.min(step.maxUpdate, members, 20);
+  return h("p.slots", null, h("span", { "aria-hidden": "true" },
+    Array.from({ length: shown }, (_, index) => h(index < inFlight ? "span.slot.busy" : "span.slot"))), h("span", null, words));
+}
+
+function tiles(members, told, namespace, path) {
+  const order = [...members].sort((one, other) => DONE.has(one.status) - DONE.has(other.status) || one.application.localeCompare(other.application));
+  const shown = new Set(order.slice(0, TILES_MAX));
+  return [
+    h("ul.tiles", null, members.filter((one) => shown.has(one)).map((member) => h(`li.tile.${tone(member.status)}`, { "data-key": member.application },
+      h("div", null, link(paths.application(namespace, member.application), member.application), " ", badge(member.status)),
+      h("p.line", { title: member.message }, member.message),
+      member.targetRevisions?.length > 0 ? h("small", null, `to ${member.targetRevisions.map(short).join(", ")}`) : null,
+      member.operation ? h("small", null, " ", link(paths.operation(member.operation), "operation", h("span.unseen", null, ` of ${member.application}`))) : null,
+      memberActions(told, member, path)))),
+    members.length > TILES_MAX ? h("p.quiet", null, `and ${count(members.length - TILES_MAX, "other")}`) : null,
+  ];
+}
+
+function refusedOf(told, namespace) {
+  const refused = Object.entries(told.refused ?? {});
+  return refused.length > 0 ? h("section.problem", null, h("h2", null, "Not made or not changed"),
+    h("ul", null, refused.map(([name, why]) => h("li", null, link(paths.application(namespace, name), name), `: ${why}`)))) : null;
+}
+
+// In which order all would go, for whoever wants to know it beforehand.
+function previewOf(path, abort) {
+  const place = h("div", { "aria-live": "polite" });
+  const show = async () => {
+    try {
+      const plan = await look(`${path}/deletion`, abort.signal);
+      const of = (step) => plan.members.filter((one) => one.step === String(step.step ?? -1)).map((one) => one.application).join(", ");
+      fill(place, h("ol", null, plan.steps.filter((step) => step.members > 0).map((step) => h("li", null,
+        h("strong", null, step.step ? `Step ${step.step} (${step.selects})` : "Those of no step"),
+        `, ${step.maxUpdate ? `${step.maxUpdate} at once` : "all at once"}: ${of(step)}`))),
+      plan.kept.length > 0 ? [h("h3", null, "What stays"), h("ul", null, plan.kept.map((kept) => h("li", null,
+        `${kept.what === "Objects" ? "Objects of " : ""}${kept.applications.join(", ")}: ${kept.why}`)))] : null);
+    } catch (problem) {
+      if (problem.name !== "AbortError") fill(place, h("p.problem", { role: "alert" }, problem.words ?? String(problem)));
+    }
+  };
+  return h("section", { "aria-labelledby": "preview" }, h("h2", { id: "preview" }, "If it were deleted"),
+    h("button", { type: "button", onclick: show, "data-do": "preview" }, "Show in which order"), place);
+}

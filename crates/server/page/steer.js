@@ -1,0 +1,217 @@
+// What people may have done, by the API that the command line uses too. Where they may not, there are no buttons.
+
+import { act, at, look, mayAct, query, remove } from "./ask.js";
+import { ask } from "./dialog.js";
+import { h } from "./draw.js";
+import { count, moment, short } from "./words.js";
+
+const WHY = { name: "reason", label: "Why (for the record)" };
+
+function buttons(...all) {
+  const shown = all.filter(Boolean);
+  return mayAct() && shown.length > 0 ? h("div.actions", { role: "group", "aria-label": "What can be done" }, shown) : null;
+}
+
+// Of an Application.
+export function applicationActions(app, path) {
+  const name = `${app.namespace}/${app.name}`;
+  const isRunning = ["Running", "Terminating"].includes(app.operation?.phase);
+  return buttons(
+    !app.deleting && ask("Sync…", () => ({
+      what: [`The manifests of ${name} are applied to ${app.destination.cluster}, wave by wave, with their hooks.`],
+      preview: () => planned(path),
+      fields: [
+        { name: "revision", label: "Branch, tag or commit (empty: that of the Application)" },
+        { name: "prune", label: "Delete objects that are no longer in the manifests", kind: "check" },
+        { name: "dryRun", label: "Dry run: the cluster judges everything, and nothing is written", kind: "check" },
+      ],
+      action: "Sync",
+      run: ({ revision, prune, dryRun }) => act(`${path}/sync`, { ...(revision ? { revision } : {}), prune, dryRun }),
+    })),
+    ask("Refresh…", () => ({
+      what: [`The repository of ${name} is looked at, and its objects are compared. Nothing is written.`],
+      fields: [{ name: "hard", label: "Read the manifests anew as well", kind: "check" }],
+      action: "Refresh",
+      run: ({ hard }) => act(`${path}/refresh`, { hard }),
+    })),
+    isRunning && ask("Terminate…", () => ({
+      what: [`The operation of ${name} that is under way ends: hooks that run are stopped, and later waves do not begin.`],
+      action: "Terminate",
+      run: () => act(`${path}/terminate`),
+    }), true),
+    !app.deleting && ask("Delete…", () => ({
+      what: [`${name} is deleted, and its objects in the reverse order of its waves, unless they are to stay.`],
+      fields: [{
+        name: "cascade", label: "What becomes of its objects", kind: "choice", value: "foreground",
+        options: [["foreground", "They are deleted, each after what it owns"], ["background", "They are deleted, each before what it owns"], ["orphan", "They stay"]],
+      }],
+      action: "Delete",
+      run: ({ cascade }) => remove(query(path, { cascade })),
+    }), true));
+}
+
+async function planned(path) {
+  const plan = await look(`${path}/plan`);
+  const all = plan.waves.flatMap((wave) => wave.tasks);
+  const of = (...actions) => all.filter((task) => !task.hook && actions.includes(task.action)).length;
+  return h("p", null, `As things stand: ${count(plan.waves.length, "wave")}, ${count(all.filter((task) => task.hook).length, "hook")}, ${of("create")} to create, ${of("apply", "replace")} to apply, ${of("prune")} to prune, ${of("prune-skipped")} no longer in the manifests.`);
+}
+
+export function rollbackButton(app, path, entry) {
+  if (!mayAct() || app.deleting) return null;
+  const button = ask("Roll back…", () => ({
+    title: `Roll back to ${short(entry.revision)}`,
+    what: [
+      `${app.namespace}/${app.name} goes back to ${short(entry.revision)}, deployed at ${moment(entry.deployedAt)}, without hooks.`,
+      "Where it is synced by itself, the service refuses that.",
+    ],
+    fields: [{ name: "prune", label: "Delete objects that were not there then", kind: "check" }],
+    action: "Roll back",
+    run: ({ prune }) => act(`${path}/rollback`, { id: entry.id, prune }),
+  }));
+  button.dataset.do = `rollback ${entry.id}`;
+  button.setAttribute("aria-label", `Roll back to ${short(entry.revision)} of ${moment(entry.deployedAt)}…`);
+  return button;
+}
+
+// Of an operation. What waits says what would open it.
+export function operationActions(operation, explanation) {
+  if (operation.finishedAt) return null;
+  const path = at.operation(operation.id);
+  const awaited = explanation?.awaited ?? [];
+  const asks = (part) => awaited.some((one) => one.why.includes(part) || one.what.includes(part));
+  return buttons(
+    asks("gate approval") && ask("Approve…", () => ({
+      what: [`The wave of ${operation.app} that waits for approval begins: ${explanation.position}.`],
+      fields: [WHY],
+      action: "Approve",
+      run: ({ reason }) => act(`${path}/approve`, { reason }),
+    })),
+    asks("needs confirmation") && ask("Confirm prunes…", () => ({
+      what: ["These objects are deleted:", ...awaited.filter((one) => one.why.includes("confirmation")).map((one) => one.what)],
+      action: "Confirm",
+      run: () => act(`${path}/confirm`),
+    }), true),
+    operation.pausedBy
+      ? ask("Continue…", () => ({
+        what: [`${operation.app} goes on where ${operation.pausedBy} has held it. Deadlines run again.`],
+        action: "Continue",
+        run: () => act(`${path}/unpause`),
+      }))
+      : ask("Pause…", () => ({
+        what: [`${operation.app} is held at its next safe point. What runs already goes on; deadlines stand still.`],
+        fields: [WHY],
+        action: "Pause",
+        run: ({ reason }) => act(`${path}/pause`, { reason }),
+      })),
+    ask("Terminate…", () => ({
+      what: [`The operation of ${operation.app} ends: hooks that run are stopped, and later waves do not begin.`],
+      action: "Terminate",
+      run: () => act(`${path}/terminate`),
+    }), true));
+}
+
+// Of an ApplicationSet.
+export function setActions(told, set, path) {
+  const [rollout, teardown] = [told.rollout, told.teardown];
+  const isDeleting = Boolean(teardown && !teardown.finishedAt);
+  const isRolling = Boolean(rollout && !rollout.finishedAt && !isDeleting);
+  const what = isDeleting ? "deletion" : "rollout";
+  const isPaused = (isDeleting ? teardown : rollout)?.paused;
+  const step = rollout?.steps?.[(rollout?.step ?? 0) - 1];
+  return buttons(
+    isRolling && step?.status === "Held" && ask("Approve…", () => ({
+      what: [`Step ${rollout.step} (${step.selects}) may begin with its ${count(step.members, "Application")}, where approval is all that it waits for.`],
+      fields: [WHY],
+      action: "Approve",
+      run: ({ reason }) => act(`${path}/approve`, { step: rollout.step, reason }),
+    })),
+    (isRolling || isDeleting) && (isPaused
+      ? ask("Resume…", () => ({
+        what: [`The ${what} goes on.`],
+        fields: [WHY],
+        action: "Resume",
+        run: ({ reason }) => act(`${path}/resume`, { reason }),
+      }))
+      : ask("Pause…", () => ({
+        what: [`The ${what} begins nothing more. What is at work goes on.`],
+        fields: [WHY],
+        action: "Pause",
+        run: ({ reason }) => act(`${path}/pause`, { reason }),
+      }))),
+    isRolling && rollout.step && ask("Retry step…", () => ({
+      what: [`Applications of step ${rollout.step} that are not done are brought to their targets once more.`],
+      fields: [WHY],
+      action: "Retry",
+      run: ({ reason }) => act(`${path}/retry`, { step: rollout.step, reason }),
+    })),
+    isRolling && rollout.step && ask("Skip step…", () => ({
+      what: [`The rollout goes on without the Applications of step ${rollout.step} that are not done. They stay as they are.`],
+      fields: [{ ...WHY, required: true }],
+      action: "Skip",
+      run: ({ reason }) => act(`${path}/skip`, { step: rollout.step, reason }),
+    }), true),
+    !isRolling && !isDeleting && rollout?.end && rollout.end !== "Completed" && ask("Begin again…", () => ({
+      what: ["The rollout that has ended begins again."],
+      fields: [WHY],
+      action: "Begin again",
+      run: ({ reason }) => act(`${path}/retry`, { reason }),
+    })),
+    ask("Refresh…", () => ({
+      what: [`The generators of ${told.set} are asked now. Where that changes its Applications, they are changed.`],
+      action: "Refresh",
+      run: () => act(`${path}/refresh`),
+    })),
+    (isRolling || isDeleting) && ask("Terminate…", () => ({
+      what: [`What is at work is stopped, and the ${what} ends. Applications stay as they are then.`],
+      fields: [WHY],
+      action: "Terminate",
+      run: ({ reason }) => act(`${path}/terminate`, { reason }),
+    }), true),
+    !isDeleting && ask("Delete…", () => ({
+      what: [`${told.set} is deleted, and its Applications in this order, each with its objects, unless they are to stay:`],
+      preview: () => deletion(path),
+      fields: [{ name: "orphan", label: "Keep its Applications", kind: "check" }],
+      action: "Delete",
+      run: ({ orphan }) => remove(query(path, { orphan: orphan ? "true" : null })),
+    }), true));
+}
+
+async function deletion(path) {
+  const plan = await look(`${path}/deletion`);
+  const of = (step) => plan.members.filter((one) => one.step === (step === null || step === undefined ? "-1" : String(step)));
+  return [
+    h("ol", null, plan.steps.filter((step) => step.members > 0).map((step) => h("li", null,
+      `${step.step ? `Step ${step.step} (${step.selects})` : "Those of no step"}, ${step.maxUpdate ? `${step.maxUpdate} at once` : "all at once"}: ${of(step.step).map((one) => one.application).join(", ")}`))),
+    plan.kept.map((kept) => h("p", null, `Kept: ${kept.what === "Objects" ? "the objects of " : ""}${kept.applications.join(", ")} (${kept.why})`)),
+  ];
+}
+
+// Of one Application of a rollout or deletion.
+export function memberActions(told, member, path) {
+  const isDeleting = Boolean(told.teardown && !told.teardown.finishedAt);
+  const isRolling = Boolean(told.rollout && !told.rollout.finishedAt && !isDeleting);
+  const isDone = ["Healthy", "Gone", "Left"].includes(member.status);
+  if (!mayAct() || isDone || member.step === "-1" || !(isRolling || isDeleting)) return null;
+  const name = member.application;
+  const skip = ask("Skip…", () => ({
+    title: `Skip ${name}`,
+    what: [isDeleting ? `The deletion goes on without waiting for ${name}.` : `The rollout goes on without ${name}, which stays as it is.`],
+    fields: [{ ...WHY, required: true }],
+    action: "Skip",
+    run: ({ reason }) => act(`${path}/skip`, { application: name, reason }),
+  }));
+  const retry = isRolling && ask("Retry…", () => ({
+    title: `Retry ${name}`,
+    what: [`${name} is brought to its target once more.`],
+    fields: [WHY],
+    action: "Retry",
+    run: ({ reason }) => act(`${path}/retry`, { application: name, reason }),
+  }));
+  for (const [word, button] of [["Skip", skip], ["Retry", retry]]) {
+    if (!button) continue;
+    button.dataset.do = `${word} ${name}`;
+    button.setAttribute("aria-label", `${word} ${name}…`);
+  }
+  return h("span.actions.small", null, skip, retry);
+}

@@ -1,0 +1,307 @@
+// What the recorded facts of an operation tell: who was at work when, what was waited for, and why. It is the same for an
+// operation that runs and for one that ended long ago, as both are read from the log.
+
+const WAITS = new Set(["Held", "Settling", "AwaitingRetry"]);
+const HEALTH = { Healthy: "good", Progressing: "busy", Degraded: "bad", Missing: "warn", Suspended: "wait", Unknown: "dull" };
+const key = (object) => `${object.group ?? ""}/${object.kind}/${object.namespace}/${object.name}`;
+const waveKey = ({ phase, wave }) => `${phase} ${wave}`;
+
+// Which facts are told, and by what; the others change nothing that is shown here.
+const KINDS = {
+  accepted: "begun", planned: "planned", moved: "moved", "gate-answered": "gateAnswered", applied: "wasApplied",
+  "runner-started": "runnerStarted", "health-seen": "healthSeen", "reason-seen": "reasonSeen", "call-failed": "callFailed",
+  "place-taken": "placeTaken", "deletion-begun": "deletionBegun", "recreation-begun": "recreationBegun", "prune-sent": "pruneSent",
+  "object-gone": "objectGone", "task-completed": "ended", "task-failed": "ended", "hook-stopped": "hookStopped",
+  "check-failed": "checkFailed", "deadline-passed": "deadlinePassed", claim: "claimTold", paused: "held", unpaused: "unpaused",
+  approved: "approved", "prune-confirmed": "pruneConfirmed", "terminate-requested": "terminateRequested",
+  "attempt-failed": "attemptFailed", "retry-started": "retryStarted", "retry-plans-anew": "retryStarted", finished: "finished",
+};
+
+// A line of the timeline: spans of time one after the other, and moments.
+class Line {
+  constructor(label, level) {
+    Object.assign(this, { label, level, spans: [], marks: [], children: [] });
+  }
+
+  get open() {
+    const last = this.spans.at(-1);
+    return last && last.to === null ? last : null;
+  }
+
+  // From here on it is so.
+  begin(at, state, tone, why = "", attempt = 1) {
+    this.end(at);
+    this.spans.push({ from: at, to: null, state, tone, why, attempt });
+  }
+
+  end(at) {
+    if (this.open) this.open.to = Math.max(at, this.open.from);
+  }
+
+  mark(at, text, tone) {
+    this.marks.push({ at, text, tone });
+  }
+
+  get from() {
+    return Math.min(...this.spans.map((span) => span.from), ...this.children.map((child) => child.from));
+  }
+
+  // How long it waited, and how long it took in all.
+  took(now, wait = null) {
+    return this.spans.filter((span) => wait === null || (span.tone === "wait") === wait)
+      .reduce((sum, span) => sum + (span.to ?? now) - span.from, 0);
+  }
+
+  get why() {
+    return this.spans.findLast((span) => span.why)?.why ?? "";
+  }
+
+  get state() {
+    return this.spans.at(-1)?.state ?? "";
+  }
+}
+
+export class Story {
+  constructor() {
+    Object.assign(this, { last: 0, at: null, attempt: 1, wave: null, plan: [], isOver: false, request: null });
+    this.operation = new Line("Operation", "operation");
+    this.waves = new Map();
+    this.objects = new Map();
+    this.applied = new Map();
+    // What was under way before somebody held it.
+    this.paused = null;
+  }
+
+  get from() {
+    return this.operation.from;
+  }
+
+  take(facts) {
+    for (const fact of facts) {
+      if (fact.sequence <= this.last) continue;
+      this.last = fact.sequence;
+      if (fact.at) this.at = Math.max(new Date(fact.at).getTime(), this.at ?? 0);
+      this.one(fact, fact.details ?? {}, this.at ?? 0);
+    }
+  }
+
+  one(fact, details, at) {
+    const told = KINDS[fact.kind];
+    if (told) this[told](details, at, fact.object ? this.object(fact.object) : null, fact);
+  }
+
+  // The line of an object, in the wave that is at work where it is in several.
+  object(object) {
+    const own = key(object);
+    const here = this.wave ? `${waveKey(this.wave)} ${own}` : null;
+    if (here && this.objects.has(here)) return this.objects.get(here);
+    return [...this.objects].find(([name]) => name.endsWith(` ${own}`))?.[1] ?? null;
+  }
+
+  waveLine(wave) {
+    const own = waveKey(wave);
+    if (!this.waves.has(own)) {
+      const line = new Line(`${wave.phase}, wave ${wave.wave}`, "wave");
+      Object.assign(line, { phase: wave.phase, wave: wave.wave });
+      this.waves.set(own, line);
+    }
+    return this.waves.get(own);
+  }
+
+  begun(details, at) {
+    this.request = details;
+    this.operation.begin(at, "Planning", "busy", "", 1);
+  }
+
+  planned(details) {
+    this.plan = details.waves ?? [];
+    for (const wave of this.plan) {
+      const line = this.waveLine(wave);
+      for (const task of wave.tasks) {
+        const own = `${waveKey(wave)} ${key(task)}`;
+        if (this.objects.has(own)) continue;
+        const name = `${task.hook ? "hook " : ""}${task.kind} ${task.namespace ? `${task.namespace}/` : ""}${task.name}`;
+        const child = Object.assign(new Line(name, "object"), { wave: line, action: task.action });
+        this.objects.set(own, child);
+        line.children.push(child);
+      }
+    }
+  }
+
+  moved(details, at) {
+    const isWait = WAITS.has(details.state);
+    const before = this.wave;
+    this.wave = details.phase ? { phase: details.phase, wave: details.wave } : null;
+    if (before) this.waveLine(before).end(at);
+    if (this.wave && details.state === "Passed") {
+      this.waveLine(this.wave).mark(at, "passed", "good");
+    } else if (this.wave) {
+      this.waveLine(this.wave).begin(at, details.state, isWait ? "wait" : "busy", "", this.attempt);
+    }
+    const why = details.state === "AwaitingRetry" ? this.failure ?? "" : "";
+    this.operation.begin(at, details.state, isWait && !this.wave ? "wait" : "busy", why, this.attempt);
+    if (this.paused) this.paused = details.state;
+  }
+
+  gateAnswered(details, at) {
+    const line = this.wave ? this.waveLine(this.wave) : null;
+    if (line?.open && !details.open) line.open.why = `gate ${details.gate}: ${details.reason}`;
+    line?.mark(at, details.open ? `gate ${details.gate} is open` : `gate ${details.gate} is closed: ${details.reason}`, details.open ? "good" : "wait");
+  }
+
+  wrote(line, at) {
+    if (line) this.applied.set(line, at);
+  }
+
+  wasApplied(details, at, line) {
+    this.wrote(line, at);
+    line?.begin(at, details.done ? "Succeeded" : "Applied", details.done ? "good" : "busy", details.message ?? "", this.attempt);
+    if (details.done) line?.end(at);
+  }
+
+  runnerStarted(details, at, line) {
+    this.wrote(line, at);
+    line?.begin(at, "Running", "busy", "handed to its runner", this.attempt);
+  }
+
+  healthSeen(details, at, line) {
+    if (!line) return;
+    const why = details.current === false ? `${details.message || details.status} (perhaps of an older spec)` : details.message;
+    if (line.open?.state === details.status) line.open.why = why || line.open.why;
+    else line.begin(at, details.status, HEALTH[details.status] ?? "dull", why, this.attempt);
+  }
+
+  reasonSeen(details, at, line) {
+    if (line?.open && details.reason) line.open.why = details.reason;
+  }
+
+  callFailed(details, at, line) {
+    (line ?? this.operation).begin(at, "A call failed", "wait", details.message, this.attempt);
+  }
+
+  placeTaken(details, at, line) {
+    if (details.byOperation) line?.begin(at, "Place taken", "wait", `operation ${details.byOperation} runs it`, this.attempt);
+    else line?.end(at);
+  }
+
+  deletionBegun(details, at, line) {
+    this.wrote(line, at);
+    line?.begin(at, "Deleting", "busy", "", this.attempt);
+  }
+
+  recreationBegun(details, at, line) {
+    line?.begin(at, "Deleting", "busy", "to be created again", this.attempt);
+  }
+
+  pruneSent(details, at, line) {
+    this.wrote(line, at);
+    line?.begin(at, details.gone ? "Gone" : "Deleting", details.gone ? "good" : "busy", "", this.attempt);
+    if (details.gone) line?.end(at);
+  }
+
+  objectGone(details, at, line) {
+    if (line?.open) line.open.state = "Gone";
+    line?.end(at);
+    line?.mark(at, "gone", "good");
+  }
+
+  ended(details, at, line) {
+    if (!line) return;
+    const isGood = details.phase === "Succeeded";
+    if (line.spans.length === 0) line.begin(at, details.phase, isGood ? "good" : "bad", details.message, this.attempt);
+    line.end(at);
+    const last = line.spans.at(-1);
+    Object.assign(last, { state: details.phase, tone: isGood ? last.tone : "bad", why: details.message || last.why });
+    line.mark(at, details.phase, isGood ? "good" : "bad");
+  }
+
+  hookStopped(details, at, line) {
+    this.ended({ ...details, message: details.message || "stopped" }, at, line);
+  }
+
+  checkFailed(details, at, line) {
+    line?.begin(at, "Refused", "bad", details.message, this.attempt);
+    line?.end(at);
+  }
+
+  deadlinePassed(details, at, line) {
+    (line ?? (details.of === "wave" && this.wave ? this.waveLine(this.wave) : this.operation)).mark(at, `deadline passed: ${details.message}`, "bad");
+  }
+
+  claimTold(details, at) {
+    const isWait = details.what === "taken" || details.what === "perhaps-taken";
+    if (isWait) this.operation.begin(at, "Waiting for the claim", "wait", "another operation has it", this.attempt);
+    else if (this.operation.open?.state === "Waiting for the claim") this.operation.begin(at, "Planning", "busy", "", this.attempt);
+  }
+
+  held(details, at) {
+    this.paused = this.operation.state;
+    this.operation.begin(at, "Paused", "wait", `held by ${details.by}${details.reason ? `: ${details.reason}` : ""}`, this.attempt);
+  }
+
+  unpaused(details, at) {
+    this.operation.begin(at, this.paused ?? "", "busy", "", this.attempt);
+    this.operation.mark(at, `${details.by} lets it go on`, "good");
+    this.paused = null;
+  }
+
+  approved(details, at) {
+    this.operation.mark(at, `${details.by} approves wave ${details.number}${details.reason ? `: ${details.reason}` : ""}`, "good");
+  }
+
+  pruneConfirmed(details, at) {
+    this.operation.mark(at, `${details.by} confirms prunes`, "good");
+  }
+
+  terminateRequested(details, at) {
+    this.operation.mark(at, `${details.by} ends it`, "warn");
+  }
+
+  attemptFailed(details, at) {
+    this.failure = details.message;
+    this.operation.mark(at, `attempt ${this.attempt} failed: ${details.message}`, "bad");
+    this.endAll(at);
+  }
+
+  retryStarted(details, at) {
+    this.attempt = details.attempt;
+    this.operation.begin(at, `Attempt ${details.attempt}`, "busy", "", this.attempt);
+    this.operation.mark(at, `attempt ${details.attempt} begins`, "busy");
+  }
+
+  finished(details, at) {
+    this.isOver = true;
+    this.endAll(at);
+    this.operation.end(at);
+    this.operation.mark(at, `${details.phase}: ${details.message}`, details.phase === "Succeeded" ? "good" : "bad");
+  }
+
+  endAll(at) {
+    [...this.waves.values(), ...this.objects.values()].forEach((line) => line.end(at));
+  }
+
+  // How many objects of a wave were written in the newest attempt that did so.
+  appliedOf(wave) {
+    return (this.waves.get(waveKey(wave))?.children ?? []).filter((child) => this.applied.has(child)).length;
+  }
+
+  // The lines in their order: the operation, each phase, its waves, their objects.
+  lines() {
+    const lines = [this.operation];
+    let phase = null;
+    for (const wave of this.waves.values()) {
+      if (wave.phase !== phase?.phase) {
+        phase = Object.assign(new Line(wave.phase, "phase"), { phase: wave.phase });
+        lines.push(phase);
+      }
+      if (wave.spans.length > 0) {
+        phase.spans = [{
+          from: Math.min(wave.from, ...phase.spans.map((span) => span.from)), state: "", tone: "frame", why: "", attempt: 1,
+          to: [...phase.spans, ...wave.spans].some((span) => span.to === null) ? null : Math.max(...[...phase.spans, ...wave.spans].map((span) => span.to)),
+        }];
+      }
+      lines.push(wave, ...wave.children);
+    }
+    return lines;
+  }
+}

@@ -1,0 +1,134 @@
+// The timeline of an operation as a picture, and the same as a table for those who do not see it.
+
+import { fill, h, svg } from "./draw.js";
+import { clock, long } from "./words.js";
+
+const LINE = 24;
+const TOP = 26;
+// Below this width the names stand above their lines.
+const NARROW = 620;
+// So many objects are drawn; of more, those that took longest and those that are not well.
+const OBJECTS_MAX = 150;
+const INDENT = { operation: 0, phase: 0, wave: 10, object: 22 };
+const STEPS = [0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400];
+
+// The colours of a saved picture, which has no style sheet of its own.
+const SAVED = "text{font:12px sans-serif;fill:#1a2330}.dull{fill:#c3cad4}.frame{fill:#d5dae1}.good{fill:#1f8f4e}.busy{fill:#2f7ad1}.wait{fill:#e0a100}.warn{fill:#c96f00}.bad{fill:#c9302c}.grid{stroke:#d5dae1}.head text{font-weight:bold}rect.paper{fill:#fff}";
+
+// The lines that are drawn, and how many are not.
+export function chosen(story, now) {
+  const lines = story.lines();
+  const objects = lines.filter((line) => line.level === "object" && line.spans.length > 0);
+  if (objects.length <= OBJECTS_MAX) return [lines.filter((line) => line.level !== "object" || line.spans.length > 0), 0];
+  const bad = (line) => line.spans.some((span) => span.tone === "bad" || span.tone === "wait");
+  const wanted = new Set(objects.sort((one, other) => bad(other) - bad(one) || other.took(now) - one.took(now)).slice(0, OBJECTS_MAX));
+  return [lines.filter((line) => line.level !== "object" || wanted.has(line)), objects.length - OBJECTS_MAX];
+}
+
+export function drawTimeline(story, width, now) {
+  const [lines, left] = chosen(story, now);
+  const from = story.from;
+  const to = Math.max(story.isOver ? story.at : now, from + 100);
+  const isNarrow = width < NARROW;
+  const margin = isNarrow ? 4 : Math.min(300, Math.round(width * 0.34));
+  const height = isNarrow ? LINE * 2 - 6 : LINE;
+  const inner = Math.max(40, width - margin - 12);
+  const x = (at) => margin + ((Math.min(Math.max(at, from), to) - from) / (to - from)) * inner;
+  const total = TOP + lines.length * height + 6;
+  const words = `From ${clock(from)}: ${long(to - from)}, ${lines.filter((line) => line.level === "wave").length} waves. The table below says the same.`;
+  const picture = svg("svg.timeline", { width, height: total, viewBox: `0 0 ${width} ${total}`, role: "img", "aria-label": words });
+  drawGrid(picture, { from, to, x, total, inner });
+  lines.forEach((line, index) => drawLine(picture, line, { y: TOP + index * height, height, isNarrow, margin, x, to }));
+  return { picture, left };
+}
+
+function drawGrid(picture, { from, to, x, total, inner }) {
+  const step = STEPS.find((one) => ((to - from) / 1000 / one) * 70 <= inner) ?? STEPS.at(-1);
+  for (let at = 0; at <= (to - from) / 1000; at += step) {
+    const place = x(from + at * 1000);
+    picture.append(svg("line.grid", { x1: place, x2: place, y1: TOP - 6, y2: total }),
+      svg("text.axis", { x: place + 2, y: 14 }, at === 0 ? clock(from) : `+${long(at * 1000)}`));
+  }
+}
+
+function drawLine(picture, line, { y, height, isNarrow, margin, x, to }) {
+  const indent = INDENT[line.level];
+  const group = svg(`g.${line.level === "object" ? "object" : "head"}`);
+  const room = isNarrow ? x(to) - indent : margin - indent - 8;
+  const name = cut(line.label, Math.floor(room / 7));
+  group.append(svg("text", { x: 2 + indent, y: y + 16 }, name, svg("title", null, line.label)));
+  const top = isNarrow ? y + 22 : y + 5;
+  const thick = line.level === "object" ? LINE - 12 : LINE - 9;
+  for (const span of line.spans) {
+    const [begin, end] = [x(span.from), x(span.to ?? to)];
+    const attempt = span.attempt > 1 ? ` (attempt ${span.attempt})` : "";
+    const took = long((span.to ?? to) - span.from);
+    const shape = svg(`rect.${span.tone}`, { x: begin, y: top, width: Math.max(2, end - begin), height: thick, rx: 2 },
+      svg("title", null, `${line.label}: ${span.state}${attempt}, ${took}${span.why ? `: ${span.why}` : ""}`));
+    group.append(shape);
+    // Waits have a line through them, so that they are known without colours.
+    if (span.tone === "wait" && end - begin > 6) {
+      group.append(svg("line.through", { x1: begin + 2, x2: end - 2, y1: top + thick / 2, y2: top + thick / 2 }));
+    }
+  }
+  for (const mark of line.marks) {
+    const place = x(mark.at);
+    group.append(svg(`path.mark.${mark.tone}`, { d: `M${place - 4} ${top - 3}h8l-4 6z` }, svg("title", null, `${clock(mark.at)}: ${mark.text}`)));
+  }
+  picture.append(group);
+}
+
+function cut(text, most) {
+  return text.length <= most ? text : `${text.slice(0, Math.max(3, most - 1))}…`;
+}
+
+// The same as a table.
+export function timelineTable(story, now) {
+  const [lines] = chosen(story, now);
+  const rows = lines.filter((line) => line.level !== "phase" && (line.spans.length > 0 || line.level === "wave")).map((line) => {
+    const attempts = new Set(line.spans.map((span) => span.attempt));
+    return h("tr", null, h(`th.${line.level}`, { scope: "row" }, line.label),
+      h("td", null, line.spans.length > 0 ? clock(line.from) : "–"),
+      h("td", null, line.spans.length > 0 ? long(line.took(now)) : "–"),
+      h("td", null, line.took(now, true) > 0 ? long(line.took(now, true)) : "–"),
+      h("td", null, attempts.size > 0 ? [...attempts].join(", ") : "–"),
+      h("td", null, line.state), h("td.words", null, line.why));
+  });
+  return h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Timeline as a table" }, h("table", null,
+    h("thead", null, h("tr", null, ["What", "Began", "Took", "Waited", "Attempts", "State", "Why"].map((one) => h("th", { scope: "col" }, one)))),
+    h("tbody", null, rows)));
+}
+
+// What the colours mean.
+export function legend() {
+  const all = [["busy", "at work"], ["wait", "waits, with its reason"], ["good", "well"], ["bad", "failed"], ["warn", "missing"], ["dull", "not known"]];
+  return h("ul.legend", { "aria-label": "What the colours mean" }, all.map(([tone, word]) => h("li", null, h(`span.swatch.${tone}`, { "aria-hidden": "true" }), word)));
+}
+
+// Saves the picture as a file.
+export function savePicture(story, name) {
+  const { picture } = drawTimeline(story, 1200, Date.now());
+  const style = svg("style");
+  style.textContent = SAVED;
+  picture.prepend(style, svg("rect.paper", { width: "100%", height: "100%" }));
+  const file = new Blob([new XMLSerializer().serializeToString(picture)], { type: "image/svg+xml" });
+  const address = URL.createObjectURL(file);
+  const anchor = h("a", { href: address, download: `${name}.svg` });
+  document.body.append(anchor);
+  anchor.click();
+  anchor.remove();
+  URL.revokeObjectURL(address);
+}
+
+// Draws again whenever the room for it changes; returns what ends that.
+export function keepDrawn(place, draw) {
+  let width = 0;
+  const watch = new ResizeObserver(([entry]) => {
+    const found = Math.floor(entry.contentRect.width);
+    if (found === width || found === 0) return;
+    width = found;
+    fill(place, draw(width));
+  });
+  watch.observe(place);
+  return () => watch.disconnect();
+}

@@ -1,0 +1,100 @@
+// Words and signs for what the API tells: a state is never shown by its colour alone.
+
+import { h } from "./draw.js";
+
+// Sign and tone of each state; what is not known here is shown by its word.
+const STATES = {
+  Synced: ["✓", "good"], OutOfSync: ["≠", "warn"],
+  Healthy: ["✓", "good"], Progressing: ["…", "busy"], Degraded: ["✕", "bad"], Missing: ["○", "warn"],
+  Suspended: ["‖", "wait"], Unknown: ["?", "dull"],
+  Succeeded: ["✓", "good"], Failed: ["✕", "bad"], Error: ["✕", "bad"], Running: ["…", "busy"],
+  Terminating: ["■", "wait"],
+  Waiting: ["○", "dull"], Pending: ["◔", "wait"], Held: ["‖", "wait"], Passed: ["✓", "good"], Skipped: ["»", "dull"],
+  Stopped: ["■", "warn"], Rolling: ["…", "busy"], RollingBack: ["↶", "busy"], RolledBack: ["↶", "warn"],
+  DoneBefore: ["✓", "good"], Empty: ["○", "dull"], Unfinished: ["■", "warn"], NotReached: ["○", "dull"],
+  Deleting: ["…", "busy"], Gone: ["✓", "good"], Left: ["»", "dull"],
+  Completed: ["✓", "good"], Superseded: ["»", "dull"], Terminated: ["■", "warn"],
+  Applying: ["…", "busy"], AwaitingHealth: ["…", "busy"], AwaitingGone: ["…", "busy"], Pruning: ["…", "busy"],
+  Clearing: ["…", "busy"], Settling: ["◔", "wait"], Verifying: ["…", "busy"], DryRun: ["…", "busy"],
+  AwaitingRetry: ["‖", "wait"],
+  create: ["+", "good"], apply: ["~", "busy"], replace: ["↻", "warn"], prune: ["−", "bad"],
+  "prune-skipped": ["·", "dull"], unchanged: ["=", "dull"],
+  modified: ["~", "warn"], added: ["+", "good"], extra: ["−", "bad"], same: ["=", "dull"],
+};
+
+export function tone(state) {
+  return STATES[state]?.[1] ?? "dull";
+}
+
+export function sign(state) {
+  return STATES[state]?.[0] ?? "·";
+}
+
+// A state with its sign and word; `of` says what it is the state of, to those who hear it.
+export function badge(state, of) {
+  if (!state) return null;
+  return h(`span.badge.${tone(state)}`, null,
+    h("span.sign", { "aria-hidden": "true" }, sign(state)),
+    of ? h("span.unseen", null, `${of}: `) : null, state);
+}
+
+const MOMENT = new Intl.DateTimeFormat(undefined, {
+  year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
+  timeZoneName: "short",
+});
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+// A moment in the reader's zone.
+export function moment(at) {
+  if (!at) return "–";
+  const date = new Date(at);
+  return Number.isNaN(date.getTime()) ? String(at) : MOMENT.format(date);
+}
+
+export function clock(at) {
+  return CLOCK.format(new Date(at));
+}
+
+export function time(at) {
+  if (!at) return h("span", null, "–");
+  return h("time", { datetime: at, title: at }, moment(at));
+}
+
+// How long: 1.4 s, 3 min 20 s, 2 h 5 min, 3 d 4 h.
+export function long(milliseconds) {
+  const seconds = Math.max(0, milliseconds) / 1000;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  const parts = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+  let left = Math.round(seconds);
+  const first = parts.findIndex(([, size]) => left >= size);
+  return parts.slice(first, first + 2).map(([name, size]) => {
+    const number = Math.floor(left / size);
+    left -= number * size;
+    return number > 0 ? `${number} ${name}` : "";
+  }).filter(Boolean).join(" ");
+}
+
+export function between(from, to) {
+  return long(new Date(to ?? Date.now()) - new Date(from));
+}
+
+export function count(number, one, many) {
+  return `${Number(number).toLocaleString()} ${Number(number) === 1 ? one : many ?? `${one}s`}`;
+}
+
+// A commit by its first digits, and anything else as it is.
+export function short(revision) {
+  return /^[0-9a-f]{40}$/.test(revision ?? "") ? revision.slice(0, 7) : revision || "–";
+}
+
+// An object in one text.
+export function objectName(object) {
+  return `${object.kind} ${object.namespace ? `${object.namespace}/` : ""}${object.name}`;
+}
+
+// A list of terms.
+export function terms(pairs) {
+  const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return h("dl.terms", null, shown.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+}

@@ -1,0 +1,217 @@
+//! Who is let in: by a token, by a session that a token has opened, or because they are on this machine.
+//!
+//! A cookie comes with every request of a browser, also with those that a page of somebody else makes it send. So whoever
+//! comes by one and wants something done has to come from our own page: by the origin that the browser names, and by a
+//! word that only a page which may read our answers knows.
+
+use std::sync::Arc;
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Uri};
+use tokio::time::Instant;
+
+use crate::access::Caller;
+use crate::front::{is_here, text};
+use crate::problem::{Code, Problem};
+use crate::sessions::{ENDS_AFTER, Open, Sessions};
+use crate::tokens::{Pass, Tokens, is_same};
+
+/// The header by which a page shows that it can read our answers.
+pub(crate) const CSRF: HeaderName = HeaderName::from_static("x-tidegate-csrf");
+/// What a browser says about where a request comes from.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// The name of the cookie over TLS: browsers take it by no other way, and for this host alone.
+const SECURE_COOKIE: &str = "__Host-tidegate-session";
+
+/// Who is let in.
+pub(crate) struct Entrance {
+    /// `None` where those on this machine may look without.
+    tokens: Option<Arc<Tokens>>,
+    sessions: Arc<Sessions>,
+    /// The name of the cookie without TLS. Cookies know no ports, so several services of a machine need several names.
+    cookie: String,
+}
+
+impl Entrance {
+    pub fn new(tokens: Option<Tokens>, port: u16) -> Self {
+        let cookie = format!("tidegate-session-{port}");
+        Self { tokens: tokens.map(Arc::new), sessions: Arc::default(), cookie }
+    }
+
+    /// Whether tokens are asked for.
+    pub fn asks(&self) -> bool {
+        self.tokens.is_some()
+    }
+
+    /// Who asks. Whoever gives a token is known by it alone.
+    pub fn caller(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        now: Instant,
+    ) -> Result<(Caller, Pass), Problem> {
+        let Some(tokens) = &self.tokens else {
+            at_home(headers)?;
+            return Ok((Caller::unnamed(), Pass::open()));
+        };
+        let Some(given) = text(headers, &header::AUTHORIZATION)? else {
+            return self.by_session(tokens, method, headers, now);
+        };
+        let token = given
+            .split_once(' ')
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map(|(_, token)| token.trim());
+        let known = token.and_then(|token| tokens.caller(token, now));
+        known.ok_or_else(|| Problem::new(Code::Unauthorized, "the token does not count here"))
+    }
+
+    fn by_session(
+        &self,
+        tokens: &Arc<Tokens>,
+        method: &Method,
+        headers: &HeaderMap,
+        now: Instant,
+    ) -> Result<(Caller, Pass), Problem> {
+        let Some(secret) = self.secret(headers) else {
+            return Err(Problem::new(Code::Unauthorized, "this needs a token"));
+        };
+        let over = || Problem {
+            next: "sign in again".to_owned(),
+            ..Problem::new(Code::Unauthorized, "the session is over")
+        };
+        let session = self.sessions.of(secret, now).ok_or_else(over)?;
+        let Some(caller) = tokens.of(&session.token(), now) else {
+            session.end();
+            return Err(over());
+        };
+        if !method.is_safe() {
+            from_own_page(headers)?;
+            let said = text(headers, &CSRF)?.unwrap_or_default();
+            if !is_same(&said, session.csrf()) {
+                return Err(Problem {
+                    next: "send the `csrf` of /api/v1/session in the header X-Tidegate-CSRF".to_owned(),
+                    ..Problem::new(
+                        Code::Forbidden,
+                        "whoever comes by a cookie has to show that it is our own page",
+                    )
+                });
+            }
+        }
+        Ok((caller, Pass::of_session(tokens, session)))
+    }
+
+    /// The secret of the cookie; that over TLS counts more.
+    fn secret<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
+        let named = |wanted: &str| {
+            let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+            let mut pairs =
+                all.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
+            pairs.find(|(name, _)| *name == wanted).map(|(_, secret)| secret)
+        };
+        named(SECURE_COOKIE).or_else(|| named(&self.cookie))
+    }
+
+    /// Opens a session for whoever has a token, from our own page.
+    pub fn sign_in(&self, token: &str, visit: &Visit, now: Instant) -> Result<SignedIn, Problem> {
+        let Some(tokens) = &self.tokens else {
+            return Err(Problem::bad("no token is needed here: those on this machine may look"));
+        };
+        let is_secure = visit.own_page.clone()?;
+        let wrong = || {
+            Problem {
+            next: "use a token of the file that --tokens names, or the address that `tidegate serve` has printed"
+                .to_owned(),
+            ..Problem::new(Code::Unauthorized, "the token does not count here")
+        }
+        };
+        let (caller, pass) = tokens.caller(token.trim(), now).ok_or_else(wrong)?;
+        let digest = pass.digest().ok_or_else(wrong)?;
+        let none = || Problem::new(Code::Internal, "the system gives no random numbers");
+        let (session, secret) = self.sessions.open(digest, now).ok_or_else(none)?;
+        let cookie = self.set_cookie(is_secure, &secret, ENDS_AFTER.as_secs());
+        Ok(SignedIn { caller, session, cookie })
+    }
+
+    /// What makes a browser forget both cookies.
+    pub fn forget(&self) -> [Option<HeaderValue>; 2] {
+        [true, false].map(|is_secure| self.set_cookie(is_secure, "", 0))
+    }
+
+    fn set_cookie(&self, is_secure: bool, secret: &str, seconds: u64) -> Option<HeaderValue> {
+        let (name, secure) = if is_secure { (SECURE_COOKIE, "; Secure") } else { (self.cookie.as_str(), "") };
+        let cookie = format!("{name}={secret}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
+        let mut value = HeaderValue::from_str(&cookie).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    }
+}
+
+/// Somebody has signed in.
+pub(crate) struct SignedIn {
+    pub caller: Caller,
+    pub session: Open,
+    /// What the browser is to keep.
+    pub cookie: Option<HeaderValue>,
+}
+
+/// How a request came, for those routes that are about it.
+pub(crate) struct Visit {
+    pub entrance: Arc<Entrance>,
+    /// Who asks is let in; otherwise they are told no more than that.
+    pub is_let_in: bool,
+    /// Whether it is our own page that asks, over TLS or not; or why not.
+    own_page: Result<bool, Problem>,
+}
+
+impl Visit {
+    pub fn new(entrance: &Arc<Entrance>, headers: &HeaderMap, is_let_in: bool) -> Self {
+        Self { entrance: Arc::clone(entrance), is_let_in, own_page: from_own_page(headers) }
+    }
+}
+
+/// Whether a request comes from our own page; and whether that page came over TLS.
+fn from_own_page(headers: &HeaderMap) -> Result<bool, Problem> {
+    let foreign = |what: String| {
+        Problem {
+        next: "use the page that this service shows; something in front of it has to pass on Host and Origin as they come"
+            .to_owned(),
+        ..Problem::new(Code::Forbidden, what)
+    }
+    };
+    if let Some(site) = text(headers, &FETCH_SITE)?
+        && site != "same-origin"
+    {
+        return Err(foreign(format!("the browser says that this comes from another page ({site:?})")));
+    }
+    let origin = text(headers, &header::ORIGIN)?.ok_or_else(|| foreign("this has no Origin".to_owned()))?;
+    let host = text(headers, &header::HOST)?.unwrap_or_default();
+    let wrong = || foreign(format!("the origin {origin:?} is not this service at {host:?}"));
+    let (scheme, authority) = origin.split_once("://").ok_or_else(wrong)?;
+    let is_plain = authority.parse::<Uri>().is_ok() && !authority.contains(['/', '@', '?', '#']);
+    let is_same = is_plain && !host.is_empty() && authority.eq_ignore_ascii_case(&host);
+    match scheme {
+        "https" if is_same => Ok(true),
+        "http" if is_same => Ok(false),
+        _ => Err(wrong()),
+    }
+}
+
+/// Without tokens, only those are answered who know where they are: a page of elsewhere whose name was made to lead here
+/// names itself as the host.
+fn at_home(headers: &HeaderMap) -> Result<(), Problem> {
+    let host = text(headers, &header::HOST)?.unwrap_or_default();
+    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address,
+        None => host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name),
+    };
+    if is_here(name) {
+        return Ok(());
+    }
+    Err(Problem {
+        next: "ask at 127.0.0.1 or localhost, or start `tidegate serve` with --tokens FILE".to_owned(),
+        ..Problem::new(Code::Forbidden, format!("the host {host:?} is not this machine"))
+    })
+}
+
+#[cfg(test)]
+mod tests;

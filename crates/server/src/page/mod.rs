@@ -1,0 +1,88 @@
+//! The page: files that are part of the program, and nothing else. What it shows and does, it asks of the API.
+
+mod files;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::routing::get;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{HeaderMap, Request, Response, StatusCode};
+use sha2::{Digest as _, Sha256};
+use tidegate_model::Digest;
+use tokio::time::Instant;
+
+use crate::front::{Front, answered};
+use files::{File, INDEX, OTHERS};
+
+/// Under this name its files are counted among what was answered.
+const COUNTED: &str = "page";
+/// The addresses of views, all of which begin with the same file: what is to be seen there, the page finds out itself.
+const VIEWS: [&str; 6] = [
+    "/",
+    "/applicationsets",
+    "/operations",
+    "/applications/{namespace}/{name}",
+    "/applicationsets/{namespace}/{name}",
+    "/operations/{id}",
+];
+
+/// What a browser may do with the page: run its own scripts, show its own styles and pictures, ask this service, and nothing
+/// else. No text becomes code, as no script can make markup from it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+
+/// What every file of the page says to browsers.
+const FOR_BROWSERS: [(HeaderName, HeaderValue); 4] = [
+    (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+    // It may be kept, and is asked for each time whether it is still the same.
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+    (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
+    (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
+];
+
+/// The router with the page in it.
+pub(crate) fn add(mut router: Router, front: &Arc<Front>) -> Router {
+    let views = VIEWS.iter().map(|path| (*path, &INDEX));
+    for (path, file) in views.chain(OTHERS.iter().map(|file| (file.path, file))) {
+        let (front, tag) = (Arc::clone(front), tag(file.bytes));
+        let answer = move |request: Request<Body>| async move {
+            let counted = front.visitor(Instant::now());
+            let answer = answered(counted.map(|()| shown(file, &tag, request.headers())));
+            front.site.metrics.answered(COUNTED, answer.status().as_u16());
+            answer
+        };
+        router = router.route(path, get(answer));
+    }
+    router
+}
+
+/// What tells a file from what it was before.
+fn tag(bytes: &[u8]) -> String {
+    let digest = Digest(Sha256::digest(bytes).into()).to_string();
+    format!("\"{}\"", digest.get(..32).unwrap_or(&digest))
+}
+
+fn shown(file: &'static File, tag: &str, asked: &HeaderMap) -> Response<Body> {
+    let is_known = asked
+        .get_all(header::IF_NONE_MATCH)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|tags| tags.split(','))
+        .any(|known| known.trim().trim_start_matches("W/") == tag);
+    let mut answer = match is_known {
+        true => Response::new(Body::empty()),
+        false => Response::new(Body::from(file.bytes)),
+    };
+    if is_known {
+        *answer.status_mut() = StatusCode::NOT_MODIFIED;
+    }
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(file.media));
+    headers.extend(HeaderValue::from_str(tag).ok().map(|tag| (header::ETAG, tag)));
+    headers.extend(FOR_BROWSERS);
+    answer
+}
+
+#[cfg(test)]
+mod tests;

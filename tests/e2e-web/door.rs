@@ -1,0 +1,108 @@
+//! Who is let in, and what they are kept from.
+
+use serde_json::json;
+
+use crate::bench::Bench;
+use crate::browser::Browser;
+use crate::service::{Different, OPERATOR, READER, Service, folder};
+use crate::wire;
+
+const NO_SET: Different = Different { rollout: None, has_no_set: true, migration: None, shops_hang: false };
+
+/// Whether there is any button that has something done.
+const BUTTONS: &str = "return document.querySelectorAll('main .actions button').length";
+
+pub fn the_address_that_is_printed_signs_in_and_another_browser_is_asked_for_a_token() {
+    let bench: Bench = folder(&NO_SET);
+    let mut serving = bench.start(&["serve", "--sim", "--apps", "fleet"]);
+    let line = serving.await_line("the page is at");
+    let address = line.split_once("http://").unwrap().1.split(' ').next().unwrap().to_owned();
+    let (own, token) = address.split_once("/#token=").unwrap();
+    serving.await_line("serving 3 applications");
+    let url = format!("http://{own}");
+    let mut browser = Browser::new(&url);
+    browser.open(&format!("http://{address}"));
+    browser.await_text("3 Applications");
+    // The token does not stay in the address, nor can a script read the cookie.
+    assert_eq!(browser.run("return location.href"), json!(format!("{url}/")));
+    assert_eq!(browser.run("return document.cookie"), json!(""));
+    browser.open("/applications/argocd/backend");
+    browser.until("document.querySelector('[data-do=\"Sync…\"]')");
+    browser.is_clean();
+    // Whoever has not seen the address, sees nothing, by the page or by the API.
+    let mut other = Browser::new(&url);
+    other.open("/applications/argocd/backend");
+    other.until("document.querySelector('h1')?.textContent === 'Sign in'");
+    assert!(!other.text().contains("backend"));
+    let answer = wire::ask(own, "GET", "/api/v1/applications", &[], None);
+    assert_eq!(answer.status, 401, "{}", answer.body);
+    other.is_clean();
+    // Nor does anybody know the token by what is told of the process.
+    let ops = bench.run(&["ops", "list", "-o", "json"]).expect_code(0);
+    assert!(!ops.out.contains(token) && !ops.err.contains(token));
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}
+
+pub fn a_token_signs_in_and_its_end_ends_the_session() {
+    let service = Service::new(&NO_SET);
+    let browser = Browser::new(&service.url);
+    browser.open("/applications/argocd/backend");
+    browser.write("#token", "nobody-has-this-token-here");
+    browser.key(crate::browser::key::ENTER);
+    browser.until("document.getElementById('token-problem').textContent.includes('does not count')");
+    browser.write("#token", OPERATOR);
+    browser.key(crate::browser::key::ENTER);
+    // Where they wanted to go.
+    browser.until("document.querySelector('h1')?.textContent === 'backend'");
+    browser.until("document.getElementById('who').textContent.includes('ann')");
+    // It is there after a reload, and gone when the token is.
+    browser.open("/");
+    browser.await_text("3 Applications");
+    service.bench.write_closed("tokens", format!("ben read-only {READER}\n"));
+    browser.until("document.querySelector('h1')?.textContent === 'Sign in' || (dispatchEvent(new PopStateEvent('popstate')), false)");
+    browser.write("#token", READER);
+    browser.key(crate::browser::key::ENTER);
+    browser.await_text("3 Applications");
+    browser.click("#who button");
+    browser.until("document.querySelector('h1')?.textContent === 'Sign in'");
+    browser.open("/operations");
+    browser.until("document.querySelector('h1')?.textContent === 'Sign in'");
+    service.end();
+}
+
+pub fn whoever_may_look_has_no_buttons() {
+    let service = Service::new(&NO_SET);
+    service.wait(&[]);
+    let mut browser = service.browser(READER);
+    browser.until("document.getElementById('who').textContent.includes('may look')");
+    browser.open("/applications/argocd/backend");
+    browser.await_text("In the order of the next sync");
+    browser.await_text("Deployment fleet/backend");
+    assert_eq!(browser.run(BUTTONS), json!(0));
+    // And what the page does not offer, the API refuses as well.
+    let told = browser.run_async(
+        "(async () => { const session = await (await fetch('/api/v1/session')).json();
+         const headers = {'content-type': 'application/json', 'x-tidegate-csrf': session.csrf};
+         done((await fetch('/api/v1/applications/argocd/backend/sync', {method: 'POST', headers, body: '{}'})).status); })()",
+    );
+    assert_eq!(told, json!(403));
+    browser.complaints();
+    browser.open("/");
+    browser.await_text("3 Applications");
+    browser.is_clean();
+    service.end();
+}
+
+pub fn without_tokens_those_on_this_machine_look_and_have_no_buttons() {
+    let service = Service::with(folder(&NO_SET), &["--listen", "0"]);
+    let mut browser = Browser::new(&service.url);
+    browser.open("/");
+    browser.await_text("3 Applications");
+    browser.until("document.getElementById('who').textContent.includes('may look')");
+    browser.open("/applications/argocd/backend");
+    browser.await_text("In the order of the next sync");
+    assert_eq!(browser.run(BUTTONS), json!(0));
+    browser.is_clean();
+    service.end();
+}

@@ -1,0 +1,232 @@
+//! The page is for everybody: by the keyboard, on a telephone, in both colour schemes, and for those who do not see it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::browser::{Browser, key};
+use crate::service::{Different, OPERATOR, Service};
+
+/// Each view of a service whose Applications are synced.
+fn views(service: &Service) -> Vec<String> {
+    let backend = service.newest("backend");
+    vec![
+        "/".to_owned(),
+        "/applicationsets".to_owned(),
+        "/operations".to_owned(),
+        "/applications/argocd/backend".to_owned(),
+        "/applicationsets/argocd/shops".to_owned(),
+        format!("/operations/{backend}"),
+    ]
+}
+
+/// Opens a view, and waits until it shows what it is about.
+fn open(browser: &Browser, view: &str) {
+    browser.open(view);
+    let shown = match view {
+        "/" => {
+            "document.querySelectorAll('.rows .row[data-key]').length > 5 && document.querySelector('.card')"
+        }
+        "/applicationsets" => "document.querySelectorAll('.rows .row[data-key]').length === 1",
+        "/operations" => "document.querySelectorAll('tbody tr').length > 10",
+        _ if view.starts_with("/applications/") => {
+            "document.querySelectorAll('.phase').length === 3 && document.querySelector('#differs + div p') && document.querySelector('#history')"
+        }
+        _ if view.starts_with("/applicationsets/") => "document.querySelectorAll('.step').length === 3",
+        _ => "document.querySelector('.timeline') && document.querySelector('.facts')",
+    };
+    browser.until(shown);
+}
+
+fn synced() -> (Service, Vec<String>) {
+    let service = Service::new(&Different::default());
+    service.wait(&[]);
+    let views = views(&service);
+    (service, views)
+}
+
+pub fn the_keyboard_leads_everywhere() {
+    let (service, _) = synced();
+    let browser = service.browser(OPERATOR);
+    open(&browser, "/");
+    // The first stop leads over all that is on each view.
+    browser.key(key::TAB);
+    browser.until("document.activeElement.classList.contains('skip')");
+    browser.key(key::ENTER);
+    browser.until("document.activeElement.id === 'main'");
+    // To a row, from row to row, and to the last and the first.
+    browser.until("(document.querySelector('.rows a').focus(), document.activeElement.closest('.row').dataset.index === '0')");
+    browser.key(key::DOWN);
+    browser.until("document.activeElement.closest('.row').dataset.index === '1'");
+    browser.key(key::END);
+    browser.until("document.activeElement.closest('.row').dataset.index === '14'");
+    browser.key(key::HOME);
+    browser.until("document.activeElement.closest('.row').dataset.key === 'argocd/backend'");
+    // Whoever goes to another view is told where they are.
+    browser.key(key::ENTER);
+    browser.until(
+        "document.querySelector('h1').textContent === 'backend' && document.activeElement.id === 'main'",
+    );
+    browser.until("document.getElementById('said').textContent.includes('backend')");
+    browser.until("document.title.startsWith('backend')");
+    // Every stop can be seen, and none is a trap: round the view and out of it.
+    browser.until("document.querySelector('[data-do=\"Sync…\"]')");
+    let mut stops: Vec<String> = Vec::new();
+    for _ in 0..60 {
+        browser.key(key::TAB);
+        let stop = browser.run(
+            "const here = document.activeElement;
+             if (here === document.body) return ['body', true];
+             const style = getComputedStyle(here);
+             return [here.dataset.do ?? here.textContent.slice(0, 30), style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2]",
+        );
+        assert_eq!(stop[1], json!(true), "{stop}");
+        stops.push(stop[0].as_str().unwrap().to_owned());
+        if stop[0] == "body" {
+            break;
+        }
+    }
+    for wanted in ["Sync…", "Refresh…", "Delete…"] {
+        assert!(stops.iter().any(|stop| stop == wanted), "{stops:?}");
+    }
+    // A question takes the focus, keeps it, and gives it back.
+    browser.run("document.querySelector('[data-do=\"Refresh…\"]').focus()");
+    browser.key(key::ENTER);
+    browser.until("document.querySelector('dialog').contains(document.activeElement)");
+    browser.key(key::ESCAPE);
+    browser.until("!document.querySelector('dialog') && document.activeElement.dataset.do === 'Refresh…'");
+    service.end();
+}
+
+pub fn nothing_is_wider_than_a_telephone() {
+    let (service, views) = synced();
+    let mut browser = service.browser(OPERATOR);
+    browser.size(360, 740);
+    for view in &views {
+        open(&browser, view);
+        let widths = browser.run("return [document.documentElement.scrollWidth, innerWidth]");
+        assert_eq!(widths[0], widths[1], "{view}");
+        // What is pressed is large enough to be met: 24 pixels at least.
+        let small = browser.run(
+            "return [...document.querySelectorAll('button, select, input')].filter((one) => one.offsetParent && one.type !== 'checkbox')
+               .filter((one) => one.getBoundingClientRect().height < 24).map((one) => one.outerHTML)",
+        );
+        assert_eq!(small, json!([]), "{view}");
+    }
+    open(&browser, "/applications/argocd/backend");
+    browser.press("Sync…");
+    let dialog = browser.run("const box = document.querySelector('dialog').getBoundingClientRect(); return box.left >= 0 && box.right <= innerWidth");
+    assert_eq!(dialog, json!(true));
+    browser.picture("telephone");
+    browser.is_clean();
+    service.end();
+}
+
+pub fn both_colour_schemes_can_be_read() {
+    let (service, views) = synced();
+    let mut browser = service.browser(OPERATOR);
+    let mut grounds = Vec::new();
+    for scheme in ["light", "dark"] {
+        browser.scheme(scheme);
+        for view in &views {
+            open(&browser, view);
+            let wrong = browser.run(CONTRAST);
+            assert_eq!(wrong, json!([]), "{scheme} {view}");
+        }
+        grounds.push(browser.run("return getComputedStyle(document.body).backgroundColor"));
+        let moving = browser
+            .run("return getComputedStyle(document.querySelector('.column > div')).transitionDuration");
+        assert_eq!(moving, json!("0s"), "nothing moves where the system says so");
+    }
+    assert_ne!(grounds[0], grounds[1]);
+    open(&browser, "/applicationsets/argocd/shops");
+    browser.picture("dark");
+    browser.is_clean();
+    service.end();
+}
+
+/// The texts that have too little contrast with what is behind them.
+const CONTRAST: &str = "
+  const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => {
+    const part = (one) => { const c = one / 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
+    return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+  };
+  const behind = (one) => {
+    for (let at = one; at; at = at.parentElement) {
+      const [r, g, b, a = 1] = numbers(getComputedStyle(at).backgroundColor);
+      if (a === 1) return [r, g, b];
+    }
+    return [255, 255, 255];
+  };
+  const wrong = [];
+  for (const one of document.querySelectorAll('body *')) {
+    const hasText = [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!hasText || one.closest('svg') || !one.offsetParent || one.closest('.unseen') || one.disabled) continue;
+    const [text, ground] = [light(numbers(getComputedStyle(one).color)), light(behind(one))];
+    const ratio = (Math.max(text, ground) + 0.05) / (Math.min(text, ground) + 0.05);
+    if (ratio < 4.5) wrong.push(`${one.className} ${one.textContent.slice(0, 30)} ${ratio.toFixed(2)}`);
+  }
+  return [...new Set(wrong)].slice(0, 20);";
+
+/// The file of axe-core; nothing where it is not here.
+fn axe() -> Option<String> {
+    let folder = std::env::var_os("TIDEGATE_WEB_TOOLS").map(PathBuf::from);
+    let cache = || {
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scripts/web-tools");
+        let told = Command::new(script).output().ok().filter(|told| told.status.success())?;
+        Some(PathBuf::from(String::from_utf8(told.stdout).ok()?.trim()))
+    };
+    fs::read_to_string(folder.or_else(cache)?.join("axe.min.js")).ok()
+}
+
+pub fn axe_finds_nothing_serious() {
+    let Some(axe) = axe() else {
+        let is_required = std::env::var_os("TIDEGATE_REQUIRE_AXE").is_some();
+        assert!(!is_required, "there is no axe-core; scripts/web-tools --fetch gets it");
+        eprintln!("SKIPPED: axe-core is not here; scripts/web-tools --fetch gets it");
+        return;
+    };
+    let (service, views) = synced();
+    let browser = service.browser(OPERATOR);
+    let check = |view: &str| {
+        browser.run(&format!("{axe}; window.axe = axe;"));
+        let found = browser.run_async(
+            "axe.run(document, {resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
+               .then((told) => done(told.violations.map((one) => ({id: one.id, impact: one.impact, nodes: one.nodes.slice(0, 3).map((node) => node.html)}))))",
+        );
+        let is_bad = |one: &&Value| one["impact"] == "serious" || one["impact"] == "critical";
+        let bad: Vec<&Value> = found.as_array().unwrap().iter().filter(is_bad).collect();
+        assert!(bad.is_empty(), "{view}: {bad:#?}");
+    };
+    for view in &views {
+        open(&browser, view);
+        check(view);
+    }
+    open(&browser, "/applications/argocd/backend");
+    browser.press("Delete…");
+    browser.until("document.querySelector('dialog[open]')");
+    check("a question");
+    service.end();
+}
+
+pub fn times_are_those_of_the_reader() {
+    let (service, views) = synced();
+    let browser = service.browser(OPERATOR);
+    let shown = |zone: &str| {
+        browser.tell("Emulation.setTimezoneOverride", json!({"timezoneId": zone}));
+        open(&browser, &views[3]);
+        let both = browser.run(
+            "const time = document.querySelector('main time'); return [time.dateTime, time.textContent]",
+        );
+        (both[0].as_str().unwrap().to_owned(), both[1].as_str().unwrap().to_owned())
+    };
+    let (at, here) = shown("UTC");
+    let (same, there) = shown("Asia/Tokyo");
+    assert_eq!(at, same, "the moment is the same");
+    assert_ne!(here, there);
+    assert!(there.contains("GMT+9"), "{there}");
+    service.end();
+}

@@ -1,0 +1,94 @@
+//! The page of `tidegate serve` in a real browser: what people see, what they can do, and what they are kept from.
+//!
+//! The browser is Chromium, driven by its own driver. Without them the tests are reported as ignored, each by its name;
+//! `TIDEGATE_REQUIRE_BROWSER=1` makes them fail.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "tests stop at the first surprise"
+)]
+
+#[path = "../e2e/bench.rs"]
+#[allow(dead_code, reason = "shared with the tests of the command")]
+mod bench;
+
+mod browser;
+mod door;
+mod everybody;
+mod hostile;
+mod many;
+mod service;
+mod steering;
+mod views;
+mod wire;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// A test and its name.
+type Test = (&'static str, fn());
+
+/// A list of tests from the paths of functions.
+macro_rules! tests {
+    ($($path:path),* $(,)?) => {
+        [$((stringify!($path), $path as fn())),*]
+    };
+}
+
+/// How many browsers run at once, unless `--test-threads` says otherwise.
+const AT_ONCE: usize = 2;
+const REQUIRED: &str = "TIDEGATE_REQUIRE_BROWSER";
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(AT_ONCE);
+    let missing = browser::missing();
+    let is_required = std::env::var_os(REQUIRED).is_some_and(|value| !value.is_empty() && value != "0");
+    if let Some(missing) = &missing {
+        eprintln!("SKIPPED: the tests in a browser. {missing}");
+    }
+    let trial = |(name, test): Test| {
+        let why = missing.clone().unwrap_or_default();
+        let (is_absent, name) = (missing.is_some(), name.to_owned());
+        let shown = if is_absent && !is_required { format!("{name} (no browser)") } else { name };
+        Trial::test(shown, move || if is_absent { Err(Failed::from(why)) } else { passed(test) })
+            .with_ignored_flag(is_absent && !is_required)
+    };
+    libtest_mimic::run(&arguments, tests().into_iter().map(trial).collect()).exit_code()
+}
+
+fn passed(test: fn()) -> Result<(), Failed> {
+    test();
+    Ok(())
+}
+
+fn tests() -> Vec<Test> {
+    tests![
+        door::the_address_that_is_printed_signs_in_and_another_browser_is_asked_for_a_token,
+        door::a_token_signs_in_and_its_end_ends_the_session,
+        door::whoever_may_look_has_no_buttons,
+        door::without_tokens_those_on_this_machine_look_and_have_no_buttons,
+        views::the_fleet_is_shown_filtered_and_lives,
+        views::an_application_is_shown_in_the_order_of_its_next_sync,
+        views::an_operation_is_watched_and_read_afterwards,
+        views::a_failed_operation_shows_its_attempts_and_waits,
+        views::a_rollout_is_shown_step_by_step,
+        steering::an_application_is_synced_and_deleted_after_a_question,
+        steering::an_operation_is_held_and_goes_on,
+        steering::a_rollout_is_approved_paused_and_skipped_with_a_reason,
+        steering::a_set_is_deleted_in_its_order,
+        everybody::the_keyboard_leads_everywhere,
+        everybody::nothing_is_wider_than_a_telephone,
+        everybody::both_colour_schemes_can_be_read,
+        everybody::axe_finds_nothing_serious,
+        everybody::times_are_those_of_the_reader,
+        hostile::texts_of_others_are_texts,
+        many::thousands_of_rows_are_fetched_as_they_are_seen,
+    ]
+    .to_vec()
+}

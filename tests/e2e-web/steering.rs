@@ -1,0 +1,144 @@
+//! What people have done by the page: after a question that says what will happen, and on the record.
+
+use serde_json::json;
+
+use crate::browser::key;
+use crate::service::{Different, OPERATOR, Service};
+
+const NO_SET: Different = Different { rollout: None, has_no_set: true, migration: None, shops_hang: false };
+const DIALOG: &str = "document.querySelector('dialog[open]')";
+const CLOSED: &str = "!document.querySelector('dialog')";
+
+pub fn an_application_is_synced_and_deleted_after_a_question() {
+    let service = Service::new(&NO_SET);
+    service.wait(&[]);
+    let before = service.newest("frontend");
+    let browser = service.browser(OPERATOR);
+    browser.open("/applications/argocd/frontend");
+    browser.press("Sync…");
+    browser.until(&format!("{DIALOG}.textContent.includes('argocd/frontend are applied to in-cluster')"));
+    browser.until(&format!("{DIALOG}.textContent.includes('As things stand: ')"));
+    // Whoever leaves it has nothing done, and is where they were.
+    browser.key(key::ESCAPE);
+    browser.until(CLOSED);
+    browser.until("document.activeElement.dataset.do === 'Sync…'");
+    assert_eq!(service.newest("frontend"), before);
+    browser.press("Sync…");
+    browser.press("confirm");
+    browser.until(CLOSED);
+    let target = "/api/v1/operations?application=frontend&limit=1";
+    let asked = service.until(target, |found| found["items"][0]["id"] != before.as_str());
+    let id = asked["items"][0]["id"].as_str().unwrap();
+    // It is recorded who did it.
+    let facts =
+        service.until(&format!("/api/v1/operations/{id}/log"), |log| log["items"][0]["kind"] == "accepted");
+    assert_eq!(facts["items"][0]["details"]["initiatedBy"], "ann");
+    service.wait(&["frontend"]);
+    browser.open("/applications/argocd/frontend");
+    browser.press("Delete…");
+    browser.until(&format!("{DIALOG}.textContent.includes('argocd/frontend is deleted')"));
+    browser.press("confirm");
+    browser.await_text("argocd/frontend is gone");
+    let left = service.bench.json(&["sim", "objects", "-o", "json"]);
+    let names: Vec<&str> =
+        left.as_array().unwrap().iter().map(|one| one["metadata"]["name"].as_str().unwrap()).collect();
+    assert!(!names.contains(&"frontend") && names.contains(&"backend"), "{names:?}");
+    service.end();
+}
+
+pub fn an_operation_is_held_and_goes_on() {
+    let service = Service::new(&Different { migration: Some("8s"), ..NO_SET });
+    let id = service.newest("backend");
+    let mut browser = service.browser(OPERATOR);
+    browser.open(&format!("/operations/{id}"));
+    browser.press("Pause…");
+    browser.write("#field-reason", "the database is being moved");
+    browser.press("confirm");
+    browser.until("document.querySelector('[data-do=\"Continue…\"]')");
+    let held = service.get(&format!("/api/v1/operations/{id}"));
+    assert_eq!(held["pausedBy"], "ann");
+    browser.until("[...document.querySelectorAll('.timeline rect.wait title')].some((one) => one.textContent.includes('held by ann: the database is being moved'))");
+    browser.press("Continue…");
+    browser.press("confirm");
+    browser.until("document.querySelector('h1 ~ .badge').textContent.includes('Succeeded')");
+    // Who did what is in the record, for whoever looks later.
+    browser.until(
+        "document.querySelector('.facts').textContent.includes('ann holds it: the database is being moved')",
+    );
+    assert_eq!(browser.run("return document.querySelectorAll('main .actions button').length"), json!(0));
+    browser.is_clean();
+    service.end();
+}
+
+pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
+    let gates = "steps: [{step: 1, gates: [approval]}, {step: 3, gates: [approval]}]";
+    let service =
+        Service::new(&Different { rollout: Some(gates), shops_hang: false, ..Different::default() });
+    let mut browser = service.browser(OPERATOR);
+    browser.open("/applicationsets/argocd/shops");
+    let status =
+        |step: usize| format!("document.querySelectorAll('.step')[{step}].querySelector('h3').textContent");
+    browser.until(&format!("{}.includes('Held')", status(0)));
+    browser.press("Approve…");
+    browser.until(&format!(
+        "{DIALOG}.textContent.includes('Step 1 (env in (dev)) may begin with its 4 Applications')"
+    ));
+    browser.press("confirm");
+    browser.until(&format!("{}.includes('Held')", status(2)));
+    browser.press("Pause…");
+    browser.write("#field-reason", "lunch");
+    browser.press("confirm");
+    browser.until("document.querySelector('[data-do=\"Resume…\"]')");
+    browser.until("document.getElementById('main').textContent.includes('lunch')");
+    browser.press("Resume…");
+    browser.press("confirm");
+    browser.until("document.querySelector('[data-do=\"Pause…\"]')");
+    // Whoever goes on without somebody has to say why.
+    browser.press("Skip prod-cart");
+    browser.until(&format!("{DIALOG}.textContent.includes('The rollout goes on without prod-cart')"));
+    browser.press("confirm");
+    assert_eq!(
+        browser.run(&format!("return {DIALOG}.querySelector('#field-reason').validity.valueMissing")),
+        json!(true)
+    );
+    browser.write("#field-reason", "moved to another cluster");
+    browser.press("confirm");
+    browser.until(
+        "document.querySelector('[data-key=\"prod-cart\"]').textContent.includes('moved to another cluster')",
+    );
+    browser.press("Approve…");
+    browser.press("confirm");
+    browser.until("document.querySelector('.lead').textContent.startsWith('Completed')");
+    let told = service.get("/api/v1/applicationsets/argocd/shops/explain");
+    let members = told["rollout"]["members"].as_array().unwrap();
+    let skipped = members.iter().find(|one| one["application"] == "prod-cart").unwrap();
+    assert!(skipped["message"].as_str().unwrap().contains("moved to another cluster"), "{skipped:#}");
+    assert!(skipped["operation"].is_null(), "it was never synced: {skipped:#}");
+    browser.is_clean();
+    service.end();
+}
+
+pub fn a_set_is_deleted_in_its_order() {
+    let service = Service::new(&Different::default());
+    service.wait(&[]);
+    let browser = service.browser(OPERATOR);
+    browser.open("/applicationsets/argocd/shops");
+    browser.press("Delete…");
+    browser.until(&format!("{DIALOG}.textContent.includes('Step 3 (env in (prod)), 1 at once: prod-cart, prod-catalog, prod-checkout, prod-search')"));
+    browser.press("confirm");
+    browser.until("document.querySelector('#steps').textContent === 'Deletion, step by step'");
+    browser.until("document.querySelectorAll('.step')[0].textContent.includes('Step 3')");
+    browser.await_text("argocd/shops is gone");
+    // What was written says the same: prod first.
+    let gone: Vec<String> = service
+        .bench
+        .writes()
+        .iter()
+        .filter(|one| one["verb"] == "delete")
+        .filter_map(|one| one["namespace"].as_str().unwrap().strip_prefix("shops-").map(str::to_owned))
+        .collect();
+    let first_of = |env: &str| gone.iter().position(|one| one == env).unwrap();
+    let last_of = |env: &str| gone.iter().rposition(|one| one == env).unwrap();
+    assert!(last_of("prod") < first_of("qa") && last_of("qa") < first_of("dev"), "{gone:?}");
+    service.end();
+}

@@ -1,0 +1,191 @@
+//! What each view shows, and that it lives.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::service::{Different, OPERATOR, READER, Service, folder};
+
+const NO_SET: Different = Different { rollout: None, has_no_set: true, migration: None, shops_hang: false };
+
+pub fn the_fleet_is_shown_filtered_and_lives() {
+    let service = Service::new(&Different::default());
+    service.wait(&[]);
+    let mut browser = service.browser(READER);
+    browser.await_text("15 Applications");
+    browser.until("document.querySelectorAll('.rows .row[data-key]').length === 15");
+    browser.picture("fleet");
+    // The ApplicationSet is there too, with its rollout.
+    browser.until("document.querySelector('.card').textContent.includes('shops')");
+    // What is looked for is in the address, and an address that is opened looks for it.
+    browser.write("#search", "CART");
+    browser.await_text("3 Applications");
+    browser.until("location.search === '?name=CART'");
+    browser.choose("#filter-health", "Degraded");
+    browser.await_text("There are no Applications like that.");
+    browser.open("/?name=prod&sort=name&reverse=true");
+    browser.await_text("4 Applications");
+    let names = "[...document.querySelectorAll('.rows .row .name a')].map((one) => one.textContent).join()";
+    browser.until(&format!("{names} === 'prod-search,prod-checkout,prod-catalog,prod-cart'"));
+    // A row changes when its Application does, and no other is drawn anew for it.
+    browser.open("/");
+    browser.until("document.querySelectorAll('.rows .row[data-key]').length === 15");
+    browser.run("window.row = document.querySelector('[data-key=\"argocd/backend\"]'); window.other = document.querySelector('[data-key=\"argocd/frontend\"] .badge')");
+    let path = service.bench.path().join("fleet/repo/backend/backend.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("backend:", "backend:next-")).unwrap();
+    let migrate = service.bench.path().join("fleet/repo/backend/migrate.yaml");
+    let text = fs::read_to_string(&migrate).unwrap();
+    fs::write(&migrate, text.replace("ready-after: 3s", "ready-after: 1000h")).unwrap();
+    service.bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
+    service.post("/api/v1/applications/argocd/backend/refresh", &json!({}));
+    browser.until("document.querySelector('[data-key=\"argocd/backend\"]').textContent.includes('Running')");
+    // Why it is not done, in one line.
+    browser.until("document.querySelector('[data-key=\"argocd/backend\"] .why').textContent.length > 5");
+    assert_eq!(browser.run("return window.row.isConnected && window.other.isConnected"), json!(true));
+    browser.is_clean();
+    service.end();
+}
+
+pub fn an_application_is_shown_in_the_order_of_its_next_sync() {
+    let service = Service::new(&NO_SET);
+    service.wait(&[]);
+    let mut browser = service.browser(READER);
+    browser.open("/applications/argocd/backend");
+    browser.await_text("Nothing: 2 objects as in the manifests.");
+    let waves = "[...document.querySelectorAll('.phase h3')].map((one) => one.textContent.replace(/ \\d+ objects?$/, '')).join('; ')";
+    browser.until(&format!("{waves} === 'PreSync, wave 0; Sync, wave 0; Sync, wave 1'"));
+    // A hook is called one, and health says why.
+    let of = |wave: usize| format!("document.querySelectorAll('.phase')[{wave}].textContent");
+    browser.until(&format!("{}.includes('hook') && {0}.includes('Job fleet/migrate')", of(0)));
+    browser.until(&format!("{}.includes('2 of 2 replicas available')", of(2)));
+    browser
+        .until("document.querySelector('#history').parentElement.querySelectorAll('tbody tr').length === 1");
+    browser.picture("application");
+    // Somebody changes it in the cluster, where nobody puts it right.
+    let path = service.bench.path().join("fleet/backend.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("    automated:\n      prune: true\n      selfHeal: true\n", "")).unwrap();
+    service
+        .until("/api/v1/applications/argocd/backend", |one| one["spec"]["syncPolicy"]["automated"].is_null());
+    service.bench.run(&["sim", "delete", ":ConfigMap:fleet/backend-settings"]).expect_code(0);
+    browser.await_text("1 of 2 objects");
+    browser.until(
+        "document.querySelector('details.differs').textContent.includes('ConfigMap fleet/backend-settings')",
+    );
+    browser.until("document.querySelector('.title .states').textContent.includes('OutOfSync')");
+    // From here to its operation, and back.
+    browser.click("#operations ~ .scroll td a");
+    browser.until("document.querySelector('h1').textContent === 'Operation of backend'");
+    browser.run("history.back()");
+    browser.until("document.querySelector('h1').textContent === 'backend'");
+    browser.is_clean();
+    service.end();
+}
+
+pub fn an_operation_is_watched_and_read_afterwards() {
+    let service = Service::new(&Different { migration: Some("5s"), ..NO_SET });
+    let id = service.newest("backend");
+    let mut browser = service.browser(READER);
+    browser.open(&format!("/operations/{id}"));
+    browser.until("document.querySelectorAll('.wave').length === 3");
+    // It fills while somebody looks, and says what it waits for.
+    browser.until("document.querySelector('.lead').textContent.includes('hook Job fleet/migrate')");
+    browser.until("document.querySelector('.timeline')?.textContent.includes('hook Job fleet/migrate')");
+    browser.until("document.querySelector('h1 ~ .badge').textContent.includes('Succeeded')");
+    let shown = |browser: &crate::browser::Browser| {
+        browser.until("[...document.querySelectorAll('.wave .badge')].every((one) => one.textContent.includes('Passed'))");
+        browser.until("document.querySelector('.facts tbody tr').textContent.includes('Succeeded: successfully synced')");
+        browser.run("document.querySelector('details').open = true");
+        browser.until("document.querySelector('details table')");
+        // Without the clock times, which are those of the reader.
+        browser.run(
+            "const rows = [...document.querySelectorAll('details table tbody tr')];
+             const shapes = [...document.querySelectorAll('.timeline rect')].map((one) => one.querySelector('title').textContent);
+             return [rows.map((row) => [...row.children].map((cell) => cell.textContent)), shapes, document.querySelectorAll('.wave small')[0].textContent]",
+        )
+    };
+    let live = shown(&browser);
+    let bars: Vec<String> =
+        live[1].as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()).collect();
+    assert!(bars.iter().any(|one| one.starts_with("hook Job fleet/migrate: ")), "{bars:#?}");
+    browser.picture("operation");
+    // A reader who comes later sees the same.
+    browser.open(&format!("/operations/{id}"));
+    assert_eq!(shown(&browser), live);
+    browser.is_clean();
+    service.end();
+}
+
+const FLAKY: &str = "apiVersion: batch/v1
+kind: Job
+metadata:
+  name: flaky
+  annotations:
+    argocd.argoproj.io/hook: PreSync
+    sim.tidegate.dev/fail-times: \"1\"
+    sim.tidegate.dev/logs: the schema is locked
+    sim.tidegate.dev/ready-after: 200ms
+spec:
+  template:
+    spec:
+      containers: [{name: main, image: example.com/flaky:1}]
+      restartPolicy: Never
+";
+
+pub fn a_failed_operation_shows_its_attempts_and_waits() {
+    let bench = folder(&NO_SET);
+    bench.write("fleet/repo/frontend/flaky.yaml", FLAKY);
+    let path = bench.path().join("fleet/frontend.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    let retry = "  syncPolicy:\n    retry:\n      limit: 1\n      backoff: {duration: 1s}\n";
+    fs::write(&path, text.replace("  syncPolicy:\n", retry)).unwrap();
+    bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
+    let service = Service::in_folder(bench);
+    let id = service.newest("frontend");
+    service.until(&format!("/api/v1/operations/{id}"), |one| !one["finishedAt"].is_null());
+    let told = service.get(&format!("/api/v1/operations/{id}"));
+    let mut browser = service.browser(READER);
+    browser.open(&format!("/operations/{id}"));
+    let titles = "[...document.querySelectorAll('.timeline title')].map((one) => one.textContent)";
+    browser.until(&format!("{titles}.some((one) => /attempt 1 failed/.test(one))"));
+    browser.until(&format!("{titles}.some((one) => /AwaitingRetry/.test(one))"));
+    browser.until(&format!("{titles}.some((one) => /attempt 2/.test(one))"));
+    let wait = browser.run("return document.querySelectorAll('.timeline rect.wait').length");
+    assert!(wait.as_u64().unwrap() > 0, "{told:#}");
+    // Each attempt of the hook is there, and so is what it wrote.
+    let hook = "[...document.querySelectorAll('.timeline title')].filter((one) => one.textContent.startsWith('hook Job fleet/flaky: '))";
+    browser.until(&format!("{hook}.some((one) => one.textContent.includes('(attempt 2)')) && {hook}.some((one) => !one.textContent.includes('attempt'))"));
+    assert_eq!(told["phase"], "Succeeded", "{told:#}");
+    browser.is_clean();
+    service.end();
+}
+
+pub fn a_rollout_is_shown_step_by_step() {
+    let service = Service::new(&Different {
+        rollout: Some("steps: [{step: 2, gates: [approval]}]"),
+        ..Different::default()
+    });
+    let mut browser = service.browser(OPERATOR);
+    browser.open("/applicationsets/argocd/shops");
+    browser.until("document.querySelectorAll('.step').length === 3");
+    let status =
+        |step: usize| format!("document.querySelectorAll('.step')[{step}].querySelector('h3').textContent");
+    browser.until(&format!("{}.includes('Held')", status(1)));
+    browser.until(&format!("{}.includes('Passed')", status(0)));
+    browser.until("document.querySelectorAll('.step')[1].getAttribute('aria-current') === 'step'");
+    // Who blocks, and why; how many may be on their way; which gates there are.
+    browser.until("document.querySelector('.awaited').textContent.includes('approval')");
+    browser.until("document.querySelectorAll('.step')[1].textContent.includes('0 of 2 on the way at once')");
+    browser.until("document.querySelectorAll('.step')[2].textContent.includes('0 of 1 on the way at once')");
+    browser.until("document.querySelectorAll('.step')[0].querySelectorAll('.tile.good').length === 4");
+    browser.picture("rollout");
+    service.post("/api/v1/applicationsets/argocd/shops/approve", &json!({"reason": "looks well"}));
+    browser.until(&format!("{}.includes('Passed')", status(2)));
+    browser.until("document.querySelector('.lead').textContent.startsWith('Completed')");
+    // Before it is deleted, in which order that would be.
+    browser.press("preview");
+    browser.await_text("Step 3 (env in (prod)), 1 at once: prod-cart");
+    browser.is_clean();
+    service.end();
+}
