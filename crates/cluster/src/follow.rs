@@ -1,4 +1,6 @@
-//! Objects of a scope, for as long as somebody asks: listed, watched, and listed again whenever a watch ends.
+//! Objects of a scope, for as long as somebody asks: listed, and watched from there on. A server ends each watch after some
+//! minutes; the next one goes on where that one was, so that nobody is told anew of what has not changed. It is listed again
+//! only after an error: the version is too old, the connection broke, a watch was refused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,13 +8,17 @@ use std::time::Duration;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt as _, StreamExt as _};
 use tidegate_model::Object;
+use tokio::time::Instant;
 
 use crate::{Cluster, ClusterError, ErrorKind, Scope, WatchEvent, WatchStream};
+
+/// A watch that ends sooner than this and has told nothing is none: something on the way there cannot carry it.
+const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 
 /// How long to wait before a list or a watch is asked for again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pauses {
-    /// After a watch that worked has ended, and after the first failure.
+    /// After a watch has ended, and after the first failure.
     pub min: Duration,
     /// Doubled with each failure, and no longer than this.
     pub max: Duration,
@@ -48,9 +54,18 @@ pub fn follow(cluster: Arc<dyn Cluster>, scope: Scope, pauses: Pauses) -> BoxStr
 enum Stage {
     /// A list is due after so long.
     Listing(Duration),
-    /// A watch from this resource version is due.
-    Opening(String),
-    Following(WatchStream),
+    /// A watch from this resource version is due after so long.
+    Opening(String, Duration),
+    Following(Watch),
+}
+
+/// An open watch.
+struct Watch {
+    changes: WatchStream,
+    /// All is known up to this resource version.
+    version: String,
+    opened: Instant,
+    has_told: bool,
 }
 
 struct Follower {
@@ -65,41 +80,60 @@ struct Follower {
 impl Follower {
     async fn next(&mut self) -> Followed {
         loop {
-            match &mut self.stage {
+            let told = match &mut self.stage {
                 Stage::Listing(after) => {
                     tokio::time::sleep(*after).await;
-                    match self.cluster.list(&self.scope).await {
-                        Ok(listing) => {
-                            self.stage = Stage::Opening(listing.resource_version);
-                            return Followed::Listed(listing.objects);
-                        }
-                        Err(error) => {
-                            self.wait_longer();
-                            return Followed::Failing(error);
-                        }
-                    }
+                    Some(self.list().await)
                 }
-                Stage::Opening(version) => match self.cluster.watch(&self.scope, version).await {
-                    Ok(changes) => {
-                        self.wait = self.pauses.min;
-                        self.stage = Stage::Following(changes);
+                Stage::Opening(version, after) => {
+                    tokio::time::sleep(*after).await;
+                    let version = std::mem::take(version);
+                    self.open(version).await
+                }
+                Stage::Following(watch) => match watch.changes.next().await {
+                    Some(Ok(event)) => watch.told(event),
+                    // Whether the cluster answers is told by the list.
+                    Some(Err(_)) => {
+                        self.stage = Stage::Listing(self.pauses.min);
+                        None
                     }
-                    Err(error) => {
-                        self.wait_longer();
-                        // That the version is too old is no failure: it is listed again.
-                        if error.kind != ErrorKind::Gone {
-                            return Followed::Failing(error);
-                        }
+                    None => {
+                        self.stage = watch.after_end(self.pauses.min);
+                        None
                     }
                 },
-                Stage::Following(changes) => match changes.next().await {
-                    Some(Ok(WatchEvent::Applied(object))) => return Followed::Applied(object),
-                    Some(Ok(WatchEvent::Deleted(object))) => return Followed::Deleted(object),
-                    Some(Ok(WatchEvent::Bookmark(_))) => {}
-                    // Whether the cluster answers is told by the list. A server that ends each watch at once must not keep
-                    // us busy.
-                    Some(Err(_)) | None => self.stage = Stage::Listing(self.pauses.min),
-                },
+            };
+            if let Some(told) = told {
+                return told;
+            }
+        }
+    }
+
+    async fn list(&mut self) -> Followed {
+        match self.cluster.list(&self.scope).await {
+            Ok(listing) => {
+                self.stage = Stage::Opening(listing.resource_version, Duration::ZERO);
+                Followed::Listed(listing.objects)
+            }
+            Err(error) => {
+                self.wait_longer();
+                Followed::Failing(error)
+            }
+        }
+    }
+
+    async fn open(&mut self, version: String) -> Option<Followed> {
+        match self.cluster.watch(&self.scope, &version).await {
+            Ok(changes) => {
+                self.wait = self.pauses.min;
+                self.stage =
+                    Stage::Following(Watch { changes, version, opened: Instant::now(), has_told: false });
+                None
+            }
+            Err(error) => {
+                self.wait_longer();
+                // That the version is too old is no failure: it is listed again.
+                (error.kind != ErrorKind::Gone).then_some(Followed::Failing(error))
             }
         }
     }
@@ -107,5 +141,33 @@ impl Follower {
     fn wait_longer(&mut self) {
         self.stage = Stage::Listing(self.wait);
         self.wait = self.wait.saturating_mul(2).min(self.pauses.max);
+    }
+}
+
+impl Watch {
+    fn told(&mut self, event: WatchEvent) -> Option<Followed> {
+        self.has_told = true;
+        let version = match &event {
+            WatchEvent::Applied(object) | WatchEvent::Deleted(object) => object.resource_version(),
+            WatchEvent::Bookmark(version) => version,
+        };
+        if !version.is_empty() {
+            version.clone_into(&mut self.version);
+        }
+        match event {
+            WatchEvent::Applied(object) => Some(Followed::Applied(object)),
+            WatchEvent::Deleted(object) => Some(Followed::Deleted(object)),
+            WatchEvent::Bookmark(_) => None,
+        }
+    }
+
+    /// The server has ended it, as it does with each. One that ends each watch at once must not keep us busy.
+    fn after_end(&mut self, pause: Duration) -> Stage {
+        let was_one = self.has_told || self.opened.elapsed() >= SHORTEST_WATCH;
+        if was_one && !self.version.is_empty() {
+            Stage::Opening(std::mem::take(&mut self.version), pause)
+        } else {
+            Stage::Listing(pause)
+        }
     }
 }

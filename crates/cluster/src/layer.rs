@@ -56,6 +56,16 @@ pub trait Layer: Send + Sync + 'static {
         async { self.around(Call::read(Verb::MissingRights, ""), self.inner().missing_rights(rights)).await }
     }
 
+    /// As [`Cluster::watch`], for a layer that has a say in what is told.
+    fn watch(
+        &self,
+        scope: &Scope,
+        resource_version: &str,
+    ) -> impl Future<Output = Result<WatchStream, ClusterError>> + Send {
+        let call = Call::read(Verb::Watch, &scope.gvk.kind);
+        async move { self.around(call, self.inner().watch(scope, resource_version)).await }
+    }
+
     /// As [`Cluster::strain`], for a layer that keeps calls waiting itself.
     fn strain(&self) -> Option<Strain> {
         self.inner().strain()
@@ -177,8 +187,7 @@ impl<L: Layer> Cluster for L {
     }
 
     async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError> {
-        self.around(Call::read(Verb::Watch, &scope.gvk.kind), self.inner().watch(scope, resource_version))
-            .await
+        Layer::watch(self, scope, resource_version).await
     }
 
     async fn pods(&self, owner: &Object) -> Result<Vec<Object>, ClusterError> {

@@ -10,6 +10,7 @@ pub async fn connect(options: &ConnectOptions) -> Result<KubeCluster, ConnectErr
     let Place { config, context } = find(options).await?;
     let namespace = config.default_namespace.clone();
     let transport = Transport::connect(options.clone(), config).await?;
-    let server = Server::new(transport, options.call_timeout, options.in_flight);
+    let server = Server::new(transport, options.call_timeout, options.in_flight)
+        .with_watches_of(options.watch_duration);
     Ok(KubeCluster::new(server, context, namespace))
 }

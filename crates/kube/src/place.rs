@@ -12,6 +12,8 @@ use crate::reasons::reasons;
 
 /// A server gives up a write itself after 34 s, and a webhook after at most 30: only its own words say which it was.
 const CALL_TIMEOUT: Duration = Duration::from_secs(36);
+/// A new watch is cheap, and less than what servers end watches after by themselves.
+pub(crate) const WATCH_DURATION: Duration = Duration::from_secs(290);
 
 /// How to reach a cluster.
 #[derive(Clone, Debug)]
@@ -28,6 +30,8 @@ pub struct ConnectOptions {
     pub call_timeout: Duration,
     /// The most calls at the same time, while the server keeps up.
     pub in_flight: usize,
+    /// The server is asked to end each watch after this, in whole seconds.
+    pub watch_duration: Duration,
 }
 
 impl Default for ConnectOptions {
@@ -39,6 +43,7 @@ impl Default for ConnectOptions {
             impersonate_groups: Vec::new(),
             call_timeout: CALL_TIMEOUT,
             in_flight: 16,
+            watch_duration: WATCH_DURATION,
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::answer::{About, Answer, warnings};
 use crate::gate::was_withheld;
 use crate::identity;
 use crate::limit::Limiter;
+use crate::place::WATCH_DURATION;
 use crate::reasons::reasons;
 use crate::strain::{Monitor, SILENT_AFTER};
 use crate::transport::{Link, Seat, Transport, Way};
@@ -117,13 +118,23 @@ pub(crate) struct Server {
     /// Held while a silent server is asked whether it is still there.
     asking: tokio::sync::Mutex<()>,
     call_timeout: Duration,
+    watch_duration: Duration,
 }
 
 impl Server {
     pub(crate) fn new(transport: Transport, call_timeout: Duration, in_flight: usize) -> Self {
         let (limiter, monitor, asking) =
             (Limiter::new(in_flight), Monitor::new(), tokio::sync::Mutex::new(()));
-        Self { transport, limiter, monitor, asking, call_timeout }
+        Self { transport, limiter, monitor, asking, call_timeout, watch_duration: WATCH_DURATION }
+    }
+
+    /// Asked to end each watch after this.
+    pub(crate) fn with_watches_of(self, watch_duration: Duration) -> Self {
+        Self { watch_duration, ..self }
+    }
+
+    pub(crate) fn watch_duration(&self) -> Duration {
+        self.watch_duration
     }
 
     pub(crate) fn url(&self) -> &str {

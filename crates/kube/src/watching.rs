@@ -19,10 +19,8 @@ use crate::read::complete;
 use crate::server::{Call, JSON};
 use crate::transport::Seat;
 
-/// The server ends a watch after this; a new one is cheap.
-const SERVER_ENDS: Duration = Duration::from_secs(290);
-/// And we do if it has not by then.
-const WE_END: Duration = Duration::from_secs(305);
+/// So much later than the server should have ended a watch, we do.
+const GRACE: Duration = Duration::from_secs(15);
 /// No line of a watch is longer: an object at most 1.5 MB large, as JSON, in the version that needs most.
 const LINE_BYTES_MAX: usize = 32 << 20;
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
@@ -38,7 +36,8 @@ impl KubeCluster {
         let target = Target::all(gvk, resource, namespace.as_deref());
         let mut path = target.collection();
         path.push_str("?watch=true&allowWatchBookmarks=true&timeoutSeconds=");
-        path.push_str(&SERVER_ENDS.as_secs().to_string());
+        let lasts = self.http().watch_duration();
+        path.push_str(&lasts.as_secs().to_string());
         path.push_str("&resourceVersion=");
         push_value(&mut path, resource_version);
         let call = Call::get(path).accept(if *detail == Detail::Metadata { METADATA } else { JSON });
@@ -46,7 +45,8 @@ impl KubeCluster {
             Ok(opened) => opened,
             Err(error) => return Err(self.noted(gvk, error).await),
         };
-        let lines = Lines { body, read: BytesMut::new(), searched: 0, ends: Instant::now() + WE_END, seat };
+        let lines =
+            Lines { body, read: BytesMut::new(), searched: 0, ends: Instant::now() + lasts + GRACE, seat };
         let watch =
             Watch { cluster: self.clone(), gvk: gvk.clone(), detail: *detail, call, lines, over: false };
         Ok(Box::pin(stream::unfold(watch, |mut watch| async move {

@@ -193,6 +193,7 @@ async fn way(args: &Connection) -> Result<Connected, ServiceError> {
         impersonate_groups: args.impersonate_groups.clone(),
         call_timeout: args.request_timeout.unwrap_or(by_default.call_timeout),
         in_flight: IN_FLIGHT,
+        watch_duration: by_default.watch_duration,
     };
     let cluster = tidegate_kube::connect(&options).await?;
     let destination = Destination::Kubernetes {

@@ -10,6 +10,7 @@
 mod async_cluster;
 mod deletes;
 mod faults;
+mod following;
 mod kinds;
 mod ownership;
 mod persistence;

@@ -33,6 +33,7 @@ fn tests() -> Vec<Test> {
         cluster::reads::whoever_may_see_one_namespace_only_is_told_of_that_one,
         cluster::reads::what_controllers_label_is_not_the_applications,
         cluster::reads::watches_tell_every_change_after_the_list,
+        cluster::reads::a_watch_that_the_server_ends_goes_on_where_it_was,
         cluster::reads::pods_are_found_through_what_stands_between,
         cluster::trouble::one_connection_survives_a_server_that_was_killed,
         cluster::trouble::a_store_that_stands_still_costs_the_time_limit,

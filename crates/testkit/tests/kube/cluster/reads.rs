@@ -1,9 +1,12 @@
 //! Lists, watches, what a plan is told, pods and logs.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use tidegate_cluster::{Detail, ErrorKind, LiveQuery, Reach, Scope, WatchEvent};
+use tidegate_cluster::{
+    Cluster, Detail, ErrorKind, Followed, LiveQuery, Pauses, Reach, Scope, WatchEvent, follow,
+};
 use tidegate_model::annotations::TRACKING_ID;
 use tidegate_model::{GroupKind, Tracking, TrackingMethod};
 
@@ -173,6 +176,58 @@ pub async fn watches_tell_every_change_after_the_list() {
             assert_eq!(object.pointer("/data").is_some(), detail == Detail::Full);
         }
     }
+}
+
+pub async fn a_watch_that_the_server_ends_goes_on_where_it_was() {
+    let control = ControlPlane::shared();
+    let namespace = control.namespace("resumed").await.unwrap();
+    let brief = ConnectOptions { watch_duration: Duration::from_secs(1), ..options(control, User::ENGINE) };
+    let cluster = Arc::new(connect(&brief).await.unwrap());
+    let there = config_map(&namespace, "there", json!({}));
+    write(&cluster, &there, APPLY).await.unwrap();
+    let scope = Scope { gvk: config_maps(), namespace: Some(namespace.clone()), detail: Detail::Metadata };
+    let mark = control.mark();
+    let pauses = Pauses { min: Duration::from_millis(50), max: Duration::from_secs(1) };
+    let mut followed = follow(Arc::clone(&cluster) as Arc<dyn Cluster>, scope, pauses);
+    let asked = async |verb: &str| {
+        let audit = control.audit_since(mark).await.unwrap().of(User::ENGINE).within(&namespace);
+        audit.only(|event| event.verb == verb && event.resource == "configmaps").0
+    };
+    let listed = followed.next().await.unwrap();
+    let Followed::Listed(objects) = &listed else { panic!("{listed:?}") };
+    assert!(objects.iter().any(|object| object.name() == "there"), "{objects:?}");
+    // Others' objects may come at any time, such as the certificates that each namespace is given.
+    let mut seen = Vec::new();
+    for (ended, name) in [(2, "first"), (4, "second")] {
+        // A watch is in the audit log when it has ended.
+        let written = async {
+            while asked("watch").await.len() < ended {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            write(&cluster, &config_map(&namespace, name, json!({})), APPLY).await.unwrap();
+            std::future::pending::<()>().await;
+        };
+        let told = async {
+            loop {
+                match followed.next().await.unwrap() {
+                    Followed::Applied(object) if object.name() == name => return,
+                    Followed::Applied(object) => seen.push(object.name().to_owned()),
+                    other => panic!("{other:?}"),
+                }
+            }
+        };
+        tokio::select! {
+            () = written => unreachable!("it waits"),
+            told = tokio::time::timeout(PATIENCE, told) => told.unwrap(),
+        }
+    }
+    assert!(
+        !seen.iter().any(|name| ["there", "first", "second"].contains(&name.as_str())),
+        "told anew: {seen:?}"
+    );
+    assert_eq!(asked("list").await.len(), 1);
+    let watches = asked("watch").await;
+    assert!(watches.iter().all(|watch| watch.code == 200 && watch.uri.contains("timeoutSeconds=1&")));
 }
 
 pub async fn pods_are_found_through_what_stands_between() {
