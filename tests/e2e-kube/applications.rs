@@ -26,7 +26,7 @@ pub async fn site() -> Site {
 }
 
 /// What the repository holds: a migration, and a setting.
-fn deploys(site: &Site, version: &str) {
+pub fn deploys(site: &Site, version: &str) {
     let job = json!({
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"name": "migrate", "annotations": {

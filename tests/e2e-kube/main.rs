@@ -28,6 +28,7 @@ mod clusters;
 mod connection;
 mod deploy;
 mod destination;
+mod impersonation;
 mod kill;
 mod many_kills;
 mod projects;
@@ -87,6 +88,7 @@ fn tests() -> Vec<suite::Test> {
         destination::terminate_goes_back_to_the_cluster_as_well,
         kill::killed_at_random_moments,
         many_kills::a_service_of_thirty_applications_survives_its_kills,
+        impersonation::operations_write_as_the_service_account_of_their_project,
         projects::an_application_keeps_to_its_project,
         rights::the_documented_roles_are_enough,
         rights::what_is_forbidden_is_named,

@@ -6,6 +6,7 @@
 //! | [`refresh`] | must it be compared again, and with which revision? |
 //! | [`comparison`] | in sync? how well does it do? what does its status say? |
 //! | [`conditions`] | what is wrong with it, and since when? |
+//! | [`accounts`] | as whom is it written to its destination? |
 //! | [`automation`] | is an operation begun without being asked, which one, or when? |
 //! | [`credentials`] | what of it must not be seen? |
 //! | [`deletion`] | is it deleted, with what of it, and what is done next for that? |
@@ -20,6 +21,7 @@
 //! | [`pushes`] | which sources is a push about? |
 //! | [`sources`] | what is deployed, be it one source or several? |
 
+pub mod accounts;
 pub mod automation;
 pub mod comparison;
 pub mod conditions;

@@ -190,12 +190,9 @@ impl Rules<'_> {
 
     /// What is written down and not checked would be broken without a word.
     fn supported(&self) -> Result<(), NotPermitted> {
-        let AppProjectSpec { signature_keys, source_integrity, destination_service_accounts, .. } = self.spec;
-        let unchecked = [
-            ("signatureKeys", !signature_keys.is_empty()),
-            ("sourceIntegrity", source_integrity.is_some()),
-            ("destinationServiceAccounts", !destination_service_accounts.is_empty()),
-        ];
+        let AppProjectSpec { signature_keys, source_integrity, .. } = self.spec;
+        let unchecked =
+            [("signatureKeys", !signature_keys.is_empty()), ("sourceIntegrity", source_integrity.is_some())];
         match unchecked.into_iter().find(|(_, is_there)| *is_there) {
             Some((field, _)) => Err(NotPermitted::Unchecked { project: self.project(), field }),
             None => Ok(()),
@@ -326,14 +323,15 @@ fn permits(pattern: &str, texts: &[&str]) -> Result<bool, InvalidGlob> {
     if pattern.starts_with('!') {
         return Ok(!denied_by(pattern, texts)?);
     }
-    any(pattern, texts)
+    matches_any(pattern, texts)
 }
 
 fn denied_by(pattern: &str, texts: &[&str]) -> Result<bool, InvalidGlob> {
-    pattern.strip_prefix('!').map_or(Ok(false), |denied| any(denied, texts))
+    pattern.strip_prefix('!').map_or(Ok(false), |denied| matches_any(denied, texts))
 }
 
-fn any(pattern: &str, texts: &[&str]) -> Result<bool, InvalidGlob> {
+/// Whether a pattern matches one of these; a slash at its end is none of it.
+pub(crate) fn matches_any(pattern: &str, texts: &[&str]) -> Result<bool, InvalidGlob> {
     if pattern == ANY {
         return Ok(true);
     }

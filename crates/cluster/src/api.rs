@@ -1,6 +1,6 @@
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
-
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -91,6 +91,10 @@ pub trait Cluster: Send + Sync + 'static {
         container: &str,
         limit_bytes: usize,
     ) -> Result<String, ClusterError>;
+
+    /// The same cluster, in which another user writes; what is read is read by whoever reads here. Unsupported where nobody can
+    /// act as others.
+    fn as_user(&self, user: &str) -> Result<Arc<dyn Cluster>, ClusterError>;
 
     /// What keeps calls that are under way waiting now, as far as the implementation knows.
     fn strain(&self) -> Option<Strain>;
@@ -199,6 +203,17 @@ pub struct Right {
     pub name: String,
 }
 
+impl Right {
+    /// Whether it is to look at objects, and not to change any.
+    pub fn is_read(&self) -> bool {
+        is_read(self.verb)
+    }
+}
+
+fn is_read(verb: &str) -> bool {
+    matches!(verb, "get" | "list" | "watch")
+}
+
 /// A right that somebody lacks, in the words of roles.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MissingRight {
@@ -208,6 +223,13 @@ pub struct MissingRight {
     pub resource: String,
     /// `get`, `create`, `patch` …
     pub verb: &'static str,
+}
+
+impl MissingRight {
+    /// Whether it is to look at objects, and not to change any.
+    pub fn is_read(&self) -> bool {
+        is_read(self.verb)
+    }
 }
 
 /// Which live objects a plan needs.

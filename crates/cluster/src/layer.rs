@@ -1,13 +1,14 @@
 //! What stands in front of a cluster and has a say in its calls: counts them, limits their time, keeps some back.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use tidegate_model::{Discovery, Gvk, LiveObject, Object, ObjectKey, OperationId};
 
 use crate::{
-    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, Listing, LiveQuery, MissingRight,
-    Right, Scope, Strain, WatchStream,
+    Applied, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Listing, LiveQuery,
+    MissingRight, Right, Scope, Strain, WatchStream,
 };
 
 /// A cluster in front of another. It says what is its own about calls, and is a [`Cluster`] by that.
@@ -64,6 +65,12 @@ pub trait Layer: Send + Sync + 'static {
     ) -> impl Future<Output = Result<WatchStream, ClusterError>> + Send {
         let call = Call::read(Verb::Watch, &scope.gvk.kind);
         async move { self.around(call, self.inner().watch(scope, resource_version)).await }
+    }
+
+    /// As [`Cluster::as_user`], for a layer that stands before others as well.
+    fn as_user(&self, user: &str) -> Result<Arc<dyn Cluster>, ClusterError> {
+        let words = format!("nobody can act as {user} on this way to the cluster");
+        Err(ClusterError::new(ErrorKind::Unsupported, words))
     }
 
     /// As [`Cluster::strain`], for a layer that keeps calls waiting itself.
@@ -203,6 +210,10 @@ impl<L: Layer> Cluster for L {
     ) -> Result<String, ClusterError> {
         let answer = self.inner().logs(namespace, pod, container, limit_bytes);
         self.around(Call::read(Verb::Logs, pod), answer).await
+    }
+
+    fn as_user(&self, user: &str) -> Result<Arc<dyn Cluster>, ClusterError> {
+        Layer::as_user(self, user)
     }
 
     fn strain(&self) -> Option<Strain> {

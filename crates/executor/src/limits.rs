@@ -19,6 +19,10 @@ impl Layer for Limited {
         self.0.as_ref()
     }
 
+    fn as_user(&self, user: &str) -> Result<Arc<dyn Cluster>, ClusterError> {
+        Ok(Arc::new(Self(self.0.as_user(user)?)))
+    }
+
     async fn around<T: Send>(
         &self,
         call: Call,

@@ -10,6 +10,7 @@ use tidegate_model::{Digest, GroupKind, Mandate, ObjectKey};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+use crate::effects::call_error;
 use crate::log::Log;
 use crate::manifests;
 
@@ -102,6 +103,10 @@ impl Guard {
     pub async fn before(self, cluster: Arc<dyn Cluster>) -> Result<Arc<dyn Cluster>, CallError> {
         let read = || async { Ok(manifests::mandate(&self.log, self.targets).await?.map(Arc::new)) };
         let Some(mandate) = self.mandate.get_or_try_init(read).await?.clone() else { return Ok(cluster) };
+        let cluster = match mandate.user.as_str() {
+            "" => cluster,
+            user => cluster.as_user(user).map_err(|error| call_error(&error))?,
+        };
         let permits = self.permits.unwrap_or_else(|| Arc::new(Nobody));
         Ok(Arc::new(Permitted { cluster, permits, mandate, scopes: self.scopes }))
     }

@@ -20,6 +20,8 @@ use crate::server::{Call, Server};
 #[derive(Clone)]
 pub struct KubeCluster {
     shared: Arc<Shared>,
+    /// Who writes; nothing for ourselves.
+    user: Option<Arc<str>>,
 }
 
 struct Shared {
@@ -41,7 +43,17 @@ impl std::fmt::Debug for KubeCluster {
 impl KubeCluster {
     pub(crate) fn new(server: Server, context: String, namespace: String) -> Self {
         let kinds = Kinds::default();
-        Self { shared: Arc::new(Shared { server, kinds, context, namespace }) }
+        Self { shared: Arc::new(Shared { server, kinds, context, namespace }), user: None }
+    }
+
+    /// The same, where we do everything ourselves; nothing where we do so anyway.
+    pub(crate) fn as_ourselves(&self) -> Option<Self> {
+        self.user.as_ref().map(|_| Self { shared: Arc::clone(&self.shared), user: None })
+    }
+
+    /// A call of whoever writes here.
+    pub(crate) fn as_writer(&self, call: Call) -> Call {
+        Call { user: self.user.clone(), ..call }
     }
 
     /// The context of the kubeconfig; empty in a pod.
@@ -83,13 +95,14 @@ impl KubeCluster {
         Target::one(gvk, self.kinds().find(self.http(), gvk).await?, namespace, name)
     }
 
-    /// One call about one object, and the object of the answer, lean.
+    /// One write of one object, and the object of the answer, lean.
     pub(crate) async fn object_call(
         &self,
         target: &Target<'_>,
         call: &Call,
     ) -> Result<(Answer, Object), ClusterError> {
-        let answer = self.http().call(call).await?;
+        let call = self.as_writer(call.clone());
+        let answer = self.http().call(&call).await?;
         let about = About { sent: call.body.len(), ..About::from(target) };
         match answer.lean_object(about) {
             Ok(object) => Ok((answer, object)),
@@ -176,6 +189,17 @@ impl Cluster for KubeCluster {
         limit_bytes: usize,
     ) -> Result<String, ClusterError> {
         self.tail(namespace, pod, container, limit_bytes).await
+    }
+
+    fn as_user(&self, user: &str) -> Result<Arc<dyn Cluster>, ClusterError> {
+        if self.http().transport().link().is_somebody_else() {
+            let words = format!(
+                "cannot write as {user}: this process acts as another user already (--as, or `as` in the kubeconfig), and \
+                 Kubernetes lets nobody act as others twice"
+            );
+            return Err(ClusterError::new(ErrorKind::Unsupported, words));
+        }
+        Ok(Arc::new(Self { shared: Arc::clone(&self.shared), user: Some(user.into()) }))
     }
 
     fn strain(&self) -> Option<Strain> {

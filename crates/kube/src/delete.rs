@@ -39,7 +39,7 @@ impl KubeCluster {
         }
         let body = options.to_string().into_bytes();
         let call = Call::write(Method::DELETE, target.path(), JSON, body, request.operation);
-        let answer = self.http().call(&call).await?;
+        let answer = self.http().call(&self.as_writer(call)).await?;
         let answered: Value = match answer.decode(About::from(&target)) {
             Ok(answered) => answered,
             Err(error) => return Err(self.noted(&request.gvk, error).await),

@@ -72,10 +72,21 @@ impl Asked {
 }
 
 impl KubeCluster {
+    /// Of whoever reads and writes here.
     pub(crate) async fn review_rights(
         &self,
         rights: &BTreeSet<Right>,
     ) -> Result<BTreeSet<MissingRight>, ClusterError> {
+        let Some(ourselves) = self.as_ourselves() else { return self.review_all(rights).await };
+        let (reads, writes): (BTreeSet<Right>, BTreeSet<Right>) =
+            rights.iter().cloned().partition(|right| right.is_read());
+        let (mut missing, more) =
+            futures_util::future::try_join(ourselves.review_all(&reads), self.review_all(&writes)).await?;
+        missing.extend(more);
+        Ok(missing)
+    }
+
+    async fn review_all(&self, rights: &BTreeSet<Right>) -> Result<BTreeSet<MissingRight>, ClusterError> {
         let catalog = self.kinds().known(self.http()).await?;
         let asked = rights.iter().filter_map(|right| {
             let resource = catalog.get(&right.gvk)?;
@@ -126,7 +137,7 @@ impl KubeCluster {
     async fn review(&self, kind: &str, spec: Value) -> Result<Option<ReviewStatus>, ClusterError> {
         let path = format!("/apis/{GROUP}/{}s", kind.to_lowercase());
         let body = json!({"apiVersion": GROUP, "kind": kind, "spec": spec}).to_string().into_bytes();
-        let call = Call::write(Method::POST, path, JSON, body, None);
+        let call = self.as_writer(Call::write(Method::POST, path, JSON, body, None));
         match self.http().call_patiently(&call).await?.decode::<Review>(About::default()) {
             Ok(review) => Ok(Some(review.status)),
             Err(error) if error.kind.is_outage() && error.kind != ErrorKind::Unauthorized => Err(error),

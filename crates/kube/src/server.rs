@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::error::Error as StdError;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -29,6 +30,7 @@ use crate::transport::{Link, Seat, Transport, Way};
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const APPLY_PATCH: &str = "application/apply-patch+yaml";
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
+const IMPERSONATE_USER: &str = "impersonate-user";
 /// Every server answers this, to anybody, and it costs nothing.
 const VERSION: &str = "/version";
 const AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
@@ -55,6 +57,8 @@ pub(crate) struct Call {
     pub(crate) known: Option<HeaderValue>,
     /// On whose behalf, for the server's audit.
     pub(crate) operation: Option<OperationId>,
+    /// As whom; nothing for ourselves.
+    pub(crate) user: Option<Arc<str>>,
 }
 
 impl Call {
@@ -67,6 +71,7 @@ impl Call {
             body: Bytes::new(),
             known: None,
             operation: None,
+            user: None,
         }
     }
 
@@ -102,6 +107,9 @@ impl Call {
             .header(USER_AGENT, agent);
         if let Some(known) = &self.known {
             request = request.header(IF_NONE_MATCH, known);
+        }
+        if let Some(user) = &self.user {
+            request = request.header(IMPERSONATE_USER, HeaderValue::try_from(user.as_ref())?);
         }
         if !self.body.is_empty() {
             request = request.header(CONTENT_TYPE, self.content_type);

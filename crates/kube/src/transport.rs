@@ -53,6 +53,8 @@ pub(crate) struct Link {
     calls: Way,
     watches: Vec<Lane>,
     generation: u64,
+    /// These credentials act as another user.
+    is_somebody_else: bool,
 }
 
 /// What sends requests over a connection, and what stands before it.
@@ -77,9 +79,15 @@ impl Drop for Seat {
 }
 
 impl Link {
-    fn new(calls: Way, watches: Vec<Way>, generation: u64) -> Arc<Self> {
+    fn new(calls: Way, watches: Vec<Way>, (generation, is_somebody_else): (u64, bool)) -> Arc<Self> {
         let lane = |way| Lane { way, open: Arc::default() };
-        Arc::new(Self { calls, watches: watches.into_iter().map(lane).collect(), generation })
+        let watches = watches.into_iter().map(lane).collect();
+        Arc::new(Self { calls, watches, generation, is_somebody_else })
+    }
+
+    /// Whether its credentials act as another user.
+    pub(crate) fn is_somebody_else(&self) -> bool {
+        self.is_somebody_else
     }
 
     /// What sends calls.
@@ -126,7 +134,7 @@ impl Transport {
     pub(crate) fn of(client: Client, url: String) -> Self {
         let meant = Arc::<Meant>::default();
         let way = || Way { client: client.clone(), gate: Gate::new(Arc::clone(&meant)) };
-        Self::over(Link::new(way(), vec![way()], 0), url, Arc::clone(&meant))
+        Self::over(Link::new(way(), vec![way()], (0, false)), url, Arc::clone(&meant))
     }
 
     fn over(link: Arc<Link>, url: String, meant: Arc<Meant>) -> Self {
@@ -239,5 +247,6 @@ where
         Ok(Way { client, gate })
     };
     let watches = (0..WATCH_CONNECTIONS_MAX).map(|_| way()).collect::<Result<_, _>>()?;
-    Ok(Link::new(way()?, watches, generation))
+    let is_somebody_else = config.auth_info.impersonate.is_some();
+    Ok(Link::new(way()?, watches, (generation, is_somebody_else)))
 }

@@ -20,6 +20,9 @@ pub struct Mandate {
     pub repositories: Vec<String>,
     /// Cluster and namespace that its objects go to.
     pub target: DeployTarget,
+    /// The user that its objects are written as; empty for whoever carries it out.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub user: String,
 }
 
 /// A cluster and a namespace, as the rules of projects name them.

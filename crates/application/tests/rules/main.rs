@@ -1,6 +1,7 @@
 //! The rules by which applications are compared, judged and synced, one row each.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests stop at the first surprise")]
 
+mod accounts;
 mod automatic;
 mod progress;
 mod project;

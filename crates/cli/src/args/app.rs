@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use tidegate_application::CONTROL_NAMESPACE;
+use tidegate_application::accounts::Accounts;
 use tidegate_model::ResourceSelector;
 
 use super::api::ApiArgs;
@@ -62,6 +63,19 @@ pub struct ServeArgs {
     /// How often repositories are looked at, and applications compared anyway; 0s for never
     #[arg(long, value_name = "D", default_value = "3m", value_parser = values::duration)]
     pub refresh_every: Duration,
+    /// Write as the service accounts that projects name in destinationServiceAccounts, instead of with rights of
+    /// our own: `required` writes nothing where a project names none, `named` does so with our own rights; `required`
+    /// if no value is given [default: what the ConfigMap argocd-cm says, or never]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHEN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "required",
+        hide_possible_values = true
+    )]
+    pub impersonate: Option<ImpersonateArg>,
     #[command(flatten)]
     pub sets: SetsArgs,
     #[command(flatten)]
@@ -78,6 +92,25 @@ pub struct ServeArgs {
     pub keep: KeepArgs,
     #[command(flatten)]
     pub state: StateArgs,
+}
+
+/// When service accounts of projects are acted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ImpersonateArg {
+    Never,
+    Named,
+    Required,
+}
+
+impl ImpersonateArg {
+    /// What it means.
+    pub fn accounts(self) -> Accounts {
+        match self {
+            Self::Never => Accounts::Ignored,
+            Self::Named => Accounts::WhereNamed,
+            Self::Required => Accounts::Required,
+        }
+    }
 }
 
 /// Lists, shows and syncs Applications.

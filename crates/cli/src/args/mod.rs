@@ -22,7 +22,7 @@ use clap_complete::Shell;
 pub use api::{ApiArgs, Listen};
 pub use app::{
     AppArgs, AppCommand, AppDeleteArgs, AppRollbackArgs, AppSyncArgs, AppWaitArgs, EndArgs, ExampleArgs,
-    ExampleCommand, OneAppArgs, ServeArgs,
+    ExampleCommand, ImpersonateArg, OneAppArgs, ServeArgs,
 };
 pub use appset::{
     AppsetArgs, AppsetCommand, FoundArgs, GenerateArgs, OneSetArgs, SetDeleteArgs, SetPlanArgs, SetWishArgs,

@@ -15,6 +15,8 @@ mod plan;
 mod report;
 mod resume;
 mod serve;
+mod serve_accounts;
+mod serve_config;
 mod serve_sets;
 mod sim;
 mod sync;

@@ -18,7 +18,7 @@ use tidegate_service::state_dir::StateDir;
 use tidegate_service::{log, simulated};
 
 use crate::args::ServeArgs;
-use crate::commands::{api, serve_sets};
+use crate::commands::{api, serve_accounts, serve_sets};
 use crate::customizations;
 use crate::error::CliError;
 use crate::exit::Ended;
@@ -80,6 +80,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     };
     let config = args.apps.is_none().then_some((cluster.as_ref(), args.secrets_namespace.as_str()));
     let options = serve_sets::options(&args.sets, config, printer).await;
+    let accounts = serve_accounts::decided(args.impersonate, config, printer).await;
     // One way to the cluster serves operations and comparisons.
     let real = BTreeMap::from([(destination.clone(), Arc::clone(&cluster))]);
     let clusters = Clusters { simulated: false, real };
@@ -89,7 +90,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     // Also where nobody is: whoever comes back is told what happens from then on.
     let targets = targets.unwrap_or_default();
     let _notifying = Notifying::begin(targets, &session.engine, &state_dir.notified()).await?;
-    let mut places = Places::new(destination.clone(), cluster, namespace);
+    let mut places = Places::new(destination.clone(), cluster, namespace).with_accounts(accounts);
     if let Some(declared) = args.clusters.as_deref() {
         places = places.with_files(RepositoryFiles::new(declared));
         places.read_files().await?;

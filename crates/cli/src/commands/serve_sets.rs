@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use tidegate_cluster::Cluster;
-use tidegate_model::{Gvk, Object};
+use tidegate_model::Object;
 use tidegate_service::sets::SetOptions;
 
 use crate::args::SetsArgs;
+use crate::commands::serve_config;
 use crate::output::Printer;
 
 /// Where Argo CD keeps parameters of its controllers.
@@ -19,32 +20,25 @@ const PENDING_TIMEOUT: &str = "applicationsetcontroller.default.application.prog
 /// What is decided: by the command, and beside it by the ConfigMap in this namespace, if one is given.
 pub async fn options(args: &SetsArgs, config: Option<(&dyn Cluster, &str)>, printer: &Printer) -> SetOptions {
     let mut options = args.options();
-    let Some((cluster, namespace)) = config else { return options };
-    match cluster.get(&Gvk::new("", "v1", "ConfigMap"), namespace, CONFIG_MAP).await {
-        Ok(Some(object)) => said(&object, args, &mut options)
-            .iter()
-            .for_each(|problem| printer.warn(&format!("ConfigMap {namespace}/{CONFIG_MAP}: {problem}"))),
-        Ok(None) => {}
-        Err(error) => printer.warn(&format!(
-            "ConfigMap {namespace}/{CONFIG_MAP} cannot be read, and what it may say of ApplicationSets is not followed: {error}"
-        )),
+    if let Some(object) = serve_config::read(CONFIG_MAP, config, "ApplicationSets", printer).await {
+        serve_config::tell(&object, &said(&object, args, &mut options), printer);
     }
     options
 }
 
 /// Takes in what the ConfigMap says; what of it means nothing.
 fn said(object: &Object, args: &SetsArgs, options: &mut SetOptions) -> Vec<String> {
-    let value = |key: &str| object.as_value().pointer("/data")?.get(key)?.as_str().map(str::trim);
+    let value = |key| serve_config::value(object, key);
     let mut problems = Vec::new();
     match value(PROGRESSIVE_SYNCS).filter(|_| args.progressive_syncs.is_none()) {
-        None | Some("") => {}
+        None => {}
         Some(text) => match text.parse() {
             Ok(is) => options.policy.progressive_syncs = is,
             Err(_) => problems.push(format!("{PROGRESSIVE_SYNCS} is {text:?}; write true or false")),
         },
     }
     match value(PENDING_TIMEOUT).filter(|_| args.pending_timeout.is_none()) {
-        None | Some("") => {}
+        None => {}
         Some(text) => match text.parse() {
             Ok(seconds) => options.cases.pending_timeout = Some(Duration::from_secs(seconds)),
             Err(_) => problems.push(format!("{PENDING_TIMEOUT} is {text:?}; write a number of seconds")),

@@ -10,8 +10,8 @@ use tidegate_planner::bindings::is_binding;
 use super::failures::call_error;
 
 /// Adds to a plan which rights it needs and the user lacks, as far as the cluster tells. They keep it from running, unless
-/// it begins without a dry run: then some may come with it.
-pub async fn review(cluster: &dyn Cluster, request: &SyncRequest, plan: &mut Plan) {
+/// it begins without a dry run: then some may come with it. `writer` is who writes, if that is somebody else.
+pub async fn review(cluster: &dyn Cluster, request: &SyncRequest, writer: &str, plan: &mut Plan) {
     let needed = all(&plan.tasks, needed);
     if needed.is_empty() {
         return;
@@ -24,6 +24,7 @@ pub async fn review(cluster: &dyn Cluster, request: &SyncRequest, plan: &mut Pla
     // Whoever grants them wants to do so once.
     let useful = &all(&plan.tasks, useful) - &needed;
     missing.extend(cluster.missing_rights(&useful).await.unwrap_or_default());
+    let missing = whose(missing, writer);
     let trial = request.options.dry_run || !request.options.skip_dry_run;
     plan.warnings.push(Warning {
         severity: if trial { Severity::Error } else { Severity::Warning },
@@ -32,9 +33,9 @@ pub async fn review(cluster: &dyn Cluster, request: &SyncRequest, plan: &mut Pla
         origin: None,
         message: match trial {
             true => {
-                format!("forbidden, so nothing is written: these rights are missing: {}", words(&missing))
+                format!("forbidden, so nothing is written: these rights are missing: {missing}")
             }
-            false => format!("these rights are missing, unless they come with it: {}", words(&missing)),
+            false => format!("these rights are missing, unless they come with it: {missing}"),
         },
     });
 }
@@ -97,6 +98,17 @@ pub(super) async fn beside(cluster: &dyn Cluster, tasks: &[Task], error: &Cluste
         failure.message = format!("{}; these rights are missing: {}", failure.message, words(&missing));
     }
     failure
+}
+
+/// What is missing, and who lacks it where that is somebody else.
+fn whose(missing: BTreeSet<MissingRight>, writer: &str) -> String {
+    if writer.is_empty() {
+        return words(&missing);
+    }
+    let (own, of_writer): (BTreeSet<_>, BTreeSet<_>) = missing.into_iter().partition(MissingRight::is_read);
+    let of_writer = (!of_writer.is_empty()).then(|| format!("of {writer}: {}", words(&of_writer)));
+    let own = (!own.is_empty()).then(|| words(&own));
+    own.into_iter().chain(of_writer).collect::<Vec<_>>().join("; ")
 }
 
 /// `get, patch configmaps in namespace shop; create namespaces`

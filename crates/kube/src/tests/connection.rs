@@ -114,6 +114,15 @@ async fn what_is_wrong_with_the_configuration_is_said() {
         let error = connect(&options).await.unwrap_err();
         assert!(error.to_string().contains(words), "{error}");
     }
+    // Whoever acts as somebody else already acts as nobody else besides.
+    let jane = with(|options| options.impersonate_user = Some("jane".to_owned()));
+    let in_file = options(&kubeconfig(dir.path(), "https://127.0.0.1:1", &json!({"as": "jane"})));
+    for options in [jane, in_file] {
+        let cluster = connect(&options).await.unwrap();
+        let error = cluster.as_user("system:serviceaccount:a:b").err().unwrap();
+        assert_eq!(error.kind, ErrorKind::Unsupported);
+        assert!(error.message.contains("--as") && error.message.contains("a:b"), "{error}");
+    }
     let program =
         json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/nowhere/login"}});
     let file = kubeconfig(dir.path(), "https://127.0.0.1:1", &program);

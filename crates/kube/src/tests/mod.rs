@@ -1,5 +1,6 @@
 //! The crate against a scripted server: what it sends, and what it makes of each answer.
 
+mod acting;
 mod answers;
 mod connection;
 mod kinds;
@@ -65,6 +66,7 @@ struct Asked {
     agent: String,
     accept: String,
     known: String,
+    user: String,
     body: Vec<u8>,
 }
 
@@ -104,6 +106,7 @@ async fn read(request: Request<Body>) -> Asked {
         agent: header(http::header::USER_AGENT),
         accept: header(http::header::ACCEPT),
         known: header(http::header::IF_NONE_MATCH),
+        user: header(http::HeaderName::from_static("impersonate-user")),
         body: body.collect().await.unwrap().to_bytes().to_vec(),
     }
 }

@@ -18,8 +18,13 @@ const REFUSALS_MAX: usize = 10;
 /// manifests are.
 pub(crate) fn admit(shared: &Shared, application: &Application) -> Result<(Place, Mandate), NoPlace> {
     check(application).map_err(NoPlace::Wrong)?;
-    let place = shared.places.resolve(&application.spec.destination)?;
+    let mut place = shared.places.resolve(&application.spec.destination)?;
     let mandate = shared.projects.mandate(application, &place).map_err(NoPlace::Wrong)?;
+    if !mandate.user.is_empty() {
+        // What a comparison has the server try, it tries as whoever would write it.
+        let acting = place.cluster.as_user(&mandate.user);
+        place.cluster = acting.map_err(|error| NoPlace::Wrong(error.message))?;
+    }
     Ok((place, mandate))
 }
 

@@ -36,7 +36,7 @@ pub(crate) async fn work(
     let known = revisions(&sync.revision, &sync.revisions);
     let (_, mut targets) = manifests(shared, application, &place, known).await?;
     // What it deletes is asked about as any other write is; sync windows are none of its business.
-    targets.mandate = Some(shared.projects.unchecked(application, &place));
+    targets.mandate = Some(shared.projects.unchecked(application, &place)?);
     targets.gates.retain(|gate| !gate.starts_with(WINDOW));
     let Place { destination, namespace, .. } = place;
     let request = deletion::request(application, &asked, (destination, namespace));

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use tidegate_application::accounts::Accounts;
 use tidegate_applicationset::known::NoCluster;
 use tidegate_cluster::Cluster;
 use tidegate_kube::{Declaration, Declared, KubeCluster};
@@ -39,6 +40,7 @@ struct Inner {
     /// Where objects go that name no namespace.
     namespace: String,
     permits: Arc<Semaphore>,
+    accounts: Accounts,
     files: Option<RepositoryFiles>,
     known: RwLock<Known>,
     changed: watch::Sender<()>,
@@ -131,6 +133,7 @@ impl Places {
             cluster,
             namespace,
             permits: Arc::new(Semaphore::new(COMPARISONS)),
+            accounts: Accounts::default(),
             files: None,
             known: RwLock::default(),
             changed: watch::Sender::new(()),
@@ -140,10 +143,25 @@ impl Places {
     /// The same, and the clusters that Secrets in files declare.
     #[must_use]
     pub fn with_files(self, files: RepositoryFiles) -> Self {
+        self.with(|inner| Inner { files: Some(files), ..inner })
+    }
+
+    /// The same, written to as the service accounts that projects name.
+    #[must_use]
+    pub fn with_accounts(self, accounts: Accounts) -> Self {
+        self.with(|inner| Inner { accounts, ..inner })
+    }
+
+    fn with(self, change: impl FnOnce(Inner) -> Inner) -> Self {
         match Arc::try_unwrap(self.0) {
-            Ok(inner) => Self(Arc::new(Inner { files: Some(files), ..inner })),
+            Ok(inner) => Self(Arc::new(change(inner))),
             Err(shared) => Self(shared),
         }
+    }
+
+    /// Whether the service accounts that projects name are acted as.
+    pub(crate) fn accounts(&self) -> Accounts {
+        self.0.accounts
     }
 
     pub(crate) fn cluster(&self) -> &Arc<dyn Cluster> {

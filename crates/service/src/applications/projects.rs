@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use tidegate_application::accounts::{self, Accounts};
 use tidegate_application::credentials::without_credentials;
 use tidegate_application::project::{self, DEFAULT_PROJECT};
 use tidegate_application::windows::Windows;
@@ -28,6 +29,7 @@ pub(crate) struct Projects {
     home: String,
     known: RwLock<Option<ProjectSet>>,
     permissive: Arc<AppProject>,
+    accounts: Accounts,
     /// The rules of time zones that were asked for.
     zones: Mutex<BTreeMap<String, Zone>>,
 }
@@ -39,8 +41,14 @@ impl Projects {
             home,
             known: RwLock::default(),
             permissive: Arc::new(project::permissive()),
+            accounts: Accounts::default(),
             zones: Mutex::default(),
         }
+    }
+
+    /// Whether the service accounts that they name are acted as.
+    pub fn with_accounts(self, accounts: Accounts) -> Self {
+        Self { accounts, ..self }
     }
 
     /// These are all there are. Returns the names of those that say something else now.
@@ -73,31 +81,41 @@ impl Projects {
         }
     }
 
-    /// What the project of an application says that means nothing, and may have been meant as a rule.
-    pub fn unknown_fields(&self, application: &Application) -> Option<String> {
+    /// What the project of an application says that means nothing here, and may have been meant as a rule.
+    pub fn unknown_fields(&self, application: &Application) -> Vec<String> {
         let name = name_of(application);
-        let (project, _) = self.find(name).ok()?;
+        let Ok((project, _)) = self.find(name) else { return Vec::new() };
         let unknown = project.unknown_fields();
-        (!unknown.is_empty()).then(|| {
+        let unknown = (!unknown.is_empty()).then(|| {
             format!(
                 "these fields of project '{name}' are not known and restrict nothing: {}",
                 unknown.join(", ")
             )
-        })
+        });
+        let is_ignored =
+            self.accounts == Accounts::Ignored && !project.spec.destination_service_accounts.is_empty();
+        let ignored = is_ignored.then(|| {
+            format!(
+                "destinationServiceAccounts of project '{name}' have no effect: begin `tidegate serve` with --impersonate, or \
+                 set application.sync.impersonation.enabled in the ConfigMap argocd-cm"
+            )
+        });
+        unknown.into_iter().chain(ignored).collect()
     }
 
     /// What an operation of an application is begun for, at a place; or why its project does not permit that.
     pub fn mandate(&self, application: &Application, place: &Place) -> Result<Mandate, String> {
         let (project, _) = self.find(name_of(application)).map_err(|missing| missing.to_string())?;
-        let mandate = self.unchecked(application, place);
+        let mandate = self.unchecked(application, place)?;
         project::check(&project, &mandate, &self.home).map_err(|refused| refused.to_string())?;
         Ok(mandate)
     }
 
     /// What an operation of an application is begun for without asking first, such as its deletion: what is not
-    /// permitted then comes out when it is written.
-    pub fn unchecked(&self, application: &Application, place: &Place) -> Mandate {
+    /// permitted then comes out when it is written. The error says why nobody may write for it.
+    pub fn unchecked(&self, application: &Application, place: &Place) -> Result<Mandate, String> {
         let name = name_of(application);
+        let user = self.user(application, place)?;
         let is_implicit = self.find(name).is_ok_and(|(_, is_implicit)| is_implicit);
         let spec = &application.spec;
         let asked = application.operation.as_ref().and_then(|asked| asked.sync.as_ref());
@@ -105,14 +123,25 @@ impl Projects {
         let sources = spec.source.iter().chain(&spec.sources).chain(asked);
         let repository = |source: &ApplicationSource| without_credentials(&source.repo_url);
         let repositories: BTreeSet<String> = sources.map(repository).collect();
-        Mandate {
+        Ok(Mandate {
             project: name.to_owned(),
             is_implicit,
             is_automated: is_automated(application),
             namespace: application.metadata.namespace.clone(),
             repositories: repositories.into_iter().collect(),
             target: place.target.clone(),
+            user,
+        })
+    }
+
+    /// The user that an application is written as; empty for ourselves.
+    fn user(&self, application: &Application, place: &Place) -> Result<String, String> {
+        if self.accounts == Accounts::Ignored {
+            return Ok(String::new());
         }
+        let (project, _) = self.find(name_of(application)).map_err(|missing| missing.to_string())?;
+        let user = accounts::account(self.accounts, &project, application, &place.target.servers);
+        user.map(Option::unwrap_or_default).map_err(|none| none.to_string())
     }
 
     /// The sync windows that are about an application, which goes there. One without a project is not synced anyway.

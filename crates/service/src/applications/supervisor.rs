@@ -84,7 +84,7 @@ impl Applications {
             None => Given::default(),
         };
         manifests.give(given::said_by(&given));
-        let projects = Arc::new(Projects::new(store.home()));
+        let projects = Arc::new(Projects::new(store.home()).with_accounts(places.accounts()));
         engine.set_permits(Arc::clone(&projects) as Arc<dyn Permits>);
         let mut events = store.watch();
         let board = Board::default();

@@ -165,6 +165,7 @@ impl Planning {
         };
         inbox.note(Note::Mask(Arc::new(targets.mask())));
         self.known.gates.extend(targets.definitions.names());
+        let user = targets.mandate.as_ref().map(|mandate| mandate.user.clone()).unwrap_or_default();
         let known = self.inventory().await?;
         let effects::Prepared { mut planned, inventory, namespaces } = effects::prepare(
             cluster,
@@ -176,7 +177,7 @@ impl Planning {
         )
         .await?;
         effects::warn_of_missing_extensions(&mut planned.plan, &self.known);
-        effects::review_rights(cluster, &self.request, &mut planned.plan).await;
+        effects::review_rights(cluster, &self.request, &user, &mut planned.plan).await;
         let digest = keep(&self.log, &planned.manifests).await?;
         let bundle = Bundle::kept(self.log, digest, planned.manifests);
         Ok(Outcome { plan: planned.plan, bundle, inventory, namespaces })

@@ -363,3 +363,78 @@ fn what_is_not_known_permits_nothing() {
     assert_eq!(projects.set(ProjectSet::default()), names(&["broken", "default", "shop"]));
     assert_eq!(find("default"), Ok(true));
 }
+
+fn sent_to(namespace: &str) -> (Application, Place) {
+    let application = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+        "metadata": {"name": "web", "namespace": "argocd"},
+        "spec": {"project": "shop", "destination": {"name": "in-cluster", "namespace": namespace}},
+    });
+    let target = DeployTarget {
+        servers: vec!["https://kubernetes.default.svc".to_owned()],
+        name: "in-cluster".to_owned(),
+        namespace: namespace.to_owned(),
+        ..DeployTarget::default()
+    };
+    let place = Place {
+        destination: Destination::Simulated,
+        cluster: Arc::new(SimCluster::in_memory(SimConfig::default(), Clock::tokio(START))),
+        namespace: namespace.to_owned(),
+        target,
+    };
+    (serde_json::from_value(application).unwrap(), place)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_is_begun_as_the_account_of_its_project() {
+    let project = named(&json!({
+        "sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "*"}],
+        "destinationServiceAccounts": [{"server": "*", "namespace": "web", "defaultServiceAccount": "deployer"}],
+    }));
+    let (web, shop) = (sent_to("web"), sent_to("shop"));
+    let known = |accounts| {
+        let projects = Projects::new("argocd".to_owned()).with_accounts(accounts);
+        projects.set(only(&project));
+        projects
+    };
+    let user = |projects: &Projects, (application, place): &(Application, Place)| {
+        let users = [projects.mandate(application, place), projects.unchecked(application, place)];
+        let users = users.map(|mandate| mandate.map(|mandate| mandate.user));
+        assert_eq!(users[0], users[1], "it is deleted as it is written");
+        users[0].clone()
+    };
+    let deployer = Ok("system:serviceaccount:web:deployer".to_owned());
+    let required = known(Accounts::Required);
+    assert_eq!(user(&required, &web), deployer);
+    let none = user(&required, &shop).unwrap_err();
+    assert!(none.contains("no matching service account found") && none.contains("'shop'"), "{none}");
+    assert_eq!(required.unknown_fields(&web.0), Vec::<String>::new());
+    let named = known(Accounts::WhereNamed);
+    assert_eq!((user(&named, &web), user(&named, &shop)), (deployer, Ok(String::new())));
+    let ignored = known(Accounts::Ignored);
+    assert_eq!(user(&ignored, &web), Ok(String::new()));
+    let told = ignored.unknown_fields(&web.0).join("; ");
+    assert!(told.contains("destinationServiceAccounts of project 'shop' have no effect"), "{told}");
+    assert!(told.contains("--impersonate"), "{told}");
+    // Whose account it is that nobody knows, nobody writes.
+    let unknown = Projects::new("argocd".to_owned()).with_accounts(Accounts::WhereNamed);
+    assert!(user(&unknown, &web).unwrap_err().contains("not known yet"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nobody_can_act_as_the_account_nothing_is_written() {
+    let project = everything();
+    let mut stage = Stage::new(usize::MAX, Arc::clone(&project)).await;
+    stage.projects.set(only(&project));
+    stage.mandate.user = "system:serviceaccount:web:deployer".to_owned();
+    let before = stage.sim.audit().len();
+    let view = stage.run("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}", &[]).await;
+    assert_eq!(view.phase, OperationPhase::Error, "{}", view.message);
+    assert!(
+        view.message.contains("nobody can act as system:serviceaccount:web:deployer"),
+        "{}",
+        view.message
+    );
+    assert_eq!(stage.sim.audit().len(), before);
+    stage.engine.shutdown().await;
+}
