@@ -50,7 +50,13 @@ fn time_of_day() -> Timestamp {
     Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
 }
 
+/// The time that passes, as the runtime measures it: in tests it may be virtual.
 fn passed() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// The time that passes, whatever a runtime says.
+fn awake() -> Instant {
     #[expect(clippy::disallowed_methods, reason = "this is the one place that measures time")]
     Instant::now()
 }
@@ -79,13 +85,13 @@ impl Uptime {
 /// where the system does not tell.
 pub(crate) fn slept() -> Duration {
     static BEGAN: OnceLock<Option<(Uptime, Instant)>> = OnceLock::new();
-    let began = BEGAN.get_or_init(|| Some((Uptime::now()?, passed())));
+    let began = BEGAN.get_or_init(|| Some((Uptime::now()?, awake())));
     let Some(((uptime, since), now)) =
         began.as_ref().map(|(uptime, since)| (uptime, since)).zip(Uptime::now())
     else {
         return Duration::ZERO;
     };
-    let awake = passed().saturating_duration_since(*since);
+    let awake = awake().saturating_duration_since(*since);
     now.since.saturating_sub(uptime.since).saturating_sub(awake)
 }
 

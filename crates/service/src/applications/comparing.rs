@@ -25,11 +25,11 @@ use super::admission::{admit, refuse_hooks, refuse_resources};
 use super::manifests::{Made, purpose};
 use super::places::{NoPlace, Place};
 use super::projects;
+use super::recorded;
 use super::remembered::{Asked, Found, Memory};
 use super::shared::Shared;
 use super::store::AppKey;
 use super::view::Viewed;
-use crate::log;
 
 /// The wave in which a resource is pruned, which is not the wave it asks for.
 const PRUNE_WAVE: &str = "pruneWave";
@@ -189,7 +189,7 @@ impl Comparison<'_> {
         let (destination, namespace) = (place.destination.clone(), place.namespace.clone());
         let mark = shared.watching.mark(&AppKey::of(application), &destination);
         let request = operation::comparison(application, destination.clone(), namespace.clone());
-        let known = log::inventory(&shared.state_dir, Some(&shared.log), &request);
+        let known = recorded::inventory(shared, &request).await;
         let purpose = purpose(application, &namespace);
         let keys = shared.manifests.keys(sources, revisions, purpose.clone()).await?;
         let asked = Asked { request: &request, known: None, manifests: &keys };
@@ -301,7 +301,7 @@ async fn of_sync(
     let made = shared.manifests.targets(&sources, &revisions, with).await?;
     let Place { destination, cluster, namespace, .. } = place;
     let request = operation::comparison(application, destination, namespace);
-    let known = log::inventory(&shared.state_dir, Some(&shared.log), &request);
+    let known = recorded::inventory(shared, &request).await;
     Ok(OfSync { cluster, request, known, made })
 }
 

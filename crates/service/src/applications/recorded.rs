@@ -6,11 +6,12 @@ use tidegate_application::instance_name;
 use tidegate_application::operation::Progress;
 use tidegate_application::recorded::{self, Line, Recorded};
 use tidegate_application::running::Deployed;
+use tidegate_executor::effects::cluster_of;
 use tidegate_executor::{EngineError, Summary};
 use tidegate_lifecycle::operation::{Driver, OperationView, view};
 use tidegate_model::argo::Application;
 use tidegate_model::{OperationId, OperationPhase, SyncRequest};
-use tidegate_oplog::{Log, LogError, Lookup, TypedLog as _};
+use tidegate_oplog::{Known, Log, LogError, Lookup, TypedLog as _};
 
 use super::shared::Shared;
 use crate::error::ServiceError;
@@ -25,6 +26,18 @@ pub(crate) async fn known(
     let (log, application) = (Arc::clone(&shared.log), application.clone());
     let reading = tokio::task::spawn_blocking(move || read(&log, &application)).await;
     reading.unwrap_or_else(|_| Err(LogError::Poisoned.into()))
+}
+
+/// What the log knows of the objects of an application.
+pub(crate) async fn inventory(shared: &Shared, request: &SyncRequest) -> Option<Known> {
+    let (log, application) = (Arc::clone(&shared.log), request.application.clone());
+    let cluster = cluster_of(&request.destination)?;
+    let reading = tokio::task::spawn_blocking(move || log.inventory(&cluster, &application)).await;
+    // Without it the cluster is searched, as it is where there never was one.
+    reading.unwrap_or(Err(LogError::Poisoned)).unwrap_or_else(|error| {
+        tracing::warn!(application = request.application, %error, "the inventory cannot be read; the cluster is searched instead");
+        None
+    })
 }
 
 fn read(log: &Log, application: &Application) -> Result<(Vec<Recorded>, Vec<Line>), ServiceError> {

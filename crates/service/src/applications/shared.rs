@@ -22,12 +22,10 @@ use super::store::ApplicationStore;
 use super::turns::Turns;
 use super::watching::Watchings;
 use crate::gates::GateFile;
-use crate::state_dir::StateDir;
 
 pub(crate) struct Shared {
     pub engine: Engine,
     pub log: Log,
-    pub state_dir: StateDir,
     pub store: Arc<dyn ApplicationStore>,
     pub places: Places,
     pub projects: Arc<Projects>,

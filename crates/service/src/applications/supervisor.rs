@@ -95,7 +95,6 @@ impl Applications {
         let shared = Arc::new(Shared {
             engine,
             log,
-            state_dir,
             store,
             places,
             projects,
