@@ -95,8 +95,9 @@ pub fn in_words(cycle: &[Name]) -> String {
 }
 
 /// The revisions that an application is about to deploy, and that those it depends on are to be at. Nothing where somebody has
-/// chosen a commit, or goes back to one: then those it depends on may be anywhere.
-pub fn deploys(application: &Application) -> Vec<String> {
+/// chosen a commit, or goes back to one: then those it depends on may be anywhere. `found`: what its branch means for the
+/// operation, where that was asked since it was compared.
+pub fn deploys(application: &Application, found: Option<&[String]>) -> Vec<String> {
     let asked = application.operation.as_ref();
     let named = asked.and_then(|asked| asked.sync.as_ref());
     let named = named.map(|sync| revisions(&sync.revision, &sync.revisions)).unwrap_or_default();
@@ -109,8 +110,8 @@ pub fn deploys(application: &Application) -> Vec<String> {
                 Vec::new()
             }
         }
-        Some(sync) => revisions(&sync.revision, &sync.revisions),
-        None => Vec::new(),
+        Some(sync) => found.map_or_else(|| revisions(&sync.revision, &sync.revisions), <[String]>::to_vec),
+        None => found.map(<[String]>::to_vec).unwrap_or_default(),
     }
 }
 
@@ -291,20 +292,24 @@ mod tests {
     #[test]
     fn a_commit_that_somebody_has_chosen_is_no_wish_about_others() {
         let mut web = application("web", "database");
-        assert!(deploys(&web).is_empty(), "nothing was compared");
+        assert!(deploys(&web, None).is_empty(), "nothing was compared");
         web.status.sync = Some(SyncStatus { revision: "newest".to_owned(), ..SyncStatus::default() });
-        assert_eq!(deploys(&web), ["newest"]);
+        assert_eq!(deploys(&web, None), ["newest"]);
         let operation = |revision: &str, automated: bool| {
             let mut asked = OperationRequest::default();
             asked.initiated_by.automated = automated;
             asked.sync.get_or_insert_default().revision = revision.to_owned();
             Some(asked)
         };
-        for (revision, automated, expected) in
-            [("", false, &["newest"][..]), ("decided", true, &["decided"]), ("chosen", false, &[])]
-        {
+        let found = ["found".to_owned()];
+        for (revision, automated, expected, newer) in [
+            ("", false, &["newest"][..], &["found"][..]),
+            ("decided", true, &["decided"], &["decided"]),
+            ("chosen", false, &[], &[]),
+        ] {
             web.operation = operation(revision, automated);
-            assert_eq!(deploys(&web), expected, "{revision} {automated}");
+            assert_eq!(deploys(&web, None), expected, "{revision} {automated}");
+            assert_eq!(deploys(&web, Some(&found)), newer, "{revision} {automated}");
         }
     }
 

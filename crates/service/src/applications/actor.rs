@@ -90,6 +90,8 @@ pub(crate) struct AppState {
     memory: Memory,
     ended: u64,
     preparing: bool,
+    /// What its branch meant when its operation was prepared, which waits since then for those it depends on.
+    found: Option<Vec<String>>,
     /// What progressive syncs want of it.
     runs: Runs,
     carried: Option<OperationId>,
@@ -139,6 +141,7 @@ impl Actor for ApplicationActor {
             memory: Memory::default(),
             ended: 0,
             preparing: false,
+            found: None,
             runs: Runs::default(),
             carried: None,
             confirmed: None,

@@ -13,6 +13,7 @@ use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::argo::Application;
 use tidegate_model::{Destination, IfTaken, Mandate, ObjectKey, OperationId, ResourceSelector, Window};
 use tidegate_planner::Target;
+use tidegate_source::Address;
 
 use super::admission::admit;
 use super::deleting;
@@ -48,10 +49,12 @@ impl From<EngineError> for Not {
     }
 }
 
-/// The revisions an operation deploys, and the id it will have. Nothing is begun.
+/// The revisions an operation deploys, and the id it will have. Nothing is begun. `moved`: is told of repositories whose names
+/// this look found to have moved, which no later look finds again.
 pub(crate) async fn prepare(
     shared: &Arc<Shared>,
     application: &Application,
+    moved: impl FnOnce(Vec<Address>),
 ) -> Result<(Vec<String>, OperationId), String> {
     let asked = application.operation.clone().unwrap_or_default();
     if let Some(why) = is_unfounded(application) {
@@ -70,6 +73,7 @@ pub(crate) async fn prepare(
     let sources = operation::sources(application, &asked).map_err(refused)?;
     let revisions = operation::revisions(&asked, &sources).map_err(refused)?;
     let resolved = shared.manifests.resolve(&sources, revisions, true).await?;
+    moved(resolved.moved);
     if let Some(sync) = asked.sync.as_ref().filter(|sync| !sync.resources.is_empty()) {
         let targets = shared
             .manifests

@@ -251,8 +251,9 @@ pub(crate) async fn differences(
     shared: &Arc<Shared>,
     application: &Application,
     revision: Option<String>,
+    moved: impl FnOnce(Vec<Address>),
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), String> {
-    let OfSync { cluster, request, known, made } = of_sync(shared, application, revision).await?;
+    let OfSync { cluster, request, known, made } = of_sync(shared, application, revision, moved).await?;
     differ(cluster.as_ref(), &request, known.as_ref(), &made).await
 }
 
@@ -261,8 +262,10 @@ pub(crate) async fn plan(
     shared: &Arc<Shared>,
     application: &Application,
     revision: Option<String>,
+    moved: impl FnOnce(Vec<Address>),
 ) -> Result<Plan, String> {
-    let OfSync { cluster, mut request, known, made } = of_sync(shared, application, revision).await?;
+    let OfSync { cluster, mut request, known, made } =
+        of_sync(shared, application, revision, moved).await?;
     request.options.prune = automated(application).is_some_and(|policy| policy.prune == Some(true));
     let targets = Targets { targets: made.targets.as_ref().clone(), ..Targets::default() };
     let now = SystemClock.now();
@@ -283,6 +286,7 @@ async fn of_sync(
     shared: &Arc<Shared>,
     application: &Application,
     revision: Option<String>,
+    moved: impl FnOnce(Vec<Address>),
 ) -> Result<OfSync, String> {
     let (place, _) = admit(shared, application).map_err(|none| none.to_string())?;
     let sources = Sources::of(application);
@@ -296,7 +300,9 @@ async fn of_sync(
         Some(revision) => vec![revision],
         None => sources.wanted(),
     };
-    let revisions = shared.manifests.resolve(&sources, revisions, true).await?.revisions;
+    let resolved = shared.manifests.resolve(&sources, revisions, true).await?;
+    moved(resolved.moved);
+    let revisions = resolved.revisions;
     let with = (purpose(application, &place.namespace), false);
     let made = shared.manifests.targets(&sources, &revisions, with).await?;
     let Place { destination, cluster, namespace, .. } = place;

@@ -53,6 +53,7 @@ pub(crate) use messages::SupervisorMessage;
 pub use places::Places;
 pub(crate) use projects::Missing;
 pub use projects::ProjectSet;
+pub(crate) use pushed::tell_moved;
 pub(crate) use recorded::is_known;
 pub use repositories::RepositoryFiles;
 pub use serving::Serving;

@@ -61,6 +61,13 @@ impl Looks {
     }
 }
 
+/// Has all applications compared whose repositories have moved, as a look at them has found: no later look finds that again.
+pub(crate) fn tell_moved(to: &ActorRef<SupervisorMessage>, addresses: Vec<Address>) {
+    if !addresses.is_empty() {
+        drop(to.send_message(SupervisorMessage::Moved { addresses, but: None }));
+    }
+}
+
 /// The applications that pushes are about, by the repositories of theirs that have changed.
 pub(crate) fn meant(
     pushes: &[Push],

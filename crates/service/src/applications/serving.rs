@@ -134,13 +134,17 @@ impl Serving {
         revision: Option<String>,
     ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
         let application = self.only(text)?;
-        comparing::differences(&self.shared, &application, revision).await.map_err(ServiceError::refused)
+        let moved = |addresses| pushed::tell_moved(&self.supervisor, addresses);
+        let differing = comparing::differences(&self.shared, &application, revision, moved);
+        differing.await.map_err(ServiceError::refused)
     }
 
     /// What a sync of the application that is meant would do, wave by wave.
     pub async fn plan(&self, text: &str, revision: Option<String>) -> Result<Plan, ServiceError> {
         let application = self.only(text)?;
-        comparing::plan(&self.shared, &application, revision).await.map_err(ServiceError::refused)
+        let moved = |addresses| pushed::tell_moved(&self.supervisor, addresses);
+        let planning = comparing::plan(&self.shared, &application, revision, moved);
+        planning.await.map_err(ServiceError::refused)
     }
 
     async fn request(&self, message: impl FnOnce(Answer) -> SupervisorMessage) -> Result<(), ServiceError> {

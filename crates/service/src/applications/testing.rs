@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 use super::messages::SupervisorMessage;
 use super::shared::Shared;
 use super::store::{AppKey, ApplicationStore, StoreEvent, Stored};
-use super::{Applications, Places, ProjectSet, Sourcing};
+use super::{Applications, Places, ProjectSet, Serving, Sourcing};
 use crate::error::ServiceError;
 use crate::gates::GateFile;
 use crate::state_dir::StateDir;
@@ -244,8 +244,12 @@ impl Served {
         tidegate_source::commit_folder(&repository, name, 1).unwrap().unwrap()
     }
 
+    pub fn serving(&self) -> Serving {
+        self.applications.as_ref().unwrap().serving()
+    }
+
     pub fn shared(&self) -> Arc<Shared> {
-        self.applications.as_ref().unwrap().serving().shared
+        self.serving().shared
     }
 
     pub fn send(&self, message: SupervisorMessage) {
@@ -253,7 +257,7 @@ impl Served {
     }
 
     pub fn supervisor(&self) -> ActorRef<SupervisorMessage> {
-        self.applications.as_ref().unwrap().serving().supervisor
+        self.serving().supervisor
     }
 
     /// What is kept of an application.

@@ -23,7 +23,7 @@ use super::standing::{Found, Standings};
 use super::world::LiveWorld;
 use super::writing::{self, Writes};
 use super::{key_of, members, wrote};
-use crate::applications::SupervisorMessage;
+use crate::applications::tell_moved;
 
 /// What is looked at.
 pub(crate) struct Look {
@@ -163,10 +163,7 @@ async fn asked(
     let mut standings = standings.lock().await;
     let Found { standing, unknown, moved } =
         standings.find(&shared.applications, (&key, &targets), who, last, is_fresh).await;
-    if !moved.is_empty() {
-        // No later look finds that again.
-        drop(shared.supervisor.send_message(SupervisorMessage::Moved { addresses: moved, but: None }));
-    }
+    tell_moved(&shared.supervisor, moved);
     for (application, why) in unknown {
         tracing::debug!(set = %key, application, why, "what an Application is to be brought to is not known");
     }

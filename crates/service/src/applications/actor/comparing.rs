@@ -51,6 +51,8 @@ impl AppState {
         }
         let now = self.now();
         comparison::take_in(&mut self.application, outcome, with.level, now);
+        // Its branch means what was compared just now.
+        self.found = None;
         (self.deployments.evidence, self.deployments.is_compared) = (with.deployed, true);
     }
 

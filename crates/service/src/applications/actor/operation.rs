@@ -13,6 +13,7 @@ use tidegate_model::argo::OperationRequest;
 use super::AppState;
 use crate::applications::carrying;
 use crate::applications::messages::AppMessage;
+use crate::applications::pushed::tell_moved;
 
 impl AppState {
     /// Somebody asks for an operation. What is answered with a yes is on the disk.
@@ -80,7 +81,13 @@ impl AppState {
         self.preparing = false;
         match prepared {
             Ok((revisions, id)) => {
+                // There may be a newer commit than was known: those it depends on are to be at that one.
+                self.found = Some(revisions.clone());
+                let is_held = self.not_ready().is_some();
                 let Some(asked) = &mut self.application.operation else { return };
+                if is_held && operation::cascade(asked).is_none() {
+                    return;
+                }
                 asked.set_remark(ID_REMARK, id.to_string());
                 operation::set_revisions(&mut self.application, &revisions);
             }
@@ -125,8 +132,10 @@ impl AppState {
             None if !self.preparing => {
                 let (shared, application, actor) = with();
                 self.preparing = true;
+                let supervisor = self.supervisor.clone();
                 self.carrying.spawn(async move {
-                    let prepared = carrying::prepare(&shared, &application).await;
+                    let moved = |addresses| tell_moved(&supervisor, addresses);
+                    let prepared = carrying::prepare(&shared, &application, moved).await;
                     drop(actor.send_message(AppMessage::Prepared(prepared)));
                 });
             }

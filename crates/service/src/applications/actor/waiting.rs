@@ -42,6 +42,7 @@ impl AppState {
         });
         self.say(DEPENDENCY_ERROR, found.as_slice(), now);
         let Some(asked) = self.application.operation.as_ref().filter(|asked| self.may_be_held(asked)) else {
+            self.found = None;
             return false;
         };
         if self.preparing {
@@ -73,8 +74,8 @@ impl AppState {
     }
 
     /// The first that it depends on and that is not there yet, and why.
-    fn not_ready(&self) -> Option<String> {
-        let deploys = dependencies::deploys(&self.application);
+    pub(super) fn not_ready(&self) -> Option<String> {
+        let deploys = dependencies::deploys(&self.application, self.found.as_deref());
         let mut wanted = dependencies::of(&self.application).into_iter();
         wanted.find_map(|one| {
             let found = self.shared.board.get(&key(&one));
@@ -100,3 +101,7 @@ impl AppState {
         })
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first surprise")]
+mod tests;
