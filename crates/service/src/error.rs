@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use tidegate_cluster::{ClusterError, ErrorKind};
 use tidegate_executor::EngineError;
 use tidegate_kube::ConnectError;
 use tidegate_lifecycle::Illegal;
@@ -79,6 +80,8 @@ pub enum ServiceError {
     Cluster {
         /// Which, and what it said.
         message: String,
+        /// Whether the same may be done in a moment, though nobody changes anything.
+        is_passing: bool,
     },
     /// A file or folder of the state directory.
     #[error("cannot {action} {}: {source}; {}", path.display(), advice(source))]
@@ -144,7 +147,21 @@ impl ServiceError {
             }
             _ => format!("the {cluster}: {message}"),
         };
-        Self::Cluster { message }
+        Self::Cluster { message, is_passing: false }
+    }
+
+    /// What a call to a cluster came to.
+    pub fn of_call(cluster: &Destination, error: &ClusterError) -> Self {
+        let passes = error.kind.is_transient() || error.kind == ErrorKind::Conflict;
+        match Self::of_cluster(cluster, &error.to_string()) {
+            Self::Cluster { message, .. } => Self::Cluster { message, is_passing: passes },
+            other => other,
+        }
+    }
+
+    /// Whether the same may be done in a moment, though nobody changes anything.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Cluster { is_passing: true, .. })
     }
 
     /// What the simulated cluster said.

@@ -49,7 +49,8 @@ pub(crate) struct Passed {
     pub failure: Option<Failure>,
     /// The finalizers that it has now, where they are others.
     pub finalizers: Option<Vec<String>>,
-    /// Something was written of which nobody has told yet, or somebody was faster: it is looked at again when that is told.
+    /// Something was written of which nobody has told yet, or somebody was faster: it is looked at again when that is told. Or
+    /// something could not be written for the moment, and is tried again.
     pub is_unsettled: bool,
     /// The progressive sync that it asks for.
     pub request: Option<Result<Request, NotAsked>>,
@@ -86,9 +87,10 @@ async fn looked(shared: &Arc<SetShared>, look: Look) -> Passed {
     let changes = reconcile(&set, generated.as_deref(), &existing, known, &shared.options);
     let in_order = changes.order != Order::AllAtOnce;
     let deletes = if in_order { &[] } else { changes.delete.as_slice() };
-    let Writes { done, outdated, failed } = writing::write(shared, &changes, deletes).await;
+    let Writes { done, outdated, failed, is_passing } = writing::write(shared, &changes, deletes).await;
     passed.failure = changes.failure().or_else(|| failed.values().next_back().cloned());
-    passed.is_unsettled = done || outdated;
+    // A step must not pass without one of its Applications because the cluster was away for a moment.
+    passed.is_unsettled = done || outdated || is_passing;
     if let Ok(generated) = generated {
         // Without those of a generator that has failed, a step could pass that waits for them.
         let is_whole = generated.failed.is_empty();
@@ -150,7 +152,7 @@ fn first(errors: Vec<IgnoreError>) -> NotAsked {
     errors.into_iter().next().map_or_else(|| NotAsked::Unresolved(String::new()), NotAsked::Ignore)
 }
 
-/// The progressive sync that a set asks for. What could not be written holds nobody else up.
+/// The progressive sync that a set asks for. What is not to be written holds nobody else up.
 async fn asked(
     shared: &Arc<SetShared>,
     set: &ApplicationSet,

@@ -26,6 +26,8 @@ pub(crate) struct Writes {
     pub outdated: bool,
     /// What could not be written, by the names of the Applications.
     pub failed: BTreeMap<String, Failure>,
+    /// Some of that may be written in a moment, though nobody changes anything.
+    pub is_passing: bool,
 }
 
 enum Write<'a> {
@@ -77,6 +79,7 @@ pub(crate) async fn write(shared: &SetShared, changes: &Changes, deletes: &[Dele
             Err(error) => {
                 let message = format!("Application {name}: {error}");
                 tracing::warn!(application = name, %error, "an Application of a set cannot be written");
+                writes.is_passing = writes.is_passing || error.is_passing();
                 writes.failed.insert(name, Failure { reason, message });
             }
         }

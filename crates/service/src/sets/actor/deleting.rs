@@ -281,7 +281,7 @@ impl SetState {
 
     /// What was written; whether it is to be looked at again before anything else.
     fn written(&mut self, myself: &ActorRef<SetMessage>, writes: Writes) -> bool {
-        let Writes { done, outdated, failed } = writes;
+        let Writes { done, outdated, failed, .. } = writes;
         self.failure = failed.into_values().next_back();
         let again = done || outdated || self.failure.is_some();
         if again {

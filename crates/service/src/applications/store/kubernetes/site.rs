@@ -53,7 +53,7 @@ pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Site {
     pub fn failed(&self, error: &ClusterError) -> ServiceError {
-        ServiceError::of_cluster(&self.destination, &error.to_string())
+        ServiceError::of_call(&self.destination, error)
     }
 
     /// Whether the cluster serves the kind.
