@@ -75,9 +75,18 @@ explore N="20":
 simulate-seed SEED:
     TIDEGATE_SIM_SEED={{ SEED }} cargo test --release --package tidegate-testkit --test simulation -- --nocapture
 
-# Crashes the engine before and after every append and every cluster call.
+# Plays N lives of a whole service, on virtual time.
+simulate-service N="200":
+    TIDEGATE_SERVICE_SEEDS={{ N }} cargo test --release --package tidegate-testkit --test service no_seed -- --nocapture
+
+# Plays one of them again, with what people do in it.
+simulate-service-seed SEED:
+    TIDEGATE_SERVICE_SEED={{ SEED }} cargo test --release --package tidegate-testkit --test service no_seed -- --nocapture
+
+# Crashes the engine before and after every append and every cluster call, and a service before and after every append and write.
 crash:
     TIDEGATE_LONG_TESTS=1 cargo test --release --package tidegate-testkit --test crash -- --nocapture
+    TIDEGATE_LONG_TESTS=1 cargo test --release --package tidegate-testkit --test service processes_die -- --nocapture
 
 # Damages N state directories at random, in every kind of file.
 damage N="10000":
