@@ -7,7 +7,7 @@ use crate::browser::Browser;
 use crate::service::{Different, OPERATOR, READER, Service, folder};
 use crate::wire;
 
-const NO_SET: Different = Different { rollout: None, has_no_set: true, migration: None, shops_hang: false };
+const NO_SET: Different = Different { rollout: None, has_no_set: true, is_gated: false };
 
 /// Whether there is any button that has something done.
 const BUTTONS: &str = "return document.querySelectorAll('main .actions button').length";

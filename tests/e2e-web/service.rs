@@ -27,10 +27,8 @@ pub struct Different {
     pub rollout: Option<&'static str>,
     /// Without its ApplicationSet.
     pub has_no_set: bool,
-    /// How long the migration of the backend takes.
-    pub migration: Option<&'static str>,
-    /// The shops wait for ever to become healthy.
-    pub shops_hang: bool,
+    /// The last wave of the backend waits for approval.
+    pub is_gated: bool,
 }
 
 /// The example in a folder, committed.
@@ -53,16 +51,16 @@ pub fn folder(different: &Different) -> Bench {
             format!("  name: shops\n  annotations:\n    tidegate.dev/rollout: '{rollout}'\nspec:\n");
         replace("shops.yaml", "  name: shops\nspec:\n", &annotated);
     }
-    if let Some(migration) = different.migration {
-        replace("repo/backend/migrate.yaml", "ready-after: 3s", &format!("ready-after: {migration}"));
+    if different.is_gated {
+        let wave = "    argocd.argoproj.io/sync-wave: \"1\"\n";
+        replace("repo/backend/backend.yaml", wave, &format!("{wave}    tidegate.dev/gate: approval\n"));
     }
     for shop in ["cart", "catalog", "checkout", "search"] {
         let name = format!("repo/shops/{shop}/{shop}.yaml");
         let text = fs::read_to_string(path(&name)).unwrap();
         let (head, tail) = text.split_once("ready-after: ").unwrap();
         let (_, tail) = tail.split_once('\n').unwrap();
-        let after = if different.shops_hang { "1000h" } else { "200ms" };
-        fs::write(path(&name), format!("{head}ready-after: {after}\n{tail}")).unwrap();
+        fs::write(path(&name), format!("{head}ready-after: 200ms\n{tail}")).unwrap();
     }
     bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
     bench.write_closed("tokens", format!("ann operator {OPERATOR}\nben read-only {READER}\n"));

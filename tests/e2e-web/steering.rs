@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::browser::key;
 use crate::service::{Different, OPERATOR, Service};
 
-const NO_SET: Different = Different { rollout: None, has_no_set: true, migration: None, shops_hang: false };
+const NO_SET: Different = Different { rollout: None, has_no_set: true, is_gated: false };
 const DIALOG: &str = "document.querySelector('dialog[open]')";
 const CLOSED: &str = "!document.querySelector('dialog')";
 
@@ -46,8 +46,8 @@ pub fn an_application_is_synced_and_deleted_after_a_question() {
     service.end();
 }
 
-pub fn an_operation_is_held_and_goes_on() {
-    let service = Service::new(&Different { migration: Some("8s"), ..NO_SET });
+pub fn an_operation_is_held_goes_on_and_is_approved() {
+    let service = Service::new(&Different { is_gated: true, ..NO_SET });
     let id = service.newest("backend");
     let mut browser = service.browser(OPERATOR);
     browser.open(&format!("/operations/{id}"));
@@ -59,6 +59,12 @@ pub fn an_operation_is_held_and_goes_on() {
     assert_eq!(held["pausedBy"], "ann");
     browser.until("[...document.querySelectorAll('.timeline rect.wait title')].some((one) => one.textContent.includes('held by ann: the database is being moved'))");
     browser.press("Continue…");
+    browser.press("confirm");
+    browser.until("document.querySelector('[data-do=\"Pause…\"]')");
+    browser.press("Approve…");
+    browser.until(&format!(
+        "{DIALOG}.textContent.includes('The wave of backend that waits for approval begins: wave 3 of 3')"
+    ));
     browser.press("confirm");
     browser.until("document.querySelector('h1 ~ .badge').textContent.includes('Succeeded')");
     // Who did what is in the record, for whoever looks later.
@@ -72,8 +78,7 @@ pub fn an_operation_is_held_and_goes_on() {
 
 pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     let gates = "steps: [{step: 1, gates: [approval]}, {step: 3, gates: [approval]}]";
-    let service =
-        Service::new(&Different { rollout: Some(gates), shops_hang: false, ..Different::default() });
+    let service = Service::new(&Different { rollout: Some(gates), ..Different::default() });
     let mut browser = service.browser(OPERATOR);
     browser.open("/applicationsets/argocd/shops");
     let status =

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::service::{Different, OPERATOR, READER, Service, folder};
 
-const NO_SET: Different = Different { rollout: None, has_no_set: true, migration: None, shops_hang: false };
+const NO_SET: Different = Different { rollout: None, has_no_set: true, is_gated: false };
 
 pub fn the_fleet_is_shown_filtered_and_lives() {
     let service = Service::new(&Different::default());
@@ -84,14 +84,16 @@ pub fn an_application_is_shown_in_the_order_of_its_next_sync() {
 }
 
 pub fn an_operation_is_watched_and_read_afterwards() {
-    let service = Service::new(&Different { migration: Some("5s"), ..NO_SET });
+    let service = Service::new(&Different { is_gated: true, ..NO_SET });
     let id = service.newest("backend");
     let mut browser = service.browser(READER);
     browser.open(&format!("/operations/{id}"));
     browser.until("document.querySelectorAll('.wave').length === 3");
     // It fills while somebody looks, and says what it waits for.
-    browser.until("document.querySelector('.lead').textContent.includes('hook Job fleet/migrate')");
-    browser.until("document.querySelector('.timeline')?.textContent.includes('hook Job fleet/migrate')");
+    browser.until("document.querySelector('.awaited')?.textContent.includes('gate approval')");
+    browser.until("[...document.querySelectorAll('.wave .badge')].map((one) => one.textContent).join() === '✓Passed,✓Passed,‖Held'");
+    browser.until("[...document.querySelectorAll('.timeline rect.wait title')].some((one) => one.textContent.startsWith('Sync, wave 1: Held') && one.textContent.includes('gate approval'))");
+    service.post(&format!("/api/v1/operations/{id}/approve"), &json!({"reason": "seen"}));
     browser.until("document.querySelector('h1 ~ .badge').textContent.includes('Succeeded')");
     let shown = |browser: &crate::browser::Browser| {
         browser.until("[...document.querySelectorAll('.wave .badge')].every((one) => one.textContent.includes('Passed'))");

@@ -139,7 +139,7 @@ export function setActions(told, set, path) {
         action: "Pause",
         run: ({ reason }) => act(`${path}/pause`, { reason }),
       }))),
-    isRolling && rollout.step && ask("Retry step…", () => ({
+    isRolling && rollout.step && step?.status !== "Held" && ask("Retry step…", () => ({
       what: [`Applications of step ${rollout.step} that are not done are brought to their targets once more.`],
       fields: [WHY],
       action: "Retry",
@@ -201,7 +201,7 @@ export function memberActions(told, member, path) {
     action: "Skip",
     run: ({ reason }) => act(`${path}/skip`, { application: name, reason }),
   }));
-  const retry = isRolling && ask("Retry…", () => ({
+  const retry = isRolling && member.status !== "Waiting" && ask("Retry…", () => ({
     title: `Retry ${name}`,
     what: [`${name} is brought to its target once more.`],
     fields: [WHY],

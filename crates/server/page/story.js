@@ -117,6 +117,7 @@ export class Story {
     this.plan = details.waves ?? [];
     for (const wave of this.plan) {
       const line = this.waveLine(wave);
+      line.gates = wave.gates ?? [];
       for (const task of wave.tasks) {
         const own = `${waveKey(wave)} ${key(task)}`;
         if (this.objects.has(own)) continue;
@@ -136,7 +137,9 @@ export class Story {
     if (this.wave && details.state === "Passed") {
       this.waveLine(this.wave).mark(at, "passed", "good");
     } else if (this.wave) {
-      this.waveLine(this.wave).begin(at, details.state, isWait ? "wait" : "busy", "", this.attempt);
+      const line = this.waveLine(this.wave);
+      const why = details.state === "Held" && line.gates?.length > 0 ? `waits for gate ${line.gates.join(", ")}` : "";
+      line.begin(at, details.state, isWait ? "wait" : "busy", why, this.attempt);
     }
     const why = details.state === "AwaitingRetry" ? this.failure ?? "" : "";
     this.operation.begin(at, details.state, isWait && !this.wave ? "wait" : "busy", why, this.attempt);

@@ -21,6 +21,9 @@ struct WaveDocument<'a> {
     phase: Phase,
     /// Its number in the phase.
     wave: i64,
+    /// What opens it; left out where nothing keeps it closed.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    gates: &'a [String],
     /// What is done in it.
     tasks: Vec<TaskDocument<'a>>,
 }
@@ -66,6 +69,7 @@ pub fn of<'a>(plan: &'a Plan, judges: &[Option<&'static str>]) -> PlanDocument<'
     let waves = plan.waves.iter().map(|wave| WaveDocument {
         phase: wave.phase,
         wave: wave.wave,
+        gates: &wave.gates,
         tasks: plan.tasks_of(wave).iter().map(|one| task(one, judges.next())).collect(),
     });
     PlanDocument { waves: waves.collect(), warnings: &plan.warnings }
