@@ -111,6 +111,10 @@ pub fn an_operation_is_watched_and_read_afterwards() {
     let bars: Vec<String> =
         live[1].as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()).collect();
     assert!(bars.iter().any(|one| one.starts_with("hook Job fleet/migrate: ")), "{bars:#?}");
+    browser.scheme("light");
+    browser.run(
+        "document.querySelector('details').open = false; document.getElementById('waves').scrollIntoView()",
+    );
     browser.picture("operation");
     // A reader who comes later sees the same.
     browser.open(&format!("/operations/{id}"));

@@ -131,6 +131,7 @@ export class Story {
 
   moved(details, at) {
     const isWait = WAITS.has(details.state);
+    let why = details.state === "AwaitingRetry" ? this.failure ?? "" : "";
     const before = this.wave;
     this.wave = details.phase ? { phase: details.phase, wave: details.wave } : null;
     if (before) this.waveLine(before).end(at);
@@ -138,17 +139,19 @@ export class Story {
       this.waveLine(this.wave).mark(at, "passed", "good");
     } else if (this.wave) {
       const line = this.waveLine(this.wave);
-      const why = details.state === "Held" && line.gates?.length > 0 ? `waits for gate ${line.gates.join(", ")}` : "";
+      why = details.state === "Held" && line.gates?.length > 0 ? `waits for gate ${line.gates.join(", ")}` : "";
       line.begin(at, details.state, isWait ? "wait" : "busy", why, this.attempt);
     }
-    const why = details.state === "AwaitingRetry" ? this.failure ?? "" : "";
-    this.operation.begin(at, details.state, isWait && !this.wave ? "wait" : "busy", why, this.attempt);
-    if (this.paused) this.paused = details.state;
+    // Whoever holds it does so until they let it go on.
+    if (this.paused !== null) this.paused = details.state;
+    else this.operation.begin(at, details.state, isWait ? "wait" : "busy", why, this.attempt);
   }
 
   gateAnswered(details, at) {
     const line = this.wave ? this.waveLine(this.wave) : null;
-    if (line?.open && !details.open) line.open.why = `gate ${details.gate}: ${details.reason}`;
+    for (const held of [line?.open, this.operation.open]) {
+      if (held?.state === "Held" && !details.open) held.why = `gate ${details.gate}: ${details.reason}`;
+    }
     line?.mark(at, details.open ? `gate ${details.gate} is open` : `gate ${details.gate} is closed: ${details.reason}`, details.open ? "good" : "wait");
   }
 
@@ -243,7 +246,7 @@ export class Story {
   }
 
   unpaused(details, at) {
-    this.operation.begin(at, this.paused ?? "", "busy", "", this.attempt);
+    this.operation.begin(at, this.paused ?? "", WAITS.has(this.paused) ? "wait" : "busy", "", this.attempt);
     this.operation.mark(at, `${details.by} lets it go on`, "good");
     this.paused = null;
   }

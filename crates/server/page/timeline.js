@@ -43,7 +43,7 @@ export function drawTimeline(story, width, now) {
 }
 
 function drawGrid(picture, { from, to, x, total, inner }) {
-  const step = STEPS.find((one) => ((to - from) / 1000 / one) * 70 <= inner) ?? STEPS.at(-1);
+  const step = STEPS.find((one) => ((to - from) / 1000 / one) * 100 <= inner) ?? STEPS.at(-1);
   for (let at = 0; at <= (to - from) / 1000; at += step) {
     const place = x(from + at * 1000);
     picture.append(svg("line.grid", { x1: place, x2: place, y1: TOP - 6, y2: total }),
