@@ -130,6 +130,13 @@ impl Bench {
         let list = self.json(&["ops", "list", "-o", "json"]);
         list.as_array().unwrap().last().unwrap()["id"].as_str().unwrap().to_owned()
     }
+
+    /// The id of the newest operation of an application.
+    #[allow(dead_code, reason = "not for the tests on a control plane")]
+    pub fn newest_of(&self, app: &str) -> String {
+        let list = self.json(&["ops", "list", "--app", app, "-o", "json"]);
+        list.as_array().unwrap().last().unwrap()["id"].as_str().unwrap().to_owned()
+    }
 }
 
 /// How a command ended, and what it said.

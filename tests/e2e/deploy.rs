@@ -108,6 +108,8 @@ fn the_chart_is_one_and_makes_what_the_base_has() {
         "--set=nodeSelector.disk=ssd",
         "--set=extraArgs={--refresh-every=1m}",
         "--set=monitoring.rules=true",
+        "--set=tracing.endpoint=http://collector:4318",
+        "--set=tracing.existingSecret=collector-headers",
     ]);
     let made = objects(&bench, &all);
     for object in [
@@ -129,6 +131,9 @@ fn the_chart_is_one_and_makes_what_the_base_has() {
         "--secrets-namespace=apps",
         "--refresh-every=1m",
         "PrometheusRule",
+        "--otlp=http://collector:4318",
+        "name: OTEL_EXPORTER_OTLP_HEADERS",
+        "name: collector-headers",
     ] {
         assert!(all.contains(part), "{part}");
     }

@@ -1,58 +1,17 @@
 //! Notifications of a service: signed, repeated until they are taken, and through kills.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::bench::Running;
 use crate::fleet::Fleet;
+use crate::mailbox::mailbox;
 
 const SECRET: &str = "what-letters-are-signed-with";
 const PATIENCE: Duration = Duration::from_secs(600);
-
-/// What somebody was sent.
-struct Letter {
-    head: String,
-    body: Value,
-}
-
-impl Letter {
-    fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
-    }
-}
-
-/// Somebody who takes letters, and answers with these in turn, the last one for ever.
-fn mailbox(answers: &'static [u16]) -> (String, Receiver<Letter>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let (send, letters) = mpsc::channel();
-    thread::spawn(move || {
-        for (number, stream) in listener.incoming().map_while(Result::ok).enumerate() {
-            let mut reader = BufReader::new(stream);
-            let mut head = String::new();
-            while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).unwrap_or(0) > 0 {}
-            let head = head.to_lowercase();
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-            let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
-            if reader.read_exact(&mut body).is_err() {
-                continue;
-            }
-            let status = answers.get(number).or(answers.last()).unwrap();
-            let answer = format!("HTTP/1.1 {status} x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-            let _ = reader.into_inner().write_all(answer.as_bytes());
-            if send.send(Letter { head, body: serde_json::from_slice(&body).unwrap() }).is_err() {
-                return;
-            }
-        }
-    });
-    (address, letters)
-}
 
 fn serve(fleet: &Fleet, targets: &Value) -> Running {
     fs::write(fleet.bench.path().join("signing"), format!("{SECRET}\n")).unwrap();

@@ -9,7 +9,7 @@ use ractor::{Actor, ActorCell, ActorRef, ActorStatus, RpcReplyPort};
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{
-    Driver, Event, Explanation, Fact, Input, OperationView, Verdict, concurrency_group, explain,
+    Driver, Event, Explanation, Fact, Input, OperationView, State, Verdict, concurrency_group, explain,
     is_known_gate, view,
 };
 use tidegate_model::{Destination, IfTaken, OperationId, SyncRequest};
@@ -511,6 +511,14 @@ impl Engine {
     /// All facts of an operation that are kept.
     pub async fn facts(&self, operation: OperationId) -> Result<Vec<Fact>, EngineError> {
         Ok(blocking(&self.shared.log, move |log| log.facts_as(operation)).await?.facts)
+    }
+
+    /// An operation as the log has it: how it stands, and all its facts that are kept.
+    pub async fn history(&self, operation: OperationId) -> Result<(State, Vec<Fact>), EngineError> {
+        let read = move |log: &Log| Ok((log.load_as(operation)?, log.facts_as(operation)?.facts));
+        let (loaded, facts) = blocking(&self.shared.log, read).await?;
+        let driver = Driver::recover(loaded.snapshot, loaded.facts)?;
+        Ok((driver.state().clone(), facts))
     }
 
     /// Makes the log smaller, by what is to be kept. Safe while operations are at work.

@@ -16,6 +16,7 @@
 //!   repositories/  what was fetched of repositories over the network; it can be removed while nobody serves
 //!   working/       where programs make manifests; empty while nobody serves
 //!   notified/      how far those who are notified have seen what happened
+//!   traced/        how far a collector has been sent traces
 //!   clock          the time that open operations go by, and at which moment of the machine's uptime it was that
 //!   control.sock   how other tidegate processes reach the one at work; there only while one is
 //! ```
@@ -108,6 +109,11 @@ impl StateDir {
     /// How far those who are notified have seen what happened.
     pub fn notified(&self) -> PathBuf {
         self.root.join("notified")
+    }
+
+    /// How far a collector has been sent traces.
+    pub fn traced(&self) -> PathBuf {
+        self.root.join("traced")
     }
 
     /// The time that operations go by.

@@ -32,6 +32,10 @@ pub struct ApiArgs {
     /// Post to webhooks and chats when operations begin, end or miss a deadline, as a file of targets says
     #[arg(long, value_name = "FILE", value_parser = values::path())]
     pub notify: Option<PathBuf>,
+    /// Send a trace of each operation to an OpenTelemetry collector, by OTLP over HTTP, such as http://collector:4318;
+    /// also OTEL_EXPORTER_OTLP_ENDPOINT and the other variables of OpenTelemetry
+    #[arg(long, value_name = "URL")]
+    pub otlp: Option<String>,
 }
 
 /// Where is listened.

@@ -1,9 +1,10 @@
 //! The page and the HTTP API of `tidegate serve`.
 
+use std::env;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use tidegate_server::{Server, ServerError, Settings, Site, Targets, TlsFiles};
+use tidegate_server::{Collector, Server, ServerError, Settings, Site, Targets, TlsFiles};
 use tidegate_service::user;
 
 use crate::args::{ApiArgs, Listen};
@@ -67,6 +68,12 @@ async fn listen_for_owner(site: &Arc<Site>, printer: &Printer) -> Result<Server,
 pub fn targets(args: &ApiArgs) -> Result<Option<Targets>, CliError> {
     let read = args.notify.as_deref().map(Targets::read).transpose();
     read.map_err(|error| CliError::usage(error.to_string()))
+}
+
+/// Who takes traces, where somebody does.
+pub fn collector(args: &ApiArgs) -> Result<Option<Collector>, CliError> {
+    let found = Collector::find(args.otlp.as_deref(), |name| env::var(name).ok());
+    found.map_err(|error| CliError::usage(error.to_string()))
 }
 
 fn refused(error: ServerError) -> CliError {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_cluster::Cluster;
 use tidegate_executor::EngineError;
-use tidegate_server::{Notifying, Site};
+use tidegate_server::{Notifying, Site, Tracing};
 use tidegate_service::applications::store::{ApplicationStore, FolderStore, KubernetesStore, Reach};
 use tidegate_service::applications::{Applications, Places, RepositoryFiles, Serving, Sourcing};
 use tidegate_service::clusters::{self, Chosen, Clusters};
@@ -46,7 +46,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
         // What is wrong with them is told before anything begins.
         files.read()?;
     }
-    let targets = api::targets(&args.api)?;
+    let (targets, collector) = (api::targets(&args.api)?, api::collector(&args.api)?);
     let site = Arc::new(Site::default());
     let api = api::listen(&args.api, args.apps.is_some(), &site, printer).await?;
     let secrets = args.apps.is_none().then(|| args.secrets_namespace.clone());
@@ -90,6 +90,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     // Also where nobody is: whoever comes back is told what happens from then on.
     let targets = targets.unwrap_or_default();
     let _notifying = Notifying::begin(targets, &session.engine, &state_dir.notified()).await?;
+    let _tracing = Tracing::begin(collector, &session.engine, &session.queries, &state_dir.traced()).await?;
     let mut places = Places::new(destination.clone(), cluster, namespace).with_accounts(accounts);
     if let Some(declared) = args.clusters.as_deref() {
         places = places.with_files(RepositoryFiles::new(declared));

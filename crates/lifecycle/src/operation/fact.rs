@@ -362,6 +362,52 @@ pub enum DeadlineScope {
 }
 
 impl Fact {
+    /// When it happened, where the fact says so.
+    pub fn at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Accepted { at, .. }
+            | Self::Planned { at, .. }
+            | Self::Moved { at, .. }
+            | Self::GateAnswered { at, .. }
+            | Self::RunnerStarted { at, .. }
+            | Self::HealthSeen { at, .. }
+            | Self::TaskCompleted { at, .. }
+            | Self::TaskFailed { at, .. }
+            | Self::DeadlinePassed { at, .. }
+            | Self::AttemptFailed { at, .. }
+            | Self::RetryStarted { at, .. }
+            | Self::RetryPlansAnew { at, .. }
+            | Self::TerminateRequested { at, .. }
+            | Self::Paused { at, .. }
+            | Self::Unpaused { at, .. }
+            | Self::PruneConfirmed { at, .. }
+            | Self::Approved { at, .. }
+            | Self::CallFailed { at, .. }
+            | Self::ReasonSeen { at, .. }
+            | Self::Watching { at, .. }
+            | Self::Claim { at, .. }
+            | Self::NamespaceTerminating { at, .. }
+            | Self::NamespaceLost { at, .. }
+            | Self::HealthRulesKnown { at, .. }
+            | Self::Finished { at, .. } => Some(*at),
+            Self::Applied { applied, .. } => Some(applied.at),
+            Self::Checked { .. }
+            | Self::CheckFailed { .. }
+            | Self::LogsKept { .. }
+            | Self::NamespacesSeen { .. }
+            | Self::Warned { .. }
+            | Self::PruneSent { .. }
+            | Self::DeletionBegun { .. }
+            | Self::RecreationBegun { .. }
+            | Self::HookCleared { .. }
+            | Self::PlaceTaken { .. }
+            | Self::ObjectGone { .. }
+            | Self::HookReleased { .. }
+            | Self::HookDeleted { .. }
+            | Self::HookStopped { .. } => None,
+        }
+    }
+
     /// The only task it changes, if it changes one.
     pub(crate) fn task(&self) -> Option<TaskId> {
         match self {

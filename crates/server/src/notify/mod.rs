@@ -9,7 +9,6 @@
 
 mod letter;
 mod post;
-mod seen;
 mod targets;
 
 use std::path::Path;
@@ -20,9 +19,10 @@ use tidegate_executor::{Engine, EngineError, Event};
 use tokio::task::JoinSet;
 
 use self::letter::Letter;
-use self::post::{Posted, Web};
-use self::seen::Kept;
+use self::post::{Posted, post};
 use self::targets::Target;
+use crate::outgoing::Web;
+use crate::seen::{Kept, forget_others};
 
 pub use self::targets::{Targets, WrongTargets};
 
@@ -48,7 +48,7 @@ impl Notifying {
     pub async fn begin(targets: Targets, engine: &Engine, folder: &Path) -> Result<Self, EngineError> {
         let web = Arc::new(Web::default());
         let mut tasks = JoinSet::new();
-        seen::forget_others(folder, targets.0.iter().map(|target| target.name.as_str()).collect());
+        forget_others(folder, targets.0.iter().map(|target| target.name.as_str()).collect());
         for target in targets.0 {
             let kept = Kept::open(folder, &target.name, engine).await?;
             tasks.spawn(notify(target, engine.clone(), kept, Arc::clone(&web)));
@@ -86,7 +86,7 @@ async fn deliver(target: &Target, event: &Event, web: &Web) {
     let Some(letter) = Letter::of(event) else { return };
     let mut wait = AGAIN_AFTER;
     loop {
-        match web.post(target, &letter).await {
+        match post(web, target, &letter).await {
             Posted::Taken => return,
             Posted::Refused(why) => {
                 tracing::error!(

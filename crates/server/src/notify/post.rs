@@ -1,26 +1,16 @@
 //! Posting a letter, once.
 
-use std::sync::OnceLock;
-use std::time::Duration;
-
 use bytes::Bytes;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
-use http::{Method, Request, StatusCode};
+use http::header::{HeaderName, HeaderValue};
+use http::{Request, StatusCode};
 use http_body_util::Full;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use sha2::Sha256;
 use tidegate_executor::{Clock as _, SystemClock};
 
 use super::letter::Letter;
 use super::targets::{Kind, Target};
-
-/// How long one attempt may take.
-const WITHIN: Duration = Duration::from_secs(15);
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+use crate::outgoing::{Web, json};
 
 const ID: HeaderName = HeaderName::from_static("x-tidegate-id");
 const TIMESTAMP: HeaderName = HeaderName::from_static("x-tidegate-timestamp");
@@ -35,30 +25,15 @@ pub(super) enum Posted {
     Later(String),
 }
 
-type Https = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
-
-/// The way to all targets. It is made when it is needed: it reads which certificates this system trusts.
-#[derive(Default)]
-pub(super) struct Web(OnceLock<Result<Https, String>>);
-
-impl Web {
-    /// Posts a letter, once. What went wrong is told without the address.
-    pub async fn post(&self, target: &Target, letter: &Letter) -> Posted {
-        let client = match self.0.get_or_init(client) {
-            Ok(client) => client,
-            Err(why) => return Posted::Later(why.clone()),
-        };
-        let request = match request(target, letter) {
-            Ok(request) => request,
-            Err(why) => return Posted::Refused(why),
-        };
-        match tokio::time::timeout(WITHIN, client.request(request)).await {
-            // What a client says of an error may name the host.
-            Ok(Err(error)) if error.is_connect() => Posted::Later("there is no connection".to_owned()),
-            Ok(Err(_)) => Posted::Later("the connection broke".to_owned()),
-            Err(_) => Posted::Later(format!("there was no answer within {} s", WITHIN.as_secs())),
-            Ok(Ok(answer)) => judged(answer.status()),
-        }
+/// Posts a letter, once. What went wrong is told without the address.
+pub(super) async fn post(web: &Web, target: &Target, letter: &Letter) -> Posted {
+    let request = match request(target, letter) {
+        Ok(request) => request,
+        Err(why) => return Posted::Refused(why),
+    };
+    match web.send(request).await {
+        Ok(answer) => judged(answer.status()),
+        Err(why) => Posted::Later(why),
     }
 }
 
@@ -74,18 +49,6 @@ fn judged(status: StatusCode) -> Posted {
     }
 }
 
-fn client() -> Result<Https, String> {
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_connect_timeout(Some(CONNECT_WITHIN));
-    let tls = HttpsConnectorBuilder::new()
-        .with_native_roots()
-        .map_err(|error| format!("the certificates that this system trusts cannot be read: {error}"))?;
-    let connector = tls.https_or_http().enable_http1().wrap_connector(tcp);
-    let mut builder = Client::builder(TokioExecutor::new());
-    Ok(builder.pool_max_idle_per_host(0).retry_canceled_requests(false).build(connector))
-}
-
 fn request(target: &Target, letter: &Letter) -> Result<Request<Full<Bytes>>, String> {
     let body = match target.kind {
         Kind::Webhook => serde_json::to_vec(letter),
@@ -93,12 +56,8 @@ fn request(target: &Target, letter: &Letter) -> Result<Request<Full<Bytes>>, Str
     };
     let body = Bytes::from(body.map_err(|error| error.to_string())?);
     let value = |text: &str| HeaderValue::from_str(text).map_err(|error| error.to_string());
-    let mut request = Request::new(Full::new(body.clone()));
-    *request.method_mut() = Method::POST;
-    *request.uri_mut() = target.url.clone();
+    let mut request = json(&target.url, body.clone());
     let headers = request.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(USER_AGENT, HeaderValue::from_static(concat!("tidegate/", env!("CARGO_PKG_VERSION"))));
     headers.insert(ID, value(&letter.id)?);
     let at = SystemClock.now().as_seconds().to_string();
     if let Some(secret) = &target.secret {

@@ -46,7 +46,7 @@ pub fn documents(first: u64, facts: &[Fact]) -> Vec<FactDocument<'_>> {
             FactDocument {
                 sequence,
                 kind: details::kind(fact),
-                at: time(fact),
+                at: fact.at(),
                 text: words(fact, plan),
                 object: task.map(|task| ObjectDocument {
                     group: &task.gvk.group,
@@ -59,52 +59,6 @@ pub fn documents(first: u64, facts: &[Fact]) -> Vec<FactDocument<'_>> {
             }
         })
         .collect()
-}
-
-/// When it happened, where the fact says so.
-fn time(fact: &Fact) -> Option<Timestamp> {
-    match fact {
-        Fact::Accepted { at, .. }
-        | Fact::Planned { at, .. }
-        | Fact::Moved { at, .. }
-        | Fact::GateAnswered { at, .. }
-        | Fact::RunnerStarted { at, .. }
-        | Fact::HealthSeen { at, .. }
-        | Fact::TaskCompleted { at, .. }
-        | Fact::TaskFailed { at, .. }
-        | Fact::DeadlinePassed { at, .. }
-        | Fact::AttemptFailed { at, .. }
-        | Fact::RetryStarted { at, .. }
-        | Fact::RetryPlansAnew { at, .. }
-        | Fact::TerminateRequested { at, .. }
-        | Fact::Paused { at, .. }
-        | Fact::Unpaused { at, .. }
-        | Fact::PruneConfirmed { at, .. }
-        | Fact::Approved { at, .. }
-        | Fact::CallFailed { at, .. }
-        | Fact::ReasonSeen { at, .. }
-        | Fact::Watching { at, .. }
-        | Fact::Claim { at, .. }
-        | Fact::NamespaceTerminating { at, .. }
-        | Fact::NamespaceLost { at, .. }
-        | Fact::HealthRulesKnown { at, .. }
-        | Fact::Finished { at, .. } => Some(*at),
-        Fact::Applied { applied, .. } => Some(applied.at),
-        Fact::Checked { .. }
-        | Fact::CheckFailed { .. }
-        | Fact::LogsKept { .. }
-        | Fact::NamespacesSeen { .. }
-        | Fact::Warned { .. }
-        | Fact::PruneSent { .. }
-        | Fact::DeletionBegun { .. }
-        | Fact::RecreationBegun { .. }
-        | Fact::HookCleared { .. }
-        | Fact::PlaceTaken { .. }
-        | Fact::ObjectGone { .. }
-        | Fact::HookReleased { .. }
-        | Fact::HookDeleted { .. }
-        | Fact::HookStopped { .. } => None,
-    }
 }
 
 /// What happened, for people.

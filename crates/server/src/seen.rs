@@ -1,4 +1,4 @@
-//! How far a target has seen what happened, on the disk.
+//! How far somebody who is told of operations has seen what happened, on the disk.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 
 use tidegate_executor::{Engine, EngineError, Event, Seen};
 
-/// How far a target has seen what happened.
-pub(super) struct Kept {
+/// How far somebody has seen what happened.
+pub(crate) struct Kept {
     path: PathBuf,
     seen: Seen,
 }
 
 impl Kept {
-    /// As it was written down. A target that is new has seen all that was recorded before; so has one whose file cannot be
-    /// read, which is told.
+    /// As it was written down. Whoever is new has seen all that was recorded before; so has one whose file cannot be
+    /// read, which is said.
     pub async fn open(folder: &Path, name: &str, engine: &Engine) -> Result<Self, EngineError> {
         let recorded = engine.recorded().await?;
         let path = folder.join(format!("{name}.json"));
@@ -25,7 +25,7 @@ impl Kept {
             Ok(seen) => Seen::among(seen, &recorded),
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
-                    tracing::warn!(target = name, %error, "how far it was notified is lost; it is from now on");
+                    tracing::warn!(target = name, %error, "how far somebody was told of operations is lost; they are told from now on");
                 }
                 recorded
             }
@@ -49,13 +49,13 @@ impl Kept {
         let (path, seen) = (self.path.clone(), self.seen.clone());
         let written = tokio::task::spawn_blocking(move || write(&path, &seen)).await;
         if let Ok(Err(error)) = written {
-            tracing::warn!(%error, "how far somebody was notified cannot be written down; they are notified again");
+            tracing::warn!(%error, "how far somebody was told of operations cannot be written down; they are told again");
         }
     }
 }
 
-/// Forgets how far those were notified who are not named.
-pub(super) fn forget_others(folder: &Path, named: BTreeSet<&str>) {
+/// Forgets how far those were told who are not named.
+pub(crate) fn forget_others(folder: &Path, named: BTreeSet<&str>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
         let is_kept = path.extension().is_some_and(|extension| extension == "json");
@@ -65,7 +65,7 @@ pub(super) fn forget_others(folder: &Path, named: BTreeSet<&str>) {
             && !is_named
             && let Err(error) = fs::remove_file(&path)
         {
-            tracing::warn!(path = %path.display(), %error, "somebody who is notified no more cannot be forgotten");
+            tracing::warn!(path = %path.display(), %error, "somebody who is told no more cannot be forgotten");
         }
     }
 }
