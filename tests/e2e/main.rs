@@ -49,6 +49,7 @@ mod sets;
 mod several;
 mod shops;
 mod shrinking;
+mod signed;
 mod state;
 mod sync;
 mod thirty;

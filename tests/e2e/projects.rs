@@ -43,9 +43,9 @@ fn an_application_keeps_to_its_project() {
     assert!(answer.code() != 0 && answer.out.contains("shop which does not exist"), "{answer:?}");
     for (more, kind, words) in [
         (
-            "  signatureKeys: [{keyID: 4AEE18F83AFDEB23}]\n",
+            "  sourceIntegrity: {git: {policies: []}}\n",
             "InvalidSpecError",
-            "project 'shop' has signatureKeys",
+            "project 'shop' has sourceIntegrity",
         ),
         (
             "  namespaceResourceBlacklist: [{group: '', kind: Service}]\n",

@@ -26,8 +26,12 @@ pub(crate) const ASKED_REMARK: &str = "tidegate.dev/deletion-asked-at";
 pub(crate) const APPROVED_REMARK: &str = "tidegate.dev/deletion-approved-before";
 /// The remark of an operation that a progressive sync wants: whose that is.
 pub(crate) const ROLLOUT_REMARK: &str = "tidegate.dev/rollout-of";
+/// The remark of an operation that says by which revisions its commits were named, one a line.
+const NAMES_REMARK: &str = "tidegate.dev/revisions";
+const LINE: &str = "\n";
 /// The remarks that nobody else may make: they say what was begun, for whom, and whether that deletes an application.
-const OWN_REMARKS: [&str; 5] = [ID_REMARK, DELETION_REMARK, ASKED_REMARK, APPROVED_REMARK, ROLLOUT_REMARK];
+const OWN_REMARKS: [&str; 6] =
+    [ID_REMARK, DELETION_REMARK, ASKED_REMARK, APPROVED_REMARK, ROLLOUT_REMARK, NAMES_REMARK];
 /// Who asks for an operation that nobody asks for, as the log has it.
 pub(crate) const AUTOMATED: &str = "automated sync";
 /// What is between the revisions of several sources, as the log has them.
@@ -127,14 +131,26 @@ pub fn revisions_of(request: &SyncRequest) -> Vec<String> {
     all.map(str::to_owned).collect()
 }
 
-/// Writes down which revisions the operation of an application deploys.
+/// Writes down which revisions the operation of an application deploys, and by which names somebody has asked for them.
 pub fn set_revisions(application: &mut Application, revisions: &[String]) {
     let Some(asked) = &application.operation else { return };
     let of = sources(application, asked).unwrap_or_default();
     if let Some(asked) = &mut application.operation {
         let sync = asked.sync.get_or_insert_default();
+        let names = sources::revisions(&sync.revision, &sync.revisions);
         (sync.revision, sync.revisions) = of.revisions(revisions);
+        let is_name = |(name, revision): (&String, &String)| !name.is_empty() && name != revision;
+        if names.iter().zip(revisions).any(is_name) {
+            asked.set_remark(NAMES_REMARK, names.join(LINE));
+        }
     }
+}
+
+/// By which names somebody has asked for the revisions of an operation, in the order of its sources; nothing where they are
+/// those that the sources ask for.
+pub fn names(operation: &OperationRequest) -> Vec<String> {
+    let names = operation.remark(NAMES_REMARK);
+    names.map(|names| names.split(LINE).map(str::to_owned).collect()).unwrap_or_default()
 }
 
 /// What stands before the name of a chart, where others have their folder.

@@ -190,11 +190,8 @@ impl Rules<'_> {
 
     /// What is written down and not checked would be broken without a word.
     fn supported(&self) -> Result<(), NotPermitted> {
-        let AppProjectSpec { signature_keys, source_integrity, .. } = self.spec;
-        let unchecked =
-            [("signatureKeys", !signature_keys.is_empty()), ("sourceIntegrity", source_integrity.is_some())];
-        match unchecked.into_iter().find(|(_, is_there)| *is_there) {
-            Some((field, _)) => Err(NotPermitted::Unchecked { project: self.project(), field }),
+        match self.spec.source_integrity {
+            Some(_) => Err(NotPermitted::Unchecked { project: self.project(), field: "sourceIntegrity" }),
             None => Ok(()),
         }
     }

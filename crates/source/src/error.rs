@@ -81,6 +81,24 @@ pub enum SourceError {
         /// The `targetRevision`, which looks like the first digits of a commit.
         revision: String,
     },
+    /// A project asks for signatures, and this one is not what it asks for.
+    #[error("the repository {repository}: {what} {reason}")]
+    Signature {
+        /// The repository's address, as it is shown to people.
+        repository: String,
+        /// `commit abc…`, or `the tag v1 of commit abc…`.
+        what: String,
+        /// What is wrong with its signature, and which is asked for.
+        reason: String,
+    },
+    /// A project asks for signatures, and charts have none.
+    #[error(
+        "project '{project}' has signatureKeys, and only commits of Git repositories can be signed: nothing of a Helm repository or a registry is deployed for it"
+    )]
+    UnsignedChart {
+        /// The project.
+        project: String,
+    },
     /// There is no such folder.
     #[error("path {path:?} is {found} in commit {commit}; name a folder of the repository")]
     NoFolder {

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_model::Digest;
 use tidegate_model::argo::ApplicationSource;
+use tidegate_model::{Digest, Timestamp};
 
 use crate::charts::{ChartRepository, LocatedChart};
 use crate::located::Located;
 use crate::making::Making;
 use crate::repository::{File, Repository};
+use crate::signing::{Keyring, Wanted};
 use crate::{Address, SourceError, versions};
 
 /// Where a source is from.
@@ -107,6 +108,19 @@ impl Origin {
         match self {
             Self::Git(repository) => repository.resolve(revision),
             Self::Charts(repository) => repository.resolve(source, revision),
+        }
+    }
+
+    /// Refuses a commit that is not signed as a project wants it; `names` are the revisions that it was named by.
+    pub(crate) fn check_signed(
+        &self,
+        revision: (&str, &[&str]),
+        keyring: &Keyring,
+        wanted: (&Wanted, Timestamp),
+    ) -> Result<(), SourceError> {
+        match self {
+            Self::Git(repository) => repository.check_signed(revision, keyring, wanted),
+            Self::Charts(_) => Err(SourceError::UnsignedChart { project: wanted.0.project().to_owned() }),
         }
     }
 

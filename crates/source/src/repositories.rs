@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use tidegate_model::Timestamp;
 use tidegate_model::argo::ApplicationSource;
 
 use crate::charts::ChartRepository;
 use crate::origin::{self, Origin};
 use crate::remote::{self, Network};
 use crate::repository::Repository;
+use crate::signing::{Keyring, Wanted};
 use crate::{Address, Credentials, RemoteLimits, SourceError};
 
 /// How repositories over the network are reached.
@@ -42,6 +44,8 @@ pub struct Repositories {
     charts: Mutex<BTreeMap<Address, Arc<ChartRepository>>>,
     /// Nothing where none over the network are reached.
     network: Option<Arc<Network>>,
+    /// What signatures are checked with.
+    keyring: RwLock<Arc<Keyring>>,
 }
 
 impl Repositories {
@@ -114,14 +118,37 @@ impl Repositories {
         }
     }
 
-    /// Asks with these credentials from now on.
-    pub fn set_credentials(&self, credentials: Credentials) {
+    /// Refuses a commit that is not signed as a project wants it. `names` are the revisions by which it was named: where one of
+    /// them is an annotated tag of it, that is what has to be signed.
+    pub fn check_signed(
+        &self,
+        (source, base): (&ApplicationSource, &Path),
+        commit: &str,
+        names: &[&str],
+        (wanted, now): (&Wanted, Timestamp),
+    ) -> Result<(), SourceError> {
+        let keyring = Arc::clone(&self.keyring.read().unwrap_or_else(PoisonError::into_inner));
+        self.origin(source, base)?.check_signed((commit, names), &keyring, (wanted, now))
+    }
+
+    /// Asks with these credentials from now on, and checks signatures with the keys among them. Says whether these are others
+    /// than before.
+    pub fn set_credentials(&self, credentials: Credentials) -> bool {
+        let is_other = {
+            let mut keyring = self.keyring.write().unwrap_or_else(PoisonError::into_inner);
+            let is_other = !keyring.is_of(&credentials.signing);
+            if is_other {
+                *keyring = Arc::new(Keyring::new(credentials.signing.clone()));
+            }
+            is_other
+        };
         if let Some(network) = &self.network {
             let mut known = network.credentials.write().unwrap_or_else(PoisonError::into_inner);
             if **known != credentials {
                 *known = Arc::new(credentials);
             }
         }
+        is_other
     }
 
     /// Ends all that servers are asked for, now and from now on: their answers come as errors.

@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gix::ObjectId;
+use gix::objs::Kind;
 
 use crate::address::Place;
 use crate::error::reason;
+use crate::refs::TAGS;
 use crate::remote::{Network, Remote};
 use crate::tree::{Limits, Reader};
 use crate::{Address, Refs, SourceError, refs};
@@ -31,6 +33,13 @@ enum Store {
 /// What the last look has shown.
 #[derive(Clone, PartialEq)]
 struct Seen(Result<Arc<Refs>, SourceError>);
+
+/// A tag that is an object of its own.
+pub(crate) struct Tag {
+    /// Without what stands before the names of tags.
+    pub name: String,
+    pub id: ObjectId,
+}
 
 /// A file of manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,7 +168,54 @@ impl Repository {
         }
     }
 
-    fn no_commit(&self, commit: &str) -> SourceError {
+    /// The first of some revisions that means an annotated tag of a commit.
+    pub(crate) fn annotated(&self, commit: &str, revisions: &[&str]) -> Result<Option<Tag>, SourceError> {
+        let of = ObjectId::from_hex(commit.as_bytes()).map_err(|_| self.no_commit(commit))?;
+        let is_name = |revision: &&&str| !matches!(**revision, "" | "HEAD") && !is_whole(revision);
+        for revision in revisions.iter().filter(is_name) {
+            let refs = self.refs()?;
+            let Some((whole, id)) = refs.tag(revision).and_then(|whole| {
+                let id = refs.names.get(&whole).copied()?;
+                Some((whole, id))
+            }) else {
+                continue;
+            };
+            let tag = match &self.store {
+                Store::Remote(_) => refs.tags.get(&whole).copied().filter(|_| id == of),
+                Store::Local(path) => {
+                    let git = local(path).map_err(|error| self.wrong(&error))?;
+                    let is_of = |object: gix::Object<'_>| {
+                        object.kind == Kind::Tag
+                            && object.peel_to_commit().is_ok_and(|found| found.id() == of)
+                    };
+                    git.find_object(id).is_ok_and(is_of).then_some(id)
+                }
+            };
+            if let Some(id) = tag {
+                let name = whole.strip_prefix(TAGS).unwrap_or(&whole).to_owned();
+                return Ok(Some(Tag { name, id }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Uses a repository that has a commit, and a tag of it.
+    pub(crate) fn with_object<T>(
+        &self,
+        commit: &str,
+        tag: Option<&Tag>,
+        using: impl Fn(&gix::Repository) -> Result<T, SourceError>,
+    ) -> Result<T, SourceError> {
+        match (&self.store, tag) {
+            (Store::Remote(remote), Some(tag)) => {
+                let id = ObjectId::from_hex(commit.as_bytes()).map_err(|_| self.no_commit(commit))?;
+                remote.with_tag((id, tag.id), using)
+            }
+            _ => self.with_commit(commit, using),
+        }
+    }
+
+    pub(crate) fn no_commit(&self, commit: &str) -> SourceError {
         SourceError::NoRevision { repository: self.address.to_string(), revision: commit.to_owned() }
     }
 
@@ -183,6 +239,10 @@ impl Repository {
 
 fn local(path: &Path) -> gix::Result<gix::Repository> {
     Ok(gix::open::Options::isolated().open(path)?.into())
+}
+
+fn is_whole(text: &str) -> bool {
+    text.len() == 40 && is_commit(text)
 }
 
 fn is_commit(text: &str) -> bool {

@@ -17,6 +17,7 @@ pub mod meanwhile;
 pub mod process;
 pub mod recorded;
 pub mod scenario;
+pub mod signed;
 pub mod simulate;
 pub mod tools;
 pub mod web;

@@ -101,10 +101,6 @@ fn what_an_application_may_ask_for() {
         (to(json!({"server": "[", "namespace": "*"})), "destinations: pattern".to_owned()),
         (json!({"permitOnlyProjectScopedClusters": true}), "permitOnlyProjectScopedClusters".to_owned()),
         // What is not checked forbids everything.
-        (
-            json!({"signatureKeys": [{"keyID": "4AEE18F83AFDEB23"}]}),
-            "project 'shop' has signatureKeys".to_owned(),
-        ),
         (json!({"sourceIntegrity": {"git": {}}}), "has sourceIntegrity".to_owned()),
         (
             json!({"destinationServiceAccounts": [{"server": "*", "defaultServiceAccount": "deployer"}]}),

@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 
 use tidegate_application::comparison::Resource;
+use tidegate_application::sources::Sources;
 use tidegate_model::argo::{Application, ConditionType, SyncStatusCode};
 use tidegate_model::{Discovery, Mandate, ObjectKey};
 
 use super::checking::check;
 use super::places::{NoPlace, Place};
+use super::projects;
 use super::shared::Shared;
 
 /// So many refusals of the project are told.
@@ -26,6 +28,17 @@ pub(crate) fn admit(shared: &Shared, application: &Application) -> Result<(Place
         place.cluster = acting.map_err(|error| NoPlace::Wrong(error.message))?;
     }
     Ok((place, mandate))
+}
+
+/// Refuses commits that are not signed as the project wants them. `names` are the revisions they were asked for by.
+pub(crate) async fn signed(
+    shared: &Shared,
+    application: &Application,
+    (sources, commits): (&Sources, &[String]),
+    names: Vec<String>,
+) -> Result<(), String> {
+    let wanted = shared.projects.signers(projects::name_of(application))?;
+    shared.manifests.check_signed(sources, commits, (names, wanted)).await
 }
 
 /// Resources that the project does not permit are not known to be as they should: nothing is synced because of them.

@@ -15,7 +15,7 @@ use tidegate_model::{Destination, IfTaken, Mandate, ObjectKey, OperationId, Reso
 use tidegate_planner::Target;
 use tidegate_source::Address;
 
-use super::admission::admit;
+use super::admission::{admit, signed};
 use super::deleting;
 use super::manifests::purpose;
 use super::messages::AppMessage;
@@ -72,8 +72,10 @@ pub(crate) async fn prepare(
     let refused = |error: operation::Refused| error.to_string();
     let sources = operation::sources(application, &asked).map_err(refused)?;
     let revisions = operation::revisions(&asked, &sources).map_err(refused)?;
+    let names = revisions.clone();
     let resolved = shared.manifests.resolve(&sources, revisions, true).await?;
     moved(resolved.moved);
+    signed(shared, application, (&sources, &resolved.revisions), names).await?;
     if let Some(sync) = asked.sync.as_ref().filter(|sync| !sync.resources.is_empty()) {
         let targets = shared
             .manifests
@@ -209,6 +211,8 @@ async fn begin(shared: &Arc<Shared>, application: &Application, operation: Opera
     let (Place { destination, namespace, target, .. }, mandate) =
         admit(shared, application).map_err(|none| Not::Refused(none.to_string()))?;
     let windows = shared.projects.windows(application, &target).given;
+    let names = operation::names(&asked);
+    signed(shared, application, (&sources, &revisions), names).await.map_err(Not::Refused)?;
     let with = (purpose(application, &namespace), false);
     let made = shared.manifests.targets(&sources, &revisions, with).await.map_err(Not::Refused)?;
     let request =

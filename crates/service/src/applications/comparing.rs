@@ -21,7 +21,7 @@ use tidegate_oplog::Known;
 use tidegate_planner::{all_images, own_wave};
 use tidegate_source::Address;
 
-use super::admission::{admit, refuse_hooks, refuse_resources};
+use super::admission::{admit, refuse_hooks, refuse_resources, signed};
 use super::manifests::{Made, purpose};
 use super::places::{NoPlace, Place};
 use super::projects;
@@ -145,6 +145,8 @@ impl Comparison<'_> {
         let (place, mandate) = admit(shared, application).map_err(nowhere)?;
         let sources = Sources::of(application);
         let revisions = self.revisions(&sources).await.map_err(|message| wrong(&[], message))?;
+        let signed = signed(shared, application, (&sources, &revisions), Vec::new()).await;
+        signed.map_err(|message| wrong(&revisions, message))?;
         let found = self.find(place, &sources, &revisions).await;
         let found = found.map_err(|message| wrong(&revisions, message))?;
         let errors = found.findings.iter().filter(|one| one.severity == Severity::Error);
@@ -300,9 +302,11 @@ async fn of_sync(
         Some(revision) => vec![revision],
         None => sources.wanted(),
     };
+    let names = revisions.clone();
     let resolved = shared.manifests.resolve(&sources, revisions, true).await?;
     moved(resolved.moved);
     let revisions = resolved.revisions;
+    signed(shared, application, (&sources, &revisions), names).await?;
     let with = (purpose(application, &place.namespace), false);
     let made = shared.manifests.targets(&sources, &revisions, with).await?;
     let Place { destination, cluster, namespace, .. } = place;

@@ -9,6 +9,7 @@ use tidegate_executor::{Targets, WINDOW};
 use tidegate_model::argo::Application;
 use tidegate_model::{OperationId, SyncRequest};
 
+use super::admission::signed;
 use super::manifests::purpose;
 use super::places::Place;
 use super::shared::Shared;
@@ -96,6 +97,8 @@ async fn read(
         true => known,
         false => shared.manifests.resolve(&sources, sources.wanted(), true).await?.revisions,
     };
+    // Hooks of what is not signed do not run; those of the last sync were.
+    signed(shared, application, (&sources, &revisions), Vec::new()).await?;
     let made =
         shared.manifests.targets(&sources, &revisions, (purpose(application, namespace), false)).await?;
     let (targets, definitions) = (made.targets.as_ref().clone(), shared.gates.read().await);

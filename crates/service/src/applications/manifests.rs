@@ -4,10 +4,12 @@ mod parts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_application::instance_name;
 use tidegate_application::sources::Sources;
+use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::Digest;
 use tidegate_model::argo::{Application, ApplicationSource};
 use tidegate_planner::Target;
@@ -15,7 +17,7 @@ use tidegate_planner::manifests::{self, parse};
 use tidegate_scm::Web;
 use tidegate_source::{
     Address, Credentials, File, Found, Kept, Making, Origin, Purpose, Reach, Referred, Repositories,
-    SourceError, Tools,
+    SourceError, Tools, Wanted,
 };
 
 use self::parts::{Part, Problem, for_each, parts};
@@ -63,6 +65,8 @@ pub(crate) struct Manifests {
     tools: Tools,
     made: Kept<Vec<File>>,
     parsed: Kept<Vec<Target>>,
+    /// Signatures are checked with other keys than when all repositories were looked at: what was refused may be good now.
+    has_other_keys: AtomicBool,
 }
 
 /// What revisions mean.
@@ -88,8 +92,8 @@ impl Manifests {
         (tools.helm, tools.kustomize) = (helm, kustomize);
         let repositories = Arc::new(Repositories::new(reach));
         let (made, parsed) = (Kept::new(MADE_BYTES), Kept::new(PARSED_BYTES));
-        let (given, asked, web) = Default::default();
-        Self { repositories, base, files, given, asked, web, providers, tools, made, parsed }
+        let (given, asked, web, has_other_keys) = Default::default();
+        Self { repositories, base, files, given, asked, web, providers, tools, made, parsed, has_other_keys }
     }
 
     /// The repositories themselves, and what relative addresses are relative to.
@@ -121,7 +125,8 @@ impl Manifests {
         }
     }
 
-    /// Reads again how repositories are reached. What cannot be read leaves what was known before.
+    /// Reads again how repositories are reached, and with which keys signatures are checked. What cannot be read leaves what was
+    /// known before.
     pub fn read_credentials(&self) {
         let mut credentials = match self.files.as_ref().map(RepositoryFiles::read).transpose() {
             Ok(credentials) => credentials.unwrap_or_default(),
@@ -130,7 +135,9 @@ impl Manifests {
             }
         };
         credentials.merge(&self.given.lock().unwrap_or_else(PoisonError::into_inner));
-        self.repositories.set_credentials(credentials);
+        if self.repositories.set_credentials(credentials) {
+            self.has_other_keys.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Takes what the cluster says of how repositories are reached.
@@ -158,7 +165,9 @@ impl Manifests {
         let look = move || {
             this.read_credentials();
             let is_meant = |one: &Origin| only.as_ref().is_none_or(|only| one.address() == only);
-            let all = this.repositories.all().into_iter().filter(|one| is_meant(one) && one.look_again());
+            let has_other_keys = only.is_none() && this.has_other_keys.swap(false, Ordering::Relaxed);
+            let is_news = |one: &Origin| one.look_again() || has_other_keys;
+            let all = this.repositories.all().into_iter().filter(|one| is_meant(one) && is_news(one));
             all.map(|repository| repository.address().clone()).collect()
         };
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
@@ -243,6 +252,29 @@ impl Manifests {
         }
         let moved = look && repository.look()?;
         Ok((repository.resolve(source, revision)?, moved.then(|| repository.address().clone())))
+    }
+
+    /// Refuses commits that are not signed as a project wants them: those of all sources, in their order. `names` are the
+    /// revisions they were asked for by, where somebody has named others than the sources do.
+    pub async fn check_signed(
+        self: &Arc<Self>,
+        sources: &Sources,
+        commits: &[String],
+        (names, wanted): (Vec<String>, Option<Wanted>),
+    ) -> Result<(), String> {
+        let Some(wanted) = wanted else { return Ok(()) };
+        let (this, now) = (Arc::clone(self), SystemClock.now());
+        for_each(sources, commits.to_vec(), move |sources| {
+            for (at, one) in sources.iter().enumerate() {
+                let source = (&one.source, this.base.as_path());
+                let named = names.get(at).map(String::as_str);
+                let names: Vec<&str> =
+                    named.into_iter().chain([one.source.target_revision.as_str()]).collect();
+                one.try_to(|| this.repositories.check_signed(source, &one.revision, &names, (&wanted, now)))?;
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// What the manifests of the sources in these revisions are, for an application: other manifests have other keys.

@@ -11,6 +11,7 @@ use tidegate_cluster::{ClusterError, ErrorKind};
 use tidegate_executor::{Permits, zone};
 use tidegate_model::argo::{AppProject, Application, ApplicationSource};
 use tidegate_model::{DeployTarget, Mandate, ObjectKey, Zone};
+use tidegate_source::Wanted;
 
 use super::places::Place;
 
@@ -109,6 +110,21 @@ impl Projects {
         let mandate = self.unchecked(application, place)?;
         project::check(&project, &mandate, &self.home).map_err(|refused| refused.to_string())?;
         Ok(mandate)
+    }
+
+    /// The keys that commits have to be signed with; nothing where the project does not ask for it.
+    pub fn signers(&self, name: &str) -> Result<Option<Wanted>, String> {
+        let (project, _) = self.find(name).map_err(|missing| missing.to_string())?;
+        let keys = &project.spec.signature_keys;
+        if keys.is_empty() {
+            return Ok(None);
+        }
+        let wanted = Wanted::new(name, keys.iter().map(|key| key.key_id.as_str()));
+        wanted.map(Some).map_err(|wrong| {
+            format!(
+                "signatureKeys of project '{name}' has the keyID {wrong:?}, which is none: write the last 16 hexadecimal digits of its fingerprint, or all of them"
+            )
+        })
     }
 
     /// What an operation of an application is begun for without asking first, such as its deletion: what is not

@@ -14,9 +14,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tidegate_application::project::DEFAULT_PROJECT;
+use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_generate::{Branch, Cluster, Decisions, GitTree, PullRequest, Reply, Unanswered, World};
 use tidegate_model::argo::{
-    ApplicationSet, ClusterDecisionResourceGenerator, PluginGenerator, PullRequestGenerator, ScmGenerator,
+    ApplicationSet, ApplicationSource, ClusterDecisionResourceGenerator, PluginGenerator,
+    PullRequestGenerator, ScmGenerator,
 };
 
 use crate::applications::manifests::Manifests;
@@ -74,13 +76,25 @@ impl LiveWorld {
         shared.manifests.asked_by(set, BTreeSet::new());
     }
 
-    /// Whether the project of the template is there: repositories are asked on its behalf.
+    /// The project of the template, on whose behalf repositories are asked.
+    fn project(&self) -> Option<&str> {
+        self.project.as_deref().map(|name| if name.is_empty() { DEFAULT_PROJECT } else { name })
+    }
+
+    /// What is generated from is signed as the project of the template wants it, like what is deployed.
+    fn check_signed(&self, repository: &str, revision: &str, commit: &str) -> Result<(), Unanswered> {
+        let wanted = self.project().map(|name| self.known.projects.signers(name)).transpose();
+        let Some(wanted) = wanted.map_err(Unanswered::new)?.flatten() else { return Ok(()) };
+        let (repositories, base) = self.known.manifests.repositories();
+        let source = ApplicationSource { repo_url: repository.to_owned(), ..ApplicationSource::default() };
+        let (place, now) = ((&source, base.as_path()), SystemClock.now());
+        let checked = repositories.check_signed(place, commit, &[revision], (&wanted, now));
+        checked.map_err(|error| Unanswered::new(error.to_string()))
+    }
+
+    /// Whether the project of the template is there.
     fn check_project(&self) -> Result<(), Unanswered> {
-        let name = match self.project.as_deref() {
-            None => return Ok(()),
-            Some("") => DEFAULT_PROJECT,
-            Some(name) => name,
-        };
+        let Some(name) = self.project() else { return Ok(()) };
         let missing = match self.known.projects.find(name) {
             Ok(_) => return Ok(()),
             Err(missing) => missing,
@@ -150,7 +164,11 @@ impl World for LiveWorld {
 
     fn git_tree(&mut self, repository: &str, revision: &str) -> Reply<Arc<GitTree>> {
         self.check_project()?;
-        self.found.git_tree(repository, revision)
+        let tree = self.found.git_tree(repository, revision)?;
+        if let Some(tree) = &tree {
+            self.check_signed(repository, revision, &tree.commit)?;
+        }
+        Ok(tree)
     }
 
     fn git_file(&mut self, repository: &str, commit: &str, path: &str) -> Reply<Arc<str>> {

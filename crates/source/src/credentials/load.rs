@@ -15,6 +15,9 @@ const CERTIFICATES: &str = "argocd-tls-certs-cm";
 /// The ConfigMap of hosts and their keys.
 const KNOWN_HOSTS: &str = "argocd-ssh-known-hosts-cm";
 
+/// The ConfigMap of public keys that signatures are checked with, by their ids.
+const SIGNING_KEYS: &str = "argocd-gpg-keys-cm";
+
 /// What of an object cannot be used as credentials. Shows no value of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{object}: {reason}")]
@@ -33,7 +36,7 @@ impl Credentials {
     pub fn is_said_by(object: &Object) -> bool {
         match (object.group(), object.kind(), object.name()) {
             ("", "Secret", _) => matches!(object.label(Self::LABEL), Some("repository" | "repo-creds")),
-            ("", "ConfigMap", CERTIFICATES | KNOWN_HOSTS) => true,
+            ("", "ConfigMap", CERTIFICATES | KNOWN_HOSTS | SIGNING_KEYS) => true,
             _ => false,
         }
     }
@@ -43,6 +46,9 @@ impl Credentials {
         self.secrets.extend(others.secrets.iter().cloned());
         for (host, pem) in &others.certificates {
             self.certificates.entry(host.clone()).or_insert_with(|| pem.clone());
+        }
+        for (id, key) in &others.signing {
+            self.signing.entry(id.clone()).or_insert_with(|| key.clone());
         }
         if !others.known_hosts.is_empty() {
             self.known_hosts =
@@ -61,6 +67,12 @@ impl Credentials {
             ("", "ConfigMap", CERTIFICATES) => {
                 for (host, pem) in texts(object, "data")? {
                     self.certificates.insert(host.to_ascii_lowercase(), pem.0);
+                }
+                Ok(true)
+            }
+            ("", "ConfigMap", SIGNING_KEYS) => {
+                for (id, key) in texts(object, "data")? {
+                    self.signing.insert(id, key.0);
                 }
                 Ok(true)
             }

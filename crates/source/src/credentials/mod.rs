@@ -27,6 +27,8 @@ pub struct Credentials {
     certificates: BTreeMap<String, String>,
     /// Hosts and their keys, as `ssh` reads them.
     known_hosts: String,
+    /// Public keys that signatures are checked with, by their ids.
+    pub(crate) signing: BTreeMap<String, String>,
 }
 
 /// How one repository may be reached.

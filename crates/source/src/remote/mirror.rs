@@ -144,6 +144,14 @@ impl Mirror {
         self.make(commit, fetch)
     }
 
+    /// Has something fetched into the mirror that is no commit. Nobody is told that it is there: it may be lost with the mirror.
+    pub fn add_beside(
+        &self,
+        fetch: impl Fn(&gix::Repository, &[ObjectId]) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        self.add_to(&self.commits(), fetch)
+    }
+
     fn add_to(
         &self,
         commits: &[ObjectId],

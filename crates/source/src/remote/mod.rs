@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use gix::ObjectId;
+use gix::objs::Kind;
 
 use crate::credentials::{Access, Credentials};
 use crate::{Address, Refs, SourceError};
@@ -185,7 +186,13 @@ impl Remote {
         let access = self.access()?;
         let attempt = self.network.attempts.begin(self.network.limits.fetch);
         let fetch = |git: &gix::Repository, known: &[ObjectId]| {
-            talk::fetch((&self.address, &access), &self.network, &attempt, (git, known), commit)
+            talk::fetch(
+                (&self.address, &access),
+                &self.network,
+                &attempt,
+                (git, known),
+                (commit, Kind::Commit),
+            )
         };
         self.mirror.add(commit, fetch).map_err(|problem| self.wrong(&tried, problem))
     }
@@ -216,6 +223,25 @@ impl Remote {
             }
             other => other,
         }
+    }
+
+    /// The same, with a tag of the commit, which is an object of its own.
+    pub fn with_tag<T>(
+        &self,
+        (commit, tag): (ObjectId, ObjectId),
+        using: impl Fn(&gix::Repository) -> Result<T, SourceError>,
+    ) -> Result<T, SourceError> {
+        if !self.with_commit(commit, |git| Ok(git.has_object(tag)))? {
+            let access = self.access()?;
+            let attempt = self.network.attempts.begin(self.network.limits.fetch);
+            let fetch = |git: &gix::Repository, known: &[ObjectId]| {
+                let into = (git, known);
+                talk::fetch((&self.address, &access), &self.network, &attempt, into, (tag, Kind::Tag))
+            };
+            let fetched = self.mirror.add_beside(fetch);
+            fetched.map_err(|problem| self.wrong(&format!("tag {tag} cannot be fetched"), problem))?;
+        }
+        self.mirror.read(using)
     }
 
     fn may_mend(&self, commit: ObjectId) -> bool {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use gix::ObjectId;
 use gix::error::{ErrorExt as _, message};
+use gix::objs::Kind;
 use gix::odb::pack;
 use gix::progress::Discard;
 use gix::protocol::fetch::{Arguments, Response};
@@ -18,6 +19,7 @@ use super::{Attempt, Network, Problem, http, ssh};
 use crate::address::Place;
 use crate::credentials::Access;
 use crate::error::{TEXT_MAX, plain, reason};
+use crate::refs::TAGS;
 use crate::{Address, Refs};
 
 /// A way to a server, and what is known of why it failed.
@@ -75,6 +77,11 @@ pub(crate) fn list(
     let mut refs = Refs::default();
     for one in found {
         let (name, id, peeled) = one.unpack();
+        if let (Some(tag), Some(_)) = (id, peeled)
+            && name.starts_with(TAGS.as_bytes())
+        {
+            refs.tags.insert(name.to_string(), tag.to_owned());
+        }
         let Some(id) = peeled.or(id).filter(|_| !matches!(one, Ref::Unborn { .. })) else { continue };
         if name == "HEAD" {
             refs.head = Some(id.to_owned());
@@ -97,17 +104,17 @@ fn names(way: &mut Way) -> gix::Result<Vec<Ref>> {
     command.invoke_blocking(&mut way.transport, &mut Discard, false)
 }
 
-/// Fetches the files of a commit, without its history, into a repository that has some commits already.
+/// Fetches the files of a commit, without its history, or a tag, into a repository that has some commits already.
 pub(crate) fn fetch(
     (address, access): (&Address, &Access),
     network: &Network,
     attempt: &Arc<Attempt>,
     into: (&gix::Repository, &[ObjectId]),
-    commit: ObjectId,
+    (wanted, kind): (ObjectId, Kind),
 ) -> Result<(), Problem> {
     let mut way = connect(address, access, network, attempt, network.limits.pack_bytes)?;
     let told = Arc::new(Mutex::new(String::new()));
-    let received = receive(&mut way, into, commit, (attempt, network.limits.object_bytes), &told);
+    let received = receive(&mut way, into, wanted, (attempt, network.limits.object_bytes), &told);
     let said = || plain(&access.hide(told.lock().unwrap_or_else(PoisonError::into_inner).clone()));
     received.map_err(|error| match (way.problem(&error, attempt, access), said()) {
         (problem, said) if said.is_empty() || attempt.over().is_some() => problem,
@@ -117,8 +124,10 @@ pub(crate) fn fetch(
         }
     })?;
     let (git, _) = into;
-    let found = git.find_commit(commit);
-    found.map(drop).map_err(|_| Problem::new("the server has no commit of that name"))
+    match git.find_header(wanted) {
+        Ok(found) if found.kind() == kind => Ok(()),
+        _ => Err(Problem::new(format!("the server has no {kind} of that name"))),
+    }
 }
 
 fn receive(

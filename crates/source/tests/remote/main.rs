@@ -11,4 +11,5 @@ mod bench;
 mod hostile;
 mod mirror;
 mod reach;
+mod signed;
 mod ssh;

@@ -1,6 +1,8 @@
 //! Real repositories, made and read without a `git` program.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests stop at the first surprise")]
 
+mod signed;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;

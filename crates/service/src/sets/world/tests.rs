@@ -14,7 +14,8 @@ use tidegate_generate::{Options, Outcome, generate};
 use tidegate_kube::Declaration;
 use tidegate_model::{Destination, Object, Timestamp};
 use tidegate_scm::{Secrets as _, Token, Web};
-use tidegate_source::{Reach, commit_folder};
+use tidegate_source::{Credentials, Reach, commit_folder};
+use tidegate_testkit::signed;
 
 use super::*;
 use crate::applications::{ProjectSet, RepositoryFiles, Sourcing};
@@ -144,6 +145,46 @@ fn repositories_are_asked_on_behalf_of_a_project_and_again_when_that_is_wanted()
     assert_eq!(made(next(), &of("{{ .path.basename }}"), false).unwrap(), both);
     let error = made(next(), &of("shop"), false).unwrap_err();
     assert!(error.contains("error getting project shop: it does not exist; write an AppProject"), "{error}");
+}
+
+#[test]
+fn what_is_generated_from_is_signed_as_the_project_wants_it() {
+    let folder = tempfile::tempdir().unwrap();
+    signed::put(&folder.path().join("signed.git"));
+    let first = known(folder.path(), Arc::new(simulated::empty()));
+    let mut credentials = Credentials::default();
+    credentials.add(&signed::keys(&["alice"])).unwrap();
+    first.manifests.give(credentials);
+    let spec = json!({"signatureKeys": [{"keyID": signed::key_id("alice")}]});
+    let project = json!({"metadata": {"name": "signed"}, "spec": spec});
+    let projects = BTreeMap::from([("signed".to_owned(), Ok(serde_json::from_value(project).unwrap()))]);
+    first.projects.set(ProjectSet { projects, unsure: None });
+    let of = |project: &str, revision: &str| {
+        let generator =
+            json!({"git": {"repoURL": "./signed.git", "revision": revision, "directories": [{"path": "*"}]}});
+        let mut set = set(project, &generator);
+        set.spec.template.metadata.name = "{{ .path.basename }}".to_owned();
+        set.spec.template.spec.destination.server = "https://a".to_owned();
+        let next = Known {
+            manifests: Arc::clone(&first.manifests),
+            places: first.places.clone(),
+            projects: Arc::clone(&first.projects),
+            home: first.home.clone(),
+        };
+        made(next, &set, false)
+    };
+    let app = pairs(&[("app", "https://a")]);
+    for revision in ["by-alice", "v1.0.0"] {
+        assert_eq!(of("signed", revision).unwrap(), app, "{revision}");
+    }
+    for (revision, part) in
+        [("unsigned", "is not signed"), ("v2.0.0", "the tag v2.0.0"), ("by-bob", "no such key")]
+    {
+        let error = of("signed", revision).unwrap_err();
+        assert!(error.contains(part), "{error}");
+        assert_eq!(of("default", revision).unwrap(), app, "{revision}");
+        assert_eq!(of("{{ .path.basename }}", revision).unwrap(), app, "nobody knows the project yet");
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,72 @@
+//! The name of a key.
+
+use std::fmt;
+
+use pgp::types::{Fingerprint, KeyDetails, KeyId as Id};
+
+/// The name of a key: the last 16 digits of what people write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct KeyId([u8; 8]);
+
+impl KeyId {
+    /// Reads a name, or a fingerprint, in hexadecimal. Nothing of what is shorter than a name: too many keys end like that.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+        let digits = digits.strip_prefix("0x").unwrap_or(&digits);
+        let all_are = digits.chars().all(|c| c.is_ascii_hexdigit());
+        let begin = digits.len().checked_sub(16).filter(|_| all_are)?;
+        u64::from_str_radix(digits.get(begin..)?, 16).ok().map(|id| Self(id.to_be_bytes()))
+    }
+
+    /// That of a key.
+    pub fn of(key: &impl KeyDetails) -> Self {
+        Self::from(&key.legacy_key_id())
+    }
+
+    /// That of the key with a fingerprint, where its kind of keys is known.
+    pub fn in_fingerprint(fingerprint: &Fingerprint) -> Option<Self> {
+        let bytes = fingerprint.as_bytes();
+        let id = match fingerprint {
+            Fingerprint::V4(_) => bytes.last_chunk()?,
+            Fingerprint::V5(_) | Fingerprint::V6(_) => bytes.first_chunk()?,
+            _ => return None,
+        };
+        Some(Self(*id))
+    }
+}
+
+impl From<&Id> for KeyId {
+    fn from(id: &Id) -> Self {
+        let mut bytes = [0; 8];
+        bytes.iter_mut().zip(id.as_ref()).for_each(|(to, from)| *to = *from);
+        Self(bytes)
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02X}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_the_last_sixteen_digits() {
+        for (text, expected) in [
+            ("4AEE18F83AFDEB23", Some("4AEE18F83AFDEB23")),
+            ("4aee18f83afdeb23", Some("4AEE18F83AFDEB23")),
+            ("0x4AEE18F83AFDEB23", Some("4AEE18F83AFDEB23")),
+            ("5DE3 E050 9C47 EA3C F04A  42D3 4AEE 18F8 3AFD EB23", Some("4AEE18F83AFDEB23")),
+            ("3AFDEB23", None),
+            ("", None),
+            ("github", None),
+            ("4AEE18F83AFDEB2é", None),
+            ("+AEE18F83AFDEB23", None),
+        ] {
+            assert_eq!(KeyId::parse(text).map(|id| id.to_string()).as_deref(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Signatures of commits and tags that a server has.
+
+use std::path::Path;
+
+use tidegate_model::argo::ApplicationSource;
+use tidegate_source::{Credentials, Wanted};
+use tidegate_testkit::git::{Asked, GitServer, Manners};
+use tidegate_testkit::signed;
+
+use super::bench::Bench;
+
+fn bench() -> Option<Bench> {
+    let bench = Bench::with(GitServer::start, |_| {})?;
+    signed::put(&bench.folder.path().join("root/signed.git"));
+    let mut credentials = Credentials::default();
+    credentials.add(&signed::keys(&["alice"])).unwrap();
+    bench.repositories.set_credentials(credentials);
+    Some(Bench { name: "signed.git", ..bench })
+}
+
+fn check(bench: &Bench, revision: &str) -> Result<(), String> {
+    let source = ApplicationSource { repo_url: bench.url(), ..ApplicationSource::default() };
+    let commit = bench.open().resolve(revision).unwrap();
+    let wanted = Wanted::new("shop", [signed::key_id("alice").as_str()]).unwrap();
+    let (now, place) = ("2026-11-23T00:00:00Z".parse().unwrap(), (&source, Path::new("/")));
+    let checked = bench.repositories.check_signed(place, &commit, &[revision], (&wanted, now));
+    checked.map_err(|error| error.to_string())
+}
+
+/// A tag is fetched where it counts, by both versions of the protocol, and once.
+#[test]
+fn a_tag_is_fetched_for_its_signature() {
+    for old in [false, true] {
+        let Some(bench) = bench() else { return };
+        bench.server.behave(Manners { old, ..Manners::default() });
+        assert_eq!(check(&bench, "v1.0.0"), Ok(()), "old: {old}");
+        let of = |asked: &[Asked]| asked.iter().filter(|one| **one == Asked::Objects).count();
+        assert_eq!(of(&bench.server.asked()), 2, "the commit, and its tag");
+        assert_eq!(check(&bench, "v1.0.0"), Ok(()));
+        assert_eq!(of(&bench.server.asked()), 0);
+        assert!(check(&bench, "v2.0.0").unwrap_err().contains("the tag v2.0.0 of commit"));
+        assert!(check(&bench, "v9.0.0").unwrap_err().contains("another tag, v1.0.0"));
+        assert_eq!(check(&bench, "v3.0.0"), Ok(()));
+        assert_eq!(check(&bench, "by-alice"), Ok(()));
+        assert!(check(&bench, "changed").unwrap_err().contains("has a bad signature"));
+        assert!(check(&bench, "main").unwrap_err().contains("is not signed"));
+        // What was fetched for it is in nobody's way.
+        assert_eq!(bench.look_and_read("v1.0.0").unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn charts_are_not_signed() {
+    let Some(bench) = bench() else { return };
+    let source = ApplicationSource {
+        repo_url: "https://charts.example.com".into(),
+        chart: "web".into(),
+        ..ApplicationSource::default()
+    };
+    let wanted = Wanted::new("shop", ["4AEE18F83AFDEB23"]).unwrap();
+    let (now, place) = ("2026-11-23T00:00:00Z".parse().unwrap(), (&source, Path::new("/")));
+    let said = bench.repositories.check_signed(place, "1.0.0", &["1.0.0"], (&wanted, now)).unwrap_err();
+    assert!(said.to_string().contains("project 'shop' has signatureKeys, and only commits"), "{said}");
+}
