@@ -49,8 +49,8 @@ fn open<T>(locked: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Metrics {
     /// Nothing has happened since then.
     pub fn new(now: Timestamp) -> Self {
-        let (syncs, requests) = (Mutex::default(), Mutex::default());
-        Self { tally: Mutex::new(Tally::new(now)), syncs, requests }
+        let (tally, syncs) = (Mutex::new(Tally::new(now)), Mutex::new(Syncs::new(now)));
+        Self { tally, syncs, requests: Mutex::default() }
     }
 
     /// A request was answered.

@@ -266,8 +266,7 @@ pub(crate) async fn plan(
     revision: Option<String>,
     moved: impl FnOnce(Vec<Address>),
 ) -> Result<Plan, String> {
-    let OfSync { cluster, mut request, known, made } =
-        of_sync(shared, application, revision, moved).await?;
+    let OfSync { cluster, mut request, known, made } = of_sync(shared, application, revision, moved).await?;
     request.options.prune = automated(application).is_some_and(|policy| policy.prune == Some(true));
     let targets = Targets { targets: made.targets.as_ref().clone(), ..Targets::default() };
     let now = SystemClock.now();

@@ -97,6 +97,7 @@ fn facts() -> Vec<Fact> {
         health(2_000),
         moved(Stage::DryRun, 2_000),
         wave(0, WaveStep::Held, 3_000),
+        wave(0, WaveStep::Clearing, 3_000),
         Fact::HookCleared { task: TaskId(0), deleting: None },
         wave(0, WaveStep::Applying, 3_100),
         applied(0, false, 3_200),
@@ -221,7 +222,7 @@ fn the_same_log_gives_the_same_spans_and_less_of_it_fewer() {
     assert!(json(&all[..all.len() - 1]).is_empty());
     // Of one whose first facts are gone, the rest is the same.
     let driver = Driver::recover(None, all.clone()).unwrap();
-    let rest = spans(driver.state(), &all[25..], None);
+    let rest = spans(driver.state(), &all[26..], None);
     let later = told(&made(&all)).split_off(11);
     assert_eq!(told(&rest).split_off(1), later);
     assert_eq!(rest.first().unwrap().begun, at(1_000));
@@ -262,7 +263,7 @@ fn a_span_is_what_the_protocol_says() {
 fn what_is_ended_before_its_time_is_stopped() {
     let mut facts = facts();
     // Somebody ends it while the hook runs, which is stopped.
-    facts.truncate(9);
+    facts.truncate(10);
     let message = "Operation terminated".to_owned();
     facts.extend([
         Fact::TerminateRequested { by: "bob".to_owned(), at: at(4_000) },

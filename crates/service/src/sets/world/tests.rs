@@ -156,7 +156,9 @@ fn what_is_generated_from_is_signed_as_the_project_wants_it() {
     credentials.add(&signed::keys(&["alice"])).unwrap();
     first.manifests.give(credentials);
     let spec = json!({"signatureKeys": [{"keyID": signed::key_id("alice")}]});
-    let project = json!({"metadata": {"name": "signed"}, "spec": spec});
+    let project = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject", "metadata": {"name": "signed"}, "spec": spec,
+    });
     let projects = BTreeMap::from([("signed".to_owned(), Ok(serde_json::from_value(project).unwrap()))]);
     first.projects.set(ProjectSet { projects, unsure: None });
     let of = |project: &str, revision: &str| {
