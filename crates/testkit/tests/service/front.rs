@@ -151,7 +151,7 @@ impl Layer for Front {
         let fault = self.weather.fault(&call);
         match &fault {
             Some(Fault::Refused(kind)) => {
-                return Err(ClusterError::new(kind.clone(), "the weather is bad"));
+                return Err(ClusterError::new(*kind, "the weather is bad"));
             }
             Some(Fault::Unheard) => {
                 tokio::time::sleep(NO_ANSWER).await;
