@@ -110,6 +110,8 @@ fn more_than_may_be_are_not_deleted_until_a_person_says_so() {
     served.until(|set| has(4)(set) && error(set).is_none());
     let limit = "tidegate.dev/max-deletions: 50%";
     write(&served.bench, limit, "./repo", "1");
+    // What the repository says must not be faster than what is to guard against it.
+    served.until(|set| set["metadata"]["annotations"]["tidegate.dev/max-deletions"] == "50%");
     // Somebody has moved the folder.
     let repository = served.bench.path().join("apps/repo");
     std::fs::rename(repository.join("shops"), repository.join("moved")).unwrap();
