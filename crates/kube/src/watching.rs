@@ -93,6 +93,10 @@ impl Watch {
                     format!("a line of the watch of {} is longer than {LINE_BYTES_MAX} bytes", self.gvk);
                 Err(ClusterError::new(ErrorKind::Server, words))
             }
+            Err(LineError::Unended) => {
+                let words = format!("the server did not end the watch of {} when it was to", self.gvk);
+                Err(ClusterError::new(ErrorKind::Server, words))
+            }
             Err(LineError::Broken(error)) => Err(self.cluster.http().broken(&self.call, &error)),
         };
         self.over = event.is_err();
@@ -143,12 +147,13 @@ struct Lines {
 
 enum LineError {
     TooLong,
+    /// Nothing says that the way to the server still carries anything.
+    Unended,
     Broken(kube::Error),
 }
 
 impl Lines {
-    /// The next line. `None` when the watch is over, by the server's will or by ours; half a line at the end is
-    /// nothing.
+    /// The next line. `None` when the server has ended the watch; half a line at the end is nothing.
     async fn next(&mut self) -> Result<Option<Bytes>, LineError> {
         loop {
             let unread = self.read.get(self.searched..).unwrap_or_default();
@@ -165,7 +170,8 @@ impl Lines {
                 return Err(LineError::TooLong);
             }
             match tokio::time::timeout_at(self.ends, self.body.frame()).await {
-                Err(_) | Ok(None) => return Ok(None),
+                Err(_) => return Err(LineError::Unended),
+                Ok(None) => return Ok(None),
                 Ok(Some(Ok(frame))) => {
                     if let Ok(data) = frame.into_data() {
                         self.read.extend_from_slice(&data);

@@ -58,23 +58,30 @@ export function showApplication(main, namespace, name) {
     }
   }
 
+  let asked = 0;
   function ask() {
+    asked += 1;
+    const own = asked;
+    // What was asked for before may be answered last.
+    const isOld = () => own !== asked;
     const failed = (place) => (problem) => {
-      if (problem.name !== "AbortError") refill(place, h("p.problem", null, problem.words ?? String(problem)));
+      if (problem.name !== "AbortError" && !isOld()) refill(place, h("p.problem", null, problem.words ?? String(problem)));
     };
     look(`${path}/plan`, abort.signal).then((plan) => {
+      if (isOld()) return;
       state.plan = plan;
       refill(order.lastElementChild, orderOf(state));
     }, (problem) => {
+      if (isOld()) return;
       state.plan = null;
       refill(order.lastElementChild, orderOf(state), problem.name === "AbortError" ? null : h("p.problem", null, problem.words ?? String(problem)));
     });
-    look(`${path}/diff`, abort.signal).then((told) => refill(diff.lastElementChild, diffOf(told)), failed(diff.lastElementChild));
-    const own = namespace === "argocd" ? name : `${namespace}/${name}`;
-    look(query("/api/v1/operations", { application: own, limit: OPERATIONS }), abort.signal).then(
+    look(`${path}/diff`, abort.signal).then((told) => isOld() || refill(diff.lastElementChild, diffOf(told)), failed(diff.lastElementChild));
+    const called = namespace === "argocd" ? name : `${namespace}/${name}`;
+    look(query("/api/v1/operations", { application: called, limit: OPERATIONS }), abort.signal).then(
       (answer) => refill(operations, h("h2", { id: "operations" }, "Operations"),
         answer.items.length > 0 ? operationsTable(answer.items, false) : h("p.empty", null, "There was none."),
-        answer.next ? link(query("/operations", { name: own }), `All ${answer.matching} operations`) : null), failed(operations));
+        answer.next ? link(query("/operations", { name: called }), `All ${answer.matching} operations`) : null), failed(operations));
   }
 
   const again = soon(300, load);
@@ -82,7 +89,7 @@ export function showApplication(main, namespace, name) {
     const isOwn = (data?.namespace === namespace && data?.name === name) || kind === "reset";
     if (isOwn && kind !== "operation") again();
   });
-  load();
+  again.now();
   return () => {
     end();
     again.stop();

@@ -17,13 +17,32 @@ function build(element, what, attributes, children) {
   if (classes.length > 0) element.setAttribute("class", classes.join(" "));
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    if (name.startsWith("on")) listen(element, name.slice(2), value);
     else if (name === "look") Object.entries(value).forEach(([style, text]) => element.style.setProperty(style, text));
     else if (name === "value" && "value" in element) element.value = value;
     else element.setAttribute(name, value === true ? "" : String(value));
   }
   element.append(...parts(children));
   return element;
+}
+
+// What an element does can be exchanged without the element.
+function listen(element, event, run) {
+  element.does ??= new Map();
+  if (!element.does.has(event)) element.addEventListener(event, (happened) => element.does.get(event)?.(happened));
+  element.does.set(event, run);
+}
+
+// `old` looks as it should; from now on it and what is in it do what `fresh` does.
+function adopt(old, fresh) {
+  [...(old.does ?? new Map()).keys()].forEach((event) => fresh.does?.has(event) || old.does.set(event, null));
+  (fresh.does ?? new Map()).forEach((run, event) => listen(old, event, run));
+}
+
+function adoptAll(old, fresh) {
+  adopt(old, fresh);
+  const children = [...fresh.children];
+  [...old.children].forEach((child, index) => adoptAll(child, children[index]));
 }
 
 function parts(children) {
@@ -37,8 +56,8 @@ export function fill(element, ...children) {
   return element;
 }
 
-// As `fill`, but what is the same stays as it is, so that focus, scroll position and what is open are not lost. Buttons that
-// look the same have to do the same: where they do not, their `data-do` says so.
+// As `fill`, but what looks the same stays where it is, so that focus, scroll position and what is open are not lost. It does
+// what the new one would. The focus on a button that looks otherwise goes to the one with the same `data-do`.
 export function refill(element, ...children) {
   const active = element.contains(document.activeElement) ? document.activeElement.dataset.do : null;
   patch(element, h("div", null, ...children));
@@ -49,15 +68,21 @@ export function refill(element, ...children) {
 }
 
 function patch(old, fresh) {
-  const [olds, freshs] = [[...old.childNodes], [...fresh.childNodes]];
+  const keyOf = (node) => node.dataset?.key;
+  const wanted = new Set([...fresh.children].map(keyOf).filter(Boolean));
+  [...old.children].filter((one) => keyOf(one) && !wanted.has(keyOf(one))).forEach((one) => one.remove());
+  const known = new Set([...old.children].map(keyOf).filter(Boolean));
+  const freshs = [...fresh.childNodes];
   freshs.forEach((node, index) => {
-    const there = olds[index];
+    const there = old.childNodes[index];
     if (!there) old.append(node);
-    else if (there.isEqualNode(node)) return;
+    // A row that is new moves the others on.
+    else if (keyOf(node) && !known.has(keyOf(node))) old.insertBefore(node, there);
+    else if (there.isEqualNode(node)) there.nodeType === Node.ELEMENT_NODE && adoptAll(there, node);
     else if (canPatch(there, node)) patchElement(there, node);
     else there.replaceWith(node);
   });
-  olds.slice(freshs.length).forEach((node) => node.remove());
+  [...old.childNodes].slice(freshs.length).forEach((node) => node.remove());
 }
 
 function canPatch(old, fresh) {
@@ -66,6 +91,7 @@ function canPatch(old, fresh) {
 }
 
 function patchElement(old, fresh) {
+  adopt(old, fresh);
   // The policy allows styles that are set so, and no others.
   if (old.style.cssText !== fresh.style.cssText) old.style.cssText = fresh.style.cssText;
   for (const { name } of [...old.attributes]) {
@@ -116,16 +142,33 @@ export const paths = {
   operation: (id) => `/operations/${encodeURIComponent(id)}`,
 };
 
-// Runs something soon, and once for many calls.
+// Runs something soon, and once for many calls; never twice at once. `now` does not wait.
 export function soon(milliseconds, run) {
-  let timer = null;
-  const later = () => {
-    if (timer !== null) return;
-    timer = setTimeout(() => {
-      timer = null;
-      run();
-    }, milliseconds);
+  let [timer, isRunning, isWanted, isStopped] = [null, false, false, false];
+  const begin = async () => {
+    [timer, isRunning] = [null, true];
+    try {
+      await run();
+    } finally {
+      isRunning = false;
+      if (isWanted) {
+        isWanted = false;
+        later();
+      }
+    }
   };
-  later.stop = () => clearTimeout(timer);
+  const later = () => {
+    if (isRunning) isWanted = true;
+    else if (!isStopped) timer ??= setTimeout(begin, milliseconds);
+  };
+  later.now = () => {
+    clearTimeout(timer);
+    if (isRunning) isWanted = true;
+    else begin();
+  };
+  later.stop = () => {
+    isStopped = true;
+    clearTimeout(timer);
+  };
   return later;
 }

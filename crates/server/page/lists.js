@@ -23,7 +23,8 @@ export function filterBar({ filters, sorts, wanted, search, then }) {
     remember(wanted);
     then();
   };
-  const late = soon(200, change);
+  // Not after it has given way to another view.
+  const late = soon(200, () => field.isConnected && change());
   const field = h("input", {
     type: "search", id: "search", value: wanted.name, placeholder: search, autocomplete: "off", spellcheck: "false",
     oninput: (event) => {

@@ -91,6 +91,11 @@ addEventListener("popstate", () => {
   show(true);
 });
 
+// An address with a token that is opened where the page is shown already changes nothing but its last part.
+addEventListener("hashchange", () => {
+  if (new URLSearchParams(location.hash.slice(1)).has("token")) begin();
+});
+
 let role = null;
 onSession(() => {
   showWho(document.getElementById("who"), () => show(true));

@@ -11,7 +11,6 @@ const readers = new Set();
 let stream = null;
 let last = null;
 let silence = null;
-let wasCut = false;
 
 // Tells `reader` of whatever happens: reader(kind, data). After an interruption in which something may have been missed the
 // kind is `reset`. Returns what ends it.
@@ -41,12 +40,10 @@ function open() {
     clearTimeout(silence);
     silence = null;
     notice(null);
-    // What was missed is told, unless there was nothing to go on from.
-    if (wasCut && !last) tell("reset", {});
-    wasCut = false;
+    // What was missed is told, unless there was nothing to go on from: then something may have happened before it was open.
+    if (!last) tell("reset", {});
   });
   stream.addEventListener("error", () => {
-    wasCut = true;
     silence ??= setTimeout(() => notice("There is no connection to the service; what is shown may be old. It is tried again."), SILENT_AFTER);
     // Where the service has refused it, the browser does not try again by itself: the session may be over, or all places
     // may be taken.
@@ -69,7 +66,6 @@ export function close() {
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) {
     close();
-    wasCut = true;
   } else {
     open();
   }

@@ -98,7 +98,7 @@ export function showOperation(main, id) {
     const isOwn = (kind === "operation" && data.operation === id) || kind === "reset";
     if (isOwn && (performance.now() - endedAt > REST * took || data?.kind === "finished")) again();
   });
-  load();
+  again.now();
   // What takes time is seen to take it; and small things are recorded of which nobody is told.
   const ticking = setInterval(() => {
     if (!operation || operation.finishedAt || document.hidden) return;

@@ -7,6 +7,8 @@ import { follow } from "./news.js";
 import { badge, between, count, time } from "./words.js";
 
 const PAGE = 50;
+// So many can be asked for at once.
+const MOST = 500;
 
 // A row for each of these operations.
 export function operationsTable(items, withApplication = true) {
@@ -40,14 +42,17 @@ export function showOperations(main) {
   const load = async (isMore) => {
     abort.abort();
     abort = new AbortController();
-    // What was shown stays shown.
-    const limit = isMore ? PAGE : Math.min(500, Math.max(PAGE, items.length));
+    const limit = isMore ? PAGE : Math.min(MOST, Math.max(PAGE, items.length));
     try {
       const answer = await look(query("/api/v1/operations", {
         application: wanted.name, phase: wanted.phase, open: wanted.open, limit, page: isMore ? next : null,
       }), abort.signal);
-      items = isMore ? items.concat(answer.items) : answer.items;
-      next = answer.next;
+      // What was shown stays shown, also if it is more than can be asked for at once.
+      const isShort = !isMore && items.length > MOST;
+      const own = new Set(answer.items.map((one) => one.id));
+      const before = items.filter((one) => !own.has(one.id));
+      items = isMore ? items.concat(answer.items) : isShort ? answer.items.concat(before) : answer.items;
+      if (!isShort) next = answer.next;
       more.hidden = !next;
       fill(matching, count(answer.matching, "operation"));
       refill(place, items.length > 0 ? operationsTable(items) : h("p.empty", null, "There are no operations like that."));

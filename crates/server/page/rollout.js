@@ -47,7 +47,7 @@ export function showRollout(main, namespace, name) {
     const isOwn = (data?.namespace === namespace && data?.name === name && kind !== "application" && kind !== "gone") || kind === "reset";
     if (isOwn || ((kind === "application" || kind === "gone") && isMember(data))) again();
   });
-  load();
+  again.now();
   // Waits grow older, and deadlines come nearer.
   const ticking = setInterval(() => {
     if (told?.explanation && !document.hidden) again();

@@ -11,6 +11,8 @@ const MORE = 8;
 const PARTS_MAX = 60;
 // How often parts are fetched again because something has changed that may move them.
 const AGAIN_AFTER = 1000;
+// How long after it could not be had a part is asked for again.
+const RETRY_AFTER = 3000;
 
 const same = (one, other) => one === other || (one && other && JSON.stringify(one) === JSON.stringify(other));
 
@@ -22,6 +24,7 @@ export class LongList {
     this.rows = new Map();
     this.matching = 0;
     this.age = 0;
+    this.changes = 0;
     this.abort = new AbortController();
     this.body = h("div.rows", { role: "rowgroup" });
     this.head = h("div", { role: "rowgroup" }, h("div.row.head", { role: "row", "aria-rowindex": 1 },
@@ -41,6 +44,7 @@ export class LongList {
   close() {
     this.abort.abort();
     this.again.stop();
+    clearTimeout(this.retry);
     removeEventListener("scroll", this.onScroll);
     this.watch.disconnect();
   }
@@ -49,6 +53,7 @@ export class LongList {
   async fetch(part) {
     if (this.parts.get(part)?.age === this.age) return;
     const held = { age: this.age, items: this.parts.get(part)?.items ?? [], seen: performance.now() };
+    const changes = this.changes;
     this.parts.set(part, held);
     try {
       const answer = await look(query(this.path, { ...this.parameters, limit: PART, offset: part * PART }), this.abort.signal);
@@ -56,10 +61,16 @@ export class LongList {
       this.takeMatching(answer);
       this.forget();
       this.show();
+      // What was told meanwhile may be newer than the answer.
+      if (this.changes !== changes) this.again();
     } catch (problem) {
       if (problem.name === "AbortError") return;
-      this.parts.delete(part);
-      this.takeMatching({ matching: 0, problem });
+      // What was there stays, and is asked for again.
+      held.age = -1;
+      this.takeMatching({ matching: this.matching, problem });
+      clearTimeout(this.retry);
+      const isRefused = problem.status >= 400 && problem.status < 500 && problem.status !== 429;
+      if (!isRefused) this.retry = setTimeout(() => this.show(), RETRY_AFTER);
     }
   }
 
@@ -147,6 +158,7 @@ export class LongList {
 
   // Something has changed: its row does so at once, and what follows from it for the order, soon.
   changed(item, movesOthers) {
+    this.changes += 1;
     const key = this.key(item);
     let isThere = false;
     for (const [part, { items }] of this.parts) {

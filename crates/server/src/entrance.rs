@@ -30,12 +30,14 @@ pub(crate) struct Entrance {
     sessions: Arc<Sessions>,
     /// The name of the cookie without TLS. Cookies know no ports, so several services of a machine need several names.
     cookie: String,
+    /// The service itself speaks TLS, and not something in front of it: the cookie without it is nobody's.
+    is_tls: bool,
 }
 
 impl Entrance {
-    pub fn new(tokens: Option<Tokens>, port: u16) -> Self {
+    pub fn new(tokens: Option<Tokens>, port: u16, is_tls: bool) -> Self {
         let cookie = format!("tidegate-session-{port}");
-        Self { tokens: tokens.map(Arc::new), sessions: Arc::default(), cookie }
+        Self { tokens: tokens.map(Arc::new), sessions: Arc::default(), cookie, is_tls }
     }
 
     /// Whether tokens are asked for.
@@ -100,7 +102,8 @@ impl Entrance {
         Ok((caller, Pass::of_session(tokens, session)))
     }
 
-    /// The secret of the cookie; that over TLS counts more.
+    /// The secret of the cookie; that over TLS counts more, and alone where all is over TLS: another host of the same domain
+    /// cannot set it.
     fn secret<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
         let named = |wanted: &str| {
             let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -108,7 +111,7 @@ impl Entrance {
                 all.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
             pairs.find(|(name, _)| *name == wanted).map(|(_, secret)| secret)
         };
-        named(SECURE_COOKIE).or_else(|| named(&self.cookie))
+        named(SECURE_COOKIE).or_else(|| named(&self.cookie).filter(|_| !self.is_tls))
     }
 
     /// Opens a session for whoever has a token, from our own page.

@@ -65,7 +65,7 @@ impl Server {
         let address = listener.local_addr().map_err(wrong)?;
         let limits = settings.limits.clone();
         let webhooks = Webhooks::open(settings.webhooks.as_deref(), &limits)?;
-        let entrance = Entrance::new(tokens, address.port());
+        let entrance = Entrance::new(tokens, address.port(), tls.is_some());
         let front = Arc::new(Front::new(Arc::clone(site), (entrance, webhooks), limits.clone()));
         let router = router(&front, routes());
         let crowd = Arc::new(Crowd::default());

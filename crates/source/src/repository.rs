@@ -237,8 +237,10 @@ impl Repository {
     }
 }
 
+/// A repository as it is: `refs/replace` would put other files under a commit, and its signature would stay good.
 fn local(path: &Path) -> gix::Result<gix::Repository> {
-    Ok(gix::open::Options::isolated().open(path)?.into())
+    let options = gix::open::Options::isolated().config_overrides(["core.useReplaceRefs=false"]);
+    Ok(options.open(path)?.into())
 }
 
 fn is_whole(text: &str) -> bool {

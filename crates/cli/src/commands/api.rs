@@ -26,7 +26,7 @@ pub async fn listen(
 ) -> Result<Option<Server>, CliError> {
     let listen = match args.listen {
         Some(Listen::At(listen)) => listen,
-        None if is_folder => return Ok(Some(listen_for_owner(site, printer).await?)),
+        None if is_folder => return listen_for_owner(site, printer).await,
         Some(Listen::Off) | None => return Ok(None),
     };
     let mut settings = Settings::new(listen);
@@ -49,19 +49,27 @@ pub async fn listen(
     Ok(Some(server))
 }
 
-async fn listen_for_owner(site: &Arc<Site>, printer: &Printer) -> Result<Server, CliError> {
+/// A page that nobody has asked for keeps nothing from being served.
+async fn listen_for_owner(site: &Arc<Site>, printer: &Printer) -> Result<Option<Server>, CliError> {
     let settings = |listen| Settings { owner: Some(user::user()), ..Settings::new(listen) };
     let server = match Server::listen(&settings(USUAL), site).await {
         // Another service may be there.
         Err(ServerError::Listen { .. }) => Server::listen(&settings(ANY), site).await,
         listening => listening,
     };
-    let server = server.map_err(refused)?;
+    let server = match server {
+        Ok(server) => server,
+        Err(error @ ServerError::Listen { .. }) => {
+            printer.warn(&format!("there is no page: {error}; --listen says where it is to be"));
+            return Ok(None);
+        }
+        Err(error) => return Err(refused(error)),
+    };
     let (address, token) = (server.address(), server.token().unwrap_or_default());
     printer.note(&format!(
         "the page is at http://{address}/#token={token} (whoever has this address may do everything: keep it to yourself)"
     ));
-    Ok(server)
+    Ok(Some(server))
 }
 
 /// Who is to be notified, where somebody is.
@@ -71,9 +79,16 @@ pub fn targets(args: &ApiArgs) -> Result<Option<Targets>, CliError> {
 }
 
 /// Who takes traces, where somebody does.
-pub fn collector(args: &ApiArgs) -> Result<Option<Collector>, CliError> {
-    let found = Collector::find(args.otlp.as_deref(), |name| env::var(name).ok());
-    found.map_err(|error| CliError::usage(error.to_string()))
+pub fn collector(args: &ApiArgs, printer: &Printer) -> Result<Option<Collector>, CliError> {
+    match Collector::find(args.otlp.as_deref(), |name| env::var(name).ok()) {
+        Ok(found) => Ok(found),
+        Err(error) if args.otlp.is_some() => Err(CliError::usage(error.to_string())),
+        // Variables may be there for others.
+        Err(error) => {
+            printer.warn(&format!("no traces are sent: {error}"));
+            Ok(None)
+        }
+    }
 }
 
 fn refused(error: ServerError) -> CliError {

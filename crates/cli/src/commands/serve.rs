@@ -46,7 +46,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
         // What is wrong with them is told before anything begins.
         files.read()?;
     }
-    let (targets, collector) = (api::targets(&args.api)?, api::collector(&args.api)?);
+    let (targets, collector) = (api::targets(&args.api)?, api::collector(&args.api, printer)?);
     let site = Arc::new(Site::default());
     let api = api::listen(&args.api, args.apps.is_some(), &site, printer).await?;
     let secrets = args.apps.is_none().then(|| args.secrets_namespace.clone());
@@ -80,7 +80,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     };
     let config = args.apps.is_none().then_some((cluster.as_ref(), args.secrets_namespace.as_str()));
     let options = serve_sets::options(&args.sets, config, printer).await;
-    let accounts = serve_accounts::decided(args.impersonate, config, printer).await;
+    let accounts = serve_accounts::decided(args.impersonate, config, printer).await?;
     // One way to the cluster serves operations and comparisons.
     let real = BTreeMap::from([(destination.clone(), Arc::clone(&cluster))]);
     let clusters = Clusters { simulated: false, real };

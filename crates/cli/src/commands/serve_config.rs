@@ -1,6 +1,6 @@
 //! ConfigMaps of Argo CD that say what `serve` does, where the command does not.
 
-use tidegate_cluster::Cluster;
+use tidegate_cluster::{Cluster, ClusterError};
 use tidegate_model::{Gvk, Object};
 
 use crate::output::Printer;
@@ -12,16 +12,19 @@ pub async fn read(
     about: &str,
     printer: &Printer,
 ) -> Option<Object> {
-    let (cluster, namespace) = config?;
-    match cluster.get(&Gvk::new("", "v1", "ConfigMap"), namespace, name).await {
-        Ok(found) => found,
-        Err(error) => {
-            printer.warn(&format!(
-                "ConfigMap {namespace}/{name} cannot be read, and what it may say of {about} is not followed: {error}"
-            ));
-            None
-        }
-    }
+    let (_, namespace) = config?;
+    find(name, config).await.unwrap_or_else(|error| {
+        printer.warn(&format!(
+            "ConfigMap {namespace}/{name} cannot be read, and what it may say of {about} is not followed: {error}"
+        ));
+        None
+    })
+}
+
+/// The same, or why it cannot be read.
+pub async fn find(name: &str, config: Option<(&dyn Cluster, &str)>) -> Result<Option<Object>, ClusterError> {
+    let Some((cluster, namespace)) = config else { return Ok(None) };
+    cluster.get(&Gvk::new("", "v1", "ConfigMap"), namespace, name).await
 }
 
 /// What a ConfigMap says of a key; an empty text says nothing.

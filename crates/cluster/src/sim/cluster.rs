@@ -196,12 +196,12 @@ impl Cluster for SimCluster {
         self.call(|inner, now| inner.state.logs(now, namespace, pod, limit_bytes)).await
     }
 
-    /// A call takes as long as it takes here, and none is kept back.
     /// It knows of no rights: whoever writes may do so.
     fn as_user(&self, _: &str) -> Result<Arc<dyn Cluster>, ClusterError> {
         Ok(Arc::new(self.clone()))
     }
 
+    /// A call takes as long as it takes here, and none is kept back.
     fn strain(&self) -> Option<Strain> {
         None
     }

@@ -14,7 +14,7 @@ fn headers(lines: &[(&str, &str)]) -> HeaderMap {
 }
 
 fn entrance() -> Arc<Entrance> {
-    Arc::new(Entrance::new(Some(Tokens::of_owner("ann", TOKEN)), 8480))
+    Arc::new(Entrance::new(Some(Tokens::of_owner("ann", TOKEN)), 8480, false))
 }
 
 fn sign_in(entrance: &Arc<Entrance>, lines: &[(&str, &str)], token: &str) -> Result<SignedIn, Problem> {
@@ -69,7 +69,7 @@ fn nobody_signs_in_from_another_page_or_with_another_token() {
         assert_eq!(sign_in(&entrance, &PAGE, token).err().unwrap().code, Code::Unauthorized, "{token}");
     }
     assert!(sign_in(&entrance, &[PAGE[0], PAGE[1], ("sec-fetch-site", "same-origin")], TOKEN).is_ok());
-    let open = Arc::new(Entrance::new(None, 8480));
+    let open = Arc::new(Entrance::new(None, 8480, false));
     assert_eq!(sign_in(&open, &PAGE, TOKEN).err().unwrap().code, Code::BadRequest);
 }
 
@@ -111,8 +111,11 @@ fn whoever_comes_by_a_cookie_has_things_done_from_our_own_page_alone() {
 
 #[test]
 fn the_cookie_of_another_service_of_this_machine_opens_nothing() {
-    let (ours, theirs, now) =
-        (entrance(), Arc::new(Entrance::new(Some(Tokens::of_owner("ben", TOKEN)), 9000)), Instant::now());
+    let (ours, theirs, now) = (
+        entrance(),
+        Arc::new(Entrance::new(Some(Tokens::of_owner("ben", TOKEN)), 9000, false)),
+        Instant::now(),
+    );
     let cookie = sent(&sign_in(&theirs, &PAGE, TOKEN).unwrap().cookie.unwrap());
     assert!(cookie.starts_with("tidegate-session-9000="));
     for cookie in [cookie.clone(), cookie.replace("9000", "8480"), String::new(), "=;=".to_owned()] {
@@ -131,7 +134,7 @@ fn a_session_ends_with_its_token_and_with_time() {
         std::fs::set_permissions(&path, closed).unwrap();
     };
     write(&format!("ann operator {TOKEN}\n"));
-    let entrance = Arc::new(Entrance::new(Some(Tokens::open(&path).unwrap()), 8480));
+    let entrance = Arc::new(Entrance::new(Some(Tokens::open(&path).unwrap()), 8480, false));
     let cookie = sent(&sign_in(&entrance, &PAGE, TOKEN).unwrap().cookie.unwrap());
     let asked = |now| entrance.caller(&Method::GET, &headers(&[("host", HOST), ("cookie", &cookie)]), now);
     let mut now = Instant::now();
@@ -145,4 +148,17 @@ fn a_session_ends_with_its_token_and_with_time() {
     now += Duration::from_secs(1);
     assert!(!pass.counts(now), "nor for what somebody is still being told");
     assert_eq!(asked(now).err().unwrap().code, Code::Unauthorized);
+}
+
+/// Another host of the same domain can set the cookie that is without TLS.
+#[test]
+fn over_tls_the_cookie_without_it_lets_nobody_in() {
+    for (is_tls, expected) in [(false, Ok("ann".to_owned())), (true, Err(Code::Unauthorized))] {
+        let entrance = Arc::new(Entrance::new(Some(Tokens::of_owner("ann", TOKEN)), 8480, is_tls));
+        let signed_in = sign_in(&entrance, &PAGE, TOKEN).unwrap();
+        let cookie = sent(signed_in.cookie.as_ref().unwrap());
+        let lines = headers(&[("host", HOST), ("cookie", &cookie)]);
+        let caller = entrance.caller(&Method::GET, &lines, Instant::now());
+        assert_eq!(caller.map(|(by, _)| by.name).map_err(|problem| problem.code), expected, "{is_tls}");
+    }
 }

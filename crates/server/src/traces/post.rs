@@ -72,7 +72,7 @@ impl Line {
                             "traces are sent again until they are taken"
                         );
                     }
-                    tokio::time::sleep(after.unwrap_or(wait).min(AGAIN_AFTER_MAX)).await;
+                    tokio::time::sleep(after.unwrap_or(wait).clamp(AGAIN_AFTER, AGAIN_AFTER_MAX)).await;
                     wait = wait.saturating_mul(2).min(AGAIN_AFTER_MAX);
                 }
             }

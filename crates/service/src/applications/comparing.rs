@@ -14,7 +14,7 @@ use tidegate_executor::{Clock as _, SystemClock, Targets, WINDOW};
 use tidegate_health::HealthRules;
 use tidegate_model::argo::{Application, ConditionType, HealthState, ResourceStatus, Rest, SyncStatusCode};
 use tidegate_model::{
-    Action, Gvk, HealthStatus, Object, ObjectKey, Plan, Severity, SyncRequest, Timestamp, Warning,
+    Action, Gvk, HealthStatus, Mandate, Object, ObjectKey, Plan, Severity, SyncRequest, Timestamp, Warning,
     annotations,
 };
 use tidegate_oplog::Known;
@@ -147,7 +147,7 @@ impl Comparison<'_> {
         let revisions = self.revisions(&sources).await.map_err(|message| wrong(&[], message))?;
         let signed = signed(shared, application, (&sources, &revisions), Vec::new()).await;
         signed.map_err(|message| wrong(&revisions, message))?;
-        let found = self.find(place, &sources, &revisions).await;
+        let found = self.find((place, &mandate), &sources, &revisions).await;
         let found = found.map_err(|message| wrong(&revisions, message))?;
         let errors = found.findings.iter().filter(|one| one.severity == Severity::Error);
         let errors: Vec<String> = errors.map(ToString::to_string).collect();
@@ -183,7 +183,7 @@ impl Comparison<'_> {
     /// What differs; what is remembered where nothing has changed.
     async fn find(
         &mut self,
-        place: Place,
+        (place, mandate): (Place, &Mandate),
         sources: &Sources,
         revisions: &[String],
     ) -> Result<Arc<Found>, String> {
@@ -194,7 +194,7 @@ impl Comparison<'_> {
         let known = recorded::inventory(shared, &request).await;
         let purpose = purpose(application, &namespace);
         let keys = shared.manifests.keys(sources, revisions, purpose.clone()).await?;
-        let asked = Asked { request: &request, known: None, manifests: &keys };
+        let asked = Asked { request: &request, known: None, manifests: &keys, user: &mandate.user };
         let known = self.memory.known(known, level, &asked);
         let asked = Asked { known: known.as_ref(), ..asked };
         if self.memory.may_hold(level, mark.as_ref())

@@ -64,18 +64,22 @@ async fn manifests(
         (Arc::clone(&shared.log), instance_name(application), place.destination.clone());
     let looking = tokio::task::spawn_blocking(move || last::find(&log, &destination, &name)).await;
     let last = looking.map_err(|fault| fault.to_string())?.map_err(|error| error.to_string())?;
-    match last {
+    let problem = match last {
         Some(LastSync { request, targets, is_deletion: false, .. }) => {
-            Ok((operation::revisions_of(&request), targets))
+            let revisions = operation::revisions_of(&request);
+            // Nobody may have asked for signatures when that was synced.
+            match signed(shared, application, (&Sources::of(application), &revisions), Vec::new()).await {
+                Ok(()) => return Ok((revisions, targets)),
+                Err(unsigned) => unsigned,
+            }
         }
-        // It never had hooks that anybody knows of.
-        _ if application.metadata.finalizers.iter().all(|one| is_harmless(one)) => {
-            Ok((Vec::new(), Targets::default()))
-        }
-        _ => Err(format!(
-            "the hooks of its deletion are not known: the log has no sync of it, and its manifests cannot be read: {problem}"
-        )),
+        _ => format!("the log has no sync of it, and its manifests cannot be read: {problem}"),
+    };
+    // It never had hooks that anybody knows of.
+    if application.metadata.finalizers.iter().all(|one| is_harmless(one)) {
+        return Ok((Vec::new(), Targets::default()));
     }
+    Err(format!("the hooks of its deletion are not known: {problem}"))
 }
 
 /// Whether a finalizer does not ask for hooks.
@@ -97,7 +101,7 @@ async fn read(
         true => known,
         false => shared.manifests.resolve(&sources, sources.wanted(), true).await?.revisions,
     };
-    // Hooks of what is not signed do not run; those of the last sync were.
+    // Hooks of what is not signed do not run.
     signed(shared, application, (&sources, &revisions), Vec::new()).await?;
     let made =
         shared.manifests.targets(&sources, &revisions, (purpose(application, namespace), false)).await?;

@@ -99,11 +99,13 @@ pub(crate) struct Asked<'a> {
     pub known: Option<&'a Known>,
     /// The keys of the manifests.
     pub manifests: &'a [Digest],
+    /// As whom the cluster is asked; nothing for ourselves.
+    pub user: &'a str,
 }
 
 impl Asked<'_> {
     fn whatever_is_known(&self) -> Option<Digest> {
-        Asked { request: self.request, known: None, manifests: self.manifests }.digest()
+        Asked { known: None, ..*self }.digest()
     }
 
     /// Whether changes are seen wherever it may have something: what was found is watched. That the namespace goes which its
@@ -138,10 +140,10 @@ impl Asked<'_> {
     }
 
     fn digest(&self) -> Option<Digest> {
-        let Self { request, known, manifests } = self;
+        let Self { request, known, manifests, user } = self;
         #[derive(Serialize)]
-        struct All<'a>(&'a SyncRequest, Option<&'a Known>, &'a [Digest]);
-        let text = serde_json::to_vec(&All(request, *known, manifests)).ok()?;
+        struct All<'a>(&'a SyncRequest, Option<&'a Known>, &'a [Digest], &'a str);
+        let text = serde_json::to_vec(&All(request, *known, manifests, user)).ok()?;
         Some(Digest(Sha256::digest(text).into()))
     }
 

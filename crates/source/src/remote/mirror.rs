@@ -68,7 +68,8 @@ impl Mirror {
     }
 
     fn open(&self) -> gix::Result<gix::Repository> {
-        Ok(gix::open::Options::isolated().open(&self.folder)?.into())
+        let options = gix::open::Options::isolated().config_overrides(["core.useReplaceRefs=false"]);
+        Ok(options.open(&self.folder)?.into())
     }
 
     /// Whether a commit is there, and with it all of its files.

@@ -11,6 +11,8 @@ pub(super) enum Flaw {
     Unsigned,
     #[error("has the signature of another tag, {0}: it was given this name afterwards")]
     Renamed(String),
+    #[error("is of another commit than the repository says")]
+    OfAnother,
     #[error("is signed by {0}; only signatures of OpenPGP are checked")]
     Other(&'static str),
     #[error("has a signature that cannot be read: {0}")]

@@ -27,12 +27,12 @@ pub(crate) struct Keyring {
     /// As they are written, by their names.
     written: BTreeMap<String, String>,
     signers: Vec<Signer>,
-    /// What is signed, by its id, which says all of it, and for a tag by its name.
+    /// What is signed, by its id, which says all of it, and for a tag by its name and its commit.
     known: Mutex<BTreeMap<Signed, Good>>,
 }
 
-/// What is signed: an object, and its name where it is a tag.
-pub(super) type Signed = (ObjectId, Option<String>);
+/// What is signed: an object, its name where it is a tag, and the commit that it vouches for.
+pub(super) type Signed = (ObjectId, Option<String>, ObjectId);
 
 /// A signature that was good when it was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,25 +21,27 @@ impl Repository {
         (wanted, now): (&Wanted, Timestamp),
     ) -> Result<(), SourceError> {
         let tag = self.annotated(commit, names)?;
+        let of = ObjectId::from_hex(commit.as_bytes()).map_err(|_| self.no_commit(commit))?;
         let (what, signed): (String, Signed) = match &tag {
             Some(Tag { name, id }) => {
-                (format!("the tag {name} of commit {commit}"), (*id, Some(name.clone())))
+                (format!("the tag {name} of commit {commit}"), (*id, Some(name.clone()), of))
             }
-            None => {
-                let id = ObjectId::from_hex(commit.as_bytes()).map_err(|_| self.no_commit(commit))?;
-                (format!("commit {commit}"), (id, None))
-            }
+            None => (format!("commit {commit}"), (of, None, of)),
         };
         let checked = match keyring.remembered(&signed, now) {
             Some(known) => known,
             None => self.with_object(commit, tag.as_ref(), |git| {
+                // What a server says of its tags is no proof.
+                if tag.is_some() && !leads(git, signed.0, of) {
+                    return Ok(Err(Flaw::OfAnother));
+                }
                 let found =
                     git.find_object(signed.0).ok().and_then(|found| parts(&found, signed.1.as_deref()));
-                let (signature, of) = match found.ok_or_else(|| self.no_commit(commit))? {
+                let (signature, bytes) = match found.ok_or_else(|| self.no_commit(commit))? {
                     Ok(parts) => parts,
                     Err(flaw) => return Ok(Err(flaw)),
                 };
-                let checked = keyring.check(&signature, &of, now);
+                let checked = keyring.check(&signature, &bytes, now);
                 if let Ok(good) = &checked {
                     keyring.remember(signed.clone(), *good);
                 }
@@ -53,6 +55,11 @@ impl Repository {
         };
         Err(SourceError::Signature { repository: self.address().to_string(), what, reason })
     }
+}
+
+/// Whether a tag is of a commit, by what the tag itself says.
+fn leads(git: &gix::Repository, tag: ObjectId, of: ObjectId) -> bool {
+    git.find_object(tag).is_ok_and(|tag| tag.peel_to_commit().is_ok_and(|found| found.id() == of))
 }
 
 /// Names what has signed, and what that belongs to.

@@ -1,5 +1,6 @@
 //! Signatures of commits and tags that a server has.
 
+use std::fs;
 use std::path::Path;
 
 use tidegate_model::argo::ApplicationSource;
@@ -46,6 +47,27 @@ fn a_tag_is_fetched_for_its_signature() {
         assert!(check(&bench, "main").unwrap_err().contains("is not signed"));
         // What was fetched for it is in nobody's way.
         assert_eq!(bench.look_and_read("v1.0.0").unwrap().len(), 1);
+    }
+}
+
+/// A server that says that a signed tag is of a commit which nobody has signed is not believed, also once the tag was good.
+#[test]
+fn a_tag_vouches_for_its_own_commit_alone() {
+    for is_known in [false, true] {
+        let Some(bench) = bench() else { return };
+        if is_known {
+            assert_eq!(check(&bench, "v1.0.0"), Ok(()));
+        }
+        let refs = bench.folder.path().join("root/signed.git/packed-refs");
+        let honest = fs::read_to_string(&refs).unwrap();
+        let of = |name: &str| honest.lines().find(|line| line.ends_with(name)).unwrap();
+        let (tag, main) = (of("refs/tags/v1.0.0"), &of("refs/heads/main")[..40]);
+        let (before, after) = honest.split_once(tag).unwrap();
+        let (_, rest) = after.trim_start().split_once('\n').unwrap();
+        fs::write(&refs, format!("{before}{tag}\n^{main}\n{rest}")).unwrap();
+        assert_eq!(bench.open().resolve("v1.0.0").unwrap(), main);
+        let said = check(&bench, "v1.0.0").unwrap_err();
+        assert!(said.contains("is of another commit than the repository says"), "{said}");
     }
 }
 
