@@ -37,6 +37,10 @@ pub fn the_address_that_is_printed_signs_in_and_another_browser_is_asked_for_a_t
     let answer = wire::ask(own, "GET", "/api/v1/applications", &[], None);
     assert_eq!(answer.status, 401, "{}", answer.body);
     other.is_clean();
+    // The address is good for a page that is open already, too.
+    other.run(&format!("location.hash = 'token={token}'"));
+    other.until("document.querySelector('[data-do=\"Sync…\"]')");
+    assert_eq!(other.run("return location.hash"), json!(""));
     // Nor does anybody know the token by what is told of the process.
     let ops = bench.run(&["ops", "list", "-o", "json"]).expect_code(0);
     assert!(!ops.out.contains(token) && !ops.err.contains(token));
