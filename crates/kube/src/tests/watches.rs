@@ -92,7 +92,7 @@ async fn a_silent_watch_ends_in_time_and_holds_nobody_up() {
     assert_eq!(begun.elapsed(), Duration::ZERO);
     // A server ends each watch; where nothing comes at all, the way there may be dead.
     let error = watches[0].next().await.unwrap().unwrap_err();
-    assert!(error.message.contains("did not end the watch of ConfigMap"), "{error}");
+    assert!(error.message.contains("did not end the watch of v1 ConfigMap"), "{error}");
     assert_eq!(begun.elapsed(), Duration::from_secs(305));
     assert_eq!(watches[0].next().await, None);
     assert_eq!(
