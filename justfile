@@ -86,7 +86,7 @@ simulate-service-seed SEED:
 # Crashes the engine before and after every append and every cluster call, and a service before and after every append and write.
 crash:
     TIDEGATE_LONG_TESTS=1 cargo test --release --package tidegate-testkit --test crash -- --nocapture
-    TIDEGATE_LONG_TESTS=1 cargo test --release --package tidegate-testkit --test service processes_die -- --nocapture
+    TIDEGATE_SERVICE_CRASH_EVERY=1 cargo test --release --package tidegate-testkit --test service processes_die -- --nocapture
 
 # Damages N state directories at random, in every kind of file.
 damage N="10000":

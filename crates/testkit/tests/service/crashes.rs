@@ -15,8 +15,8 @@ use crate::world::{Life, World, kind};
 
 /// What has written nothing for so long is over.
 const REST: Duration = Duration::from_secs(300);
-/// In the quick form processes die at one point of so many.
-const QUICK: u64 = 80;
+/// Processes die at one point of so many, in the quick form and in the long one. `TIDEGATE_SERVICE_CRASH_EVERY=1`: at each.
+const EVERY: (u64, u64) = (80, 20);
 
 /// What is done while processes die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,10 +176,9 @@ pub fn die_everywhere(scenario: Scenario) -> u64 {
     let (expected, points) = run(scenario, &[]);
     scenario.assert_is_whole(&expected);
     let only = std::env::var("TIDEGATE_SERVICE_POINT").ok().map(|text| text.parse::<u64>().unwrap());
-    let (stride, begin) = match effort::is_long() || only.is_some() {
-        true => (1, 1),
-        false => (QUICK, 1 + points / 2 % QUICK),
-    };
+    let every = effort::rounds("TIDEGATE_SERVICE_CRASH_EVERY", EVERY.0, EVERY.1).max(1);
+    let stride = if only.is_some() { 1 } else { every };
+    let begin = 1 + points / 2 % stride;
     let mut tried = 0;
     for point in (begin..=points).step_by(usize::try_from(stride).unwrap()) {
         if only.is_some_and(|only| only != point) {
