@@ -181,7 +181,8 @@ pub async fn watches_tell_every_change_after_the_list() {
 pub async fn a_watch_that_the_server_ends_goes_on_where_it_was() {
     let control = ControlPlane::shared();
     let namespace = control.namespace("resumed").await.unwrap();
-    let brief = ConnectOptions { watch_duration: Duration::from_secs(1), ..options(control, User::ENGINE) };
+    // Longer than what is taken for no watch at all, also where the answer is late.
+    let brief = ConnectOptions { watch_duration: Duration::from_secs(3), ..options(control, User::ENGINE) };
     let cluster = Arc::new(connect(&brief).await.unwrap());
     let there = config_map(&namespace, "there", json!({}));
     write(&cluster, &there, APPLY).await.unwrap();
@@ -227,7 +228,7 @@ pub async fn a_watch_that_the_server_ends_goes_on_where_it_was() {
     );
     assert_eq!(asked("list").await.len(), 1);
     let watches = asked("watch").await;
-    assert!(watches.iter().all(|watch| watch.code == 200 && watch.uri.contains("timeoutSeconds=1&")));
+    assert!(watches.iter().all(|watch| watch.code == 200 && watch.uri.contains("timeoutSeconds=3&")));
 }
 
 pub async fn pods_are_found_through_what_stands_between() {
