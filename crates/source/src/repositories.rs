@@ -52,8 +52,9 @@ impl Repositories {
     /// Those on this machine, and those that are reached over the network.
     pub fn new(reach: Reach) -> Self {
         let Reach { mirrors, credentials, limits, ssh, link_local } = reach;
-        // A process that was killed may have left keys.
+        // A process that was killed may have left keys, and what it was fetching.
         remote::ssh::sweep(&mirrors);
+        remote::sweep_begun(&mirrors);
         let credentials = RwLock::new(Arc::new(credentials));
         let (attempts, trust) = Default::default();
         let network = Network { mirrors, credentials, limits, ssh, link_local, attempts, trust };

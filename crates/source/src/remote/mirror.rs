@@ -23,6 +23,11 @@ const FIRST: &str = "tidegate-first";
 /// A mirror that is being made, and is not one yet.
 const NEW: &str = "new";
 
+/// Where the packs are.
+const PACKS: &str = "objects/pack";
+/// What the name of a pack or index begins with that is being written.
+const HALF: &str = ".tmp";
+
 /// Digits of the name of a mirror.
 const DIGITS: usize = 32;
 
@@ -49,6 +54,26 @@ pub(crate) fn sweep<'a>(mirrors: &Path, kept: impl IntoIterator<Item = &'a Addre
             Err(error) => {
                 tracing::warn!(mirror = %own, %error, "a mirror that nobody uses cannot be removed")
             }
+        }
+    }
+}
+
+/// Removes what a process that was killed had begun: halves of packs, and mirrors that are none yet. Nobody may be at work on any.
+pub(crate) fn sweep_begun(mirrors: &Path) {
+    let inside =
+        |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let ends = |path: &Path| path.extension().is_some_and(|end| end == NEW);
+    for mirror in inside(mirrors) {
+        let removed = if ends(&mirror) {
+            remove(&mirror)
+        } else {
+            let halves = inside(&mirror.join(PACKS))
+                .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(HALF)));
+            let names = inside(&mirror).filter(|path| ends(path));
+            halves.chain(names).try_for_each(fs::remove_file)
+        };
+        if let Err(error) = removed {
+            tracing::warn!(mirror = %mirror.display(), %error, "what a fetch had begun cannot be removed");
         }
     }
 }
@@ -214,7 +239,7 @@ impl Mirror {
 
 /// The bytes of all packs.
 fn bytes(folder: &Path) -> u64 {
-    let packs = fs::read_dir(folder.join("objects/pack")).into_iter().flatten().flatten();
+    let packs = fs::read_dir(folder.join(PACKS)).into_iter().flatten().flatten();
     packs.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
 }
 

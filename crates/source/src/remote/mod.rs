@@ -29,7 +29,7 @@ use crate::{Address, Refs, SourceError};
 pub(crate) use attempt::{Attempt, Attempts};
 pub(crate) use http::{Fetched, Link};
 use mirror::Mirror;
-pub(crate) use mirror::sweep;
+pub(crate) use mirror::{sweep, sweep_begun};
 pub(crate) use turn::Turn;
 
 /// How much patience there is with a server.

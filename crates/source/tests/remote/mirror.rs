@@ -35,6 +35,29 @@ fn a_commit_is_fetched_once() {
     assert_eq!(bench.server.asked(), [Asked::Names], "what one has fetched is there for all");
 }
 
+/// What a process was fetching when it was killed is removed by the next one, which reads what had come before.
+#[test]
+fn a_killed_fetch_leaves_nothing() {
+    let Some(bench) = Bench::new() else { return };
+    bench.look_and_read("main").unwrap();
+    let mirror = bench.mirrors().remove(0);
+    let halves = [".tmpaejKkK", ".tmptMpLvs"].map(|name| mirror.join("objects/pack").join(name));
+    let beside = mirror.with_extension("new");
+    let names = mirror.join("shallow.new");
+    halves.iter().chain([&names]).for_each(|path| fs::write(path, "half").unwrap());
+    fs::create_dir_all(beside.join("objects/pack")).unwrap();
+    bench.server.asked();
+    let next = Repositories::new(Reach::new(bench.folder.path().join("mirrors")));
+    for left in halves.iter().chain([&names, &beside]) {
+        assert!(!left.exists(), "{left:?}");
+    }
+    let repository = next.open(&bench.url(), Path::new("/")).unwrap();
+    repository.look().unwrap();
+    let commit = repository.resolve("").unwrap();
+    assert_eq!(read(&repository, &commit).unwrap()[0].content, MAP.as_bytes());
+    assert_eq!(bench.server.asked(), [Asked::Names], "nothing is fetched again");
+}
+
 /// The server is told what is there already, and sends the rest: not the history, and not a large file that is the same.
 #[test]
 fn only_what_is_new_is_sent() {
