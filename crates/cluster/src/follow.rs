@@ -1,6 +1,6 @@
 //! Objects of a scope, for as long as somebody asks: listed, and watched from there on. A server ends each watch after some
 //! minutes; the next one goes on where that one was, so that nobody is told anew of what has not changed. It is listed again
-//! only after an error: the version is too old, the connection broke, a watch was refused.
+//! only after an error (the version is too old, the connection broke, a watch was refused), and after a watch that ends at once.
 
 use std::sync::Arc;
 use std::time::Duration;
