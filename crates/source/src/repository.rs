@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use gix::ObjectId;
 use gix::objs::Kind;
+use gix::odb::store::init::Slots;
 
 use crate::address::Place;
 use crate::error::reason;
 use crate::refs::TAGS;
 use crate::remote::{Network, Remote};
-use crate::tree::{Limits, Reader};
+use crate::tree::{Limits, Reader, Trees};
 use crate::{Address, Refs, SourceError, refs};
 
 /// The fewest digits by which a commit may be named.
@@ -21,6 +22,7 @@ const SHORTEST_COMMIT: usize = 7;
 pub struct Repository {
     address: Address,
     store: Store,
+    trees: Trees,
     seen: Mutex<Option<Seen>>,
 }
 
@@ -69,7 +71,8 @@ impl Repository {
             (_, Some(network)) => Store::Remote(Box::new(Remote::new(address.clone(), Arc::clone(network)))),
             (_, None) => return Err(address.unreached()),
         };
-        Ok(Self { address: address.clone(), store, seen: Mutex::default() })
+        let (trees, seen) = Default::default();
+        Ok(Self { address: address.clone(), store, trees, seen })
     }
 
     /// The `repoURL` that it was opened for.
@@ -232,15 +235,17 @@ impl Repository {
                 .and_then(|id| git.find_commit(id).ok())
                 .and_then(|commit| commit.tree_id().ok().map(gix::Id::detach))
                 .ok_or_else(|| self.no_commit(commit))?;
-            using(&Reader { git, repository: &self.address, commit, root, limits })
+            using(&Reader { git, repository: &self.address, trees: &self.trees, commit, root, limits })
         })
     }
 }
 
 /// A repository as it is: `refs/replace` would put other files under a commit, and its signature would stay good.
-fn local(path: &Path) -> gix::Result<gix::Repository> {
+pub(crate) fn local(path: &Path) -> gix::Result<gix::Repository> {
     let options = gix::open::Options::isolated().config_overrides(["core.useReplaceRefs=false"]);
-    Ok(options.open(path)?.into())
+    // It is open for a moment: packs that come meanwhile are few, and each place for one costs time when it is closed.
+    let slots = Slots::AsNeededByDiskState { multiplier: 1.5, minimum: 6 };
+    Ok(options.object_store_slots(slots).open(path)?.into())
 }
 
 fn is_whole(text: &str) -> bool {

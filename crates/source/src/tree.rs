@@ -1,5 +1,8 @@
 //! Reading the tree of a commit.
 
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
 use gix::objs::tree::EntryKind;
 use gix::{ObjectId, Repository};
 
@@ -41,10 +44,59 @@ impl Entry {
     }
 }
 
+/// Folders of fewer entries are read as fast as they are found here.
+const LARGE: usize = 64;
+/// So many large folders are kept.
+const KEPT: usize = 8;
+/// Folders of more entries are not kept.
+const TOO_LARGE: usize = 50_000;
+
+/// The large folders that were read last. Many applications have their folders beside each other, and each has to be found
+/// among them; what a folder holds never changes, a commit that changes it has another.
+#[derive(Default)]
+pub(crate) struct Trees(Mutex<VecDeque<(ObjectId, Arc<Folder>)>>);
+
+/// What is in a folder, in Git's order.
+struct Folder {
+    entries: Vec<Entry>,
+    /// Where each is among them. Of two of one name, which only a broken tree has, the first.
+    places: HashMap<String, usize>,
+}
+
+impl Folder {
+    fn find(&self, name: &str) -> Option<Entry> {
+        self.places.get(name).and_then(|at| self.entries.get(*at)).cloned()
+    }
+}
+
+impl Trees {
+    fn find(&self, tree: ObjectId) -> Option<Arc<Folder>> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().find(|(id, _)| *id == tree).map(|(_, folder)| Arc::clone(folder))
+    }
+
+    fn keep(&self, tree: ObjectId, entries: &[Entry]) {
+        if !(LARGE..=TOO_LARGE).contains(&entries.len()) {
+            return;
+        }
+        let mut places = HashMap::new();
+        for (at, entry) in entries.iter().enumerate() {
+            places.entry(entry.path.clone()).or_insert(at);
+        }
+        let folder = Arc::new(Folder { entries: entries.to_vec(), places });
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= KEPT {
+            kept.pop_front();
+        }
+        kept.push_back((tree, folder));
+    }
+}
+
 /// Reads the folders and files of one commit, and follows its links.
 pub(crate) struct Reader<'r> {
     pub git: &'r Repository,
     pub repository: &'r Address,
+    pub trees: &'r Trees,
     pub commit: &'r str,
     /// The tree of the commit's top folder.
     pub root: ObjectId,
@@ -58,14 +110,27 @@ impl Reader<'_> {
 
     /// What is in a folder, by name.
     fn entries(&self, tree: ObjectId) -> Result<Vec<Entry>, SourceError> {
-        let tree = self.git.find_tree(tree).map_err(|error| self.wrong(&error))?;
-        let decoded = tree.decode().map_err(|error| self.wrong(&error))?;
+        if let Some(folder) = self.trees.find(tree) {
+            return Ok(folder.entries.clone());
+        }
+        let found = self.git.find_tree(tree).map_err(|error| self.wrong(&error))?;
+        let decoded = found.decode().map_err(|error| self.wrong(&error))?;
         let entry = |entry: &gix::objs::tree::EntryRef<'_>| Entry {
             path: entry.filename.to_string(),
             id: entry.oid.to_owned(),
             kind: entry.mode.kind(),
         };
-        Ok(decoded.entries.iter().map(entry).collect())
+        let entries: Vec<Entry> = decoded.entries.iter().map(entry).collect();
+        self.trees.keep(tree, &entries);
+        Ok(entries)
+    }
+
+    /// What is in a folder under a name.
+    fn entry(&self, tree: ObjectId, name: &str) -> Result<Option<Entry>, SourceError> {
+        if let Some(folder) = self.trees.find(tree) {
+            return Ok(folder.find(name));
+        }
+        Ok(self.entries(tree)?.into_iter().find(|entry| entry.path == name))
     }
 
     /// The names of what is in a folder, folders among them, in Git's order.
@@ -81,7 +146,7 @@ impl Reader<'_> {
         let (mut tree, mut at) = (self.root, String::new());
         for part in parts(&plain) {
             at = if at.is_empty() { part.to_owned() } else { format!("{at}/{part}") };
-            let found = self.entries(tree)?.into_iter().find(|entry| entry.path == part);
+            let found = self.entry(tree, part)?;
             match found {
                 Some(Entry { kind: EntryKind::Tree, id, .. }) => tree = id,
                 Some(Entry { kind: EntryKind::Commit, .. }) => {
@@ -205,7 +270,7 @@ impl Reader<'_> {
             if found.kind != EntryKind::Tree {
                 return Ok(None);
             }
-            match self.entries(found.id)?.into_iter().find(|entry| entry.path == part) {
+            match self.entry(found.id, part)? {
                 Some(entry) => found = entry,
                 None => return Ok(None),
             }

@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Problem, RemoteLimits};
 use crate::error::reason;
+use crate::repository::local;
 use crate::{Address, SourceError};
 
 /// A mirror is not smaller than so many times its first fetch when it is made anew for its size.
@@ -93,8 +94,7 @@ impl Mirror {
     }
 
     fn open(&self) -> gix::Result<gix::Repository> {
-        let options = gix::open::Options::isolated().config_overrides(["core.useReplaceRefs=false"]);
-        Ok(options.open(&self.folder)?.into())
+        local(&self.folder)
     }
 
     /// Whether a commit is there, and with it all of its files.
