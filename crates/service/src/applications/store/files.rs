@@ -25,6 +25,8 @@ pub(crate) struct Files {
     is_away: bool,
     /// Nobody has to have made it.
     is_ours: bool,
+    /// What is wrong with the folder, or with a file that cannot be looked at.
+    problems: Vec<String>,
 }
 
 impl Files {
@@ -38,18 +40,28 @@ impl Files {
         Self { is_ours: true, ..Self::of(folder) }
     }
 
-    /// Reads what has changed. What is wrong with the folder, or with a file that cannot be looked at.
-    pub fn look(&mut self) -> Vec<String> {
+    /// Reads what has changed, and says whether anything has.
+    pub fn look(&mut self) -> bool {
+        let (was_away, were) = (self.is_away, self.seen.len());
         let (found, problems) = self.stamps();
         self.seen.retain(|path, _| found.contains_key(path));
+        let mut has_changed =
+            was_away != self.is_away || were != self.seen.len() || problems != self.problems;
+        self.problems = problems;
         for (path, stamp) in found {
             let seen = self.seen.entry(path.clone()).or_default();
             if seen.stamp != Some(stamp) {
                 seen.stamp = Some(stamp);
                 seen.read(&name(&path), fs::read(&path));
+                has_changed = true;
             }
         }
-        problems
+        has_changed
+    }
+
+    /// What is wrong with the folder, or with a file that cannot be looked at.
+    pub fn problems(&self) -> Vec<String> {
+        self.problems.clone()
     }
 
     /// Whether there may be documents in what cannot be read.

@@ -106,6 +106,8 @@ struct Watcher {
     is_blind: bool,
     /// Those that were known when nobody looked, and are in no file; they may be in a document that cannot be read.
     unplaced: BTreeMap<AppKey, Stored>,
+    /// What is told depends on more than the files: there are applications that go.
+    is_waiting: bool,
     settled: bool,
 }
 
@@ -121,14 +123,20 @@ impl Watcher {
             projects: None,
             is_blind: false,
             unplaced: BTreeMap::new(),
+            is_waiting: false,
             settled: false,
         }
     }
 
     /// What has happened since the last look.
     fn look(&mut self) -> Vec<StoreEvent> {
-        let mut problems = self.files.look();
-        problems.extend(self.made.look());
+        let has_changed = self.files.look() | self.made.look();
+        if self.settled && !has_changed && !self.is_waiting {
+            return Vec::new();
+        }
+        self.is_waiting = false;
+        let mut problems = self.files.problems();
+        problems.extend(self.made.problems());
         let mut projects = Named::new();
         for (path, seen) in &self.files.seen {
             problems.extend(seen.problems.iter().cloned());
@@ -150,10 +158,9 @@ impl Watcher {
             let message =
                 "an ApplicationSet generates an application of this name too; the one in the folder counts";
             authored.problem.get_or_insert_with(|| message.to_owned());
-            if made.application.is_deleting()
-                && let Err(error) = self.generated.give_up(&key)
-            {
-                problems.push(error.to_string());
+            if made.application.is_deleting() {
+                self.is_waiting = true;
+                problems.extend(self.generated.give_up(&key).err().map(|error| error.to_string()));
             }
         }
         events.extend(self.events(current, problems));
@@ -207,7 +214,10 @@ impl Watcher {
                 }
                 Some(_) => {}
                 None => match leaving(before, kept::read(&kept::file(&self.kept, key))) {
-                    Some(stored) => drop(current.insert(key.clone(), stored)),
+                    Some(stored) => {
+                        self.is_waiting = true;
+                        current.insert(key.clone(), stored);
+                    }
                     None => events.push(StoreEvent::Gone(key.clone())),
                 },
             }

@@ -189,6 +189,8 @@ struct Watcher {
     /// What was told, without how it stands: that is its actor's own word.
     told: BTreeMap<AppKey, StoredSet>,
     problems: Vec<String>,
+    /// How much had changed of what is known when all of it was told; nothing where something could not be.
+    told_at: Option<u64>,
     settled: bool,
 }
 
@@ -197,17 +199,29 @@ struct Watcher {
 struct Looked {
     sets: BTreeMap<AppKey, StoredSet>,
     problems: Vec<String>,
+    /// So often it has changed.
+    changes: u64,
 }
 
 impl Watcher {
     fn new(folder: &Path, known: Arc<Known>) -> Self {
         let files = Files::of(folder);
-        Self { files, known, told: BTreeMap::new(), problems: Vec::new(), settled: false }
+        Self { files, known, told: BTreeMap::new(), problems: Vec::new(), told_at: None, settled: false }
+    }
+
+    /// Whether all that is known has been told.
+    fn is_told(&self) -> bool {
+        self.told_at.is_some() && self.told_at == self.known.with(|all| Ok(all.changes())).ok()
     }
 
     /// What has happened since the last look.
     fn look(&mut self) -> Vec<SetEvent> {
-        let mut problems = self.files.look();
+        let has_changed = self.files.look();
+        if !has_changed && self.is_told() {
+            return Vec::new();
+        }
+        self.told_at = None;
+        let mut problems = self.files.problems();
         for seen in self.files.seen.values() {
             problems.extend(seen.set_problems.iter().cloned());
             // What cannot be read at all may be a set.
@@ -219,6 +233,7 @@ impl Watcher {
         let looked = self.known.with(|all| Ok(look(all, documents, hidden.as_deref())));
         match looked {
             Ok(mut looked) => {
+                self.told_at = looked.problems.is_empty().then_some(looked.changes);
                 looked.problems.splice(0..0, problems);
                 self.events(looked)
             }
@@ -231,7 +246,7 @@ impl Watcher {
     }
 
     fn events(&mut self, looked: Looked) -> Vec<SetEvent> {
-        let Looked { sets, problems } = looked;
+        let Looked { sets, problems, changes: _ } = looked;
         let gone = self.told.keys().filter(|key| !sets.contains_key(*key));
         let mut events: Vec<SetEvent> = gone.cloned().map(SetEvent::Gone).collect();
         let mut told = BTreeMap::new();
@@ -284,6 +299,7 @@ fn look(all: &mut All, mut documents: BTreeMap<AppKey, ReadSet>, hidden: Option<
         }
     }
     looked.problems.extend(all.lost());
+    looked.changes = all.changes();
     looked
 }
 

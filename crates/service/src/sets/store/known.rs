@@ -19,6 +19,8 @@ pub(super) struct Known {
 pub(super) struct All {
     folder: PathBuf,
     sets: BTreeMap<AppKey, ApplicationSet>,
+    /// How often something of them has changed.
+    changes: u64,
     /// Files that were damaged, and where they are now.
     lost: BTreeMap<PathBuf, String>,
 }
@@ -63,7 +65,11 @@ impl All {
         let lost = kept::set_aside::<ApplicationSet>(folder);
         let sets = kept::all::<ApplicationSet>(folder)?;
         let sets = sets.into_iter().map(|set| (AppKey::of_set(&set), set)).collect();
-        Ok(Self { folder: folder.to_owned(), sets, lost })
+        Ok(Self { folder: folder.to_owned(), sets, changes: 0, lost })
+    }
+
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     pub fn get(&self, key: &AppKey) -> Option<&ApplicationSet> {
@@ -77,12 +83,14 @@ impl All {
     /// Writes one. When this returns it is on the disk.
     pub fn put(&mut self, set: ApplicationSet) -> Result<(), ServiceError> {
         kept::write(&self.folder, &set)?;
+        self.changes += 1;
         self.sets.insert(AppKey::of_set(&set), set);
         Ok(())
     }
 
     pub fn remove(&mut self, key: &AppKey) -> Result<(), ServiceError> {
         kept::remove(&self.folder, key)?;
+        self.changes += 1;
         self.sets.remove(key);
         Ok(())
     }
