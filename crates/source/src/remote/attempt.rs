@@ -65,11 +65,6 @@ impl Attempt {
         *self.tell.borrow()
     }
 
-    /// Nothing while it lasts; else whether it took too long.
-    pub fn is_late(&self) -> Option<bool> {
-        self.over().map(|over| matches!(over, Over::Late(_)))
-    }
-
     /// Returns when it is over.
     pub async fn ended(&self) -> Over {
         let mut told = self.tell.subscribe();

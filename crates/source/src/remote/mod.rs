@@ -26,7 +26,7 @@ use gix::objs::Kind;
 
 use crate::credentials::{Access, Credentials};
 use crate::{Address, Refs, SourceError};
-pub(crate) use attempt::{Attempt, Attempts};
+pub(crate) use attempt::{Attempt, Attempts, Over};
 pub(crate) use http::{Fetched, Link};
 use mirror::Mirror;
 pub(crate) use mirror::{sweep, sweep_begun};

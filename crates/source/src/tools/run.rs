@@ -1,23 +1,15 @@
-//! Running a program, and ending it when it takes more than it may.
+//! Running a program that makes manifests, in its private folder.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io::{self, Read};
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Sender};
+use std::process::Command;
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+
+use tidegate_program::{Limits, Over, Ran};
 
 use super::{Tool, ToolLimits, Tools, Workshop};
-use crate::remote::Attempt;
+use crate::remote;
 
-/// So much of what a program says of itself is kept.
-const WORDS_MAX: u64 = 16 << 10;
-/// How often it is looked how much memory it has.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Nobody listens there: what is not to be asked over the network ends at once.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
@@ -31,24 +23,12 @@ pub(crate) struct Call<'c> {
 /// Why a program has made nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RunError {
-    /// It did not begin.
-    #[error("the program cannot be started: {0}")]
-    NotStarted(String),
     /// It says so itself.
     #[error("{0}")]
     Failed(String),
-    /// It took too long.
-    #[error("it was not over after {} s, and was ended", .0.as_secs_f64())]
-    Late(Duration),
-    /// It took too much memory.
-    #[error("it took more than {} MiB of memory, and was ended", .0 >> 20)]
-    Memory(u64),
-    /// It printed too much.
-    #[error("it printed more than {} MiB, and was ended", .0 >> 20)]
-    Output(u64),
-    /// Nobody wants to know any more.
-    #[error("it was interrupted")]
-    Stopped,
+    /// It did not begin, or had to be ended.
+    #[error(transparent)]
+    Ended(#[from] tidegate_program::RunError),
 }
 
 /// How many programs are at work.
@@ -83,41 +63,15 @@ impl Drop for Taken<'_> {
 pub(crate) fn run(tools: &Tools, call: Call<'_>) -> Result<Vec<u8>, RunError> {
     let _place = tools.places.take(tools.limits.at_once);
     let attempt = tools.attempts.begin(tools.limits.time);
-    let not_started = |error: io::Error| RunError::NotStarted(error.to_string());
-    let mut child = command(&call, &tools.limits).spawn().map_err(not_started)?;
-    let (Some(output), Some(words)) = (child.stdout.take(), child.stderr.take()) else {
-        end(&mut child);
-        return Err(RunError::NotStarted("it cannot be listened to".to_owned()));
+    let over = || {
+        attempt.over().map(|over| match over {
+            remote::Over::Late(limit) => Over::Late(limit),
+            remote::Over::Stopped => Over::Stopped,
+        })
     };
-    let (tell, told) = mpsc::channel();
-    let limit = tools.limits.output;
-    let readers = read(output, limit.saturating_add(1), tell.clone())
-        .and_then(|output| Ok((output, read(words, WORDS_MAX, tell.clone())?)));
-    let (output, words) = match readers {
-        Ok(readers) => readers,
-        Err(error) => {
-            end(&mut child);
-            return Err(not_started(error));
-        }
-    };
-    let ended = loop {
-        match stop(&mut child, &attempt, &tools.limits) {
-            Ok(Some(status)) => break Ok(status),
-            Ok(None) => {}
-            Err(error) => break Err(error),
-        }
-        // `tell` is ours as well, so that this waits for as long as it should. What was told is that a stream ended.
-        if told.recv_timeout(LOOK_EVERY) == Ok(true) {
-            break Err(RunError::Output(limit));
-        }
-    };
-    drop(tell);
-    end(&mut child);
-    let (output, words) = (output.join().unwrap_or_default(), words.join().unwrap_or_default());
-    let status = ended?;
-    if u64::try_from(output.len()).unwrap_or(u64::MAX) > limit {
-        return Err(RunError::Output(limit));
-    }
+    let limits = Limits { memory: tools.limits.memory, output: tools.limits.output };
+    let Ran { status, output, words } =
+        tidegate_program::run(&mut command(&call, &tools.limits), &limits, over)?;
     if status.success() {
         return Ok(output);
     }
@@ -125,56 +79,10 @@ pub(crate) fn run(tools: &Tools, call: Call<'_>) -> Result<Vec<u8>, RunError> {
     Err(RunError::Failed(if words.trim().is_empty() { status.to_string() } else { words }))
 }
 
-/// How it ended, or why it has to.
-fn stop(child: &mut Child, attempt: &Attempt, limits: &ToolLimits) -> Result<Option<ExitStatus>, RunError> {
-    if let Some(status) = child.try_wait().map_err(|error| RunError::NotStarted(error.to_string()))? {
-        return Ok(Some(status));
-    }
-    match attempt.is_late() {
-        Some(true) => Err(RunError::Late(limits.time)),
-        Some(false) => Err(RunError::Stopped),
-        None if memory(child.id()).is_some_and(|bytes| bytes > limits.memory) => {
-            Err(RunError::Memory(limits.memory))
-        }
-        None => Ok(None),
-    }
-}
-
-/// How much memory a process has, where the system says so.
-fn memory(id: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kibibytes.checked_mul(1024)
-}
-
-fn end(child: &mut Child) {
-    let _ = child.kill();
-    let _ = child.wait();
-}
-
-/// Reads up to a limit, and then lets the rest go by unless nothing more is wanted. Tells whether there was more.
-fn read(
-    mut from: impl Read + Send + 'static,
-    limit: u64,
-    tell: Sender<bool>,
-) -> io::Result<JoinHandle<Vec<u8>>> {
-    thread::Builder::new().name("tool-output".to_owned()).spawn(move || {
-        let mut read = Vec::new();
-        let _ = from.by_ref().take(limit).read_to_end(&mut read);
-        let is_full = u64::try_from(read.len()).unwrap_or(u64::MAX) >= limit && limit > WORDS_MAX;
-        let _ = tell.send(is_full);
-        if !is_full {
-            let _ = io::copy(&mut from, &mut io::sink());
-        }
-        read
-    })
-}
-
 fn command(call: &Call<'_>, limits: &ToolLimits) -> Command {
     let (home, mut command) = (call.workshop.home(), Command::new(&call.tool.program));
     command.args(&call.arguments).current_dir(call.workshop.source());
-    command.env_clear().process_group(0);
+    command.env_clear();
     let set = |command: &mut Command, name: &str, path: &Path| {
         command.env(name, path);
     };
@@ -199,6 +107,5 @@ fn command(call: &Call<'_>, limits: &ToolLimits) -> Command {
     // What is freed is looked for earlier than it is too much.
     let soft = limits.memory.saturating_div(4).saturating_mul(3);
     command.env("GOMEMLIMIT", soft.to_string()).env("LC_ALL", "C").env("TZ", "UTC");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
