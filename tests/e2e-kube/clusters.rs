@@ -1,6 +1,7 @@
 //! Clusters that Secrets declare, beside the one that is served.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -27,10 +28,15 @@ fn base64(bytes: &[u8]) -> String {
 
 /// The Secret of a cluster, whose address and certificate are those of the kubeconfig.
 fn secret(site: &Site, name: &str, server: Option<&str>, token: &str) {
+    secret_with(site, name, server, json!({"bearerToken": token}));
+}
+
+/// The same, with any credentials.
+fn secret_with(site: &Site, name: &str, server: Option<&str>, mut config: Value) {
     let mut known = Value::Null;
     site.changed_kubeconfig("unused", |config| known = config["clusters"][0]["cluster"].clone());
     let certificate = fs::read(known["certificate-authority"].as_str().unwrap()).unwrap();
-    let config = json!({"bearerToken": token, "tlsClientConfig": {"caData": base64(&certificate)}});
+    config["tlsClientConfig"] = json!({"caData": base64(&certificate)});
     let server = server.unwrap_or_else(|| known["server"].as_str().unwrap());
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
@@ -81,7 +87,12 @@ fn until(site: &Site, name: &str, words: &str) {
 }
 
 fn serve(site: &Site) -> Running {
-    let mut serving = site.start(&["serve", "--sim", "--apps", "apps", "--clusters", "clusters"]);
+    serve_with(site, &[])
+}
+
+fn serve_with(site: &Site, more: &[&str]) -> Running {
+    let args = ["serve", "--sim", "--apps", "apps", "--clusters", "clusters"];
+    let mut serving = site.start(&[&args[..], more].concat());
     serving.await_line("serving");
     serving
 }
@@ -141,6 +152,64 @@ pub async fn a_cluster_that_cannot_be_used_holds_back_only_its_own_applications(
     for token in [WRONG, "token-of-engine"] {
         for text in [&told.err, &told.out, &more.err, &more.out, &shown.out, &shown.err] {
             assert!(!text.contains(token), "{text}");
+        }
+        assert!(!is_in(&site.state(), token), "{token} is in the state directory");
+    }
+}
+
+pub async fn a_program_gives_the_credentials_where_that_is_allowed() {
+    const VERSION: &str = "client.authentication.k8s.io/v1";
+    let site = Site::new("plugin").await;
+    let namespace = site.namespace.clone();
+    let name = site.app("there");
+    application(&site, &name, &json!({"name": "staging", "namespace": namespace}));
+    site.run(&["example", "commit", "repo"]).expect_code(0);
+    let program = site.write("login", "#!/bin/sh\necho run >> \"$1\"\ncat \"$ANSWER\"\n");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = fs::canonicalize(program).unwrap().display().to_string();
+    let gives = |text: String| {
+        let beside = site.write("answer.new", text);
+        fs::rename(&beside, beside.with_extension("json")).unwrap();
+        beside.with_extension("json")
+    };
+    let credential = |token: &str| {
+        let status = json!({"token": token, "expirationTimestamp": "2999-01-01T00:00:00Z"});
+        json!({"apiVersion": VERSION, "kind": "ExecCredential", "status": status}).to_string()
+    };
+    let answer = gives(format!("no JSON, {WRONG}"));
+    let runs = site.path().join("runs");
+    let provider = json!({
+        "command": program, "args": [runs], "env": {"ANSWER": answer}, "apiVersion": VERSION,
+    });
+    secret_with(&site, "staging", None, json!({"execProviderConfig": provider}));
+    let serving = serve(&site);
+    until(&site, &name, &format!("begin `tidegate serve` with --allow-exec-credentials {program}"));
+    serving.signal("TERM");
+    let mut told = vec![serving.finish().expect_code(0)];
+    assert!(!runs.exists(), "nothing was run that is not allowed");
+
+    let serving = serve_with(&site, &["--allow-exec-credentials", &format!("other,{program}")]);
+    until(&site, &name, "Secret staging names for credentials did not print an ExecCredential as JSON");
+    // Refused by the server, it is asked for others.
+    gives(credential(WRONG));
+    until(&site, &name, "Unauthorized");
+    gives(credential("token-of-engine"));
+    until(&site, &name, "");
+    assert!(site.object("/api/v1", "configmaps", &name).await.is_some());
+    // What it has given is good for all that is asked from then on.
+    let before = fs::read_to_string(&runs).unwrap();
+    site.run(&["app", "refresh", &name]).expect_code(0);
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps/{name}");
+    site.observer().patch(&path, &json!({"data": {"version": "2"}})).await.unwrap();
+    let healed = |found: Option<&Value>| found.is_some_and(|found| found["data"]["version"] == "1");
+    site.observer().until(&path, healed).await.unwrap();
+    assert_eq!(fs::read_to_string(&runs).unwrap(), before);
+    let shown = site.run(&["app", "get", &name, "-o", "yaml"]).expect_code(0);
+    serving.signal("TERM");
+    told.extend([serving.finish().expect_code(0), shown]);
+    for token in [WRONG, "token-of-engine"] {
+        for ran in &told {
+            assert!(!ran.err.contains(token) && !ran.out.contains(token), "{ran:?}");
         }
         assert!(!is_in(&site.state(), token), "{token} is in the state directory");
     }

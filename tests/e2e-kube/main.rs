@@ -71,6 +71,7 @@ fn tests() -> Vec<suite::Test> {
         claims::without_the_right_to_renew_it_no_claim_is_made,
         claims::no_claim_is_taken_where_none_is_wanted,
         clusters::a_cluster_that_cannot_be_used_holds_back_only_its_own_applications,
+        clusters::a_program_gives_the_credentials_where_that_is_allowed,
         connection::without_a_kubeconfig_it_says_what_to_do,
         connection::an_unknown_context_is_answered_with_those_there_are,
         connection::a_server_that_does_not_answer_is_named,

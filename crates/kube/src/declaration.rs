@@ -8,7 +8,12 @@ use serde_json::{Map, Value};
 use tidegate_model::Object;
 
 use crate::Declared;
+use crate::plugin::{ExecProvider, Plugin, VERSIONS};
 
+/// The longest path of a program.
+const COMMAND_MAX: usize = 4_096;
+/// So much of a hint is told.
+const HINT_MAX: usize = 300;
 /// What says that a Secret declares a cluster.
 const LABEL: (&str, &str) = ("argocd.argoproj.io/secret-type", "cluster");
 /// Where kubectl keeps what it wrote last, which is the whole Secret.
@@ -57,6 +62,9 @@ fn read(object: &Object) -> Option<Declaration> {
         ..Declaration::default()
     };
     declaration.problem = texts(object).and_then(|fields| fill(&mut declaration, fields)).err();
+    if declaration.problem.is_some() {
+        declaration.declared.exec = None;
+    }
     Some(declaration)
 }
 
@@ -109,18 +117,17 @@ fn fill(declaration: &mut Declaration, mut fields: BTreeMap<String, String>) -> 
     // The words of the parser may hold what it has read.
     let config: Map<String, Value> =
         serde_json::from_str(&config).map_err(|_| "its config is no JSON object".to_owned())?;
-    read_config(&mut declaration.declared, &config)
+    let provider = read_config(&mut declaration.declared, &config)?;
+    let secret = declaration.secret.clone();
+    declaration.declared.exec = provider.map(|provider| Plugin::new(ExecProvider { secret, ..provider }));
+    Ok(())
 }
 
-fn read_config(declared: &mut Declared, config: &Map<String, Value>) -> Result<(), String> {
-    for (field, what) in
-        [("awsAuthConfig", "an identity of AWS"), ("execProviderConfig", "a program that gives credentials")]
-    {
-        if config.get(field).is_some_and(|value| !value.is_null()) {
-            return Err(format!(
-                "its config has {field}: {what} is not supported yet; give it a bearerToken"
-            ));
-        }
+fn read_config(declared: &mut Declared, config: &Map<String, Value>) -> Result<Option<ExecProvider>, String> {
+    if config.get("awsAuthConfig").is_some_and(|value| !value.is_null()) {
+        return Err("its config has awsAuthConfig: an identity of AWS is not supported; give it an execProviderConfig, or a \
+             bearerToken"
+            .to_owned());
     }
     let none = Map::new();
     let tls = match config.get("tlsClientConfig") {
@@ -178,7 +185,74 @@ fn read_config(declared: &mut Declared, config: &Map<String, Value>) -> Result<(
     if declared.insecure && !declared.ca_data.is_empty() {
         return Err("its config has both insecure and caData; take one of them away".to_owned());
     }
-    Ok(())
+    let provider = match config.get("execProviderConfig") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Object(fields)) => read_provider(fields)?,
+        Some(_) => return Err("its config: execProviderConfig is no object".to_owned()),
+    };
+    let Declared { token, username, key_data, .. } = declared;
+    if [token, username, key_data].iter().any(|given| !given.is_empty()) {
+        return Err(
+            "its config has execProviderConfig beside other credentials; take one of them away".to_owned()
+        );
+    }
+    Ok(Some(provider))
+}
+
+/// How a program that gives credentials is called, but for the Secret.
+fn read_provider(fields: &Map<String, Value>) -> Result<ExecProvider, String> {
+    let known = ["command", "args", "env", "apiVersion", "installHint"];
+    if let Some(unknown) = fields.keys().find(|field| !known.contains(&field.as_str())) {
+        return Err(format!("its config has a field execProviderConfig.{unknown:?} that is not known"));
+    }
+    let wrong = |field: &str, what: &str| format!("its config: execProviderConfig.{field} {what}");
+    let text = |field: &str| match fields.get(field) {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) if !text.contains('\0') => Ok(text.clone()),
+        Some(_) => Err(wrong(field, "is not text")),
+    };
+    let plain = |value: &Value| value.as_str().filter(|text| !text.contains('\0')).map(str::to_owned);
+    let args = match fields.get("args") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(args)) => args
+            .iter()
+            .map(plain)
+            .collect::<Option<_>>()
+            .ok_or_else(|| wrong("args", "is no list of texts"))?,
+        Some(_) => return Err(wrong("args", "is no list of texts")),
+    };
+    let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
+    let env = match fields.get("env") {
+        None | Some(Value::Null) => BTreeMap::new(),
+        Some(Value::Object(env)) => {
+            let each = env.iter().map(|(name, value)| Some((name.clone(), plain(value)?)));
+            let each = each.map(|one| one.filter(|(name, _)| is_name(name)));
+            each.collect::<Option<_>>().ok_or_else(|| wrong("env", "is no map of texts"))?
+        }
+        Some(_) => return Err(wrong("env", "is no map of texts")),
+    };
+    // What changes the program itself would make any other of it than the one that may be run.
+    if let Some(name) = env.keys().find(|name: &&String| name.starts_with("LD_")) {
+        return Err(wrong("env", &format!("has {name:?}, which may not be set")));
+    }
+    let hint = text("installHint")?.replace(char::is_control, " ");
+    let provider = ExecProvider {
+        secret: String::new(),
+        command: text("command")?,
+        args,
+        env,
+        api_version: text("apiVersion")?,
+        install_hint: hint.chars().take(HINT_MAX).collect(),
+    };
+    match provider.command.len() {
+        0 => return Err(wrong("command", "is missing")),
+        1..=COMMAND_MAX => {}
+        _ => return Err(wrong("command", "is too long")),
+    }
+    if !VERSIONS.contains(&provider.api_version.as_str()) {
+        return Err(wrong("apiVersion", &format!("must be one of {}", VERSIONS.join(", "))));
+    }
+    Ok(provider)
 }
 
 #[cfg(test)]
@@ -238,13 +312,58 @@ mod tests {
         assert_eq!(Declaration::of(&other), None);
     }
 
+    /// What a program is called with, changed.
+    fn exec(change: Value) -> Value {
+        let mut provider = json!({
+            "command": "login", "args": ["--for", "hunter2"], "env": {"KEY": "hunter2"},
+            "apiVersion": VERSIONS[0], "installHint": "ask Ann",
+        });
+        provider.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        json!({"execProviderConfig": provider})
+    }
+
+    #[test]
+    fn a_program_that_gives_credentials() {
+        let found = config(&exec(json!({})));
+        assert_eq!(found.problem, None);
+        assert!(!format!("{found:?}").contains("hunter2"));
+        let ExecProvider { secret, command, args, env, install_hint, .. } =
+            found.declared.exec.clone().unwrap().provider().clone();
+        assert_eq!([secret, command, install_hint], ["argocd/staging", "login", "ask Ann"]);
+        assert_eq!((args.len(), env.get("KEY").map(String::as_str)), (2, Some("hunter2")));
+        // The same Secret, read again, is no change.
+        assert_eq!(found, config(&exec(json!({}))));
+        assert_ne!(found, config(&exec(json!({"args": []}))));
+    }
+
     #[test]
     fn what_cannot_be_used_is_named_and_no_value_shows() {
+        let mut both = exec(json!({}));
+        both["bearerToken"] = json!("hunter2");
         for (given, expected) in [
+            (json!({"execProviderConfig": "hunter2"}), "execProviderConfig is no object"),
             (
                 json!({"execProviderConfig": {"command": "hunter2"}}),
-                "execProviderConfig: a program that gives",
+                "execProviderConfig.apiVersion must be one of",
             ),
+            (exec(json!({"command": ""})), "execProviderConfig.command is missing"),
+            (exec(json!({"command": ["hunter2"]})), "execProviderConfig.command is not text"),
+            (exec(json!({"args": "hunter2"})), "execProviderConfig.args is no list of texts"),
+            (exec(json!({"args": [7]})), "execProviderConfig.args is no list of texts"),
+            (exec(json!({"env": {"A": ["hunter2"]}})), "execProviderConfig.env is no map of texts"),
+            (exec(json!({"env": {"A=B": "hunter2"}})), "execProviderConfig.env is no map of texts"),
+            (
+                exec(json!({"env": [{"name": "A", "value": "hunter2"}]})),
+                "execProviderConfig.env is no map of texts",
+            ),
+            (exec(json!({"env": {"LD_PRELOAD": "hunter2"}})), "env has \"LD_PRELOAD\", which may not be set"),
+            (exec(json!({"command": "a".repeat(4097)})), "execProviderConfig.command is too long"),
+            (exec(json!({"token": "hunter2"})), "execProviderConfig.\"token\" that is not known"),
+            (
+                exec(json!({"apiVersion": "client.authentication.k8s.io/v1alpha1"})),
+                "apiVersion must be one of",
+            ),
+            (both, "beside other credentials"),
             (json!({"awsAuthConfig": {"clusterName": "hunter2"}}), "awsAuthConfig: an identity of AWS"),
             (json!({"bearerToken": ["hunter2"]}), "bearerToken is not text"),
             (json!({"token": "hunter2"}), "a field \"token\" that is not known"),

@@ -1,13 +1,17 @@
 //! A cluster whose address and credentials somebody else has read: not from a kubeconfig, and not from a pod.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Map, Value, json};
 
 use crate::KubeCluster;
 use crate::place::{ConnectError, fit};
+use crate::plugin::{Given, Plugin};
 use crate::reasons::reasons;
 use crate::server::Server;
 use crate::transport::Transport;
@@ -37,6 +41,8 @@ pub struct Declared {
     pub insecure: bool,
     /// URL of a proxy on the way there; empty for none.
     pub proxy_url: String,
+    /// A program that gives token or certificate, instead of all of these.
+    pub exec: Option<Plugin>,
 }
 
 impl std::fmt::Debug for Declared {
@@ -54,9 +60,9 @@ pub async fn connect_declared(
     call_timeout: Duration,
     in_flight: usize,
 ) -> Result<KubeCluster, ConnectError> {
-    let config = config(declared).await?;
-    let namespace = config.default_namespace.clone();
-    let transport = Transport::fixed(config).await?;
+    let ready = ready(declared, None).await?;
+    let namespace = ready.config.default_namespace.clone();
+    let transport = Transport::declared(declared.clone(), ready).await?;
     Ok(KubeCluster::new(Server::new(transport, call_timeout, in_flight), declared.name.clone(), namespace))
 }
 
@@ -64,8 +70,32 @@ impl KubeCluster {
     /// From now on asks with these credentials. Calls and watches that are under way go on with those they have. The address
     /// must be that of before.
     pub async fn change(&self, declared: &Declared) -> Result<(), ConnectError> {
-        self.http().transport().change(config(declared).await?).await
+        self.http().transport().change(declared.clone(), ready(declared, None).await?).await
     }
+}
+
+/// A configuration, and what a program has given for it.
+pub(crate) struct Ready {
+    pub(crate) config: Config,
+    pub(crate) given: Option<Arc<Given>>,
+}
+
+/// The configuration with the credentials of now, others than those that were refused.
+pub(crate) async fn ready(declared: &Declared, refused: Option<&Arc<Given>>) -> Result<Ready, ConnectError> {
+    let Some(plugin) = &declared.exec else {
+        return Ok(Ready { config: config(declared).await?, given: None });
+    };
+    let given = plugin.credentials(refused).await.map_err(|error| ConnectError::Credentials {
+        server: declared.server.clone(),
+        reason: error.to_string(),
+    })?;
+    let with = Declared {
+        token: given.token.clone(),
+        cert_data: STANDARD.encode(&given.certificate),
+        key_data: STANDARD.encode(&given.key),
+        ..declared.clone()
+    };
+    Ok(Ready { config: config(&with).await?, given: Some(given) })
 }
 
 async fn config(declared: &Declared) -> Result<Config, ConnectError> {

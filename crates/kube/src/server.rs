@@ -159,12 +159,18 @@ impl Server {
 
     /// One call, and whatever the server answers.
     pub(crate) async fn call(&self, call: &Call) -> Result<Answer, ClusterError> {
-        let link = self.transport.link();
+        let link = self.transport.link_of_now().await;
         let answer = self.bounded(&link, call).await?;
-        if answer.status == StatusCode::UNAUTHORIZED && self.transport.renew(&link).await {
+        if answer.status != StatusCode::UNAUTHORIZED {
+            return Ok(answer);
+        }
+        if self.transport.renew(&link).await {
             return self.bounded(&self.transport.link(), call).await;
         }
-        Ok(answer)
+        match self.transport.trouble() {
+            Some(reason) => Err(ClusterError::new(ErrorKind::Unauthorized, reason)),
+            None => Ok(answer),
+        }
     }
 
     /// The same for a read that is one of many for one purpose: while the server is overloaded it is asked again, a few
@@ -266,7 +272,7 @@ impl Server {
         about: About<'_>,
     ) -> Result<(Body, Option<Seat>), ClusterError> {
         self.limiter.pause(&call.what()).await;
-        let link = self.transport.link();
+        let link = self.transport.link_of_now().await;
         let (mut response, mut seat) = self.timed(call, self.send_watch(&link, call)).await?;
         if response.status() == StatusCode::UNAUTHORIZED && self.transport.renew(&link).await {
             let link = self.transport.link();

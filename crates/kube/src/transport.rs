@@ -14,8 +14,10 @@ use tokio::time::Instant;
 use tower::util::MapErrLayer;
 use tower::{BoxError, Layer as _};
 
+use crate::declared::{self, Declared, Ready};
 use crate::gate::{Gate, Gated, Meant};
 use crate::place::{ConnectError, ConnectOptions, find};
+use crate::plugin::Given;
 use crate::proxy;
 use crate::reasons::reasons;
 
@@ -39,12 +41,23 @@ const RENEW_EVERY: Duration = Duration::from_secs(5);
 
 /// The connections to a server, made anew when its credentials change.
 pub(crate) struct Transport {
-    /// Where credentials come from; `None` when they cannot change.
-    source: Option<ConnectOptions>,
+    source: RwLock<Source>,
+    /// Why there were no other credentials when they were wanted last.
+    trouble: RwLock<Option<String>>,
     url: String,
     meant: Arc<Meant>,
     link: RwLock<Arc<Link>>,
     renewed: tokio::sync::Mutex<Option<Instant>>,
+}
+
+/// Where credentials come from.
+#[derive(Clone)]
+enum Source {
+    /// They cannot change.
+    #[cfg(test)]
+    Nobody,
+    Options(Box<ConnectOptions>),
+    Declared(Box<Declared>),
 }
 
 /// Connections with the credentials of one time: one for calls, and others for watches. Servers allow only so many
@@ -55,6 +68,8 @@ pub(crate) struct Link {
     generation: u64,
     /// These credentials act as another user.
     is_somebody_else: bool,
+    /// What a program has given, if they are from one.
+    given: Option<Arc<Given>>,
 }
 
 /// What sends requests over a connection, and what stands before it.
@@ -79,10 +94,10 @@ impl Drop for Seat {
 }
 
 impl Link {
-    fn new(calls: Way, watches: Vec<Way>, (generation, is_somebody_else): (u64, bool)) -> Arc<Self> {
+    fn new(calls: Way, watches: Vec<Way>, (generation, is_somebody_else): (u64, bool)) -> Self {
         let lane = |way| Lane { way, open: Arc::default() };
         let watches = watches.into_iter().map(lane).collect();
-        Arc::new(Self { calls, watches, generation, is_somebody_else })
+        Self { calls, watches, generation, is_somebody_else, given: None }
     }
 
     /// Whether its credentials act as another user.
@@ -110,22 +125,25 @@ impl Link {
 impl Transport {
     pub(crate) async fn connect(options: ConnectOptions, config: Config) -> Result<Self, ConnectError> {
         let (url, meant) = (config.cluster_url.to_string(), Arc::default());
-        let link = link(config, 0, &meant).await?;
-        Ok(Self { source: Some(options), ..Self::over(link, url, meant) })
+        let link = link(Ready { config, given: None }, 0, &meant).await?;
+        Ok(Self::over(link, url, meant, Source::Options(Box::new(options))))
     }
 
-    /// With credentials that change only when somebody says so.
-    pub(crate) async fn fixed(config: Config) -> Result<Self, ConnectError> {
-        let (url, meant) = (config.cluster_url.to_string(), Arc::default());
-        Ok(Self::over(link(config, 0, &meant).await?, url, meant))
+    /// With credentials that change only when somebody says so, or when a program gives others.
+    pub(crate) async fn declared(declared: Declared, ready: Ready) -> Result<Self, ConnectError> {
+        let (url, meant) = (ready.config.cluster_url.to_string(), Arc::default());
+        let link = link(ready, 0, &meant).await?;
+        Ok(Self::over(link, url, meant, Source::Declared(Box::new(declared))))
     }
 
     /// From now on with other credentials.
-    pub(crate) async fn change(&self, config: Config) -> Result<(), ConnectError> {
+    pub(crate) async fn change(&self, declared: Declared, ready: Ready) -> Result<(), ConnectError> {
         // One change after the other, and after a renewal that is under way.
         let _changing = self.renewed.lock().await;
-        let link = link(config, self.link().generation.wrapping_add(1), &self.meant).await?;
-        *self.link.write().unwrap_or_else(PoisonError::into_inner) = link;
+        let link = link(ready, self.link().generation.wrapping_add(1), &self.meant).await?;
+        write(&self.source, Source::Declared(Box::new(declared)));
+        write(&self.trouble, None);
+        write(&self.link, link);
         Ok(())
     }
 
@@ -134,12 +152,14 @@ impl Transport {
     pub(crate) fn of(client: Client, url: String) -> Self {
         let meant = Arc::<Meant>::default();
         let way = || Way { client: client.clone(), gate: Gate::new(Arc::clone(&meant)) };
-        Self::over(Link::new(way(), vec![way()], (0, false)), url, Arc::clone(&meant))
+        let link = Arc::new(Link::new(way(), vec![way()], (0, false)));
+        Self::over(link, url, Arc::clone(&meant), Source::Nobody)
     }
 
-    fn over(link: Arc<Link>, url: String, meant: Arc<Meant>) -> Self {
-        let url = url.trim_end_matches('/').to_owned();
-        Self { source: None, url, meant, link: RwLock::new(link), renewed: tokio::sync::Mutex::new(None) }
+    fn over(link: Arc<Link>, url: String, meant: Arc<Meant>, source: Source) -> Self {
+        let (url, renewed) = (url.trim_end_matches('/').to_owned(), tokio::sync::Mutex::new(None));
+        let (source, trouble, link) = (RwLock::new(source), RwLock::default(), RwLock::new(link));
+        Self { source, trouble, url, meant, link, renewed }
     }
 
     /// Where the API server is.
@@ -156,10 +176,30 @@ impl Transport {
         Arc::clone(&self.link.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The same, with other credentials where those that a program has given have ended.
+    pub(crate) async fn link_of_now(&self) -> Arc<Link> {
+        let link = self.link();
+        if link.given.as_ref().is_some_and(|given| given.is_over()) {
+            self.renew(&link).await;
+        }
+        self.link()
+    }
+
+    /// Why there are no other credentials than those that were refused.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.trouble.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Reads the credentials again after the server refused those of `refused`. Says whether there are other ones to
     /// try.
     pub(crate) async fn renew(&self, refused: &Link) -> bool {
-        let Some(options) = &self.source else { return false };
+        let source = self.source.read().unwrap_or_else(PoisonError::into_inner).clone();
+        match &source {
+            #[cfg(test)]
+            Source::Nobody => return false,
+            Source::Declared(declared) if declared.exec.is_none() => return false,
+            Source::Options(_) | Source::Declared(_) => {}
+        }
         let mut renewed = self.renewed.lock().await;
         let generation = self.link().generation;
         if generation != refused.generation {
@@ -169,35 +209,52 @@ impl Transport {
             return false;
         }
         *renewed = Some(Instant::now());
-        let again =
-            async { link(find(options).await?.config, generation.wrapping_add(1), &self.meant).await };
-        match again.await {
+        let again = async {
+            let ready = match &source {
+                #[cfg(test)]
+                Source::Nobody => return Ok(Arc::clone(&self.link())),
+                Source::Options(options) => Ready { config: find(options).await?.config, given: None },
+                Source::Declared(declared) => declared::ready(declared, refused.given.as_ref()).await?,
+            };
+            link(ready, generation.wrapping_add(1), &self.meant).await
+        };
+        let made: Result<Arc<Link>, ConnectError> = again.await;
+        // It may have taken long, and others wait for it: they are told the same.
+        *renewed = Some(Instant::now());
+        match made {
             Ok(link) => {
-                *self.link.write().unwrap_or_else(PoisonError::into_inner) = link;
+                write(&self.trouble, None);
+                write(&self.link, link);
                 true
             }
             Err(error) => {
                 tracing::warn!(server = self.url, %error, "could not renew the credentials");
+                write(&self.trouble, Some(error.to_string()));
                 false
             }
         }
     }
 }
 
+fn write<T>(place: &RwLock<T>, value: T) {
+    *place.write().unwrap_or_else(PoisonError::into_inner) = value;
+}
+
 /// Our own stack rather than the one the kube crate would make: that one speaks HTTP/1 only.
-async fn link(config: Config, generation: u64, meant: &Arc<Meant>) -> Result<Arc<Link>, ConnectError> {
+async fn link(ready: Ready, generation: u64, meant: &Arc<Meant>) -> Result<Arc<Link>, ConnectError> {
+    let Ready { config, given } = ready;
     let (server, meant) = (config.cluster_url.to_string(), Arc::clone(meant));
     // Asking a credential program blocks, and files are read.
     let made = tokio::task::spawn_blocking(move || build(&config, generation, &meant)).await;
     let reason = match made {
-        Ok(Ok(link)) => return Ok(link),
+        Ok(Ok(link)) => return Ok(Arc::new(Link { given, ..link })),
         Ok(Err(error)) => reasons(&error),
         Err(error) => reasons(&error),
     };
     Err(ConnectError::Credentials { server, reason })
 }
 
-fn build(config: &Config, generation: u64, meant: &Arc<Meant>) -> Result<Arc<Link>, kube::Error> {
+fn build(config: &Config, generation: u64, meant: &Arc<Meant>) -> Result<Link, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -210,11 +267,7 @@ fn build(config: &Config, generation: u64, meant: &Arc<Meant>) -> Result<Arc<Lin
 }
 
 /// Connections come about when they are used.
-fn stack<C>(
-    config: &Config,
-    tcp: C,
-    (generation, meant): (u64, &Arc<Meant>),
-) -> Result<Arc<Link>, kube::Error>
+fn stack<C>(config: &Config, tcp: C, (generation, meant): (u64, &Arc<Meant>)) -> Result<Link, kube::Error>
 where
     C: Clone,
     HttpsConnector<Gated<C>>: Connect + Clone + Send + Sync + 'static,

@@ -54,6 +54,10 @@ pub struct ServeArgs {
     /// Cluster Secrets as Argo CD has them: a file, or a folder of files, instead of those of the cluster
     #[arg(long, value_name = "PATH", value_parser = values::path())]
     pub clusters: Option<PathBuf>,
+    /// Programs that cluster Secrets may have run to give credentials (execProviderConfig), as they name them;
+    /// separated by commas. Without it they may have none run
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub allow_exec_credentials: Vec<String>,
     /// Program for Helm charts [default: helm on the PATH]
     #[arg(long, value_name = "PATH", env = "TIDEGATE_HELM", value_parser = values::path())]
     pub helm: Option<PathBuf>,

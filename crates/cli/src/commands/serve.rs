@@ -91,7 +91,9 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<Ended, CliError>
     let targets = targets.unwrap_or_default();
     let _notifying = Notifying::begin(targets, &session.engine, &state_dir.notified()).await?;
     let _tracing = Tracing::begin(collector, &session.engine, &session.queries, &state_dir.traced()).await?;
-    let mut places = Places::new(destination.clone(), cluster, namespace).with_accounts(accounts);
+    let mut places = Places::new(destination.clone(), cluster, namespace)
+        .with_accounts(accounts)
+        .with_programs(args.allow_exec_credentials.iter().cloned().collect());
     if let Some(declared) = args.clusters.as_deref() {
         places = places.with_files(RepositoryFiles::new(declared));
         places.read_files().await?;

@@ -41,6 +41,8 @@ struct Inner {
     namespace: String,
     permits: Arc<Semaphore>,
     accounts: Accounts,
+    /// Programs that Secrets of clusters may have run, by the very words in which they name them.
+    programs: BTreeSet<String>,
     files: Option<RepositoryFiles>,
     known: RwLock<Known>,
     changed: watch::Sender<()>,
@@ -134,6 +136,7 @@ impl Places {
             namespace,
             permits: Arc::new(Semaphore::new(COMPARISONS)),
             accounts: Accounts::default(),
+            programs: BTreeSet::new(),
             files: None,
             known: RwLock::default(),
             changed: watch::Sender::new(()),
@@ -150,6 +153,12 @@ impl Places {
     #[must_use]
     pub fn with_accounts(self, accounts: Accounts) -> Self {
         self.with(|inner| Inner { accounts, ..inner })
+    }
+
+    /// The same, with programs that Secrets of clusters may have run to give credentials.
+    #[must_use]
+    pub fn with_programs(self, programs: BTreeSet<String>) -> Self {
+        self.with(|inner| Inner { programs, ..inner })
     }
 
     fn with(self, change: impl FnOnce(Inner) -> Inner) -> Self {
@@ -202,13 +211,28 @@ impl Places {
     }
 
     /// These clusters are declared, and no others.
-    pub(crate) fn declare(&self, declared: Vec<Declaration>) {
+    pub(crate) fn declare(&self, mut declared: Vec<Declaration>) {
+        declared.iter_mut().for_each(|one| self.forbid(one));
         let mut known = self.known_mut();
         if known.declared != declared {
             known.declared = declared;
             drop(known);
             self.0.changed.send_replace(());
         }
+    }
+
+    /// A Secret that has a program run is a risk: it is run only where whoever began this process has said so.
+    fn forbid(&self, declaration: &mut Declaration) {
+        let Some(plugin) = &declaration.declared.exec else { return };
+        let command = &plugin.provider().command;
+        if self.0.programs.contains(command) {
+            return;
+        }
+        declaration.problem = Some(format!(
+            "its config has execProviderConfig with the command {command:?}, which may not be run here; begin `tidegate serve` \
+             with --allow-exec-credentials {command} to allow it, or give it a bearerToken"
+        ));
+        declaration.declared.exec = None;
     }
 
     /// The clusters that Secrets declare, whatever of them can be used; nothing while the Secrets were not seen.

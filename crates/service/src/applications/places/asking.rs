@@ -142,7 +142,9 @@ impl Places {
 
     async fn ask_one(&self, engine: &Engine, declared: &Declared) -> bool {
         let answer = async {
-            let scout = self.scout(declared).await?;
+            let unready = || format!("there were no credentials for it within {} s", ANSWER_WITHIN.as_secs());
+            let scout = tokio::time::timeout(ANSWER_WITHIN, self.scout(declared)).await;
+            let scout = scout.map_err(|_| unready())??;
             let identity = tokio::time::timeout(ANSWER_WITHIN, scout.identity()).await;
             let silent = || format!("it did not answer within {} s", ANSWER_WITHIN.as_secs());
             let uid = identity.map_err(|_| silent())?.map_err(|error| error.message)?;
@@ -175,34 +177,40 @@ impl Places {
                 None => tracing::info!(name, server, "a declared cluster can be used"),
                 Some(reason) => tracing::warn!(name, server, reason, "a declared cluster cannot be used"),
             }
+            drop(known);
+            // Nobody waits for another cluster that takes its time.
+            self.0.changed.send_replace(());
         }
         is_news
     }
 
     /// What asks which cluster answers there, with the credentials of now. It may talk to any.
     async fn scout(&self, declared: &Declared) -> Result<KubeCluster, String> {
-        let known = self.known().ways.get(&declared.server).map(|way| {
-            (way.scout.clone(), way.with == *declared, way.clusters.values().cloned().collect::<Vec<_>>())
-        });
+        let (known, is_same, clusters) = {
+            let mut known = self.known_mut();
+            let way = known.ways.entry(declared.server.clone()).or_insert_with(|| Way {
+                scout: None,
+                with: declared.clone(),
+                permits: Arc::new(Semaphore::new(COMPARISONS)),
+                destination: None,
+                clusters: BTreeMap::new(),
+                failing: None,
+            });
+            let clusters: Vec<KubeCluster> = way.clusters.values().cloned().collect();
+            (way.scout.clone(), way.with == *declared, clusters)
+        };
         let made = match known {
-            Some((Some(scout), true, _)) => return Ok(scout),
-            Some((Some(scout), false, clusters)) => {
+            Some(scout) if is_same => return Ok(scout),
+            Some(scout) => {
                 let changing = clusters.iter().chain([&scout]).map(|one| one.change(declared));
                 join_all(changing).await.into_iter().collect::<Result<(), _>>().map(|()| scout)
             }
-            _ => connect(declared).await,
+            None => connect(declared).await,
         };
-        let mut known = self.known_mut();
-        let way = known.ways.entry(declared.server.clone()).or_insert_with(|| Way {
-            scout: None,
-            with: declared.clone(),
-            permits: Arc::new(Semaphore::new(COMPARISONS)),
-            destination: None,
-            clusters: BTreeMap::new(),
-            failing: None,
-        });
         let scout = made.map_err(|error| error.to_string())?;
-        (way.scout, way.with) = (Some(scout.clone()), declared.clone());
+        if let Some(way) = self.known_mut().ways.get_mut(&declared.server) {
+            (way.scout, way.with) = (Some(scout.clone()), declared.clone());
+        }
         Ok(scout)
     }
 

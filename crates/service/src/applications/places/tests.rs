@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use serde_json::json;
 use tidegate_executor::Engine;
+use tidegate_kube::{ExecProvider, Plugin};
 use tidegate_model::Gvk;
 use tidegate_oplog::MemoryLog;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -235,5 +236,100 @@ async fn whether_a_cluster_is_there_is_not_known_before_it_was_asked_and_its_sec
     places.ask(&engine).await;
     let wanted = ApplicationDestination { name: "dead".to_owned(), ..ApplicationDestination::default() };
     assert!(matches!(places.resolve(&wanted), Err(NoPlace::Away(_))));
+    engine.shutdown().await;
+}
+
+/// A declaration whose credentials a shell script gives.
+fn with_program(mut declaration: Declaration, script: &str) -> Declaration {
+    declaration.declared.exec = Some(Plugin::new(ExecProvider {
+        secret: declaration.secret.clone(),
+        command: "sh".to_owned(),
+        args: vec!["-c".to_owned(), script.to_owned()],
+        api_version: "client.authentication.k8s.io/v1".to_owned(),
+        ..ExecProvider::default()
+    }));
+    declaration
+}
+
+/// What prints a token, which is made of words of the shell.
+fn prints(token: &str, ends: &str) -> String {
+    let status = format!("{{\"token\": \"'{token}'\", \"expirationTimestamp\": \"{ends}\"}}");
+    format!(
+        "echo '{{\"kind\": \"ExecCredential\", \"apiVersion\": \"client.authentication.k8s.io/v1\", \"status\": {status}}}'"
+    )
+}
+
+fn named(name: &str) -> ApplicationDestination {
+    ApplicationDestination { name: name.to_owned(), ..ApplicationDestination::default() }
+}
+
+#[tokio::test]
+async fn a_program_that_hangs_holds_back_only_its_own_cluster() {
+    let (slow, other) = (Site::of("a").await, Site::of("b").await);
+    let (places, engine) = begin().await;
+    let places = places.with_programs(BTreeSet::from(["sh".to_owned()]));
+    let folder = tempfile::tempdir().unwrap();
+    let go = folder.path().join("go");
+    let hangs = format!(
+        "while [ ! -e {} ]; do sleep 0.05; done; {}",
+        go.display(),
+        prints("t", "2999-01-01T00:00:00Z")
+    );
+    let mut beside = other.declaration("argocd/beside", "u");
+    beside.declared.name = "beside".to_owned();
+    places.declare(vec![with_program(slow.declaration("argocd/staging", ""), &hangs), beside]);
+    tokio::select! {
+        _ = places.ask(&engine) => panic!("it waits for the one that hangs"),
+        () = places.reached(&named("beside")) => {}
+    }
+    assert!(places.resolve(&named("beside")).is_ok());
+    assert!(matches!(places.resolve(&named("staging")), Err(NoPlace::Unasked(_))));
+    std::fs::write(&go, "").unwrap();
+    let place = answered(&places, &engine, "a").await;
+    assert_eq!(call(&place.cluster).await, None);
+    assert_eq!(
+        slow.asked_of("a").last().unwrap(),
+        "Bearer t: GET /api/v1/namespaces/default/configmaps/a HTTP/1.1"
+    );
+    engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn credentials_that_have_ended_are_shown_to_nobody() {
+    let site = Site::of("a").await;
+    let (places, engine) = begin().await;
+    let places = places.with_programs(BTreeSet::from(["sh".to_owned()]));
+    let folder = tempfile::tempdir().unwrap();
+    let count = folder.path().join("count");
+    // The first one has ended when it is given; the others have not.
+    let script = format!(
+        "echo x >> {0}; if [ $(wc -l < {0}) = 1 ]; then {1}; else {2}; fi",
+        count.display(),
+        prints("old", "2020-01-01T00:00:00Z"),
+        prints("new", "2999-01-01T00:00:00Z")
+    );
+    places.declare(vec![with_program(site.declaration("argocd/staging", ""), &script)]);
+    let place = answered(&places, &engine, "a").await;
+    assert_eq!(call(&place.cluster).await, None);
+    let asked = site.asked.lock().unwrap().clone();
+    assert!(!asked.is_empty() && asked.iter().all(|(_, token, _)| token == "Bearer new"), "{asked:?}");
+    // Once for what has ended, and once for all that is asked since.
+    assert_eq!(std::fs::read_to_string(&count).unwrap(), "x\nx\n");
+    engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn no_program_is_run_that_is_not_named() {
+    let site = Site::of("a").await;
+    let (places, engine) = begin().await;
+    let places = places.with_programs(BTreeSet::from(["/bin/sh".to_owned()]));
+    let folder = tempfile::tempdir().unwrap();
+    let ran = folder.path().join("ran");
+    let script = format!("touch {}", ran.display());
+    places.declare(vec![with_program(site.declaration("argocd/staging", ""), &script)]);
+    places.ask(&engine).await;
+    let said = places.resolve(&named("staging")).err().unwrap().to_string();
+    assert!(said.contains("--allow-exec-credentials sh") && said.contains("argocd/staging"), "{said}");
+    assert!(!ran.exists() && site.asked.lock().unwrap().is_empty());
     engine.shutdown().await;
 }
