@@ -28,6 +28,7 @@ pub mod conditions;
 pub mod credentials;
 pub mod deletion;
 pub mod dependencies;
+pub mod global_projects;
 pub mod hook_finalizers;
 pub mod hosted;
 pub mod operation;

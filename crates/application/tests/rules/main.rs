@@ -3,6 +3,7 @@
 
 mod accounts;
 mod automatic;
+mod global_projects;
 mod progress;
 mod project;
 mod recorded;

@@ -1,4 +1,5 @@
-//! What a cluster gives to reach repositories with: the Secrets and ConfigMaps that Argo CD keeps in its namespace, watched.
+//! What a cluster gives to reach repositories with, and which projects are global: the Secrets and ConfigMaps that Argo CD keeps in its
+//! namespace, watched.
 
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -8,38 +9,57 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::{BoxStream, select};
 use ractor::ActorRef;
-use tidegate_cluster::{Cluster, Detail, Followed, Pauses, Scope, follow};
+use tidegate_cluster::{Cluster, ClusterError, Detail, ErrorKind, Followed, Pauses, Scope, follow};
 use tidegate_model::{Gvk, Object, ObjectKey};
 use tidegate_source::Credentials;
 
 use super::manifests::Manifests;
 use super::messages::SupervisorMessage;
+use super::projects::globals::{Globals, GlobalsTold};
 
 /// How long to wait before they are listed anew.
 const PAUSES: Pauses = Pauses { min: Duration::from_millis(500), max: Duration::from_secs(60) };
+/// The kind of what holds settings.
+const SETTINGS: &str = "ConfigMap";
 /// Kinds of objects that say how repositories are reached.
-const KINDS: [&str; 2] = ["Secret", "ConfigMap"];
+const KINDS: [&str; 2] = ["Secret", SETTINGS];
 
-/// The objects of a namespace that say how repositories are reached; others are let go at once.
+/// The objects of a namespace that say how repositories are reached and which projects are global; others are let go at once.
 #[derive(Default)]
 pub(crate) struct Given {
     objects: BTreeMap<ObjectKey, Object>,
+    /// The settings were not seen, and it is not said that they may not be.
+    is_waited_for: bool,
+}
+
+fn is_kept(object: &Object) -> bool {
+    Credentials::is_said_by(object) || Globals::is_said_by(object)
 }
 
 impl Given {
     /// Takes in what has happened; whether it makes a difference.
     fn happened(&mut self, kind: &str, what: Followed) -> bool {
+        let is_seen = match &what {
+            Followed::Listed(_) => true,
+            Followed::Failing(error) => is_answer(error),
+            Followed::Applied(_) | Followed::Deleted(_) => false,
+        };
+        let is_news = kind == SETTINGS && is_seen && std::mem::take(&mut self.is_waited_for);
+        self.take(kind, what) || is_news
+    }
+
+    fn take(&mut self, kind: &str, what: Followed) -> bool {
         match what {
             Followed::Listed(objects) => {
                 let kept = self.objects.iter().filter(|(key, _)| key.kind != kind);
                 let mut now: BTreeMap<_, _> =
                     kept.map(|(key, object)| (key.clone(), object.clone())).collect();
-                now.extend(objects.into_iter().filter(Credentials::is_said_by).map(|one| (one.key(), one)));
+                now.extend(objects.into_iter().filter(is_kept).map(|one| (one.key(), one)));
                 let is_new = !now.iter().map(said).eq(self.objects.iter().map(said));
                 self.objects = now;
                 is_new
             }
-            Followed::Applied(object) if Credentials::is_said_by(&object) => {
+            Followed::Applied(object) if is_kept(&object) => {
                 let key = object.key();
                 let before = self.objects.insert(key.clone(), object);
                 self.objects.get(&key).map(content) != before.as_ref().map(content)
@@ -49,6 +69,15 @@ impl Given {
                 self.objects.remove(&object.key()).is_some()
             }
             Followed::Failing(_) => false,
+        }
+    }
+
+    /// Which projects are global.
+    pub(crate) fn globals(&self) -> Globals {
+        match self.objects.values().find(|object| Globals::is_said_by(object)) {
+            _ if self.is_waited_for => Globals::Unseen,
+            Some(object) => Globals::of(object),
+            None => Globals::default(),
         }
     }
 
@@ -67,6 +96,9 @@ type Content<'o> = (Option<&'o serde_json::Value>, Option<&'o serde_json::Value>
 
 /// What counts of an object: its version changes with every write of somebody else's field.
 fn content(object: &Object) -> Content<'_> {
+    if Globals::is_said_by(object) {
+        return (Globals::content(object), None, None);
+    }
     let value = object.as_value();
     (value.get("data"), value.get("stringData"), object.label(Credentials::LABEL))
 }
@@ -75,27 +107,38 @@ fn said<'o>((key, object): (&'o ObjectKey, &'o Object)) -> (&'o ObjectKey, Conte
     (key, content(object))
 }
 
+/// Whether there is nothing to wait for: who may not read settings was never told to follow them.
+fn is_answer(error: &ClusterError) -> bool {
+    matches!(error.kind, ErrorKind::Forbidden | ErrorKind::UnknownKind)
+}
+
 fn scope(kind: &str, namespace: &str) -> Scope {
     Scope { gvk: Gvk::new("", "v1", kind), namespace: Some(namespace.to_owned()), detail: Detail::Full }
 }
 
 /// What is there now. What cannot be listed is told, and comes later, if it does.
 pub(crate) async fn list(cluster: &dyn Cluster, namespace: &str) -> Given {
-    let mut given = Given::default();
+    let mut given = Given { is_waited_for: true, ..Given::default() };
     for kind in KINDS {
-        match cluster.list(&scope(kind, namespace)).await {
-            Ok(listing) => drop(given.happened(kind, Followed::Listed(listing.objects))),
-            Err(error) => tracing::warn!(
+        let listed = cluster.list(&scope(kind, namespace)).await;
+        if let Err(error) = &listed {
+            tracing::warn!(
                 namespace, kind, %error,
                 "what the cluster gives to reach repositories with cannot be listed; it is asked again"
-            ),
+            );
         }
+        let what = listed.map_or_else(Followed::Failing, |listing| Followed::Listed(listing.objects));
+        given.happened(kind, what);
     }
     given
 }
 
 /// What they say, whenever that has changed. It never ends.
-fn changes(cluster: &Arc<dyn Cluster>, namespace: String, given: Given) -> BoxStream<'static, Credentials> {
+fn changes(
+    cluster: &Arc<dyn Cluster>,
+    namespace: String,
+    given: Given,
+) -> BoxStream<'static, (Credentials, Globals)> {
     let of = |kind: &'static str| {
         follow(Arc::clone(cluster), scope(kind, &namespace), PAUSES).map(move |what| (kind, what)).boxed()
     };
@@ -105,7 +148,7 @@ fn changes(cluster: &Arc<dyn Cluster>, namespace: String, given: Given) -> BoxSt
         if let Followed::Failing(error) = &what {
             tracing::info!(namespace, kind, %error, "what the cluster gives to reach repositories with is not told; it is asked again");
         }
-        ready(Some(given.happened(kind, what).then(|| said_by(given))))
+        ready(Some(given.happened(kind, what).then(|| (said_by(given), given.globals()))))
     });
     told.filter_map(ready).boxed()
 }
@@ -120,7 +163,8 @@ pub(crate) async fn hear(
     to: ActorRef<SupervisorMessage>,
 ) {
     let mut told = changes(&cluster, namespace, given);
-    while let Some(credentials) = told.next().await {
+    while let Some((credentials, globals)) = told.next().await {
+        drop(to.send_message(SupervisorMessage::Globals(GlobalsTold::Cluster(globals))));
         manifests.give(credentials);
         let addresses = manifests.look(None).await;
         if !addresses.is_empty() {
@@ -142,6 +186,7 @@ pub(crate) fn said_by(given: &Given) -> Credentials {
 #[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 mod tests {
     use serde_json::{Value, json};
+    use tidegate_model::argo::AppProject;
 
     use super::*;
 
@@ -188,6 +233,33 @@ mod tests {
         // A list of one kind says nothing of the other.
         assert!(given.happened("Secret", Followed::Listed(vec![repository()])));
         assert_eq!(given.objects.len(), 2);
+    }
+
+    #[test]
+    fn global_projects_are_waited_for_unless_nobody_may_read_them() {
+        let about =
+            |given: &Given| given.globals().about(&AppProject::default()).map(|names| names.join(" "));
+        let failing = |kind| Followed::Failing(ClusterError::new(kind, "no"));
+        let settings = |more: &str| {
+            object(json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "argocd-cm", "namespace": "argocd"},
+                "data": {"globalProjects": "[{projectName: platform}]", "other": more},
+            }))
+        };
+        let waiting = || Given { is_waited_for: true, ..Given::default() };
+        let mut given = waiting();
+        assert!(!given.happened(SETTINGS, failing(ErrorKind::Unavailable)));
+        // What is said of the other kind says nothing of this one.
+        assert!(!given.happened("Secret", failing(ErrorKind::Forbidden)));
+        assert!(about(&given).unwrap_err().contains("not seen yet"));
+        assert!(given.happened(SETTINGS, Followed::Listed(vec![settings("a")])));
+        assert_eq!(about(&given), Ok("platform".to_owned()));
+        assert!(!given.happened(SETTINGS, Followed::Applied(settings("b"))), "what counts is the same");
+        assert!(given.happened(SETTINGS, Followed::Deleted(settings("b"))));
+        assert_eq!(about(&given), Ok(String::new()));
+        let mut given = waiting();
+        assert!(given.happened(SETTINGS, failing(ErrorKind::Forbidden)));
+        assert_eq!(about(&given), Ok(String::new()));
     }
 
     #[test]

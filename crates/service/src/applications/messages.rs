@@ -13,6 +13,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::actor::With;
 use super::comparing::Compared;
+use super::projects::globals::GlobalsTold;
 use super::store::{AppKey, StoreEvent, Stored};
 
 /// Where an answer goes: done, or why not.
@@ -30,6 +31,8 @@ pub(crate) enum SupervisorMessage {
     Moved { addresses: Vec<Address>, but: Option<AppKey> },
     /// Other clusters can be used now, or cannot any more.
     Places,
+    /// Other projects may be global.
+    Globals(GlobalsTold),
     /// An application is to be compared.
     Compare { key: AppKey, level: Level },
     /// Somebody asks for an operation.

@@ -1,10 +1,13 @@
 //! The projects that are known now: what each application is asked for before it is compared, and each write before it is made.
 
+pub(crate) mod globals;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tidegate_application::accounts::{self, Accounts};
 use tidegate_application::credentials::without_credentials;
+use tidegate_application::global_projects;
 use tidegate_application::project::{self, DEFAULT_PROJECT};
 use tidegate_application::windows::Windows;
 use tidegate_cluster::{ClusterError, ErrorKind};
@@ -14,6 +17,7 @@ use tidegate_model::{DeployTarget, Mandate, ObjectKey, Zone};
 use tidegate_source::Wanted;
 
 use super::places::Place;
+use globals::{Globals, GlobalsTold};
 
 /// The projects as the store has them, all of them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,27 +28,87 @@ pub struct ProjectSet {
     pub unsure: Option<String>,
 }
 
+/// By name; of one that does not count, why.
+type Named = BTreeMap<String, Result<Arc<AppProject>, String>>;
+
 /// The projects that are known now.
 pub(crate) struct Projects {
     /// Their namespace.
     home: String,
-    known: RwLock<Option<ProjectSet>>,
+    known: RwLock<Known>,
     permissive: Arc<AppProject>,
     accounts: Accounts,
     /// The rules of time zones that were asked for.
     zones: Mutex<BTreeMap<String, Zone>>,
 }
 
+/// What is written down, and what counts of it.
+struct Known {
+    written: Option<ProjectSet>,
+    /// Global projects, as files say, and as the cluster does.
+    of_files: Option<Globals>,
+    of_cluster: Globals,
+    /// All projects with what they take over from global ones.
+    counted: Named,
+    /// The project `default` where nobody has written it down.
+    implicit: Result<Arc<AppProject>, String>,
+}
+
+impl Known {
+    fn globals(&self) -> &Globals {
+        self.of_files.as_ref().unwrap_or(&self.of_cluster)
+    }
+
+    /// All that counts is known.
+    fn is_whole(&self) -> bool {
+        self.written.is_some() && !matches!(self.globals(), Globals::Unseen)
+    }
+
+    /// Puts together what counts.
+    fn count(&mut self, permissive: &Arc<AppProject>) {
+        let written = self.written.clone().unwrap_or_default();
+        let with = |project: &Arc<AppProject>| with_globals(project, self.globals(), &written, permissive);
+        let counted = |(name, project): (&String, &Result<Arc<AppProject>, String>)| {
+            (name.clone(), project.as_ref().map_err(String::clone).and_then(with))
+        };
+        let all = written.projects.iter().map(counted).collect();
+        (self.implicit, self.counted) = (with(permissive), all);
+    }
+}
+
+/// A project with what it takes over. Where that is not to be had, nobody can say what is forbidden.
+fn with_globals(
+    project: &Arc<AppProject>,
+    globals: &Globals,
+    written: &ProjectSet,
+    permissive: &Arc<AppProject>,
+) -> Result<Arc<AppProject>, String> {
+    let global = |name: &str| match written.projects.get(name) {
+        Some(Ok(global)) => Ok(Arc::clone(global)),
+        Some(Err(problem)) => Err(format!("its global project {name} cannot be read: {problem}")),
+        None if name == DEFAULT_PROJECT && written.unsure.is_none() => Ok(Arc::clone(permissive)),
+        None => Err(Globals::missing(name)),
+    };
+    let all = globals.about(project)?.into_iter().map(global).collect::<Result<Vec<_>, _>>()?;
+    if all.is_empty() {
+        return Ok(Arc::clone(project));
+    }
+    Ok(Arc::new(global_projects::inheriting(project, all.iter().map(Arc::as_ref))))
+}
+
 impl Projects {
     /// None are known yet.
     pub fn new(home: String) -> Self {
-        Self {
-            home,
-            known: RwLock::default(),
-            permissive: Arc::new(project::permissive()),
-            accounts: Accounts::default(),
-            zones: Mutex::default(),
-        }
+        let permissive = Arc::new(project::permissive());
+        let known = Known {
+            written: None,
+            of_files: None,
+            of_cluster: Globals::default(),
+            counted: Named::new(),
+            implicit: Ok(Arc::clone(&permissive)),
+        };
+        let (known, zones) = (RwLock::new(known), Mutex::default());
+        Self { home, known, permissive, accounts: Accounts::default(), zones }
     }
 
     /// Whether the service accounts that they name are acted as.
@@ -54,30 +118,51 @@ impl Projects {
 
     /// These are all there are. Returns the names of those that say something else now.
     pub fn set(&self, set: ProjectSet) -> BTreeSet<String> {
+        self.change(|known| known.written = Some(set))
+    }
+
+    /// These are the global ones. Returns the names of those that say something else now.
+    pub fn set_globals(&self, told: GlobalsTold) -> BTreeSet<String> {
+        self.change(|known| match told {
+            GlobalsTold::Files(globals) => known.of_files = globals,
+            GlobalsTold::Cluster(globals) => known.of_cluster = globals,
+        })
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Known)) -> BTreeSet<String> {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let before = known.replace(set.clone()).unwrap_or_default();
-        let of = |name: &String| (before.projects.get(name), set.projects.get(name));
-        let all: BTreeSet<&String> = before.projects.keys().chain(set.projects.keys()).collect();
-        let mut changed: BTreeSet<String> =
-            all.into_iter().filter(|name| of(name).0 != of(name).1).cloned().collect();
-        if before.unsure != set.unsure {
+        let unsure = |known: &Known| known.written.as_ref().and_then(|written| written.unsure.clone());
+        let (was_unsure, was_implicit) = (unsure(&known), known.implicit.clone());
+        let (before, was_seen) = (known.counted.clone(), !matches!(known.globals(), Globals::Unseen));
+        change(&mut known);
+        known.count(&self.permissive);
+        let is_seen = !matches!(known.globals(), Globals::Unseen);
+        let is_other = |name: &&String| was_seen != is_seen || before.get(*name) != known.counted.get(*name);
+        let all: BTreeSet<&String> = before.keys().chain(known.counted.keys()).collect();
+        let mut changed: BTreeSet<String> = all.into_iter().filter(is_other).cloned().collect();
+        if (was_seen, was_unsure, was_implicit) != (is_seen, unsure(&known), known.implicit.clone()) {
             changed.insert(DEFAULT_PROJECT.to_owned());
         }
         changed
     }
 
-    /// A project, and whether nobody has written it down; or why there is none.
+    /// A project, and whether nobody has written down what it permits; or why there is none.
     pub fn find(&self, name: &str) -> Result<(Arc<AppProject>, bool), Missing> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(known) = known.as_ref() else { return Err(Missing::Unknown) };
-        match (known.projects.get(name), &known.unsure) {
+        let Some(written) = known.written.as_ref().filter(|_| known.is_whole()) else {
+            return Err(Missing::Unknown);
+        };
+        let unreadable = |problem: &String| Missing::Unreadable(name.to_owned(), problem.clone());
+        match (known.counted.get(name), &written.unsure) {
             (Some(Ok(project)), _) => Ok((Arc::clone(project), false)),
-            (Some(Err(problem)), _) => Err(Missing::Unreadable(name.to_owned(), problem.clone())),
-            (None, Some(problem)) if name == DEFAULT_PROJECT => Err(Missing::Unreadable(
-                name.to_owned(),
-                format!("it may be in what cannot be read: {problem}"),
-            )),
-            (None, None) if name == DEFAULT_PROJECT => Ok((Arc::clone(&self.permissive), true)),
+            (Some(Err(problem)), _) => Err(unreadable(problem)),
+            (None, Some(problem)) if name == DEFAULT_PROJECT => {
+                Err(unreadable(&format!("it may be in what cannot be read: {problem}")))
+            }
+            (None, None) if name == DEFAULT_PROJECT => {
+                let project = known.implicit.as_ref().map_err(unreadable)?;
+                Ok((Arc::clone(project), Arc::ptr_eq(project, &self.permissive)))
+            }
             (None, _) => Err(Missing::Absent(name.to_owned())),
         }
     }
@@ -202,7 +287,7 @@ pub(crate) fn is_automated(application: &Application) -> bool {
 /// Why a project is not to be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Missing {
-    #[error("the projects are not known yet")]
+    #[error("the projects, or their global ones, are not known yet")]
     Unknown,
     #[error(
         "Application referencing project {0} which does not exist; write an AppProject of that name, or name another one in spec.project"

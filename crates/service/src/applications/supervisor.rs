@@ -27,7 +27,8 @@ use super::given::{self, Given};
 use super::manifests::{Manifests, Sourcing};
 use super::messages::{Answer, AppMessage, SupervisorMessage};
 use super::places::Places;
-use super::projects::{self, ProjectSet, Projects};
+use super::projects::globals::{Globals, GlobalsTold};
+use super::projects::{self, Projects};
 use super::pushed::Looks;
 use super::reconciles::Reconciles;
 use super::serving::Serving;
@@ -70,8 +71,10 @@ impl Applications {
         sourcing: Sourcing,
     ) -> Result<Self, ServiceError> {
         let mut reach = Reach::new(state_dir.repositories());
+        let mut globals = None;
         if let Some(files) = &sourcing.files {
             reach.credentials = files.read()?;
+            globals = Globals::of_files(files)?;
         }
         // From before anything is gone on with.
         let happening = engine.events_from_now().await?;
@@ -85,6 +88,8 @@ impl Applications {
         };
         manifests.give(given::said_by(&given));
         let projects = Arc::new(Projects::new(store.home()).with_accounts(places.accounts()));
+        projects.set_globals(GlobalsTold::Files(globals));
+        projects.set_globals(GlobalsTold::Cluster(given.globals()));
         engine.set_permits(Arc::clone(&projects) as Arc<dyn Permits>);
         let mut events = store.watch();
         let board = Board::default();
@@ -195,6 +200,15 @@ async fn look_regularly(shared: Arc<Shared>, every: Duration, to: ActorRef<Super
     loop {
         tokio::time::sleep(every).await;
         shared.manifests.keep_only(sources_in_use(&shared.board)).await;
+        if let Some(files) = shared.manifests.files().cloned() {
+            match tokio::task::spawn_blocking(move || Globals::of_files(&files)).await {
+                Ok(Ok(globals)) => {
+                    drop(to.send_message(SupervisorMessage::Globals(GlobalsTold::Files(globals))));
+                }
+                Ok(Err(error)) => tracing::warn!(%error, "global projects are those read before"),
+                Err(error) => tracing::warn!(%error, "reading the global projects met a fault"),
+            }
+        }
         let addresses = shared.manifests.look(None).await;
         if !addresses.is_empty() {
             drop(to.send_message(SupervisorMessage::Moved { addresses, but: None }));
@@ -253,6 +267,9 @@ impl Actor for Supervisor {
             SupervisorMessage::Related(keys) => state.tell_related(&keys),
             SupervisorMessage::Moved { addresses, but } => state.moved(&addresses, but.as_ref()),
             SupervisorMessage::Places => state.places_are(),
+            SupervisorMessage::Globals(told) => {
+                state.look_at_projects(&state.shared.projects.set_globals(told));
+            }
             SupervisorMessage::Compare { key, level } => state.tell(&key, AppMessage::Compare(level)),
             SupervisorMessage::Sync { key, asked, reply } => {
                 state.pass_on(&key, reply, |reply| AppMessage::Sync { asked, reply });
@@ -374,7 +391,7 @@ impl SupervisorState {
                     tracing::warn!(application = %key, %error, "an application that is gone is still known");
                 }
             }
-            StoreEvent::Projects(set) => self.projects_are(set),
+            StoreEvent::Projects(set) => self.look_at_projects(&self.shared.projects.set(set)),
             StoreEvent::Problems(problems) => self.shared.board.set_problems(problems),
             StoreEvent::Settled => {
                 if let Some(settled) = self.settled.take() {
@@ -435,8 +452,7 @@ impl SupervisorState {
     }
 
     /// Applications are looked at again whose projects say something else now.
-    fn projects_are(&self, set: ProjectSet) {
-        let changed = self.shared.projects.set(set);
+    fn look_at_projects(&self, changed: &BTreeSet<String>) {
         for (key, child) in &self.children {
             let is_of = |application: &Arc<Application>| changed.contains(projects::name_of(application));
             if let Some(actor) =

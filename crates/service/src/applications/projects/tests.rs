@@ -364,6 +364,109 @@ fn what_is_not_known_permits_nothing() {
     assert_eq!(find("default"), Ok(true));
 }
 
+/// What Argo CD's settings say of global projects.
+fn settings(list: &Value) -> Globals {
+    let value = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "argocd-cm", "namespace": "argocd"},
+        "data": {"globalProjects": list},
+    });
+    Globals::of(&Object::try_from(value).unwrap())
+}
+
+#[test]
+fn which_projects_are_global_for_which() {
+    let mut shop = everything().as_ref().clone();
+    shop.metadata.labels = BTreeMap::from([("tier".to_owned(), "prod".to_owned())]);
+    let expression = |operator: &str, values: &str| {
+        format!(
+            "[{{projectName: platform, labelSelector: {{matchExpressions: [{{key: tier, operator: {operator}{values}}}]}}}}]"
+        )
+    };
+    for (list, expected) in [
+        (Value::Null, Ok("")),
+        (json!(""), Ok("")),
+        (json!("[]"), Ok("")),
+        (json!("[{projectName: platform}]"), Ok("platform")),
+        (json!("- projectName: platform\n  labelSelector: {matchLabels: {tier: prod}}\n"), Ok("platform")),
+        (json!("[{projectName: platform, labelSelector: {matchLabels: {tier: test}}}]"), Ok("")),
+        (json!(expression("In", ", values: [prod, test]")), Ok("platform")),
+        (json!(expression("NotIn", ", values: [prod]")), Ok("")),
+        (json!(expression("Exists", "")), Ok("platform")),
+        (json!(expression("DoesNotExist", "")), Ok("")),
+        // A project is none of its own; of several all count, in their order.
+        (json!("[{projectName: b}, {projectName: shop}, {projectName: a}]"), Ok("b a")),
+        (json!(expression("Near", "")), Err("\"Near\" is no operator")),
+        (json!("[{labelSelector: {}}]"), Err("is no list of labelSelector and projectName")),
+        (json!("[{projectName: ''}]"), Err("an entry without projectName")),
+        (json!("[{projectName: a, labelSelector: {matchLabel: {tier: prod}}}]"), Err("field \"matchLabel\"")),
+        (json!("projectName: a"), Err("is no list")),
+        (json!(["a"]), Err("is not text")),
+    ] {
+        let found = settings(&list).about(&shop).map(|names| names.join(" "));
+        match (found, expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{list}"),
+            (Err(found), Err(part)) => {
+                assert!(
+                    found.starts_with("globalProjects in the ConfigMap argocd-cm") && found.contains(part),
+                    "{found}"
+                );
+            }
+            (found, expected) => panic!("{list}: {found:?} where {expected:?} was expected"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_rules_of_a_global_project_count_where_it_is_one_and_as_they_are_now() {
+    let projects = Projects::new("argocd".to_owned());
+    let secret = ObjectKey {
+        group: String::new(),
+        kind: "Secret".to_owned(),
+        namespace: "web".to_owned(),
+        name: "a".to_owned(),
+    };
+    let mandate = |name: &str| Mandate {
+        project: name.to_owned(),
+        target: sent_to("web").1.target,
+        ..Mandate::default()
+    };
+    let refusal = |name: &str| projects.refusal(&mandate(name), &secret, true).unwrap_or_default();
+    let platform = |spec: Value| {
+        let mut platform = named(&spec).as_ref().clone();
+        platform.metadata.name = "platform".to_owned();
+        Arc::new(platform)
+    };
+    let set = |platform: Option<Arc<AppProject>>| {
+        let platform = platform.map(|one| ("platform".to_owned(), Ok(one)));
+        let shop = ("shop".to_owned(), Ok(everything()));
+        ProjectSet { projects: platform.into_iter().chain([shop]).collect(), unsure: None }
+    };
+    let denies = || platform(json!({"namespaceResourceBlacklist": [{"group": "*", "kind": "Secret"}]}));
+    let names = |names: &[&str]| names.iter().copied().map(str::to_owned).collect::<BTreeSet<_>>();
+    let told = |globals| projects.set_globals(GlobalsTold::Cluster(globals));
+    projects.set(set(Some(denies())));
+    assert_eq!((refusal("shop"), refusal("default")), (String::new(), String::new()));
+    // One without a selector is about all, also about a project that nobody has written down.
+    assert_eq!(told(settings(&json!("[{projectName: platform}]"))), names(&["default", "shop"]));
+    for name in ["shop", "default"] {
+        assert!(refusal(name).contains("namespaceResourceBlacklist"), "{name}: {}", refusal(name));
+    }
+    assert_eq!(projects.find("default").map(|(_, is_implicit)| is_implicit), Ok(false));
+    // Its rules are those of now.
+    projects.set(set(Some(platform(json!({})))));
+    assert_eq!(refusal("shop"), "");
+    // Where it is gone, or where nobody can read who it is, nobody knows what it forbids.
+    projects.set(set(None));
+    assert!(refusal("shop").contains("its global project platform is not there"), "{}", refusal("shop"));
+    told(settings(&json!("[")));
+    assert!(refusal("shop").contains("globalProjects in the ConfigMap argocd-cm"), "{}", refusal("shop"));
+    assert_eq!(told(Globals::Unseen), names(&["default", "shop"]));
+    assert!(refusal("shop").contains("not known yet"), "{}", refusal("shop"));
+    // What files say counts before what the cluster says.
+    projects.set_globals(GlobalsTold::Files(Some(Globals::default())));
+    assert_eq!((refusal("shop"), refusal("default")), (String::new(), String::new()));
+}
+
 fn sent_to(namespace: &str) -> (Application, Place) {
     let application = json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",

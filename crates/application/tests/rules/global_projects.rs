@@ -1,0 +1,160 @@
+//! What a project takes over from global projects, one row for each rule.
+
+use serde_json::{Value, json};
+use tidegate_application::global_projects::inheriting;
+use tidegate_application::project::{check, check_object};
+use tidegate_model::argo::AppProject;
+use tidegate_model::{DeployTarget, Mandate, ObjectKey};
+
+fn project(name: &str, spec: &Value) -> AppProject {
+    let value = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject", "metadata": {"name": name}, "spec": spec,
+    });
+    serde_json::from_value(value).unwrap()
+}
+
+fn key(group: &str, kind: &str, namespace: &str) -> ObjectKey {
+    ObjectKey {
+        group: group.to_owned(),
+        kind: kind.to_owned(),
+        namespace: namespace.to_owned(),
+        name: "a".to_owned(),
+    }
+}
+
+/// What of all that may be asked for is permitted: a repository, a place, and kinds.
+fn permitted(project: &AppProject) -> Vec<&'static str> {
+    let target = DeployTarget {
+        servers: vec!["https://kubernetes.default.svc".to_owned()],
+        name: "in-cluster".to_owned(),
+        namespace: "web".to_owned(),
+        ..DeployTarget::default()
+    };
+    let mandate = Mandate {
+        project: "shop".to_owned(),
+        repositories: vec!["https://git.example/shop/web.git".to_owned()],
+        target: target.clone(),
+        ..Mandate::default()
+    };
+    let object = |key: ObjectKey| {
+        let namespaced = !key.namespace.is_empty();
+        check_object(project, &target, &key, Some(namespaced)).is_ok()
+    };
+    let all = [
+        ("application", check(project, &mandate, "argocd").is_ok()),
+        ("ConfigMap", object(key("", "ConfigMap", "web"))),
+        ("Secret", object(key("", "Secret", "web"))),
+        ("ClusterRole", object(key("rbac.authorization.k8s.io", "ClusterRole", ""))),
+        ("Namespace", object(key("", "Namespace", ""))),
+    ];
+    all.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect()
+}
+
+#[test]
+fn what_a_project_takes_over() {
+    let own = json!({
+        "sourceRepos": ["https://git.example/**"],
+        "destinations": [{"server": "*", "namespace": "web"}],
+        "clusterResourceWhitelist": [{"group": "", "kind": "Namespace"}],
+    });
+    let without = |field: &str| {
+        let mut spec = own.clone();
+        spec.as_object_mut().unwrap().remove(field);
+        spec
+    };
+    let kind = |kind: &str| json!([{"group": "*", "kind": kind}]);
+    let (all, none) = (["application", "ConfigMap", "Secret", "Namespace"], [""; 0]);
+    for (row, own, globals, expected) in [
+        ("nothing", own.clone(), vec![], all.to_vec()),
+        ("one that says nothing", own.clone(), vec![json!({})], all.to_vec()),
+        ("its repositories", without("sourceRepos"), vec![json!({"sourceRepos": ["*"]})], all.to_vec()),
+        (
+            "a repository that it denies",
+            own.clone(),
+            vec![json!({"sourceRepos": ["!https://git.example/shop/*"]})],
+            vec!["ConfigMap", "Secret", "Namespace"],
+        ),
+        (
+            "its destinations",
+            without("destinations"),
+            vec![json!({"destinations": [{"server": "*", "namespace": "*"}]})],
+            all.to_vec(),
+        ),
+        (
+            "a destination that it denies",
+            own.clone(),
+            vec![json!({"destinations": [{"server": "*", "namespace": "!web"}]})],
+            vec!["Namespace"],
+        ),
+        (
+            "kinds of the cluster",
+            own.clone(),
+            vec![json!({"clusterResourceWhitelist": kind("ClusterRole")})],
+            vec!["application", "ConfigMap", "Secret", "ClusterRole", "Namespace"],
+        ),
+        (
+            "kinds of the cluster that it denies",
+            own.clone(),
+            vec![json!({"clusterResourceBlacklist": kind("Namespace")})],
+            vec!["application", "ConfigMap", "Secret"],
+        ),
+        (
+            "kinds in namespaces, where the project has no list of its own",
+            own.clone(),
+            vec![json!({"namespaceResourceWhitelist": kind("ConfigMap")})],
+            vec!["application", "ConfigMap", "Namespace"],
+        ),
+        (
+            "an empty list of kinds in namespaces",
+            own.clone(),
+            vec![json!({"namespaceResourceWhitelist": []})],
+            vec!["application", "Namespace"],
+        ),
+        (
+            "kinds in namespaces that it denies",
+            own.clone(),
+            vec![json!({"namespaceResourceBlacklist": kind("Secret")})],
+            vec!["application", "ConfigMap", "Namespace"],
+        ),
+        (
+            "two of them",
+            own.clone(),
+            vec![
+                json!({"namespaceResourceBlacklist": kind("Secret")}),
+                json!({"clusterResourceBlacklist": kind("Namespace")}),
+            ],
+            vec!["application", "ConfigMap"],
+        ),
+        ("all of it from another", json!({}), vec![own.clone()], all.to_vec()),
+        (
+            "nothing else",
+            own.clone(),
+            vec![json!({
+                "permitOnlyProjectScopedClusters": true, "sourceNamespaces": ["other"],
+                "signatureKeys": [{"keyID": "4AEE18F83AFDEB23"}], "sourceIntegrity": {},
+            })],
+            all.to_vec(),
+        ),
+        ("of a project without rules", json!({}), vec![json!({"sourceRepos": ["*"]})], none.to_vec()),
+    ] {
+        let globals: Vec<_> = globals.iter().map(|spec| project("platform", spec)).collect();
+        let merged = inheriting(&project("shop", &own), &globals);
+        assert_eq!(permitted(&merged), expected, "{row}");
+        assert_eq!(merged.metadata.name, "shop", "{row}");
+        assert!(merged.spec.signature_keys.is_empty() && merged.spec.source_namespaces.is_empty(), "{row}");
+    }
+}
+
+#[test]
+fn windows_of_both_count() {
+    let window =
+        |kind: &str| json!({"syncWindows": [{"kind": kind, "schedule": "0 * * * *", "duration": "1h"}]});
+    let merged = inheriting(&project("shop", &window("allow")), [&project("platform", &window("deny"))]);
+    let kinds: Vec<_> = merged
+        .spec
+        .sync_windows
+        .iter()
+        .map(|one| serde_json::to_value(one).unwrap()["kind"].clone())
+        .collect();
+    assert_eq!(kinds, ["allow", "deny"]);
+}
