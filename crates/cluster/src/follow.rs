@@ -62,10 +62,42 @@ enum Stage {
 /// An open watch.
 struct Watch {
     changes: WatchStream,
+    reached: Reached,
+}
+
+/// How far a watch has come that is open: where the next one goes on when the server has ended it.
+#[derive(Debug)]
+pub struct Reached {
     /// All is known up to this resource version.
     version: String,
     opened: Instant,
     has_told: bool,
+}
+
+impl Reached {
+    /// It has just been opened from this resource version.
+    pub fn opened(version: String) -> Self {
+        Self { version, opened: Instant::now(), has_told: false }
+    }
+
+    /// It has told something.
+    pub fn told(&mut self, event: &WatchEvent) {
+        self.has_told = true;
+        let version = match event {
+            WatchEvent::Applied(object) | WatchEvent::Deleted(object) => object.resource_version(),
+            WatchEvent::Bookmark(version) => version,
+        };
+        if !version.is_empty() {
+            version.clone_into(&mut self.version);
+        }
+    }
+
+    /// The server has ended it, as it does with each: the resource version from which the next one goes on. Nothing where it was
+    /// none, so that it is to be listed anew.
+    pub fn after_end(self) -> Option<String> {
+        let was_one = self.has_told || self.opened.elapsed() >= SHORTEST_WATCH;
+        Some(self.version).filter(|version| was_one && !version.is_empty())
+    }
 }
 
 struct Follower {
@@ -98,7 +130,12 @@ impl Follower {
                         None
                     }
                     None => {
-                        self.stage = watch.after_end(self.pauses.min);
+                        // One that ends each watch at once must not keep us busy.
+                        let reached = std::mem::replace(&mut watch.reached, Reached::opened(String::new()));
+                        self.stage = match reached.after_end() {
+                            Some(version) => Stage::Opening(version, self.pauses.min),
+                            None => Stage::Listing(self.pauses.min),
+                        };
                         None
                     }
                 },
@@ -126,8 +163,7 @@ impl Follower {
         match self.cluster.watch(&self.scope, &version).await {
             Ok(changes) => {
                 self.wait = self.pauses.min;
-                self.stage =
-                    Stage::Following(Watch { changes, version, opened: Instant::now(), has_told: false });
+                self.stage = Stage::Following(Watch { changes, reached: Reached::opened(version) });
                 None
             }
             Err(error) => {
@@ -146,28 +182,11 @@ impl Follower {
 
 impl Watch {
     fn told(&mut self, event: WatchEvent) -> Option<Followed> {
-        self.has_told = true;
-        let version = match &event {
-            WatchEvent::Applied(object) | WatchEvent::Deleted(object) => object.resource_version(),
-            WatchEvent::Bookmark(version) => version,
-        };
-        if !version.is_empty() {
-            version.clone_into(&mut self.version);
-        }
+        self.reached.told(&event);
         match event {
             WatchEvent::Applied(object) => Some(Followed::Applied(object)),
             WatchEvent::Deleted(object) => Some(Followed::Deleted(object)),
             WatchEvent::Bookmark(_) => None,
-        }
-    }
-
-    /// The server has ended it, as it does with each. One that ends each watch at once must not keep us busy.
-    fn after_end(&mut self, pause: Duration) -> Stage {
-        let was_one = self.has_told || self.opened.elapsed() >= SHORTEST_WATCH;
-        if was_one && !self.version.is_empty() {
-            Stage::Opening(std::mem::take(&mut self.version), pause)
-        } else {
-            Stage::Listing(pause)
         }
     }
 }

@@ -12,5 +12,5 @@ pub use api::{
     Propagation, Reach, Right, Scope, Strain, WatchEvent, WatchStream, WriteMode,
 };
 pub use error::{ClusterError, ErrorKind};
-pub use follow::{Followed, Pauses, follow};
+pub use follow::{Followed, Pauses, Reached, follow};
 pub use layer::{Call, Effect, Layer, Verb};

@@ -1,4 +1,5 @@
-//! The watch of one kind: list, follow, look; again and again for as long as anybody asks.
+//! The watch of one kind: list, follow, look; for as long as anybody asks. A server ends each watch after some minutes; the next one
+//! goes on where that one was. It is listed again only after an error.
 
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
-use tidegate_cluster::{ClusterError, Scope, WatchEvent};
+use tidegate_cluster::{ClusterError, Reached, Scope, WatchEvent};
 use tidegate_model::{Gvk, Observed, Timestamp};
 use tokio::sync::watch;
 
@@ -86,7 +87,25 @@ async fn list_and_watch(
     board: &Board,
     failing: &mut Failing,
 ) -> Result<(), ClusterError> {
-    let Ok(permit) = context.permits.acquire().await else { return Ok(()) };
+    let mut version = Some(list(context, scope, board, failing).await?);
+    while let Some(from) = version {
+        version = watch_from(context, scope, board, (failing, from)).await?;
+        if version.is_some() {
+            // A server that ends each watch at once must not keep us busy.
+            tokio::time::sleep(RETRY_MIN).await;
+        }
+    }
+    Ok(())
+}
+
+/// Tells what is there; the resource version up to which all is known then.
+async fn list(
+    context: &Context,
+    scope: &Scope,
+    board: &Board,
+    failing: &mut Failing,
+) -> Result<String, ClusterError> {
+    let Ok(permit) = context.permits.acquire().await else { return Ok(String::new()) };
     failing.began = context.clock.now();
     let listing = context.cluster.list(scope).await;
     drop(permit);
@@ -96,20 +115,31 @@ async fn list_and_watch(
         context.listed(scope, board, object).await;
         listed.insert(place_of(object));
     }
-    // A list may be old, so absence from it proves nothing; but nobody else would tell of a deletion between two
-    // watches.
+    // A list may be old, so absence from it proves nothing; but nobody else would tell of a deletion since the last watch.
     context.look_at(&scope.gvk, board, board.places(&listed)).await;
-    let Ok(permit) = context.permits.acquire().await else { return Ok(()) };
+    Ok(listing.resource_version)
+}
+
+/// Tells what changes until the watch ends; where the next one goes on, if it can.
+async fn watch_from(
+    context: &Context,
+    scope: &Scope,
+    board: &Board,
+    (failing, version): (&mut Failing, String),
+) -> Result<Option<String>, ClusterError> {
+    let Ok(permit) = context.permits.acquire().await else { return Ok(None) };
     failing.began = context.clock.now();
-    let changes = context.cluster.watch(scope, &listing.resource_version).await;
+    let changes = context.cluster.watch(scope, &version).await;
     drop(permit);
     let mut changes = changes?;
-    drop((listing, listed));
+    let mut reached = Reached::opened(version);
     (failing.wait, failing.since) = (RETRY_MIN, None);
     board.working(Seeing::Watch, context.clock.now());
     while let Some(change) = changes.next().await {
         failing.began = context.clock.now();
-        match change? {
+        let change = change?;
+        reached.told(&change);
+        match change {
             WatchEvent::Applied(object) => context.listed(scope, board, &object).await,
             WatchEvent::Deleted(object) => {
                 Context::gone(context.clock.now(), board, &place_of(&object), Some(object.uid().to_owned()));
@@ -117,7 +147,7 @@ async fn list_and_watch(
             WatchEvent::Bookmark(_) => {}
         }
     }
-    Ok(())
+    Ok(reached.after_end())
 }
 
 /// Asks a health judge about the newest sight of one object. Ends with the subscription.
