@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use serde_json::json;
-use tidegate_cluster::{Cluster, ClusterError, Detail, Followed, Layer, Pauses, Scope, follow};
+use tidegate_cluster::{Cluster, ClusterError, Detail, ErrorKind, Followed, Layer, Pauses, Scope, follow};
 use tidegate_model::{Discovery, Gvk, Object};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -170,6 +170,26 @@ fn group_of(definition: &Object) -> &str {
     definition.name().split_once('.').map_or("", |(_, group)| group)
 }
 
+/// Whether it was told that something cannot be watched: once, until it can be.
+#[derive(Default)]
+struct Blind(bool);
+
+impl Blind {
+    /// It cannot be watched now, or at all; `instead` is how it is known then.
+    fn tell(&mut self, gvk: &Gvk, error: &ClusterError, instead: &str) {
+        if std::mem::replace(&mut self.0, true) {
+            return;
+        }
+        let may_not = error.kind == ErrorKind::Forbidden;
+        let hint = if may_not { "; grant list and watch of it to have it seen at once" } else { "" };
+        tracing::warn!(kind = %gvk, %error, "changes of {} cannot be watched: {instead}{hint}", gvk.kind);
+    }
+
+    fn sees(&mut self) {
+        self.0 = false;
+    }
+}
+
 async fn follow_definitions(
     cluster: Arc<dyn Cluster>,
     gvk: Gvk,
@@ -178,9 +198,11 @@ async fn follow_definitions(
 ) {
     let scope = Scope { detail: Detail::Metadata, ..Scope::all(gvk.clone()) };
     let mut changes = follow(cluster, scope, PAUSES);
+    let mut blind = Blind::default();
     while let Some(change) = changes.next().await {
         match change {
             Followed::Listed(_) => {
+                blind.sees();
                 let mut known = lock(&known);
                 // What changed before may not be known.
                 known.discovery = None;
@@ -190,7 +212,10 @@ async fn follow_definitions(
                 lock(&known).changed = Some(Instant::now());
                 tell(News::Group(group_of(&object).to_owned()));
             }
-            Followed::Failing(_) => drop(lock(&known).followed.remove(&gvk)),
+            Followed::Failing(error) => {
+                lock(&known).followed.remove(&gvk);
+                blind.tell(&gvk, &error, "what is served is asked for every ten seconds");
+            }
         }
     }
 }
@@ -200,10 +225,12 @@ async fn follow_namespaces(cluster: Arc<dyn Cluster>, known: Arc<Mutex<Known>>, 
     let mut changes = follow(cluster, scope, PAUSES);
     // As they were when they were watched last.
     let mut before: Option<BTreeMap<String, Namespace>> = None;
+    let mut blind = Blind::default();
     while let Some(change) = changes.next().await {
         let mut news = BTreeSet::new();
         match change {
             Followed::Listed(objects) => {
+                blind.sees();
                 let now: BTreeMap<_, _> =
                     objects.iter().map(|one| (one.name().to_owned(), Namespace::of(one))).collect();
                 let was = lock(&known).namespaces.replace(now.clone()).or_else(|| before.take());
@@ -226,7 +253,10 @@ async fn follow_namespaces(cluster: Arc<dyn Cluster>, known: Arc<Mutex<Known>>, 
                 }
                 news.insert(object.name().to_owned());
             }
-            Followed::Failing(_) => before = lock(&known).namespaces.take().or_else(|| before.take()),
+            Followed::Failing(error) => {
+                before = lock(&known).namespaces.take().or_else(|| before.take());
+                blind.tell(&namespaces(), &error, "each comparison asks for its namespaces");
+            }
         }
         news.into_iter().for_each(|name| tell(News::Namespace(name)));
     }
