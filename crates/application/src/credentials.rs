@@ -3,7 +3,7 @@
 use tidegate_model::argo::{Application, ApplicationSource};
 
 /// Stands for what is not shown.
-const HIDDEN: &str = "******";
+pub const HIDDEN: &str = "******";
 
 /// What is secret in an address, and what is shown in its place. By HTTP a user alone may be a token.
 fn credentials(url: &str) -> Option<(&str, String)> {
@@ -24,6 +24,21 @@ pub fn without_credentials(url: &str) -> String {
         Some((user, shown)) => url.replacen(user, &shown, 1),
         None => url.to_owned(),
     }
+}
+
+/// What an address in a text ends at.
+const ENDS: [char; 6] = ['"', '\'', '`', '<', '>', ','];
+
+/// A text without the credentials of whatever addresses are in it.
+pub fn text_without_credentials(text: &str) -> String {
+    let is_end = |c: char| c.is_whitespace() || ENDS.contains(&c);
+    text.split_inclusive(is_end)
+        .map(|part| {
+            let address = part.trim_end_matches(is_end);
+            let end = part.strip_prefix(address).unwrap_or_default();
+            format!("{}{end}", without_credentials(address))
+        })
+        .collect()
 }
 
 /// A text about a repository, without the credentials of its address.

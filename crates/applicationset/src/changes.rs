@@ -37,6 +37,19 @@ impl Generated {
         self.failed.first().or(self.silent.first()).cloned().or_else(refused)
     }
 
+    /// Names that were refused when all was known stay refused while it is not: what they were refused for may be what is
+    /// missing, and one of two that have a name would be taken for the only one.
+    pub fn keep_refused(&mut self, before: &BTreeMap<String, String>) {
+        if self.failed.is_empty() && self.silent.is_empty() {
+            return;
+        }
+        for (name, why) in before {
+            if self.applications.remove(name).is_some() {
+                self.refused.insert(name.clone(), why.clone());
+            }
+        }
+    }
+
     /// What the conditions say of generators that have failed.
     fn failure(&self) -> Option<Failure> {
         let all = self.failed.join("; ");

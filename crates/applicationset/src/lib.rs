@@ -14,6 +14,7 @@
 //! | [`rollout`] | is a progressive sync to be begun, and what is one under way to be told? |
 //! | [`deletion`] | what is done when the set goes? |
 //! | [`preview`] | what would a progressive sync and a deletion do? |
+//! | [`foreseen`] | what would become of each Application, were this generated? |
 //! | [`requeue`] | when is it looked at again? |
 //! | [`wake`] | is a change a reason to look at it again? |
 //! | [`status`] | what does its status say? |
@@ -21,6 +22,7 @@
 pub mod changes;
 pub mod deletion;
 pub mod desired;
+pub mod foreseen;
 mod generators;
 pub mod guard;
 mod hosted;

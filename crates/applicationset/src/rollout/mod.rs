@@ -4,6 +4,7 @@
 //! specification. Other targets are another rollout; what an Application does by itself is none.
 
 mod extras;
+mod idle;
 mod targets;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use crate::policy::rolling_steps;
 use crate::status::{Failure, Reason, Rollout as Told};
 use crate::steps::{InvalidStep, steps};
 pub use extras::{InvalidExtras, ROLLOUT_ANNOTATION};
+pub use idle::{Idle, how, why_not_again};
 pub use targets::Targets;
 
 /// Who begins rollouts, as the log and the Applications have it.

@@ -346,3 +346,26 @@ fn an_application_names_the_set_that_answers_for_it() {
         assert_eq!(tidegate_applicationset::ownership::set_of(&application), expected, "{api} {kind}");
     }
 }
+
+#[test]
+fn one_of_two_of_a_name_is_not_taken_for_the_only_one_while_the_other_is_missing() {
+    let there = [live("a", &json!({})), live("b", &json!({}))];
+    let other = |name: &str| with(&generated(name), &json!({"spec": {"source": {"path": "other"}}}));
+    let why = "contains applications with duplicate name: b";
+    let whole = Generated {
+        refused: BTreeMap::from([("b".to_owned(), why.to_owned())]),
+        ..all(vec![generated("a")])
+    };
+    // The generator that made the other `b` has failed; what the first one makes of it is none of what was agreed on.
+    let mut partly =
+        Generated { failed: vec!["generators[1].git: away".to_owned()], ..all(vec![other("a"), other("b")]) };
+    assert_eq!(words(&changes(&set(&json!({})), &partly, &there)), "~a ~b");
+    partly.keep_refused(&whole.refused);
+    let done = changes(&set(&json!({})), &partly, &there);
+    assert_eq!(words(&done), "~a");
+    assert!(done.left["b"].to_string().contains(why), "{:?}", done.left);
+    // Once all is known, what is said then counts.
+    let mut known = all(vec![other("a"), other("b")]);
+    known.keep_refused(&whole.refused);
+    assert_eq!(words(&changes(&set(&json!({})), &known, &there)), "~a ~b");
+}

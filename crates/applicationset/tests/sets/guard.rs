@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use tidegate_applicationset::changes::{Generated, Left, reconcile};
+use tidegate_applicationset::guard::approval::{Approval, approval, approve, carried, spent};
 use tidegate_applicationset::policy::Options;
 use tidegate_applicationset::status::Reason;
 use tidegate_model::argo::{Application, ApplicationSet};
@@ -111,4 +112,53 @@ fn what_cannot_be_read_deletes_nothing() {
     let next = tidegate_applicationset::deletion::deleting(&going, &there(), &Here, &Options::default());
     let tidegate_applicationset::deletion::Next::Finish { members } = next else { panic!("{next:?}") };
     assert_eq!(members.len(), NAMES.len());
+}
+
+/// What somebody approves by a command.
+fn approval_of(token: &str) -> Approval {
+    let at = serde_json::from_value(json!("2026-11-20T10:00:00Z")).unwrap();
+    Approval { token: token.to_owned(), by: "alice".to_owned(), reason: "moved".to_owned(), at }
+}
+
+#[test]
+fn a_command_approves_what_is_held_and_nothing_else() {
+    let limited = annotated(&[("max-deletions", "3")]);
+    let (wanted, there) = (without(4), there());
+    let held = changes(&limited, &wanted, &there);
+    let token = token(&wanted, &there);
+    let approved = approve(&limited, &held.wrong, &approval_of(&token)).unwrap();
+    assert_eq!(words(&changes(&approved, &wanted, &there)), "-a -b -c -d");
+    assert_eq!(approval(&approved), Some(approval_of(&token)), "with who and why");
+    // Less is generated since, which nobody has seen.
+    assert_eq!(words(&changes(&approved, &without(5), &there)), "");
+    let refused = approve(&limited, &held.wrong, &approval_of("000000000000")).unwrap_err().to_string();
+    assert!(refused.contains("are not those that \"000000000000\" stands for"), "{refused}");
+    assert!(refused.contains(&token), "what can be approved is named: {refused}");
+    let well = changes(&limited, &without(2), &there);
+    let refused = approve(&limited, &well.wrong, &approval_of(&token)).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("no deletion of an Application of ApplicationSet argocd/fleet is held"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn an_approval_is_taken_away_when_it_is_spent_and_who_gave_it_stays() {
+    let (limited, wanted) = (annotated(&[("max-deletions", "3")]), without(4));
+    let held = changes(&limited, &wanted, &there());
+    let token = token(&wanted, &there());
+    let approved = approve(&limited, &held.wrong, &approval_of(&token)).unwrap();
+    let without = spent(&approved).unwrap();
+    assert_eq!(words(&changes(&without, &wanted, &there())), "");
+    assert_eq!((approval(&without), spent(&without)), (Some(approval_of(&token)), None));
+    // What somebody has written into the set is theirs.
+    assert_eq!(spent(&annotated(&[("deletions-approved", &token)])), None);
+    // A set that is read from its file again has what a command has said, unless its author says something himself.
+    let mut read = annotated(&[("max-deletions", "3")]);
+    carried(&approved, &mut read);
+    assert_eq!(read.metadata.annotations, approved.metadata.annotations);
+    let own = annotated(&[("deletions-approved", "abc")]);
+    let mut read = own.clone();
+    carried(&approved, &mut read);
+    assert_eq!(read, own);
 }

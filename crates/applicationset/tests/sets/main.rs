@@ -9,6 +9,7 @@
 
 mod changes;
 mod deletion;
+mod foreseen;
 mod guard;
 mod kept;
 mod laws;

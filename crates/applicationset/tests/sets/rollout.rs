@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate_applicationset::changes::Generated;
+use tidegate_applicationset::policy::Options;
 use tidegate_applicationset::rollout::{
-    Due, NotAsked, Standing, Targets, due, participants, request, settled, status,
+    Due, NotAsked, Standing, Targets, due, how, participants, request, settled, status, why_not_again,
 };
 use tidegate_applicationset::status::{Reason, Rollout as Told};
 use tidegate_lifecycle::rollout::{
@@ -420,4 +421,41 @@ fn a_set_in_which_nothing_is_to_be_done_says_where_each_of_its_applications_is()
         .collect();
     let expected = [("a", "Healthy".to_owned(), "1"), ("b", "Healthy".to_owned(), "2")];
     assert_eq!((is_progressing, &told[..2]), (false, &expected[..]));
+}
+
+/// A rollout of `a` (dev) and `b` (prod) that has come to this.
+fn over(inputs: &[Input]) -> State {
+    let set = rolling();
+    let request = done(asked(&set, &dev_and_prod(), "r1").unwrap(), &["a", "b"]);
+    after(State::New, &[&[Input::Begin(Box::new(request))], inputs].concat())
+}
+
+#[test]
+fn what_is_asked_where_nothing_is_under_way_is_refused_with_what_to_do() {
+    let options = Options::default();
+    let finished = over(&[]);
+    assert!(finished.is_finished(), "{}", finished.name());
+    let request = asked(&rolling(), &dev_and_prod(), "r1").unwrap();
+    let terminate = Input::Wish { wish: Wish::Terminate, by: "alice".to_owned(), why: String::new() };
+    let cut = after(State::New, &[Input::Begin(Box::new(request)), terminate]);
+    assert!(cut.is_finished(), "{}", cut.name());
+    let mut deleted = rolling();
+    deleted.metadata.deletion_timestamp = Some(at(0).into());
+    let plain = set(&json!({}));
+    for (set, last, may, words) in [
+        (&rolling(), finished.rollout(), false, "another one begins by itself when there are other targets"),
+        (&rolling(), cut.rollout(), true, "`tidegate appset retry argocd/fleet`, without --app and --step"),
+        (&rolling(), None, false, "it has had no progressive sync yet"),
+        (&plain, None, false, "each Application is synced by its own policy"),
+        // Its strategy was another one then.
+        (&plain, cut.rollout(), false, "each Application is synced by its own policy"),
+        (&deleted, cut.rollout(), false, "it is being deleted"),
+    ] {
+        let told = how(set, last, &options);
+        assert!(told.contains(words), "{words}: {told}");
+        assert_eq!(why_not_again(set, last, &options).is_ok(), may, "{words}");
+    }
+    let refused = why_not_again(&rolling(), finished.rollout(), &options).unwrap_err().to_string();
+    let begin = "ApplicationSet argocd/fleet: there is nothing to retry: its last progressive sync is over (";
+    assert!(refused.starts_with(begin), "{refused}");
 }

@@ -49,7 +49,7 @@ pub enum AppsetCommand {
     Status(OneSetArgs),
     /// Why its progressive sync or deletion is where it is
     Explain(OneSetArgs),
-    /// Let a step begin that waits for approval
+    /// Let a step begin that waits for approval, or deletions be done that are held
     Approve(StepWishArgs),
     /// Hold its progressive sync or deletion: what is at work goes on, nothing more begins
     Pause(SetWishArgs),
@@ -119,13 +119,15 @@ pub struct GenerateArgs {
 /// Plans a progressive sync and a deletion.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-No cluster and no service is asked. Steps, gates and orders are what `tidegate serve` goes by;
-branches and versions are looked up in their repositories, and shown as they are written where
-that cannot be. Whether somebody has defined the gates that steps need is known with --gates only.
+Steps, gates and orders are what `tidegate serve` goes by; branches and versions are looked up in
+their repositories, and shown as they are written where that cannot be. Whether somebody has defined
+the gates that steps need is known with --gates only. No cluster is asked, and with --compare a
+service: then it is shown of each Application what would change, from what to what.
 
 Examples:
   tidegate appset plan -f fleet.yaml
   tidegate appset plan -f fleet.yaml -o svg > fleet.svg
+  tidegate appset plan -f fleet.yaml --compare --server https://tidegate.example.com
   tidegate appset plan -f fleet.yaml -o json | jq -r '.plans[].rollout.steps[].applications[]'")]
 pub struct SetPlanArgs {
     /// File with ApplicationSets; - reads standard input; repeat it for more
@@ -137,8 +139,14 @@ pub struct SetPlanArgs {
     /// What the names of gates stand for, as `tidegate serve --gates` has it: a gate that is not in it is a mistake
     #[arg(long, value_name = "FILE", value_parser = values::path())]
     pub gates: Option<PathBuf>,
+    /// Ask the `tidegate serve` at work in the state directory, or that of --server, how the Applications stand, and show
+    /// what would change of each, and which would be deleted
+    #[arg(long)]
+    pub compare: bool,
     #[command(flatten)]
     pub found: FoundArgs,
+    #[command(flatten)]
+    pub service: ServiceArgs,
 }
 
 /// One ApplicationSet, and how to print it.
@@ -170,11 +178,16 @@ pub struct SetWishArgs {
 #[command(after_help = "\
 Examples:
   tidegate appset approve fleet
-  tidegate appset approve fleet --step 3 --reason \"checked the dashboards\"")]
+  tidegate appset approve fleet --step 3 --reason \"checked the dashboards\"
+  tidegate appset approve fleet --deletions 3c1fb9a27b1e --reason \"the folder has moved\"")]
 pub struct StepWishArgs {
     /// Which step, from 1 [default: the one that waits for it]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub step: Option<u32>,
+    /// Instead of a step: have the Applications deleted whose deletion is held because they are too many. WORD stands for
+    /// them, as `appset explain` says it
+    #[arg(long, value_name = "WORD", conflicts_with = "step")]
+    pub deletions: Option<String>,
     #[command(flatten)]
     pub wish: SetWishArgs,
 }

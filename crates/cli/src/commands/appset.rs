@@ -19,12 +19,18 @@ pub async fn run(command: AppsetCommand, printer: &Printer) -> Result<Ended, Cli
     match command {
         // Repositories are read with calls that wait.
         AppsetCommand::Generate(args) => tokio::task::block_in_place(|| generate::run(&args, printer)),
-        AppsetCommand::Plan(args) => tokio::task::block_in_place(|| plan::run(&args, printer)),
+        AppsetCommand::Plan(args) => plan::run(&args, printer).await,
         AppsetCommand::List { output, service } => list(output, &service, printer).await,
         AppsetCommand::Get(one) => get(&one, printer).await,
         AppsetCommand::Status(one) => status(&one, printer).await,
         AppsetCommand::Explain(one) => explain(&one, printer).await,
-        AppsetCommand::Approve(args) => wish(args.wish, SetWish::Approve { step: args.step }).await,
+        AppsetCommand::Approve(args) => {
+            let asked = match args.deletions {
+                Some(token) => SetWish::ApproveDeletions { token },
+                None => SetWish::Approve { step: args.step },
+            };
+            wish(args.wish, asked).await
+        }
         AppsetCommand::Pause(args) => wish(args, SetWish::Pause).await,
         AppsetCommand::Resume(args) => wish(args, SetWish::Resume).await,
         AppsetCommand::Skip(args) => {

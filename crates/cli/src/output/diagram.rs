@@ -60,8 +60,14 @@ impl Diagram {
 
     /// A node with a name, and below it a word.
     pub fn node(&mut self, name: &str, word: &str, look: Look) {
+        self.node_of_lines(name, [word], look);
+    }
+
+    /// A node with a name, and below it lines; those that are empty are left out.
+    pub fn node_of_lines<'a>(&mut self, name: &str, lines: impl IntoIterator<Item = &'a str>, look: Look) {
         let Look { class, is_hook } = look;
-        let below = if word.is_empty() { String::new() } else { format!("<br/><i>{}</i>", text(word)) };
+        let lines = lines.into_iter().filter(|line| !line.is_empty());
+        let below: String = lines.map(|line| format!("<br/><i>{}</i>", text(line))).collect();
         let label = format!("{}{below}", text(name));
         let number = self.nodes;
         self.nodes = number.saturating_add(1);

@@ -108,6 +108,7 @@ fn key(set: &ApplicationSet) -> AppKey {
 fn asked(wish: &SetWish, reason: &str) -> (&'static str, Value) {
     match wish {
         SetWish::Approve { step } => ("/approve", json!({"step": step, "reason": reason})),
+        SetWish::ApproveDeletions { token } => ("/approve", json!({"deletions": token, "reason": reason})),
         SetWish::Skip { step, member } => {
             ("/skip", json!({"step": step, "application": member, "reason": reason}))
         }

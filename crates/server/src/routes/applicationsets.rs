@@ -38,7 +38,14 @@ pub(super) fn routes() -> Vec<Route> {
             (ONE, "deleteApplicationSet", "Delete an ApplicationSet, and its Applications in order"),
             remove,
         ),
-        act((APPROVE, "approveStep", "Let a step begin that waits for approval"), approve),
+        act(
+            (
+                APPROVE,
+                "approveStep",
+                "Let a step begin that waits for approval, or deletions be done that are held",
+            ),
+            approve,
+        ),
         act((SKIP, "skipMembers", "Go on without an Application, or all of a step that are not done"), skip),
         act((RETRY, "retryMembers", "Bring Applications to their target once more"), retry),
         act((PAUSE, "pauseApplicationSet", "Begin nothing more; what is at work goes on"), |call| {
@@ -232,12 +239,15 @@ struct ReasonBody {
     reason: String,
 }
 
-/// Which step may begin.
+/// Which step may begin, or which deletions may be done.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct ApproveBody {
     /// Its number, from 1; the one that waits for it if not said.
     step: Option<u32>,
+    /// Instead of a step: the Applications whose deletion is held, by the word that stands for them in the message of the
+    /// condition `ErrorOccurred`.
+    deletions: Option<String>,
     /// For the record; may be empty.
     reason: String,
 }
@@ -276,9 +286,14 @@ async fn simply(call: Call<Nothing, ReasonBody>, asked: SetWish) -> Result<SetEx
     wish(&call, asked, why).await
 }
 
-async fn approve(call: Call<Nothing, ApproveBody>) -> Result<SetExplanation, Problem> {
-    let (step, why) = (call.body.step, call.body.reason.clone());
-    wish(&call, SetWish::Approve { step }, why).await
+async fn approve(mut call: Call<Nothing, ApproveBody>) -> Result<SetExplanation, Problem> {
+    let ApproveBody { step, deletions, reason } = std::mem::take(&mut call.body);
+    let asked = match (step, deletions) {
+        (Some(_), Some(_)) => return Err(Problem::bad("say one of the two: step, or deletions")),
+        (None, Some(token)) => SetWish::ApproveDeletions { token },
+        (step, None) => SetWish::Approve { step },
+    };
+    wish(&call, asked, reason).await
 }
 
 async fn skip(mut call: Call<Nothing, MembersBody>) -> Result<SetExplanation, Problem> {

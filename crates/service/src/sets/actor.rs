@@ -10,6 +10,7 @@ mod explaining;
 mod milestones;
 mod rolling;
 mod telling;
+mod wishing;
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tidegate_applicationset::changes::Generated;
+use tidegate_applicationset::changes::{Generated, Wrong};
 use tidegate_applicationset::requeue::{Ended, again_after};
 use tidegate_applicationset::rollout::NotAsked;
 use tidegate_applicationset::status::{Failure, Reason};
@@ -104,8 +105,12 @@ pub(crate) struct SetState {
     told_at: Timestamp,
     /// What it generates, as far as its generators have not failed; nothing before that is known, and where all have.
     generated: Option<Arc<Generated>>,
+    /// Names that were refused when all was known that it generates, and why.
+    known_refused: Arc<BTreeMap<String, String>>,
     /// What went wrong with the last look.
     failure: Option<Failure>,
+    /// What the last look has found wrong with the set itself.
+    wrong: Vec<Wrong>,
     /// Applications that are refused, and why.
     refused: BTreeMap<String, String>,
     /// Its Applications, as they were when the last change of one was told.
@@ -167,7 +172,9 @@ impl Actor for ApplicationSetActor {
             told_at: Timestamp::default(),
             unresolved_since: None,
             generated: None,
+            known_refused: Arc::default(),
             failure: None,
+            wrong: Vec::new(),
             refused: BTreeMap::new(),
             members: BTreeMap::new(),
             is_released: false,
@@ -329,6 +336,7 @@ impl SetState {
         let look = Look {
             set: self.set.clone(),
             generated,
+            refused: Arc::clone(&self.known_refused),
             is_fresh: self.is_fresh,
             last: self.own_rollout().cloned(),
             standings: Arc::clone(&self.standings),
@@ -376,14 +384,20 @@ impl SetState {
             self.generate_at = again_after(&self.set, ended, &self.shared.options).map(|after| now + after);
             self.end_refresh().await;
         }
+        if let Some(all) = generated.as_ref().filter(|all| all.failed.is_empty() && all.silent.is_empty()) {
+            self.known_refused = Arc::new(all.refused.clone());
+        }
         self.told_by = is_unsettled.then_some(now + TOLD_WITHIN);
         self.refused = changes.refused().map(|(name, why)| (name.to_owned(), why.to_string())).collect();
-        (self.generated, self.failure) = (generated, failure);
+        (self.generated, self.failure, self.wrong) = (generated, failure, changes.wrong);
         if changes.order != Order::AllAtOnce {
             let why = "it is not generated any more";
             self.tear_down(changes.order, changes.delete, why).await;
         }
         self.keep_generated().await;
+        if !is_unsettled {
+            self.end_approval().await;
+        }
         match request {
             Some(Ok(request)) => {
                 self.unresolved_since = None;

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use tidegate_application::credentials::text_without_credentials;
 use tidegate_model::HealthStatus;
 use tidegate_model::argo::{ApplicationSet, ApplicationSetCondition, Time};
-
-use super::shown::without;
 
 /// How an ApplicationSet stands, in one line.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -55,7 +54,9 @@ impl From<&ApplicationSet> for SetLine {
             namespace: set.metadata.home().to_owned(),
             name: set.metadata.name.clone(),
             health: status.health.as_ref().map_or(HealthStatus::Unknown, |health| health.status),
-            error: condition("ErrorOccurred").filter(is_true).map(|one| without(&one.message)),
+            error: condition("ErrorOccurred")
+                .filter(is_true)
+                .map(|one| text_without_credentials(&one.message)),
             resource_update_status: condition("ResourcesUpToDate")
                 .map_or_else(|| "Unknown".to_owned(), |one| one.reason.clone()),
             // Not all of them may be listed.

@@ -56,6 +56,7 @@ use crate::error::ServiceError;
 
 pub use board::{FoundSets, SetCourse};
 pub use line::{RolloutLine, SetLine};
+pub use pass::taken;
 pub use serving::SetServing;
 pub use shown::shown;
 pub use tidegate_applicationset::preview::DeletionPreview;

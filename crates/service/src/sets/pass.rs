@@ -1,6 +1,7 @@
 //! One look at a set: what it generates, what is done to its Applications, and what a progressive sync would be about. It
 //! can be given up at any moment: all that it does is safe to be done again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub(crate) struct Look {
     pub set: ApplicationSet,
     /// What it has generated the last time; it is generated anew where there is nothing.
     pub generated: Option<Arc<Generated>>,
+    /// Names that were refused when all was known that it generates, and why.
+    pub refused: Arc<BTreeMap<String, String>>,
     /// Whether repositories are asked for what is new.
     pub is_fresh: bool,
     /// The newest rollout of the set.
@@ -67,7 +70,7 @@ pub(crate) async fn pass(shared: Arc<SetShared>, look: Look) -> Passed {
 }
 
 async fn looked(shared: &Arc<SetShared>, look: Look) -> Passed {
-    let Look { mut set, generated, is_fresh, last, standings, prunes } = look;
+    let Look { mut set, generated, refused, is_fresh, last, standings, prunes } = look;
     let mut passed = Passed::default();
     // Before the first of its Applications: nobody could keep their order otherwise.
     if let Some(finalizers) = deletion::finalizers(&set, &shared.options) {
@@ -80,7 +83,10 @@ async fn looked(shared: &Arc<SetShared>, look: Look) -> Passed {
     }
     let generated = match generated {
         Some(generated) => Ok(generated),
-        None => generated_by(shared, &set, is_fresh).await.map(Arc::new),
+        None => generated_by(shared, &set, is_fresh).await.map(|mut generated| {
+            generated.keep_refused(&refused);
+            Arc::new(generated)
+        }),
     };
     let existing = members::existing(shared, &set, generated.as_deref().ok());
     let known = shared.applications.as_ref();
@@ -136,7 +142,8 @@ fn failed(message: String) -> Failure {
     Failure { reason: Reason::ApplicationGenerationFromParamsError, message }
 }
 
-fn taken(done: tidegate_generate::Generated) -> Generated {
+/// What a set has generated, as it is compared with what is there.
+pub fn taken(done: tidegate_generate::Generated) -> Generated {
     let tidegate_generate::Generated { applications, refused, passed, failed } = done;
     let name = |one: tidegate_generate::Made| (one.application.metadata.name.clone(), one.application);
     Generated {

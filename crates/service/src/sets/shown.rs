@@ -1,11 +1,8 @@
 //! An ApplicationSet as it may be shown: without credentials.
 
 use serde_json::Value;
-use tidegate_application::credentials::without_credentials;
+use tidegate_application::credentials::text_without_credentials;
 use tidegate_model::argo::ApplicationSet;
-
-/// What an address in a text ends at.
-const ENDS: [char; 6] = ['"', '\'', '`', '<', '>', ','];
 
 /// A set without the credentials of addresses, wherever they are in it: in sources, in generators, in their elements, in
 /// patches, and in the copy that `kubectl apply` keeps.
@@ -20,22 +17,11 @@ pub fn shown(set: &ApplicationSet) -> ApplicationSet {
 
 fn hide(value: &mut Value) {
     match value {
-        Value::String(text) if text.contains("://") => *text = without(text),
+        Value::String(text) if text.contains("://") => *text = text_without_credentials(text),
         Value::Array(all) => all.iter_mut().for_each(hide),
         Value::Object(fields) => fields.values_mut().for_each(hide),
         _ => {}
     }
-}
-
-pub(super) fn without(text: &str) -> String {
-    let is_end = |c: char| c.is_whitespace() || ENDS.contains(&c);
-    text.split_inclusive(is_end)
-        .map(|part| {
-            let address = part.trim_end_matches(is_end);
-            let end = part.strip_prefix(address).unwrap_or_default();
-            format!("{}{end}", without_credentials(address))
-        })
-        .collect()
 }
 
 #[cfg(test)]

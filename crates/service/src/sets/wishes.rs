@@ -18,6 +18,11 @@ pub enum SetWish {
         #[serde(default)]
         step: Option<u32>,
     },
+    /// Delete the Applications whose deletion is held because they are too many.
+    ApproveDeletions {
+        /// Stands for what is generated now, as the message about them has it.
+        token: String,
+    },
     /// Go on without an Application, or all of a step that are not done.
     Skip {
         /// Which step.

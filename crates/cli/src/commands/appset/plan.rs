@@ -1,42 +1,59 @@
-//! `tidegate appset plan`: in which order the Applications of ApplicationSets in files would be synced and deleted.
+//! `tidegate appset plan`: in which order the Applications of ApplicationSets in files would be synced and deleted, and what each
+//! would change from.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use tidegate_applicationset::changes::Generated;
+use tidegate_applicationset::foreseen::{Foreseen, foresee};
 use tidegate_applicationset::order::order;
 use tidegate_applicationset::policy::{Options, is_progressive};
 use tidegate_applicationset::preview::{self, DeletionPreview};
-use tidegate_applicationset::rollout::{Standing, Targets, request};
+use tidegate_applicationset::rollout::{Standing, Targets, full_name, request};
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_lifecycle::operation::{concurrency_group, is_known_gate};
 use tidegate_lifecycle::rollout::{MemberView, Options as Cases, RolloutView};
 use tidegate_lifecycle::teardown::Order;
 use tidegate_model::argo::{Application, ApplicationSet, ApplicationSource};
+use tidegate_service::applications::store::MANAGED_LABEL;
+use tidegate_service::reach::Reached;
+use tidegate_service::sets::taken;
 
+use super::desk;
 use super::files::Files;
-use crate::args::SetPlanArgs;
+use crate::args::{ServiceArgs, SetPlanArgs};
+use crate::commands::app::desk::Desk;
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::input;
 use crate::output::Printer;
 use crate::output::set::name;
-use crate::output::set_plan::{self, DeletionPlan, Planned, RolloutPlan, SetPlan};
+use crate::output::set_plan::{self, DeletionPlan, Planned, Removal, RolloutPlan, SetPlan};
 
 /// What an empty revision means.
 const HEAD: &str = "HEAD";
 
-pub fn run(args: &SetPlanArgs, printer: &Printer) -> Result<Ended, CliError> {
+pub async fn run(args: &SetPlanArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let served = if args.compare { Some(Served::asked(&args.service, printer).await?) } else { None };
+    // Repositories are read with calls that wait.
+    tokio::task::block_in_place(|| of_files(args, served.as_ref(), printer))
+}
+
+fn of_files(args: &SetPlanArgs, served: Option<&Served>, printer: &Printer) -> Result<Ended, CliError> {
     let gates = KnownGates::read(args.gates.as_deref())?;
     let mut files = Files::read(&args.files, &args.found, printer)?;
     let (mut plans, mut problems) = (Vec::new(), Vec::new());
     for (set, base) in files.sets.clone() {
         let (generated, refused) = files.generated(&set, &base, printer)?;
         problems.extend(refused);
-        let applications: Vec<Application> =
-            generated.applications.into_iter().map(|made| made.application).collect();
+        let generated = taken(generated);
         let mut revisions = Revisions { files: &files, base: &base, found: BTreeMap::new(), printer };
-        let wrong = match planned(&set, &applications, &mut revisions) {
+        let wrong = match planned(&set, &generated, served, &mut revisions) {
             Ok(plan) => {
+                let problems = plan.removal.iter().flat_map(|removal| &removal.problems);
+                problems.for_each(|problem| {
+                    printer.warn(&format!("ApplicationSet {}: {problem}", set.metadata.name))
+                });
                 let wrong = gates.problems(&plan);
                 plans.push(plan);
                 wrong
@@ -88,15 +105,25 @@ impl KnownGates {
 /// The plan of a set, or all that is wrong with it.
 fn planned(
     set: &ApplicationSet,
-    applications: &[Application],
+    generated: &Generated,
+    served: Option<&Served>,
     revisions: &mut Revisions<'_>,
 ) -> Result<SetPlan, Vec<String>> {
+    let applications: Vec<Application> = generated.applications.values().cloned().collect();
+    let applications = applications.as_slice();
     let asked: BTreeMap<&str, Vec<String>> =
         applications.iter().map(|one| (one.metadata.name.as_str(), target_revisions(one))).collect();
-    let found: BTreeMap<&str, Vec<String>> =
+    let meant: BTreeMap<&str, Vec<Meant>> =
         applications.iter().map(|one| (one.metadata.name.as_str(), revisions.of(one))).collect();
+    let found: BTreeMap<&str, Vec<String>> =
+        meant.iter().map(|(name, all)| (*name, all.iter().map(Meant::shown).collect())).collect();
+    let known: BTreeMap<&str, Vec<String>> =
+        meant.iter().filter_map(|(name, all)| Some((*name, Meant::all_found(all)?))).collect();
+    let foreseen = served.map(|served| served.foreseen(set, generated, &known));
     let rollout = rollout(set, applications, &found);
     let deletion = deletion(set, applications);
+    let removal =
+        foreseen.as_ref().map(|foreseen| removal(set, foreseen)).transpose().map_err(|wrong| vec![wrong])?;
     let (rollout, deletion) = match (rollout, deletion) {
         (Ok(rollout), Ok(deletion)) => (rollout, deletion),
         (rollout, deletion) => return Err(rollout.err().into_iter().chain(deletion.err()).collect()),
@@ -112,11 +139,14 @@ fn planned(
         also: place.get(name).map(|member| member.also.clone()).unwrap_or_default(),
         revisions,
         target_revisions: asked.get(name).cloned().unwrap_or_default(),
+        change: foreseen.as_ref().and_then(|foreseen| foreseen.members.get(name).cloned()),
+        is_unresolved: !known.contains_key(name),
     });
     Ok(SetPlan {
         application_set: name(set),
         applications: members.collect(),
         rollout: rollout.as_ref().map(RolloutPlan::of),
+        removal,
         deletion: DeletionPlan::of(&deletion, word(set)),
     })
 }
@@ -165,21 +195,89 @@ fn target_revisions(application: &Application) -> Vec<String> {
     application.sources().iter().map(written).collect()
 }
 
+/// What becomes of Applications that are not generated any more.
+fn removal(set: &ApplicationSet, foreseen: &Foreseen) -> Result<Removal, String> {
+    let deletion = deletion(set, &foreseen.removed)?;
+    Ok(Removal {
+        deletion: DeletionPlan::of(&deletion, word(set)),
+        held: foreseen.held.clone(),
+        problems: foreseen.wrong.clone(),
+    })
+}
+
+/// What a service knows.
+struct Served {
+    sets: Vec<ApplicationSet>,
+    applications: Vec<Application>,
+}
+
+impl Served {
+    async fn asked(service: &ServiceArgs, printer: &Printer) -> Result<Self, CliError> {
+        let desk = Desk::of(service)?;
+        let Reached { applications, problems } = desk.ask(&[]).await?;
+        problems.iter().for_each(|problem| printer.warn(problem));
+        let sets = desk::find(&desk, None).await?.sets;
+        Ok(Self { sets, applications })
+    }
+
+    /// What would become of its Applications, were the set as in a file.
+    fn foreseen(
+        &self,
+        set: &ApplicationSet,
+        generated: &Generated,
+        targets: &BTreeMap<&str, Vec<String>>,
+    ) -> Foreseen {
+        let mut set = set.clone();
+        // Its Applications name the one that is there as their owner.
+        if let Some(there) = self.sets.iter().find(|one| full_name(one) == full_name(&set)) {
+            set.metadata.uid.clone_from(&there.metadata.uid);
+        }
+        let preserved_labels = vec![MANAGED_LABEL.to_owned()];
+        let options = Options { preserved_labels, ..Options::default() };
+        foresee(&set, generated, &self.applications, targets, &options)
+    }
+}
+
+/// What a revision means.
+#[derive(Clone)]
+enum Meant {
+    /// This commit, or version.
+    Found(String),
+    /// Nobody could tell; so it is written.
+    Unknown(String),
+}
+
+impl Meant {
+    fn shown(&self) -> String {
+        let (Self::Found(revision) | Self::Unknown(revision)) = self;
+        revision.clone()
+    }
+
+    /// All of them, where all could be found out.
+    fn all_found(all: &[Self]) -> Option<Vec<String>> {
+        let found = |one: &Self| match one {
+            Self::Found(revision) => Some(revision.clone()),
+            Self::Unknown(_) => None,
+        };
+        all.iter().map(found).collect()
+    }
+}
+
 /// What revisions mean, each looked up once.
 struct Revisions<'a> {
     files: &'a Files,
     base: &'a Path,
-    found: BTreeMap<[String; 3], String>,
+    found: BTreeMap<[String; 3], Meant>,
     printer: &'a Printer,
 }
 
 impl Revisions<'_> {
     /// One for each source: as it is written, where it cannot be found out, which is told.
-    fn of(&mut self, application: &Application) -> Vec<String> {
+    fn of(&mut self, application: &Application) -> Vec<Meant> {
         application.sources().iter().map(|source| self.meant(source)).collect()
     }
 
-    fn meant(&mut self, source: &ApplicationSource) -> String {
+    fn meant(&mut self, source: &ApplicationSource) -> Meant {
         let asked = match source.target_revision.as_str() {
             "" => HEAD,
             revision => revision,
@@ -190,9 +288,9 @@ impl Revisions<'_> {
         }
         let origin = self.files.repositories.origin(source, self.base);
         let found = origin.and_then(|origin| origin.resolve(source, &source.target_revision));
-        let found = found.unwrap_or_else(|error| {
+        let found = found.map(Meant::Found).unwrap_or_else(|error| {
             self.printer.note(&format!("revision {asked} is shown as it is written: {error}"));
-            asked.to_owned()
+            Meant::Unknown(asked.to_owned())
         });
         self.found.insert(key, found.clone());
         found

@@ -55,11 +55,8 @@ impl DeletionPlan {
             let stays = |kept: &Kept| kept.what == KeptWhat::Objects && is_listed(kept);
             if self.kept.iter().any(stays) { "its objects stay" } else { "" }
         };
-        let row = |name: &String, mark: &str| Line {
-            name: name.clone(),
-            revision: String::new(),
-            mark: mark.to_owned(),
-        };
+        let row =
+            |name: &String, mark: &str| Line { name: name.clone(), mark: mark.to_owned(), ..Line::default() };
         let is_outlived = self.kept.iter().any(|kept| kept.what == KeptWhat::Application);
         let steps = self.steps.iter().enumerate().filter(|_| !is_outlived);
         let steps = steps.map(|(index, step)| Stage {

@@ -1,5 +1,6 @@
 //! The plan of a set as a Mermaid flow chart, for Markdown.
 
+use super::changes::REMOVAL;
 use super::{Drawn, Part};
 use crate::output::diagram::{Diagram, Look};
 
@@ -17,7 +18,9 @@ pub fn diagram(plan: &Drawn) -> String {
                 (false, false) => "apply",
             };
             for row in &stage.rows {
-                diagram.node(&row.name, &row.revision, Look { class, is_hook: false });
+                let words = [&row.revision, &row.mark].into_iter().chain(&row.details).map(String::as_str);
+                let class = if row.is_idle { "idle" } else { class };
+                diagram.node_of_lines(&row.name, words, Look { class, is_hook: false });
             }
             diagram.end_row();
         }
@@ -34,6 +37,10 @@ pub fn diagram(plan: &Drawn) -> String {
 
 /// `r0`, `d0`.
 fn id(part: &Part, number: usize) -> String {
-    let letter = if part.is_deletion { 'd' } else { 'r' };
+    let letter = match part.is_deletion {
+        false => 'r',
+        true if part.name == REMOVAL => 'x',
+        true => 'd',
+    };
     format!("{letter}{number}")
 }

@@ -1,5 +1,6 @@
 //! What an ApplicationSet would do, in all its forms: text, document, diagram, picture.
 
+mod changes;
 mod deletion;
 mod mermaid;
 mod svg;
@@ -8,6 +9,7 @@ mod text;
 use std::time::Duration;
 
 use serde::Serialize;
+use tidegate_applicationset::foreseen::{Change, What};
 use tidegate_lifecycle::operation::is_known_gate;
 use tidegate_lifecycle::rollout::{OnFailure, RolloutView, StepView};
 use tidegate_model::format_duration;
@@ -16,6 +18,7 @@ use super::counted;
 use crate::args::{Format, PlanFormat};
 use crate::error::CliError;
 use crate::output::Printer;
+pub use changes::Removal;
 pub use deletion::DeletionPlan;
 
 /// Digits of a commit that tell it from others.
@@ -33,6 +36,9 @@ pub struct SetPlan {
     pub applications: Vec<Planned>,
     /// Its progressive sync; absent where each Application is synced by its own policy.
     pub rollout: Option<RolloutPlan>,
+    /// Applications that it has and does not generate any more; absent where nobody was asked which it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removal: Option<Removal>,
     /// In which order its Applications are deleted with it.
     pub deletion: DeletionPlan,
 }
@@ -50,6 +56,12 @@ pub struct Planned {
     pub revisions: Vec<String>,
     /// The same as it is written.
     pub target_revisions: Vec<String>,
+    /// What would become of it; absent where nobody was asked how it stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<Change>,
+    /// A revision could not be found out.
+    #[serde(skip)]
+    pub is_unresolved: bool,
 }
 
 /// A progressive sync.
@@ -182,12 +194,17 @@ struct Stage {
 }
 
 /// An Application.
+#[derive(Default)]
 struct Line {
     name: String,
     /// What it is brought to; may be empty.
     revision: String,
     /// What else there is to say; may be empty.
     mark: String,
+    /// What would change of it, line by line.
+    details: Vec<String>,
+    /// Nothing is done about it.
+    is_idle: bool,
 }
 
 impl SetPlan {
@@ -201,6 +218,10 @@ impl SetPlan {
             Some(rollout) => self.rolling(rollout),
             None => self.by_themselves(),
         }];
+        if let Some(removal) = &self.removal {
+            sub.push_str(&format!(": {}", changes::summary(&self.applications, removal)));
+            parts.extend(removal.drawn());
+        }
         parts.push(self.deletion.drawn());
         Drawn { title: format!("Plan for ApplicationSet {}", self.application_set), sub, parts }
     }
@@ -249,7 +270,13 @@ impl SetPlan {
         names
             .iter()
             .filter_map(of)
-            .map(|one| Line { name: one.name.clone(), revision: one.revision(), mark: one.mark() })
+            .map(|one| Line {
+                name: one.name.clone(),
+                revision: one.revision(),
+                mark: one.mark(),
+                details: changes::details(one),
+                is_idle: one.change.as_ref().is_some_and(|change| change.what == What::Unchanged),
+            })
             .collect()
     }
 }
@@ -258,14 +285,20 @@ impl Planned {
     /// `1a2b3c4 (main)`, for each source.
     fn revision(&self) -> String {
         let words = self.revisions.iter().zip(&self.target_revisions).map(|(found, asked)| {
-            let is_commit = found.len() == WHOLE && found.bytes().all(|byte| byte.is_ascii_hexdigit());
-            let short = if is_commit { found.chars().take(SHORT).collect() } else { found.clone() };
+            let short = short(found);
             if found == asked { short } else { format!("{short} ({asked})") }
         });
         words.collect::<Vec<_>>().join(", ")
     }
 
+    /// What would become of it, and which steps select it in vain.
     fn mark(&self) -> String {
+        let word = self.change.as_ref().map(changes::word).unwrap_or_default().to_owned();
+        let words = [word, self.also_selected()].into_iter().filter(|words| !words.is_empty());
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    fn also_selected(&self) -> String {
         match self.also.as_slice() {
             [] => String::new(),
             [only] => format!("step {only} selects it too"),
@@ -275,6 +308,12 @@ impl Planned {
             }
         }
     }
+}
+
+/// The beginning of a commit; anything else as it is.
+fn short(revision: &str) -> String {
+    let is_commit = revision.len() == WHOLE && revision.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_commit { revision.chars().take(SHORT).collect() } else { revision.to_owned() }
 }
 
 impl StepTerms {

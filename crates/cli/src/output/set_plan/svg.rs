@@ -1,9 +1,11 @@
 //! The plan of a set as a picture: rollout and deletion from top to bottom, a card for each step, a row for each
 //! Application.
 
-use super::{Drawn, Stage};
+use super::{Drawn, Line, Stage};
 use crate::output::picture::{Card, Chip, Picture, Row, shorten};
 
+/// What stands before something that would change of the Application above.
+const CHANGE: &str = "↳";
 const SYNC: &str = "#2f6fb5";
 const DELETION: &str = "#c0392b";
 const LEFT_ALONE: &str = "#5b6773";
@@ -45,13 +47,26 @@ fn rows(stage: &Stage) -> Vec<Row<'_>> {
         mark: String::new(),
         chip: None,
     });
-    let members = stage.rows.iter().map(|row| Row {
+    let members = stage.rows.iter().flat_map(member);
+    terms.chain(members).collect()
+}
+
+/// A row for an Application, and one for each thing that would change of it.
+fn member(row: &Line) -> Vec<Row<'_>> {
+    let own = Row {
         kind: "",
         name: row.name.clone(),
         reason: &row.revision,
         mark: row.mark.clone(),
         chip: (!row.revision.is_empty())
             .then(|| Chip { word: shorten(&row.revision, CHIP_CHARS), colours: REVISION }),
+    };
+    let details = row.details.iter().map(|detail| Row {
+        kind: CHANGE,
+        name: detail.clone(),
+        reason: detail,
+        mark: String::new(),
+        chip: None,
     });
-    terms.chain(members).collect()
+    std::iter::once(own).chain(details).collect()
 }

@@ -1,7 +1,7 @@
 //! The plan of a set as a tree: rollout and deletion → step → Application.
 
 use super::{Drawn, Line, Part, Stage};
-use crate::output::{Style, Text};
+use crate::output::{Style, Text, one_line};
 
 /// Longer names are not padded for.
 const NAME_WIDTH_MAX: usize = 56;
@@ -48,6 +48,11 @@ fn add_stage(text: &mut Text, stage: &Stage, is_last: bool, width: usize) {
     for (index, row) in stage.rows.iter().enumerate() {
         text.add(Style::Dim, format!("{trunk}{}", if index == last { "└─ " } else { "├─ " }));
         add_row(text, row, width);
+        for detail in &row.details {
+            text.add(Style::Dim, format!("{trunk}{}", if index == last { "   " } else { "│  " }));
+            text.add(Style::Plain, format!("   {}", one_line(detail)));
+            text.end_line();
+        }
     }
 }
 

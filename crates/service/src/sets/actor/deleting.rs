@@ -130,9 +130,14 @@ impl SetState {
 
     /// Whether the last teardown has left this Application: a person has skipped it, or ended it all before.
     fn is_held(&self, spec: &MemberSpec) -> bool {
+        self.is_left_behind(&spec.name, &spec.uid)
+    }
+
+    /// The same, of an Application of this name and UID.
+    pub(super) fn is_left_behind(&self, name: &str, uid: &str) -> bool {
         let Some(last) = self.own_teardown() else { return false };
         let is_cut = last.outcome.as_ref().is_some_and(|outcome| outcome.end != End::Completed);
-        last.members.get(&spec.name).is_some_and(|old| old.uid == spec.uid && (is_cut || is_skipped(old)))
+        last.members.get(name).is_some_and(|old| old.uid == uid && (is_cut || is_skipped(old)))
     }
 
     /// The newest teardown, if it is one of this very set.

@@ -1,43 +1,14 @@
-//! What people ask of a set, and what they are told of it.
+//! What people are told of a set.
 
 use tidegate_applicationset::ownership::{Owner, owner};
-use tidegate_applicationset::wake::Wake;
-use tidegate_lifecycle::fleet::Scope;
 use tidegate_lifecycle::operation::{concurrency_group, is_known_gate};
 use tidegate_lifecycle::rollout::{RolloutView, StepStatus};
 use tidegate_lifecycle::{rollout, teardown};
 
 use super::SetState;
-use crate::sets::wishes::{SetExplanation, SetWish};
+use crate::sets::wishes::SetExplanation;
 
 impl SetState {
-    /// What a person asks for: of the ordered deletion that is at work, or else of the progressive sync. What has ended is
-    /// begun again where somebody asks for that.
-    pub(super) async fn wish(&mut self, wish: SetWish, by: String, why: String) -> Result<(), String> {
-        if let Some(running) = self.teardowns.running.clone() {
-            let wish = of_teardown(wish)?;
-            let asked = running.wish(teardown::Input::Wish { wish, by, why }).await;
-            self.teardown_moved().await;
-            return asked.map_err(|error| error.to_string());
-        }
-        if let Some(running) = self.rollouts.running.clone() {
-            let asked = running.wish(rollout::Input::Wish { wish: of_rollout(wish)?, by, why }).await;
-            self.rollout_moved().await;
-            return asked.map_err(|error| error.to_string());
-        }
-        match wish {
-            SetWish::Retry { step: None, member: None } => {
-                tracing::info!(set = %self.key, by, why, "what has ended is to be begun again");
-                (self.is_asked, self.wake) = (true, self.wake.max(Wake::Status));
-                Ok(())
-            }
-            _ => Err(format!(
-                "nothing is under way for ApplicationSet {}: `tidegate appset explain {0}` says how it stands",
-                self.key
-            )),
-        }
-    }
-
     /// How it stands, and why.
     pub(super) async fn explained(&self) -> SetExplanation {
         let now = self.now();
@@ -102,41 +73,5 @@ impl SetState {
             None => Some(format!("step {number} {}", known.why_never(gate)?)),
         };
         named.iter().filter_map(problem).collect()
-    }
-}
-
-fn of_rollout(wish: SetWish) -> Result<rollout::Wish, String> {
-    Ok(match wish {
-        SetWish::Approve { step } => rollout::Wish::Approve { step },
-        SetWish::Skip { step, member } => rollout::Wish::Skip(scope(step, member)?),
-        SetWish::Retry { step, member } => rollout::Wish::Retry(scope(step, member)?),
-        SetWish::Pause => rollout::Wish::Pause,
-        SetWish::Resume => rollout::Wish::Resume,
-        SetWish::Terminate => rollout::Wish::Terminate,
-    })
-}
-
-fn of_teardown(wish: SetWish) -> Result<teardown::Wish, String> {
-    let none = |what: &str| {
-        Err(format!(
-            "Applications are being deleted in order, and there is nothing to {what}; skip, pause, resume and terminate are possible"
-        ))
-    };
-    Ok(match wish {
-        SetWish::Approve { .. } => return none("approve"),
-        SetWish::Retry { .. } => return none("retry"),
-        SetWish::Skip { step, member } => teardown::Wish::Skip(scope(step, member)?),
-        SetWish::Pause => teardown::Wish::Pause,
-        SetWish::Resume => teardown::Wish::Resume,
-        SetWish::Terminate => teardown::Wish::Terminate,
-    })
-}
-
-/// What a wish is about.
-fn scope(step: Option<u32>, member: Option<String>) -> Result<Scope, String> {
-    match (step, member) {
-        (Some(step), None) => Ok(Scope::Step(step)),
-        (None, Some(member)) => Ok(Scope::Member(member)),
-        _ => Err("name one Application, or the number of one step".to_owned()),
     }
 }

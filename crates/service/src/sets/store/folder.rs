@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tidegate_application::deletion::RESOURCES_FINALIZER;
+use tidegate_applicationset::guard::approval;
 use tidegate_model::argo::{Application, ApplicationSet};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -103,6 +104,21 @@ impl SetStore for FolderSets {
             }
         };
         self.change(set, marked).await?;
+        self.generated.tell();
+        Ok(())
+    }
+
+    async fn approve(&self, set: &ApplicationSet) -> Result<(), ServiceError> {
+        let wanted = set.metadata.annotations.clone();
+        let approved = move |known: &mut ApplicationSet| {
+            for name in approval::ANNOTATIONS {
+                match wanted.get(name) {
+                    Some(value) => drop(known.metadata.annotations.insert(name.to_owned(), value.clone())),
+                    None => drop(known.metadata.annotations.remove(name)),
+                }
+            }
+        };
+        self.change(set, approved).await?;
         self.generated.tell();
         Ok(())
     }
@@ -353,6 +369,7 @@ fn made(mut set: ApplicationSet) -> ApplicationSet {
 /// A set as its document says, which goes on being the one it was.
 fn joined(known: ApplicationSet, document: ApplicationSet) -> ApplicationSet {
     let mut set = document;
+    approval::carried(&known, &mut set);
     let before = known.metadata;
     (set.metadata.uid, set.metadata.creation_timestamp) = (before.uid, before.creation_timestamp);
     for own in before.finalizers.into_iter().filter(|one| is_own_finalizer(one)) {

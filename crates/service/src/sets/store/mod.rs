@@ -97,6 +97,14 @@ pub trait SetStore: Send + Sync + 'static {
     /// As [`keep`](Self::keep).
     async fn mark(&self, set: &ApplicationSet) -> Result<(), ServiceError>;
 
+    /// The approval of deletions that was given by a command ([`approval`](tidegate_applicationset::guard::approval)) is as `set`
+    /// has it. When this returns that is durable, or the set is gone.
+    ///
+    /// # Errors
+    ///
+    /// As [`keep`](Self::keep).
+    async fn approve(&self, set: &ApplicationSet) -> Result<(), ServiceError>;
+
     /// Whether a set is being deleted now, past every cache.
     ///
     /// # Errors

@@ -56,6 +56,10 @@ impl SetStore for Witness {
         panic!("nobody asks for that")
     }
 
+    async fn approve(&self, _: &ApplicationSet) -> Result<(), ServiceError> {
+        panic!("nobody asks for that")
+    }
+
     async fn is_going(&self, _: &ApplicationSet) -> Result<bool, ServiceError> {
         panic!("nobody asks for that")
     }

@@ -175,6 +175,13 @@ impl SetStore for KubernetesSets {
         self.site.write(what, made, |all, object| all.written(&key, false, object)).await.map(drop)
     }
 
+    async fn approve(&self, set: &ApplicationSet) -> Result<(), ServiceError> {
+        let key = AppKey::of_set(set);
+        let what = (self.all.as_ref(), &key, Part::Whole);
+        let made = |all: &mut All<Sets>| all.approved(&key, set);
+        self.site.write(what, made, |all, object| all.written(&key, false, object)).await.map(drop)
+    }
+
     async fn is_going(&self, set: &ApplicationSet) -> Result<bool, ServiceError> {
         let AppKey { namespace, name } = AppKey::of_set(set);
         let found = self.site.cluster.get(&kind::<Sets>(), &namespace, &name).await;

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use tidegate_application::deletion::RESOURCES_FINALIZER;
+use tidegate_applicationset::guard::approval;
 use tidegate_applicationset::wake::REFRESH_ANNOTATION;
 use tidegate_model::Object;
 use tidegate_model::argo::ApplicationSet;
@@ -87,6 +88,19 @@ impl All<Sets> {
         let mut object = finalizers.unwrap_or_else(|| seen.clone());
         if !set.metadata.annotations.contains_key(REFRESH_ANNOTATION) {
             self.strike_refresh(key, &mut object);
+        }
+        (object != *seen).then_some(object)
+    }
+
+    /// The resource with the approval of deletions that a set has. `None` where it has that, or is another one.
+    pub fn approved(&self, key: &AppKey, set: &ApplicationSet) -> Option<Object> {
+        let seen = self.object(key).filter(|object| is_of(object, set))?;
+        let mut object = seen.clone();
+        for name in approval::ANNOTATIONS {
+            match set.metadata.annotations.get(name) {
+                Some(value) => object.set_annotation(name, value.as_str()),
+                None => object.remove_annotation(name),
+            }
         }
         (object != *seen).then_some(object)
     }

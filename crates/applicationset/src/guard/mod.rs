@@ -1,6 +1,8 @@
 //! May so many Applications be deleted at once? A generator that finds less than it should, because a folder has moved or
 //! somebody's filter is wrong, must not take all of them with it.
 
+pub mod approval;
+
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
@@ -50,9 +52,11 @@ impl MaxDeletions {
 pub enum Guarded {
     /// More would go than may.
     #[error(
-        "{going} of its {members} Applications are not generated any more ({names}), and no more than {most} may be deleted at once (`{MAX_DELETIONS_ANNOTATION}`), so none is. Mend its generators; or, where they are to go, annotate the ApplicationSet with `{DELETIONS_APPROVED_ANNOTATION}: {token}`"
+        "{going} of its {members} Applications are not generated any more ({names}), and no more than {most} may be deleted at once (`{MAX_DELETIONS_ANNOTATION}`), so none is. Mend its generators; or, where they are to go, approve it with `tidegate appset approve {set} --deletions {token}`, or annotate the ApplicationSet with `{DELETIONS_APPROVED_ANNOTATION}: {token}`"
     )]
     TooMany {
+        /// The set.
+        set: String,
         /// How many would go.
         going: usize,
         /// How many there are.
@@ -90,7 +94,8 @@ pub(crate) fn check(
     if going.len() > NAMED_MAX {
         names.push_str(&format!(" and {} more", going.len() - NAMED_MAX));
     }
-    Err(Guarded::TooMany { going: going.len(), members, most, names, token })
+    let set = set.metadata.name.clone();
+    Err(Guarded::TooMany { set, going: going.len(), members, most, names, token })
 }
 
 /// Stands for the names that are generated: what is approved is that there is to be nothing else, so it holds until all others

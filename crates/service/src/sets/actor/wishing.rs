@@ -1,0 +1,177 @@
+//! What people ask of a set.
+
+use tidegate_applicationset::changes::Wrong;
+use tidegate_applicationset::guard::approval::{self, Approval};
+use tidegate_applicationset::ownership::{Owner, owner};
+use tidegate_applicationset::rollout::{Idle, how, why_not_again};
+use tidegate_applicationset::status::Rollout as Said;
+use tidegate_applicationset::wake::Wake;
+use tidegate_lifecycle::fleet::Scope;
+use tidegate_lifecycle::{rollout, teardown};
+
+use super::SetState;
+use crate::sets::wishes::SetWish;
+
+impl SetState {
+    /// What a person asks for: of the ordered deletion that is at work, or else of the progressive sync. What has ended is
+    /// begun again where somebody asks for that.
+    pub(super) async fn wish(&mut self, wish: SetWish, by: String, why: String) -> Result<(), String> {
+        if let SetWish::ApproveDeletions { token } = wish {
+            return self.approve_deletions(token, by, why).await;
+        }
+        if let Some(running) = self.teardowns.running.clone() {
+            let wish = of_teardown(wish)?;
+            let asked = running.wish(teardown::Input::Wish { wish, by, why }).await;
+            self.teardown_moved().await;
+            return asked.map_err(|error| error.to_string());
+        }
+        if let Some(running) = self.rollouts.running.clone() {
+            let is_approval = matches!(wish, SetWish::Approve { .. });
+            let asked = running.wish(rollout::Input::Wish { wish: of_rollout(wish)?, by, why }).await;
+            self.rollout_moved().await;
+            return asked.map_err(|error| self.with_held(error.to_string(), is_approval));
+        }
+        if let SetWish::Retry { step: None, member: None } = wish {
+            self.may_begin_again()?;
+            tracing::info!(set = %self.key, by, why, "what has ended is to be begun again");
+            (self.is_asked, self.wake) = (true, self.wake.max(Wake::Status));
+            return Ok(());
+        }
+        let last = self.own_rollout().and_then(rollout::State::rollout);
+        let idle = Idle::new(&self.set, verb(&wish), how(&self.set, last, &self.shared.options));
+        Err(self.with_held(idle.to_string(), matches!(wish, SetWish::Approve { .. })))
+    }
+
+    /// An approval that no step waits for may be meant for deletions that are held.
+    fn with_held(&self, refused: String, is_approval: bool) -> String {
+        let held = self.wrong.iter().find(|wrong| matches!(wrong, Wrong::Guarded(_)));
+        match held.filter(|_| is_approval) {
+            Some(held) => format!("{refused}; and of its deletions: {held}"),
+            None => refused,
+        }
+    }
+
+    /// Whether something is left to do of what has ended.
+    fn may_begin_again(&self) -> Result<(), String> {
+        if self.is_teardown_held() {
+            return Ok(());
+        }
+        let last = self.own_rollout().and_then(rollout::State::rollout);
+        let failure = self.failure.as_ref().filter(|_| !self.is_deleting());
+        match failure {
+            // It would not be begun before that is mended.
+            Some(failure) if !self.is_whole() => Err(Idle::new(
+                &self.set,
+                "retry",
+                format!(
+                    "what it generates is not known, and no progressive sync begins before ({})",
+                    failure.message
+                ),
+            )
+            .to_string()),
+            // It could not be begun: that is tried again.
+            Some(_) if last.is_none() => Ok(()),
+            _ if last.is_none()
+                && matches!(self.rollouts.settled, Said::Unknown)
+                && self.looking.is_some() =>
+            {
+                Ok(())
+            }
+            _ => why_not_again(&self.set, last, &self.shared.options).map_err(|idle| idle.to_string()),
+        }
+    }
+
+    /// Whether the last teardown has left Applications that are still there.
+    fn is_teardown_held(&self) -> bool {
+        let own = self.members.values().filter(|one| owner(&self.set, one) == Owner::Set);
+        own.into_iter().any(|one| self.is_left_behind(&one.metadata.name, &one.metadata.uid))
+    }
+
+    /// Deletions that are held may be done: the set says so, with who and why, before the first of them.
+    async fn approve_deletions(&mut self, token: String, by: String, why: String) -> Result<(), String> {
+        let approval = Approval { token, by, reason: why, at: self.now().into() };
+        let approved = approval::approve(&self.set, &self.wrong, &approval);
+        let approved = approved.map_err(|refused| refused.to_string())?;
+        self.shared.store.approve(&approved).await.map_err(|error| error.to_string())?;
+        let Approval { token, by, reason, .. } = approval;
+        tracing::info!(set = %self.key, token, by, reason, "deletions that were held are approved");
+        self.give_up_look();
+        (self.set, self.wake) = (approved, Wake::Reconcile);
+        Ok(())
+    }
+
+    /// A permit that a command has given goes when all that it was for is gone.
+    pub(super) async fn end_approval(&mut self) {
+        let Some(generated) = self.generated.as_ref().filter(|generated| generated.failed.is_empty()) else {
+            return;
+        };
+        let is_wanted =
+            |name: &str| generated.applications.contains_key(name) || generated.refused.contains_key(name);
+        let mut own = self.members.iter().filter(|(_, one)| owner(&self.set, one) == Owner::Set);
+        if self.teardowns.running.is_some() || !own.all(|(name, _)| is_wanted(name)) {
+            return;
+        }
+        let Some(without) = approval::spent(&self.set) else { return };
+        match self.shared.store.approve(&without).await {
+            Ok(()) => self.set = without,
+            Err(error) => {
+                tracing::warn!(set = %self.key, %error, "an approval of deletions that is spent cannot be taken away");
+            }
+        }
+    }
+}
+
+fn verb(wish: &SetWish) -> &'static str {
+    match wish {
+        SetWish::Approve { .. } | SetWish::ApproveDeletions { .. } => "approve",
+        SetWish::Skip { .. } => "skip",
+        SetWish::Retry { .. } => "retry",
+        SetWish::Pause => "pause",
+        SetWish::Resume => "resume",
+        SetWish::Terminate => "terminate",
+    }
+}
+
+fn of_rollout(wish: SetWish) -> Result<rollout::Wish, String> {
+    Ok(match wish {
+        SetWish::Approve { step } => rollout::Wish::Approve { step },
+        SetWish::Skip { step, member } => rollout::Wish::Skip(scope(step, member)?),
+        SetWish::Retry { step: None, member: None } => {
+            return Err("the progressive sync is under way, and only one that has ended is begun again; say with --app or --step what is to be brought to its target once more".to_owned());
+        }
+        SetWish::Retry { step, member } => rollout::Wish::Retry(scope(step, member)?),
+        SetWish::Pause => rollout::Wish::Pause,
+        SetWish::Resume => rollout::Wish::Resume,
+        SetWish::Terminate => rollout::Wish::Terminate,
+        SetWish::ApproveDeletions { .. } => return Err(NOT_OF_MACHINES.to_owned()),
+    })
+}
+
+/// It is asked of the set itself.
+const NOT_OF_MACHINES: &str = "deletions that are held are approved for the ApplicationSet";
+
+fn of_teardown(wish: SetWish) -> Result<teardown::Wish, String> {
+    let none = |what: &str| {
+        Err(format!(
+            "Applications are being deleted in order, and there is nothing to {what}; skip, pause, resume and terminate are possible"
+        ))
+    };
+    Ok(match wish {
+        SetWish::Approve { .. } => return none("approve"),
+        SetWish::Retry { .. } => return none("retry"),
+        SetWish::Skip { step, member } => teardown::Wish::Skip(scope(step, member)?),
+        SetWish::Pause => teardown::Wish::Pause,
+        SetWish::Resume => teardown::Wish::Resume,
+        SetWish::Terminate => teardown::Wish::Terminate,
+        SetWish::ApproveDeletions { .. } => return Err(NOT_OF_MACHINES.to_owned()),
+    })
+}
+
+/// What a wish is about.
+fn scope(step: Option<u32>, member: Option<String>) -> Result<Scope, String> {
+    match (step, member) {
+        (Some(step), None) => Ok(Scope::Step(step)),
+        (None, Some(member)) => Ok(Scope::Member(member)),
+        _ => Err("name one Application, or the number of one step".to_owned()),
+    }
+}
