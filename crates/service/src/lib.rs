@@ -16,6 +16,7 @@ pub mod clock;
 pub mod clusters;
 pub mod control;
 pub mod customizations;
+pub mod disk;
 pub mod documents;
 pub mod error;
 mod exposed;

@@ -19,6 +19,7 @@ use super::projects::{self, Named};
 use super::reading::left_alone;
 use super::{AppKey, ApplicationStore, StoreEvent, Stored, kept, tell_all};
 use crate::applications::projects::ProjectSet;
+use crate::disk::{Disk, SystemDisk};
 use crate::error::ServiceError;
 
 /// A folder of YAML files.
@@ -26,15 +27,28 @@ pub struct FolderStore {
     pub(crate) folder: PathBuf,
     kept: PathBuf,
     pub(crate) generated: Arc<Generated>,
+    pub(crate) disk: Arc<dyn Disk>,
 }
 
 impl FolderStore {
     /// A folder, which must be there, where to keep what is known, and where those are that ApplicationSets generate.
     pub fn open(folder: &Path, kept: PathBuf, generated: PathBuf) -> Result<Self, ServiceError> {
+        Self::open_on(Arc::new(SystemDisk), folder, kept, generated)
+    }
+
+    /// The same, with what changes files.
+    pub fn open_on(
+        disk: Arc<dyn Disk>,
+        folder: &Path,
+        kept: PathBuf,
+        generated: PathBuf,
+    ) -> Result<Self, ServiceError> {
         let wrong = |source| ServiceError::Io { action: "read", path: folder.to_path_buf(), source };
         let folder = fs::canonicalize(folder).map_err(wrong)?;
         fs::read_dir(&folder).map_err(wrong)?;
-        Ok(Self { folder, kept, generated: Generated::new(generated) })
+        [&kept, &generated].into_iter().for_each(|folder| kept::tidy(disk.as_ref(), folder));
+        let generated = Generated::new(Arc::clone(&disk), generated);
+        Ok(Self { folder, kept, generated, disk })
     }
 }
 
@@ -48,19 +62,21 @@ impl ApplicationStore for FolderStore {
         let (tell, told) = unbounded_channel();
         // Heard of from before the first look.
         let changes = self.generated.changes();
-        let watcher = Watcher::new(&self.folder, &self.kept, Arc::clone(&self.generated));
+        let watcher =
+            Watcher::new(Arc::clone(&self.disk), &self.folder, &self.kept, Arc::clone(&self.generated));
         keep_looking(watcher, changes, move |watcher| tell_all(&tell, watcher.look()));
         told
     }
 
     async fn keep(&self, application: &Application) -> Result<(), ServiceError> {
         let (folder, application) = (self.kept.clone(), application.clone());
-        blocking(self.kept.clone(), move || kept::write(&folder, &application)).await
+        let disk = Arc::clone(&self.disk);
+        blocking(self.kept.clone(), move || kept::write(disk.as_ref(), &folder, &application)).await
     }
 
     async fn delete(&self, application: &Application) -> Result<(), ServiceError> {
         let (folder, files, application) = (self.kept.clone(), self.folder.clone(), application.clone());
-        let generated = Arc::clone(&self.generated);
+        let (generated, disk) = (Arc::clone(&self.generated), Arc::clone(&self.disk));
         let remove = move || {
             if is_generated(&application) {
                 return generated.delete_as(&application);
@@ -70,8 +86,8 @@ impl ApplicationStore for FolderStore {
             let what = format!("application {key}");
             let path = only_in(&files, |seen| seen.applications.contains_key(&key), (&what, &also))?;
             // Its finalizers are known before its file goes, and count from then on.
-            kept::write(&folder, &application)?;
-            fs::remove_file(&path).map_err(|source| ServiceError::Io { action: "remove", path, source })
+            kept::write(disk.as_ref(), &folder, &application)?;
+            disk.remove(&path).map_err(|source| ServiceError::Io { action: "remove", path, source })
         };
         blocking(self.folder.clone(), remove).await
     }
@@ -87,12 +103,13 @@ impl ApplicationStore for FolderStore {
     }
 
     async fn forget(&self, key: &AppKey) -> Result<(), ServiceError> {
-        let (folder, key) = (self.kept.clone(), key.clone());
-        blocking(self.kept.clone(), move || kept::remove(&folder, &key)).await
+        let (folder, key, disk) = (self.kept.clone(), key.clone(), Arc::clone(&self.disk));
+        blocking(self.kept.clone(), move || kept::remove(disk.as_ref(), &folder, &key)).await
     }
 }
 
 struct Watcher {
+    disk: Arc<dyn Disk>,
     kept: PathBuf,
     files: Files,
     /// The files of those that were generated.
@@ -112,8 +129,9 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn new(folder: &Path, kept: &Path, generated: Arc<Generated>) -> Self {
+    fn new(disk: Arc<dyn Disk>, folder: &Path, kept: &Path, generated: Arc<Generated>) -> Self {
         Self {
+            disk,
             kept: kept.to_owned(),
             files: Files::of(folder),
             made: Files::of_ours(generated.folder()),
@@ -187,7 +205,7 @@ impl Watcher {
     fn events(&mut self, mut current: BTreeMap<AppKey, Stored>, problems: Vec<String>) -> Vec<StoreEvent> {
         let mut lost = BTreeMap::new();
         if !self.settled {
-            lost = kept::set_aside::<Application>(&self.kept);
+            lost = kept::set_aside::<Application>(self.disk.as_ref(), &self.kept);
             for application in kept::kept_applications(&self.kept).unwrap_or_default() {
                 // It may have gone while nobody looked.
                 self.told.insert(AppKey::of(&application), Stored { application, problem: None, lost: None });
@@ -292,8 +310,8 @@ mod tests {
     fn bench() -> (tempfile::TempDir, Watcher, impl Fn(&str, &str)) {
         let folder = tempfile::tempdir().unwrap();
         let (path, kept) = (folder.path().to_path_buf(), folder.path().join("kept"));
-        let generated = Generated::new(path.join("generated"));
-        let watcher = Watcher::new(&path, &kept, generated);
+        let generated = Generated::new(Arc::new(SystemDisk), path.join("generated"));
+        let watcher = Watcher::new(Arc::new(SystemDisk), &path, &kept, generated);
         let write = move |name: &str, content: &str| fs::write(path.join(name), content).unwrap();
         (folder, watcher, write)
     }
@@ -386,9 +404,10 @@ mod tests {
         assert_eq!(web.application.sources()[0].repo_url, "./repo");
         // Also when nobody has looked before, with what is kept.
         let known = web.application.clone();
-        kept::write(&watcher.kept, &known).unwrap();
+        kept::write(&SystemDisk, &watcher.kept, &known).unwrap();
         write("web.yaml", &format!("kind: [\n---\n{changed}"));
-        let mut again = Watcher::new(folder.path(), &watcher.kept, Arc::clone(&watcher.generated));
+        let mut again =
+            Watcher::new(Arc::new(SystemDisk), folder.path(), &watcher.kept, Arc::clone(&watcher.generated));
         let events = told(&mut again);
         assert_eq!(events[0], "applied other");
         assert!(events[1].starts_with("applied web (it is in no file that can be read"), "{events:?}");
@@ -427,15 +446,17 @@ mod tests {
         told(&mut watcher);
         let mut known = watcher.told.values().next().unwrap().application.clone();
         known.status.source_type = "Directory".into();
-        kept::write(&watcher.kept, &known).unwrap();
+        kept::write(&SystemDisk, &watcher.kept, &known).unwrap();
         let mut gone = known.clone();
         gone.metadata.name = "gone".into();
-        kept::write(&watcher.kept, &gone).unwrap();
+        kept::write(&SystemDisk, &watcher.kept, &gone).unwrap();
         let mut leaving = known.clone();
         leaving.metadata.name = "leaving".into();
         leaving.metadata.finalizers = vec![deletion::RESOURCES_FINALIZER.to_owned()];
-        kept::write(&watcher.kept, &leaving).unwrap();
-        let again = || Watcher::new(folder.path(), &watcher.kept, Arc::clone(&watcher.generated));
+        kept::write(&SystemDisk, &watcher.kept, &leaving).unwrap();
+        let again = || {
+            Watcher::new(Arc::new(SystemDisk), folder.path(), &watcher.kept, Arc::clone(&watcher.generated))
+        };
         let expected = ["gone gone", "applied leaving deleting", "applied web", "problems []", "settled"];
         assert_eq!(told(&mut again()), expected);
         let events = again().look();

@@ -15,6 +15,7 @@ use uuid::{NoContext, Uuid};
 
 use super::AppKey;
 use super::kept::{self, Kept};
+use crate::disk::Disk;
 use crate::error::ServiceError;
 use crate::sets::store::{Found, Written};
 
@@ -43,6 +44,7 @@ pub(super) fn is_generated(application: &Application) -> bool {
 
 /// The applications that were generated.
 pub(crate) struct Generated {
+    disk: Arc<dyn Disk>,
     folder: PathBuf,
     /// Who reads one to change it has it for itself.
     writing: Mutex<()>,
@@ -50,8 +52,8 @@ pub(crate) struct Generated {
 }
 
 impl Generated {
-    pub fn new(folder: PathBuf) -> Arc<Self> {
-        Arc::new(Self { folder, writing: Mutex::default(), changed: watch::Sender::new(()) })
+    pub fn new(disk: Arc<dyn Disk>, folder: PathBuf) -> Arc<Self> {
+        Arc::new(Self { disk, folder, writing: Mutex::default(), changed: watch::Sender::new(()) })
     }
 
     /// Where they are.
@@ -85,13 +87,13 @@ impl Generated {
     }
 
     fn put(&self, application: Application) -> Result<(), ServiceError> {
-        kept::write(&self.folder, &Whole(application))?;
+        kept::write(self.disk.as_ref(), &self.folder, &Whole(application))?;
         self.tell();
         Ok(())
     }
 
     fn remove(&self, key: &AppKey) -> Result<(), ServiceError> {
-        kept::remove(&self.folder, key)?;
+        kept::remove(self.disk.as_ref(), &self.folder, key)?;
         self.tell();
         Ok(())
     }

@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -13,6 +12,7 @@ use tidegate_application::credentials;
 use tidegate_model::argo::{Application, ApplicationSet};
 
 use super::AppKey;
+use crate::disk::Disk;
 use crate::error::ServiceError;
 
 /// Something that is kept as a file.
@@ -55,31 +55,31 @@ impl Kept for ApplicationSet {
     }
 }
 
+/// Ends the name of what is being written.
+const BESIDE: &str = "new";
+
 /// The file of an application, or of a set. Names hold no `_`, so no two have the same.
 pub(crate) fn file(folder: &Path, key: &AppKey) -> PathBuf {
     folder.join(format!("{}_{}.json", key.namespace, key.name))
 }
 
 /// Writes beside, and then in the place of what was there: a crash leaves the one or the other.
-pub(crate) fn write<T: Kept>(folder: &Path, kept: &T) -> Result<(), ServiceError> {
+pub(crate) fn write<T: Kept>(disk: &dyn Disk, folder: &Path, kept: &T) -> Result<(), ServiceError> {
     let path = file(folder, &kept.key());
-    let beside = path.with_extension("new");
+    let beside = path.with_extension(BESIDE);
     let write = || -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(T::MODE).open(&beside)?;
-        file.write_all(&serde_json::to_vec(&kept.written())?)?;
-        file.sync_all()?;
-        fs::rename(&beside, &path)?;
-        File::open(folder)?.sync_all()
+        disk.make_folder(folder)?;
+        disk.write(&beside, &serde_json::to_vec(&kept.written())?, T::MODE)?;
+        disk.rename(&beside, &path)?;
+        disk.sync_folder(folder)
     };
     write().map_err(|source| ServiceError::Io { action: "write", path: path.clone(), source })
 }
 
 /// Removes what is kept under a name; it need not be there. When this returns that is durable.
-pub(crate) fn remove(folder: &Path, key: &AppKey) -> Result<(), ServiceError> {
+pub(crate) fn remove(disk: &dyn Disk, folder: &Path, key: &AppKey) -> Result<(), ServiceError> {
     let path = file(folder, key);
-    match fs::remove_file(&path).and_then(|()| File::open(folder)?.sync_all()) {
+    match disk.remove(&path).and_then(|()| disk.sync_folder(folder)) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
             Err(ServiceError::Io { action: "remove", path, source })
         }
@@ -106,10 +106,21 @@ pub(crate) fn read<T: Kept>(path: &Path) -> Option<T> {
 }
 
 /// Puts aside what cannot be read, so that nothing of it is lost; says of each file where it is now.
-pub(crate) fn set_aside<T: Kept>(folder: &Path) -> BTreeMap<PathBuf, String> {
+pub(crate) fn set_aside<T: Kept>(disk: &dyn Disk, folder: &Path) -> BTreeMap<PathBuf, String> {
     let paths = paths(folder).unwrap_or_default();
     let damaged = paths.into_iter().filter_map(|path| Some((problem::<T>(&path)?, path)));
-    damaged.map(|(problem, path)| (path.clone(), put(&path, &problem))).collect()
+    damaged.map(|(problem, path)| (path.clone(), put(disk, &path, &problem))).collect()
+}
+
+/// Removes what a process has begun to write that then died: nothing of it counts, and nobody would come back to it. For whoever
+/// has the folder for himself.
+pub(crate) fn tidy(disk: &dyn Disk, folder: &Path) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    for path in entries.filter(|path| path.extension().is_some_and(|extension| extension == BESIDE)) {
+        if let Err(error) = disk.remove(&path) {
+            tracing::warn!(path = %path.display(), %error, "what was half written cannot be removed");
+        }
+    }
 }
 
 /// Why a file does not say what is known of what it is named by.
@@ -132,10 +143,10 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().unwrap_or(path)
 }
 
-fn put(path: &Path, problem: &str) -> String {
+fn put(disk: &dyn Disk, path: &Path, problem: &str) -> String {
     let free = |number: u32| path.with_extension(format!("damaged-{number}"));
     let to = (1..).map(free).find(|to| fs::symlink_metadata(to).is_err()).unwrap_or_else(|| free(0));
-    let told = match fs::rename(path, &to) {
+    let told = match disk.rename(path, &to) {
         Ok(()) => format!("it is kept as {}", to.display()),
         Err(error) => format!("it cannot be put aside: {error}"),
     };

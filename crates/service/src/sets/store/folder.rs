@@ -3,7 +3,6 @@
 //! away is being deleted, until that is done.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +18,7 @@ use crate::applications::store::files::{Files, blocking, keep_looking, only_in};
 use crate::applications::store::generated::{Generated, new_uid, now};
 use crate::applications::store::reading::ReadSet;
 use crate::applications::store::{AppKey, FolderStore, left_alone};
+use crate::disk::Disk;
 use crate::error::ServiceError;
 
 /// Kubernetes' own word for a set whose Applications are to outlive it.
@@ -30,14 +30,16 @@ pub struct FolderSets {
     kept: PathBuf,
     known: Arc<Known>,
     generated: Arc<Generated>,
+    disk: Arc<dyn Disk>,
 }
 
 impl FolderSets {
     /// Those beside the Applications of a folder, and where to keep what is known of them.
     pub fn beside(applications: &FolderStore, kept: PathBuf) -> Self {
-        let known = Arc::new(Known::new(kept.clone()));
+        let disk = Arc::clone(&applications.disk);
+        let known = Arc::new(Known::new(Arc::clone(&disk), kept.clone()));
         let (folder, generated) = (applications.folder.clone(), Arc::clone(&applications.generated));
-        Self { folder, kept, known, generated }
+        Self { folder, kept, known, generated, disk }
     }
 
     /// Changes what is known of a set, beside those who look.
@@ -134,6 +136,7 @@ impl SetStore for FolderSets {
 
     async fn delete(&self, set: &ApplicationSet, orphan: bool) -> Result<(), ServiceError> {
         let (folder, known, set) = (self.folder.clone(), Arc::clone(&self.known), set.clone());
+        let disk = Arc::clone(&self.disk);
         let remove = move || {
             let key = AppKey::of_set(&set);
             let what = format!("ApplicationSet {key}");
@@ -146,7 +149,7 @@ impl SetStore for FolderSets {
                     known.metadata.finalizers.push(ORPHAN.to_owned());
                 }
             })?;
-            fs::remove_file(&path).map_err(|source| {
+            disk.remove(&path).map_err(|source| {
                 // It was not deleted.
                 let undone = before.map(|before| known.with(|all| all.put(before)));
                 if let Some(Err(error)) = undone {

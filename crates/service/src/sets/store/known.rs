@@ -2,21 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_model::argo::ApplicationSet;
 
 use crate::applications::store::{AppKey, kept};
+use crate::disk::Disk;
 use crate::error::ServiceError;
 
 /// What is known of all sets. One at a time reads and writes it; what is in memory is on the disk.
 pub(super) struct Known {
+    disk: Arc<dyn Disk>,
     folder: PathBuf,
     all: Mutex<Option<All>>,
 }
 
 /// What is known now.
 pub(super) struct All {
+    disk: Arc<dyn Disk>,
     folder: PathBuf,
     sets: BTreeMap<AppKey, ApplicationSet>,
     /// How often something of them has changed.
@@ -26,15 +29,15 @@ pub(super) struct All {
 }
 
 impl Known {
-    pub fn new(folder: PathBuf) -> Self {
-        Self { folder, all: Mutex::default() }
+    pub fn new(disk: Arc<dyn Disk>, folder: PathBuf) -> Self {
+        Self { disk, folder, all: Mutex::default() }
     }
 
     /// Reads what is known, or changes it.
     pub fn with<T>(&self, act: impl FnOnce(&mut All) -> Result<T, ServiceError>) -> Result<T, ServiceError> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if all.is_none() {
-            *all = Some(All::read(&self.folder)?);
+            *all = Some(All::read(&self.disk, &self.folder)?);
         }
         match all.as_mut() {
             Some(all) => act(all),
@@ -61,11 +64,12 @@ impl Known {
 }
 
 impl All {
-    fn read(folder: &Path) -> Result<Self, ServiceError> {
-        let lost = kept::set_aside::<ApplicationSet>(folder);
+    fn read(disk: &Arc<dyn Disk>, folder: &Path) -> Result<Self, ServiceError> {
+        kept::tidy(disk.as_ref(), folder);
+        let lost = kept::set_aside::<ApplicationSet>(disk.as_ref(), folder);
         let sets = kept::all::<ApplicationSet>(folder)?;
         let sets = sets.into_iter().map(|set| (AppKey::of_set(&set), set)).collect();
-        Ok(Self { folder: folder.to_owned(), sets, changes: 0, lost })
+        Ok(Self { disk: Arc::clone(disk), folder: folder.to_owned(), sets, changes: 0, lost })
     }
 
     pub fn changes(&self) -> u64 {
@@ -82,14 +86,14 @@ impl All {
 
     /// Writes one. When this returns it is on the disk.
     pub fn put(&mut self, set: ApplicationSet) -> Result<(), ServiceError> {
-        kept::write(&self.folder, &set)?;
+        kept::write(self.disk.as_ref(), &self.folder, &set)?;
         self.changes += 1;
         self.sets.insert(AppKey::of_set(&set), set);
         Ok(())
     }
 
     pub fn remove(&mut self, key: &AppKey) -> Result<(), ServiceError> {
-        kept::remove(&self.folder, key)?;
+        kept::remove(self.disk.as_ref(), &self.folder, key)?;
         self.changes += 1;
         self.sets.remove(key);
         Ok(())
