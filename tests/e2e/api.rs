@@ -417,7 +417,9 @@ fn every_route_is_described_and_answers_as_it_is_described() {
             };
             // What cannot be done to an operation that is over is a problem, and so it is described; so is what is not signed, and
             // to go on without saying whom, and why.
-            let needs_more = path == "/api/webhook" || path.ends_with("/skip");
+            let needs_scope =
+                ["/skip", "/mark-done", "operations/{id}/retry"].iter().any(|end| path.ends_with(end));
+            let needs_more = path == "/api/webhook" || needs_scope;
             let is_refused = answer.status == 409 || (answer.status == 400 && needs_more);
             // There is no ApplicationSet of that name.
             let is_missing = path.contains("/applicationsets/{namespace}") && answer.status == 404;

@@ -9,10 +9,10 @@ use ractor::{Actor, ActorCell, ActorRef, ActorStatus, RpcReplyPort};
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{
-    Driver, Event, Explanation, Fact, Input, OperationView, State, Verdict, concurrency_group, explain,
-    is_known_gate, view,
+    Driver, Event, Explanation, Fact, Input, OperationView, Scope, State, Verdict, concurrency_group,
+    explain, is_known_gate, view,
 };
-use tidegate_model::{Destination, IfTaken, OperationId, SyncRequest};
+use tidegate_model::{Destination, IfTaken, OperationId, Override, SyncRequest};
 use tidegate_oplog::{Compacted, Lookup, Retention, TypedLog as _};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
@@ -468,6 +468,20 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let (by, reason) = (by.to_owned(), reason.to_owned());
         self.person(operation, Input::Approve { wave, by, reason }).await
+    }
+
+    /// Skips one task of an operation, or what is not done of a wave, marks it as done, or has it tried again at once.
+    /// Returns when that is durable.
+    pub async fn override_tasks(
+        &self,
+        operation: OperationId,
+        what: Override,
+        scope: Scope,
+        by: &str,
+        reason: &str,
+    ) -> Result<(), EngineError> {
+        let (by, reason) = (by.to_owned(), reason.to_owned());
+        self.person(operation, Input::Override { what, scope, by, reason }).await
     }
 
     /// The operations this engine works on now.

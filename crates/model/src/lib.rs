@@ -14,6 +14,7 @@ mod ids;
 mod kinds;
 mod mandate;
 mod object;
+mod overrides;
 mod packed;
 mod plan;
 mod record;
@@ -39,6 +40,7 @@ pub use health::{Evidence, Health, HealthStatus, Observation, Observed};
 pub use ids::{Digest, GroupKind, Gvk, InvalidDigest, ObjectKey, OperationId, TaskId};
 pub use mandate::{DeployTarget, Mandate};
 pub use object::{InvalidObject, Object, describe};
+pub use overrides::{Overridden, Override};
 pub use packed::{LiveObject, PackedObject};
 pub use plan::{
     Action, DeletePolicy, Hook, LiveRef, ManifestId, Phase, Plan, PlannedWave, Severity, Task, TaskOptions,

@@ -3,7 +3,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Phase;
+use crate::{Overridden, Phase};
 
 /// Where an operation, or one of its tasks, stands. The words are Argo CD's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -49,6 +49,10 @@ pub enum ResultCode {
     Pruned,
     /// Would have to be pruned, and was not.
     PruneSkipped,
+    /// A person had the operation go on without it.
+    Skipped,
+    /// A person took it for done.
+    MarkedDone,
 }
 
 impl fmt::Display for ResultCode {
@@ -94,4 +98,7 @@ pub struct ResourceResult {
     /// What the cluster warned of when it took the manifest: that its version is deprecated, for one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// What a person decided about it while the operation was at work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overridden: Option<Overridden>,
 }

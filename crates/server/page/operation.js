@@ -4,7 +4,7 @@ import { at, look, query } from "./ask.js";
 import { fill, h, refill, say, soon } from "./draw.js";
 import { follow } from "./news.js";
 import { applicationLink } from "./operations.js";
-import { operationActions } from "./steer.js";
+import { operationActions, taskActions, waveActions } from "./steer.js";
 import { Story } from "./story.js";
 import { drawTimeline, keepDrawn, legend, savePicture, timelineTable } from "./timeline.js";
 import { badge, between, clock, count, long, objectName, short, terms, time, tone } from "./words.js";
@@ -134,7 +134,7 @@ function headOf(operation, explanation, story) {
       ["Cluster", request.destination], ["Attempts", operation.retryCount > 0 ? String(operation.retryCount + 1) : null],
       ["Options", [request.prune && "prune", request.dryRun && "dry run", request.force && "force", request.skipHooks && "without hooks", ...(request.syncOptions ?? [])].filter(Boolean).join(", ")],
       ["Position", isOver ? null : explanation.position], ["Next", isOver ? null : explanation.next],
-      ["Held", explanation.paused], ["Trouble", explanation.trouble], ["Health rules", explanation.rulesChanged],
+      ["Overruled", isOver ? null : (explanation.overridden ?? []).join("; ") || null], ["Held", explanation.paused], ["Trouble", explanation.trouble], ["Health rules", explanation.rulesChanged],
       ["At work", !isOver && operation.atWork === false ? "no process is at work on it" : null], ["Id", h("code", null, operation.id)],
     ]),
   ];
@@ -151,7 +151,7 @@ function columns(operation, story) {
     return h("li.wave", { "data-key": `${wave.phase} ${wave.wave}` },
       h("div.column", { "aria-hidden": "true" }, h("div.applied", { look: { height: share(applied) } }),
         h(`div.done.${tone(wave.state) === "bad" ? "bad" : "good"}`, { look: { height: share(wave.done) } })),
-      h("strong", null, wave.phase), h("span", null, `wave ${wave.wave}`), badge(wave.state), h("small", null, words), h("small", null, took));
+      h("strong", null, wave.phase), h("span", null, `wave ${wave.wave}`), badge(wave.state), h("small", null, words), h("small", null, took), waveActions(operation, wave));
   }));
 }
 
@@ -166,11 +166,17 @@ function resultsOf(operation, most, more) {
         h("thead", null, h("tr", null, ["Phase", "Wave", "Object", "Result", "State", "Message"].map((one) => h("th", { scope: "col" }, one)))),
         h("tbody", null, operation.resources.slice(0, most).map((one) => h("tr", null, h("td", null, one.syncPhase), h("td", null, String(one.wave)),
           h("td", null, one.hookType ? "hook " : "", objectName(one)), h("td", null, one.status ?? "–"),
-          h("td", null, badge(one.hookPhase)), h("td.words", null, [one.message, one.reason, ...(one.warnings ?? [])].filter(Boolean).join("; "))))))),
+          h("td", null, badge(one.hookPhase)), h("td.words", null, [one.message, retried(one), one.reason, ...(one.warnings ?? [])].filter(Boolean).join("; "), taskActions(operation, one, objectName(one)))))))),
     operation.resources.length > most ? h("button", { type: "button", onclick: more, "data-do": "objects" }, `Show all ${count(operation.resources.length, "object")}`) : null,
     logs.length > 0 ? [h("h2", null, "Logs of failed hooks"), logs] : [],
     warnings.length > 0 ? [h("h2", null, "Findings of the plan"), h("ul", null, warnings)] : [],
   ];
+}
+
+// Who has had it tried again; who skipped it is in its message.
+function retried({ overridden }) {
+  if (!overridden?.retries) return null;
+  return `tried again ${overridden.retries === 1 ? "" : `${overridden.retries} times, `}as ${overridden.by} asked for${overridden.reason ? ` (${overridden.reason})` : ""}`;
 }
 
 // Everything that was recorded, the newest first.

@@ -111,6 +111,49 @@ export function operationActions(operation, explanation) {
     }), true));
 }
 
+// What the API is asked for, in each of the three ways to overrule an operation.
+const OVERRULE = [
+  { word: "Skip", route: "skip", required: true, danger: true, what: (name) => `The operation goes on without ${name}. What is there of it stays, but a hook that runs is stopped first.` },
+  { word: "Mark as done", route: "mark-done", required: true, danger: true, what: (name) => `${name} counts as done, whatever the cluster says of it.` },
+  { word: "Retry", route: "retry", required: false, danger: false, what: (name) => `What failed of ${name}, or waits for its next try, is tried again at once. A hook runs anew.` },
+];
+
+function overrule(operation, words, name, body) {
+  const path = at.operation(operation.id);
+  const all = OVERRULE.filter(({ word }) => words.includes(word)).map(({ word, route, required, danger, what }) => {
+    const button = ask(`${word}…`, () => ({
+      title: `${word}: ${name}`,
+      what: [what(name)],
+      fields: [{ ...WHY, required }],
+      action: word,
+      run: ({ reason }) => act(`${path}/${route}`, { ...body, reason }),
+    }), danger);
+    button.dataset.do = `${word} ${name}`;
+    button.setAttribute("aria-label", `${word} ${name}…`);
+    return button;
+  });
+  return h("span.actions.small", null, all);
+}
+
+// Of one object of an operation. What is done well needs nothing; what was overruled may still be done after all.
+export function taskActions(operation, one, name) {
+  const isOverruled = ["Skip", "MarkDone"].includes(one.overridden?.what);
+  const wave = operation.waves.find((wave) => wave.phase === one.syncPhase && wave.wave === one.wave);
+  const isDone = wave?.state === "Passed" || (one.hookPhase === "Succeeded" && !isOverruled);
+  if (!mayAct() || operation.finishedAt || operation.phase === "Terminating" || isDone) return null;
+  const words = isOverruled ? ["Retry"] : one.hookPhase === "Running" ? ["Skip", "Mark as done"] : ["Skip", "Mark as done", "Retry"];
+  const task = one.group ? `${one.kind}.${one.group}/${one.name}` : `${one.kind}/${one.name}`;
+  return overrule(operation, words, name, { task, namespace: one.namespace, phase: one.syncPhase });
+}
+
+// Of a wave of an operation: what is not done of it.
+export function waveActions(operation, wave) {
+  const isOver = ["Passed", "Skipped", "Stopped"].includes(wave.state);
+  if (!mayAct() || operation.finishedAt || operation.phase === "Terminating" || isOver) return null;
+  const name = `wave ${wave.phase}/${wave.wave}`;
+  return overrule(operation, ["Skip"], `what is not done of ${name}`, { wave: `${wave.phase}/${wave.wave}` });
+}
+
 // Of an ApplicationSet.
 export function setActions(told, set, path) {
   const [rollout, teardown] = [told.rollout, told.teardown];

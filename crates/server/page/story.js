@@ -13,7 +13,7 @@ const KINDS = {
   "place-taken": "placeTaken", "deletion-begun": "deletionBegun", "recreation-begun": "recreationBegun", "prune-sent": "pruneSent",
   "object-gone": "objectGone", "task-completed": "ended", "task-failed": "ended", "hook-stopped": "hookStopped",
   "check-failed": "checkFailed", "deadline-passed": "deadlinePassed", claim: "claimTold", paused: "held", unpaused: "unpaused",
-  approved: "approved", "prune-confirmed": "pruneConfirmed", "terminate-requested": "terminateRequested",
+  approved: "approved", overridden: "overridden", "prune-confirmed": "pruneConfirmed", "terminate-requested": "terminateRequested",
   "attempt-failed": "attemptFailed", "retry-started": "retryStarted", "retry-plans-anew": "retryStarted", finished: "finished",
 };
 
@@ -253,6 +253,16 @@ export class Story {
 
   approved(details, at) {
     this.operation.mark(at, `${details.by} approves wave ${details.number}${details.reason ? `: ${details.reason}` : ""}`, "good");
+  }
+
+  overridden(details, at, line) {
+    const why = `${details.what} by ${details.by}${details.reason ? ` (${details.reason})` : ""}`;
+    const isRetry = details.what === "retried";
+    (line ?? this.operation).mark(at, why, isRetry ? "busy" : "warn");
+    if (!line || isRetry) return;
+    if (line.spans.length === 0) line.begin(at, details.what, "dull", why, this.attempt);
+    line.end(at);
+    Object.assign(line.spans.at(-1), { state: details.what, why });
   }
 
   pruneConfirmed(details, at) {

@@ -45,6 +45,9 @@ pub struct ExplanationDocument {
     /// When and from which the health rules changed; `None` where they did not while it ran.
     #[serde(default)]
     pub rules_changed: Option<String>,
+    /// What people decided about single tasks while it ran: who, why, and which.
+    #[serde(default)]
+    pub overridden: Vec<String>,
     /// The wave or attempt that follows.
     pub next: Option<String>,
     /// The moment all this was true.
@@ -124,6 +127,7 @@ impl ExplanationDocument {
             paused: explanation.paused,
             health_rules: operation.health_rules.as_ref().map(|rules| rules.digest.clone()),
             rules_changed: explanation.rules_changed,
+            overridden: explanation.overridden,
             next: explanation.next,
             at: explanation.at,
             at_work,

@@ -418,6 +418,9 @@ async fn tell(engine: &Engine, operation: OperationId, by: &str, wish: &Wish) ->
         Wish::Unpause => engine.unpause(operation, by).await,
         Wish::Confirm => engine.confirm_prune(operation, by).await,
         Wish::Approve { wave, reason } => engine.approve(operation, *wave, by, reason).await,
+        Wish::Override { what, scope, reason } => {
+            engine.override_tasks(operation, *what, scope.clone(), by, reason).await
+        }
     }
 }
 
@@ -429,6 +432,7 @@ fn input(by: &str, wish: Wish) -> Input {
         Wish::Unpause => Input::Unpause { by },
         Wish::Confirm => Input::ConfirmPrune { by },
         Wish::Approve { wave, reason } => Input::Approve { wave, by, reason },
+        Wish::Override { what, scope, reason } => Input::Override { what, scope, by, reason },
     }
 }
 
@@ -493,6 +497,7 @@ fn of_summary(summary: &Summary, why: &LogError, at_work: Option<bool>) -> Inspe
         trouble: None,
         paused: None,
         rules_changed: None,
+        overridden: Vec::new(),
         next: None,
         at: now,
     };

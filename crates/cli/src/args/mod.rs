@@ -32,7 +32,10 @@ pub use common::{Format, ServiceArgs, StateArgs};
 pub use delete::DeleteArgs;
 pub use diff::DiffArgs;
 pub use health::{CustomizationArgs, HealthArgs, Switch};
-pub use ops::{EventsArgs, ExplainArgs, OneArgs, OpsArgs, OpsCommand, ResumeArgs, SimArgs, SimCommand};
+pub use ops::{
+    EventsArgs, ExplainArgs, OneArgs, OpsArgs, OpsCommand, PassOverArgs, ResumeArgs, RetryTaskArgs,
+    ScopeArgs, SimArgs, SimCommand,
+};
 pub use sets::SetsArgs;
 pub use sync::{
     ClaimArgs, OptionArgs, PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg, WaitingArgs,

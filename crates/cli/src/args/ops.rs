@@ -87,6 +87,71 @@ pub enum OpsCommand {
         #[arg(long, value_name = "TEXT", default_value = "")]
         reason: String,
     },
+    /// Go on without an object, or without what is not done of a wave
+    Skip(PassOverArgs),
+    /// Take an object, or what is not done of a wave, for done
+    MarkDone(PassOverArgs),
+    /// Try an object, or what has failed of a wave, again at once
+    RetryTask(RetryTaskArgs),
+}
+
+/// Which part of an operation is meant.
+#[derive(Clone, Debug, Args)]
+#[group(skip)]
+pub struct ScopeArgs {
+    /// An object of the plan
+    #[arg(long, value_name = "KIND[.GROUP]/NAME", required_unless_present = "wave", conflicts_with = "wave")]
+    pub task: Option<String>,
+    /// Namespace of the object, where several have its name
+    #[arg(short, long, value_name = "NAME", conflicts_with = "wave")]
+    pub namespace: Option<String>,
+    /// Phase of the hook, where it runs in several
+    #[arg(long, value_name = "PHASE", conflicts_with = "wave")]
+    pub phase: Option<String>,
+    /// A wave by its phase and number, or by its number in the plan
+    #[arg(long, value_name = "PHASE/N|N")]
+    pub wave: Option<String>,
+}
+
+/// What an operation goes on without.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+The result, the log and the operation's message name what was passed over, with who and why.
+
+`skip` leaves the object as it is, except that a hook that is at work is stopped first, as at the end of an
+operation. `mark-done` says that the work is done: a hook that is at work is let go as if it had succeeded.
+
+Examples:
+  tidegate ops skip shop --task Job/smoke-test -n shop --reason \"tested by hand\"
+  tidegate ops skip shop --wave Sync/3 --reason \"comes next week\"
+  tidegate ops mark-done shop --task Deployment/api --reason \"its probe is broken, it serves\"")]
+pub struct PassOverArgs {
+    #[command(flatten)]
+    pub one: OneArgs,
+    #[command(flatten)]
+    pub scope: ScopeArgs,
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT", required = true, value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub reason: String,
+}
+
+/// What is tried again.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+A call that waits for its next try is made at once; what has failed while its wave is still at work is done again,
+a hook from its beginning. While the operation waits for its next attempt, that begins at once. What was skipped is
+done after all, as long as its wave has not passed.
+
+Example:
+  tidegate ops retry-task shop --task Job/migrate -n shop --reason \"the database is back\"")]
+pub struct RetryTaskArgs {
+    #[command(flatten)]
+    pub one: OneArgs,
+    #[command(flatten)]
+    pub scope: ScopeArgs,
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub reason: String,
 }
 
 /// Which events are told.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use tidegate_executor::{Clock as _, EngineError, Summary, SystemClock};
 use tidegate_health::HealthRules;
+use tidegate_lifecycle::operation::Scope;
+use tidegate_model::Override;
 use tidegate_oplog::Retention;
 use tidegate_service::clusters::{Approach, Clusters, Purpose};
 use tidegate_service::control::protocol::{Inspected, Reply, Request, Wish};
@@ -18,7 +20,9 @@ use tidegate_service::user::user;
 use tidegate_service::{customizations, log, operations};
 
 use super::{events, report};
-use crate::args::{ConnectionArgs, Format, OneArgs, OpsCommand, StateArgs};
+use crate::args::{
+    ConnectionArgs, Format, OneArgs, OpsCommand, PassOverArgs, RetryTaskArgs, ScopeArgs, StateArgs,
+};
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::{Printer, Text, facts, operation};
@@ -39,7 +43,31 @@ pub async fn run(command: OpsCommand, printer: &Printer) -> Result<Ended, CliErr
         OpsCommand::Approve { one, wave, reason } => {
             wish(&one, Wish::Approve { wave, reason }, printer).await
         }
+        OpsCommand::Skip(args) => pass_over(args, Override::Skip, printer).await,
+        OpsCommand::MarkDone(args) => pass_over(args, Override::MarkDone, printer).await,
+        OpsCommand::RetryTask(RetryTaskArgs { one, scope, reason }) => {
+            decide(&one, Override::Retry, &scope, reason, printer).await
+        }
     }
+}
+
+async fn pass_over(args: PassOverArgs, what: Override, printer: &Printer) -> Result<Ended, CliError> {
+    let PassOverArgs { one, scope, reason } = args;
+    decide(&one, what, &scope, reason, printer).await
+}
+
+/// What a person decides about part of an operation.
+async fn decide(
+    one: &OneArgs,
+    what: Override,
+    scope: &ScopeArgs,
+    reason: String,
+    printer: &Printer,
+) -> Result<Ended, CliError> {
+    let ScopeArgs { task, namespace, phase, wave } = scope;
+    let scope = Scope::of_words(task.as_deref(), namespace.as_deref(), phase.as_deref(), wave.as_deref())
+        .map_err(|error| CliError::usage(error.to_string()))?;
+    wish(one, Wish::Override { what, scope, reason }, printer).await
 }
 
 async fn list(
@@ -262,6 +290,14 @@ fn say_done(
         (Wish::Confirm, true) => format!("may prune now; {resume}"),
         (Wish::Approve { .. }, false) => "is approved".to_owned(),
         (Wish::Approve { .. }, true) => format!("is approved; {resume}"),
+        (Wish::Override { what, scope, .. }, waits) => {
+            let what = match what {
+                Override::Skip => format!("goes on without {scope}"),
+                Override::MarkDone => format!("takes {scope} for done"),
+                Override::Retry => format!("tries {scope} again"),
+            };
+            if waits { format!("{what}; {resume}") } else { what }
+        }
     };
     let mut line = Text::plain(format!("operation {id} ({}) {what}", summary.application));
     line.end_line();

@@ -1,7 +1,9 @@
 //! An operation for people: the result of a sync, `ops show`, `explain`, `ops list`.
 
 use tidegate_lifecycle::operation::{HealthRulesView, HookLogView, OperationView, WaveView};
-use tidegate_model::{OperationPhase, ResourceResult, Severity, Timestamp, Warning, format_duration};
+use tidegate_model::{
+    OperationPhase, Override, ResourceResult, Severity, Timestamp, Warning, format_duration,
+};
 use tidegate_service::documents::{ExplanationDocument, SummaryDocument};
 
 use super::table::table;
@@ -70,10 +72,16 @@ fn place_of(resource: &ResourceResult) -> String {
 
 /// The message, and what the pods told, unless the message says so already.
 fn message(resource: &ResourceResult) -> String {
-    if resource.message.contains(&resource.reason) {
-        return resource.message.clone();
+    let message = if resource.message.contains(&resource.reason) {
+        resource.message.clone()
+    } else {
+        format!("{} ({})", resource.message, resource.reason)
+    };
+    // Who has skipped it is in its message.
+    match resource.overridden.as_ref().filter(|overridden| overridden.what == Override::Retry) {
+        Some(retried) if message != retried.words() => format!("{message}; {}", retried.words()),
+        _ => message,
     }
-    format!("{} ({})", resource.message, resource.reason)
 }
 
 /// A hook succeeds or fails; a resource is synced, and only worth another word when it then went wrong. What was told to

@@ -114,6 +114,7 @@ impl<'q> Candidate<'q> {
             operation,
             request,
             attempt: 1,
+            leftover: None,
             task: self.task,
             // It is at hand unpacked.
             manifest: None,

@@ -23,6 +23,8 @@ fn mark(subject: &Subject<'_>, object: &mut Object) {
 fn is_ours(subject: &Subject<'_>, object: &Object) -> bool {
     let phase = subject.task.phase.to_string();
     is_of_operation(subject, object)
+        // A hook that somebody has had tried again runs anew, within the same attempt.
+        && subject.leftover != Some(object.uid())
         && object.annotation(annotations::HOOK_ATTEMPT) == Some(subject.attempt.to_string().as_str())
         // Earlier programs did not write the phase.
         && object.annotation(annotations::HOOK_PHASE).is_none_or(|created_for| created_for == phase)

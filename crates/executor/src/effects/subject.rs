@@ -19,6 +19,8 @@ pub struct Subject<'a> {
     pub request: &'a SyncRequest,
     /// The attempt the command is for.
     pub attempt: u32,
+    /// UID of the hook object that an earlier attempt, or an earlier try in this one, has left: it is none of this one.
+    pub leftover: Option<&'a str>,
     /// The task of the plan that the command is about.
     pub task: &'a Task,
     /// Its manifest, for commands that write one.

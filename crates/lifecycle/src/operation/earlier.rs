@@ -54,7 +54,7 @@ impl From<FactOfKind30> for fact::Fact {
     }
 }
 
-/// A state as it was laid out before kind 5: the kinds differ in what is in it.
+/// A state as it was laid out before kind 6: the kinds differ in what is in it.
 #[derive(Clone, Debug, Deserialize)]
 pub enum Layout<H, O> {
     New,
@@ -72,6 +72,8 @@ pub type StateOfKind2 = Layout<HeaderOfKind2, Operation<HeaderOfKind2, Plan, sta
 pub type StateOfKind3 = Layout<HeaderOfKind2, OperationOfKind3<HeaderOfKind2>>;
 /// A state of kind 4.
 pub type StateOfKind4 = Layout<HeaderOfKind4, OperationOfKind3<HeaderOfKind4>>;
+/// A state of kind 5.
+pub type StateOfKind5 = Layout<state::Header, OperationOfKind3<state::Header>>;
 
 impl<H: Into<state::Header>, O: Into<state::Operation>> From<Layout<H, O>> for state::State {
     fn from(old: Layout<H, O>) -> Self {
@@ -187,6 +189,7 @@ impl<H: Into<state::Header>, P: Into<Plan>, T: Into<state::TaskState>> Operation
             outcome: self.outcome,
             seen_namespaces: seen_namespaces.into(),
             lost_namespace,
+            overrides: BTreeMap::new(),
             cursor: Cursor::default(),
             namespaces: Arc::default(),
         };
@@ -203,7 +206,7 @@ impl<H: Into<state::Header>, P: Into<Plan>, T: Into<state::TaskState>> From<Oper
     }
 }
 
-/// That of kinds 3 and 4.
+/// That of kinds 3 to 5.
 #[derive(Clone, Debug, Deserialize)]
 pub struct OperationOfKind3<H> {
     first: Operation<H, Plan, state::TaskState>,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
-    Action, Digest, IfTaken, ObjectKey, OperationId, OperationPhase, Phase, Plan, TaskId, Timestamp,
+    Action, Digest, IfTaken, ObjectKey, OperationId, OperationPhase, Override, Phase, Plan, TaskId, Timestamp,
 };
 
 use super::fact::{DeadlineScope, Fact};
@@ -159,6 +159,17 @@ pub enum EventKind {
         /// The person's name, as the caller gave it.
         by: String,
         /// The person's words; may be empty.
+        reason: String,
+    },
+    /// A person skips a task, marks it as done, or has it tried again.
+    Overridden {
+        /// The task's object.
+        object: ObjectKey,
+        /// What was decided.
+        what: Override,
+        /// The person's name, as the caller gave it.
+        by: String,
+        /// The person's words; empty only where something is tried again.
         reason: String,
     },
     /// Its objects are judged by other health rules than before.
@@ -361,6 +372,10 @@ impl Narrator {
             | Fact::TaskFailed { task, phase, message, at } => {
                 let object = self.object(*task)?;
                 (EventKind::Task { object, phase: *phase, message: message.clone() }, Some(*at))
+            }
+            Fact::Overridden { task, what, by, reason, at } => {
+                let (object, by, reason) = (self.object(*task)?, by.clone(), reason.clone());
+                (EventKind::Overridden { object, what: *what, by, reason }, Some(*at))
             }
             Fact::DeletionBegun { task } => (self.prune(*task, false)?, None),
             Fact::PruneSent { task, gone } => (self.prune(*task, *gone)?, None),

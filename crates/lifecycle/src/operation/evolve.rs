@@ -3,11 +3,13 @@
 mod arrows;
 mod header;
 mod legal;
+mod overrides;
 mod tasks;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_model::{OperationPhase, Plan, Timestamp};
+use tidegate_model::{OperationPhase, Plan, TaskId, Timestamp};
 
 use super::earlier;
 use super::fact::{DeadlineScope, Fact};
@@ -18,6 +20,7 @@ use super::state::{
     Progress, SeenNamespaces, Stage, State, TaskState, Termination, WaveTimes,
 };
 use crate::machine::Illegal;
+use overrides::Decision;
 
 /// The state after a fact. Where the machine goes is for [`follow`](super::follow()) to say: a fact other than an arrow
 /// leaves the stage as it is. Arrows are `Moved`, and those between the kinds of state: `Accepted`, `Planned`,
@@ -160,6 +163,7 @@ fn fresh(header: Header, plan: Arc<Plan>, at: Timestamp) -> Operation {
         outcome: None,
         seen_namespaces: SeenNamespaces::default(),
         lost_namespace: None,
+        overrides: BTreeMap::new(),
         cursor: Cursor::default(),
         namespaces: Arc::default(),
     }
@@ -260,6 +264,9 @@ fn running(operation: &mut Operation, fact: &Fact) -> Option<()> {
             operation.header.blind = trouble.as_ref().map(outage);
             Some(())
         }
+        Fact::Overridden { task, what, by, reason, at } => {
+            overrides::decided(operation, *task, &Decision { what: *what, by, reason, at: *at })
+        }
         fact => tasks::evolve(operation, fact),
     }
 }
@@ -333,8 +340,11 @@ fn retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option<()> {
     operation.wave_expired = None;
     operation.lost_namespace = None;
     operation.since = at;
-    for task in &mut operation.tasks {
-        if restart || task.is_unsuccessful() {
+    let overrides = &operation.overrides;
+    let is_passed_over = |id| overrides.get(&id).is_some_and(|overridden| overridden.what.passes_over());
+    for (id, task) in (0..).map(TaskId).zip(&mut operation.tasks) {
+        // What a person decided holds in every attempt.
+        if restart && !is_passed_over(id) || task.is_unsuccessful() {
             let notes = task.notes.take();
             *task = TaskState { leftover: leftover(task), notes, ..TaskState::default() };
         }

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tidegate_model::{Action, ObjectKey, OperationPhase, Phase, Task, Timestamp, format_duration};
+use tidegate_model::{Action, OperationPhase, Phase, Task, Timestamp, format_duration};
 
 use super::gates::is_known_gate;
-use super::messages;
+use super::messages::{self, named as name};
 use super::rules::{awaits_establishment, has_runner, unapplied};
 use super::state::{Calls, Claim, Header, Operation, Progress, Stage, State, TaskState, Verdict, WaveStep};
 use super::view::OperationView;
+use crate::fleet::enumerate;
 
 /// Why a gate keeps its wave closed that was asked and has not answered.
 pub const NOT_ANSWERED: &str = "it has not answered yet";
@@ -44,6 +45,8 @@ pub struct Explanation {
     pub paused: Option<String>,
     /// That the health rules changed while it ran.
     pub rules_changed: Option<String>,
+    /// What people decided about single tasks: `skipped by ann (the database is away): Deployment shop/api`.
+    pub overridden: Vec<String>,
     /// What comes next: `wave 3, 6 objects`.
     pub next: Option<String>,
     /// When this was true.
@@ -77,7 +80,8 @@ impl fmt::Display for Explanation {
                 write!(f, " ({})", first.why)?;
             }
         }
-        for more in [&self.trouble, &self.paused, &self.rules_changed].into_iter().flatten() {
+        let more = [&self.trouble, &self.paused, &self.rules_changed].into_iter().flatten();
+        for more in more.chain(&self.overridden) {
             write!(f, "; {more}")?;
         }
         let words = |seconds| format_duration(Duration::from_secs(seconds));
@@ -185,6 +189,7 @@ fn blank(position: &str, at: Timestamp) -> Explanation {
         trouble: None,
         paused: None,
         rules_changed: None,
+        overridden: Vec::new(),
         next: None,
         at,
     }
@@ -246,11 +251,29 @@ fn running(operation: &Operation, now: Timestamp) -> Explanation {
             ..blank("cleaning up hooks", now)
         },
     };
+    explanation.overridden = overridden(operation);
     if !operation.is_ending() {
         let hooks = operation.all_tasks().filter_map(|(_, task, state)| operation.hook_deadline(task, state));
         explanation.set_deadline(hooks.chain(operation.wave_deadline()).chain(operation.deadline()).min());
     }
     explanation
+}
+
+/// What people decided, one line for each who and why.
+fn overridden(operation: &Operation) -> Vec<String> {
+    let mut decided: Vec<(String, Vec<String>)> = Vec::new();
+    for (id, overridden) in &operation.overrides {
+        let (words, Some(task)) = (overridden.words(), operation.plan.task(*id)) else { continue };
+        match decided.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, names)) => names.push(name(task)),
+            None => decided.push((words, vec![name(task)])),
+        }
+    }
+    let line = |(words, names): (String, Vec<String>)| {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        format!("{words}: {}", enumerate(&names))
+    };
+    decided.into_iter().map(line).collect()
 }
 
 fn dry_run(operation: &Operation, now: Timestamp) -> Explanation {
@@ -333,11 +356,6 @@ fn place(operation: &Operation, index: u32) -> (usize, usize) {
         (0..).zip(&operation.plan.waves).filter(|(_, wave)| (wave.phase == Phase::SyncFail) == sync_fail);
     let before = all.clone().filter(|(other, _): &(u32, _)| *other < index).count();
     (before.saturating_add(1), all.count())
-}
-
-fn name(task: &Task) -> String {
-    let key: ObjectKey = task.key();
-    if task.is_hook() { format!("hook {key}") } else { key.to_string() }
 }
 
 fn held(operation: &Operation, index: u32, since: Timestamp, now: Timestamp) -> Vec<Awaited> {

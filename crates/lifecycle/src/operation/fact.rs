@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tidegate_model::{Digest, Health, OperationId, OperationPhase, Plan, SyncRequest, TaskId, Timestamp};
+use tidegate_model::{
+    Digest, Health, OperationId, OperationPhase, Override, Plan, SyncRequest, TaskId, Timestamp,
+};
 
 use super::state::{AppliedRef, ClaimNews, HookLog, Identity, Loss, Occupant, Stage, Verdict};
 
@@ -348,6 +350,19 @@ pub enum Fact {
         /// When they came into use for this operation.
         at: Timestamp,
     },
+    /// A person skips a task, marks it as done, or has it tried again. Of a wave there is one for each of its tasks.
+    Overridden {
+        /// The task. A hook that may be at work is stopped first.
+        task: TaskId,
+        /// What was decided. It holds in later attempts too, as long as the plan does.
+        what: Override,
+        /// The person's name, as the caller gave it.
+        by: String,
+        /// The person's words; empty only where something is tried again.
+        reason: String,
+        /// When the wish was taken in.
+        at: Timestamp,
+    },
 }
 
 /// What a deadline was set for.
@@ -389,6 +404,7 @@ impl Fact {
             | Self::NamespaceTerminating { at, .. }
             | Self::NamespaceLost { at, .. }
             | Self::HealthRulesKnown { at, .. }
+            | Self::Overridden { at, .. }
             | Self::Finished { at, .. } => Some(*at),
             Self::Applied { applied, .. } => Some(applied.at),
             Self::Checked { .. }
@@ -430,6 +446,7 @@ impl Fact {
             | Self::ReasonSeen { task, .. }
             | Self::LogsKept { task, .. }
             | Self::Warned { task, .. }
+            | Self::Overridden { task, .. }
             | Self::DeadlinePassed { scope: DeadlineScope::Hook(task), .. } => Some(*task),
             Self::CallFailed { task, .. } => *task,
             _ => None,

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_model::{
-    Digest, Observation, Observed, OperationId, OperationPhase, Plan, SyncRequest, TaskId, Timestamp,
+    Digest, Observation, Observed, OperationId, OperationPhase, Override, Plan, SyncRequest, TaskId,
+    Timestamp,
 };
 
+use super::named::Scope;
 use super::state::{ClaimNews, HookLog, Identity, Verdict};
 
 /// One thing that happened outside the machine.
@@ -120,6 +122,17 @@ pub enum Input {
         /// The person's words; may be empty.
         reason: String,
     },
+    /// A person skips one task or what is not done of a wave, marks it as done, or has it tried again.
+    Override {
+        /// Which of these.
+        what: Override,
+        /// Which task, or wave.
+        scope: Scope,
+        /// The person's name, as the caller gives it.
+        by: String,
+        /// The person's words; may be empty only where something is tried again.
+        reason: String,
+    },
     /// The engine itself gives up on the operation, for example after repeated panics.
     Abort {
         /// What went wrong, for people: the operation ends in `Error` with this message.
@@ -148,6 +161,7 @@ impl Input {
                 | Self::Unpause { .. }
                 | Self::ConfirmPrune { .. }
                 | Self::Approve { .. }
+                | Self::Override { .. }
         )
     }
 }

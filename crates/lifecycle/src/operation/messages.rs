@@ -1,8 +1,12 @@
 //! The exact texts users match on (spec: result model and messages).
 
+mod overrides;
+
 use tidegate_model::{ClaimHolder, Phase, Task, Timestamp};
 
 use super::state::{Claim, Header, Loss, Operation, Progress, Stage, State, TaskState, WaveStep};
+
+pub(crate) use overrides::{named, passed_over, standing, with_overrides};
 
 pub(crate) const SUCCEEDED_ALL: &str = "successfully synced (all tasks run)";
 pub(crate) const SUCCEEDED_NO_MORE: &str = "successfully synced (no more tasks)";
@@ -371,11 +375,19 @@ impl Operation {
         let confirmed = self.prune_confirmed || self.header.request.options.prune_confirmed;
         let deletes = self.header.request.deletion.is_some();
         let is_of_deletion = deletes && self.wave(index).is_some_and(|wave| wave.phase == Phase::Sync);
-        let own = (!is_of_deletion).then(|| self.wave_tasks(index).map(|(_, task, _)| task));
-        let all = is_of_deletion.then(|| self.plan.tasks.iter());
-        own.into_iter().flatten().chain(all.into_iter().flatten()).filter(move |task| {
-            !confirmed && task.options.confirm_prune && task.action == tidegate_model::Action::Prune
-        })
+        let own = (!is_of_deletion).then(|| self.wave_tasks(index).map(|(id, task, _)| (id, task)));
+        let all = is_of_deletion.then(|| self.plan.enumerate());
+        own.into_iter()
+            .flatten()
+            .chain(all.into_iter().flatten())
+            .filter(move |(id, task)| {
+                let is_due = !self.is_passed_over(*id);
+                !confirmed
+                    && is_due
+                    && task.options.confirm_prune
+                    && task.action == tidegate_model::Action::Prune
+            })
+            .map(|(_, task)| task)
     }
 }
 

@@ -30,6 +30,7 @@ mod input;
 mod judge;
 mod machine;
 mod messages;
+mod named;
 mod pending;
 mod record;
 mod rules;
@@ -54,6 +55,7 @@ pub use gates::{APPROVAL, concurrency_group, gate_problem, is_known_gate};
 pub use input::{Answer, Applied, CallError, Clearing, Input, NamespaceSight, Pruning, Stopped, Trial};
 pub use judge::hook_phase;
 pub use machine::{Driver, Sight, SyncOperation};
+pub use named::{InvalidScope, Scope, TaskName, WaveChoice};
 pub use pending::pending;
 pub use state::{
     AppliedRef, Calls, Claim, ClaimNews, Cursor, Failure, GateAnswer, Header, HookLog, Identity, JudgedBy,

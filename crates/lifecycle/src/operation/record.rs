@@ -9,7 +9,7 @@ use super::state::State;
 impl LogRecord for Fact {
     type Earlier = earlier::Fact;
 
-    const HIGHEST_KIND: u16 = 43;
+    const HIGHEST_KIND: u16 = 44;
 
     fn is_earlier(kind: u16) -> bool {
         kind < 3 || kind == 30
@@ -64,6 +64,7 @@ impl LogRecord for Fact {
             Self::RetryPlansAnew { .. } => 40,
             Self::RecreationBegun { .. } => 41,
             Self::HealthRulesKnown { .. } => 42,
+            Self::Overridden { .. } => 44,
         }
     }
 }
@@ -71,14 +72,14 @@ impl LogRecord for Fact {
 impl LogRecord for State {
     type Earlier = earlier::State;
 
-    const HIGHEST_KIND: u16 = 5;
+    const HIGHEST_KIND: u16 = 6;
 
     fn is_earlier(kind: u16) -> bool {
-        kind < 5
+        kind < 6
     }
 
     fn kind(&self) -> u16 {
-        5
+        6
     }
 
     fn read_earlier<C: Content>(kind: u16, content: &C) -> Result<Self, C::Error> {
@@ -86,6 +87,7 @@ impl LogRecord for State {
             2 => content.read::<earlier::StateOfKind2>().map(Into::into),
             3 => content.read::<earlier::StateOfKind3>().map(Into::into),
             4 => content.read::<earlier::StateOfKind4>().map(Into::into),
+            5 => content.read::<earlier::StateOfKind5>().map(Into::into),
             _ => content.read::<earlier::State>().map(Into::into),
         }
     }

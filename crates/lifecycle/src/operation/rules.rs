@@ -25,17 +25,33 @@ pub(crate) const SETTLE: Duration = Duration::from_secs(2);
 const ARGO_APPLICATION: (&str, &str) = ("argoproj.io", "Application");
 
 impl Operation {
-    /// Whether a wave has anything to do; a wave of unchanged resources is passed over.
+    /// Whether a wave has anything to do; one of unchanged resources is passed over, and one that a person has skipped.
     pub(crate) fn is_active(&self, index: u32) -> bool {
-        self.wave_tasks(index).any(|(_, task, _)| task.action != Action::Unchanged)
+        self.wave_tasks(index)
+            .any(|(id, task, _)| task.action != Action::Unchanged && !self.is_passed_over(id))
     }
 
     /// The first wave at or after `from` that has something to do, among the SyncFail waves or among the others.
     pub(crate) fn next_wave(&self, from: u32, sync_fail: bool) -> Option<u32> {
+        self.waves_from(from, sync_fail).find(|index| self.is_active(*index))
+    }
+
+    fn waves_from(&self, from: u32, sync_fail: bool) -> impl Iterator<Item = u32> {
         (from..)
             .zip(self.plan.waves.iter().skip(TaskId(from).index()))
-            .find(|(index, wave)| (wave.phase == Phase::SyncFail) == sync_fail && self.is_active(*index))
+            .filter(move |(_, wave)| (wave.phase == Phase::SyncFail) == sync_fail)
             .map(|(index, _)| index)
+    }
+
+    /// Whether a person's wish has left nothing to do in a wave that was not begun.
+    pub(crate) fn is_settled(&self, index: u32) -> bool {
+        let mut tasks = self.wave_tasks(index).filter(|(_, task, _)| task.action != Action::Unchanged);
+        let is_settled = |(id, task, state): (TaskId, &Task, &TaskState)| {
+            self.is_passed_over(id) || state.progress == Progress::Done || task.action == Action::PruneSkipped
+        };
+        !self.overrides.is_empty()
+            && self.wave_tasks(index).any(|(id, _, _)| self.is_passed_over(id))
+            && tasks.all(is_settled)
     }
 
     /// The wave that an earlier attempt has opened and not passed. This attempt goes on there.
@@ -65,9 +81,10 @@ impl Operation {
         if self.cursor.wave == Some(index) { self.cursor.is_final } else { self.is_last(index) }
     }
 
-    /// The same, by a look at the plan.
+    /// The same, by a look at the plan. What people skip changes nothing of what a wave waits for.
     pub(crate) fn is_last(&self, index: u32) -> bool {
-        self.next_wave(index.saturating_add(1), false).is_none()
+        let does = |index| self.wave_tasks(index).any(|(_, task, _)| task.action != Action::Unchanged);
+        !self.waves_from(index.saturating_add(1), false).any(does)
     }
 
     /// Whether the wave has a hook to run.
@@ -138,7 +155,9 @@ impl Operation {
     /// Whether a wave ends with a look at the namespaces that the operation writes into: the last one, and one that has
     /// failed, because that may be the reason.
     pub(crate) fn verifies(&self, index: u32) -> bool {
-        let is_end = self.is_final(index) || self.wave_failed(index);
+        let is_end = self.is_final(index)
+            || self.wave_failed(index)
+            || self.next_wave(index.saturating_add(1), false).is_none();
         !self.namespaces.is_empty() && !self.is_sync_fail(index) && is_end
     }
 
@@ -250,6 +269,11 @@ impl Operation {
             DeletePolicy::HookFailed
         };
         let Some(hook) = &task.hook else { return false };
+        // Of one that a person has skipped before it was created, what an earlier operation left stays.
+        let is_skipped = matches!(state.status, Some(ResultCode::Skipped | ResultCode::MarkedDone));
+        if is_skipped && state.applied.is_none() && state.leftover.is_none() {
+            return false;
+        }
         !has_runner(task)
             && hook.deletes(policy)
             && !state.deleted

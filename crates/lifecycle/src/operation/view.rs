@@ -276,7 +276,7 @@ fn resources(operation: &Operation) -> Vec<ResourceResult> {
     let mut results: Vec<ResourceResult> = operation
         .all_tasks()
         .filter(|(_, _, state)| state.order > 0)
-        .map(|(_, task, state)| ResourceResult {
+        .map(|(id, task, state)| ResourceResult {
             group: task.gvk.group.clone(),
             version: task.gvk.version.clone(),
             kind: task.gvk.kind.clone(),
@@ -292,6 +292,7 @@ fn resources(operation: &Operation) -> Vec<ResourceResult> {
             order: state.order,
             reason: state.reason().to_owned(),
             warnings: state.warnings.clone(),
+            overridden: operation.overrides.get(&id).cloned(),
         })
         .collect();
     results.sort_by_key(|result| result.order);

@@ -21,7 +21,8 @@ impl Input {
             Self::Reason { reason, .. }
             | Self::Abort { reason }
             | Self::Pause { reason, .. }
-            | Self::Approve { reason, .. } => look(reason),
+            | Self::Approve { reason, .. }
+            | Self::Override { reason, .. } => look(reason),
             Self::Watching { trouble, .. } => trouble.iter_mut().for_each(look),
             Self::Gate { verdict: Verdict::Closed { reason, .. }, .. } => look(reason),
             Self::Gate { verdict: Verdict::Open, .. }

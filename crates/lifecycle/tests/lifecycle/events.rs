@@ -7,7 +7,8 @@ use tidegate_lifecycle::operation::{
     ClaimNews, Deadline, DeadlineScope, EventKind, Fact, Loss, Narrator, Stage, Verdict, WaveName, WaveStep,
 };
 use tidegate_model::{
-    ClaimHolder, ClaimPlace, ClaimRequest, Digest, IfTaken, OperationPhase, Phase, SyncRequest, TaskId,
+    ClaimHolder, ClaimPlace, ClaimRequest, Digest, IfTaken, OperationPhase, Override, Phase, SyncRequest,
+    TaskId,
 };
 
 use crate::build::{DIGEST, at, hook, id, plan, prune, request, resource};
@@ -124,6 +125,21 @@ fn each_fact_of_interest_is_an_event_with_its_number() {
         (
             Fact::Approved { wave: 0, by: "ann".into(), reason: "fine".into(), at: at(8) },
             Some(EventKind::Approved { wave: 0, by: "ann".into(), reason: "fine".into() }),
+        ),
+        (
+            Fact::Overridden {
+                task: after,
+                what: Override::Skip,
+                by: "ann".into(),
+                reason: "away".into(),
+                at: at(8),
+            },
+            Some(EventKind::Overridden {
+                object: key("after"),
+                what: Override::Skip,
+                by: "ann".into(),
+                reason: "away".into(),
+            }),
         ),
         (judged_by(1), None),
         (judged_by(2), Some(EventKind::HealthRulesChanged { digest: Digest([2; 32]) })),

@@ -19,6 +19,7 @@ mod failing;
 mod namespaces;
 mod notes;
 mod outages;
+mod overrides;
 mod places;
 mod pruning;
 mod random;

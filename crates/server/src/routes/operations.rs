@@ -3,8 +3,8 @@
 use http::StatusCode;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
-use tidegate_lifecycle::operation::{HookLogView, OperationView};
-use tidegate_model::{OperationId, OperationPhase};
+use tidegate_lifecycle::operation::{HookLogView, OperationView, Scope};
+use tidegate_model::{OperationId, OperationPhase, Override};
 use tidegate_oplog::Lookup;
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Wish;
@@ -64,6 +64,30 @@ pub(super) fn routes() -> Vec<Route> {
         act(
             ("/api/v1/operations/{id}/approve", "approveOperation", "Approve a wave that waits for it"),
             approve,
+        ),
+        act(
+            (
+                "/api/v1/operations/{id}/skip",
+                "skipTasks",
+                "Go on without an object, or without what is not done of a wave",
+            ),
+            skip,
+        ),
+        act(
+            (
+                "/api/v1/operations/{id}/mark-done",
+                "markTasksDone",
+                "Take an object, or what is not done of a wave, for done",
+            ),
+            mark_done,
+        ),
+        act(
+            (
+                "/api/v1/operations/{id}/retry",
+                "retryTasks",
+                "Try an object, or what has failed of a wave, again at once",
+            ),
+            retry,
         ),
     ]
 }
@@ -263,4 +287,43 @@ struct ApproveBody {
 async fn approve(call: Call<Nothing, ApproveBody>) -> Result<Wished, Problem> {
     let ApproveBody { wave, reason } = &call.body;
     wish(&call, Wish::Approve { wave: *wave, reason: reason.clone() }).await
+}
+
+/// Which part of the operation: an object, or a wave.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct OverrideBody {
+    /// KIND/NAME or KIND.GROUP/NAME of an object.
+    task: Option<String>,
+    /// The object's namespace, where several have its name.
+    namespace: Option<String>,
+    /// Phase of the hook, where it runs in several.
+    phase: Option<String>,
+    /// PHASE/NUMBER of a wave, or its number in the plan, from 1.
+    wave: Option<String>,
+    /// For the record; who skips something or marks it as done has to say it.
+    reason: String,
+}
+
+async fn decide(call: Call<Nothing, OverrideBody>, what: Override) -> Result<Wished, Problem> {
+    let OverrideBody { task, namespace, phase, wave, reason } = &call.body;
+    let scope = Scope::of_words(task.as_deref(), namespace.as_deref(), phase.as_deref(), wave.as_deref())
+        .map_err(|error| Problem::bad(error.to_string()))?;
+    if what.passes_over() && reason.trim().is_empty() {
+        return Err(Problem::bad("reason is empty; say why it is gone on without them"));
+    }
+    let reason = reason.clone();
+    wish(&call, Wish::Override { what, scope, reason }).await
+}
+
+async fn skip(call: Call<Nothing, OverrideBody>) -> Result<Wished, Problem> {
+    decide(call, Override::Skip).await
+}
+
+async fn mark_done(call: Call<Nothing, OverrideBody>) -> Result<Wished, Problem> {
+    decide(call, Override::MarkDone).await
+}
+
+async fn retry(call: Call<Nothing, OverrideBody>) -> Result<Wished, Problem> {
+    decide(call, Override::Retry).await
 }

@@ -9,12 +9,12 @@
 //! the spans, makes the same ones. Each attempt has phases and waves of its own. What of a task has no time of its own lies
 //! between the times around it: a task begins with the step of its wave that does it, and ends at the next time that is known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidegate_lifecycle::operation::{Fact, Header, Narrator, Stage, State, WaveStep};
 use tidegate_model::{
-    Action, OperationId, OperationPhase, Phase, Plan, SyncRequest, Task, TaskId, Timestamp,
+    Action, OperationId, OperationPhase, Override, Phase, Plan, SyncRequest, Task, TaskId, Timestamp,
 };
 use tidegate_service::documents::events::EventDocument;
 
@@ -54,6 +54,8 @@ struct Course {
     written: BTreeMap<TaskId, Timestamp>,
     /// What has ended in this attempt.
     ended: BTreeMap<TaskId, usize>,
+    /// What a person has had the operation go on without.
+    passed_over: BTreeSet<TaskId>,
     /// Spans that end at the next time that is known.
     untimed: Vec<usize>,
 }
@@ -134,6 +136,7 @@ impl Course {
             wave: None,
             written: BTreeMap::new(),
             ended: BTreeMap::new(),
+            passed_over: BTreeSet::new(),
             untimed: Vec::new(),
         }
     }
@@ -158,8 +161,11 @@ impl Course {
             Fact::PruneSent { task, .. } => self.end(*task, Succeeded, "", false),
             // Of anything else it only says that its place is free.
             Fact::ObjectGone { task } if self.is_prune(*task) => self.end(*task, Succeeded, "", false),
+            // A person has said how it ends.
+            Fact::HookStopped { task, .. } if self.passed_over.contains(task) => {}
             Fact::HookStopped { task, phase, message, .. } => self.end(*task, *phase, message, false),
             Fact::HookDeleted { task, error: Some(error) } => self.end(*task, Error, error, false),
+            Fact::Overridden { task, what, by, reason, .. } => self.overrule(*task, *what, by, reason),
             Fact::AttemptFailed { message, .. } => self.fail(message),
             Fact::RetryStarted { attempt, .. } => self.try_again(*attempt),
             Fact::RetryPlansAnew { attempt, .. } => {
@@ -295,6 +301,18 @@ impl Course {
             if phase.is_unsuccessful() {
                 span.fail(message);
             }
+        }
+    }
+
+    /// A person has skipped what was at work, or has failed, or marked it as done.
+    fn overrule(&mut self, task: TaskId, what: Override, by: &str, reason: &str) {
+        if !what.passes_over() {
+            self.passed_over.remove(&task);
+            return;
+        }
+        self.passed_over.insert(task);
+        if self.written.contains_key(&task) || self.ended.contains_key(&task) {
+            self.end(task, Succeeded, &format!("{} by {by}: {reason}", what.done()), true);
         }
     }
 

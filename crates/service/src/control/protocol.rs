@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate_executor::effects::ObjectDifference;
-use tidegate_lifecycle::operation::{Event, Fact, OperationView};
+use tidegate_lifecycle::operation::{Event, Fact, OperationView, Scope};
 use tidegate_model::argo::{Application, ApplicationSet, OperationRequest};
-use tidegate_model::{Cascade, OperationId, ResourceSelector, Warning};
+use tidegate_model::{Cascade, OperationId, Override, ResourceSelector, Warning};
 
 use crate::documents::ExplanationDocument;
 use crate::lines::WindowLine;
@@ -221,6 +221,15 @@ pub enum Wish {
         #[serde(default)]
         wave: Option<u32>,
         /// Why; may be empty.
+        reason: String,
+    },
+    /// Skip a task or what is not done of a wave, mark it as done, or have it tried again.
+    Override {
+        /// Which of these.
+        what: Override,
+        /// Which task, or wave.
+        scope: Scope,
+        /// Why; may be empty only where something is tried again.
         reason: String,
     },
 }

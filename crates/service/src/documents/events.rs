@@ -9,6 +9,8 @@ use tidegate_lifecycle::operation::{
 };
 use tidegate_model::{ObjectKey, OperationId, Timestamp};
 
+use super::facts;
+
 /// An event with its number.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct EventDocument {
@@ -72,6 +74,7 @@ fn kind(what: &EventKind) -> &'static str {
         EventKind::Unpaused { .. } => "unpaused",
         EventKind::PruneConfirmed { .. } => "prune-confirmed",
         EventKind::Approved { .. } => "approved",
+        EventKind::Overridden { .. } => "overridden",
         EventKind::HealthRulesChanged { .. } => "health-rules-changed",
         EventKind::ClusterSilent { .. } => "cluster-silent",
         EventKind::Watching { .. } => "watching",
@@ -85,6 +88,7 @@ fn object(what: &EventKind) -> Option<&ObjectKey> {
         | EventKind::Prune { object, .. }
         | EventKind::HookStopped { object, .. }
         | EventKind::Warned { object, .. }
+        | EventKind::Overridden { object, .. }
         | EventKind::DeadlinePassed { of: Deadline::Hook(object), .. } => Some(object),
         _ => None,
     }
@@ -136,6 +140,9 @@ fn words(what: &EventKind) -> String {
         EventKind::PruneConfirmed { by } => format!("{by} approves its prunes"),
         EventKind::Approved { wave, by, reason } => {
             said(&format!("{by} approves wave {}", wave.saturating_add(1)), reason)
+        }
+        EventKind::Overridden { object, what, by, reason } => {
+            facts::overridden(&object.to_string(), *what, by, reason)
         }
         EventKind::HealthRulesChanged { digest } => {
             format!("from here on judged by other health rules: {}", digest.short())
@@ -193,6 +200,9 @@ fn details(what: &EventKind) -> Value {
         EventKind::Paused { by, reason } => json!({"by": by, "reason": reason}),
         EventKind::Approved { wave, by, reason } => {
             json!({"number": wave.saturating_add(1), "by": by, "reason": reason})
+        }
+        EventKind::Overridden { what, by, reason, .. } => {
+            json!({"what": what.done(), "by": by, "reason": reason})
         }
         EventKind::TerminateRequested { by }
         | EventKind::Unpaused { by }

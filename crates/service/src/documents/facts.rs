@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use tidegate_lifecycle::operation::{ClaimNews, DeadlineScope, Fact, Verdict};
-use tidegate_model::{Plan, TaskId, Timestamp};
+use tidegate_model::{Override, Plan, TaskId, Timestamp};
 
 /// A fact with its place in the log.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -122,9 +122,20 @@ fn words(fact: &Fact, plan: Option<&Plan>) -> String {
             let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
             format!("{by} approves wave {}{why}", wave.saturating_add(1))
         }
+        Fact::Overridden { task, what, by, reason, .. } => overridden(&name(task), *what, by, reason),
         Fact::Finished { phase, message, .. } => format!("{phase}: {message}"),
         _ => task_words(fact, plan),
     }
+}
+
+/// `ann skips Deployment shop/api: the database is away`.
+pub(super) fn overridden(name: &str, what: Override, by: &str, reason: &str) -> String {
+    let what = match what {
+        Override::Skip => format!("{by} skips {name}"),
+        Override::MarkDone => format!("{by} marks {name} as done"),
+        Override::Retry => format!("{by} has {name} tried again"),
+    };
+    if reason.is_empty() { what } else { format!("{what}: {reason}") }
 }
 
 fn claim(news: &ClaimNews) -> String {

@@ -227,6 +227,7 @@ impl SyncHands {
             operation: self.id,
             request,
             attempt,
+            leftover: task.leftover.clone(),
             plan: Arc::clone(&operation.plan),
             task: id,
             bundle,

@@ -6,6 +6,7 @@ mod claim;
 mod gates;
 mod namespaces;
 mod observed;
+mod overrides;
 mod people;
 mod rejection;
 
@@ -20,6 +21,7 @@ use super::rules::is_sound;
 use super::state::{Header, Operation, State};
 
 use again::{Again, call_again};
+use overrides::Words;
 pub use rejection::Rejection;
 
 /// The facts an input means.
@@ -86,6 +88,10 @@ fn accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec<Fact>,
         Input::Approve { .. } => {
             Err(Rejection::NothingToApprove("the operation is not planned yet; approve it then".to_owned()))
         }
+        Input::Override { what, .. } => Err(Rejection::NothingToOverride(format!(
+            "the operation is not planned yet, and has nothing to {}; wait for its plan",
+            what.verb()
+        ))),
         // Nothing is judged yet.
         Input::Resumed | Input::HealthRules { .. } => Ok(Vec::new()),
         _ => Err(Rejection::Stale { state: "Accepted".to_owned() }),
@@ -130,6 +136,9 @@ fn wish(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<Fact
         Input::Unpause { by } => people::unpause(&operation.header, by, now),
         Input::ConfirmPrune { by } => people::confirm_prune(operation, by, now),
         Input::Approve { wave, by, reason } => people::approve(operation, *wave, by, reason, now),
+        Input::Override { what, scope, by, reason } => {
+            overrides::decide(operation, *what, scope, &Words { by, reason }, now)
+        }
         _ => Ok(Vec::new()),
     }
 }

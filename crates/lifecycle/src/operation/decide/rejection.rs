@@ -45,4 +45,10 @@ pub enum Rejection {
     /// No wave waits for approval, or not the one that was named.
     #[error("{0}")]
     NothingToApprove(String),
+    /// What was named cannot be skipped, marked as done or retried.
+    #[error("{0}")]
+    NothingToOverride(String),
+    /// Who goes on without something has to say why.
+    #[error("say why: a reason is needed to {0} anything")]
+    ReasonWanted(&'static str),
 }

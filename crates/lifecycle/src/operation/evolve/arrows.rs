@@ -32,8 +32,20 @@ fn is_arrow(from: &Stage, to: &Stage) -> bool {
     }
 }
 
+/// Within a wave, where a person's wish has left something to do again.
+fn goes_back(operation: &Operation, to: &Stage) -> bool {
+    let Some((from, step)) = operation.current_wave() else { return false };
+    let Stage::Wave { index, step: next } = to else { return false };
+    let waits = matches!(step, WaveStep::AwaitingHealth | WaveStep::Settling { .. } | WaveStep::Verifying);
+    waits
+        && from == *index
+        && *next != WaveStep::Held
+        && next.rank() < step.rank()
+        && !operation.overrides.is_empty()
+}
+
 pub(super) fn moved(operation: &mut Operation, to: &Stage, at: Timestamp) -> Option<()> {
-    if !is_arrow(&operation.stage, to) {
+    if !is_arrow(&operation.stage, to) && !goes_back(operation, to) {
         return None;
     }
     match to {
@@ -78,6 +90,7 @@ fn enter_step(operation: &mut Operation, index: u32, step: WaveStep, at: Timesta
     if let Some(times) = operation.waves.get_mut(TaskId(index).index()) {
         match step {
             WaveStep::AwaitingHealth if times.applied_at.is_none() => times.applied_at = Some(at),
+            WaveStep::Applying => times.applied_at = None,
             WaveStep::Passed => times.passed_at = Some(at),
             _ => {}
         }

@@ -33,9 +33,8 @@ pub(super) fn fits(stage: &Stage, fact: &Fact) -> bool {
         Fact::NamespacesSeen { .. } => in_wave || *stage == Stage::Planned,
         Fact::NamespaceLost { .. } => in_wave || matches!(stage, Stage::Planned | Stage::DryRun),
         Fact::Warned { .. } if *stage == Stage::DryRun => true,
-        Fact::Applied { .. } | Fact::Warned { .. } => {
-            matches!(step, Some(WaveStep::Clearing | WaveStep::Applying)) || *stage == Stage::Terminating
-        }
+        // Of a hook that was skipped while it was being created, the answer may come later.
+        Fact::Applied { .. } | Fact::Warned { .. } => in_wave || *stage == Stage::Terminating,
         Fact::RunnerStarted { .. } | Fact::RecreationBegun { .. } => step == Some(WaveStep::Applying),
         Fact::TaskCompleted { .. } | Fact::HookReleased { .. } => in_wave || ending,
         Fact::TaskFailed { .. } | Fact::HookStopped { .. } => in_wave || *stage == Stage::Terminating,
@@ -50,6 +49,7 @@ pub(super) fn fits(stage: &Stage, fact: &Fact) -> bool {
         | Fact::Paused { .. }
         | Fact::Unpaused { .. }
         | Fact::PruneConfirmed { .. }
-        | Fact::Approved { .. } => !ending,
+        | Fact::Approved { .. }
+        | Fact::Overridden { .. } => !ending,
     }
 }

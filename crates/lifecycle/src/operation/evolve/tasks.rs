@@ -3,6 +3,7 @@
 use tidegate_model::{Health, OperationPhase, ResultCode, Task, TaskId, Timestamp};
 
 use super::header::{failed_again, no_answer};
+use super::overrides;
 use crate::operation::fact::Fact;
 use crate::operation::messages;
 use crate::operation::rules::has_runner;
@@ -100,6 +101,7 @@ pub(super) fn evolve(operation: &mut Operation, fact: &Fact) -> Option<()> {
         Fact::ReasonSeen { task, reason, .. } => reason_seen(operation, *task, reason),
         Fact::LogsKept { task, reason, logs } => logs_kept(operation, *task, reason, logs),
         Fact::Warned { task, warnings } => {
+            may_be_written(operation, *task).then_some(())?;
             state(operation, *task)?.warnings.clone_from(warnings);
             Some(())
         }
@@ -128,6 +130,18 @@ fn checked(operation: &mut Operation, id: TaskId, message: &str) -> Option<()> {
         set_message(state, message);
     }
     Some(())
+}
+
+/// Whether the answer to a write may come now: while its wave applies, or of a hook that is being stopped.
+fn may_be_written(operation: &Operation, id: TaskId) -> bool {
+    match operation.stage {
+        Stage::Wave { step: WaveStep::Clearing | WaveStep::Applying, .. } => true,
+        Stage::Wave { .. } => {
+            let state = operation.tasks.get(id.index());
+            state.is_some_and(|state| matches!(state.progress, Progress::Stopping { .. }))
+        }
+        _ => true,
+    }
 }
 
 /// Whether the place of a hook may be found clear, or not: it is looked at, or the hook is about to be created there.
@@ -281,6 +295,10 @@ fn refused(operation: &mut Operation, id: TaskId, phase: OperationPhase, message
     if !phase.is_unsuccessful() {
         return None;
     }
+    if operation.is_passed_over(id) {
+        // It was skipped while it was being created, and that was refused: there is nothing to stop.
+        return overrides::stopped(operation, id, None);
+    }
     record(operation, id, |state| {
         state.progress = Progress::Done;
         state.status = Some(ResultCode::SyncFailed);
@@ -331,6 +349,7 @@ fn applied(
     if !task.action.writes() || has_runner(task) {
         return None;
     }
+    may_be_written(operation, id).then_some(())?;
     let judged = operation.judges(task);
     let made = task.gvk.is_namespace().then(|| task.name.clone());
     expect(operation, id, |progress| !matches!(progress, Progress::Running | Progress::Done))?;
@@ -370,6 +389,9 @@ fn stopped(
         termination.had_errors = true;
     }
     let absent = phase == OperationPhase::Succeeded && message == messages::HOOK_TERMINATED;
+    if operation.is_passed_over(id) {
+        return overrides::stopped(operation, id, (!clean).then_some(message));
+    }
     let state = state(operation, id)?;
     state.calls = None;
     state.held = false;

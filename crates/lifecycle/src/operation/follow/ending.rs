@@ -34,7 +34,9 @@ pub(super) fn after_failure(operation: &Operation, now: Timestamp) -> Vec<Fact> 
     }
 }
 
+/// With what people decided, and how often it was tried again.
 fn with_retries(operation: &Operation, message: String) -> String {
+    let message = messages::with_overrides(operation, message);
     match operation.retry_count() {
         0 => message,
         n => format!("{message} (retried {n} times)."),

@@ -20,7 +20,7 @@ pub(super) fn follow(operation: &Operation, index: u32, current: WaveStep, now: 
         operation.wave_tasks(index).any(|(_, task, state)| test(task, state))
     };
     match current {
-        WaveStep::Held if is_held(operation, index, now) => Vec::new(),
+        WaveStep::Held if is_held(operation, index, now) && !operation.is_settled(index) => Vec::new(),
         WaveStep::Held => next_step(operation, index, current, now),
         WaveStep::DryRun if any(&|task, state| needs_check(task, state, true)) => Vec::new(),
         WaveStep::Pruning if any(&|task, state| is_waiting_prune(task, state)) => Vec::new(),
@@ -41,8 +41,14 @@ pub(super) fn follow(operation: &Operation, index: u32, current: WaveStep, now: 
         WaveStep::AwaitingHealth | WaveStep::Settling { .. } => {
             health(operation, index, current, failed, now)
         }
-        // The answer leads on.
-        WaveStep::Verifying => Vec::new(),
+        // The answer leads on, unless a person has undone what the wave failed of.
+        WaveStep::Verifying => match back(operation, index, failed) {
+            Some(earlier) => step(index, earlier, now),
+            None if !failed && !operation.overrides.is_empty() && operation.awaiting(index).count() > 0 => {
+                step(index, WaveStep::AwaitingHealth, now)
+            }
+            None => Vec::new(),
+        },
         WaveStep::Passed => ending::passed(operation, index, now),
     }
 }
@@ -77,6 +83,18 @@ fn is_deleting(state: &TaskState) -> bool {
 
 /// The first step after `current` that has something to do.
 fn next_step(operation: &Operation, index: u32, current: WaveStep, now: Timestamp) -> Vec<Fact> {
+    let next = needed(operation, index).find(|step| step.rank() > current.rank());
+    step(index, next.unwrap_or(WaveStep::AwaitingHealth), now)
+}
+
+/// The step that a wave goes back to: a person has had something tried again, or has skipped what kept the rest of the wave
+/// from being done. One that has failed for another reason stays where it is.
+fn back(operation: &Operation, index: u32, failed: bool) -> Option<WaveStep> {
+    (!failed && !operation.overrides.is_empty()).then(|| needed(operation, index).next())?
+}
+
+/// The steps that have something to do, in their order.
+fn needed(operation: &Operation, index: u32) -> impl Iterator<Item = WaveStep> + use<> {
     let any = |test: &dyn Fn(&Task, &TaskState) -> bool| {
         operation.wave_tasks(index).any(|(_, task, state)| test(task, state))
     };
@@ -97,8 +115,7 @@ fn next_step(operation: &Operation, index: u32, current: WaveStep, now: Timestam
         (WaveStep::Clearing, any(&is_clearing)),
         (WaveStep::Applying, !operation.all_applied(index)),
     ];
-    let next = steps.iter().skip_while(|(step, _)| step.rank() <= current.rank()).find(|(_, needed)| *needed);
-    step(index, next.map_or(WaveStep::AwaitingHealth, |(step, _)| *step), now)
+    steps.into_iter().filter(|(_, needed)| *needed).map(|(step, _)| step)
 }
 
 fn applying(operation: &Operation, index: u32, now: Timestamp) -> Vec<Fact> {
@@ -128,6 +145,9 @@ fn expired(operation: &Operation, index: u32, current: WaveStep, message: &str, 
 }
 
 fn health(operation: &Operation, index: u32, current: WaveStep, failed: bool, now: Timestamp) -> Vec<Fact> {
+    if let Some(earlier) = back(operation, index, failed) {
+        return step(index, earlier, now);
+    }
     let awaiting = operation.awaiting(index);
     if awaiting.count() == 0 {
         return if failed {

@@ -94,6 +94,7 @@ pub(crate) fn is_clearing(task: &Task, state: &TaskState) -> bool {
 /// Whether the task still needs the given kind of dry run. What a runner carries out never reaches the server.
 pub(crate) fn needs_check(task: &Task, state: &TaskState, at_wave: bool) -> bool {
     task.action.writes()
+        && state.progress != Progress::Done
         && !has_runner(task)
         && task.options.dry_run_at_wave == at_wave
         && !task.options.checked

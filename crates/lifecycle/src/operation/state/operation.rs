@@ -1,9 +1,10 @@
 //! A planned operation.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
-use tidegate_model::{Digest, OperationPhase, Plan, PlannedWave, Task, TaskId, Timestamp};
+use tidegate_model::{Digest, OperationPhase, Overridden, Plan, PlannedWave, Task, TaskId, Timestamp};
 
 use super::cursor::Cursor;
 use super::gates::GateAnswer;
@@ -51,6 +52,8 @@ pub struct Operation {
     pub seen_namespaces: SeenNamespaces,
     /// The namespace that this attempt has lost.
     pub lost_namespace: Option<String>,
+    /// What people decided about single tasks of the plan.
+    pub overrides: BTreeMap<TaskId, Overridden>,
     /// Where the current wave stands among its tasks. Not recorded: the rest says it.
     #[serde(skip)]
     pub cursor: Cursor,
@@ -157,6 +160,11 @@ impl Operation {
             .into_iter()
             .flat_map(PlannedWave::task_ids)
             .filter_map(|id| self.task(id).map(|(task, state)| (id, task, state)))
+    }
+
+    /// Whether a person has it go on as if the task were done.
+    pub fn is_passed_over(&self, id: TaskId) -> bool {
+        self.overrides.get(&id).is_some_and(|overridden| overridden.what.passes_over())
     }
 
     /// All tasks with their states.

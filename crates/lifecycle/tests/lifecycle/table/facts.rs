@@ -3,7 +3,7 @@
 use tidegate_lifecycle::operation::{
     ClaimNews, DeadlineScope, Fact, Loss, Stage, State, Verdict, WaveStep, evolve, follow,
 };
-use tidegate_model::{Health, HealthStatus, LogRecord as _, OperationPhase, TaskId};
+use tidegate_model::{Health, HealthStatus, LogRecord as _, OperationPhase, Override, TaskId};
 
 use super::states::*;
 use crate::build::*;
@@ -56,11 +56,16 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::Warned { .. } => "Warned",
         Fact::Claim { .. } => "Claim",
         Fact::HealthRulesKnown { .. } => "HealthRulesKnown",
+        Fact::Overridden { .. } => "Overridden",
     }
 }
 
 fn call_failed(task: Option<TaskId>) -> Fact {
     Fact::CallFailed { task, message: String::new(), retry_at: at(30), at: at(20), outage: false }
+}
+
+fn overridden(task: TaskId) -> Fact {
+    Fact::Overridden { task, what: Override::Skip, by: "cat".into(), reason: "away".into(), at: at(30) }
 }
 
 /// One fact of every kind.
@@ -117,10 +122,11 @@ pub fn facts() -> Vec<Fact> {
         // Illegal in an operation that asked for no claim, as these did; `claims.rs` is about those that do.
         Fact::Claim { news: ClaimNews::Without { reason: message() }, at: at(30) },
         Fact::HealthRulesKnown { digest: DIGEST, at: at(30) },
+        overridden(RESOURCE),
     ]
 }
 
-const ANY: &str = "DeadlinePassed:operation TerminateRequested Paused PruneConfirmed Approved Finished Watching HealthRulesKnown";
+const ANY: &str = "DeadlinePassed:operation TerminateRequested Paused PruneConfirmed Approved Finished Watching HealthRulesKnown Overridden";
 const WAVE: &str = "Moved AttemptFailed CallFailed:task DeadlinePassed:wave TaskFailed NamespaceTerminating NamespaceLost NamespacesSeen";
 const AT_WORK: &str =
     "HealthSeen ReasonSeen TaskCompleted HookReleased HookStopped LogsKept DeadlinePassed:hook";
@@ -201,6 +207,7 @@ fn facts_about_unknown_tasks_are_illegal() {
     for state in representatives() {
         for fact in [
             Fact::Checked { task, message: String::new() },
+            overridden(task),
             call_failed(Some(task)),
             Fact::ReasonSeen { task, reason: String::new(), at: at(0) },
             Fact::LogsKept { task, reason: String::new(), logs: Vec::new() },

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use tidegate_lifecycle::operation::{
     Answer, Applied, CallError, ClaimNews, Clearing, Fact, Identity, Input, NamespaceSight, Pruning,
-    Rejection, State, Stopped, Trial, Verdict, decide, evolve,
+    Rejection, Scope, State, Stopped, Trial, Verdict, decide, evolve,
 };
-use tidegate_model::{Evidence, Health, HealthStatus, Observation, Observed, OperationPhase, Plan, TaskId};
+use tidegate_model::{
+    Evidence, Health, HealthStatus, Observation, Observed, OperationPhase, Override, Plan, TaskId,
+};
 
 use super::facts::kind;
 use super::states::*;
@@ -46,6 +48,8 @@ fn name(input: &Input) -> String {
         Input::Unpause { .. } => "Unpause".into(),
         Input::ConfirmPrune { .. } => "ConfirmPrune".into(),
         Input::Approve { .. } => "Approve".into(),
+        Input::Override { reason, .. } if reason.is_empty() => "Unsaid".into(),
+        Input::Override { what, .. } => format!("{what:?}"),
         Input::Abort { .. } => "Abort".into(),
     }
 }
@@ -61,6 +65,11 @@ fn present() -> Observed {
         unjudged: false,
         evidence: Evidence::ObservedGeneration(1),
     }
+}
+
+fn decision(what: Override, reason: &str) -> Input {
+    let scope = Scope::of_words(Some("Deployment/resource"), None, None, None).unwrap();
+    Input::Override { what, scope, by: "cat".into(), reason: reason.into() }
 }
 
 /// One input of every kind, about the task for which it makes most sense in this state.
@@ -126,6 +135,10 @@ fn inputs(place: &str) -> Vec<Input> {
         Input::Unpause { by: by() },
         Input::ConfirmPrune { by: by() },
         Input::Approve { wave: None, by: by(), reason: String::new() },
+        decision(Override::Skip, "away"),
+        decision(Override::Skip, ""),
+        decision(Override::MarkDone, "seen"),
+        decision(Override::Retry, "back"),
         Input::Abort { reason: "engine".into() },
     ]
 }
@@ -144,19 +157,29 @@ fn outcome(result: &Result<Vec<Fact>, Rejection>) -> String {
         Err(Rejection::NotPaused) => "NotPaused".into(),
         Err(Rejection::NothingToConfirm) => "NothingToConfirm".into(),
         Err(Rejection::NothingToApprove(_)) => "NothingToApprove".into(),
+        Err(Rejection::NothingToOverride(_)) => "NothingToOverride".into(),
+        Err(Rejection::ReasonWanted(_)) => "ReasonWanted".into(),
     }
 }
 
 /// What every running operation answers to people.
 const RUNNING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesKnown Abort=Finished Terminate=TerminateRequested+Moved Pause=Paused \
-    Unpause=NotPaused ConfirmPrune=PruneConfirmed Approve=NothingToApprove";
+    Unpause=NotPaused ConfirmPrune=PruneConfirmed Approve=NothingToApprove Skip=Overridden MarkDone=Overridden \
+    Retry=NothingToOverride Unsaid=ReasonWanted";
 const ENDING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesKnown Abort=Finished Terminate=AlreadyEnding Pause=AlreadyEnding \
-    Unpause=AlreadyEnding ConfirmPrune=AlreadyEnding Approve=AlreadyEnding";
+    Unpause=AlreadyEnding ConfirmPrune=AlreadyEnding Approve=AlreadyEnding Skip=AlreadyEnding MarkDone=AlreadyEnding \
+    Retry=AlreadyEnding Unsaid=AlreadyEnding";
 const OVER: &str = "Request=AlreadyStarted Terminate=AlreadyFinished Pause=AlreadyFinished \
-    Unpause=AlreadyFinished ConfirmPrune=AlreadyFinished Approve=AlreadyFinished";
+    Unpause=AlreadyFinished ConfirmPrune=AlreadyFinished Approve=AlreadyFinished Skip=AlreadyFinished \
+    MarkDone=AlreadyFinished Retry=AlreadyFinished Unsaid=AlreadyFinished";
 /// What the hooks and resources of a wave answer while they are at work.
 const AT_WORK: &str = "Namespace=NamespaceLost Ran=TaskCompleted Ran:err=TaskCompleted Released=HookReleased \
     Released:err=TaskCompleted+HookReleased Stopped=HookStopped Stopped:err=HookStopped LogsRead=LogsKept Reason=ReasonSeen Observed=TaskCompleted";
+
+/// The same, when the wave has passed.
+const PASSED: &str = "Namespace=NamespaceLost Ran=TaskCompleted Ran:err=TaskCompleted Released=HookReleased \
+    Released:err=TaskCompleted+HookReleased Stopped=HookStopped Stopped:err=HookStopped LogsRead=LogsKept Reason=ReasonSeen Observed=TaskCompleted \
+    Skip=NothingToOverride MarkDone=NothingToOverride";
 
 /// What is not listed is stale: a late or repeated answer, dropped without harm.
 const TABLE: [(&str, &str, &str); 20] = [
@@ -165,7 +188,8 @@ const TABLE: [(&str, &str, &str); 20] = [
         "Accepted",
         RUNNING,
         "Namespace=Stale Watching=Stale HealthRules=- Claim:err=Finished Planned=Planned Planned:err=Finished PlanFailed=CallFailed PlanFailed:err=Finished \
-         Terminate=TerminateRequested+Finished ConfirmPrune=NothingToConfirm",
+         Terminate=TerminateRequested+Finished ConfirmPrune=NothingToConfirm Skip=NothingToOverride MarkDone=NothingToOverride \
+         Unsaid=NothingToOverride",
     ),
     ("Planned", RUNNING, "Namespace=NamespaceLost+AttemptFailed"),
     ("DryRun", RUNNING, "Namespace=NamespaceLost+AttemptFailed Checked=Checked Checked:err=CheckFailed"),
@@ -183,7 +207,7 @@ const TABLE: [(&str, &str, &str); 20] = [
     ("AwaitingHealth", RUNNING, AT_WORK),
     ("Settling", RUNNING, AT_WORK),
     ("Verifying", RUNNING, AT_WORK),
-    ("Passed", RUNNING, AT_WORK),
+    ("Passed", RUNNING, PASSED),
     ("AwaitingRetry", RUNNING, ""),
     (
         "Terminating",

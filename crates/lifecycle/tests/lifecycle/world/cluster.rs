@@ -111,6 +111,14 @@ impl Cluster {
         self.fates.get_mut(&id).and_then(|fate| queue(fate).pop_front()).unwrap_or(Reply::Fine)
     }
 
+    /// What an earlier try has left is none of this one.
+    pub fn leave_behind(&mut self, id: TaskId, leftover: Option<&str>) {
+        let is_it = |object: &&mut Object| leftover == Some(object.uid.as_str());
+        if let Some(object) = self.objects.get_mut(&id).filter(is_it) {
+            object.mark = Some(0);
+        }
+    }
+
     /// Carries out a command, and answers it.
     pub fn carry_out(
         &mut self,

@@ -330,6 +330,9 @@ impl World {
             },
             Command::Task { task, attempt, what } => {
                 let planned = self.plan.task(*task).unwrap();
+                let state = self.shell.state().operation().and_then(|operation| operation.task(*task));
+                let leftover = state.and_then(|(_, state)| state.leftover.as_deref());
+                self.cluster.leave_behind(*task, leftover);
                 let answer = self.cluster.carry_out(*task, planned, *attempt, what, self.now);
                 Input::Answer { task: *task, attempt: *attempt, answer }
             }

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use tidegate_lifecycle::operation::{
-    Command, Cursor, Driver, Fact, Input, Operation, Progress, Stage, State, SyncOperation, TaskCommand,
-    WaveStep, evolve, pending,
+    Command, Cursor, Driver, Fact, Input, Operation, Progress, Scope, Stage, State, SyncOperation,
+    TaskCommand, TaskName, WaveChoice, WaveName, WaveStep, evolve, pending,
 };
 use tidegate_lifecycle::{BatchOf, Outbox, Shell, Turn};
-use tidegate_model::{Action, Observed, Phase, TaskId};
+use tidegate_model::{Action, Observed, Override, Phase, Task, TaskId};
 
-use super::{Event, World};
+use super::{Event, World, label};
 use crate::build::at;
 
 impl World {
@@ -34,7 +34,8 @@ impl World {
         }
         if self.weather.dice.percent(self.weather.meddling) {
             let by = "bob".to_owned();
-            let input = match self.weather.dice.below(4) {
+            let input = match self.weather.dice.below(8) {
+                4.. => self.decision(by),
                 0 => Input::Pause { by: by.clone(), reason: "lunch".into() },
                 1 => Input::ConfirmPrune { by },
                 2 if self.weather.may_terminate => Input::Terminate { by },
@@ -45,6 +46,22 @@ impl World {
                 self.schedule(self.now + 3000, Event::Input(Input::Unpause { by: "bob".into() }));
             }
         }
+    }
+
+    /// Somebody decides about a task or a wave.
+    fn decision(&mut self, by: String) -> Input {
+        let tasks = self.plan.tasks.len() as u64;
+        let task = self.plan.task(TaskId(u32::try_from(self.weather.dice.below(tasks)).unwrap())).unwrap();
+        let scope = match self.weather.dice.below(6) {
+            0 => Scope::Wave(WaveChoice::Named(WaveName { phase: task.phase, wave: task.wave })),
+            _ => Scope::Task(TaskName { phase: Some(task.phase), ..label(task).parse().unwrap() }),
+        };
+        let what = match self.weather.dice.below(5) {
+            0 => Override::MarkDone,
+            1 | 2 => Override::Skip,
+            _ => Override::Retry,
+        };
+        Input::Override { what, scope, by, reason: "tired of waiting".into() }
     }
 
     /// The engine dies: what is not durable never happened, calls on their way reach the cluster or do not, and their
@@ -207,8 +224,10 @@ fn earlier_groups_applied(operation: &Operation, index: u32, task: TaskId) -> bo
 
 fn earlier_waves_passed(operation: &Operation, index: u32) -> bool {
     (0..index).all(|earlier| {
-        let wave = operation.wave(earlier).unwrap();
-        let is_active = operation.plan.tasks_of(wave).iter().any(|task| task.action != Action::Unchanged);
+        let is_due = |(id, task, _): (TaskId, &Task, _)| {
+            task.action != Action::Unchanged && !operation.is_passed_over(id)
+        };
+        let is_active = operation.wave_tasks(earlier).any(is_due);
         !is_active || operation.times(earlier).passed_at.is_some()
     })
 }

@@ -49,6 +49,7 @@ pub fn kind(fact: &Fact) -> &'static str {
         Fact::NamespaceLost { .. } => "namespace-lost",
         Fact::NamespacesSeen { .. } => "namespaces-seen",
         Fact::HealthRulesKnown { .. } => "health-rules-known",
+        Fact::Overridden { .. } => "overridden",
     }
 }
 
@@ -74,6 +75,7 @@ pub fn task(fact: &Fact) -> Option<TaskId> {
         | Fact::ReasonSeen { task, .. }
         | Fact::LogsKept { task, .. }
         | Fact::Warned { task, .. }
+        | Fact::Overridden { task, .. }
         | Fact::DeadlinePassed { scope: DeadlineScope::Hook(task), .. } => Some(*task),
         Fact::CallFailed { task, .. } => *task,
         _ => None,
@@ -117,6 +119,9 @@ pub fn details(fact: &Fact, plan: Option<&Plan>) -> Value {
             let planned = plan.and_then(|plan| plan.waves.get(TaskId(*wave).index()));
             let (phase, number) = planned.map(|wave| (wave.phase, wave.wave)).unzip();
             json!({"number": wave.saturating_add(1), "phase": phase, "wave": number, "by": by, "reason": reason})
+        }
+        Fact::Overridden { what, by, reason, .. } => {
+            json!({"what": what.done(), "by": by, "reason": reason})
         }
         Fact::TerminateRequested { by, .. } | Fact::Unpaused { by, .. } | Fact::PruneConfirmed { by, .. } => {
             json!({"by": by})
@@ -252,7 +257,8 @@ mod tests {
 
     use tidegate_lifecycle::operation::{AppliedRef, HookLog, Loss};
     use tidegate_model::{
-        Destination, Digest, Health, HealthStatus, LogRecord as _, OperationId, OperationPhase, Timestamp,
+        Destination, Digest, Health, HealthStatus, LogRecord as _, OperationId, OperationPhase, Override,
+        Timestamp,
     };
 
     use super::*;
@@ -291,6 +297,7 @@ mod tests {
             Fact::DeletionBegun { task },
             Fact::RecreationBegun { task, uid: "u0".to_owned() },
             Fact::HealthRulesKnown { digest: Digest([7; 32]), at },
+            Fact::Overridden { task, what: Override::Skip, by: message(), reason: message(), at },
             Fact::HookCleared { task, deleting: Some("u0".to_owned()) },
             Fact::PlaceTaken { task, by: None },
             Fact::ObjectGone { task },

@@ -90,6 +90,7 @@ impl World<'_> {
             operation: self.id,
             request: &self.sync.request,
             attempt,
+            leftover: state.leftover.as_deref(),
             task,
             manifest: task.manifest.and_then(|manifest| manifests.get(manifest.index())),
             again: self.recovered || state.calls.is_some(),
