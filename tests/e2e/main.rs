@@ -35,6 +35,7 @@ mod manifests;
 mod many_kills;
 mod newer;
 mod notify;
+mod overrides;
 mod plan;
 mod projects;
 mod random_kill;

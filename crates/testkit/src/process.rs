@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_cluster::Cluster;
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
 use tidegate_executor::{Clock, Engine, EngineError, Event, RuntimeClock, Seen, replay};
-use tidegate_lifecycle::operation::OperationView;
+use tidegate_lifecycle::operation::{OperationView, Scope};
 use tidegate_model::{Destination, OperationId, Timestamp};
 use tidegate_oplog::MemoryLog;
 use uuid::Uuid;
@@ -233,6 +233,10 @@ pub async fn act(engine: &Engine, id: OperationId, script: &mut Vec<Act>) {
         What::Pause => engine.pause(id, "test", "").await,
         What::Unpause => engine.unpause(id, "test").await,
         What::Confirm => engine.confirm_prune(id, "test").await,
+        What::Override(what, task) => {
+            let scope = Scope::of_words(Some(task), None, None, None).expect("a task is named");
+            engine.override_tasks(id, what, scope, "test", "it is in the way").await
+        }
     };
     if matches!(done, Ok(()) | Err(EngineError::Refused { .. })) {
         script.remove(0);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tidegate_executor::Targets;
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{
-    Backoff, Destination, OperationPhase, ResourceSelector, RetryPolicy, SyncOptions, SyncRequest, Tracking,
-    WaitFor,
+    Backoff, Destination, OperationPhase, Override, ResourceSelector, RetryPolicy, SyncOptions, SyncRequest,
+    Tracking, WaitFor,
 };
 use tidegate_planner::Limits;
 
@@ -61,6 +61,8 @@ pub enum What {
     Unpause,
     /// Approve its prunes.
     Confirm,
+    /// Skip this task, mark it as done, or have it tried again.
+    Override(Override, &'static str),
 }
 
 impl Sync {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_lifecycle::operation::OperationView;
-use tidegate_model::{OperationPhase, WaitFor};
+use tidegate_model::{OperationPhase, Override, WaitFor};
 
 use super::{Act, Scenario, Sync, What, deletions, retries};
 
@@ -115,6 +115,7 @@ pub fn all() -> Vec<Scenario> {
     all.extend(prunes());
     all.extend(failures());
     all.extend(people());
+    all.extend(decisions());
     all.extend(special());
     all.extend(deletions::all());
     all
@@ -297,6 +298,54 @@ fn people() -> Vec<Scenario> {
             Sync::of(&long).with(|request| request.deadline = Some(Duration::from_secs(300))),
             "triggered by the operation deadline of 5 min",
         ),
+    ]
+}
+
+fn is_known(view: &OperationView, name: &str) -> bool {
+    view.resources.iter().any(|result| result.name == name)
+}
+
+/// Somebody skips a hook that runs too long, marks as done what never becomes healthy, or has a failed hook tried again
+/// while another one runs.
+fn decisions() -> Vec<Scenario> {
+    let slow = ("sim.tidegate.dev/ready-after", "1h");
+    let soon = ("sim.tidegate.dev/ready-after", "5m");
+    let stuck = [hook("stuck", "PreSync", &[slow]), config("a", "0")].concat();
+    let never = server("never", "0", &[("sim.tidegate.dev/outcome", "never-ready")]);
+    let failed = |view: &OperationView| {
+        let flaky = |result: &tidegate_model::ResourceResult| {
+            result.name == "flaky" && result.hook_phase == Some(OperationPhase::Failed)
+        };
+        // Whoever has asked once asks again when the answer was lost, and is refused.
+        view.resources.iter().any(|result| flaky(result) || result.overridden.is_some())
+    };
+    let flaky = [hook("flaky", "PreSync", &[FAILS_ONCE]), hook("slow", "PreSync", &[soon]), config("a", "0")];
+    vec![
+        Scenario {
+            script: vec![Act {
+                when: |view| is_known(view, "stuck"),
+                what: What::Override(Override::Skip, "Job/stuck"),
+            }],
+            ..scenario("skipped-hook", Sync::of(&stuck))
+        },
+        Scenario {
+            script: vec![Act {
+                when: |view| is_known(view, "stuck"),
+                what: What::Override(Override::MarkDone, "Job/stuck"),
+            }],
+            ..scenario("hook-marked-as-done", Sync::of(&stuck))
+        },
+        Scenario {
+            script: vec![Act {
+                when: |view| is_known(view, "never"),
+                what: What::Override(Override::Skip, "Deployment/never"),
+            }],
+            ..scenario("skipped-resource", Sync::of(&[never, config("b", "1")].concat()))
+        },
+        Scenario {
+            script: vec![Act { when: failed, what: What::Override(Override::Retry, "Job/flaky") }],
+            ..scenario("hook-tried-again", Sync::of(&flaky.concat()))
+        },
     ]
 }
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tidegate_cluster::sim::{Clock, Faults, SimCluster, SimConfig};
 use tidegate_executor::{Summary, effects};
-use tidegate_lifecycle::operation::{Command, Driver, Fact, Input, State, SyncOperation};
+use tidegate_lifecycle::operation::{Command, Driver, Fact, Input, Scope, State, SyncOperation, TaskName};
 use tidegate_lifecycle::{Arrival, BatchOf, Outbox, Shell, Turn};
-use tidegate_model::{OperationId, OperationPhase, TaskId, Timestamp};
+use tidegate_model::{OperationId, OperationPhase, Override, TaskId, Timestamp};
 use tidegate_oplog::{AppendOf, Blobs as _, Inventories as _, InventoryChange, Known, MemoryLog};
 use uuid::Uuid;
 
@@ -384,9 +384,26 @@ impl<'a> World<'a> {
         self.offer(Input::Resumed);
     }
 
+    /// Somebody decides about a task.
+    fn decision(&mut self, by: String) -> Input {
+        let tasks = self.shell.state().operation().map_or(&[][..], |operation| &operation.plan.tasks);
+        let place = usize::try_from(self.rng.below(tasks.len().max(1) as u64)).unwrap_or_default();
+        let Some(task) = tasks.get(place) else { return Input::Unpause { by } };
+        let name = TaskName {
+            kind: task.gvk.kind.clone(),
+            group: Some(task.gvk.group.clone()),
+            name: task.name.clone(),
+            namespace: Some(task.namespace.clone()),
+            phase: Some(task.phase),
+        };
+        let what = if self.rng.percent(50) { Override::Skip } else { Override::MarkDone };
+        Input::Override { what, scope: Scope::Task(name), by, reason: "it is in the way".to_owned() }
+    }
+
     fn person(&mut self) {
         let by = "test".to_owned();
-        let input = match self.rng.below(10) {
+        let input = match self.rng.below(16) {
+            10.. => self.decision(by),
             0 => Input::Terminate { by },
             1..=3 => Input::Pause { by, reason: String::new() },
             4..=7 => Input::Unpause { by },

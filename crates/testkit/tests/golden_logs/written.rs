@@ -405,5 +405,6 @@ pub fn all() -> Vec<Written> {
         departures::is_created_again(),
         departures::is_judged_anew(),
         departures::is_deleted(),
+        departures::people_decide(),
     ]
 }

@@ -364,6 +364,56 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("A hook that nobody goes", &[
         "crates/testkit/tests/executor/rivals.rs::the_hook_of_a_dead_operation_blocks_until_it_ends",
     ]),
+    ("While an operation runs, a", &[
+        "tests/e2e/overrides.rs::an_operation_goes_on_without_what_another_process_has_skipped",
+        "tests/e2e/overrides.rs::a_skip_survives_a_kill",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::who_is_refused_learns_how_it_stands",
+    ]),
+    ("waits for its wave, or for its turn in it", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::what_is_skipped_before_its_turn_is_never_written",
+    ]),
+    ("is applied, or is a prune, and fails now and then, or is not well or not gone yet", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::what_does_not_become_healthy_is_gone_on_without",
+        "golden skipped-resource",
+    ]),
+    ("is a hook that runs", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_hook_at_work_that_is_skipped_is_stopped_first",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_hook_at_work_that_is_marked_as_done_is_let_go",
+        "golden skipped-hook",
+        "golden hook-marked-as-done",
+    ]),
+    ("is a hook that is just being created", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_hook_that_is_just_being_created_does_not_run_when_it_is_skipped",
+    ]),
+    ("is a hook with a runner", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::the_work_of_a_runner_is_not_awaited_when_its_hook_is_skipped",
+    ]),
+    ("has failed, while its wave is still at work", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_skip_of_a_failed_task_spares_the_attempt",
+    ]),
+    ("is to be created again, and is on its way out", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::what_is_on_its_way_out_is_not_created_again_when_it_is_skipped",
+    ]),
+    ("The results are `Skipped` and", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::what_is_not_done_of_a_wave_is_skipped_with_its_gate",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_last_wave_that_is_skipped_changes_nothing_for_the_one_before",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::what_a_failure_has_kept_from_being_done_is_done_after_all",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_skip_holds_in_later_attempts",
+    ]),
+    ("`retry-task` makes a call that", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_call_that_waits_for_its_next_try_is_made_at_once",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_failed_hook_runs_anew_in_the_same_attempt_when_it_is_retried",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_crash_around_a_retry_runs_nothing_twice",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::the_next_attempt_begins_at_once_when_what_has_failed_is_retried",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::what_was_skipped_is_done_after_all_when_it_is_retried",
+        "crates/lifecycle/tests/lifecycle/random.rs::every_operation_ends_and_keeps_its_promises",
+        "golden hook-tried-again",
+    ]),
+    ("A task that is done,", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::who_is_refused_learns_how_it_stands",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_dry_run_has_nothing_to_skip",
+        "crates/lifecycle/tests/lifecycle/table/inputs.rs::every_state_with_every_input",
+    ]),
     ("A deletion is asked for", &[
         "crates/testkit/tests/executor/pruning.rs::what_somebody_else_deletes_meanwhile_is_not_deleted_again",
         "crates/testkit/tests/executor/pruning.rs::what_somebody_else_writes_meanwhile_is_pruned",

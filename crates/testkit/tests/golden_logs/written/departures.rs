@@ -1,7 +1,7 @@
 //! Objects that were told to go, a namespace, rules that change, and an application that is deleted.
 
 use tidegate_lifecycle::operation::{Fact, Identity, Loss, Stage, WaveStep};
-use tidegate_model::{Action, Cascade, Digest, OperationPhase, Phase, SyncRequest, TaskId};
+use tidegate_model::{Action, Cascade, Digest, OperationPhase, Override, Phase, SyncRequest, TaskId};
 
 use super::Written;
 use crate::words::*;
@@ -236,4 +236,66 @@ pub fn is_deleted() -> Written {
         finished(succeeded, "successfully deleted", 23),
     ]);
     Written { facts, snapshot_after: 14 }
+}
+
+/// A person skips a hook that runs, marks a task to come as done, and has a refused one tried again.
+pub fn people_decide() -> Written {
+    let succeeded = OperationPhase::Succeeded;
+    let decided = |task, what, reason: &str, seconds| Fact::Overridden {
+        task: TaskId(task),
+        what,
+        by: "ann".into(),
+        reason: reason.into(),
+        at: at(seconds),
+    };
+    let sync = |wave, name| task(Phase::Sync, wave, "ConfigMap", name, Action::Create);
+    let message = "successfully synced (all tasks run); skipped: hook Job store/backup; marked as done: ConfigMap \
+                   store/done";
+    let facts = vec![
+        accepted(17, |request| {
+            plain(request);
+            request.options.skip_dry_run = true;
+        }),
+        planned(plan(vec![
+            hook(Phase::PreSync, "backup"),
+            sync(0, "refused"),
+            sync(0, "slow"),
+            sync(1, "done"),
+        ])),
+        step(0, WaveStep::Held, 3),
+        step(0, WaveStep::Clearing, 3),
+        Fact::HookCleared { task: TaskId(0), deleting: None },
+        step(0, WaveStep::Applying, 3),
+        applied(0, 3, false),
+        step(0, WaveStep::AwaitingHealth, 3),
+        decided(3, Override::MarkDone, "is there already", 4),
+        decided(0, Override::Skip, "it takes too long", 9),
+        Fact::LogsKept { task: TaskId(0), reason: String::new(), logs: Vec::new() },
+        Fact::HookStopped {
+            task: TaskId(0),
+            phase: OperationPhase::Failed,
+            message: "stopped".into(),
+            clean: true,
+        },
+        step(0, WaveStep::Passed, 10),
+        step(1, WaveStep::Held, 10),
+        step(1, WaveStep::Applying, 10),
+        Fact::TaskFailed {
+            task: TaskId(1),
+            phase: OperationPhase::Failed,
+            message: "denied".into(),
+            at: at(11),
+        },
+        applied(2, 11, false),
+        step(1, WaveStep::AwaitingHealth, 11),
+        decided(1, Override::Retry, "", 12),
+        step(1, WaveStep::Applying, 12),
+        applied(1, 13, true),
+        step(1, WaveStep::AwaitingHealth, 13),
+        completed(2, succeeded, "", 14),
+        step(1, WaveStep::Passed, 14),
+        moved(Stage::Finishing { phase: succeeded, message: message.into() }, 14),
+        finished(succeeded, message, 14),
+    ];
+    Written { facts, snapshot_after: 20 }
 }
