@@ -205,6 +205,33 @@ fn applications_are_shown_as_the_command_line_shows_them_and_steered_by_operator
         after = next;
     }
     assert_eq!(Value::from(facts), fleet.bench.json(&["ops", "log", operation, "-o", "json"]));
+    // It is given as a file, as the command line writes it.
+    let mut exported = api.get(&format!("/api/v1/operations/{operation}/export"));
+    let mut printed = fleet.bench.json(&["ops", "export", operation]);
+    for document in [&mut exported, &mut printed] {
+        for (part, moment) in [("/exportedAt", "exportedAt"), ("/explanation/at", "at")] {
+            assert!(document.pointer(part).is_some_and(Value::is_string), "{moment}");
+            *document.pointer_mut(part).unwrap() = Value::Null;
+        }
+        document["explanation"]["summary"] = Value::Null;
+        document["explanation"]["position"] = Value::Null;
+    }
+    assert_eq!(exported, printed);
+    let page = api.ask("GET", &format!("/api/v1/operations/{operation}/export.html"), READER, "");
+    assert!(page.status == 200 && page.body.starts_with("<!doctype html>"), "{}", page.body);
+    // Lists are narrowed.
+    let revision = exported["request"]["revision"].as_str().unwrap();
+    let began = exported["operation"]["startedAt"].as_str().unwrap();
+    for (query, is_there) in [
+        (format!("revision={}", &revision[..7]), true),
+        (format!("since={began}&phase=Succeeded"), true),
+        ("by=nobody".to_owned(), false),
+        (format!("until={began}"), false),
+    ] {
+        let found = api.get(&format!("/api/v1/operations?application=backend&limit=500&{query}"));
+        let ids: Vec<&Value> = found["items"].as_array().unwrap().iter().map(|one| &one["id"]).collect();
+        assert_eq!(ids.contains(&&json!(operation)), is_there, "{query}: {found}");
+    }
     // Who may only look is told so, and nothing happens.
     let before = api.get("/api/v1/operations")["matching"].clone();
     for what in ["sync", "terminate", "rollback", "refresh"] {
@@ -313,6 +340,7 @@ fn hostile_requests_are_answered_with_problems_and_change_nothing() {
         "/api/v1/applications?label=a%20b",
         "/api/v1/applications/%ff/%fe",
         "/api/v1/operations?page=e30",
+        "/api/v1/operations?since=yesterday",
         "/api/v1/events?operation=x",
         "/api/v1/events?lastEventId=x",
     ] {

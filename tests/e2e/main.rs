@@ -23,6 +23,7 @@ mod diff;
 mod elsewhere;
 mod events;
 mod exit_codes;
+mod exported;
 mod fleet;
 mod gates;
 mod health;

@@ -27,12 +27,18 @@ pub struct Summary {
     pub finished_at: Option<Timestamp>,
     /// Waves passed, and waves in all.
     pub waves: (u32, u32),
+    /// The revision of its manifests; empty where it is not known, as of what an earlier program began.
+    #[serde(default)]
+    pub revision: String,
+    /// Who has asked for it; empty where it is not known.
+    #[serde(default)]
+    pub initiated_by: String,
 }
 
 impl From<EntryOf<Fact>> for Summary {
     fn from(entry: EntryOf<Fact>) -> Self {
         let tidegate_oplog::Summary { application, started_at, finished_at, details, .. } = entry.summary;
-        let Details { destination, phase, paused, message, waves } = details;
+        let Details { destination, phase, paused, message, waves, revision, initiated_by } = details;
         Self {
             operation: entry.stream.into(),
             application: application.unwrap_or_default(),
@@ -43,19 +49,21 @@ impl From<EntryOf<Fact>> for Summary {
             started_at,
             finished_at,
             waves,
+            revision,
+            initiated_by,
         }
     }
 }
 
 impl From<Summary> for tidegate_oplog::Summary<Details> {
     fn from(summary: Summary) -> Self {
-        let Summary { destination, phase, paused, message, waves, .. } = summary;
+        let Summary { destination, phase, paused, message, waves, revision, initiated_by, .. } = summary;
         Self {
             application: Some(summary.application),
             set: None,
             started_at: summary.started_at,
             finished_at: summary.finished_at,
-            details: Details { destination, phase, paused, message, waves },
+            details: Details { destination, phase, paused, message, waves, revision, initiated_by },
         }
     }
 }
@@ -98,5 +106,7 @@ pub(crate) fn summary(state: &State) -> Option<Summary> {
         started_at: header.started_at,
         finished_at: outcome.map(|outcome| outcome.at),
         waves,
+        revision: header.request.revision.clone(),
+        initiated_by: header.request.initiated_by.clone(),
     })
 }

@@ -4,7 +4,9 @@
 pub mod differences;
 pub mod events;
 pub mod facts;
+pub mod filter;
 pub mod plan;
+pub mod record;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -87,6 +89,12 @@ pub struct SummaryDocument {
     pub started_at: Timestamp,
     /// `None` until it is over.
     pub finished_at: Option<Timestamp>,
+    /// The revision of its manifests; `None` where it is not known, as of what an earlier program began.
+    #[serde(default)]
+    pub revision: Option<String>,
+    /// Who has asked for it; `None` where that is not known.
+    #[serde(default)]
+    pub initiated_by: Option<String>,
     /// In the newest attempt.
     pub waves_passed: u32,
     /// All waves of its plan; 0 before there is one.
@@ -159,6 +167,7 @@ impl From<&Listed> for SummaryDocument {
     fn from(listed: &Listed) -> Self {
         let known = listed.summary.as_ref();
         let (waves_passed, waves) = known.map_or((0, 0), |known| known.waves);
+        let word = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         Self {
             id: listed.operation,
             app: known.map(|known| known.application.clone()),
@@ -168,6 +177,8 @@ impl From<&Listed> for SummaryDocument {
             message: known.map(|known| known.message.clone()),
             started_at: known.map_or_else(|| operations::made_at(listed.operation), |known| known.started_at),
             finished_at: known.and_then(|known| known.finished_at),
+            revision: known.and_then(|known| word(&known.revision)),
+            initiated_by: known.and_then(|known| word(&known.initiated_by)),
             waves_passed,
             waves,
             damage: listed.damage.clone(),

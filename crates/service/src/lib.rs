@@ -29,6 +29,7 @@ pub mod log;
 pub mod notices;
 pub mod operations;
 pub mod outage;
+pub mod plain;
 pub mod queries;
 pub mod reach;
 pub mod route;

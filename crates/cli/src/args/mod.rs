@@ -33,8 +33,8 @@ pub use delete::DeleteArgs;
 pub use diff::DiffArgs;
 pub use health::{CustomizationArgs, HealthArgs, Switch};
 pub use ops::{
-    EventsArgs, ExplainArgs, OneArgs, OpsArgs, OpsCommand, PassOverArgs, ResumeArgs, RetryTaskArgs,
-    ScopeArgs, SimArgs, SimCommand,
+    EventsArgs, ExplainArgs, ExportArgs, ListArgs, OneArgs, OpsArgs, OpsCommand, PassOverArgs, RecordFormat,
+    ResumeArgs, RetryTaskArgs, ScopeArgs, SimArgs, SimCommand,
 };
 pub use sets::SetsArgs;
 pub use sync::{

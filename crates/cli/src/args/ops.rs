@@ -1,11 +1,15 @@
 //! `ops`, `resume`, `explain` and `sim`.
 
-use clap::{Args, Subcommand};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+use tidegate_model::OperationPhase;
 
 use super::cluster::ConnectionArgs;
 use super::common::{Format, StateArgs};
 use super::health::CustomizationArgs;
 use super::sync::WaitingArgs;
+use super::values::{self, Moment};
 
 /// Lists, shows and steers operations.
 #[derive(Clone, Debug, Args)]
@@ -17,7 +21,9 @@ process is gone is steered in the log.
 
 Examples:
   tidegate ops list
+  tidegate ops list --since 24h --result failed
   tidegate ops show shop -o json
+  tidegate ops export shop -o shop.html
   tidegate ops pause 019a --reason \"waiting for the database team\"")]
 pub struct OpsArgs {
     /// What to do.
@@ -40,23 +46,16 @@ pub struct OneArgs {
 /// What can be done with operations.
 #[derive(Clone, Debug, Subcommand)]
 pub enum OpsCommand {
-    /// List all operations, oldest first
-    List {
-        /// Only those of this application
-        #[arg(long, value_name = "NAME")]
-        app: Option<String>,
-        /// How the result is printed
-        #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
-        output: Format,
-        #[command(flatten)]
-        state: StateArgs,
-    },
+    /// List operations, oldest first
+    List(ListArgs),
     /// Show how an operation stands: waves, resources, warnings
     Show(OneArgs),
     /// Show everything that was recorded about an operation
     Log(OneArgs),
     /// Tell what happened to an operation, in numbered events
     Events(EventsArgs),
+    /// Write all that is known of an operation to one file, for an incident or a change request
+    Export(ExportArgs),
     /// End an operation: running hooks are stopped, nothing is rolled back
     Terminate {
         #[command(flatten)]
@@ -152,6 +151,107 @@ pub struct RetryTaskArgs {
     /// Why, for the record
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub reason: String,
+}
+
+/// Which operations are listed.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+TIME is a moment such as 2026-11-21T09:30:00Z, or how long ago: 90m, 24h.
+
+Examples:
+  tidegate ops list --app shop --result failed
+  tidegate ops list --since 24h --by ann
+  tidegate ops list --revision 4f2a9c -o json")]
+pub struct ListArgs {
+    /// Only those of this application
+    #[arg(long, value_name = "NAME")]
+    pub app: Option<String>,
+    /// Only those that stand like this; may be given several times
+    #[arg(long, value_enum, value_name = "RESULT")]
+    pub result: Vec<ResultArg>,
+    /// Only those that began then or later
+    #[arg(long, value_name = "TIME", value_parser = values::moment)]
+    pub since: Option<Moment>,
+    /// Only those that began before
+    #[arg(long, value_name = "TIME", value_parser = values::moment)]
+    pub until: Option<Moment>,
+    /// Only those whose revision begins like this
+    #[arg(long, value_name = "REVISION")]
+    pub revision: Option<String>,
+    /// Only those that this person, or program, has asked for
+    #[arg(long, value_name = "NAME")]
+    pub by: Option<String>,
+    /// Only so many of the newest of these
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// How the result is printed
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub output: Format,
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+/// How an operation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ResultArg {
+    Running,
+    Terminating,
+    Succeeded,
+    Failed,
+    Error,
+}
+
+impl From<ResultArg> for OperationPhase {
+    fn from(result: ResultArg) -> Self {
+        match result {
+            ResultArg::Running => Self::Running,
+            ResultArg::Terminating => Self::Terminating,
+            ResultArg::Succeeded => Self::Succeeded,
+            ResultArg::Failed => Self::Failed,
+            ResultArg::Error => Self::Error,
+        }
+    }
+}
+
+/// Which operation is written, and where to.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+The file needs nothing else, and asks nobody for anything: no scripts, no links, no pictures from elsewhere. Values of
+Secrets are masked in it, as they are in the log.
+
+Examples:
+  tidegate ops export shop -o shop.html
+  tidegate ops export 019a1b2c --format json > operation.json")]
+pub struct ExportArgs {
+    /// An operation's id, the beginning of one, or an application's name
+    pub id: String,
+    /// For programs, or for people [default: what the name of FILE ends in, or json]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<RecordFormat>,
+    /// File that is written; one that is there is replaced [default: standard output]
+    #[arg(short, long, value_name = "FILE", value_parser = values::path())]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+impl ExportArgs {
+    /// How it is written.
+    pub fn format(&self) -> RecordFormat {
+        let ending = self.output.as_deref().and_then(Path::extension);
+        let is_page =
+            ending.is_some_and(|is| is.eq_ignore_ascii_case("html") || is.eq_ignore_ascii_case("htm"));
+        self.format.unwrap_or(if is_page { RecordFormat::Html } else { RecordFormat::Json })
+    }
+}
+
+/// How the record of an operation is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RecordFormat {
+    // For programs.
+    Json,
+    // For people.
+    Html,
 }
 
 /// Which events are told.

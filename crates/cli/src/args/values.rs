@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use tidegate_lifecycle::operation::gate_problem;
-use tidegate_model::{ResourceSelector, parse_duration};
+use tidegate_model::{ResourceSelector, Timestamp, parse_duration};
 
 /// The longest name Kubernetes gives anything.
 const NAME_MAX: usize = 253;
@@ -18,6 +18,29 @@ pub fn path() -> impl TypedValueParser<Value = PathBuf> {
 
 pub fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|error| error.to_string())
+}
+
+/// A moment, as people say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    At(Timestamp),
+    /// So long ago.
+    Ago(Duration),
+}
+
+impl Moment {
+    pub fn at(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::At(at) => at,
+            Self::Ago(passed) => now - passed,
+        }
+    }
+}
+
+pub fn moment(text: &str) -> Result<Moment, String> {
+    let ago = || parse_duration(text).map(Moment::Ago).ok();
+    let read = text.parse().map(Moment::At).ok().or_else(ago);
+    read.ok_or_else(|| "a time is written 2026-11-21T09:30:00Z, or as how long ago: 90m, 24h".to_owned())
 }
 
 pub fn selector(text: &str) -> Result<ResourceSelector, String> {
@@ -76,6 +99,18 @@ pub fn gate(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_are_said_as_times_or_as_how_long_ago() {
+        let now = Timestamp::from_millis(10_000_000);
+        let at = |text: &str| moment(text).map(|moment| moment.at(now).as_millis());
+        assert_eq!(at("1970-01-01T00:00:05Z"), Ok(5_000));
+        assert_eq!(at("1970-01-01T02:00:05+02:00"), Ok(5_000));
+        assert_eq!(at("90m"), Ok(10_000_000 - 90 * 60_000));
+        for bad in ["", "yesterday", "2026-13-01T00:00:00Z", "-3h"] {
+            assert!(at(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn names_are_checked() {

@@ -8,6 +8,7 @@ mod diff;
 mod events;
 mod example;
 mod explain;
+mod export;
 mod health;
 mod operation;
 mod ops;

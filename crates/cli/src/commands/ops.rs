@@ -10,6 +10,7 @@ use tidegate_model::Override;
 use tidegate_oplog::Retention;
 use tidegate_service::clusters::{Approach, Clusters, Purpose};
 use tidegate_service::control::protocol::{Inspected, Reply, Request, Wish};
+use tidegate_service::documents::filter::Filter;
 use tidegate_service::documents::{OperationDocument, SummaryDocument};
 use tidegate_service::error::ServiceError;
 use tidegate_service::queries::{Ahead, Queries};
@@ -19,9 +20,9 @@ use tidegate_service::state_dir::StateDir;
 use tidegate_service::user::user;
 use tidegate_service::{customizations, log, operations};
 
-use super::{events, report};
+use super::{events, export, report};
 use crate::args::{
-    ConnectionArgs, Format, OneArgs, OpsCommand, PassOverArgs, RetryTaskArgs, ScopeArgs, StateArgs,
+    ConnectionArgs, Format, ListArgs, OneArgs, OpsCommand, PassOverArgs, RetryTaskArgs, ScopeArgs,
 };
 use crate::error::CliError;
 use crate::exit::Ended;
@@ -32,10 +33,11 @@ use crate::wait::{self, Waiting};
 
 pub async fn run(command: OpsCommand, printer: &Printer) -> Result<Ended, CliError> {
     match command {
-        OpsCommand::List { app, output, state } => list(app.as_deref(), output, &state, printer).await,
+        OpsCommand::List(args) => list(&args, printer).await,
         OpsCommand::Show(one) => show(&one, printer).await,
         OpsCommand::Log(one) => log(&one, printer).await,
         OpsCommand::Events(args) => events::run(&args, printer).await,
+        OpsCommand::Export(args) => export::run(&args, printer).await,
         OpsCommand::Terminate { one, connection } => terminate(&one, &connection, printer).await,
         OpsCommand::Pause { one, reason } => wish(&one, Wish::Pause { reason }, printer).await,
         OpsCommand::Unpause(one) => wish(&one, Wish::Unpause, printer).await,
@@ -70,21 +72,28 @@ async fn decide(
     wish(one, Wish::Override { what, scope, reason }, printer).await
 }
 
-async fn list(
-    app: Option<&str>,
-    output: Format,
-    state: &StateArgs,
-    printer: &Printer,
-) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(state.named())?;
-    let listed = route::list(&state_dir, printer, app).await?;
-    let documents: Vec<SummaryDocument> = listed.iter().map(SummaryDocument::from).collect();
-    match output {
+async fn list(args: &ListArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let state_dir = StateDir::resolve(args.state.named())?;
+    let listed = route::list(&state_dir, printer, args.app.as_deref()).await?;
+    let now = SystemClock.now();
+    let filter = Filter {
+        phases: args.result.iter().map(|result| (*result).into()).collect(),
+        since: args.since.map(|since| since.at(now)),
+        until: args.until.map(|until| until.at(now)),
+        revision: args.revision.clone(),
+        by: args.by.clone(),
+    };
+    let all = listed.iter().map(SummaryDocument::from);
+    let mut documents: Vec<SummaryDocument> = all.filter(|one| filter.takes(one)).collect();
+    let limit = args.limit.unwrap_or(documents.len());
+    documents.drain(..documents.len().saturating_sub(limit));
+    match args.output {
         Format::Text if documents.is_empty() => {
-            printer.note(&format!("no operations in {}", state_dir.path().display()));
+            let like_that = if listed.is_empty() { "" } else { " like that" };
+            printer.note(&format!("no operations{like_that} in {}", state_dir.path().display()));
         }
         Format::Text => {
-            printer.out(&operation::list(&documents, SystemClock.now(), printer.width()))?;
+            printer.out(&operation::list(&documents, now, printer.width()))?;
             if documents.iter().any(|one| one.is_left_alone() && !one.paused && one.damage.is_none()) {
                 let hint = state_dir.hint();
                 printer.note(&format!(

@@ -16,6 +16,7 @@ pub mod set;
 pub mod set_plan;
 pub mod text;
 
+pub use machine::document;
 pub use printer::{Printer, Talk};
 pub use table::table;
 pub use text::{Style, Text, escape, one_line};

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+pub use tidegate_service::plain::{escape, is_dangerous, one_line};
+
 /// How a piece of text looks where colour is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
@@ -90,49 +92,9 @@ impl Text {
     }
 }
 
-/// Makes text harmless for a terminal: control characters, and those that reorder text, are written as escapes. Line
-/// ends stay, without what could follow them invisibly.
-pub fn escape(text: &str) -> String {
-    if !text.chars().any(is_dangerous) {
-        return text.to_owned();
-    }
-    text.chars().fold(String::with_capacity(text.len()), |mut safe, c| {
-        match c {
-            '\t' => safe.push(' '),
-            c if is_dangerous(c) => {
-                let _ = write!(safe, "\\u{{{:x}}}", u32::from(c));
-            }
-            c => safe.push(c),
-        }
-        safe
-    })
-}
-
-/// As [`escape`], for places that have room for one line only.
-pub fn one_line(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    escape(&lines.join("; "))
-}
-
-/// Whether a character could steer a terminal or make text look other than it is.
-pub fn is_dangerous(c: char) -> bool {
-    let reorders =
-        matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    (c.is_control() && c != '\n') || reorders || matches!(c, '\u{2028}' | '\u{2029}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nothing_dangerous_gets_through() {
-        assert_eq!(escape("shop/api \u{1b}[31mred\u{7}\u{9b}2J\r\u{202e}"), {
-            "shop/api \\u{1b}[31mred\\u{7}\\u{9b}2J\\u{d}\\u{202e}"
-        });
-        assert_eq!(escape("täglich\nzwei"), "täglich\nzwei");
-        assert_eq!(one_line("a\n  b\n\nc"), "a; b; c");
-    }
 
     #[test]
     fn styles_appear_only_with_colour() {

@@ -18,18 +18,40 @@ pub struct Details {
     pub message: String,
     /// Waves passed, and waves in all.
     pub waves: (u32, u32),
+    /// The revision of its manifests; empty where it is not known.
+    pub revision: String,
+    /// Who has asked for it; empty where it is not known.
+    pub initiated_by: String,
+}
+
+/// As programs wrote it that did not keep what is deployed and for whom.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DetailsOfKind1 {
+    destination: String,
+    phase: OperationPhase,
+    paused: bool,
+    message: String,
+    waves: (u32, u32),
+}
+
+impl From<DetailsOfKind1> for Details {
+    fn from(earlier: DetailsOfKind1) -> Self {
+        let DetailsOfKind1 { destination, phase, paused, message, waves } = earlier;
+        let (revision, initiated_by) = (String::new(), String::new());
+        Self { destination, phase, paused, message, waves, revision, initiated_by }
+    }
 }
 
 impl LogRecord for Details {
-    type Earlier = Self;
-    const HIGHEST_KIND: u16 = 1;
+    type Earlier = DetailsOfKind1;
+    const HIGHEST_KIND: u16 = 2;
 
-    fn is_earlier(_: u16) -> bool {
-        false
+    fn is_earlier(kind: u16) -> bool {
+        kind == 1
     }
 
     fn kind(&self) -> u16 {
-        1
+        2
     }
 }
 

@@ -1,21 +1,26 @@
 //! Operations: shown, and steered.
 
-use http::StatusCode;
+use axum::body::Body;
+use http::header::{CONTENT_DISPOSITION, HeaderValue};
+use http::{Response, StatusCode};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_lifecycle::operation::{HookLogView, OperationView, Scope};
-use tidegate_model::{OperationId, OperationPhase, Override};
+use tidegate_model::{OperationId, OperationPhase, Override, Timestamp};
 use tidegate_oplog::Lookup;
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Wish;
 use tidegate_service::documents::events::{self, EventDocument};
 use tidegate_service::documents::facts::{self, FactDocument};
+use tidegate_service::documents::filter::Filter;
+use tidegate_service::documents::record::{Record, RecordDocument};
 use tidegate_service::documents::{ExplanationDocument, SummaryDocument};
 
 use crate::pages::{self, Page};
 use crate::problem::{Code, Problem};
 use crate::question::Nothing;
-use crate::route::{Answer, Call, Gives, Route, act, json, look, look_otherwise};
+use crate::route::{Answer, Call, Gives, Route, act, json, look, look_otherwise, text};
 
 /// The rows of the table that are about operations.
 pub(super) fn routes() -> Vec<Route> {
@@ -46,6 +51,24 @@ pub(super) fn routes() -> Vec<Route> {
             ("/api/v1/operations/{id}/log", "listFacts", "Everything that was recorded about an operation"),
             Gives::Json(SchemaGenerator::subschema_for::<LogAnswer<'static>>),
             log,
+        ),
+        look_otherwise(
+            (
+                "/api/v1/operations/{id}/export",
+                "exportOperation",
+                "An operation and everything that was recorded about it, as one document",
+            ),
+            Gives::Json(SchemaGenerator::subschema_for::<RecordDocument<'static>>),
+            export,
+        ),
+        look_otherwise(
+            (
+                "/api/v1/operations/{id}/export.html",
+                "exportOperationPage",
+                "The same as a page for people, which needs nothing else",
+            ),
+            Gives::Text("text/html; charset=utf-8"),
+            export_page,
         ),
         act(("/api/v1/operations/{id}/terminate", "terminateOperation", "End an operation"), terminate),
         act(
@@ -104,12 +127,21 @@ struct ListQuery {
     application: Option<String>,
     /// Only those that stand like this; may come several times.
     phase: Vec<OperationPhase>,
+    /// Only those that began at this moment, or later.
+    since: Option<Timestamp>,
+    /// Only those that began before this moment.
+    until: Option<Timestamp>,
+    /// Only those whose revision begins like this.
+    revision: Option<String>,
+    /// Only those that this person, or program, has asked for.
+    by: Option<String>,
     /// Only those that are not over, or only those that are.
     open: Option<bool>,
 }
 
 async fn list(call: Call<ListQuery>) -> Result<Page<SummaryDocument>, Problem> {
-    let ListQuery { limit, page, application, phase, open } = call.query;
+    let ListQuery { limit, page, application, phase, since, until, revision, by, open } = call.query;
+    let filter = Filter { phases: phase, since, until, revision, by };
     let limit = pages::limit(limit)?;
     let of = "operations";
     let before: Option<OperationId> = page.map(|word| pages::place(&of, &word)).transpose()?;
@@ -118,7 +150,7 @@ async fn list(call: Call<ListQuery>) -> Result<Page<SummaryDocument>, Problem> {
     let listed = call.site.queries()?.operations(lookup).await?;
     // Ids are in the order in which operations were begun.
     let mut items: Vec<SummaryDocument> = listed.iter().rev().map(SummaryDocument::from).collect();
-    items.retain(|one| phase.is_empty() || one.phase.is_some_and(|is| phase.contains(&is)));
+    items.retain(|one| filter.takes(one));
     let matching = u64::try_from(items.len()).unwrap_or(u64::MAX);
     items.retain(|one| before.is_none_or(|before| one.id < before));
     let has_more = items.len() > limit;
@@ -226,6 +258,30 @@ async fn log(call: Call<LogQuery>) -> Answer {
     items.truncate(limit);
     let next = items.last().filter(|_| has_more).map(|last| last.sequence);
     json(StatusCode::OK, &LogAnswer { items, next, damage })
+}
+
+async fn record(call: &Call) -> Result<Record, Problem> {
+    let (queries, id) = (call.site.queries()?, id(call)?);
+    let inspected = queries.inspect(id).await?;
+    let (facts, first, damage) = queries.facts(id).await?;
+    Ok(Record { inspected, facts, first, damage, at: SystemClock.now() })
+}
+
+async fn export(call: Call) -> Answer {
+    let record = record(&call).await?;
+    Ok(as_file(json(StatusCode::OK, &record.document())?, &record, "json"))
+}
+
+async fn export_page(call: Call) -> Answer {
+    let record = record(&call).await?;
+    Ok(as_file(text(StatusCode::OK, "text/html; charset=utf-8", record.page()), &record, "html"))
+}
+
+/// To be kept, and not to be shown in the place of our own page.
+fn as_file(mut answer: Response<Body>, record: &Record, ending: &str) -> Response<Body> {
+    let name = format!("attachment; filename=\"operation-{}.{ending}\"", record.inspected.operation.id);
+    answer.headers_mut().extend(HeaderValue::from_str(&name).ok().map(|name| (CONTENT_DISPOSITION, name)));
+    answer
 }
 
 /// What became of a wish.

@@ -14,13 +14,15 @@ use tidegate_model::{Override, Plan, TaskId, Timestamp};
 pub struct FactDocument<'a> {
     /// Its number, from 1.
     pub sequence: u64,
-    kind: &'static str,
+    /// What kind of fact it is, as one word.
+    pub kind: &'static str,
     /// When it happened, where the fact says so.
     pub at: Option<Timestamp>,
     /// What happened, for people.
     pub text: String,
     object: Option<ObjectDocument<'a>>,
-    details: Value,
+    /// What it says besides; which fields there are, the kind says.
+    pub details: Value,
 }
 
 /// The object a fact is about.

@@ -323,6 +323,8 @@ impl<'a> World<'a> {
             started_at: START,
             finished_at: None,
             waves: (0, 0),
+            revision: String::new(),
+            initiated_by: String::new(),
         };
         let append = AppendOf::new(self.id, batch.first_sequence, batch.facts, summary.into());
         // Snapshots are drawn, so that recovery from one is tried as well.

@@ -93,6 +93,8 @@ fn written(log: &Log) {
             started_at: view.started_at,
             finished_at: view.finished_at,
             waves: (1, 4),
+            revision: "4f2a9c".into(),
+            initiated_by: "ann".into(),
         };
         let inventory = (number == 1).then(inventory);
         append(log, &written.facts, written.snapshot_after, summary, inventory);
@@ -150,6 +152,8 @@ fn planned(log: &Log) {
         started_at: START,
         finished_at: None,
         waves: (0, 6),
+        revision: String::new(),
+        initiated_by: String::new(),
     };
     let (application, cluster) = (summary.application.clone(), "elsewhere".to_owned());
     let append = AppendOf {

@@ -1,0 +1,59 @@
+//! `ops export`: one operation as a file that needs nothing else.
+
+use std::path::Path;
+
+use tidegate_executor::{Clock as _, SystemClock};
+use tidegate_service::control::protocol::{Reply, Request};
+use tidegate_service::documents::record::Record;
+use tidegate_service::route;
+use tidegate_service::state_dir::StateDir;
+
+use crate::args::{ExportArgs, Format, RecordFormat};
+use crate::error::CliError;
+use crate::exit::Ended;
+use crate::output::{Printer, document};
+
+pub async fn run(args: &ExportArgs, printer: &Printer) -> Result<Ended, CliError> {
+    let state_dir = StateDir::resolve(args.state.named())?;
+    let record = read(&args.id, &state_dir, printer).await?;
+    let content = match args.format() {
+        RecordFormat::Json => document(&record.document(), Format::Json)?,
+        RecordFormat::Html => record.page(),
+    };
+    match &args.output {
+        None => printer.raw(&content)?,
+        Some(path) => {
+            write(path, &content)?;
+            let id = record.inspected.operation.id;
+            printer.note(&format!("operation {id} is in {}", path.display()));
+        }
+    }
+    Ok(Ended::Done)
+}
+
+async fn read(text: &str, state_dir: &StateDir, printer: &Printer) -> Result<Record, CliError> {
+    let about = |operation| Request::Inspect { operation };
+    let inspected = match route::ask_about(state_dir, printer, text, about).await? {
+        Reply::Operation(inspected) => *inspected,
+        other => return Err(route::unexpected(&other).into()),
+    };
+    // The name of an application may mean another operation by now; an id does not.
+    let id = inspected.operation.id.to_string();
+    let all = |operation| Request::Facts { operation };
+    match route::ask_about(state_dir, printer, &id, all).await? {
+        Reply::Facts { facts, first, damage } => {
+            Ok(Record { inspected, facts, first, damage, at: SystemClock.now() })
+        }
+        other => Err(route::unexpected(&other).into()),
+    }
+}
+
+/// Beside it first, so that nobody ever finds half a file.
+fn write(path: &Path, content: &str) -> Result<(), CliError> {
+    let failed = |source| CliError::io("write", path, source);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().prefix(".tidegate-").tempfile_in(folder).map_err(failed)?;
+    std::io::Write::write_all(&mut file, content.as_bytes()).map_err(failed)?;
+    file.persist(path).map_err(|error| failed(error.error))?;
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! What facts about one task add to the line of its object.
+
+use tidegate_lifecycle::operation::{DeadlineScope, Fact};
+use tidegate_model::{Health, HealthStatus, OperationPhase, TaskId};
+
+use super::story::{Line, Story, Tone};
+use super::telling::tone_of;
+
+impl Story {
+    /// Takes in a fact about a task; every other one adds nothing.
+    pub(super) fn of_task(&mut self, fact: &Fact) {
+        match fact {
+            Fact::Applied { task, message, done, .. } => {
+                let (state, tone) = if *done { ("Succeeded", Tone::Good) } else { ("Applied", Tone::Busy) };
+                self.is(*task, (state, tone, message), *done);
+            }
+            Fact::RunnerStarted { task, .. } => {
+                self.is(*task, ("Running", Tone::Busy, "handed to its runner"), false)
+            }
+            Fact::HealthSeen { task, health, fresh, .. } => self.seen(*task, health, *fresh),
+            Fact::ReasonSeen { task, reason, .. } if !reason.is_empty() => {
+                if let Some(open) = self.object(*task).and_then(|line| line.open()) {
+                    open.why.clone_from(reason);
+                }
+            }
+            Fact::CallFailed { task: Some(task), message, .. } => {
+                self.is(*task, ("A call failed", Tone::Wait, message), false);
+            }
+            Fact::PlaceTaken { task, by: Some(by) } => {
+                let why = format!("operation {} runs it", by.operation);
+                self.is(*task, ("Place taken", Tone::Wait, &why), false);
+            }
+            Fact::PlaceTaken { task, by: None } => self.ends(*task),
+            Fact::DeletionBegun { task } | Fact::PruneSent { task, gone: false } => {
+                self.is(*task, ("Deleting", Tone::Busy, ""), false);
+            }
+            Fact::RecreationBegun { task, .. } => {
+                self.is(*task, ("Deleting", Tone::Busy, "to be created again"), false);
+            }
+            Fact::PruneSent { task, gone: true } => self.is(*task, ("Gone", Tone::Good, ""), true),
+            Fact::ObjectGone { task } => self.gone(*task),
+            Fact::TaskCompleted { task, phase, message, .. }
+            | Fact::TaskFailed { task, phase, message, .. } => {
+                self.ended(*task, *phase, message);
+            }
+            Fact::HookStopped { task, phase, message, .. } => {
+                self.ended(*task, *phase, if message.is_empty() { "stopped" } else { message });
+            }
+            Fact::CheckFailed { task, message } => self.is(*task, ("Refused", Tone::Bad, message), true),
+            Fact::DeadlinePassed { scope: DeadlineScope::Hook(task), message, .. } => {
+                let at = self.at;
+                if let Some(line) = self.object(*task) {
+                    line.mark(at, format!("deadline passed: {message}"), Tone::Bad);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// An object is like this from here on; or was for a moment.
+    fn is(&mut self, task: TaskId, (state, tone, why): (&str, Tone, &str), for_a_moment: bool) {
+        let span = self.span(state, tone, why);
+        let at = self.at;
+        let Some(line) = self.object(task) else { return };
+        line.begin(span);
+        if for_a_moment {
+            line.end(at);
+        }
+    }
+
+    fn ends(&mut self, task: TaskId) {
+        let at = self.at;
+        if let Some(line) = self.object(task) {
+            line.end(at);
+        }
+    }
+
+    fn seen(&mut self, task: TaskId, health: &Health, fresh: bool) {
+        let status = format!("{:?}", health.status);
+        let why = match (fresh, health.message.as_str()) {
+            (true, message) => message.to_owned(),
+            (false, "") => format!("{status} (perhaps of an older spec)"),
+            (false, message) => format!("{message} (perhaps of an older spec)"),
+        };
+        let tone = match health.status {
+            HealthStatus::Healthy => Tone::Good,
+            HealthStatus::Progressing => Tone::Busy,
+            HealthStatus::Degraded => Tone::Bad,
+            HealthStatus::Missing => Tone::Warn,
+            HealthStatus::Suspended => Tone::Wait,
+            HealthStatus::Unknown => Tone::Dull,
+        };
+        match self.object(task).and_then(Line::open).filter(|open| open.state == status) {
+            Some(open) if !why.is_empty() => open.why = why,
+            Some(_) => {}
+            None => self.is(task, (&status, tone, &why), false),
+        }
+    }
+
+    fn gone(&mut self, task: TaskId) {
+        let at = self.at;
+        let Some(line) = self.object(task) else { return };
+        if let Some(open) = line.open() {
+            "Gone".clone_into(&mut open.state);
+        }
+        line.end(at);
+        line.mark(at, "gone", Tone::Good);
+    }
+
+    fn ended(&mut self, task: TaskId, phase: OperationPhase, message: &str) {
+        let (at, word, tone) = (self.at, phase.to_string(), tone_of(phase));
+        let span = self.span(word.clone(), tone, message);
+        let Some(line) = self.object(task) else { return };
+        if line.spans.is_empty() {
+            line.begin(span);
+        }
+        line.end(at);
+        if let Some(last) = line.spans.last_mut() {
+            last.state.clone_from(&word);
+            if tone == Tone::Bad {
+                last.tone = tone;
+            }
+            if !message.is_empty() {
+                message.clone_into(&mut last.why);
+            }
+        }
+        line.mark(at, word, tone);
+    }
+}

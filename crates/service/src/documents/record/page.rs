@@ -1,0 +1,294 @@
+//! The record as a page: everything on one screen after the other, and nothing that has to be opened to be printed.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use sha2::{Digest as _, Sha256};
+use tidegate_lifecycle::operation::{Fact, HookLogView, OperationView};
+use tidegate_model::{OperationPhase, ResourceResult, SyncRequest, Timestamp, format_duration};
+
+use super::Record;
+use super::markup::Markup;
+use super::picture::{self, Level};
+use super::story::Story;
+use crate::documents::facts;
+
+const STYLE: &str = include_str!("style.css");
+
+/// The page.
+pub fn of(record: &Record) -> String {
+    let operation = &record.inspected.operation;
+    let story = Story::of(&record.facts);
+    let until = operation.finished_at.unwrap_or(record.at);
+    let what = if operation.deletion.is_some() { "Deletion of" } else { "Operation of" };
+    let title = format!("{what} {}", operation.app);
+    let parts = [
+        Markup::of("h1", &title),
+        lead(record),
+        terms(record),
+        waves(operation, until),
+        timeline(&story, until),
+        results(operation),
+        logs(&operation.hook_logs),
+        findings(operation),
+        recorded(record),
+        footer(record),
+    ];
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
+        BASE64_STANDARD.encode(Sha256::digest(STYLE))
+    );
+    let name = Markup::of("title", &format!("{title}: {}", operation.phase));
+    let body = Markup::element("body", &[], [Markup::element("main", &[], parts)]);
+    // The style sheet is ours, and bears no escapes: its digest is what the policy lets in.
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\
+         <meta name=\"referrer\" content=\"no-referrer\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         {}<style>{STYLE}</style></head>{}</html>\n",
+        name.as_str(),
+        body.as_str()
+    )
+}
+
+fn class(phase: OperationPhase) -> &'static str {
+    match phase {
+        OperationPhase::Succeeded => "good",
+        OperationPhase::Failed | OperationPhase::Error => "bad",
+        OperationPhase::Running | OperationPhase::Terminating => "",
+    }
+}
+
+fn lead(record: &Record) -> Markup {
+    let operation = &record.inspected.operation;
+    let words = match operation.finished_at {
+        Some(_) => operation.message.trim_end(),
+        None => &record.inspected.explanation.summary,
+    };
+    let phase = operation.phase.to_string();
+    let verdict = Markup::classed("strong", class(operation.phase), &phase);
+    let damage =
+        record.damage.iter().map(|damage| Markup::classed("p", "bad", &format!("It is damaged: {damage}")));
+    Markup::all(
+        std::iter::once(Markup::element("p", &[], [verdict, Markup::text(&format!(": {words}"))]))
+            .chain(damage),
+    )
+}
+
+/// Names and what they stand for; without those that say nothing.
+fn list(terms: impl IntoIterator<Item = (&'static str, String)>) -> Markup {
+    let said = terms.into_iter().filter(|(_, text)| !text.is_empty());
+    Markup::element(
+        "dl",
+        &[],
+        said.map(|(name, text)| Markup::all([Markup::of("dt", name), Markup::of("dd", &text)])),
+    )
+}
+
+fn terms(record: &Record) -> Markup {
+    let operation = &record.inspected.operation;
+    let request = record.facts.iter().find_map(|fact| match fact {
+        Fact::Accepted { request, .. } => Some(&**request),
+        _ => None,
+    });
+    let ended = operation.finished_at;
+    let said = |text: Option<String>| text.unwrap_or_default();
+    let of_request = |word: fn(&SyncRequest) -> String| request.map(word).unwrap_or_default();
+    let rules = operation.health_rules.as_ref();
+    list([
+        ("Id", operation.id.to_string()),
+        ("Asked for by", of_request(|request| request.initiated_by.clone())),
+        ("Revision", of_request(|request| request.revision.clone())),
+        ("From", of_request(|request| request.sources.join(", "))),
+        ("Cluster", of_request(|request| request.destination.to_string())),
+        ("Namespace", of_request(|request| request.namespace.clone())),
+        ("Options", of_request(options)),
+        ("Began", operation.started_at.to_string()),
+        ("Ended", said(ended.map(|at| at.to_string()))),
+        ("Took", said(ended.map(|at| format_duration(at.since(operation.started_at))))),
+        ("Attempts", operation.retry_count.saturating_add(1).to_string()),
+        ("Held by", said(operation.paused_by.clone())),
+        ("Health rules", said(rules.map(|rules| rules.digest.clone()))),
+    ])
+}
+
+fn options(request: &SyncRequest) -> String {
+    let options = &request.options;
+    let flags = [
+        (options.prune, "prune"),
+        (options.adopt, "adopt"),
+        (options.dry_run, "dry run"),
+        (options.force, "force"),
+        (options.skip_hooks, "without hooks"),
+    ];
+    let mut words: Vec<String> =
+        flags.iter().filter(|(is_set, _)| *is_set).map(|(_, word)| (*word).to_owned()).collect();
+    words.extend(options.flags.iter().map(ToString::to_string));
+    words.extend(
+        request
+            .selection
+            .iter()
+            .map(|one| format!("only {}:{}:{}/{}", one.group, one.kind, one.namespace, one.name)),
+    );
+    words.join(", ")
+}
+
+/// A table with a head for each column.
+fn table<const N: usize>(heads: [&str; N], rows: impl IntoIterator<Item = Markup>) -> Markup {
+    let heads = heads.map(|head| Markup::element("th", &[("scope", "col")], [Markup::text(head)]));
+    let head = Markup::element("thead", &[], [Markup::element("tr", &[], heads)]);
+    let table = Markup::element("table", &[], [head, Markup::element("tbody", &[], rows)]);
+    Markup::element("div", &[("class", "scroll")], [table])
+}
+
+fn cells<const N: usize>(cells: [&str; N]) -> Markup {
+    Markup::element("tr", &[], cells.map(|cell| Markup::of("td", cell)))
+}
+
+fn waves(operation: &OperationView, until: Timestamp) -> Markup {
+    if operation.waves.is_empty() {
+        return Markup::default();
+    }
+    let rows = operation.waves.iter().map(|wave| {
+        let took = wave.opened_at.map(|from| format_duration(wave.passed_at.unwrap_or(until).since(from)));
+        let opened = wave.opened_at.map(|at| at.to_string());
+        cells([
+            &wave.phase.to_string(),
+            &wave.wave.to_string(),
+            &wave.state,
+            &format!("{} of {}", wave.done, wave.tasks),
+            &opened.unwrap_or_default(),
+            &took.unwrap_or_default(),
+        ])
+    });
+    Markup::all([Markup::of("h2", "Waves"), table(["Phase", "Wave", "State", "Done", "Began", "Took"], rows)])
+}
+
+fn timeline(story: &Story, until: Timestamp) -> Markup {
+    if story.operation.spans.is_empty() {
+        return Markup::default();
+    }
+    let (lines, left) = picture::chosen(story);
+    let left =
+        (left > 0).then(|| format!("{left} objects that took less time and met with nothing are not drawn."));
+    let rows = lines.iter().filter(|(_, line)| !line.spans.is_empty()).map(|(level, line)| {
+        let class = match level {
+            Level::Operation => "",
+            Level::Wave => "wave",
+            Level::Object => "object",
+        };
+        let began = line.spans.first().map(|span| span.from.to_string()).unwrap_or_default();
+        let attempts: std::collections::BTreeSet<u32> = line.spans.iter().map(|span| span.attempt).collect();
+        let attempts: Vec<String> = attempts.iter().map(ToString::to_string).collect();
+        let waited = line.waited(until);
+        let waited = if waited.is_zero() { String::new() } else { format_duration(waited) };
+        let name = Markup::element("th", &[("scope", "row"), ("class", class)], [Markup::text(&line.label)]);
+        let rest = [
+            &began,
+            &format_duration(line.took(until)),
+            &waited,
+            &attempts.join(", "),
+            line.state(),
+            line.why(),
+        ];
+        Markup::element("tr", &[], std::iter::once(name).chain(rest.map(|cell| Markup::of("td", cell))))
+    });
+    Markup::all([
+        Markup::of("h2", "Timeline"),
+        Markup::element("div", &[("class", "scroll")], [picture::draw(story, until)]),
+        Markup::classed(
+            "p",
+            "quiet",
+            "Green: well. Blue: at work. Yellow, with a line through it: waits. Red: failed. Orange: missing.",
+        ),
+        Markup::all(left.iter().map(|words| Markup::classed("p", "quiet", words))),
+        table(["What", "Began", "Took", "Waited", "Attempts", "State", "Why"], rows),
+    ])
+}
+
+fn object((kind, namespace, name): (&str, &str, &str)) -> String {
+    let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+    format!("{kind} {namespace}{name}")
+}
+
+fn results(operation: &OperationView) -> Markup {
+    if operation.resources.is_empty() {
+        return Markup::default();
+    }
+    let rows = operation.resources.iter().map(|one| {
+        let ResourceResult { kind, namespace, name, message, reason, warnings, .. } = one;
+        let hook = if one.hook_type.is_some() { "hook " } else { "" };
+        let words: Vec<&str> = [message, reason]
+            .into_iter()
+            .chain(warnings)
+            .map(String::as_str)
+            .filter(|text| !text.is_empty())
+            .collect();
+        cells([
+            &one.sync_phase.to_string(),
+            &one.wave.to_string(),
+            &format!("{hook}{}", object((kind, namespace, name))),
+            &one.status.map(|status| status.to_string()).unwrap_or_default(),
+            &one.hook_phase.map(|phase| phase.to_string()).unwrap_or_default(),
+            &words.join("; "),
+        ])
+    });
+    Markup::all([
+        Markup::of("h2", "Objects"),
+        table(["Phase", "Wave", "Object", "Result", "State", "Message"], rows),
+    ])
+}
+
+fn logs(logs: &[HookLogView]) -> Markup {
+    let each = logs.iter().map(|log| {
+        let hook = object((&log.kind, &log.namespace, &log.name));
+        Markup::all([
+            Markup::of("h3", &format!("{hook}: pod {}, container {}", log.pod, log.container)),
+            Markup::of("pre", &log.text),
+        ])
+    });
+    titled("Logs of failed hooks", each.collect())
+}
+
+fn findings(operation: &OperationView) -> Markup {
+    let each: Vec<Markup> =
+        operation.warnings.iter().map(|warning| Markup::of("li", &warning.to_string())).collect();
+    if each.is_empty() {
+        Markup::default()
+    } else {
+        titled("Findings of the plan", vec![Markup::element("ul", &[], each)])
+    }
+}
+
+fn titled(title: &str, parts: Vec<Markup>) -> Markup {
+    if parts.is_empty() {
+        return Markup::default();
+    }
+    Markup::all(std::iter::once(Markup::of("h2", title)).chain(parts))
+}
+
+fn recorded(record: &Record) -> Markup {
+    let compacted = record.first.saturating_sub(1);
+    let note = (compacted > 0).then(|| format!("{compacted} older facts are not kept any more."));
+    let documents = facts::documents(record.first, &record.facts);
+    let rows = documents.iter().map(|fact| {
+        let at = fact.at.map(|at| at.to_string()).unwrap_or_default();
+        cells([&fact.sequence.to_string(), &at, &fact.text])
+    });
+    let none =
+        documents.is_empty().then(|| Markup::classed("p", "quiet", "Its details are not kept any more."));
+    Markup::all([
+        Markup::of("h2", "What was recorded"),
+        Markup::all(note.iter().map(|words| Markup::classed("p", "quiet", words))),
+        none.unwrap_or_else(|| table(["Number", "Time", "What"], rows)),
+    ])
+}
+
+fn footer(record: &Record) -> Markup {
+    let words = format!(
+        "Written by tidegate {} at {}. Times are in UTC; values of Secrets are masked.",
+        env!("CARGO_PKG_VERSION"),
+        record.at
+    );
+    Markup::of("footer", &words)
+}

@@ -1,0 +1,169 @@
+//! What each fact adds to the story. Facts that change nothing that is shown add nothing.
+
+use tidegate_lifecycle::operation::{ClaimNews, DeadlineScope, Fact, Stage, Verdict, WaveStep};
+use tidegate_model::OperationPhase;
+
+use super::story::{Story, Tone};
+
+/// The state of an operation that waits for another one's claim.
+const AWAITS_CLAIM: &str = "Waiting for the claim";
+
+impl Story {
+    /// Takes in the next fact.
+    pub(super) fn take(&mut self, fact: &Fact) {
+        let at = self.at;
+        match fact {
+            Fact::Accepted { .. } => self.goes_on("Planning", Tone::Busy, ""),
+            Fact::Planned { plan, .. } => self.planned(plan),
+            Fact::Moved { to, .. } => self.moved(to),
+            Fact::GateAnswered { gate, verdict, .. } => self.gate_answered(gate, verdict),
+            Fact::Claim { news, .. } => self.claim(news),
+            Fact::DeadlinePassed { scope: DeadlineScope::Wave, message, .. } if self.current.is_some() => {
+                if let Some(wave) = self.wave() {
+                    wave.line.mark(at, format!("deadline passed: {message}"), Tone::Bad);
+                }
+            }
+            Fact::DeadlinePassed {
+                scope: DeadlineScope::Operation | DeadlineScope::Wave, message, ..
+            } => {
+                self.operation.mark(at, format!("deadline passed: {message}"), Tone::Bad);
+            }
+            Fact::CallFailed { task: None, message, .. } => {
+                self.goes_on("A call failed", Tone::Wait, message)
+            }
+            Fact::AttemptFailed { message, .. } => {
+                self.failure.clone_from(message);
+                self.operation.mark(at, format!("attempt {} failed: {message}", self.attempt), Tone::Bad);
+                self.end_all();
+            }
+            Fact::RetryStarted { attempt, .. } | Fact::RetryPlansAnew { attempt, .. } => {
+                self.attempt = *attempt;
+                self.goes_on(&format!("Attempt {attempt}"), Tone::Busy, "");
+                self.operation.mark(at, format!("attempt {attempt} begins"), Tone::Busy);
+            }
+            Fact::Finished { phase, message, .. } => {
+                self.is_over = true;
+                self.end_all();
+                self.operation.end(at);
+                self.operation.mark(at, format!("{phase}: {message}"), tone_of(*phase));
+            }
+            _ => self.said(fact),
+        }
+    }
+
+    /// What people have said.
+    fn said(&mut self, fact: &Fact) {
+        let at = self.at;
+        match fact {
+            Fact::Paused { by, reason, .. } => {
+                let last = self.operation.spans.last();
+                self.held = last.map(|span| (span.state.clone(), span.tone));
+                self.goes_on("Paused", Tone::Wait, &because(&format!("held by {by}"), reason));
+            }
+            Fact::Unpaused { by, .. } => {
+                let (state, tone) = self.held.take().unwrap_or((String::new(), Tone::Busy));
+                self.goes_on(&state, tone, "");
+                self.operation.mark(at, format!("{by} lets it go on"), Tone::Good);
+            }
+            Fact::Approved { wave, by, reason, .. } => {
+                let what = format!("{by} approves wave {}", wave.saturating_add(1));
+                self.operation.mark(at, because(&what, reason), Tone::Good);
+            }
+            Fact::PruneConfirmed { by, .. } => {
+                self.operation.mark(at, format!("{by} confirms prunes"), Tone::Good);
+            }
+            Fact::TerminateRequested { by, .. } => {
+                self.operation.mark(at, format!("{by} ends it"), Tone::Warn)
+            }
+            _ => self.of_task(fact),
+        }
+    }
+
+    /// The operation is in another state from here on.
+    fn goes_on(&mut self, state: &str, tone: Tone, why: &str) {
+        let span = self.span(state, tone, why);
+        self.operation.begin(span);
+    }
+
+    fn moved(&mut self, to: &Stage) {
+        let at = self.at;
+        if let Some(before) = self.wave() {
+            before.line.end(at);
+        }
+        let (index, name, tone) = match to {
+            Stage::Wave { index, step } => {
+                let waits = matches!(step, WaveStep::Held | WaveStep::Settling { .. });
+                (Some(*index), step.name().to_owned(), if waits { Tone::Wait } else { Tone::Busy })
+            }
+            Stage::AwaitingRetry { .. } => (None, to.name(), Tone::Wait),
+            stage => (None, stage.name(), Tone::Busy),
+        };
+        self.enter(index);
+        let gates = self.wave().map(|wave| wave.gates.join(", ")).unwrap_or_default();
+        let why = match to {
+            Stage::AwaitingRetry { .. } => self.failure.clone(),
+            Stage::Wave { step: WaveStep::Held, .. } if !gates.is_empty() => {
+                format!("waits for gate {gates}")
+            }
+            _ => String::new(),
+        };
+        let span = self.span(name.clone(), tone, why);
+        if let Some(wave) = self.wave() {
+            match to {
+                Stage::Wave { step: WaveStep::Passed, .. } => wave.line.mark(at, "passed", Tone::Good),
+                _ => wave.line.begin(span.clone()),
+            }
+        }
+        // Whoever holds it does so until they let it go on.
+        match &mut self.held {
+            Some(held) => *held = (name, tone),
+            None => self.operation.begin(span),
+        }
+    }
+
+    fn gate_answered(&mut self, gate: &str, verdict: &Verdict) {
+        let at = self.at;
+        let (text, tone, why) = match verdict {
+            Verdict::Open => (format!("gate {gate} is open"), Tone::Good, None),
+            Verdict::Closed { reason, .. } => (
+                format!("gate {gate} is closed: {reason}"),
+                Tone::Wait,
+                Some(format!("gate {gate}: {reason}")),
+            ),
+        };
+        let held = WaveStep::Held.name();
+        if let (Some(open), Some(why)) = (self.operation.open().filter(|open| open.state == held), &why) {
+            open.why.clone_from(why);
+        }
+        let Some(wave) = self.wave() else { return };
+        wave.line.mark(at, text, tone);
+        if let (Some(open), Some(why)) = (wave.line.open().filter(|open| open.state == held), why) {
+            open.why = why;
+        }
+    }
+
+    fn claim(&mut self, news: &ClaimNews) {
+        match news {
+            ClaimNews::Taken { holder, .. } => {
+                self.goes_on(AWAITS_CLAIM, Tone::Wait, &format!("{holder} has it"));
+            }
+            _ if self.operation.open().is_some_and(|open| open.state == AWAITS_CLAIM) => {
+                self.goes_on("Planning", Tone::Busy, "");
+            }
+            _ => {}
+        }
+    }
+}
+
+fn because(what: &str, reason: &str) -> String {
+    if reason.is_empty() { what.to_owned() } else { format!("{what}: {reason}") }
+}
+
+/// How an end looks.
+pub(super) fn tone_of(phase: OperationPhase) -> Tone {
+    match phase {
+        OperationPhase::Succeeded => Tone::Good,
+        OperationPhase::Failed | OperationPhase::Error => Tone::Bad,
+        OperationPhase::Running | OperationPhase::Terminating => Tone::Busy,
+    }
+}

@@ -1,0 +1,174 @@
+//! One operation as a file, and lists that are narrowed.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+use crate::manifests::FAST;
+
+/// What would run, or would be seen, if any text became markup or were not masked.
+const MARKUP: &str = "<script>window.hit=1</script><img src=x onerror=window.hit=1>";
+const SECRET: &str = "the-canary-of-this-test";
+
+/// Texts of others wherever a manifest can have some, and a Secret.
+fn hostile() -> String {
+    let text = json!(format!("{MARKUP} javascript:window.hit=1 {SECRET}"));
+    format!(
+        "apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: words
+  labels: {{team: shop}}
+  annotations:
+    link.argocd.argoproj.io/one: 'javascript:window.hit=1'
+    notes: {text}
+data: {{text: {text}}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {{name: secret}}
+stringData: {{password: {SECRET}}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: fails
+  annotations:
+    argocd.argoproj.io/hook: PreSync
+    sim.tidegate.dev/outcome: fail
+    sim.tidegate.dev/logs: {text}
+spec:
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{{name: main, image: busybox}}]
+"
+    )
+}
+
+#[test]
+fn an_operation_is_written_to_a_file_that_has_all_of_it() {
+    let bench = Bench::new();
+    bench.write("fast.yaml", FAST);
+    bench.run(&["sync", "fast.yaml", "--app", "fast", "--sim"]).expect_code(0);
+    let id = bench.newest();
+    let printed = bench.json(&["ops", "export", "fast"]);
+    assert_eq!((&printed["record"], &printed["damage"]), (&json!("tidegate.dev/operation/v1"), &Value::Null));
+    assert_eq!(printed["tidegateVersion"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(printed["request"]["initiatedBy"], "tester");
+    for (part, args) in [("operation", "show"), ("facts", "log")] {
+        let mut shown = bench.json(&["ops", args, &id, "-o", "json"]);
+        if part == "operation" {
+            assert_eq!(shown.as_object_mut().unwrap().remove("atWork"), Some(printed["atWork"].clone()));
+        }
+        assert_eq!(printed[part], shown, "{part}");
+    }
+    assert_eq!(
+        printed["plan"]["waves"].as_array().unwrap().len(),
+        printed["operation"]["waves"].as_array().unwrap().len()
+    );
+
+    let ran = bench.run(&["ops", "export", &id, "-o", "fast.html"]).expect_code(0);
+    assert!(ran.out.is_empty() && ran.err.contains("fast.html"), "{}", ran.err);
+    let page = fs::read_to_string(bench.path().join("fast.html")).unwrap();
+    for part in [
+        "Operation of fast",
+        "<svg",
+        "Job default/before",
+        "successfully synced",
+        "accepted for fast by tester",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    // As it is asked for, whatever the file is called; and one that is there is replaced.
+    bench.run(&["ops", "export", &id, "--format", "json", "-o", "fast.html"]).expect_code(0);
+    let replaced = fs::read(bench.path().join("fast.html")).unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&replaced).unwrap()["operation"]["id"], id);
+    let ran = bench.run(&["ops", "export", &id, "-o", "nowhere/fast.html"]).expect_code(1);
+    assert!(ran.err.contains("nowhere/fast.html"), "{}", ran.err);
+    assert_eq!(bench.run(&["ops", "export", "nothing"]).code(), 2);
+}
+
+#[test]
+fn texts_of_others_are_texts_in_the_file_and_secrets_are_masked() {
+    let bench = Bench::new();
+    bench.write("hostile.yaml", hostile());
+    bench.run(&["sync", "hostile.yaml", "--app", "a<b>", "--sim"]).expect_code(1);
+    let id = bench.newest();
+    let page = bench.run(&["ops", "export", &id, "--format", "html"]).expect_code(0).out;
+    let document = bench.run(&["ops", "export", &id]).expect_code(0).out;
+    for text in [&page, &document] {
+        assert!(!text.contains(SECRET), "{text}");
+    }
+    // The name, and the log of the failed hook.
+    assert!(
+        page.contains("a&lt;b&gt;") && page.contains("&lt;script&gt;window.hit=1&lt;/script&gt;"),
+        "{page}"
+    );
+    for markup in ["<script", "<img", "<b>", "href=", " onerror=window.hit=1>\""] {
+        assert!(!page.contains(markup), "{markup}");
+    }
+}
+
+/// A hook that fails at once.
+const FAILS: &str = "\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: fails
+  annotations: {argocd.argoproj.io/hook: PreSync, sim.tidegate.dev/outcome: fail}
+spec:
+  backoffLimit: 0
+  template: {spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: two}
+";
+
+#[test]
+fn a_list_is_narrowed_by_application_result_time_revision_and_person() {
+    let bench = Bench::new();
+    bench.write("one.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n");
+    bench.write("bad.yaml", FAILS);
+    bench.run(&["sync", "one.yaml", "--app", "one", "--sim"]).expect_code(0);
+    let mut command = bench.command(&["sync", "bad.yaml", "--app", "two", "--sim"]);
+    let refused = command.env("USER", "ann").output().unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let all = bench.json(&["ops", "list", "-o", "json"]);
+    let [one, two] = &all.as_array().unwrap()[..] else { panic!("{all}") };
+    assert_eq!((&one["initiatedBy"], &two["initiatedBy"]), (&json!("tester"), &json!("ann")));
+    let (revision, began) = (two["revision"].as_str().unwrap(), two["startedAt"].as_str().unwrap());
+    assert!(revision.len() > 6 && one["revision"] != two["revision"], "{all}");
+    let apps = |args: &[&str]| {
+        let listed = bench.json(&[&["ops", "list", "-o", "json"][..], args].concat());
+        listed
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["app"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    for (args, expected) in [
+        (&["--result", "succeeded"][..], "one"),
+        (&["--result", "failed"], "two"),
+        (&["--result", "failed", "--result", "succeeded"], "one two"),
+        (&["--by", "ann"], "two"),
+        (&["--by", "ann", "--result", "succeeded"], ""),
+        (&["--revision", &revision[..6]], "two"),
+        (&["--since", began], "two"),
+        (&["--until", began], "one"),
+        (&["--since", "1h"], "one two"),
+        (&["--until", "1h"], ""),
+        (&["--limit", "1"], "two"),
+        (&["--app", "one", "--limit", "5"], "one"),
+    ] {
+        assert_eq!(apps(args), expected, "{args:?}");
+    }
+    let none = bench.run(&["ops", "list", "--by", "nobody"]).expect_code(0);
+    assert!(none.err.contains("no operations like that"), "{}", none.err);
+    assert_eq!(bench.run(&["ops", "list", "--since", "yesterday"]).code(), 2);
+}
