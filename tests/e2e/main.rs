@@ -38,6 +38,7 @@ mod newer;
 mod notify;
 mod overrides;
 mod plan;
+mod plugin;
 mod projects;
 mod random_kill;
 mod reading;

@@ -10,6 +10,7 @@
 //! decided in [`exit::code`].
 
 mod args;
+mod called;
 mod commands;
 mod customizations;
 mod error;
@@ -21,12 +22,14 @@ mod request;
 mod signals;
 mod wait;
 
+use std::ffi::OsString;
 use std::io::ErrorKind;
 
-use clap::Parser as _;
+use clap::FromArgMatches as _;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{Cli, Command};
+use crate::called::Called;
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::Printer;
@@ -43,7 +46,7 @@ fn main() {
 }
 
 fn run() -> i32 {
-    let cli = match Cli::try_parse() {
+    let cli = match command_line() {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version go to standard output, mistakes to standard error. A closed pipe is no error.
@@ -69,6 +72,18 @@ fn run() -> i32 {
         Err(source) => Err(CliError::io("start", "threads", source)),
     };
     end(&printer, &outcome)
+}
+
+/// What was asked for. kubectl gives the words alone to whoever is to say what could follow them.
+fn command_line() -> Result<Cli, clap::Error> {
+    let called = Called::now();
+    let mut given: Vec<OsString> = std::env::args_os().collect();
+    if called == Called::Completer {
+        given.insert(1.min(given.len()), "__complete".into());
+    }
+    let mut command = called.command();
+    let matches = command.try_get_matches_from_mut(given)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 /// Says why a command failed; returns its exit code.

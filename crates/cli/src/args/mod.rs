@@ -16,8 +16,9 @@ mod sync;
 mod tracking;
 mod values;
 
-use clap::{ArgAction, Parser, Subcommand};
-use clap_complete::Shell;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
 pub use api::{ApiArgs, Listen};
 pub use app::{
@@ -118,14 +119,49 @@ pub enum Command {
     /// Write something to try things out on
     Example(ExampleArgs),
     /// Print the completion script of a shell
-    #[command(
-        after_help = "Example:\n  tidegate completions bash > ~/.local/share/bash-completion/completions/tidegate"
-    )]
+    #[command(after_help = COMPLETIONS)]
     Completions {
-        /// Which shell.
-        shell: Shell,
+        /// Which shell
+        #[arg(value_enum)]
+        shell: CompletionShell,
+    },
+    /// Write man pages: one for each command
+    #[command(after_help = "\
+Example:
+  tidegate man ~/.local/share/man/man1")]
+    Man {
+        /// Folder they are written to; those that are there are replaced
+        #[arg(value_name = "DIR", value_parser = values::path())]
+        folder: PathBuf,
+    },
+    /// Say what could come next, as kubectl asks its plugins
+    #[command(name = "__complete", hide = true, disable_help_flag = true)]
+    Complete {
+        /// The words so far, the last of which is begun
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
     },
 }
+
+/// What a completion script is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CompletionShell {
+    Bash,
+    Elvish,
+    Fish,
+    // The file that kubectl looks for beside a plugin.
+    Kubectl,
+    Powershell,
+    Zsh,
+}
+
+const COMPLETIONS: &str = "\
+Examples:
+  tidegate completions bash > ~/.local/share/bash-completion/completions/tidegate
+  tidegate completions zsh > ~/.zfunc/_tidegate
+  tidegate completions fish > ~/.config/fish/completions/tidegate.fish
+  tidegate completions powershell >> $PROFILE
+  tidegate completions kubectl > ~/.local/bin/kubectl_complete-tidegate; chmod +x ~/.local/bin/kubectl_complete-tidegate";
 
 fn help_end() -> String {
     format!("{MORE}\n\n{ENVIRONMENT}\n\n{}", common::CODES)

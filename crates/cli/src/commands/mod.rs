@@ -3,6 +3,7 @@
 mod api;
 mod app;
 mod appset;
+mod complete;
 mod delete;
 mod diff;
 mod events;
@@ -10,6 +11,7 @@ mod example;
 mod explain;
 mod export;
 mod health;
+mod manual;
 mod operation;
 mod ops;
 mod plan;
@@ -22,11 +24,11 @@ mod serve_sets;
 mod sim;
 mod sync;
 
-use clap::CommandFactory as _;
 use serde_json::json;
 use tidegate_model::argo::definitions;
 
-use crate::args::{Cli, Command, Format};
+use crate::args::{Command, Format};
+use crate::called::Called;
 use crate::error::CliError;
 use crate::exit::Ended;
 use crate::output::Printer;
@@ -48,10 +50,10 @@ pub async fn run(command: Command, printer: &Printer) -> Result<Ended, CliError>
         Command::Crds { output } => crds(output, printer),
         Command::Health(args) => health::run(&args, printer),
         Command::Sim(args) => sim::run(args.command, printer).await,
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "tidegate", &mut script);
-            printer.raw(&String::from_utf8_lossy(&script))?;
+        Command::Completions { shell } => manual::completions(shell, printer),
+        Command::Man { folder } => manual::man(&folder, printer),
+        Command::Complete { words } => {
+            printer.raw(&complete::answer(&Called::now().command(), &words))?;
             Ok(Ended::Done)
         }
     }

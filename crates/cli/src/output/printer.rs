@@ -10,6 +10,7 @@ use tidegate_service::state_dir::with_hints;
 
 use super::text::{Style, Text};
 use crate::args::Format;
+use crate::called::Called;
 use crate::error::CliError;
 
 /// Standard error for those who cannot live with its end. Nobody listening is fine.
@@ -71,7 +72,7 @@ impl Printer {
 
     /// A result for people.
     pub fn out(&self, text: &Text) -> Result<(), CliError> {
-        self.write_out(text.render(self.colour_out).as_bytes())
+        self.write_out(Called::now().say(&text.render(self.colour_out)).as_bytes())
     }
 
     /// A result in a format of its own (SVG, Mermaid, shell script), already safe.
@@ -113,16 +114,14 @@ impl Printer {
     /// Something that needs a look.
     pub fn warn(&self, message: &str) {
         self.talk(
-            &Text::new()
-                .push(Style::Warn, "warning")
-                .push(Style::Plain, format!(": {}", with_hints(message))),
+            &Text::new().push(Style::Warn, "warning").push(Style::Plain, format!(": {}", said(message))),
         );
     }
 
     /// Something that may help.
     pub fn note(&self, message: &str) {
         self.talk(
-            &Text::new().push(Style::Accent, "note").push(Style::Plain, format!(": {}", with_hints(message))),
+            &Text::new().push(Style::Accent, "note").push(Style::Plain, format!(": {}", said(message))),
         );
     }
 
@@ -141,9 +140,14 @@ impl Printer {
         self.talk(
             &Text::new()
                 .push(Style::Bad, "error")
-                .push(Style::Plain, format!(": {}", with_hints(&problem.to_string()))),
+                .push(Style::Plain, format!(": {}", said(&problem.to_string()))),
         );
     }
+}
+
+/// The commands that are suggested name the state directory, and begin as people call the program.
+fn said(message: &str) -> String {
+    Called::now().say(&with_hints(message))
 }
 
 impl Notices for Printer {
