@@ -17,8 +17,20 @@ function remember(wanted) {
   history.replaceState(null, "", location.pathname + (text ? `?${text}` : ""));
 }
 
-// The line with what is looked for. `filters` are [name, label, choices]; `sorts` are [key, word]; `then` gets what is wanted.
-export function filterBar({ filters, sorts, wanted, search, then }) {
+// A moment as the field of a form has it, in the zone of the reader; and as the API has it.
+function local(moment) {
+  const at = new Date(moment);
+  return Number.isNaN(at.getTime()) ? "" : new Date(at.getTime() - at.getTimezoneOffset() * 60000).toISOString().slice(0, 16);
+}
+
+function moment(text) {
+  const at = new Date(text);
+  return text && !Number.isNaN(at.getTime()) ? at.toISOString() : "";
+}
+
+// The line with what is looked for. `filters` are [name, label, choices]; `fields` are [name, label, placeholder], `moments`
+// [name, label]; `sorts` are [key, word]; `then` gets what is wanted.
+export function filterBar({ filters, fields = [], moments = [], sorts, wanted, search, then }) {
   const change = () => {
     remember(wanted);
     then();
@@ -32,6 +44,14 @@ export function filterBar({ filters, sorts, wanted, search, then }) {
       late();
     },
   });
+  const written = (name, label, attributes, [shown, meant]) => h("div.field", null, h("label", { for: `filter-${name}` }, label), h("input", {
+    ...attributes, id: `filter-${name}`, value: shown(wanted[name]), autocomplete: "off",
+    onchange: (event) => {
+      wanted[name] = meant(event.target.value.trim());
+      change();
+    },
+  }));
+  const asIs = [(text) => text, (text) => text];
   const choice = (name, label, choices, empty) => {
     const select = h("select", {
       id: `filter-${name}`,
@@ -53,6 +73,8 @@ export function filterBar({ filters, sorts, wanted, search, then }) {
   return h("form.filters", { role: "search", onsubmit: (event) => event.preventDefault() },
     h("div.field.grow", null, h("label", { for: "search" }, "Search"), field),
     filters.map(([name, label, choices]) => choice(name, label, choices)),
+    fields.map(([name, label, placeholder]) => written(name, label, { type: "text", placeholder, spellcheck: "false" }, asIs)),
+    moments.map(([name, label]) => written(name, label, { type: "datetime-local" }, [local, moment])),
     sorts.length > 0 ? choice("sort", "Order by", sorts, null) : null,
     sorts.length > 0 ? h("div.field", null, h("label.check", { for: "filter-reverse" }, reverse, " reversed")) : null);
 }

@@ -124,6 +124,7 @@ function headOf(operation, explanation, story) {
       badge(operation.phase, "result"), operation.pausedBy ? badge("Held") : null),
     h("p.lead", null, isOver ? operation.message : explanation.summary),
     operationActions(operation, explanation) ?? h("div"),
+    h("p.quiet", null, "All of it as one file: ", file(operation.id, ".html", "for people"), ", ", file(operation.id, "", "for programs")),
     isOver || explanation.awaited.length === 0 ? h("div") : h("section", { "aria-labelledby": "awaited" },
       h("h2", { id: "awaited" }, "What it waits for"),
       h("ul.awaited", null, explanation.awaited.map((one) => h("li", null, h("strong", null, one.what), `: ${one.why} `, h("small", null, `for ${between(one.since)}`))))),
@@ -138,6 +139,11 @@ function headOf(operation, explanation, story) {
       ["At work", !isOver && operation.atWork === false ? "no process is at work on it" : null], ["Id", h("code", null, operation.id)],
     ]),
   ];
+}
+
+// A link to the operation as a file that needs nothing else.
+function file(id, ending, words) {
+  return h("a", { href: `${at.operation(id)}/export${ending}`, download: "" }, words);
 }
 
 // The waves as columns that fill: first with what is applied, then with what is well.

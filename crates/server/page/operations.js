@@ -4,7 +4,7 @@ import { look, query } from "./ask.js";
 import { fill, h, link, paths, refill, say, soon } from "./draw.js";
 import { OPERATION, asked, filterBar } from "./lists.js";
 import { follow } from "./news.js";
-import { badge, between, count, time } from "./words.js";
+import { badge, between, count, short, time } from "./words.js";
 
 const PAGE = 50;
 // So many can be asked for at once.
@@ -12,7 +12,7 @@ const MOST = 500;
 
 // A row for each of these operations.
 export function operationsTable(items, withApplication = true) {
-  const head = ["Began", withApplication ? "Application" : null, "Result", "Took", "Waves", "Message"].filter(Boolean);
+  const head = ["Began", withApplication ? "Application" : null, "Result", "Took", "Waves", "Revision", "By", "Message"].filter(Boolean);
   return h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Operations" }, h("table", null,
     h("thead", null, h("tr", null, head.map((one) => h("th", { scope: "col" }, one)))),
     h("tbody", null, items.map((one) => h("tr", { "data-key": one.id },
@@ -21,6 +21,8 @@ export function operationsTable(items, withApplication = true) {
       h("td", null, badge(one.phase, "result"), one.paused ? badge("Held") : null),
       h("td", null, between(one.startedAt, one.finishedAt)),
       h("td", null, `${one.wavesPassed} of ${one.waves}`),
+      h("td", null, one.revision ? short(one.revision) : "–"),
+      h("td", null, one.initiatedBy ?? "–"),
       h("td.words", null, one.damage ?? one.message ?? ""))))));
 }
 
@@ -32,7 +34,7 @@ export function applicationLink(name) {
 }
 
 export function showOperations(main) {
-  const wanted = asked(["name", "phase", "open"]);
+  const wanted = asked(["name", "phase", "open", "revision", "by", "since", "until"]);
   const place = h("div");
   const matching = h("p.matching");
   const more = h("button", { type: "button", onclick: () => load(true) }, "Show more");
@@ -45,7 +47,8 @@ export function showOperations(main) {
     const limit = isMore ? PAGE : Math.min(MOST, Math.max(PAGE, items.length));
     try {
       const answer = await look(query("/api/v1/operations", {
-        application: wanted.name, phase: wanted.phase, open: wanted.open, limit, page: isMore ? next : null,
+        application: wanted.name, phase: wanted.phase, open: wanted.open, revision: wanted.revision, by: wanted.by,
+        since: wanted.since, until: wanted.until, limit, page: isMore ? next : null,
       }), abort.signal);
       // What was shown stays shown, also if it is more than can be asked for at once.
       const isShort = !isMore && items.length > MOST;
@@ -64,7 +67,9 @@ export function showOperations(main) {
   };
   const again = soon(500, () => load(false));
   fill(main, h("h1", null, "Operations"), filterBar({
-    filters: [["phase", "Result", OPERATION], ["open", "Over", [["true", "not over"], ["false", "over"]]]], sorts: [], wanted,
+    filters: [["phase", "Result", OPERATION], ["open", "Over", [["true", "not over"], ["false", "over"]]]],
+    fields: [["revision", "Revision", "its beginning"], ["by", "Asked for by", "the whole name"]],
+    moments: [["since", "Began since"], ["until", "Began before"]], sorts: [], wanted,
     search: "an Application, by its whole name",
     then: () => {
       items = [];

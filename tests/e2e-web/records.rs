@@ -1,0 +1,82 @@
+//! The record of every run: found again, and passed on as a file.
+
+use serde_json::json;
+
+use crate::service::{Different, READER, Service};
+
+pub fn operations_are_found_by_who_when_and_what_and_passed_on_as_a_file() {
+    let service = Service::new(&Different { has_no_set: true, ..Different::default() });
+    service.wait(&[]);
+    service.post("/api/v1/applications/argocd/backend/sync", &json!({}));
+    let by_a_person = "/api/v1/operations?application=backend&by=ann&limit=1";
+    let synced = service.until(by_a_person, |found| found["items"][0]["finishedAt"].is_string());
+    let id = synced["items"][0]["id"].as_str().unwrap().to_owned();
+    let mut browser = service.browser(READER);
+    browser.open("/operations");
+    browser.until("document.querySelectorAll('tbody tr').length > 3");
+    let only = |browser: &crate::browser::Browser| {
+        browser.until(&format!(
+            "document.querySelectorAll('tbody tr').length === 1 && document.querySelector('tbody tr').dataset.key === '{id}'"
+        ));
+    };
+    // Each filter is in the address, and an address that is opened filters.
+    let change = |browser: &crate::browser::Browser, field: &str, value: &str| {
+        browser.run(&format!(
+            "const field = document.getElementById('{field}'); field.value = {};
+             field.dispatchEvent(new Event('change', {{ bubbles: true }}));",
+            json!(value)
+        ));
+    };
+    change(&browser, "filter-by", "ann");
+    only(&browser);
+    browser.until("location.search === '?by=ann'");
+    browser.open("/operations?by=ann&revision=0000");
+    browser.await_text("There are no operations like that.");
+    let revision = synced["items"][0]["revision"].as_str().unwrap();
+    change(&browser, "filter-revision", &revision[..8]);
+    only(&browser);
+    // In the zone of the reader, and the same moment in the address.
+    browser.open("/operations?by=ann");
+    only(&browser);
+    change(&browser, "filter-until", "2001-02-03T04:05");
+    browser.await_text("There are no operations like that.");
+    browser.until("new Date(new URLSearchParams(location.search).get('until')).getTime() === new Date(2001, 1, 3, 4, 5).getTime()");
+    browser.run("location.reload()");
+    browser.until("document.getElementById('filter-until')?.value === '2001-02-03T04:05'");
+    // The operation as a file, which its view links.
+    browser.open(&format!("/operations/{id}"));
+    browser.until("document.querySelectorAll('a[download]').length === 2");
+    browser.is_clean();
+    let fetched = browser.run_async(
+        "const done = arguments[arguments.length - 1];
+         const [page, document_] = [...document.querySelectorAll('a[download]')].map((one) => one.href);
+         Promise.all([fetch(page), fetch(document_)]).then(async ([one, other]) =>
+           done([await one.text(), await other.json(), one.headers.get('content-disposition')]))",
+    );
+    assert_eq!(fetched[1]["request"]["initiatedBy"], "ann");
+    assert_eq!(fetched[2], format!("attachment; filename=\"operation-{id}.html\""));
+    // It needs nothing else: no service, no script, no connection.
+    let path = service.bench.write("record.html", fetched[0].as_str().unwrap());
+    service.end();
+    for scheme in ["light", "dark"] {
+        browser.scheme(scheme);
+        for (width, height) in [(1200, 900), (360, 800)] {
+            browser.size(width, height);
+            browser.open(&format!("file://{}", path.display()));
+            browser.until("document.querySelectorAll('svg rect').length > 3 && document.querySelector('h1').textContent === 'Operation of backend'");
+            browser.until("document.documentElement.scrollWidth <= window.innerWidth");
+            let seen = browser.run(
+                "const style = getComputedStyle(document.body);
+                 const bar = document.querySelector('rect.good, rect.busy');
+                 return [style.backgroundColor, style.color, getComputedStyle(bar).fill, document.scripts.length, document.links.length]",
+            );
+            let expected = if scheme == "light" { "rgb(255, 255, 255)" } else { "rgb(18, 22, 28)" };
+            assert_eq!(seen[0], expected, "{seen}");
+            assert!(seen[0] != seen[1] && seen[2] != "rgb(0, 0, 0)", "its style is let in: {seen}");
+            assert_eq!((&seen[3], &seen[4]), (&json!(0), &json!(0)));
+            browser.picture(&format!("record-{scheme}-{width}"));
+        }
+    }
+    let complaints = browser.complaints();
+    assert!(complaints.is_empty(), "{complaints:#?}");
+}
