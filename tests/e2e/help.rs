@@ -5,7 +5,7 @@ use crate::bench::{Bench, redact};
 #[test]
 fn every_command_explains_itself() {
     let bench = Bench::new();
-    let commands: [&[&str]; 32] = [
+    let commands: [&[&str]; 34] = [
         &[],
         &["plan"],
         &["diff"],
@@ -23,6 +23,8 @@ fn every_command_explains_itself() {
         &["ops", "pause"],
         &["ops", "confirm"],
         &["ops", "approve"],
+        &["ops", "skip"],
+        &["ops", "retry-task"],
         &["serve"],
         &["app"],
         &["app", "sync"],

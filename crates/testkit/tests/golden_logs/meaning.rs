@@ -8,7 +8,7 @@ use tidegate_cluster::Cluster;
 use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
 use tidegate_executor::{Engine, RuntimeClock};
 use tidegate_lifecycle::operation::{ClaimStanding, OperationView, explain, view};
-use tidegate_model::{Cascade, Destination, LogRecord as _, OperationId, OperationPhase};
+use tidegate_model::{Cascade, Destination, LogRecord as _, OperationId, OperationPhase, Override};
 use tidegate_oplog::Inventories as _;
 use tidegate_testkit::process::START;
 use tidegate_testkit::recorded::Recorded as _;
@@ -33,8 +33,9 @@ fn known_facts(layout: &str) -> BTreeMap<OperationId, Vec<Value>> {
 #[test]
 fn every_field_of_every_fact_is_read() {
     // In the layout of today a fact has its number of today; those of the second were 3 to 34, of the third to 36, of the
-    // fourth to 37, of the fifth to 40, of the sixth to 41, of the seventh to 42.
-    let layouts = [(LAYOUT, 32), ("v3", 34), ("v4", 35), ("v5", 38), ("v6", 39), ("v7", 40), ("v8", 40)];
+    // fourth to 37, of the fifth to 40, of the sixth to 41, of the seventh to 42, of the eighth to 43.
+    let layouts =
+        [(LAYOUT, 32), ("v3", 34), ("v4", 35), ("v5", 38), ("v6", 39), ("v7", 40), ("v8", 40), ("v9", 41)];
     for (layout, number) in layouts {
         let (_scratch, log) = scratch(layout);
         let mut kinds = BTreeSet::new();
@@ -209,10 +210,29 @@ fn results_of_the_eighth_layout_are_what_they_were() {
     assert_eq!(state(15).message(), "waiting for deletion of /ConfigMap/later");
 }
 
+#[test]
+fn results_of_the_ninth_layout_are_what_they_were() {
+    let (_scratch, log) = scratch("v9");
+    assert_eq!(
+        results_in(&log, 17),
+        [
+            "backup Skipped Succeeded skipped by ann (it takes too long); it was running",
+            "done MarkedDone Succeeded marked as done by ann (is there already); not done",
+            "refused Synced Succeeded applied 1",
+            "slow Synced Succeeded applied 2",
+        ]
+    );
+    let retried = seen(&log, 17).resources[2].overridden.clone().unwrap();
+    assert_eq!((retried.what, retried.by.as_str(), retried.retries), (Override::Retry, "ann", 1));
+    let state = folded(log.facts(id(17)).unwrap().into_iter().take(11).collect());
+    let why = explain(&state, at(20)).to_string();
+    assert!(why.contains("skipped by ann (it takes too long): hook Job store/backup"), "{why}");
+}
+
 /// Field by field: what is shown of an operation is not all that it goes on by. The layouts before told less of namespaces.
 #[test]
 fn snapshots_of_the_later_layouts_are_what_their_facts_make() {
-    for layout in ["v5", "v6", "v7", "v8"] {
+    for layout in ["v5", "v6", "v7", "v8", "v9"] {
         let (_scratch, log) = scratch(layout);
         let mut compared = 0;
         for summary in log.summaries().unwrap() {

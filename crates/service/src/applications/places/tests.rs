@@ -278,9 +278,10 @@ async fn a_program_that_hangs_holds_back_only_its_own_cluster() {
     let mut beside = other.declaration("argocd/beside", "u");
     beside.declared.name = "beside".to_owned();
     places.declare(vec![with_program(slow.declaration("argocd/staging", ""), &hangs), beside]);
+    let wanted = named("beside");
     tokio::select! {
         _ = places.ask(&engine) => panic!("it waits for the one that hangs"),
-        () = places.reached(&named("beside")) => {}
+        () = places.reached(&wanted) => {}
     }
     assert!(places.resolve(&named("beside")).is_ok());
     assert!(matches!(places.resolve(&named("staging")), Err(NoPlace::Unasked(_))));

@@ -1,10 +1,10 @@
 //! What facts about one task add to the line of its object.
 
 use tidegate_lifecycle::operation::{DeadlineScope, Fact};
-use tidegate_model::{Health, HealthStatus, OperationPhase, TaskId};
+use tidegate_model::{Health, HealthStatus, OperationPhase, Override, TaskId};
 
 use super::story::{Line, Story, Tone};
-use super::telling::tone_of;
+use super::telling::{because, tone_of};
 
 impl Story {
     /// Takes in a fact about a task; every other one adds nothing.
@@ -46,6 +46,10 @@ impl Story {
             Fact::HookStopped { task, phase, message, .. } => {
                 self.ended(*task, *phase, if message.is_empty() { "stopped" } else { message });
             }
+            Fact::Overridden { task, what, by, reason, .. } => {
+                let words = because(&format!("{} by {by}", what.done()), reason);
+                self.overridden(*task, *what, &words);
+            }
             Fact::CheckFailed { task, message } => self.is(*task, ("Refused", Tone::Bad, message), true),
             Fact::DeadlinePassed { scope: DeadlineScope::Hook(task), message, .. } => {
                 let at = self.at;
@@ -66,6 +70,24 @@ impl Story {
         if for_a_moment {
             line.end(at);
         }
+    }
+
+    /// A person has decided. What is tried again goes on; anything else is over, however it was.
+    fn overridden(&mut self, task: TaskId, what: Override, words: &str) {
+        if what.passes_over() && self.object(task).is_some_and(|line| line.spans.is_empty()) {
+            self.is(task, (what.done(), Tone::Dull, words), true);
+        }
+        let at = self.at;
+        let Some(line) = self.object(task) else { return };
+        if !what.passes_over() {
+            return line.mark(at, words.to_owned(), Tone::Busy);
+        }
+        line.end(at);
+        if let Some(last) = line.spans.last_mut() {
+            what.done().clone_into(&mut last.state);
+            words.clone_into(&mut last.why);
+        }
+        line.mark(at, words.to_owned(), Tone::Warn);
     }
 
     fn ends(&mut self, task: TaskId) {

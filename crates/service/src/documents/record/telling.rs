@@ -155,7 +155,7 @@ impl Story {
     }
 }
 
-fn because(what: &str, reason: &str) -> String {
+pub(super) fn because(what: &str, reason: &str) -> String {
     if reason.is_empty() { what.to_owned() } else { format!("{what}: {reason}") }
 }
 

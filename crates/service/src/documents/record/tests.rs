@@ -16,8 +16,9 @@ use tidegate_lifecycle::operation::{
     AppliedRef, Explanation, Fact, HookLog, HookLogView, OperationView, Stage, Verdict, WaveStep, WaveView,
 };
 use tidegate_model::{
-    Action, Destination, Digest, Gvk, Health, HealthStatus, Hook, OperationId, OperationPhase, Phase, Plan,
-    ResourceResult, ResourceSelector, ResultCode, Severity, SyncRequest, Task, TaskId, Timestamp, Warning,
+    Action, Destination, Digest, Gvk, Health, HealthStatus, Hook, OperationId, OperationPhase, Overridden,
+    Override, Phase, Plan, ResourceResult, ResourceSelector, ResultCode, Severity, SyncRequest, Task, TaskId,
+    Timestamp, Warning,
 };
 
 use super::story::{Story, Tone};
@@ -184,6 +185,13 @@ fn record(word: &str) -> Record {
             order: 1,
             reason: text(),
             warnings: vec![text()],
+            overridden: Some(Overridden {
+                what: Override::Skip,
+                by: text(),
+                reason: text(),
+                at: at(50),
+                retries: 1,
+            }),
         }],
         hook_logs: vec![HookLogView {
             group: text(),
@@ -213,6 +221,7 @@ fn record(word: &str) -> Record {
         trouble: None,
         paused: None,
         rules_changed: None,
+        overridden: vec![text()],
         next: None,
         at: at(80),
     };
@@ -262,6 +271,32 @@ fn the_story_has_real_durations_waits_with_their_reasons_and_all_attempts() {
     let paused = story.operation.spans.iter().find(|span| span.state == "Paused").unwrap();
     assert_eq!((paused.from, paused.to), (at(62), Some(at(66))));
     assert_eq!(paused.why, "held by office-hours: office-hours");
+}
+
+/// Nobody waits any more for what a person has passed over: it is over at that moment, and says who and why.
+#[test]
+fn what_people_overrule_is_over_and_says_why() {
+    let overruled = |what| {
+        let mut facts = facts("gate");
+        // While the job of the first wave is at work.
+        facts.truncate(5);
+        let (by, reason) = ("ann".to_owned(), "the database is away".to_owned());
+        facts.push(Fact::Overridden { task: TaskId(0), what, by, reason, at: at(9) });
+        let story = Story::of(&facts);
+        let line = &story.waves[0].objects[0];
+        let last = line.spans.last().unwrap();
+        let marks: Vec<String> = line.marks.iter().map(|mark| mark.text.clone()).collect();
+        (last.state.clone(), last.to, last.why.clone(), marks)
+    };
+    let why = |done: &str| format!("{done} by ann: the database is away");
+    let skipped = why("skipped");
+    assert_eq!(
+        overruled(Override::Skip),
+        ("skipped".to_owned(), Some(at(9)), skipped.clone(), vec![skipped])
+    );
+    assert_eq!(overruled(Override::MarkDone).0, "marked as done");
+    let (state, to, _, marks) = overruled(Override::Retry);
+    assert_eq!((state.as_str(), to, marks), ("Applied", None, vec![why("retried")]));
 }
 
 #[test]
