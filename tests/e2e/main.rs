@@ -15,6 +15,7 @@ mod appset;
 mod bad_input;
 mod bench;
 mod clock;
+mod compared;
 mod damage;
 mod delete;
 mod depends;

@@ -271,6 +271,40 @@ fn a_member_that_fails_keeps_the_next_step_closed_until_somebody_sees_to_it() {
 }
 
 #[test]
+fn what_is_asked_of_a_rollout_that_is_over_is_refused_with_what_there_is_and_what_to_do() {
+    let served = Served::new(STEPS, FIVE);
+    let serving = served.serve();
+    served.until(|set| are_healthy(set, 5));
+    served.until_explained("Completed");
+    for (verb, more) in [
+        ("retry", &[][..]),
+        ("retry", &["--app", "dev-a"]),
+        ("retry", &["--step", "1"]),
+        ("skip", &["--app", "dev-a", "--reason", "no"]),
+        ("approve", &[]),
+        ("pause", &[]),
+        ("resume", &[]),
+        ("terminate", &[]),
+    ] {
+        let ran = served.bench.run(&[&["appset", verb, "fleet"], more].concat()).expect_code(4);
+        let said = format!("there is nothing to {verb}: its last progressive sync is over (");
+        assert!(ran.err.contains(&said), "{ran:?}");
+        assert!(ran.err.contains("another one begins by itself when there are other targets"), "{ran:?}");
+    }
+    for (name, _) in FIVE {
+        assert_eq!(served.operations(name).len(), 1, "{name}: nothing was done");
+    }
+    // Without steps, there is nothing to steer.
+    served.edit("type: RollingSync", "type: AllAtOnce");
+    served.edit("deletionOrder: Reverse", "deletionOrder: AllAtOnce");
+    served.until(|set| set["spec"]["strategy"]["type"] == "AllAtOnce");
+    let ran = served.bench.run(&["appset", "retry", "fleet"]).expect_code(4);
+    assert!(ran.err.contains("each Application is synced by its own policy"), "{ran:?}");
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}
+
+#[test]
 fn a_set_that_is_deleted_takes_its_applications_down_step_by_step_backwards() {
     let served = Served::new(STEPS, FIVE);
     let serving = served.serve();

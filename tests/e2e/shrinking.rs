@@ -130,3 +130,53 @@ fn more_than_may_be_are_not_deleted_until_a_person_says_so() {
     assert_eq!(served.names(), ["listed"]);
     crate::fleet::Fleet::end(served.serving);
 }
+
+#[test]
+fn a_command_approves_deletions_that_are_held() {
+    let served = Served::new();
+    let limit = "tidegate.dev/max-deletions: 50%";
+    write(&served.bench, limit, "./repo", "1");
+    served.until(|set| has(4)(set) && error(set).is_none());
+    served.until(|set| set["metadata"]["annotations"]["tidegate.dev/max-deletions"] == "50%");
+    let approve = |word: &str, code: i32| {
+        let args = ["appset", "approve", "fleet", "--deletions", word, "--reason", "the folder has moved"];
+        served.bench.run(&args).expect_code(code)
+    };
+    let ran = approve("3c1fb9a27b1e", 4);
+    assert!(
+        ran.err.contains("no deletion of an Application of ApplicationSet argocd/fleet is held"),
+        "{ran:?}"
+    );
+    let repository = served.bench.path().join("apps/repo");
+    std::fs::rename(repository.join("shops"), repository.join("moved")).unwrap();
+    served.bench.run(&["example", "commit", "apps/repo"]).expect_code(0);
+    let held = served.until(|set| error(set).is_some());
+    let said = error(&held).unwrap();
+    let (_, rest) = said.split_once("`tidegate appset approve fleet --deletions ").unwrap();
+    let (word, _) = rest.split_once('`').unwrap();
+    // Who means the step of a rollout is told of them, and nothing is deleted.
+    let ran = served.bench.run(&["appset", "approve", "fleet"]).expect_code(4);
+    assert!(ran.err.contains("there is nothing to approve") && ran.err.contains(word), "{ran:?}");
+    let ran = approve("3c1fb9a27b1e", 4);
+    assert!(ran.err.contains("are not those that \"3c1fb9a27b1e\" stands for"), "{ran:?}");
+    assert_eq!(served.names(), ["a", "b", "c", "listed"]);
+    approve(word, 0);
+    let gone = served.until(|set| has(1)(set) && error(set).is_none());
+    assert_eq!(served.names(), ["listed"]);
+    let annotations = &gone["metadata"]["annotations"];
+    let approval: Value =
+        serde_json::from_str(annotations["tidegate.dev/deletions-approval"].as_str().unwrap()).unwrap();
+    assert_eq!(
+        (&approval["token"], &approval["reason"]),
+        (&Value::from(word), &Value::from("the folder has moved"))
+    );
+    assert!(!approval["by"].as_str().unwrap().is_empty(), "{approval}");
+    // It was for these, and for no others that may drop out later.
+    let spent =
+        served.until(|set| set["metadata"]["annotations"]["tidegate.dev/deletions-approved"].is_null());
+    assert_eq!(
+        spent["metadata"]["annotations"]["tidegate.dev/deletions-approval"],
+        annotations["tidegate.dev/deletions-approval"]
+    );
+    crate::fleet::Fleet::end(served.serving);
+}

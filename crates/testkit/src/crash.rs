@@ -21,6 +21,8 @@ pub struct Points {
     passed: AtomicU64,
     /// The process dies at this point, counted from 1; 0 for never.
     dies_at: u64,
+    /// Only changes of files are points.
+    of_files: bool,
     dead: AtomicBool,
     death: Notify,
 }
@@ -29,6 +31,11 @@ impl Points {
     /// A process that dies at point `dies_at`, counted from 1; 0 for never.
     pub fn dying_at(dies_at: u64) -> Arc<Self> {
         Arc::new(Self { dies_at, ..Self::default() })
+    }
+
+    /// A process that dies at a change of a file, counted from 1, and nowhere else; 0 for never.
+    pub fn dying_at_file(dies_at: u64) -> Arc<Self> {
+        Arc::new(Self { dies_at, of_files: true, ..Self::default() })
     }
 
     /// How many points were passed.
@@ -51,6 +58,19 @@ impl Points {
 
     /// Whether the process is dead from here on.
     fn hit(&self) -> bool {
+        if self.of_files { self.is_dead() } else { self.count() }
+    }
+
+    /// A change of a file, which the process survives, or dies at.
+    ///
+    /// # Errors
+    ///
+    /// It dies there, or is dead.
+    pub fn change(&self) -> Result<(), Died> {
+        if self.count() { Err(Died) } else { Ok(()) }
+    }
+
+    fn count(&self) -> bool {
         if self.dead.load(Ordering::SeqCst) {
             return true;
         }

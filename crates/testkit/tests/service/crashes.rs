@@ -40,7 +40,7 @@ struct Outcome {
     objects: BTreeMap<String, Value>,
 }
 
-fn fleet(deletion: &'static str) -> Fleet {
+pub fn fleet(deletion: &'static str) -> Fleet {
     let members = [("a", 0), ("b", 1), ("c", 1)].map(|(name, step)| (name.to_owned(), step));
     Fleet { members: members.into(), max_update: vec![None, Some(json!(1))], rollout: None, deletion }
 }
@@ -120,7 +120,7 @@ impl Scenario {
 }
 
 /// What there is, as far as it is the same after every run.
-fn objects(world: &World) -> BTreeMap<String, Value> {
+pub fn objects(world: &World) -> BTreeMap<String, Value> {
     let of_ours = |namespace: &str| namespace == HOME || namespace == "argocd";
     let all =
         world.sim.objects().into_iter().filter(|one| of_ours(one.namespace()) && !is_made_by_others(one));
@@ -175,8 +175,20 @@ fn run(scenario: Scenario, deaths: &[u64]) -> (Outcome, u64) {
 pub fn die_everywhere(scenario: Scenario) -> u64 {
     let (expected, points) = run(scenario, &[]);
     scenario.assert_is_whole(&expected);
+    die_at(&format!("{scenario:?}"), points, EVERY, |deaths| {
+        let (found, _) = run(scenario, deaths);
+        assert_eq!(
+            found, expected,
+            "{scenario:?} is another one when processes die at {deaths:?} of {points}"
+        );
+    })
+}
+
+/// Dies at one of so many points of these, in the quick form and in the long one; in the recovery as well, at times. How many
+/// deaths there were.
+pub fn die_at(what: &str, points: u64, every: (u64, u64), die: impl Fn(&[u64])) -> u64 {
     let only = std::env::var("TIDEGATE_SERVICE_POINT").ok().map(|text| text.parse::<u64>().unwrap());
-    let every = effort::rounds("TIDEGATE_SERVICE_CRASH_EVERY", EVERY.0, EVERY.1).max(1);
+    let every = effort::rounds("TIDEGATE_SERVICE_CRASH_EVERY", every.0, every.1).max(1);
     let stride = if only.is_some() { 1 } else { every };
     let begin = 1 + points / 2 % stride;
     let mut tried = 0;
@@ -186,15 +198,10 @@ pub fn die_everywhere(scenario: Scenario) -> u64 {
         }
         // In the recovery as well, at a point that differs from run to run.
         let second = 1 + point * 7 % points;
-        let deaths = if point % 3 == 0 { vec![point, second] } else { vec![point] };
-        let (found, _) = run(scenario, &deaths);
-        assert_eq!(
-            found, expected,
-            "{scenario:?} is another one when processes die at {deaths:?} of {points}"
-        );
+        die(&if point % 3 == 0 { vec![point, second] } else { vec![point] });
         tried += 1;
     }
-    println!("{scenario:?}: {tried} of {points} points");
+    println!("{what}: {tried} of {points} points");
     tried
 }
 

@@ -12,6 +12,8 @@
 
 mod author;
 mod crashes;
+mod disk;
+mod folders;
 mod front;
 mod people;
 mod play;
@@ -72,5 +74,19 @@ fn a_rollout_is_the_same_whenever_processes_die() {
 fn a_deletion_in_any_order_is_the_same_whenever_processes_die() {
     for order in ["Reverse", "Custom", "AllAtOnce"] {
         assert!(die_everywhere(Scenario::Delete(order)) > 0);
+    }
+}
+
+#[test]
+fn what_a_folder_serves_is_the_same_at_whichever_change_of_a_file_processes_die() {
+    for scenario in [
+        folders::Scenario::Sync,
+        folders::Scenario::Rollout,
+        folders::Scenario::Change,
+        folders::Scenario::Delete("Reverse"),
+        folders::Scenario::Delete("Custom"),
+        folders::Scenario::Delete("AllAtOnce"),
+    ] {
+        assert!(folders::die_everywhere(scenario) > 0);
     }
 }

@@ -14,10 +14,10 @@ use tidegate_health::HealthRules;
 use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, definitions};
 use tidegate_model::{Destination, Gvk, Object, OperationId, Timestamp};
 use tidegate_oplog::{Log, MemoryLog};
-use tidegate_service::applications::store::{ApplicationStore, KubernetesStore, Reach};
+use tidegate_service::applications::store::{ApplicationStore, FolderStore, KubernetesStore, Reach};
 use tidegate_service::applications::{Applications, Places, Serving, Sourcing};
 use tidegate_service::gates::GateFile;
-use tidegate_service::sets::store::{KubernetesSets, SetStore};
+use tidegate_service::sets::store::{FolderSets, KubernetesSets, SetStore};
 use tidegate_service::sets::{SetOptions, SetServing, Sets};
 use tidegate_service::state_dir::StateDir;
 use tidegate_testkit::crash::{CrashLog, Points};
@@ -25,6 +25,7 @@ use tidegate_testkit::process::START;
 use tokio::runtime::Builder;
 
 use crate::author::{self, FORBIDDEN, HOME};
+use crate::disk::{Changes, CrashDisk};
 use crate::front::{Front, Weather};
 
 /// How often a service looks at repositories, and compares what it has not compared for so long.
@@ -57,6 +58,8 @@ fn count_panics() {
 /// What outlives processes.
 pub struct World {
     folder: TempDir,
+    /// What was changed of the files of its service, where that serves a folder and not the cluster.
+    pub changes: Option<Arc<Changes>>,
     pub sim: SimCluster,
     pub log: MemoryLog,
     pub weather: Arc<Weather>,
@@ -121,7 +124,43 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("repo")).unwrap();
         let now = Mutex::new(START + Duration::from_secs(10));
-        Self { folder, sim, log, weather, now, ids, _only: only }
+        Self { folder, changes: None, sim, log, weather, now, ids, _only: only }
+    }
+
+    /// One whose service serves a folder.
+    pub fn of_folder() -> Self {
+        let world = Self { changes: Some(Arc::default()), ..Self::new(1, 0.0) };
+        std::fs::create_dir(world.apps()).unwrap();
+        world
+    }
+
+    /// The folder that is served.
+    pub fn apps(&self) -> PathBuf {
+        self.folder.path().join("apps")
+    }
+
+    /// A folder of the state directory.
+    pub fn state(&self, name: &str) -> PathBuf {
+        self.folder.path().join("state").join(name)
+    }
+
+    /// Where Applications and sets are written down.
+    async fn stores(
+        &self,
+        cluster: &Arc<dyn Cluster>,
+        points: &Arc<Points>,
+    ) -> Result<(Arc<dyn ApplicationStore>, Arc<dyn SetStore>), Box<dyn std::error::Error>> {
+        if let Some(changes) = &self.changes {
+            let disk = CrashDisk { points: Arc::clone(points), changes: Arc::clone(changes) };
+            let (kept, generated) = (self.state("applications"), self.state("generated"));
+            let store = FolderStore::open_on(Arc::new(disk), &self.apps(), kept, generated)?;
+            let sets = FolderSets::beside(&store, self.state("applicationsets"));
+            return Ok((Arc::new(store), Arc::new(sets)));
+        }
+        let store =
+            KubernetesStore::open(Arc::clone(cluster), Destination::Simulated, Reach::default()).await?;
+        let sets = KubernetesSets::open(&store).await?;
+        Ok((Arc::new(store), Arc::new(sets)))
     }
 
     pub fn repository(&self) -> PathBuf {
@@ -167,16 +206,16 @@ impl World {
     }
 
     async fn begin(&self, points: &Arc<Points>) -> Result<Life, Box<dyn std::error::Error>> {
-        let (sim, points, weather) = (self.sim.clone(), Arc::clone(points), Arc::clone(&self.weather));
-        let log: Log = Arc::new(CrashLog { inner: self.log.clone(), points: Arc::clone(&points) });
-        let cluster: Arc<dyn Cluster> = Arc::new(Front { sim, points, weather });
+        let (sim, weather) = (self.sim.clone(), Arc::clone(&self.weather));
+        let log: Log = Arc::new(CrashLog { inner: self.log.clone(), points: Arc::clone(points) });
+        let cluster: Arc<dyn Cluster> = Arc::new(Front { sim, points: Arc::clone(points), weather });
         let ids = Arc::clone(&self.ids);
         let engine = Engine::builder(Arc::clone(&log))
             .cluster(Destination::Simulated, Arc::clone(&cluster))
             .ids(Arc::new(move |at| id(at, &ids)))
             .start()
             .await?;
-        let served = self.serve(&engine, log, cluster).await;
+        let served = self.serve(&engine, log, (cluster, points)).await;
         match served {
             Ok((applications, sets)) => Ok(Life { applications, sets }),
             Err(error) => {
@@ -190,12 +229,9 @@ impl World {
         &self,
         engine: &Engine,
         log: Log,
-        cluster: Arc<dyn Cluster>,
+        (cluster, points): (Arc<dyn Cluster>, &Arc<Points>),
     ) -> Result<(Applications, Sets), Box<dyn std::error::Error>> {
-        let store =
-            KubernetesStore::open(Arc::clone(&cluster), Destination::Simulated, Reach::default()).await?;
-        let sets: Arc<dyn SetStore> = Arc::new(KubernetesSets::open(&store).await?);
-        let store: Arc<dyn ApplicationStore> = Arc::new(store);
+        let (store, sets) = self.stores(&cluster, points).await?;
         let state = StateDir::resolve(Some(&self.folder.path().join("state")))?;
         let places = Places::new(Destination::Simulated, cluster, "default".to_owned());
         let rules = (HealthRules::built_in(), GateFile::default(), LOOK_EVERY);
