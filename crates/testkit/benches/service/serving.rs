@@ -11,8 +11,10 @@ use serde_json::json;
 
 use crate::fleet::Fleet;
 
-/// How often it is asked how its Applications stand: each time costs it something.
+/// How often it is asked how its Applications stand, at most: each time costs it something.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Between two looks passes so many times what one has taken.
+const LOOK_RARELY: u32 = 20;
 /// Nothing that is measured takes longer.
 const LIMIT: Duration = Duration::from_secs(1800);
 const TOKEN: &str = "of-the-benchmark";
@@ -110,13 +112,15 @@ impl Serving {
     /// Waits until it shows what is wanted; what that has cost since `begun`.
     pub fn until(&self, (begun, processor): (Instant, Duration), is_it: impl Fn(&Shown) -> bool) -> Cost {
         loop {
+            let asked = Instant::now();
             let shown = self.shown();
+            let pause = LOOK_EVERY.max(asked.elapsed() * LOOK_RARELY);
             if is_it(&shown) {
                 let spent = self.processor().saturating_sub(processor);
                 return Cost { elapsed: begun.elapsed(), processor: spent };
             }
             assert!(begun.elapsed() < LIMIT, "it shows {shown:?}");
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(pause);
         }
     }
 
