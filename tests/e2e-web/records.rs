@@ -48,8 +48,7 @@ pub fn operations_are_found_by_who_when_and_what_and_passed_on_as_a_file() {
     browser.until("document.querySelectorAll('a[download]').length === 2");
     browser.is_clean();
     let fetched = browser.run_async(
-        "const done = arguments[arguments.length - 1];
-         const [page, document_] = [...document.querySelectorAll('a[download]')].map((one) => one.href);
+        "const [page, document_] = [...document.querySelectorAll('a[download]')].map((one) => one.href);
          Promise.all([fetch(page), fetch(document_)]).then(async ([one, other]) =>
            done([await one.text(), await other.json(), one.headers.get('content-disposition')]))",
     );

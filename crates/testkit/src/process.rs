@@ -76,6 +76,8 @@ pub enum End {
 
 /// Longest virtual time one process may need; reaching it means that something waits for ever.
 const PATIENCE: Duration = Duration::from_secs(100_000);
+/// When whoever was told to try again does so.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 impl World {
     /// An empty cluster and an empty log.
@@ -189,7 +191,7 @@ impl World {
         let waiting = engine.wait(id);
         tokio::pin!(waiting);
         loop {
-            act(&engine, id, script).await;
+            let asks_again = act(&engine, id, script).await;
             tokio::select! {
                 biased;
                 view = &mut waiting => return match view {
@@ -198,6 +200,7 @@ impl World {
                     view => view,
                 },
                 Some(event) = events.next() => self.hear(event.unwrap()),
+                () = tokio::time::sleep(ASK_AGAIN), if asks_again => {}
             }
         }
     }
@@ -221,12 +224,13 @@ impl World {
     }
 }
 
-/// Does what a person would do now. An act that was answered is not done again.
-pub async fn act(engine: &Engine, id: OperationId, script: &mut Vec<Act>) {
-    let Some(next) = script.first().copied() else { return };
-    let Ok((view, _)) = engine.inspect(id).await else { return };
+/// Does what a person would do now, and says whether they were told to try again. An act that was answered otherwise is not
+/// done again.
+pub async fn act(engine: &Engine, id: OperationId, script: &mut Vec<Act>) -> bool {
+    let Some(next) = script.first().copied() else { return false };
+    let Ok((view, _)) = engine.inspect(id).await else { return false };
     if !(next.when)(&view) {
-        return;
+        return false;
     }
     let done = match next.what {
         What::Terminate => engine.terminate(id, "test").await,
@@ -238,7 +242,10 @@ pub async fn act(engine: &Engine, id: OperationId, script: &mut Vec<Act>) {
             engine.override_tasks(id, what, scope, "test", "it is in the way").await
         }
     };
-    if matches!(done, Ok(()) | Err(EngineError::Refused { .. })) {
+    let asks_again =
+        matches!(&done, Err(EngineError::Refused { reason, .. }) if reason.contains("try again"));
+    if !asks_again && matches!(done, Ok(()) | Err(EngineError::Refused { .. })) {
         script.remove(0);
     }
+    asks_again
 }
