@@ -17,7 +17,8 @@ use crate::applications::{Announced, put_event};
 /// What happened longer ago is not told after a restart: Events are not kept much longer.
 const TOLD_AGAIN: Duration = Duration::from_secs(600);
 
-const TOLD_WITHIN: Duration = Duration::from_secs(2);
+/// As long as a cluster that is very busy may take to answer.
+const TOLD_WITHIN: Duration = Duration::from_secs(10);
 
 /// What was told of the newest machine of a kind.
 #[derive(Default)]
