@@ -30,6 +30,9 @@ struct Outcome {
     results: BTreeSet<String>,
 }
 
+/// Two objects of a wave are at work at once here, and a real cluster says which of them is done first.
+const SIDE_BY_SIDE: [&str; 1] = ["hook-tried-again"];
+
 /// One test for each golden operation.
 pub fn tests() -> Vec<Test> {
     let name = |scenario: &Scenario| format!("golden::{}", scenario.name);
@@ -56,7 +59,12 @@ pub async fn compare(scenario: Scenario) {
         let places: Vec<_> = chain.iter().map(|name| raw.iter().position(|known| known == name)).collect();
         assert!(places.is_sorted() && places[0].is_some(), "{chain:?} in {raw:?}");
     }
-    let found = outcome(&done, left(control, &bench.namespace).await, &view);
+    let mut found = outcome(&done, left(control, &bench.namespace).await, &view);
+    let mut expected = expected;
+    if SIDE_BY_SIDE.contains(&scenario.name) {
+        found.order.sort();
+        expected.order.sort();
+    }
     assert_eq!(view.phase, scenario.ends, "{}\n{:#?}", view.message, view.resources);
     assert_eq!(found, expected, "left is the real cluster, right the simulated one");
 }
