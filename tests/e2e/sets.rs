@@ -318,7 +318,8 @@ fn a_set_that_is_deleted_takes_its_applications_down_step_by_step_backwards() {
     assert!(served.bench.run(&["app", "list"]).expect_code(0).out.is_empty(), "nothing is left");
     assert!(served.bench.run(&["appset", "list"]).expect_code(0).out.is_empty());
     serving.signal("TERM");
-    serving.finish().expect_code(0);
+    let told = serving.finish().expect_code(0).err;
+    assert!(told.contains("5 Applications are gone"), "{told}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ impl Progress {
     }
 
     /// Whether nothing is awaited of it any more.
-    pub(super) fn is_settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         matches!(self, Self::Gone | Self::Left(_))
     }
 }

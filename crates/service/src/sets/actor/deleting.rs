@@ -22,6 +22,7 @@ use tidegate_oplog::Lookup;
 use super::milestones::Told;
 use super::{AGAIN_AFTER, SetState, Unbegun};
 use crate::sets::messages::SetMessage;
+use crate::sets::standing::member;
 use crate::sets::tearing::{Deletions, Tearing, TearingParts};
 use crate::sets::world::LiveWorld;
 use crate::sets::writing::{self, Writes};
@@ -218,6 +219,8 @@ impl SetState {
                     self.failure = Some(wrote(Reason::DeleteApplicationError, message));
                 }
             }
+            // That it is over is recorded, and told, before the set goes.
+            Next::Finish { .. } if self.teardown_ends() => {}
             Next::Finish { members } => self.finish(myself, &existing, members).await,
             Next::Stay(invalid) => {
                 self.failure = Some(wrote(Reason::DeleteApplicationError, &invalid.to_string()));
@@ -226,6 +229,18 @@ impl SetState {
         if self.failure.is_some() {
             self.set_alarm(myself, now + AGAIN_AFTER);
         }
+    }
+
+    /// Whether the ordered deletion that is at work ends by itself: all that it awaits is gone, and nobody has paused it.
+    fn teardown_ends(&self) -> bool {
+        let last = self.teardowns.last.as_ref().and_then(State::teardown);
+        let Some(teardown) = last.filter(|_| self.teardowns.running.is_some()) else { return false };
+        let board = &self.shared.applications.board;
+        let is_there = |name: &str, uid: &str| {
+            board.get(&member(&self.key, name)).is_some_and(|live| live.metadata.uid == uid)
+        };
+        let mut open = teardown.members.iter().filter(|(_, member)| !member.progress.is_settled());
+        teardown.paused.is_none() && open.all(|(name, member)| !is_there(name, &member.uid))
     }
 
     /// The Applications that a person does not await, and the others.
@@ -315,9 +330,12 @@ impl SetState {
                 why: "the ApplicationSet is gone".to_owned(),
             };
             drop(running.wish(wish).await);
-        }
-        if let Some(running) = self.rollouts.running.take() {
             running.over().await;
+            self.teardown_moved().await;
+        }
+        if let Some(running) = &self.rollouts.running {
+            running.over().await;
+            self.rollout_moved().await;
         }
         LiveWorld::forget(&self.shared.applications, self.key.clone());
     }
