@@ -76,6 +76,7 @@ fn hurried(mut scenario: Scenario, namespace: &str) -> Scenario {
             ("\"90s\"", "\"10s\"".to_owned()),
             ("\"1m\"", "\"10s\"".to_owned()),
             ("\"30s\"", "\"2s\"".to_owned()),
+            ("\"5m\"", "\"30s\"".to_owned()),
             ("name: store\n", format!("name: {namespace}-store\n")),
             ("namespace: store\n", format!("namespace: {namespace}-store\n")),
         ] {
