@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use tidegate_lifecycle::fleet::{Labels, assign};
 use tidegate_lifecycle::rollout::{
     Deployed, End, Input, MemberSpec, MemberStatus as Word, Options as Cases, Progress, Request, Rollout,
-    State, Step, Target, condition, decide, evolve, follow, view,
+    State, Step, Target, condition, decide, evolve, follow, overdue, view,
 };
 use tidegate_model::argo::{
     Application, ApplicationSet, ApplicationSetApplicationStatus, MemberStatus, Rest,
@@ -166,12 +166,20 @@ pub fn due(request: Request, last: Option<&State>, is_asked: bool) -> Due {
         None => true,
         Some(rollout) => {
             is_asked
-                || rollout.targets != request.targets
+                || has_other_targets(rollout, &request)
                 || was_cut_short(rollout)
                 || has_left(rollout, &request)
         }
     };
     if begins && !is_done { Due::Begin(Box::new(request)) } else { Due::Nothing }
+}
+
+/// Whether Applications are to be brought to what it was not begun for, and was not told of while it was under way.
+fn has_other_targets(rollout: &Rollout, request: &Request) -> bool {
+    selected(&request.steps, &request.members).any(|member| {
+        let known = rollout.members.get(&member.name).filter(|known| known.progress != Progress::Gone);
+        known.is_none_or(|known| known.place.step.is_none() || known.target != member.target)
+    })
 }
 
 /// Other targets have ended it, which are none any more.
@@ -259,6 +267,7 @@ pub fn status(state: &State) -> (Told, Option<Failure>) {
         last_transition_time: Some(member.last_transition_time.into()),
         rest: Rest::new(),
     });
-    let told = Told::Known { is_progressing, reason: reason.to_owned(), message, members: members.collect() };
+    let (reason, members, warning) = (reason.to_owned(), members.collect(), overdue(rollout));
+    let told = Told::Known { is_progressing, reason, message, warning, members };
     (told, failure)
 }

@@ -13,6 +13,10 @@ const UP_TO_DATE: &str = "ResourcesUpToDate";
 const ROLLOUT: &str = "RolloutProgressing";
 /// A condition of our own.
 const WARNING: &str = "DeletionOrderWarning";
+/// And another one.
+const HELD: &str = "RolloutHeldWarning";
+/// Why that is there.
+const PENDING: &str = "PendingTimeout";
 /// Why it is there.
 pub const FOREGROUND: &str = "ForegroundDeletion";
 const TRUE: &str = "True";
@@ -65,12 +69,18 @@ pub(super) fn conditions(
     now: Timestamp,
 ) -> Vec<ApplicationSetCondition> {
     let mut found = found(seen);
-    let is_over = |kind: &str| kind == ROLLOUT && !rolls || kind == WARNING && seen.warning.is_none();
+    let is_over = |kind: &str| match kind {
+        ROLLOUT => !rolls,
+        WARNING => seen.warning.is_none(),
+        HELD => !rolls || matches!(seen.rollout, Rollout::Known { warning: None, .. }),
+        _ => false,
+    };
     if let Some(warning) = &seen.warning {
         found.push(condition(WARNING, true, FOREGROUND, cut(warning)));
     }
-    if let (true, Rollout::Known { is_progressing, reason, message, .. }) = (rolls, &seen.rollout) {
+    if let (true, Rollout::Known { is_progressing, reason, message, warning, .. }) = (rolls, &seen.rollout) {
         found.push(condition(ROLLOUT, *is_progressing, reason, cut(message)));
+        found.extend(warning.iter().map(|warning| condition(HELD, true, PENDING, cut(warning))));
     }
     let mut all: Vec<ApplicationSetCondition> = before
         .iter()

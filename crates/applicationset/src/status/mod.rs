@@ -41,6 +41,8 @@ pub enum Rollout {
         reason: String,
         /// Where it is, in words.
         message: String,
+        /// What keeps it back that somebody should know.
+        warning: Option<String>,
         /// Its Applications, in any order.
         members: Vec<ApplicationSetApplicationStatus>,
     },

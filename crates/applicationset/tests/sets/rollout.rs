@@ -310,6 +310,17 @@ fn a_rollout_is_begun_once_for_its_targets() {
     let cut = after(begun(&now("1")), &[Input::NewTargets { targets: now("2").targets }]);
     assert!(cut.is_finished());
     assert_eq!(words(&due(now("1"), Some(&cut), false)), "begin 3");
+    // One that has joined is part of what was ended; one that comes afterwards is not.
+    let mut more = applications.clone();
+    more.push(one("d", "prod", &json!({})));
+    let joined = asked(&set, &more, "1").unwrap();
+    let Due::Tell(news) = due(joined.clone(), Some(&begun(&now("1"))), false) else {
+        panic!("it has joined")
+    };
+    let ended_with_it = after(after(begun(&now("1")), &news), &[wish(Wish::Terminate)]);
+    assert_eq!(words(&due(joined.clone(), Some(&ended_with_it), false)), "nothing");
+    assert_eq!(words(&due(now("1"), Some(&ended_with_it), false)), "nothing", "nor when it goes");
+    assert_eq!(words(&due(joined, Some(&ended), false)), "begin 4");
     // All had their targets, and somebody has brought one of them elsewhere.
     let complete = begun(&done(now("1"), &everybody));
     assert!(complete.is_finished());
@@ -360,7 +371,8 @@ fn a_rollout_that_is_under_way_is_told_what_is_new() {
 fn what_the_status_says_of_a_rollout() {
     let set = rolling();
     let first = begun(&done(asked(&set, &dev_and_prod(), "1").unwrap(), &["a"]));
-    let (Told::Known { is_progressing, reason, message, members }, failure) = status(&first) else {
+    let (Told::Known { is_progressing, reason, message, warning: None, members }, failure) = status(&first)
+    else {
         panic!("it has begun")
     };
     assert!(is_progressing && failure.is_none());
@@ -388,6 +400,32 @@ fn what_the_status_says_of_a_rollout() {
     let over = begun(&done(asked(&set, &dev_and_prod(), "1").unwrap(), &["a", "b"]));
     let (Told::Known { is_progressing, reason, .. }, None) = status(&over) else { panic!("it is over") };
     assert_eq!((is_progressing, reason.as_str()), (false, "ApplicationSetRolloutComplete"));
+    // One that a person has ended has not completed.
+    let cut = after(begun(&asked(&set, &dev_and_prod(), "1").unwrap()), &[wish(Wish::Terminate)]);
+    let (Told::Known { is_progressing, reason, message, .. }, None) = status(&cut) else {
+        panic!("it is over")
+    };
+    assert_eq!((is_progressing, reason.as_str()), (false, "ApplicationSetRolloutEnded"));
+    assert!(message.starts_with("terminated by "), "{message}");
+}
+
+/// A member that is not begun, though it is its turn, is told in the conditions until it is, or the rollout is over.
+#[test]
+fn what_is_pending_for_too_long_is_a_warning() {
+    let text = "{pendingTimeout: 5m, onPending: hold}";
+    let first = begun(&asked(&annotated(text), &dev_and_prod(), "1").unwrap());
+    let warning = |state: &State| match status(state).0 {
+        Told::Known { warning, .. } => warning,
+        Told::Unknown => panic!("it has begun"),
+    };
+    assert_eq!(warning(&first), None);
+    let mut state = first;
+    for fact in follow(&state, at(400)) {
+        state = evolve(state, &fact).unwrap();
+    }
+    let told = warning(&state).unwrap();
+    assert!(told.starts_with("Pending for more than 5 min") && told.ends_with(": a"), "{told}");
+    assert_eq!(warning(&after(state, &[wish(Wish::Terminate)])), None);
 }
 
 /// What an Application has is what it goes back to.

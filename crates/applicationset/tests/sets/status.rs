@@ -145,6 +145,7 @@ fn a_progressive_sync_is_told() {
             || "ApplicationSet Rollout has completed".to_owned(),
             |step| format!("ApplicationSet is performing rollout of step {step}"),
         ),
+        warning: None,
         members: Vec::new(),
     };
     let of = |set: &ApplicationSet, rollout, failure: Option<(Reason, &str)>, options: &Options| {
@@ -169,6 +170,25 @@ fn a_progressive_sync_is_told() {
         let found = of(&set, rollout, failure, options);
         assert_eq!(found, (condition.to_owned(), does.to_owned()), "{:?} {options:?}", set.spec.strategy);
     }
+    // What holds it back is a condition of its own, as long as it does.
+    let held = |warning: Option<&str>| match known(Some(1)) {
+        Rollout::Known { is_progressing, reason, message, members, .. } => {
+            let warning = warning.map(str::to_owned);
+            Rollout::Known { is_progressing, reason, message, warning, members }
+        }
+        Rollout::Unknown => Rollout::Unknown,
+    };
+    let mut waiting = rolling();
+    let mut is_told = |rollout| {
+        let seen = Seen { rollout, ..seen(None, &[]) };
+        waiting.status = status(&waiting, &seen, &on, at(1)).unwrap_or_else(|| waiting.status.clone());
+        let warning = waiting.status.conditions.iter().find(|one| one.kind == "RolloutHeldWarning");
+        warning.map(|one| format!("{} {}: {}", one.status, one.reason, one.message))
+    };
+    let told = Some("True PendingTimeout: Pending for more than 5 min: a".to_owned());
+    assert_eq!(is_told(held(Some("Pending for more than 5 min: a"))), told);
+    assert_eq!(is_told(Rollout::Unknown), told);
+    assert_eq!(is_told(held(None)), None);
     // What was said stays until something else is known, or the strategy goes.
     let mut set = rolling();
     let begun = Seen { rollout: known(Some(2)), ..seen(None, &[]) };
@@ -184,7 +204,7 @@ fn members_are_told_by_name_as_long_as_they_are_there() {
     let there = [live("b", &json!({})), live("a", &json!({}))];
     let known = |members| {
         let (reason, message) = ("ApplicationSetModified".to_owned(), "step 1".to_owned());
-        let rollout = Rollout::Known { is_progressing: true, reason, message, members };
+        let rollout = Rollout::Known { is_progressing: true, reason, message, warning: None, members };
         Seen { rollout, ..seen(None, &there) }
     };
     let told = |set: &ApplicationSet, seen: &Seen<'_>, options: &Options| -> Vec<String> {

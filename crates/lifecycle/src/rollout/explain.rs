@@ -4,7 +4,8 @@ use tidegate_model::Timestamp;
 
 use super::request::OnNewTargets;
 use super::state::{Member, Progress, Rollout, Stage, State, StepState};
-use crate::fleet::{Explanation, count, enumerate, longest_first, step_name, step_of, words};
+use super::view::overdue;
+use crate::fleet::{Explanation, count, longest_first, step_name, step_of, words};
 use crate::operation::{APPROVAL, Awaited, NOT_ANSWERED, NOT_SEEN, Verdict};
 
 /// Explains a rollout as it stands at `now`.
@@ -158,14 +159,7 @@ fn not_healthy(member: &Member) -> String {
 }
 
 fn warnings(rollout: &Rollout) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let overdue: Vec<&str> =
-        rollout.members.iter().filter(|(_, member)| member.overdue).map(|(name, _)| name.as_str()).collect();
-    if !overdue.is_empty() {
-        let timeout = rollout.options.pending_timeout.unwrap_or_default();
-        let which = enumerate(&overdue);
-        warnings.push(format!("Pending for more than {}: {which}", words(timeout)));
-    }
+    let mut warnings: Vec<String> = overdue(rollout).into_iter().collect();
     if rollout.new_targets.is_some() {
         let then = match rollout.options.on_new_targets {
             OnNewTargets::Supersede => "this rollout ends when it may",

@@ -6,9 +6,9 @@ use tidegate_model::{Digest, OperationId, Timestamp};
 
 use super::messages;
 use super::request::OnFailure;
-use super::state::{End, Progress, Rollout, Stage, State};
+use super::state::{End, Outcome, Progress, Rollout, Stage, State};
 use super::status::MemberStatus;
-use crate::fleet::{Said, count};
+use crate::fleet::{Said, count, enumerate, words};
 
 /// A rollout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -213,6 +213,21 @@ pub fn condition(rollout: &Rollout) -> (bool, String, &'static str) {
             let message = format!("ApplicationSet is performing rollout of step {number}");
             (true, message, "ApplicationSetModified")
         }
-        None => (false, messages::COMPLETED.to_owned(), "ApplicationSetRolloutComplete"),
+        None => match &rollout.outcome {
+            // Whoever reads on must not take it for done.
+            Some(Outcome { end, message, .. }) if *end != End::Completed => {
+                (false, message.clone(), "ApplicationSetRolloutEnded")
+            }
+            _ => (false, messages::COMPLETED.to_owned(), "ApplicationSetRolloutComplete"),
+        },
     }
+}
+
+/// The members that are Pending for longer than they may be, in words; nothing where there are none, or no more.
+pub fn overdue(rollout: &Rollout) -> Option<String> {
+    let members = rollout.members.iter().filter(|(_, member)| member.overdue && rollout.outcome.is_none());
+    let overdue: Vec<&str> = members.map(|(name, _)| name.as_str()).collect();
+    let timeout = rollout.options.pending_timeout.unwrap_or_default();
+    (!overdue.is_empty())
+        .then(|| format!("Pending for more than {}: {}", words(timeout), enumerate(&overdue)))
 }

@@ -7,6 +7,7 @@ use ractor::{ActorRef, ActorStatus};
 use tidegate_application::credentials;
 use tidegate_application::pushes::Told;
 use tidegate_application::refresh::Level;
+use tidegate_applicationset::ownership::set_of;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_executor::{Clock as _, Counted, EngineError, SystemClock};
 use tidegate_model::argo::{Application, OperationRequest};
@@ -38,12 +39,12 @@ impl Serving {
         self.shared.engine.failure().or(over.then_some(EngineError::Stopped))
     }
 
-    /// All ApplicationSets were looked at: those that are being deleted look whose turn it is.
+    /// All ApplicationSets were looked at: their Applications look whose turn it is.
     pub(crate) fn settle_turns(&self) {
         self.shared.turns.settle();
         let all = self.all().into_iter();
-        let going = all.filter(|(_, one)| one.is_deleting()).map(|(key, _)| key).collect();
-        drop(self.supervisor.send_message(SupervisorMessage::Related(going)));
+        let generated = all.filter(|(_, one)| set_of(one).is_some()).map(|(key, _)| key).collect();
+        drop(self.supervisor.send_message(SupervisorMessage::Related(generated)));
     }
 
     /// The applications, or those that are meant.

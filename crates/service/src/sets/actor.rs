@@ -43,10 +43,11 @@ use super::store::StoredSet;
 use super::{key_of, members, wrote};
 use crate::applications::store::AppKey;
 
-/// While its Applications go on changing, it is looked at so many times the length of the last look after that, and no sooner
-/// than this.
+/// While its Applications go on changing, it is looked at so many times the length of the last look after that, no sooner and
+/// no later than this: a look may wait for others for minutes.
 const REST: u32 = 4;
 const REST_MIN: Duration = Duration::from_millis(500);
+const REST_MAX: Duration = Duration::from_secs(10);
 /// When it is looked at again, if nobody tells of what was written.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
 /// So long it may not be known what the Applications of a progressive sync are to be brought to.
@@ -222,6 +223,7 @@ impl Actor for ApplicationSetActor {
             SetMessage::Wake => state.alarm = None,
             SetMessage::Refresh { reply } => {
                 (state.wake, state.is_fresh) = (Wake::Reconcile, true);
+                state.rests_until = Timestamp::default();
                 drop(reply.send(Ok(())));
             }
             SetMessage::Wish { wish, by, why, reply } => drop(reply.send(state.wish(wish, by, why).await)),
@@ -314,6 +316,7 @@ impl SetState {
         let now = self.now();
         if self.generate_at.is_some_and(|at| at <= now) {
             (self.generate_at, self.wake, self.is_fresh) = (None, Wake::Reconcile, true);
+            self.rests_until = Timestamp::default();
         }
         if self.told_by.is_some_and(|at| at <= now) {
             self.told_by = None;
@@ -370,7 +373,7 @@ impl SetState {
         let Passed { generated, changes, failure, finalizers, is_unsettled, request, took } = passed;
         let now = self.now();
         self.shared.board.looked(&self.key, took);
-        self.rests_until = now + took.saturating_mul(REST).max(REST_MIN);
+        self.rests_until = now + took.saturating_mul(REST).clamp(REST_MIN, REST_MAX);
         if let Some(finalizers) = finalizers {
             self.set.metadata.finalizers = finalizers;
         }

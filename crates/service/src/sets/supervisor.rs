@@ -143,17 +143,17 @@ impl SupervisorState {
         }
     }
 
-    /// Applications of a set that are being deleted wait for it no more.
+    /// Applications of a set wait for it no more when they are deleted.
     fn end_turns(&self, key: &AppKey, stored: &StoredSet) {
         let applications = &self.shared.applications;
         if !applications.turns.end(key, &stored.set.metadata.uid) {
             return;
         }
-        let beside = |(one, application): &(AppKey, Arc<Application>)| {
-            one.namespace == key.namespace && application.is_deleting()
+        let is_of_it = |(one, application): &(AppKey, Arc<Application>)| {
+            one.namespace == key.namespace && ownership::set_of(application) == Some(key.name.as_str())
         };
-        let going = applications.board.all().into_iter().filter(beside).map(|(key, _)| key).collect();
-        drop(self.shared.supervisor.send_message(SupervisorMessage::Related(going)));
+        let own = applications.board.all().into_iter().filter(is_of_it).map(|(key, _)| key).collect();
+        drop(self.shared.supervisor.send_message(SupervisorMessage::Related(own)));
     }
 
     /// What is at work for a set that is gone ends, and then its actor.

@@ -10,6 +10,7 @@ use tidegate_applicationset::ownership::{Owner, owner};
 use tidegate_applicationset::status::FOREGROUND;
 use tidegate_lifecycle::teardown::Progress;
 use tidegate_model::Timestamp;
+use tidegate_model::argo::Application;
 
 use super::{AGAIN_AFTER, SetState};
 use crate::applications::SupervisorMessage;
@@ -37,22 +38,20 @@ impl SetState {
         }
         let (key, uid) = (self.key.clone(), self.set.metadata.uid.clone());
         let turns = Arc::clone(&self.shared.applications);
-        let is_news = if is_ordered(&self.set, &self.shared.options) {
-            let called = self.called();
-            self.ask_about_others(myself, &called);
-            turns.turns.call(&key, &uid, called)
-        } else {
-            turns.turns.end(&key, &uid)
-        };
-        if is_news {
-            self.tell_going();
+        if !is_ordered(&self.set, &self.shared.options) {
+            return self.end_calling();
+        }
+        let called = self.called();
+        self.ask_about_others(myself, &called);
+        if turns.turns.call(&key, &uid, called.clone()) {
+            self.tell_members(|one| one.is_deleting() || called.contains(&one.metadata.uid));
         }
     }
 
     /// Nobody waits for the set any more.
     pub(super) fn end_calling(&self) {
         if self.shared.applications.turns.end(&self.key, &self.set.metadata.uid) {
-            self.tell_going();
+            self.tell_members(|_| true);
         }
     }
 
@@ -68,10 +67,11 @@ impl SetState {
         self.announce(name, (FOREGROUND, false, message), now);
     }
 
-    /// Those that are being deleted look whether their turn has come.
-    fn tell_going(&self) {
-        let going = self.members.values().filter(|one| one.is_deleting());
-        let keys: BTreeSet<AppKey> = going.map(|one| AppKey::of(one.as_ref())).collect();
+    /// These look whether their turn has come. That one is being deleted may be known to itself and not yet here, so what is
+    /// known here does not say who need not look.
+    fn tell_members(&self, are_meant: impl Fn(&Application) -> bool) {
+        let meant = self.members.values().filter(|one| are_meant(one));
+        let keys: BTreeSet<AppKey> = meant.map(|one| AppKey::of(one.as_ref())).collect();
         if !keys.is_empty() {
             drop(self.shared.supervisor.send_message(SupervisorMessage::Related(keys)));
         }
