@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tidegate_application::pushes::{Push, Told};
-use tidegate_testkit::fuzz;
+use tidegate_testkit::{effort, fuzz};
 
 use super::super::proof::Proof;
 use super::{Heard, Provider, Sender, hear};
@@ -49,27 +49,29 @@ const SENDERS: [(Provider, &str, &[u8]); 12] = [
 
 #[test]
 fn fuzz_webhooks() {
-    let sent = |provider, event: &str| Sender { provider, event: event.to_owned(), proof: Proof::Shown };
-    for (provider, event, body) in SENDERS {
-        let heard = hear(&sent(provider, event), body).unwrap();
-        assert!(!heard.told.is_empty(), "{provider:?}: what is changed is right at first");
-        let seeds = [body, GITHUB, GENERIC];
-        let words = ["refs/heads/", "refs/tags/", "\\ud800", "[[[[[[", "{\"a\":", ",", "null", "ssh://"];
-        let try_one = |input: &[u8]| {
-            let Ok(Heard { told: Told { pushes, news }, .. }) = hear(&sent(provider, event), input) else {
-                return;
-            };
-            assert!(news.len() <= 1, "{}", news.len());
-            for push in &pushes {
-                push.files().count();
-                push.moves("main", |constraint, tag| constraint == tag);
-            }
-            assert!(pushes.len() <= super::CHANGES_MAX, "{}", pushes.len());
-            assert!(pushes.iter().map(Push::files).all(|files| files.count() <= super::FILES_MAX));
+    effort::on_all_cores(&SENDERS, |(provider, event, body)| fuzz_sender(*provider, event, body));
+}
+
+fn fuzz_sender(provider: Provider, event: &str, body: &[u8]) {
+    let sent = || Sender { provider, event: event.to_owned(), proof: Proof::Shown };
+    let heard = hear(&sent(), body).unwrap();
+    assert!(!heard.told.is_empty(), "{provider:?}: what is changed is right at first");
+    let seeds = [body, GITHUB, GENERIC];
+    let words = ["refs/heads/", "refs/tags/", "\\ud800", "[[[[[[", "{\"a\":", ",", "null", "ssh://"];
+    let try_one = |input: &[u8]| {
+        let Ok(Heard { told: Told { pushes, news }, .. }) = hear(&sent(), input) else {
+            return;
         };
-        let name = format!("webhooks of {} {event}", provider.name());
-        fuzz::bytes(&name, &seeds, &words, try_one);
-        let documents: Vec<Value> = seeds.iter().map(|seed| serde_json::from_slice(seed).unwrap()).collect();
-        fuzz::documents(&name, &documents, &words, |input| try_one(input.to_string().as_bytes()));
-    }
+        assert!(news.len() <= 1, "{}", news.len());
+        for push in &pushes {
+            push.files().count();
+            push.moves("main", |constraint, tag| constraint == tag);
+        }
+        assert!(pushes.len() <= super::CHANGES_MAX, "{}", pushes.len());
+        assert!(pushes.iter().map(Push::files).all(|files| files.count() <= super::FILES_MAX));
+    };
+    let name = format!("webhooks of {} {event}", provider.name());
+    fuzz::bytes(&name, &seeds, &words, try_one);
+    let documents: Vec<Value> = seeds.iter().map(|seed| serde_json::from_slice(seed).unwrap()).collect();
+    fuzz::documents(&name, &documents, &words, |input| try_one(input.to_string().as_bytes()));
 }
