@@ -323,6 +323,21 @@ fn a_set_that_is_deleted_takes_its_applications_down_step_by_step_backwards() {
 }
 
 #[test]
+fn a_set_whose_order_means_nothing_is_not_deleted_before_that_is_mended() {
+    let served = Served::new("  strategy: {deletionOrder: Reverse}", FIVE);
+    let serving = served.serve();
+    served.until(|set| set["status"]["resourcesCount"] == 5);
+    let ran = served.bench.run(&["appset", "delete", "fleet", "--yes"]).expect_code(4);
+    assert!(ran.err.contains("or write AllAtOnce") && ran.err.contains("--orphan"), "{ran:?}");
+    served.edit("{deletionOrder: Reverse}", "{deletionOrder: AllAtOnce}");
+    served.until(|set| set["spec"]["strategy"]["deletionOrder"] == "AllAtOnce");
+    served.bench.run(&["appset", "delete", "fleet", "--yes", "--timeout", "10m"]).expect_code(0);
+    assert!(served.bench.run(&["app", "list"]).expect_code(0).out.is_empty(), "nothing is left");
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}
+
+#[test]
 fn what_drops_out_of_a_set_is_deleted_and_a_generator_that_fails_deletes_nothing() {
     let served = Served::new("", FIVE);
     let serving = served.serve();

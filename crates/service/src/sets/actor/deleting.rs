@@ -313,6 +313,16 @@ impl SetState {
 
     /// Somebody deletes the set.
     pub(super) async fn remove(&mut self, orphan: bool, by: &str) -> Result<(), String> {
+        let (_, existing) = self.without_skipped();
+        let known = self.shared.applications.as_ref();
+        // It could not be mended any more once it is being deleted.
+        if let (false, Next::Stay(invalid)) =
+            (orphan, deleting(&self.set, &existing, known, &self.shared.options))
+        {
+            return Err(format!(
+                "{invalid}; `--orphan` deletes the ApplicationSet and leaves its Applications"
+            ));
+        }
         tracing::info!(set = %self.key, orphan, by, "an ApplicationSet is deleted");
         self.shared.store.delete(&self.set, orphan).await.map_err(|error| error.to_string())
     }
