@@ -11,14 +11,14 @@ const ERROR: &str = "ErrorOccurred";
 const GENERATED: &str = "ParametersGenerated";
 const UP_TO_DATE: &str = "ResourcesUpToDate";
 const ROLLOUT: &str = "RolloutProgressing";
-/// A condition of our own.
+/// A condition of our own: what the deletion of the set meets.
 const WARNING: &str = "DeletionOrderWarning";
-/// And another one.
-const HELD: &str = "RolloutHeldWarning";
-/// Why that is there.
-const PENDING: &str = "PendingTimeout";
 /// Why it is there.
 pub const FOREGROUND: &str = "ForegroundDeletion";
+/// A condition of our own: what keeps the progressive sync back.
+const HELD: &str = "RolloutHeldWarning";
+/// Why it is there.
+const PENDING: &str = "PendingTimeout";
 const TRUE: &str = "True";
 const FALSE: &str = "False";
 /// Bytes of a message: what is wrong with thousands of Applications is cut.
