@@ -171,12 +171,12 @@ fn a_progressive_sync_is_told() {
         assert_eq!(found, (condition.to_owned(), does.to_owned()), "{:?} {options:?}", set.spec.strategy);
     }
     // What holds it back is a condition of its own, as long as it does.
-    let held = |warning: Option<&str>| match known(Some(1)) {
-        Rollout::Known { is_progressing, reason, message, members, .. } => {
-            let warning = warning.map(str::to_owned);
-            Rollout::Known { is_progressing, reason, message, warning, members }
+    let held = |said: Option<&str>| {
+        let mut rollout = known(Some(1));
+        if let Rollout::Known { warning, .. } = &mut rollout {
+            *warning = said.map(str::to_owned);
         }
-        Rollout::Unknown => Rollout::Unknown,
+        rollout
     };
     let mut waiting = rolling();
     let mut is_told = |rollout| {
