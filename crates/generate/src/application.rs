@@ -1,7 +1,7 @@
 //! A template and a set of parameters make an Application.
 
 use serde_json::{Map, Value, json};
-use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, ApplicationSetTemplate};
+use tidegate_model::argo::{self, API_VERSION, Application, ApplicationSet, ApplicationSetTemplate};
 
 use crate::error::{GenerateError, Place, Problem};
 use crate::limits::{APPLICATIONS_MAX, ERRORS_MAX};
@@ -87,7 +87,7 @@ impl<'s> Maker<'s> {
             apply(&mut filled, &patch).map_err(wrong)?;
         }
         self.finish(&mut filled, gives_finalizers);
-        serde_json::from_value(filled).map_err(|error| {
+        argo::read(&filled).map_err(|error| {
             let problem = Problem::Application { reason: error.to_string() };
             Box::new(place.clone().field("template").wrong(problem))
         })

@@ -1,8 +1,8 @@
 //! The custom resources of `argoproj.io/v1alpha1`, as their users write them.
 //!
 //! Field names are Argo CD's. Fields that are not known here are kept as they are, so that reading and writing a
-//! resource loses nothing; [`Application::unknown_fields`] and [`ApplicationSet::unknown_fields`] name them. Of what is not read yet (Helm, Kustomize, plugins)
-//! the value itself is kept.
+//! resource loses nothing; [`Application::unknown_fields`] and [`ApplicationSet::unknown_fields`] name them. Of what is
+//! not read yet (plugins) the value itself is kept.
 
 mod application;
 mod applicationset;
@@ -12,6 +12,7 @@ mod meta;
 mod operation;
 mod policy;
 mod project;
+mod read;
 mod rendering;
 mod source;
 mod status;
@@ -45,6 +46,7 @@ pub use project::{
     AppProject, AppProjectKind, AppProjectSpec, ClusterResource, DestinationServiceAccount,
     NamespaceResource, ProjectDestination, SignatureKey, SyncWindow,
 };
+pub use read::{Unreadable, read};
 pub use rendering::{
     HelmFileParameter, HelmParameter, HelmSource, KustomizePatch, KustomizeReplicas, KustomizeSelector,
     KustomizeSource,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidegate_application::project::DEFAULT_PROJECT;
 use tidegate_cluster::{Detail, ErrorKind, Followed, Scope};
-use tidegate_model::argo::{API_VERSION, AppProject};
+use tidegate_model::argo::{self, API_VERSION, AppProject};
 use tidegate_model::{Gvk, Object};
 
 use super::super::projects::ProjectSet;
@@ -20,7 +20,7 @@ pub(super) const KIND: &str = "AppProject";
 /// Reads one; `place` is where it is written down.
 pub(super) fn read(value: &Value, place: &str) -> (String, Result<Arc<AppProject>, String>) {
     let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let read = serde_json::from_value::<AppProject>(value.clone());
+    let read = argo::read::<AppProject>(value);
     (name, read.map(Arc::new).map_err(|error| format!("{place}: {error}")))
 }
 

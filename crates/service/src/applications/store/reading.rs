@@ -5,7 +5,7 @@ use std::io;
 
 use serde_json::Value;
 use tidegate_model::Gvk;
-use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, ObjectMeta};
+use tidegate_model::argo::{self, API_VERSION, Application, ApplicationSet, ObjectMeta};
 use tidegate_planner::manifests::{Limits, ManifestError, parse_each};
 
 use super::projects::{self, Named};
@@ -258,7 +258,7 @@ fn read_one(value: &Value, place: &str, document: impl Fn() -> String) -> Result
             ));
         }
     }
-    let (application, problem) = match serde_json::from_value::<Application>(value.clone()) {
+    let (application, problem) = match argo::read::<Application>(value) {
         Ok(mut application) => {
             // Those who serve it write these.
             application.status = Default::default();
@@ -289,7 +289,7 @@ fn check_names(key: &AppKey, place: &str) -> Result<(), String> {
 }
 
 fn read_set(value: &Value, place: &str, document: impl Fn() -> String) -> Result<(AppKey, ReadSet), String> {
-    match serde_json::from_value::<ApplicationSet>(value.clone()) {
+    match argo::read::<ApplicationSet>(value) {
         Ok(mut set) => {
             // Those who serve it write these.
             set.status = Default::default();

@@ -6,7 +6,7 @@ use tidegate_application::hook_finalizers::{self, is_hook_finalizer};
 use tidegate_application::operation::disown;
 use tidegate_application::refresh::REFRESH_ANNOTATION;
 use tidegate_model::Object;
-use tidegate_model::argo::{Application, ObjectMeta};
+use tidegate_model::argo::{self, Application, ObjectMeta};
 
 use super::MANAGED_LABEL;
 use super::seen::{All, Asked, Seen, Served, finalizers, operation, set};
@@ -147,7 +147,7 @@ fn set_hook_finalizers(object: &mut Object, wanted: &[String]) {
 }
 
 fn stored(object: &Object) -> Stored {
-    let read = |object: &Object| serde_json::from_value::<Application>(object.as_value().clone());
+    let read = |object: &Object| argo::read::<Application>(object.as_value());
     let error = match read(object) {
         Ok(mut application) => {
             // That is about the resource, and not about the application.

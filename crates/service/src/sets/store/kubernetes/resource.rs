@@ -5,7 +5,7 @@ use tidegate_application::deletion::RESOURCES_FINALIZER;
 use tidegate_applicationset::guard::approval;
 use tidegate_applicationset::wake::REFRESH_ANNOTATION;
 use tidegate_model::Object;
-use tidegate_model::argo::ApplicationSet;
+use tidegate_model::argo::{self, ApplicationSet};
 
 use crate::applications::store::kubernetes::seen::{All, Asked, Served, set as set_field};
 use crate::applications::store::kubernetes::shortened::{
@@ -129,7 +129,7 @@ fn without_nulls(value: &mut Value) {
 fn read(object: &Object) -> Result<ApplicationSet, String> {
     let mut object = object.clone();
     object.fields_mut().get_mut("status").into_iter().for_each(without_nulls);
-    let read = |object: &Object| serde_json::from_value::<ApplicationSet>(object.as_value().clone());
+    let read = |object: &Object| argo::read::<ApplicationSet>(object.as_value());
     let error = match read(&object) {
         Ok(mut set) => {
             // That is about the resource, and not about the set.
