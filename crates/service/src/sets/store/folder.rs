@@ -12,17 +12,13 @@ use tidegate_applicationset::guard::approval;
 use tidegate_model::argo::{Application, ApplicationSet};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::known::{All, Known};
+use super::known::{All, Known, ORPHAN};
 use super::{Found, SetEvent, SetStore, StoredSet, Written};
 use crate::applications::store::files::{Files, blocking, keep_looking, only_in};
 use crate::applications::store::generated::{Generated, new_uid, now};
 use crate::applications::store::reading::ReadSet;
 use crate::applications::store::{AppKey, FolderStore, left_alone};
-use crate::disk::Disk;
 use crate::error::ServiceError;
-
-/// Kubernetes' own word for a set whose Applications are to outlive it.
-const ORPHAN: &str = "orphan";
 
 /// ApplicationSets of a folder.
 pub struct FolderSets {
@@ -30,16 +26,15 @@ pub struct FolderSets {
     kept: PathBuf,
     known: Arc<Known>,
     generated: Arc<Generated>,
-    disk: Arc<dyn Disk>,
 }
 
 impl FolderSets {
     /// Those beside the Applications of a folder, and where to keep what is known of them.
     pub fn beside(applications: &FolderStore, kept: PathBuf) -> Self {
         let disk = Arc::clone(&applications.disk);
-        let known = Arc::new(Known::new(Arc::clone(&disk), kept.clone()));
+        let known = Arc::new(Known::new(disk, kept.clone()));
         let (folder, generated) = (applications.folder.clone(), Arc::clone(&applications.generated));
-        Self { folder, kept, known, generated, disk }
+        Self { folder, kept, known, generated }
     }
 
     /// Changes what is known of a set, beside those who look.
@@ -136,27 +131,11 @@ impl SetStore for FolderSets {
 
     async fn delete(&self, set: &ApplicationSet, orphan: bool) -> Result<(), ServiceError> {
         let (folder, known, set) = (self.folder.clone(), Arc::clone(&self.known), set.clone());
-        let disk = Arc::clone(&self.disk);
         let remove = move || {
             let key = AppKey::of_set(&set);
             let what = format!("ApplicationSet {key}");
             let path = only_in(&folder, |seen| seen.sets.contains_key(&key), (&what, ""))?;
-            let before = known.with(|all| Ok(all.get(&key).cloned()))?;
-            // What becomes of its Applications is known before its file goes.
-            known.change(&set, |known| {
-                known.metadata.deletion_timestamp.get_or_insert(now());
-                if orphan && !known.metadata.finalizers.iter().any(|one| one == ORPHAN) {
-                    known.metadata.finalizers.push(ORPHAN.to_owned());
-                }
-            })?;
-            disk.remove(&path).map_err(|source| {
-                // It was not deleted.
-                let undone = before.map(|before| known.with(|all| all.put(before)));
-                if let Some(Err(error)) = undone {
-                    tracing::warn!(%error, "a deletion that was refused cannot be taken back");
-                }
-                ServiceError::Io { action: "remove", path, source }
-            })
+            known.with(|all| all.delete(&set, &path, orphan))
         };
         blocking(self.folder.clone(), remove).await?;
         self.generated.tell();
@@ -375,7 +354,8 @@ fn joined(known: ApplicationSet, document: ApplicationSet) -> ApplicationSet {
     approval::carried(&known, &mut set);
     let before = known.metadata;
     (set.metadata.uid, set.metadata.creation_timestamp) = (before.uid, before.creation_timestamp);
-    for own in before.finalizers.into_iter().filter(|one| is_own_finalizer(one)) {
+    // That it is to be orphaned counts when its file is gone; whoever asked for that has died before.
+    for own in before.finalizers.into_iter().filter(|one| one == RESOURCES_FINALIZER) {
         if !set.metadata.finalizers.contains(&own) {
             set.metadata.finalizers.push(own);
         }

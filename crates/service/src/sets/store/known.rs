@@ -6,9 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_model::argo::ApplicationSet;
 
+use crate::applications::store::generated::now;
 use crate::applications::store::{AppKey, kept};
 use crate::disk::Disk;
 use crate::error::ServiceError;
+
+/// Kubernetes' own word for a set whose Applications are to outlive it.
+pub(super) const ORPHAN: &str = "orphan";
 
 /// What is known of all sets. One at a time reads and writes it; what is in memory is on the disk.
 pub(super) struct Known {
@@ -97,6 +101,35 @@ impl All {
         self.changes += 1;
         self.sets.remove(key);
         Ok(())
+    }
+
+    /// Takes the document of a set away: from then on it is being deleted, whatever dies. That its Applications are to outlive it
+    /// is known before, and means nothing as long as the document is there.
+    pub fn delete(
+        &mut self,
+        set: &ApplicationSet,
+        document: &Path,
+        orphan: bool,
+    ) -> Result<(), ServiceError> {
+        let known = self.get(&AppKey::of_set(set)).filter(|known| known.metadata.uid == set.metadata.uid);
+        let known = known.cloned();
+        let mut going = known.clone();
+        let finalizers = going.as_mut().map(|going| &mut going.metadata.finalizers);
+        let is_news = finalizers.filter(|all| orphan && !all.iter().any(|one| one == ORPHAN));
+        if is_news.map(|all| all.push(ORPHAN.to_owned())).is_some() {
+            going.iter().try_for_each(|going| self.put(going.clone()))?;
+        }
+        if let Err(source) = self.disk.remove(document) {
+            // It was not deleted.
+            if let Some(Err(error)) = known.map(|known| self.put(known)) {
+                tracing::warn!(%error, "a deletion that was refused cannot be taken back");
+            }
+            return Err(ServiceError::Io { action: "remove", path: document.to_owned(), source });
+        }
+        going.into_iter().try_for_each(|mut going| {
+            going.metadata.deletion_timestamp.get_or_insert(now());
+            self.put(going)
+        })
     }
 
     /// Where that is now which was known of a set, if it was damaged. Told once.

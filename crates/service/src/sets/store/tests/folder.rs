@@ -1,17 +1,21 @@
 //! Sets that are documents of a folder.
 
-use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use std::{fs, io};
 
 use serde_json::json;
 use tidegate_application::deletion::RESOURCES_FINALIZER;
-use tidegate_model::argo::API_VERSION;
+use tidegate_model::argo::{API_VERSION, ApplicationSet};
 
-use super::super::{Found, SetEvent, StoredSet};
+use super::super::{Found, SetEvent, SetStore as _, StoredSet};
 use super::bench::{Backing, condition, fleet, spec_of, web};
-use crate::applications::store::{AppKey, StoreEvent};
+use crate::applications::store::{AppKey, FolderStore, StoreEvent};
+use crate::disk::{Disk, SystemDisk};
+use crate::sets::store::FolderSets;
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -205,4 +209,85 @@ async fn a_set_is_removed_from_the_folder_only_where_it_is_alone_in_its_file() {
     let leaving = open.set().await.set;
     assert!(leaving.metadata.deletion_timestamp.is_some());
     assert_eq!(leaving.metadata.finalizers, ["orphan"]);
+}
+
+/// Files of a process that dies before one of its changes, and changes nothing any more.
+#[derive(Debug)]
+struct Dying(AtomicUsize);
+
+impl Dying {
+    fn survive(&self) -> io::Result<()> {
+        let left = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        left.map(drop).map_err(|_| io::Error::other("this process is dead"))
+    }
+}
+
+impl Disk for Dying {
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        self.survive()?;
+        SystemDisk.make_folder(path)
+    }
+
+    fn write(&self, path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+        self.survive()?;
+        SystemDisk.write(path, content, mode)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.survive()?;
+        SystemDisk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.survive()?;
+        SystemDisk.remove(path)
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        self.survive()?;
+        SystemDisk.sync_folder(path)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_is_deleted_or_not_wherever_the_process_dies_meanwhile() {
+    let (mut kept, mut deleted) = (0, 0);
+    for changes in 0.. {
+        let folder = tempfile::tempdir().unwrap();
+        let state = |name: &str| folder.path().join("state").join(name);
+        let (apps, known) = (folder.path().join("apps"), state("applicationsets"));
+        let dying = {
+            fs::create_dir_all(&apps).unwrap();
+            fs::write(apps.join("fleet.yaml"), fleet().to_string()).unwrap();
+            // It is known before anybody deletes it.
+            let store = FolderStore::open(&apps, state("applications"), state("generated")).unwrap();
+            let sets = FolderSets::beside(&store, known.clone());
+            let set = told(&sets).await;
+            let disk = Arc::new(Dying(AtomicUsize::new(changes)));
+            let store = FolderStore::open_on(disk, &apps, state("applications"), state("generated")).unwrap();
+            FolderSets::beside(&store, known.clone()).delete(&set, true).await
+        };
+        let store = FolderStore::open(&apps, state("applications"), state("generated")).unwrap();
+        let after = told(&FolderSets::beside(&store, known)).await;
+        let has = |finalizer: &str| after.metadata.finalizers.iter().any(|one| one == finalizer);
+        let is_there = apps.join("fleet.yaml").exists();
+        assert_eq!(after.metadata.deletion_timestamp.is_some(), !is_there, "{changes}");
+        assert_eq!(has("orphan"), !is_there, "{changes}: {:?}", after.metadata.finalizers);
+        *(if is_there { &mut kept } else { &mut deleted }) += 1;
+        if dying.is_ok() {
+            assert!(!is_there);
+            break;
+        }
+    }
+    assert!(kept > 1 && deleted > 1, "{kept} {deleted}");
+}
+
+/// The set, as it is told first.
+async fn told(sets: &FolderSets) -> ApplicationSet {
+    let mut events = sets.watch();
+    loop {
+        if let SetEvent::Applied(stored) = events.recv().await.unwrap() {
+            return stored.set;
+        }
+    }
 }
