@@ -207,7 +207,10 @@ fn step_status(rollout: &Rollout, step: u32) -> StepStatus {
 
 /// The condition `RolloutProgressing`: whether it is true, its message and its reason, as Argo CD has them.
 pub fn condition(rollout: &Rollout) -> (bool, String, &'static str) {
-    match rollout.first_open().filter(|_| rollout.outcome.is_none()) {
+    // One that is paused stays where it is, though all of that step may be done.
+    let paused = rollout.current_step().filter(|_| rollout.paused.is_some());
+    let step = rollout.first_open().into_iter().chain(paused).min();
+    match step.filter(|_| rollout.outcome.is_none()) {
         Some(step) => {
             let number = step.saturating_add(1);
             let message = format!("ApplicationSet is performing rollout of step {number}");

@@ -3,7 +3,7 @@
 use tidegate_lifecycle::fleet::{MaxUpdate, Scope};
 use tidegate_lifecycle::operation::CallError;
 use tidegate_lifecycle::rollout::{
-    ChildNews, End, Input, OnFailure, OnNewTargets, OnPending, Options, Request, Wish, decide,
+    ChildNews, End, Input, OnFailure, OnNewTargets, OnPending, Options, Request, Wish, condition, decide,
 };
 use tidegate_model::{Digest, OperationPhase};
 
@@ -167,6 +167,9 @@ fn while_it_is_paused_nothing_begins_and_deadlines_stand_still() {
     world.run_until(100_000);
     // What was at work went on.
     assert_eq!(statuses(&world), "a=Healthy b=Waiting c=Waiting ");
+    // It stays in the step that it was held in, though all of that is done.
+    let told = condition(world.rollout());
+    assert_eq!((told.0, told.1.as_str()), (true, "ApplicationSet is performing rollout of step 1"));
     let explained = world.explain();
     assert!(
         explained.contains("paused for 1 min 39 s by ann (because)") && !explained.contains("deadline"),
