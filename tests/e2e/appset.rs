@@ -108,7 +108,11 @@ fn what_is_wrong_is_named_and_the_exit_code_says_whose_it_is() {
             1,
             "generators[1].plugin: ConfigMap argocd/mine is not known here; name a file that holds it with --secrets PATH",
         ),
-        (SET.replace("goTemplate: true", "goTemplate: 'yes'"), 2, "ApplicationSet fleet: invalid type"),
+        (
+            SET.replace("goTemplate: true", "goTemplate: 'yes'"),
+            2,
+            "ApplicationSet fleet: spec.goTemplate: invalid type",
+        ),
         (
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n".to_owned(),
             2,
@@ -333,6 +337,20 @@ fn what_is_wrong_with_steps_and_orders_says_what_to_do() {
         assert!(ran.err.contains("ApplicationSet fleet: ") && ran.err.contains(words), "{words}: {ran:?}");
         assert_eq!(ran.out, "");
     }
+    // So is what keeps deletions from being done later.
+    planned(&bench, &FLEET, &three_steps());
+    let written = std::fs::read_to_string(bench.path().join("sets/fleet.yaml")).unwrap();
+    let annotated = |annotation: &str| {
+        let metadata = format!("\"metadata\":{{\"annotations\":{{{annotation}}},\"name\":\"fleet\"}}");
+        bench.write("sets/fleet.yaml", written.replace("\"metadata\":{\"name\":\"fleet\"}", &metadata));
+    };
+    annotated("\"tidegate.dev/max-deletions\":\"abc\"");
+    let ran = bench.run(&PLAN).expect_code(2);
+    assert!(ran.err.contains("annotation tidegate.dev/max-deletions: \"abc\" is no number"), "{ran:?}");
+    // What has no effect is said, and no error.
+    annotated("\"tidegate.dev/deletion-sync\":\"steps: []\"");
+    let ran = bench.run(&PLAN).expect_code(0);
+    assert!(ran.err.contains("tidegate.dev/deletion-sync has no effect without"), "{ran:?}");
     // A revision that cannot be looked up is shown as it is written.
     planned(&bench, &FLEET[..1], &json!({}));
     let written = std::fs::read_to_string(bench.path().join("sets/fleet.yaml")).unwrap();
@@ -357,6 +375,9 @@ fn a_plan_as_text_diagram_and_picture() {
 steps:
   - {step: 2, gates: [soak:10m], deadline: 1h}
   - {step: 3, gates: [approval], maxFailures: 1, onFailure: rollback}
+onNewTargets: finish
+pendingTimeout: 5m
+onPending: fail
 "});
     bench.write("sets/fleet.yaml", set.to_string());
     let commit =

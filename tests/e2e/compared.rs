@@ -128,6 +128,36 @@ fn what_would_change_is_said_before_it_is_done() {
 }
 
 #[test]
+fn what_the_service_decides_for_all_sets_counts_in_what_would_change() {
+    let bench = Bench::new();
+    let first = commit(&bench, "1");
+    bench.write("apps/fleet.yaml", set(&[("a", "a", &first), ("b", "b", &first)], ""));
+    let decided =
+        ["serve", "--sim", "--apps", "apps", "--policy", "create-only", "--enable-progressive-syncs=false"];
+    let mut serving = bench.start(&decided);
+    serving.await_line("serving");
+    until(&bench, &["a", "b"], |_| true);
+    let steps = "spec:\n  strategy: {type: RollingSync, rollingSync: {steps: [{}]}}\n";
+    bench.write("apps/next.txt", set(&[("a", "c", &first)], "").replacen("spec:\n", steps, 1));
+    let args = ["appset", "plan", "-f", "apps/next.txt", "--compare", "-o", "json"];
+    let ran = bench.run(&args).expect_code(0);
+    assert!(ran.err.contains("progressive syncs are switched off in this service"), "{ran:?}");
+    let plan = serde_json::from_str::<Value>(&ran.out).unwrap()["plans"][0].clone();
+    let change = &plan["applications"][0]["change"];
+    assert_eq!(change["what"], "leftAlone", "{plan:#}");
+    assert!(change["why"].as_str().unwrap().contains("policy does not allow"), "{plan:#}");
+    assert_eq!(plan["removal"]["deletion"]["steps"], json!([]), "{plan:#}");
+    assert!(plan["removal"]["held"]["b"].as_str().unwrap().contains("policy does not allow"), "{plan:#}");
+    assert_eq!(plan["rollout"], Value::Null);
+    // That it is so is said where people look, too.
+    bench.write("apps/fleet.yaml", set(&[("a", "a", &first)], "").replacen("spec:\n", steps, 1));
+    let explained = || bench.run(&["appset", "explain", "fleet"]).expect_code(0).out;
+    let found = std::iter::repeat_with(explained).take(3000).any(|told| told.contains("are switched off"));
+    assert!(found, "{}", explained());
+    crate::fleet::Fleet::end(serving);
+}
+
+#[test]
 fn secrets_are_not_shown_where_they_would_change() {
     let bench = Bench::new();
     let first = commit(&bench, "1");

@@ -253,6 +253,26 @@ fn a_step_with_max_update_0_waits_for_people() {
 }
 
 #[test]
+fn the_operation_is_named_that_keeps_a_step_from_going_on() {
+    let served = Served::new(STEPS, FIVE);
+    served.bench.write("apps/repo/slow/web.yaml", WEB.replace("300ms", "1h"));
+    served.bench.run(&["example", "commit", "apps/repo"]).expect_code(0);
+    served.edit("name: qa-a, env: qa, path: web", "name: qa-a, env: qa, path: slow");
+    let approval = "metadata: {name: fleet, annotations: {tidegate.dev/rollout: 'steps: [{step: 2, gates: [approval]}]'}}";
+    served.edit("metadata: {name: fleet}", approval);
+    let serving = served.serve();
+    served.until_explained("tidegate appset approve");
+    served.bench.run(&["app", "sync", "qa-a", "--async"]).expect_code(0);
+    let begun = std::iter::repeat_with(|| served.operations("qa-a")).take(3000).find(|all| !all.is_empty());
+    let id = begun.unwrap()[0]["id"].as_str().unwrap().to_owned();
+    served.bench.run(&["appset", "approve", "fleet"]).expect_code(0);
+    let told = served.until_explained("is at work on it");
+    assert!(told.contains(&format!("its sync has not begun; operation {id} is at work on it")), "{told}");
+    serving.signal("TERM");
+    serving.finish().expect_code(0);
+}
+
+#[test]
 fn a_member_that_fails_keeps_the_next_step_closed_until_somebody_sees_to_it() {
     let served = Served::new(STEPS, FIVE);
     served.bench.write("apps/repo/broken/web.yaml", WEB.replace("kind: ConfigMap", "kind: Unknown"));

@@ -17,6 +17,7 @@
 //! | [`foreseen`] | what would become of each Application, were this generated? |
 //! | [`requeue`] | when is it looked at again? |
 //! | [`wake`] | is a change a reason to look at it again? |
+//! | [`unheeded`] | what does it say that has no effect? |
 //! | [`status`] | what does its status say? |
 
 pub mod changes;
@@ -35,4 +36,5 @@ pub mod requeue;
 pub mod rollout;
 pub mod status;
 pub mod steps;
+pub mod unheeded;
 pub mod wake;

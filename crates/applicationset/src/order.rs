@@ -9,6 +9,9 @@ use crate::steps::{InvalidStep, steps};
 /// On a set whose definition has no `deletionSync`: the same, as YAML.
 pub const DELETION_SYNC_ANNOTATION: &str = "tidegate.dev/deletion-sync";
 
+/// The order that has steps of its own.
+const CUSTOM: &str = "Custom";
+
 /// Why it cannot be told in which order Applications are deleted. None is, until that is mended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidOrder {
@@ -48,7 +51,7 @@ pub fn order(set: &ApplicationSet) -> Result<Order, InvalidOrder> {
         let rolling = Some(rolling_steps(set)).filter(|steps| !steps.is_empty());
         let rolling = rolling.ok_or(InvalidOrder::NothingToReverse)?;
         Ok(Order::reverse(steps("spec.strategy.rollingSync", rolling)?))
-    } else if is("Custom") {
+    } else if is(CUSTOM) {
         let steps = match strategy.deletion_sync.as_ref().filter(|own| !own.steps.is_empty()) {
             Some(own) => steps("spec.strategy.deletionSync", &own.steps)?,
             None => steps(DELETION_SYNC_ANNOTATION, &annotated(set)?)?,
@@ -57,6 +60,11 @@ pub fn order(set: &ApplicationSet) -> Result<Order, InvalidOrder> {
     } else {
         Err(InvalidOrder::Unknown(said.to_owned()))
     }
+}
+
+/// Whether its Applications are deleted in steps that are given for that.
+pub(crate) fn is_custom(set: &ApplicationSet) -> bool {
+    set.spec.strategy.as_ref().is_some_and(|strategy| strategy.deletion_order.eq_ignore_ascii_case(CUSTOM))
 }
 
 fn annotated(set: &ApplicationSet) -> Result<Vec<RolloutStep>, InvalidOrder> {

@@ -1,5 +1,7 @@
 //! What may be done with the Applications of a set?
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tidegate_model::argo::{ApplicationSet, ApplicationsSync, RolloutStep};
 
 use crate::guard::MaxDeletions;
@@ -8,7 +10,9 @@ use crate::guard::MaxDeletions;
 pub const RESOURCES_MAX: usize = 5000;
 
 /// What a service decides for all of its sets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(rename = "ApplicationSetOptions")]
 pub struct Options {
     /// What may be done with the Applications of all sets. `None`: each set says it, and both where it does not.
     pub policy: Option<ApplicationsSync>,
@@ -23,6 +27,7 @@ pub struct Options {
     /// Entries of `status.resources`; 0 for any number.
     pub resources_max: usize,
     /// How often generators are asked that look at Git or at resources, where they do not say it.
+    #[serde(skip)]
     pub requeue_after: std::time::Duration,
     /// So many Applications of a set may be deleted at once because they drop out of it, where it does not say it. `None`: any
     /// number.

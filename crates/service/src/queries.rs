@@ -222,9 +222,11 @@ impl Queries {
                 Ok(Reply::Differences { objects, findings })
             }
             Request::ApplicationSets { name } => {
-                let found = self.sets().await?.find(name.as_deref());
+                let serving = self.sets().await?;
+                let found = serving.find(name.as_deref());
                 let sets = found.sets.iter().map(|one| shown(one)).collect();
-                Ok(Reply::ApplicationSets { sets, problems: found.problems })
+                let options = serving.options().clone();
+                Ok(Reply::ApplicationSets { sets, problems: found.problems, options })
             }
             Request::ExplainApplicationSet { name } => {
                 let explanation = self.sets().await?.explain(&name).await?;

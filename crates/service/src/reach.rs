@@ -1,5 +1,6 @@
 //! Reaching the applications of a state directory: through the process that serves them, or in what it has kept.
 
+use tidegate_applicationset::policy::Options;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::Warning;
 use tidegate_model::argo::{Application, ApplicationSet};
@@ -30,6 +31,8 @@ pub struct ReachedSets {
     pub sets: Vec<ApplicationSet>,
     /// What cannot be read and belongs to none.
     pub problems: Vec<String>,
+    /// What is decided for all of them.
+    pub options: Options,
 }
 
 fn nobody(state_dir: &StateDir) -> ServiceError {
@@ -120,7 +123,9 @@ pub async fn find(
 pub async fn sets(state_dir: &StateDir, name: Option<&str>) -> Result<ReachedSets, ServiceError> {
     let request = Request::ApplicationSets { name: name.map(str::to_owned) };
     match answer(state_dir, &request).await? {
-        Some(Reply::ApplicationSets { sets, problems }) => Ok(ReachedSets { sets, problems }),
+        Some(Reply::ApplicationSets { sets, problems, options }) => {
+            Ok(ReachedSets { sets, problems, options })
+        }
         Some(other) => Err(unexpected(&other)),
         None => Err(nobody(state_dir)),
     }

@@ -3,9 +3,12 @@
 
 pub mod approval;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tidegate_lifecycle::fleet::MaxUpdate;
 use tidegate_model::argo::ApplicationSet;
@@ -23,7 +26,8 @@ const NAMED_MAX: usize = 5;
 const TOKEN_BYTES: usize = 6;
 
 /// How many of the Applications of a set may be deleted at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct MaxDeletions(MaxUpdate);
 
 /// A text that says no number of deletions.
@@ -36,6 +40,33 @@ impl FromStr for MaxDeletions {
 
     fn from_str(text: &str) -> Result<Self, InvalidMaxDeletions> {
         text.trim().parse().map(Self).map_err(|_| InvalidMaxDeletions(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for MaxDeletions {
+    type Error = InvalidMaxDeletions;
+
+    fn try_from(text: String) -> Result<Self, InvalidMaxDeletions> {
+        text.parse()
+    }
+}
+
+impl From<MaxDeletions> for String {
+    fn from(most: MaxDeletions) -> Self {
+        most.0.to_string()
+    }
+}
+
+impl JsonSchema for MaxDeletions {
+    fn schema_name() -> Cow<'static, str> {
+        "MaxDeletions".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "How many Applications may be deleted at once: a whole number, or a percentage such as 10%",
+        })
     }
 }
 
@@ -75,6 +106,16 @@ pub enum Guarded {
     Invalid(#[from] InvalidMaxDeletions),
 }
 
+/// How many of the Applications of a set may be deleted at once, where it says that.
+///
+/// # Errors
+///
+/// What it says is no number of them.
+pub fn limit(set: &ApplicationSet) -> Result<Option<MaxDeletions>, Guarded> {
+    let said = set.metadata.annotations.get(MAX_DELETIONS_ANNOTATION);
+    Ok(said.map(|text| text.parse()).transpose()?)
+}
+
 /// Whether those that drop out of what a set generates, of so many that it has, may be deleted.
 pub(crate) fn check(
     set: &ApplicationSet,
@@ -82,9 +123,8 @@ pub(crate) fn check(
     (going, members): (&[&str], usize),
     options: &Options,
 ) -> Result<(), Guarded> {
-    let said = set.metadata.annotations.get(MAX_DELETIONS_ANNOTATION);
-    let most = said.map(|text| text.parse()).transpose()?.or(options.max_deletions);
-    let Some(most) = most.map(|most: MaxDeletions| most.of(members)) else { return Ok(()) };
+    let most = limit(set)?.or(options.max_deletions);
+    let Some(most) = most.map(|most| most.of(members)) else { return Ok(()) };
     let token = token(generated);
     let approved = set.metadata.annotations.get(DELETIONS_APPROVED_ANNOTATION);
     if going.len() <= most || approved.is_some_and(|approved| approved.trim() == token) {

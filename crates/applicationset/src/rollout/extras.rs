@@ -80,11 +80,66 @@ enum WrittenFailure {
     Rollback,
 }
 
+/// What a set says itself of cases; for the rest the service decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnCases {
+    /// What new targets do to a rollout.
+    pub on_new_targets: Option<OnNewTargets>,
+    /// How long an Application may be Pending.
+    pub pending_timeout: Option<Duration>,
+    /// What follows then.
+    pub on_pending: Option<OnPending>,
+}
+
+impl OwnCases {
+    /// What the annotation of a set says.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or means nothing.
+    pub fn of(set: &ApplicationSet) -> Result<Self, InvalidExtras> {
+        Self::from_written(&Written::of(set)?)
+    }
+
+    fn from_written(written: &Written) -> Result<Self, InvalidExtras> {
+        let timeout = written.pending_timeout.as_deref();
+        Ok(Self {
+            on_new_targets: written.on_new_targets.as_ref().map(|written| match written {
+                WrittenNewTargets::Finish => OnNewTargets::Finish,
+                WrittenNewTargets::Supersede => OnNewTargets::Supersede,
+            }),
+            pending_timeout: timeout.map(|text| duration("pendingTimeout", text)).transpose()?,
+            on_pending: written.on_pending.as_ref().map(|written| match written {
+                WrittenPending::Healthy => OnPending::Healthy,
+                WrittenPending::Fail => OnPending::Fail,
+                WrittenPending::Hold => OnPending::Hold,
+            }),
+        })
+    }
+
+    /// With what the service decides where the set says nothing.
+    fn or(self, service: Options) -> Options {
+        Options {
+            pending_timeout: self.pending_timeout.or(service.pending_timeout),
+            on_pending: self.on_pending.unwrap_or(service.on_pending),
+            on_new_targets: self.on_new_targets.unwrap_or(service.on_new_targets),
+        }
+    }
+}
+
+impl Written {
+    /// Nothing, where there is no annotation.
+    fn of(set: &ApplicationSet) -> Result<Self, InvalidExtras> {
+        let Some(text) = set.metadata.annotations.get(ROLLOUT_ANNOTATION) else { return Ok(Self::default()) };
+        serde_saphyr::from_str(text).map_err(|error| InvalidExtras::Unreadable(error.to_string()))
+    }
+}
+
 /// The steps and the cases with what the annotation of a set says of them.
 pub(super) fn apply(
     set: &ApplicationSet,
     steps: Vec<crate::steps::Step>,
-    mut cases: Options,
+    cases: Options,
 ) -> Result<(Vec<Step>, Options), InvalidExtras> {
     let plain = |step: crate::steps::Step| Step {
         expressions: step.expressions,
@@ -92,23 +147,8 @@ pub(super) fn apply(
         ..Step::default()
     };
     let mut steps: Vec<Step> = steps.into_iter().map(plain).collect();
-    let Some(text) = set.metadata.annotations.get(ROLLOUT_ANNOTATION) else { return Ok((steps, cases)) };
-    let written: Written =
-        serde_saphyr::from_str(text).map_err(|error| InvalidExtras::Unreadable(error.to_string()))?;
-    match written.on_new_targets {
-        Some(WrittenNewTargets::Finish) => cases.on_new_targets = OnNewTargets::Finish,
-        Some(WrittenNewTargets::Supersede) => cases.on_new_targets = OnNewTargets::Supersede,
-        None => {}
-    }
-    match written.on_pending {
-        Some(WrittenPending::Healthy) => cases.on_pending = OnPending::Healthy,
-        Some(WrittenPending::Fail) => cases.on_pending = OnPending::Fail,
-        Some(WrittenPending::Hold) => cases.on_pending = OnPending::Hold,
-        None => {}
-    }
-    if let Some(timeout) = written.pending_timeout {
-        cases.pending_timeout = Some(duration("pendingTimeout", &timeout)?);
-    }
+    let written = Written::of(set)?;
+    let cases = OwnCases::from_written(&written)?.or(cases);
     let mut seen = BTreeSet::new();
     for written in written.steps {
         let number = written.step;

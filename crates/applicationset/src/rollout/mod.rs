@@ -24,7 +24,7 @@ use crate::changes::{Changes, Generated, Left};
 use crate::policy::rolling_steps;
 use crate::status::{Failure, Reason, Rollout as Told};
 use crate::steps::{InvalidStep, steps};
-pub use extras::{InvalidExtras, ROLLOUT_ANNOTATION};
+pub use extras::{InvalidExtras, OwnCases, ROLLOUT_ANNOTATION};
 pub use idle::{Idle, how, why_not_again};
 pub use targets::Targets;
 

@@ -19,6 +19,10 @@ pub const FOREGROUND: &str = "ForegroundDeletion";
 const HELD: &str = "RolloutHeldWarning";
 /// Why it is there.
 const PENDING: &str = "PendingTimeout";
+/// A condition of our own: what the set says that has no effect.
+const SPEC: &str = "SpecWarning";
+/// Why it is there.
+const NO_EFFECT: &str = "NoEffect";
 const TRUE: &str = "True";
 const FALSE: &str = "False";
 /// Bytes of a message: what is wrong with thousands of Applications is cut.
@@ -65,7 +69,7 @@ pub struct Failure {
 pub(super) fn conditions(
     before: &[ApplicationSetCondition],
     seen: &Seen<'_>,
-    rolls: bool,
+    (rolls, unheeded): (bool, &[String]),
     now: Timestamp,
 ) -> Vec<ApplicationSetCondition> {
     let mut found = found(seen);
@@ -73,8 +77,12 @@ pub(super) fn conditions(
         ROLLOUT => !rolls,
         WARNING => seen.warning.is_none(),
         HELD => !rolls || matches!(seen.rollout, Rollout::Known { warning: None, .. }),
+        SPEC => unheeded.is_empty(),
         _ => false,
     };
+    if !unheeded.is_empty() {
+        found.push(condition(SPEC, true, NO_EFFECT, cut(&unheeded.join("; "))));
+    }
     if let Some(warning) = &seen.warning {
         found.push(condition(WARNING, true, FOREGROUND, cut(warning)));
     }

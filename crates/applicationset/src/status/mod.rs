@@ -10,6 +10,7 @@ use tidegate_model::argo::{
 };
 
 use crate::policy::{Options, is_progressive, is_rolling_sync};
+use crate::unheeded::unheeded;
 pub use conditions::{FOREGROUND, Failure, Reason};
 
 /// How a set stands, after its Applications were looked at.
@@ -57,7 +58,8 @@ pub fn status(
 ) -> Option<ApplicationSetStatus> {
     let before = &set.status;
     let rolls = is_rolling_sync(set) && options.progressive_syncs;
-    let conditions = conditions::conditions(&before.conditions, seen, rolls, now);
+    let unheeded = unheeded(set, options);
+    let conditions = conditions::conditions(&before.conditions, seen, (rolls, &unheeded), now);
     let application_status = match is_progressive(set, options) {
         true => members::members(&before.application_status, seen),
         false => Vec::new(),

@@ -16,6 +16,7 @@ mod laws;
 mod requeue;
 mod rollout;
 mod status;
+mod unheeded;
 mod wake;
 
 use std::collections::BTreeMap;

@@ -129,6 +129,17 @@ impl From<i64> for MaxUpdate {
     }
 }
 
+impl fmt::Display for MaxUpdate {
+    /// As it is written, if it can be: `10`, `10%`, or `all`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
 impl FromStr for MaxUpdate {
     type Err = InvalidMaxUpdate;
 

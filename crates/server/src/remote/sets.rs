@@ -8,7 +8,7 @@ use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
 use tidegate_service::error::ServiceError;
 use tidegate_service::reach::ReachedSets;
-use tidegate_service::sets::{DeletionPreview, SetExplanation, SetWish};
+use tidegate_service::sets::{DeletionPreview, PolicyOptions, SetExplanation, SetWish};
 
 use super::ask::{Asking, part};
 use super::{PAGE, PAGES_MAX, Remote};
@@ -19,6 +19,8 @@ struct Page {
     next: Option<String>,
     #[serde(default)]
     problems: Vec<String>,
+    #[serde(default)]
+    options: PolicyOptions,
 }
 
 impl Remote {
@@ -32,7 +34,7 @@ impl Remote {
             let page: Page = self.0.ask(asking).await?;
             let is_meant = |one: &ApplicationSet| name.is_none_or(|name| key(one).is_meant(name));
             reached.sets.extend(page.items.into_iter().filter(is_meant));
-            reached.problems = page.problems;
+            (reached.problems, reached.options) = (page.problems, page.options);
             after = page.next;
             if after.is_none() {
                 break;

@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::HealthStatus;
 use tidegate_model::argo::ApplicationSet;
-use tidegate_service::sets::{DeletionPreview, SetExplanation, SetLine, SetServing, SetWish, shown};
+use tidegate_service::sets::{
+    DeletionPreview, PolicyOptions, SetExplanation, SetLine, SetServing, SetWish, shown,
+};
 
 use crate::pages::{self, Page};
 use crate::problem::{Code, Problem};
@@ -91,6 +93,8 @@ struct SetPage {
     page: Page<ApplicationSet>,
     /// What cannot be read and belongs to no ApplicationSet.
     problems: Vec<String>,
+    /// What is decided for all of them.
+    options: PolicyOptions,
 }
 
 /// What they are ordered by: namespace and name.
@@ -104,12 +108,14 @@ async fn list(call: Call<ListQuery>) -> Result<SetPage, Problem> {
     const OF: &str = "applicationsets";
     let limit = pages::limit(call.query.limit)?;
     let after: Option<Place> = call.query.page.map(|word| pages::place(&OF, &word)).transpose()?;
-    let found = call.site.queries()?.sets().await?.find(None);
+    let serving = call.site.queries()?.sets().await?;
+    let found = serving.find(None);
     let matching = u64::try_from(found.sets.len()).unwrap_or(u64::MAX);
     let mut rest = found.sets.iter().filter(|one| after.as_ref().is_none_or(|after| place(one) > *after));
     let items: Vec<ApplicationSet> = rest.by_ref().take(limit).map(|one| shown(one)).collect();
     let next = rest.next().and(items.last()).map(|last| pages::word(&OF, &place(last)));
-    Ok(SetPage { page: Page { items, next, matching }, problems: found.problems })
+    let options = serving.options().clone();
+    Ok(SetPage { page: Page { items, next, matching }, problems: found.problems, options })
 }
 
 /// Which ApplicationSets, and in which order.

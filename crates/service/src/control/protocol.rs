@@ -1,6 +1,7 @@
 //! What is asked, and what is answered. The names in JSON stay: processes of two versions may meet.
 
 use serde::{Deserialize, Serialize};
+use tidegate_applicationset::policy::Options;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_lifecycle::operation::{Event, Fact, OperationView, Scope};
 use tidegate_model::argo::{Application, ApplicationSet, OperationRequest};
@@ -274,6 +275,9 @@ pub enum Reply {
         sets: Vec<ApplicationSet>,
         /// What cannot be read and belongs to none.
         problems: Vec<String>,
+        /// What is decided for all of them; an older process says nothing of it.
+        #[serde(default)]
+        options: Options,
     },
     /// To [`Request::ExplainApplicationSet`].
     ApplicationSet(Box<SetExplanation>),

@@ -59,6 +59,7 @@ pub use line::{RolloutLine, SetLine};
 pub use pass::taken;
 pub use serving::SetServing;
 pub use shown::shown;
+pub use tidegate_applicationset::policy::Options as PolicyOptions;
 pub use tidegate_applicationset::preview::DeletionPreview;
 pub use wishes::{SetExplanation, SetWish};
 

@@ -48,6 +48,11 @@ impl SetServing {
         self.board.find(text)
     }
 
+    /// What is decided for all of them.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
     /// One of them.
     pub fn set(&self, key: &AppKey) -> Option<Arc<ApplicationSet>> {
         self.board.get(key)

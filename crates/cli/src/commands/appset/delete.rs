@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_applicationset::policy::Options;
 use tidegate_applicationset::rollout::full_name;
 use tidegate_lifecycle::teardown::{MemberStatus, TeardownView};
 use tidegate_model::argo::{Application, ApplicationSet};
@@ -61,14 +62,14 @@ async fn show(
 }
 
 fn of_files(args: &SetDeleteArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let mut files = Files::read(&args.files, &args.found, printer)?;
+    let mut files = Files::read(&args.files, &args.found, &Options::default(), printer)?;
     let (mut plans, mut problems) = (Vec::new(), Vec::new());
     for (set, base) in files.sets.clone() {
         let (generated, refused) = files.generated(&set, &base, printer)?;
         problems.extend(refused);
         let applications: Vec<Application> =
             generated.applications.into_iter().map(|made| made.application).collect();
-        match plan::deletion(&set, &applications) {
+        match plan::deletion(&set, &applications, &Options::default()) {
             Ok(preview) => plans.push((set::name(&set), DeletionPlan::of(&preview, plan::word(&set)))),
             Err(wrong) => problems.push(format!("ApplicationSet {}: {wrong}", set.metadata.name)),
         }

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tempfile::TempDir;
+use tidegate_applicationset::policy;
+use tidegate_applicationset::unheeded::unheeded;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_generate::{Generated, Options, Outcome, Problem, generate};
 use tidegate_model::Gvk;
-use tidegate_model::argo::{API_VERSION, ApplicationSet};
+use tidegate_model::argo::{self, API_VERSION, ApplicationSet};
 use tidegate_planner::Target;
 use tidegate_service::applications::RepositoryFiles;
 use tidegate_service::generating::FoundWorld;
@@ -34,8 +36,18 @@ pub struct Files {
 }
 
 impl Files {
-    pub fn read(files: &[PathBuf], found: &FoundArgs, printer: &Printer) -> Result<Self, CliError> {
-        let sets = read(files, printer)?;
+    /// Reads them, and tells what they say that has no effect where a service decides like this for all of them.
+    pub fn read(
+        files: &[PathBuf],
+        found: &FoundArgs,
+        options: &policy::Options,
+        printer: &Printer,
+    ) -> Result<Self, CliError> {
+        let sets = read(files)?;
+        for (set, _) in &sets {
+            let warn = |one: &String| printer.warn(&format!("ApplicationSet {}: {one}", set.metadata.name));
+            unheeded(set, options).iter().for_each(warn);
+        }
         let scratch = scratch()?;
         let mut reach = Reach::new(scratch.path().join("mirrors"));
         if let Some(files) = &found.repositories {
@@ -89,7 +101,7 @@ impl Files {
     }
 }
 
-fn read(files: &[PathBuf], printer: &Printer) -> Result<Vec<(ApplicationSet, PathBuf)>, CliError> {
+fn read(files: &[PathBuf]) -> Result<Vec<(ApplicationSet, PathBuf)>, CliError> {
     let mut sets = Vec::new();
     for file in files {
         let base = match file.parent() {
@@ -104,18 +116,10 @@ fn read(files: &[PathBuf], printer: &Printer) -> Result<Vec<(ApplicationSet, Pat
             if object.gvk() != Gvk::from_api_version(API_VERSION, KIND) {
                 continue;
             }
-            let set: ApplicationSet = serde_json::from_value(object.as_value().clone()).map_err(|error| {
+            let set: ApplicationSet = argo::read(object.as_value()).map_err(|error| {
                 let problems = vec![format!("{origin}: ApplicationSet {}: {error}", object.name())];
                 CliError::Generate { problems, is_input: true }
             })?;
-            let unknown = set.unknown_fields();
-            if !unknown.is_empty() {
-                let name = &set.metadata.name;
-                printer.warn(&format!(
-                    "ApplicationSet {name}: these fields have no effect: {}",
-                    unknown.join(", ")
-                ));
-            }
             sets.push((set, base.clone()));
         }
     }

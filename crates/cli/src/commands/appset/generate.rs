@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_applicationset::policy::Options;
 use tidegate_model::argo::Application;
 
 use super::files::Files;
@@ -11,7 +12,7 @@ use crate::exit::Ended;
 use crate::output::{Printer, application};
 
 pub fn run(args: &GenerateArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let mut files = Files::read(&args.files, &args.found, printer)?;
+    let mut files = Files::read(&args.files, &args.found, &Options::default(), printer)?;
     let mut all: Vec<Application> = Vec::new();
     let mut problems = Vec::new();
     for (set, base) in files.sets.clone() {

@@ -6,17 +6,18 @@ use std::path::Path;
 
 use tidegate_applicationset::changes::Generated;
 use tidegate_applicationset::foreseen::{Foreseen, foresee};
+use tidegate_applicationset::guard;
 use tidegate_applicationset::order::order;
 use tidegate_applicationset::policy::{Options, is_progressive};
 use tidegate_applicationset::preview::{self, DeletionPreview};
-use tidegate_applicationset::rollout::{Standing, Targets, full_name, request};
+use tidegate_applicationset::rollout::{OwnCases, Standing, Targets, full_name, request};
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_lifecycle::operation::{concurrency_group, is_known_gate};
 use tidegate_lifecycle::rollout::{MemberView, Options as Cases, RolloutView};
 use tidegate_lifecycle::teardown::Order;
 use tidegate_model::argo::{Application, ApplicationSet, ApplicationSource};
 use tidegate_service::applications::store::MANAGED_LABEL;
-use tidegate_service::reach::Reached;
+use tidegate_service::reach::{Reached, ReachedSets};
 use tidegate_service::sets::taken;
 
 use super::desk;
@@ -41,14 +42,15 @@ pub async fn run(args: &SetPlanArgs, printer: &Printer) -> Result<Ended, CliErro
 
 fn of_files(args: &SetPlanArgs, served: Option<&Served>, printer: &Printer) -> Result<Ended, CliError> {
     let gates = KnownGates::read(args.gates.as_deref())?;
-    let mut files = Files::read(&args.files, &args.found, printer)?;
+    let options = served.map(|served| served.options.clone()).unwrap_or_default();
+    let mut files = Files::read(&args.files, &args.found, &options, printer)?;
     let (mut plans, mut problems) = (Vec::new(), Vec::new());
     for (set, base) in files.sets.clone() {
         let (generated, refused) = files.generated(&set, &base, printer)?;
         problems.extend(refused);
         let generated = taken(generated);
         let mut revisions = Revisions { files: &files, base: &base, found: BTreeMap::new(), printer };
-        let wrong = match planned(&set, &generated, served, &mut revisions) {
+        let wrong = match planned(&set, &generated, (served, &options), &mut revisions) {
             Ok(plan) => {
                 let problems = plan.removal.iter().flat_map(|removal| &removal.problems);
                 problems.for_each(|problem| {
@@ -106,7 +108,7 @@ impl KnownGates {
 fn planned(
     set: &ApplicationSet,
     generated: &Generated,
-    served: Option<&Served>,
+    (served, options): (Option<&Served>, &Options),
     revisions: &mut Revisions<'_>,
 ) -> Result<SetPlan, Vec<String>> {
     let applications: Vec<Application> = generated.applications.values().cloned().collect();
@@ -120,17 +122,21 @@ fn planned(
     let known: BTreeMap<&str, Vec<String>> =
         meant.iter().filter_map(|(name, all)| Some((*name, Meant::all_found(all)?))).collect();
     let foreseen = served.map(|served| served.foreseen(set, generated, &known));
-    let rollout = rollout(set, applications, &found);
-    let deletion = deletion(set, applications);
-    let removal =
-        foreseen.as_ref().map(|foreseen| removal(set, foreseen)).transpose().map_err(|wrong| vec![wrong])?;
-    let (rollout, deletion) = match (rollout, deletion) {
-        (Ok(rollout), Ok(deletion)) => (rollout, deletion),
-        (rollout, deletion) => return Err(rollout.err().into_iter().chain(deletion.err()).collect()),
+    let rollout = rollout(set, applications, &found, options);
+    let deletion = deletion(set, applications, options);
+    let removal = foreseen.as_ref().map(|foreseen| removal(set, foreseen, options));
+    let removal = removal.transpose().map_err(|wrong| vec![wrong])?;
+    let guard = guard::limit(set).map_err(|invalid| invalid.to_string());
+    let (rollout, deletion) = match (rollout, deletion, guard) {
+        (Ok(rollout), Ok(deletion), Ok(_)) => (rollout, deletion),
+        (rollout, deletion, guard) => {
+            let wrong = [rollout.err(), deletion.err(), guard.err()];
+            return Err(wrong.into_iter().flatten().collect());
+        }
     };
     let place: BTreeMap<&str, &MemberView> = rollout
         .iter()
-        .flat_map(|rollout| &rollout.members)
+        .flat_map(|(rollout, _)| &rollout.members)
         .map(|member| (member.application.as_str(), member))
         .collect();
     let members = found.into_iter().map(|(name, revisions)| Planned {
@@ -145,7 +151,7 @@ fn planned(
     Ok(SetPlan {
         application_set: name(set),
         applications: members.collect(),
-        rollout: rollout.as_ref().map(RolloutPlan::of),
+        rollout: rollout.as_ref().map(|(rollout, cases)| RolloutPlan::of(rollout, *cases)),
         removal,
         deletion: DeletionPlan::of(&deletion, word(set)),
     })
@@ -156,8 +162,9 @@ fn rollout(
     set: &ApplicationSet,
     applications: &[Application],
     revisions: &BTreeMap<&str, Vec<String>>,
-) -> Result<Option<RolloutView>, String> {
-    if !is_progressive(set, &Options::default()) {
+    options: &Options,
+) -> Result<Option<(RolloutView, OwnCases)>, String> {
+    if !is_progressive(set, options) {
         return Ok(None);
     }
     let targets = Targets::of(set)
@@ -168,13 +175,18 @@ fn rollout(
     let standing = standing.collect();
     let asked = request(set, &targets, applications, &standing, Cases::default());
     let asked = asked.map_err(|invalid| invalid.to_string())?;
-    preview::rollout(asked, SystemClock.now()).map(Some).map_err(|refused| refused.to_string())
+    let cases = OwnCases::of(set).map_err(|invalid| invalid.to_string())?;
+    let view = preview::rollout(asked, SystemClock.now()).map_err(|refused| refused.to_string())?;
+    Ok(Some((view, cases)))
 }
 
 /// The deletion of all Applications that a set makes.
-pub fn deletion(set: &ApplicationSet, applications: &[Application]) -> Result<DeletionPreview, String> {
-    preview::deletion(set, applications, &Options::default(), SystemClock.now())
-        .map_err(|refused| refused.to_string())
+pub fn deletion(
+    set: &ApplicationSet,
+    applications: &[Application],
+    options: &Options,
+) -> Result<DeletionPreview, String> {
+    preview::deletion(set, applications, options, SystemClock.now()).map_err(|refused| refused.to_string())
 }
 
 /// Its order, in one word.
@@ -196,8 +208,8 @@ fn target_revisions(application: &Application) -> Vec<String> {
 }
 
 /// What becomes of Applications that are not generated any more.
-fn removal(set: &ApplicationSet, foreseen: &Foreseen) -> Result<Removal, String> {
-    let deletion = deletion(set, &foreseen.removed)?;
+fn removal(set: &ApplicationSet, foreseen: &Foreseen, options: &Options) -> Result<Removal, String> {
+    let deletion = deletion(set, &foreseen.removed, options)?;
     Ok(Removal {
         deletion: DeletionPlan::of(&deletion, word(set)),
         held: foreseen.held.clone(),
@@ -209,6 +221,7 @@ fn removal(set: &ApplicationSet, foreseen: &Foreseen) -> Result<Removal, String>
 struct Served {
     sets: Vec<ApplicationSet>,
     applications: Vec<Application>,
+    options: Options,
 }
 
 impl Served {
@@ -216,8 +229,8 @@ impl Served {
         let desk = Desk::of(service)?;
         let Reached { applications, problems } = desk.ask(&[]).await?;
         problems.iter().for_each(|problem| printer.warn(problem));
-        let sets = desk::find(&desk, None).await?.sets;
-        Ok(Self { sets, applications })
+        let ReachedSets { sets, options, .. } = desk::find(&desk, None).await?;
+        Ok(Self { sets, applications, options })
     }
 
     /// What would become of its Applications, were the set as in a file.
@@ -232,8 +245,8 @@ impl Served {
         if let Some(there) = self.sets.iter().find(|one| full_name(one) == full_name(&set)) {
             set.metadata.uid.clone_from(&there.metadata.uid);
         }
-        let preserved_labels = vec![MANAGED_LABEL.to_owned()];
-        let options = Options { preserved_labels, ..Options::default() };
+        let mut options = self.options.clone();
+        options.preserved_labels.push(MANAGED_LABEL.to_owned());
         foresee(&set, generated, &self.applications, targets, &options)
     }
 }

@@ -86,7 +86,7 @@ impl DeletionPlan {
                 KeptWhat::Objects => Vec::new(),
             },
         });
-        let note = self.order.unwrap_or_default();
+        let note = self.order.unwrap_or_default().to_owned();
         Part { name: "Deletion", note, is_deletion: true, stages: steps.chain(kept).collect() }
     }
 }

@@ -7,7 +7,8 @@ use crate::output::diagram::{Diagram, Look};
 pub fn diagram(plan: &Drawn) -> String {
     let mut diagram = Diagram::new();
     for part in &plan.parts {
-        diagram.begin_group(part.name, part.name);
+        let note = if part.note.is_empty() { String::new() } else { format!(": {}", part.note) };
+        diagram.begin_group(part.name, &format!("{}{note}", part.name));
         for (number, stage) in part.stages.iter().enumerate() {
             let terms = stage.terms.iter().map(|(word, what)| format!(", {word} {what}"));
             let title = format!("{} ({}{})", stage.title, stage.note, terms.collect::<String>());

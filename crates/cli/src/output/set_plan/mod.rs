@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tidegate_applicationset::foreseen::{Change, What};
+use tidegate_applicationset::rollout::OwnCases;
 use tidegate_lifecycle::operation::is_known_gate;
-use tidegate_lifecycle::rollout::{OnFailure, RolloutView, StepView};
+use tidegate_lifecycle::rollout::{OnFailure, OnNewTargets, OnPending, RolloutView, StepView};
 use tidegate_model::format_duration;
 
 use super::counted;
@@ -71,6 +72,14 @@ pub struct RolloutPlan {
     pub steps: Vec<RolloutStep>,
     /// Applications that no step selects: the rollout leaves them alone.
     pub outside: Vec<String>,
+    /// What new targets do to it.
+    pub on_new_targets: OnNewTargets,
+    /// How long an Application may be Pending; absent: as the service decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending_timeout_seconds: Option<u64>,
+    /// What follows then; absent: as the service decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_pending: Option<OnPending>,
 }
 
 /// A step of it.
@@ -97,7 +106,8 @@ pub struct StepTerms {
 }
 
 impl RolloutPlan {
-    pub fn of(view: &RolloutView) -> Self {
+    /// Before it begins; with what its set says of cases.
+    pub fn of(view: &RolloutView, cases: OwnCases) -> Self {
         let of_step = |step: &str| {
             let members = view.members.iter().filter(|member| member.step == step);
             members.map(|member| member.application.clone()).collect()
@@ -114,7 +124,33 @@ impl RolloutPlan {
             },
             applications: of_step(&step.to_string()),
         };
-        Self { steps: (1..).zip(&view.steps).map(step).collect(), outside: of_step("-1") }
+        Self {
+            steps: (1..).zip(&view.steps).map(step).collect(),
+            outside: of_step("-1"),
+            on_new_targets: cases.on_new_targets.unwrap_or_default(),
+            pending_timeout_seconds: cases.pending_timeout.map(|timeout| timeout.as_secs()),
+            on_pending: cases.on_pending,
+        }
+    }
+
+    /// What is done in cases, in words: `new targets end it; an Application Pending for more than 5m counts as failed`.
+    fn cases(&self) -> String {
+        let new_targets = match self.on_new_targets {
+            OnNewTargets::Supersede => "new targets end it",
+            OnNewTargets::Finish => "new targets wait for its end",
+        };
+        let time = self.pending_timeout_seconds.map(|seconds| format_duration(Duration::from_secs(seconds)));
+        let pending = (time.is_some() || self.on_pending.is_some()).then(|| {
+            let time = time.map_or_else(|| "too long".to_owned(), |time| format!("more than {time}"));
+            let then = match self.on_pending {
+                Some(OnPending::Hold) => "is awaited, with a warning",
+                Some(OnPending::Fail) => "counts as failed",
+                Some(OnPending::Healthy) => "counts as Healthy",
+                None => "is treated as the service decides",
+            };
+            format!("; an Application Pending for {time} {then}")
+        });
+        format!("{new_targets}{}", pending.unwrap_or_default())
     }
 }
 
@@ -175,7 +211,7 @@ struct Drawn {
 struct Part {
     name: &'static str,
     /// Beside the name; may be empty.
-    note: &'static str,
+    note: String,
     is_deletion: bool,
     stages: Vec<Stage>,
 }
@@ -249,7 +285,7 @@ impl SetPlan {
                 rows: self.lines(&rollout.outside),
             });
         }
-        Part { name: "Rollout", note: "", is_deletion: false, stages }
+        Part { name: "Rollout", note: rollout.cases(), is_deletion: false, stages }
     }
 
     fn by_themselves(&self) -> Part {
@@ -262,7 +298,7 @@ impl SetPlan {
             is_idle: false,
             rows: self.lines(&names),
         };
-        Part { name: "Sync", note: "no steps", is_deletion: false, stages: vec![stage] }
+        Part { name: "Sync", note: "no steps".to_owned(), is_deletion: false, stages: vec![stage] }
     }
 
     fn lines(&self, names: &[String]) -> Vec<Line> {

@@ -21,7 +21,7 @@ pub fn picture(plan: &Drawn) -> String {
             picture.part();
         }
         let colour = if part.is_deletion { DELETION } else { SYNC };
-        picture.group(part.name, part.note, colour);
+        picture.group(part.name, &part.note, colour);
         let mut before = None;
         for stage in &part.stages {
             if let Some(end) = before.filter(|_| stage.follows) {

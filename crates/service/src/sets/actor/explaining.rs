@@ -1,11 +1,15 @@
 //! What people are told of a set.
 
+use tidegate_application::operation;
 use tidegate_applicationset::ownership::{Owner, owner};
+use tidegate_applicationset::unheeded::unheeded;
+use tidegate_lifecycle::fleet::Explanation;
 use tidegate_lifecycle::operation::{concurrency_group, is_known_gate};
-use tidegate_lifecycle::rollout::{RolloutView, StepStatus};
+use tidegate_lifecycle::rollout::{MemberStatus, RolloutView, StepStatus};
 use tidegate_lifecycle::{rollout, teardown};
 
 use super::SetState;
+use crate::sets::standing::member;
 use crate::sets::wishes::SetExplanation;
 
 impl SetState {
@@ -20,6 +24,7 @@ impl SetState {
             (None, Some(rollout)) => {
                 let mut explanation = rollout::explain(rollout, now);
                 explanation.warnings.extend(self.undefined_gates(rollout_view.as_ref()).await);
+                self.name_operations(rollout_view.as_ref(), &mut explanation);
                 Some(explanation)
             }
             (None, None) => None,
@@ -33,11 +38,8 @@ impl SetState {
             (None, None, None) if self.generated.is_none() => "it was not looked at yet".to_owned(),
             (None, None, None) => format!("its {owned} Applications are as they are generated"),
         };
-        let unknown = self.set.unknown_fields();
-        let line = match unknown.is_empty() {
-            true => line,
-            false => format!("{line}; these fields have no effect: {}", unknown.join(", ")),
-        };
+        let unheeded = unheeded(&self.set, &self.shared.options);
+        let line = unheeded.iter().fold(line, |line, one| format!("{line}; {one}"));
         SetExplanation {
             set: self.key.to_string(),
             // What was quoted may have several.
@@ -52,6 +54,22 @@ impl SetState {
 }
 
 impl SetState {
+    /// Says of each Application that is Pending which other operation is at work on it: its sync begins after that.
+    fn name_operations(&self, view: Option<&RolloutView>, explanation: &mut Explanation) {
+        let members = view.map(|view| view.members.as_slice()).unwrap_or_default();
+        let pending = members.iter().filter(|member| member.status == MemberStatus::Pending);
+        for pending in pending {
+            let key = member(&self.key, &pending.application);
+            let live = self.shared.applications.board.get(&key);
+            let at_work = live.as_ref().and_then(|live| operation::id(live.operation.as_ref()?));
+            let Some(other) = at_work.filter(|other| Some(*other) != pending.operation) else { continue };
+            let what = format!("Application {}", pending.application);
+            let awaited = explanation.awaited.iter_mut().filter(|awaited| awaited.what == what);
+            awaited
+                .for_each(|awaited| awaited.why.push_str(&format!("; operation {other} is at work on it")));
+        }
+    }
+
     /// The gates of steps to come that would never open, because nobody has defined them.
     async fn undefined_gates(&self, view: Option<&RolloutView>) -> Vec<String> {
         let steps = view.map(|view| view.steps.as_slice()).unwrap_or_default();

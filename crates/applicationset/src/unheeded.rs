@@ -1,0 +1,75 @@
+//! What does a set say that has no effect? It is told, because whoever wrote it counts on it.
+
+use tidegate_model::argo::ApplicationSet;
+
+use crate::order::{DELETION_SYNC_ANNOTATION, is_custom};
+use crate::policy::{Options, rolling_steps};
+use crate::rollout::ROLLOUT_ANNOTATION;
+
+/// The strategies there are.
+const STRATEGIES: [&str; 2] = ["AllAtOnce", "RollingSync"];
+
+/// What a set says that has no effect, and why, a sentence for each.
+pub fn unheeded(set: &ApplicationSet, options: &Options) -> Vec<String> {
+    let unknown = set.unknown_fields();
+    let unknown =
+        (!unknown.is_empty()).then(|| format!("these fields have no effect: {}", unknown.join(", ")));
+    let all = [unknown, strategy(set, options), extras(set), deletion_steps(set)];
+    all.into_iter().flatten().collect()
+}
+
+/// Why its Applications are not synced step by step, though it seems to ask for that.
+fn strategy(set: &ApplicationSet, options: &Options) -> Option<String> {
+    let strategy = set.spec.strategy.as_ref()?;
+    let kind = strategy.kind.as_str();
+    let has_steps = strategy.rolling_sync.as_ref().is_some_and(|rolling| !rolling.steps.is_empty());
+    let each = "each Application is synced by its own policy";
+    if !kind.is_empty() && !STRATEGIES.contains(&kind) {
+        let known = STRATEGIES.join(" or ");
+        return Some(format!("spec.strategy.type {kind:?} is not known, so {each}; write {known}"));
+    }
+    match (kind == "RollingSync", has_steps) {
+        (true, false) => Some(format!(
+            "spec.strategy.type is RollingSync, and spec.strategy.rollingSync has no steps, so {each}"
+        )),
+        (true, true) if !options.progressive_syncs => Some(format!(
+            "progressive syncs are switched off in this service, so the steps of spec.strategy.rollingSync have no effect and {each}"
+        )),
+        (false, true) => Some(format!(
+            "spec.strategy.rollingSync has no effect without spec.strategy.type RollingSync, so {each}"
+        )),
+        _ => None,
+    }
+}
+
+/// What is said of the steps of a rollout, where there are none.
+fn extras(set: &ApplicationSet) -> Option<String> {
+    let is_annotated = set.metadata.annotations.contains_key(ROLLOUT_ANNOTATION);
+    (is_annotated && rolling_steps(set).is_empty()).then(|| {
+        format!(
+            "the annotation {ROLLOUT_ANNOTATION} has no effect without spec.strategy.type RollingSync and steps"
+        )
+    })
+}
+
+/// Steps of a deletion that nobody looks at.
+fn deletion_steps(set: &ApplicationSet) -> Option<String> {
+    let strategy = set.spec.strategy.as_ref();
+    let in_spec = strategy
+        .and_then(|strategy| strategy.deletion_sync.as_ref())
+        .is_some_and(|deletion| !deletion.steps.is_empty());
+    let is_annotated = set.metadata.annotations.contains_key(DELETION_SYNC_ANNOTATION);
+    let annotation = format!("the annotation {DELETION_SYNC_ANNOTATION}");
+    let without_order = "no effect without spec.strategy.deletionOrder Custom";
+    match (is_custom(set), in_spec, is_annotated) {
+        (true, true, true) => {
+            Some(format!("{annotation} has no effect beside the steps of spec.strategy.deletionSync"))
+        }
+        (false, true, true) => {
+            Some(format!("spec.strategy.deletionSync and {annotation} have {without_order}"))
+        }
+        (false, true, false) => Some(format!("spec.strategy.deletionSync has {without_order}")),
+        (false, false, true) => Some(format!("{annotation} has {without_order}")),
+        _ => None,
+    }
+}
