@@ -12,7 +12,7 @@ use tidegate_lifecycle::operation::{
     Driver, Event, Explanation, Fact, Input, OperationView, Scope, State, Verdict, concurrency_group,
     explain, is_known_gate, view,
 };
-use tidegate_model::{Destination, IfTaken, OperationId, Override, SyncRequest};
+use tidegate_model::{ClaimHolder, Destination, IfTaken, OperationId, Override, SafePoint, SyncRequest};
 use tidegate_oplog::{Compacted, Lookup, Retention, TypedLog as _};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
@@ -401,6 +401,17 @@ impl Engine {
     /// Ends an operation at work. Returns when the wish is durable.
     pub async fn terminate(&self, operation: OperationId, by: &str) -> Result<(), EngineError> {
         self.person(operation, Input::Terminate { by: by.to_owned() }).await
+    }
+
+    /// Ends an operation at work for another sync of its application, where none of its hooks has to be stopped for that; it is
+    /// refused elsewhere, and nothing of it is remembered. Returns when the wish is durable.
+    pub async fn supersede(
+        &self,
+        operation: OperationId,
+        by: ClaimHolder,
+        when: SafePoint,
+    ) -> Result<(), EngineError> {
+        self.person(operation, Input::Supersede { by, when }).await
     }
 
     /// Holds an operation at work at its next safe point. Returns when the wish is durable.

@@ -27,6 +27,16 @@ pub enum IfTaken {
     Supersede,
 }
 
+/// Where an operation may be ended for another sync: none of its hooks is at work there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SafePoint {
+    /// An attempt has failed, and the next has not begun.
+    Failed,
+    /// The same, or the operation waits: for a gate, for health, for something to be gone, for its cluster.
+    Waiting,
+}
+
 /// Where a claim is kept.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ClaimPlace {
@@ -56,9 +66,16 @@ pub struct ClaimHolder {
     pub since: Option<Timestamp>,
 }
 
+/// What an operation is called that has no id yet.
+pub const UNBEGUN: &str = "another sync";
+
 impl fmt::Display for ClaimHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "operation {}", self.operation)?;
+        match self.operation.as_str() {
+            // It has no id before the one is over whose place it takes.
+            "" => f.write_str(UNBEGUN)?,
+            operation => write!(f, "operation {operation}")?,
+        }
         if !self.who.is_empty() {
             write!(f, " of {}", self.who)?;
         }

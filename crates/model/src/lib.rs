@@ -31,7 +31,7 @@ pub mod annotations;
 pub mod argo;
 pub mod earlier;
 
-pub use claim::{ClaimHolder, ClaimPlace, ClaimRequest, IfTaken};
+pub use claim::{ClaimHolder, ClaimPlace, ClaimRequest, IfTaken, SafePoint, UNBEGUN};
 pub use deletion::{Cascade, InvalidCascade};
 pub use discovery::{Discovery, KindInfo};
 pub use duration::{InvalidDuration, format_duration, parse_duration};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_model::{
-    Digest, Observation, Observed, OperationId, OperationPhase, Override, Plan, SyncRequest, TaskId,
-    Timestamp,
+    ClaimHolder, Digest, Observation, Observed, OperationId, OperationPhase, Override, Plan, SafePoint,
+    SyncRequest, TaskId, Timestamp,
 };
 
 use super::named::Scope;
@@ -96,6 +96,14 @@ pub enum Input {
         /// The person's name, as the caller gives it.
         by: String,
     },
+    /// Another sync of the application is to take its place. It is refused unless the operation can be ended here without
+    /// stopping any of its hooks, and is asked for again later.
+    Supersede {
+        /// The sync that takes its place.
+        by: ClaimHolder,
+        /// Where the operation may be ended for that.
+        when: SafePoint,
+    },
     /// A person holds the operation.
     Pause {
         /// The person's name, as the caller gives it.
@@ -157,6 +165,7 @@ impl Input {
         matches!(
             self,
             Self::Terminate { .. }
+                | Self::Supersede { .. }
                 | Self::Pause { .. }
                 | Self::Unpause { .. }
                 | Self::ConfirmPrune { .. }

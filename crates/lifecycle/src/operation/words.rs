@@ -33,6 +33,7 @@ impl Input {
             | Self::NamespaceSeen(_)
             | Self::NamespacesSeen { .. }
             | Self::Terminate { .. }
+            | Self::Supersede { .. }
             | Self::Unpause { .. }
             | Self::ConfirmPrune { .. } => {}
         }

@@ -25,6 +25,7 @@ mod pruning;
 mod random;
 mod retries;
 mod shell;
+mod superseding;
 mod table;
 mod traces;
 mod waiting;

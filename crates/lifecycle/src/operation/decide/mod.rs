@@ -9,6 +9,7 @@ mod observed;
 mod overrides;
 mod people;
 mod rejection;
+mod supersede;
 
 use std::sync::Arc;
 
@@ -82,6 +83,7 @@ fn accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec<Fact>,
             let message = super::messages::TERMINATED.to_owned();
             Ok(std::iter::once(wish).chain(ending::at_once(OperationPhase::Failed, message, now)).collect())
         }
+        Input::Supersede { by, when } => supersede::before_plan(header, by, *when, now),
         Input::Pause { by, reason } => people::pause(header, by, reason, now),
         Input::Unpause { by } => people::unpause(header, by, now),
         Input::ConfirmPrune { .. } => Err(Rejection::NothingToConfirm),
@@ -132,6 +134,7 @@ fn running(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<F
 fn wish(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
     match input {
         Input::Terminate { by } => Ok(people::terminate(by, now)),
+        Input::Supersede { by, when } => supersede::planned(operation, by, *when, now),
         Input::Pause { by, reason } => people::pause(&operation.header, by, reason, now),
         Input::Unpause { by } => people::unpause(&operation.header, by, now),
         Input::ConfirmPrune { by } => people::confirm_prune(operation, by, now),

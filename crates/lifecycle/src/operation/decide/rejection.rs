@@ -39,6 +39,12 @@ pub enum Rejection {
     /// The operation is not paused.
     #[error("operation is not paused; nothing to unpause")]
     NotPaused,
+    /// Another sync cannot take its place here.
+    #[error("operation cannot be superseded now: {why}")]
+    NotSafe {
+        /// What is at work, and has to end before.
+        why: String,
+    },
     /// No prune waits for confirmation.
     #[error("no prune of this operation needs confirmation")]
     NothingToConfirm,

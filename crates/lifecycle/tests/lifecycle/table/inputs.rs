@@ -8,7 +8,8 @@ use tidegate_lifecycle::operation::{
     Rejection, Scope, State, Stopped, Trial, Verdict, decide, evolve,
 };
 use tidegate_model::{
-    Evidence, Health, HealthStatus, Observation, Observed, OperationPhase, Override, Plan, TaskId,
+    ClaimHolder, Evidence, Health, HealthStatus, Observation, Observed, OperationPhase, Override, Plan,
+    SafePoint, TaskId,
 };
 
 use super::facts::kind;
@@ -44,6 +45,8 @@ fn name(input: &Input) -> String {
         Input::Resumed => "Resumed".into(),
         Input::HealthRules { .. } => "HealthRules".into(),
         Input::Terminate { .. } => "Terminate".into(),
+        Input::Supersede { when: SafePoint::Waiting, .. } => "Supersede".into(),
+        Input::Supersede { when: SafePoint::Failed, .. } => "SupersedeFailed".into(),
         Input::Pause { .. } => "Pause".into(),
         Input::Unpause { .. } => "Unpause".into(),
         Input::ConfirmPrune { .. } => "ConfirmPrune".into(),
@@ -131,6 +134,8 @@ fn inputs(place: &str) -> Vec<Input> {
         Input::Resumed,
         Input::HealthRules { digest: DIGEST },
         Input::Terminate { by: by() },
+        Input::Supersede { by: ClaimHolder::default(), when: SafePoint::Waiting },
+        Input::Supersede { by: ClaimHolder::default(), when: SafePoint::Failed },
         Input::Pause { by: by(), reason: String::new() },
         Input::Unpause { by: by() },
         Input::ConfirmPrune { by: by() },
@@ -155,6 +160,7 @@ fn outcome(result: &Result<Vec<Fact>, Rejection>) -> String {
         Err(Rejection::AlreadyEnding { .. }) => "AlreadyEnding".into(),
         Err(Rejection::AlreadyPaused { .. }) => "AlreadyPaused".into(),
         Err(Rejection::NotPaused) => "NotPaused".into(),
+        Err(Rejection::NotSafe { .. }) => "NotSafe".into(),
         Err(Rejection::NothingToConfirm) => "NothingToConfirm".into(),
         Err(Rejection::NothingToApprove(_)) => "NothingToApprove".into(),
         Err(Rejection::NothingToOverride(_)) => "NothingToOverride".into(),
@@ -163,13 +169,13 @@ fn outcome(result: &Result<Vec<Fact>, Rejection>) -> String {
 }
 
 /// What every running operation answers to people.
-const RUNNING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesKnown Abort=Finished Terminate=TerminateRequested+Moved Pause=Paused \
+const RUNNING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesKnown Abort=Finished Terminate=TerminateRequested+Moved Supersede=NotSafe SupersedeFailed=NotSafe Pause=Paused \
     Unpause=NotPaused ConfirmPrune=PruneConfirmed Approve=NothingToApprove Skip=Overridden MarkDone=Overridden \
     Retry=NothingToOverride Unsaid=ReasonWanted";
-const ENDING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesKnown Abort=Finished Terminate=AlreadyEnding Pause=AlreadyEnding \
+const ENDING: &str = "Namespace=- Request=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesKnown Abort=Finished Terminate=AlreadyEnding Supersede=AlreadyEnding SupersedeFailed=AlreadyEnding Pause=AlreadyEnding \
     Unpause=AlreadyEnding ConfirmPrune=AlreadyEnding Approve=AlreadyEnding Skip=AlreadyEnding MarkDone=AlreadyEnding \
     Retry=AlreadyEnding Unsaid=AlreadyEnding";
-const OVER: &str = "Request=AlreadyStarted Terminate=AlreadyFinished Pause=AlreadyFinished \
+const OVER: &str = "Request=AlreadyStarted Terminate=AlreadyFinished Supersede=AlreadyFinished SupersedeFailed=AlreadyFinished Pause=AlreadyFinished \
     Unpause=AlreadyFinished ConfirmPrune=AlreadyFinished Approve=AlreadyFinished Skip=AlreadyFinished \
     MarkDone=AlreadyFinished Retry=AlreadyFinished Unsaid=AlreadyFinished";
 /// What the hooks and resources of a wave answer while they are at work.
@@ -188,16 +194,20 @@ const TABLE: [(&str, &str, &str); 20] = [
         "Accepted",
         RUNNING,
         "Namespace=Stale Watching=Stale HealthRules=- Claim:err=Finished Planned=Planned Planned:err=Finished PlanFailed=CallFailed PlanFailed:err=Finished \
-         Terminate=TerminateRequested+Finished ConfirmPrune=NothingToConfirm Skip=NothingToOverride MarkDone=NothingToOverride \
+         Terminate=TerminateRequested+Finished Supersede=Claim+Finished ConfirmPrune=NothingToConfirm Skip=NothingToOverride MarkDone=NothingToOverride \
          Unsaid=NothingToOverride",
     ),
     ("Planned", RUNNING, "Namespace=NamespaceLost+AttemptFailed"),
     ("DryRun", RUNNING, "Namespace=NamespaceLost+AttemptFailed Checked=Checked Checked:err=CheckFailed"),
-    ("Held", RUNNING, "Namespace=NamespaceLost Gate=GateAnswered"),
+    ("Held", RUNNING, "Namespace=NamespaceLost Gate=GateAnswered Supersede=Claim+Moved"),
     ("Wave DryRun", RUNNING, "Namespace=NamespaceLost Checked=Checked Checked:err=CheckFailed"),
     ("Pruning", RUNNING, "Namespace=NamespaceLost Pruned=PruneSent Pruned:err=TaskFailed"),
-    ("AwaitingGone", RUNNING, "Namespace=NamespaceLost Observed=ObjectGone"),
-    ("Clearing", RUNNING, "Namespace=NamespaceLost Cleared=HookCleared Cleared:err=TaskFailed"),
+    ("AwaitingGone", RUNNING, "Namespace=NamespaceLost Observed=ObjectGone Supersede=Claim+Moved"),
+    (
+        "Clearing",
+        RUNNING,
+        "Namespace=NamespaceLost Cleared=HookCleared Cleared:err=TaskFailed Supersede=Claim+Moved",
+    ),
     (
         "Applying",
         RUNNING,
@@ -208,7 +218,7 @@ const TABLE: [(&str, &str, &str); 20] = [
     ("Settling", RUNNING, AT_WORK),
     ("Verifying", RUNNING, AT_WORK),
     ("Passed", RUNNING, PASSED),
-    ("AwaitingRetry", RUNNING, ""),
+    ("AwaitingRetry", RUNNING, "Supersede=Claim+Moved SupersedeFailed=Claim+Moved"),
     (
         "Terminating",
         ENDING,
@@ -227,7 +237,7 @@ fn expected(place: &str) -> BTreeMap<&'static str, &'static str> {
     };
     let (_, common, own) = TABLE.iter().find(|(name, _, _)| *name == plain).expect("every state has a row");
     let paused = match (is_paused, plain) {
-        (true, _) => "Pause=AlreadyPaused Unpause=Unpaused",
+        (true, _) => "Pause=AlreadyPaused Unpause=Unpaused Supersede=NotSafe SupersedeFailed=NotSafe",
         (false, "Verifying") => "Namespaces=Moved",
         (false, _) => "",
     };
