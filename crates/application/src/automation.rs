@@ -11,7 +11,7 @@ use tidegate_model::{OperationPhase, Timestamp};
 use crate::operation::Progress;
 use crate::sources::{Sources, revisions};
 use crate::windows::Windows;
-use crate::{automated, conditions, operation};
+use crate::{automated, conditions, operation, superseding};
 
 /// How often an automatic operation is tried again, where the application does not say.
 const RETRIES: i64 = 5;
@@ -102,6 +102,14 @@ pub fn renew(application: &mut Application, now: Timestamp) {
 
 /// Decides after a comparison, whose outcome is in the status.
 pub fn decide(application: &Application, now: Timestamp) -> Decision {
+    match application.operation {
+        Some(_) => Decision::nothing(),
+        None => wanted(application, now),
+    }
+}
+
+/// What would be begun if no operation were under way.
+pub(crate) fn wanted(application: &Application, now: Timestamp) -> Decision {
     let status = &application.status;
     let Some(policy) = automated(application) else { return Decision::nothing() };
     let (prune, self_heal, allow_empty) =
@@ -109,7 +117,7 @@ pub fn decide(application: &Application, now: Timestamp) -> Decision {
     let Some(sync) = status.sync.as_ref().filter(|sync| sync.status == SyncStatusCode::OutOfSync) else {
         return Decision::nothing();
     };
-    if application.operation.is_some() || application.is_deleting() {
+    if application.is_deleting() {
         return Decision::nothing();
     }
     let differing =
@@ -157,12 +165,16 @@ pub fn decide(application: &Application, now: Timestamp) -> Decision {
         ));
     }
     let retry = application.spec.sync_policy.as_ref().and_then(|policy| policy.retry.clone());
-    let operation = OperationRequest {
+    let mut operation = OperationRequest {
         sync: Some(begun),
         initiated_by: OperationInitiator { automated: true, ..OperationInitiator::default() },
         retry: Some(retry.unwrap_or_else(|| Retry { limit: RETRIES, ..Retry::default() })),
         ..OperationRequest::default()
     };
+    let superseded = status.operation_state.as_ref().filter(|last| superseding::was_superseded(last));
+    if let Some(id) = superseded.and_then(|last| operation::id(&last.operation)) {
+        operation.set_remark(superseding::SUPERSEDES_REMARK, id.to_string());
+    }
     Decision { next: Next::Begin(Box::new(operation)), error: None }
 }
 
@@ -170,6 +182,9 @@ pub fn decide(application: &Application, now: Timestamp) -> Decision {
 fn is_attempt(last: &OperationState, begun: &SyncOperation) -> bool {
     if operation::cascade(&last.operation).is_some() {
         // It was about to be deleted, and is not any more.
+        return false;
+    }
+    if superseding::was_superseded(last) {
         return false;
     }
     match &last.sync_result {

@@ -19,6 +19,7 @@
 //! | [`recorded`] | what does the operation log know that the status does not? |
 //! | [`running`] | when is the operation begun that a progressive sync wants, and what was deployed last? |
 //! | [`pushes`] | which sources is a push about? |
+//! | [`superseding`] | does an operation go on when something newer is wanted? |
 //! | [`sources`] | what is deployed, be it one source or several? |
 
 pub mod accounts;
@@ -39,6 +40,7 @@ pub mod refresh;
 mod repository_names;
 pub mod running;
 pub mod sources;
+pub mod superseding;
 pub mod windows;
 
 pub use tidegate_model::argo::CONTROL_NAMESPACE;

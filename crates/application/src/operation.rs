@@ -13,6 +13,7 @@ use tidegate_model::{
 
 use crate::credentials::without_credentials;
 use crate::sources::{self, Sources};
+use crate::superseding::{NEXT_REMARK, SUPERSEDES_REMARK, take_next};
 use crate::{automated, instance_name};
 
 /// The remark of an operation that says which one of the engine it is. It is written before the engine hears of it, so
@@ -30,8 +31,16 @@ pub(crate) const ROLLOUT_REMARK: &str = "tidegate.dev/rollout-of";
 const NAMES_REMARK: &str = "tidegate.dev/revisions";
 const LINE: &str = "\n";
 /// The remarks that nobody else may make: they say what was begun, for whom, and whether that deletes an application.
-const OWN_REMARKS: [&str; 6] =
-    [ID_REMARK, DELETION_REMARK, ASKED_REMARK, APPROVED_REMARK, ROLLOUT_REMARK, NAMES_REMARK];
+const OWN_REMARKS: [&str; 8] = [
+    ID_REMARK,
+    DELETION_REMARK,
+    ASKED_REMARK,
+    APPROVED_REMARK,
+    ROLLOUT_REMARK,
+    NAMES_REMARK,
+    NEXT_REMARK,
+    SUPERSEDES_REMARK,
+];
 /// Who asks for an operation that nobody asks for, as the log has it.
 pub(crate) const AUTOMATED: &str = "automated sync";
 /// What is between the revisions of several sources, as the log has them.
@@ -265,9 +274,6 @@ pub fn selector(resource: &tidegate_model::argo::OperationResource) -> ResourceS
 }
 
 pub(crate) fn retry(retry: &Retry) -> Result<RetryPolicy, Refused> {
-    if retry.refresh {
-        return Err(Refused::Unsupported("retry.refresh, a new revision for a new attempt,"));
-    }
     Ok(RetryPolicy { limit: retry.limit, backoff: backoff(retry)?, restart: false })
 }
 
@@ -349,9 +355,13 @@ pub fn wait(application: &mut Application, message: String, now: Timestamp) {
 }
 
 /// Takes the progress of the operation that is asked for into the status. One that is over is no longer asked for, and
-/// when it deployed the whole application, it is remembered.
+/// when it deployed the whole application, it is remembered. What waits for its end is asked for from then on.
 pub fn take_in(application: &mut Application, progress: Progress) {
-    let Some(operation) = application.operation.clone() else { return };
+    let Some(mut operation) = application.operation.clone() else { return };
+    let next = match progress.finished_at {
+        Some(_) => take_next(&mut operation, application.is_deleting(), &progress.message),
+        None => None,
+    };
     let sync = operation.sync.clone().unwrap_or_default();
     let own = sources(application, &operation).unwrap_or_default().bare();
     let policy = application.spec.sync_policy.as_ref();
@@ -375,7 +385,7 @@ pub fn take_in(application: &mut Application, progress: Progress) {
     };
     application.status.operation_state = Some(state);
     let Some(finished_at) = progress.finished_at else { return };
-    application.operation = None;
+    application.operation = next;
     let is_sync = cascade(&operation).is_none();
     if progress.phase == OperationPhase::Succeeded && is_sync && !sync.dry_run && sync.resources.is_empty() {
         let history = &mut application.status.history;

@@ -10,6 +10,7 @@ mod recorded;
 mod running;
 mod several;
 mod status;
+mod superseding;
 mod windows;
 
 use std::collections::BTreeSet;

@@ -62,7 +62,6 @@ fn what_cannot_be_done_is_refused() {
     for (value, expected) in [
         (json!({}), "no operation specified"),
         (json!({"sync": {"manifests": ["{}"]}}), "local manifests"),
-        (json!({"sync": {}, "retry": {"refresh": true}}), "retry.refresh"),
         (json!({"sync": {}, "retry": {"backoff": {"duration": "soon"}}}), "soon"),
         (json!({"sync": {}, "retry": {"backoff": {"factor": 0}}}), "factor 0"),
         (json!({"sync": {}, "retry": {"backoff": {"factor": -2}}}), "factor -2"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use tidegate_application::CONTROL_NAMESPACE;
 use tidegate_application::accounts::Accounts;
-use tidegate_model::ResourceSelector;
+use tidegate_model::{IfTaken, ResourceSelector};
 
 use super::api::ApiArgs;
 use super::cluster::ClusterArgs;
@@ -261,10 +261,36 @@ pub struct AppSyncArgs {
     /// Only this resource, without hooks: GROUP:KIND:NAMESPACE/NAME; repeat it for more
     #[arg(long = "resource", value_name = "RESOURCE", value_parser = values::selector)]
     pub resources: Vec<ResourceSelector>,
+    /// What happens while another operation of the application is under way: the sync is refused, or begins when that one is
+    /// over, or that one is ended where it waits or has failed and none of its hooks runs
+    #[arg(long, value_enum, value_name = "POLICY", default_value_t)]
+    pub policy: PolicyArg,
     #[command(flatten)]
     pub end: EndArgs,
     #[command(flatten)]
     pub service: ServiceArgs,
+}
+
+/// What becomes of a sync that is asked for while another operation is under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum PolicyArg {
+    // It is not taken.
+    #[default]
+    Refuse,
+    // It begins when that one is over.
+    Queue,
+    // That one is ended where it waits or has failed, once its running hooks have ended.
+    Supersede,
+}
+
+impl From<PolicyArg> for IfTaken {
+    fn from(given: PolicyArg) -> Self {
+        match given {
+            PolicyArg::Refuse => Self::Refuse,
+            PolicyArg::Queue => Self::Queue,
+            PolicyArg::Supersede => Self::Supersede,
+        }
+    }
 }
 
 /// What is waited for.

@@ -115,6 +115,7 @@ async fn sync(args: &AppSyncArgs, printer: &Printer) -> Result<Ended, CliError> 
         prune: args.prune,
         dry_run: args.dry_run,
         resources: args.resources.iter().map(named).collect(),
+        policy: args.policy.into(),
     };
     let asked = asking::sync(&known, wish);
     let request = Request::SyncApplication { name: args.name.clone(), operation: Box::new(asked) };

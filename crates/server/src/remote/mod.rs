@@ -14,6 +14,7 @@ use tidegate_application::CONTROL_NAMESPACE;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, OperationRequest, OperationResource};
 use tidegate_model::{OperationId, Warning};
+use tidegate_service::applications::asking::policy;
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
 use tidegate_service::documents::ExplanationDocument;
@@ -163,10 +164,15 @@ fn one(AppKey { namespace, name }: &AppKey, what: &str) -> String {
 fn sync(operation: &OperationRequest) -> Value {
     let sync = operation.sync.clone().unwrap_or_default();
     let resource = |one: &OperationResource| json!({"group": one.group, "kind": one.kind, "namespace": one.namespace, "name": one.name});
-    json!({
+    let mut body = json!({
         "revision": (!sync.revision.is_empty()).then_some(sync.revision),
         "prune": sync.prune,
         "dryRun": sync.dry_run,
         "resources": sync.resources.iter().map(resource).collect::<Vec<_>>(),
-    })
+    });
+    // A server of an earlier version knows no policy.
+    if let (Some(body), Some(policy)) = (body.as_object_mut(), policy(operation)) {
+        body.insert("policy".to_owned(), policy.into());
+    }
+    body
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tidegate_application::credentials;
 use tidegate_model::argo::{Application, OperationResource, ResourceStatus, SyncStatusCode};
-use tidegate_model::{Cascade, HealthStatus, OperationPhase, Warning};
+use tidegate_model::{Cascade, HealthStatus, IfTaken, OperationPhase, Warning};
 use tidegate_service::applications::Serving;
 use tidegate_service::applications::asking::{SyncWish, sync};
 use tidegate_service::applications::listing::{Begins, LabelTerm, OrderBy, Wanted};
@@ -256,6 +256,31 @@ struct SyncBody {
     dry_run: bool,
     /// Only these objects, without hooks; empty for all.
     resources: Vec<Named>,
+    /// What happens while another operation of the application is under way.
+    policy: Policy,
+}
+
+/// What becomes of a sync that is asked for while another operation is under way.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Policy {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// It begins when that one is over.
+    Queue,
+    /// That one is ended where it waits or has failed, once its running hooks have ended.
+    Supersede,
+}
+
+impl From<Policy> for IfTaken {
+    fn from(given: Policy) -> Self {
+        match given {
+            Policy::Refuse => Self::Refuse,
+            Policy::Queue => Self::Queue,
+            Policy::Supersede => Self::Supersede,
+        }
+    }
 }
 
 /// An object.
@@ -276,7 +301,7 @@ struct Named {
 
 async fn begin_sync(call: Call<Nothing, SyncBody>) -> Result<ApplicationLine, Problem> {
     let (serving, application) = one(&call).await?;
-    let SyncBody { revision, prune, dry_run, resources } = &call.body;
+    let SyncBody { revision, prune, dry_run, resources, policy } = &call.body;
     let resource = |one: &Named| OperationResource {
         group: one.group.clone(),
         kind: one.kind.clone(),
@@ -289,6 +314,7 @@ async fn begin_sync(call: Call<Nothing, SyncBody>) -> Result<ApplicationLine, Pr
         prune: *prune,
         dry_run: *dry_run,
         resources: resources.iter().map(resource).collect(),
+        policy: (*policy).into(),
     };
     let mut asked = sync(&application, wish);
     asked.initiated_by.username.clone_from(&call.by.name);

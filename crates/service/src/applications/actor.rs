@@ -5,6 +5,7 @@ mod deleting;
 mod keeping;
 mod operation;
 mod running;
+mod superseding;
 mod waiting;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub(crate) use self::comparing::With;
 use self::keeping::Unkept;
 use self::running::Runs;
 pub(crate) use self::running::end_in_engine;
+use self::superseding::Superseding;
 use super::board::Deployments;
 use super::messages::{AppMessage, SupervisorMessage};
 use super::recorded;
@@ -95,6 +97,8 @@ pub(crate) struct AppState {
     /// What progressive syncs want of it.
     runs: Runs,
     carried: Option<OperationId>,
+    /// What waits for its operation.
+    superseding: Superseding,
     /// The operation whose deletions were approved.
     confirmed: Option<OperationId>,
     /// The deletion that goes on although nobody wants it any more, because it was begun.
@@ -144,6 +148,7 @@ impl Actor for ApplicationActor {
             found: None,
             runs: Runs::default(),
             carried: None,
+            superseding: Superseding::default(),
             confirmed: None,
             taken_back: None,
             stirred: false,
@@ -303,10 +308,12 @@ impl AppState {
             self.compare(myself, now);
             self.automate(myself, now);
         }
+        let superseding = self.compare_with_newer(now);
         let is_held = self.hold(now);
         let is_kept = self.keep(myself).await.is_ok();
         if is_kept {
             self.tell_runs();
+            self.supersede(myself, superseding).await;
         }
         if !is_held && (is_kept || self.is_durable().await) {
             self.carry_on(myself);

@@ -11,7 +11,9 @@ use tidegate_application::windows::Held;
 use tidegate_executor::{Clock as _, EngineError, GateDefinitions, SystemClock, Targets, WINDOW};
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::argo::Application;
-use tidegate_model::{Destination, IfTaken, Mandate, ObjectKey, OperationId, ResourceSelector, Window};
+use tidegate_model::{
+    ClaimHolder, Destination, IfTaken, Mandate, ObjectKey, OperationId, ResourceSelector, SafePoint, Window,
+};
 use tidegate_planner::Target;
 use tidegate_source::Address;
 
@@ -187,6 +189,26 @@ pub(crate) async fn terminate(
         Err(_) => {
             Err("the engine does not answer; try again, or end the process and start it again".to_owned())
         }
+    }
+}
+
+/// Has the engine end an operation for another sync, where that does no harm; or says what is in the way. Returns when that is
+/// durable.
+pub(crate) async fn supersede(
+    shared: &Arc<Shared>,
+    operation: OperationId,
+    by: ClaimHolder,
+    when: SafePoint,
+) -> Result<(), String> {
+    let ending = shared.engine.supersede(operation, by, when);
+    match tokio::time::timeout(TERMINATED_WITHIN, ending).await {
+        Ok(Ok(()) | Err(EngineError::AlreadyFinished { .. })) => Ok(()),
+        Ok(Err(EngineError::Unknown { .. } | EngineError::NotRunning { .. })) => {
+            Err("it has not begun yet".to_owned())
+        }
+        Ok(Err(EngineError::Refused { reason, .. })) => Err(reason),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("the engine does not answer".to_owned()),
     }
 }
 

@@ -7,8 +7,9 @@ use tidegate_application::operation::{self, ID_REMARK, Progress};
 use tidegate_application::recorded as remembered;
 use tidegate_application::refresh::Level;
 use tidegate_application::running;
-use tidegate_model::OperationId;
+use tidegate_application::superseding::{self, Busy};
 use tidegate_model::argo::OperationRequest;
+use tidegate_model::{IfTaken, OperationId};
 
 use super::AppState;
 use crate::applications::carrying;
@@ -22,11 +23,12 @@ impl AppState {
         myself: &ActorRef<AppMessage>,
         asked: OperationRequest,
     ) -> Result<(), String> {
+        let before = self.application.operation.clone();
         let answer = self.sync(asked);
         let kept = self.keep(myself).await;
         if answer.is_ok() && kept.is_err() {
             // Whoever is told that nothing was begun may ask again.
-            self.application.operation = None;
+            self.application.operation = before;
         }
         answer.and(kept)
     }
@@ -58,14 +60,12 @@ impl AppState {
 
     fn sync(&mut self, mut asked: OperationRequest) -> Result<(), String> {
         operation::disown(&mut asked);
+        let policy = superseding::take_policy(&mut asked).map_err(|busy| busy.to_string())?;
         if self.application.is_deleting() {
             return Err(format!("application {} is deleting", self.key));
         }
-        if self.application.operation.is_some() {
-            return Err(format!(
-                "another operation is already in progress for application {}; `tidegate app wait {0} --operation` waits for it",
-                self.key
-            ));
+        if self.application.operation.is_some() && policy == IfTaken::Refuse {
+            return Err(Busy::InProgress(self.key.to_string()).to_string());
         }
         if let Some(problem) = &self.problem {
             return Err(format!("application {} cannot be synced: {problem}", self.key));
@@ -73,8 +73,9 @@ impl AppState {
         if let Some(held) = self.shared.windows(&self.application).held(true, self.now()) {
             return Err(carrying::held_back(&held));
         }
-        self.application.operation = Some(asked);
-        Ok(())
+        let now = self.now();
+        superseding::receive(&mut self.application, asked, (policy, !self.preparing), now)
+            .map_err(|busy| busy.to_string())
     }
 
     pub(super) fn prepared(&mut self, prepared: Result<(Vec<String>, OperationId), String>) {
@@ -105,9 +106,10 @@ impl AppState {
             return;
         }
         let automated = self.application.operation.as_ref().is_some_and(|asked| asked.initiated_by.automated);
+        self.look_before_retry(&progress);
         operation::take_in(&mut self.application, progress);
         self.run_begun(id);
-        if self.application.operation.is_none() {
+        if self.application.operation.as_ref().and_then(operation::id) != Some(id) {
             self.carried = None;
             self.ended = self.ended.wrapping_add(1);
             self.memory.forget();
