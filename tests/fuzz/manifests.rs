@@ -88,6 +88,7 @@ fn fuzz_manifests() {
                 targets: targets.to_vec(),
                 live: &[],
                 known: &known,
+                unchanged: &known,
                 terminating: &terminating,
                 discovery: &discovery,
                 offline: true,

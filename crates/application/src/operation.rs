@@ -42,7 +42,7 @@ const OWN_REMARKS: [&str; 8] = [
     SUPERSEDES_REMARK,
 ];
 /// Who asks for an operation that nobody asks for, as the log has it.
-pub(crate) const AUTOMATED: &str = "automated sync";
+pub(crate) const AUTOMATED: &str = SyncRequest::AUTOMATED;
 /// What is between the revisions of several sources, as the log has them.
 pub(crate) const BETWEEN: &str = ",";
 /// How many syncs are remembered, where the application does not say.

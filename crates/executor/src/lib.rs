@@ -26,6 +26,7 @@ mod gates;
 mod ids;
 mod inbox;
 mod judging;
+mod last_runs;
 mod limits;
 mod log;
 mod machines;

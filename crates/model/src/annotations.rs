@@ -47,6 +47,12 @@ pub const TIMEOUT: &str = "tidegate.dev/timeout";
 pub const RETRY: &str = "tidegate.dev/retry";
 /// Names of the gates that must open before the resource's wave starts, comma-separated.
 pub const GATE: &str = "tidegate.dev/gate";
+/// In which operations a hook runs, comma-separated: `sync`, `selfheal`; those of the whole application if not said.
+pub const HOOK_ON: &str = "tidegate.dev/hook-on";
+/// `inputs-changed`: a hook runs only when its inputs are others than when it ran last, or when it has not succeeded then.
+pub const RUN_WHEN: &str = "tidegate.dev/run-when";
+/// What a hook's inputs are besides its manifest, comma-separated: `GROUP:KIND:NAMESPACE/NAME`.
+pub const INPUTS: &str = "tidegate.dev/inputs";
 /// Name of the registered hook runner that carries out a hook instead of the cluster.
 pub const HOOK_RUNNER: &str = "tidegate.dev/hook-runner";
 /// Name of the registered health judge that replaces the built-in health rule.

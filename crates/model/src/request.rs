@@ -45,6 +45,14 @@ pub struct SyncRequest {
 }
 
 impl SyncRequest {
+    /// Who asks for an operation that the policy of an application begins.
+    pub const AUTOMATED: &str = "automated sync";
+
+    /// Whether the policy of the application has begun it to put the cluster right, with the same manifests.
+    pub fn is_self_heal(&self) -> bool {
+        self.initiated_by == Self::AUTOMATED && !self.selection.is_empty()
+    }
+
     /// A sync of a whole application, with nothing asked for that has a default.
     pub fn new(
         application: impl Into<String>,

@@ -30,6 +30,7 @@
 mod annotated;
 mod availability;
 pub mod bindings;
+mod contract;
 mod deletion;
 mod diff;
 mod domain;
@@ -53,6 +54,7 @@ mod targets;
 mod text;
 mod waves;
 
+pub use contract::{LastRun, runs_when_inputs_change, unchanged_hooks};
 pub use deletion::{hook_phases_among, hooks_among};
 pub use diff::{
     Change, Comparer, Difference, IgnoreError, JqError, Taken, is_ignored_when_extraneous, server_side_diff,

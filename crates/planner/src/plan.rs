@@ -37,6 +37,8 @@ pub struct PlanInput<'a> {
     pub live: &'a [LiveObject],
     /// The objects that earlier operations of the application put into the cluster, as far as that is recorded.
     pub known: &'a BTreeSet<ObjectKey>,
+    /// The hooks that have succeeded with the inputs they have: [`unchanged_hooks`](crate::unchanged_hooks).
+    pub unchanged: &'a BTreeSet<ObjectKey>,
     /// The namespaces that are being deleted, among those that the operation deploys to.
     pub terminating: &'a BTreeSet<String>,
     /// The kinds the cluster serves.
@@ -82,7 +84,13 @@ pub fn plan(input: PlanInput<'_>) -> Planned {
     let domain = Domain { request, known: input.known, namespaces: &namespaces };
     let mut live = if input.offline { Live::default() } else { Live::new(input.live) };
     let names = Names::new(request, &input.targets, &kinds, input.started_at);
-    let mut sorter = Sorter { request, kinds: &kinds, findings: &mut findings, left_out: &mut left_out };
+    let mut sorter = Sorter {
+        request,
+        kinds: &kinds,
+        findings: &mut findings,
+        left_out: &mut left_out,
+        unchanged: input.unchanged,
+    };
     let wanted = sorter.sort_out(input.targets);
     let restart_on_retry = wanted.objects.iter().any(|wanted| wanted.requests.restart_on_retry);
     wanted.left_alone.iter().for_each(|key| live.keep(key, Some(true)));

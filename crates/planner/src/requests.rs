@@ -27,12 +27,15 @@ pub(crate) struct Requests {
 /// Annotations that only the engine writes.
 pub(crate) const RESERVED: [&str; 3] =
     [annotations::OPERATION_ID, annotations::HOOK_ATTEMPT, annotations::HOOK_PHASE];
-const KNOWN: [&str; 10] = [
+const KNOWN: [&str; 13] = [
     annotations::WAVE_TIMEOUT,
     annotations::TIMEOUT,
     annotations::RETRY,
     annotations::GATE,
     annotations::HOOK_RUNNER,
+    annotations::HOOK_ON,
+    annotations::RUN_WHEN,
+    annotations::INPUTS,
     annotations::HEALTH_JUDGE,
     annotations::HEALTH_CONVENTION,
     annotations::HEALTH_CURRENT,

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use tidegate_model::{Object, ObjectKey, SyncRequest};
 
 use crate::annotated;
+use crate::contract;
 use crate::findings::{Findings, Subject};
 use crate::hooks::{self, Remark, Role};
 use crate::kinds::Kinds;
@@ -103,6 +104,8 @@ pub(crate) struct Sorter<'p> {
     pub kinds: &'p Kinds<'p>,
     pub findings: &'p mut Findings,
     pub left_out: &'p mut Vec<LeftOut>,
+    /// Hooks that have succeeded with the inputs they have.
+    pub unchanged: &'p BTreeSet<ObjectKey>,
 }
 
 impl Sorter<'_> {
@@ -110,7 +113,9 @@ impl Sorter<'_> {
     pub fn sort_out(&mut self, targets: Vec<Target>) -> Wanted {
         let mut wanted = Wanted::default();
         let deletes = self.request.deletion.is_some();
-        for mut scoped in self.last_wins(self.scope(targets)) {
+        let all = self.last_wins(self.scope(targets));
+        let keys: BTreeSet<ObjectKey> = all.iter().map(|scoped| scoped.key.clone()).collect();
+        for mut scoped in all {
             let (role, mut remarks) = match deletes {
                 true => (hooks::role_in_deletion(&scoped.object), Vec::new()),
                 false => hooks::classify(&scoped.object),
@@ -118,7 +123,7 @@ impl Sorter<'_> {
             if deletes && role == Role::OtherHook {
                 continue;
             }
-            if let Some(reason) = exclusion(self.request, &scoped.key, &role) {
+            if let Some(reason) = self.exclusion(&scoped, &role) {
                 self.left_out.push(LeftOut::new(&scoped.subject(), reason));
                 if role == Role::Skip {
                     remarks.push(("skipped", format!("{reason}, so it is neither applied nor pruned")));
@@ -129,6 +134,10 @@ impl Sorter<'_> {
                 }
                 continue;
             }
+            if role.runs() && !deletes {
+                let missing = contract::missing(&scoped.object, &keys);
+                remarks.extend(missing.map(|problem| ("missing-input", problem)));
+            }
             let admitted = self.admit(&mut scoped, &role, &mut remarks);
             self.note(&scoped, remarks);
             let Scoped { place, origin, object, key, namespaced } = scoped;
@@ -136,6 +145,16 @@ impl Sorter<'_> {
             wanted.objects.extend(admitted.map(desire));
         }
         wanted
+    }
+
+    /// Why an object takes no part in this sync.
+    fn exclusion(&self, scoped: &Scoped, role: &Role) -> Option<&'static str> {
+        match role {
+            Role::Hook(_) if self.unchanged.contains(&scoped.key) => {
+                exclusion(self.request, scoped, role).or(Some("its inputs are those it has succeeded with"))
+            }
+            role => exclusion(self.request, scoped, role),
+        }
     }
 
     fn note(&mut self, scoped: &Scoped, remarks: Vec<Remark>) {
@@ -162,6 +181,9 @@ impl Sorter<'_> {
         let Scoped { object, key, namespaced, .. } = scoped;
         remarks.extend(options::review_resource(object, &self.request.options));
         remarks.extend(annotated::review(object));
+        if self.request.deletion.is_none() {
+            remarks.extend(contract::review(object, role));
+        }
         let requests = requests(object, role.is_hook(), remarks);
         clean(object, remarks);
         review(object, role, remarks);
@@ -224,16 +246,16 @@ impl Sorter<'_> {
     }
 }
 
-/// Why an object takes no part in this sync.
-fn exclusion(request: &SyncRequest, key: &ObjectKey, role: &Role) -> Option<&'static str> {
+/// Why an object takes no part in this sync, whatever was done before.
+fn exclusion(request: &SyncRequest, scoped: &Scoped, role: &Role) -> Option<&'static str> {
     let selective = !request.selection.is_empty();
     match role {
         Role::Skip => Some("its hook annotation says Skip"),
         Role::OtherHook => Some("it is a hook of something else than a sync"),
         Role::Dropped => Some("its hook annotation names no known type"),
-        Role::Hook(_) if selective => Some("hooks do not run in a selective sync"),
         Role::Hook(_) if request.options.skip_hooks => Some("hooks do not run in this sync"),
-        Role::Resource if selective && !is_selected(request, key) => Some("not selected"),
+        Role::Hook(_) if request.deletion.is_none() => contract::left_out(request, &scoped.object),
+        Role::Resource if selective && !is_selected(request, &scoped.key) => Some("not selected"),
         Role::Hook(_) | Role::Resource => None,
     }
 }

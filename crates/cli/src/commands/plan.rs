@@ -69,6 +69,7 @@ fn offline(request: &SyncRequest, given: Targets) -> Planned {
         targets: given.targets,
         live: &[],
         known: &BTreeSet::new(),
+        unchanged: &BTreeSet::new(),
         terminating: &BTreeSet::new(),
         discovery: &Discovery::built_in(),
         offline: true,

@@ -7,7 +7,7 @@ use tidegate_cluster::{Cluster, ErrorKind, LiveQuery};
 use tidegate_lifecycle::operation::{CallError, NamespaceSight};
 use tidegate_model::{LiveObject, Mandate, OperationId, Phase, Plan, SyncRequest, Timestamp, Warning};
 use tidegate_oplog::{InventoryChange, Known};
-use tidegate_planner::{PlanInput, Planned, Target, named_objects};
+use tidegate_planner::{LastRun, PlanInput, Planned, Target, named_objects};
 
 use crate::gates::GateDefinitions;
 
@@ -33,6 +33,9 @@ pub struct Targets {
     /// What the operation was begun for; nothing where no project has a say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mandate: Option<Mandate>,
+    /// The last runs of hooks that run only when their inputs have changed. The log says them each time.
+    #[serde(skip)]
+    pub last_runs: Vec<LastRun>,
 }
 
 impl Targets {
@@ -140,6 +143,8 @@ pub(super) async fn draw(
     let (application, tracking) = (request.application.clone(), request.tracking.clone());
     let query = LiveQuery { application, tracking, named, inventory: places.served, reach };
     let namespaces = tidegate_planner::namespaces(request, &targets.targets, &discovery);
+    let unchanged =
+        tidegate_planner::unchanged_hooks(request, &targets.targets, &discovery, &targets.last_runs);
     let plan = |live: &[LiveObject], terminating: &BTreeSet<String>| {
         tidegate_planner::plan(PlanInput {
             operation,
@@ -148,6 +153,7 @@ pub(super) async fn draw(
             targets: targets.targets,
             live,
             known: &places.keys,
+            unchanged: &unchanged,
             terminating,
             discovery: &discovery,
             offline: false,

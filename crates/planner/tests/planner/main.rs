@@ -8,6 +8,7 @@
 )]
 
 mod bad_input;
+mod contract;
 mod findings;
 mod hooks;
 mod live;

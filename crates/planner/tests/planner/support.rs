@@ -20,6 +20,8 @@ pub struct Case {
     pub live: Vec<Object>,
     /// What earlier operations put into the cluster.
     pub known: BTreeSet<ObjectKey>,
+    /// Hooks that have succeeded with the inputs they have.
+    pub unchanged: BTreeSet<ObjectKey>,
     pub terminating: BTreeSet<String>,
     pub discovery: Discovery,
     pub offline: bool,
@@ -48,6 +50,7 @@ pub fn case(yaml: &str) -> Case {
         targets: targets(yaml),
         live: Vec::new(),
         known: BTreeSet::new(),
+        unchanged: BTreeSet::new(),
         terminating: BTreeSet::new(),
         discovery: Discovery::built_in(),
         offline: false,
@@ -103,6 +106,7 @@ impl Case {
             targets: self.targets.clone(),
             live: &self.live.iter().cloned().map(LiveObject::pack).collect::<Vec<_>>(),
             known: &self.known,
+            unchanged: &self.unchanged,
             terminating: &self.terminating,
             discovery: &self.discovery,
             offline: self.offline,

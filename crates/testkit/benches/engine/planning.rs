@@ -47,6 +47,7 @@ pub fn measure() -> Vec<Line> {
                 targets: targets.targets.clone(),
                 live,
                 known: &known,
+                unchanged: &known,
                 terminating: &none,
                 discovery: &discovery,
                 offline: false,

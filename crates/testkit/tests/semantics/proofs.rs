@@ -124,6 +124,15 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/tests/planner/hooks.rs::hooks_that_would_get_the_same_name",
         "crates/planner/tests/planner/findings.rs::hooks_with_generated_names_never_repeat_each_other",
     ]),
+    ("in which operations a hook runs", &[
+        "crates/planner/tests/planner/contract.rs::the_contract_of_a_hook_says_in_which_operations_it_runs",
+        "crates/planner/tests/planner/contract.rs::hooks_of_a_deletion_have_no_such_contract",
+    ]),
+    ("a hook whose inputs have not changed", &[
+        "crates/planner/tests/planner/contract.rs::a_hook_is_unchanged_when_its_manifest_and_what_it_names_are",
+        "crates/planner/tests/planner/contract.rs::an_unchanged_hook_is_left_out_and_said_to_be",
+        "crates/planner/tests/planner/contract.rs::what_is_surprising_is_said",
+    ]),
     ("a SyncFail hook", &[
         "crates/lifecycle/tests/lifecycle/traces.rs::f_the_only_apply_fails_and_sync_fail_hooks_run",
         "crates/lifecycle/tests/lifecycle/traces.rs::e_one_of_two_applies_fails",

@@ -7,13 +7,15 @@ use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Answer, CallError, Command, Input, NamespaceSight, TaskCommand};
 use tidegate_model::{Digest, Object, OperationId, PackedObject, Plan, SyncRequest, TaskId, Timestamp};
 use tidegate_oplog::{InventoryChange, Known};
+use tidegate_planner::{LastRun, runs_when_inputs_change};
 
 use crate::claims::{Covered, Hold};
 use crate::clock::Clock;
 use crate::clusters::Job;
-use crate::effects::{self, LastWords};
+use crate::effects::{self, LastWords, Targets};
 use crate::extend::HookEnd;
 use crate::inbox::{Arrival, Inbox, Note};
+use crate::last_runs::last_runs;
 use crate::log::{Log, blocking, keep, read};
 use crate::manifests::{Bundle, HandedOver};
 use crate::permits::Guard;
@@ -155,7 +157,7 @@ impl Planning {
     }
 
     async fn plan(mut self, cluster: &dyn Cluster, inbox: &Inbox) -> Result<Outcome, CallError> {
-        let targets = match self.handed_over.take() {
+        let mut targets = match self.handed_over.take() {
             Some(handed_over) => {
                 let HandedOver { targets, place } = *handed_over;
                 drop(place);
@@ -167,6 +169,7 @@ impl Planning {
         self.known.gates.extend(targets.definitions.names());
         let user = targets.mandate.as_ref().map(|mandate| mandate.user.clone()).unwrap_or_default();
         let known = self.inventory().await?;
+        targets.last_runs = self.last_runs(&targets).await;
         let effects::Prepared { mut planned, inventory, namespaces } = effects::prepare(
             cluster,
             self.operation,
@@ -181,6 +184,18 @@ impl Planning {
         let digest = keep(&self.log, &planned.manifests).await?;
         let bundle = Bundle::kept(self.log, digest, planned.manifests);
         Ok(Outcome { plan: planned.plan, bundle, inventory, namespaces })
+    }
+
+    /// What the log says of hooks that run only when their inputs have changed.
+    async fn last_runs(&self, targets: &Targets) -> Vec<LastRun> {
+        if !targets.targets.iter().any(|target| runs_when_inputs_change(&target.object)) {
+            return Vec::new();
+        }
+        let (operation, request, targets) =
+            (self.operation, Arc::clone(&self.request), targets.targets.clone());
+        let reading = blocking(&self.log, move |log| Ok(last_runs(log, operation, &request, &targets)));
+        // Without them all hooks run.
+        reading.await.unwrap_or_default()
     }
 
     async fn inventory(&self) -> Result<Option<Known>, CallError> {

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Health, OperationPhase, ResultCode, Task, Timestamp};
 
+use crate::operation::messages;
+
 /// Calls that failed in a way that may pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calls {
@@ -136,6 +138,17 @@ impl TaskState {
     pub(crate) fn is_leaving(&self, task: &Task) -> bool {
         let is_deleting = matches!(self.progress, Progress::Deleting { .. });
         !task.is_hook() && is_deleting && self.status.is_none()
+    }
+
+    /// Whether something was done about it, in this attempt or one before.
+    pub fn has_begun(&self) -> bool {
+        self.progress != Progress::Waiting || self.leftover.is_some()
+    }
+
+    /// Whether it was carried out and ended well; a hook that had to be stopped did not.
+    pub fn has_run_well(&self) -> bool {
+        let has_succeeded = self.progress == Progress::Done && self.phase == Some(OperationPhase::Succeeded);
+        has_succeeded && self.applied.is_some() && self.message != messages::HOOK_TERMINATED
     }
 
     /// Whether it ended badly.
