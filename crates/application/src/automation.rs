@@ -90,7 +90,10 @@ pub fn renew(application: &mut Application, now: Timestamp) {
         return;
     }
     match decide(application, now).next {
-        Next::Begin(begun) => application.operation = Some(*begun),
+        Next::Begin(mut begun) => {
+            superseding::hand_over(&held, &mut begun);
+            application.operation = Some(*begun);
+        }
         Next::Nothing | Next::Wait(_) => {
             application.operation = Some(held);
             let message = "it was not begun: meanwhile there is a newer revision, and nothing to do for that";

@@ -13,7 +13,7 @@ use tidegate_model::{
 
 use crate::credentials::without_credentials;
 use crate::sources::{self, Sources};
-use crate::superseding::{NEXT_REMARK, SUPERSEDES_REMARK, take_next};
+use crate::superseding::{SUPERSEDES_REMARK, take_next};
 use crate::{automated, instance_name};
 
 /// The remark of an operation that says which one of the engine it is. It is written before the engine hears of it, so
@@ -31,14 +31,13 @@ pub(crate) const ROLLOUT_REMARK: &str = "tidegate.dev/rollout-of";
 const NAMES_REMARK: &str = "tidegate.dev/revisions";
 const LINE: &str = "\n";
 /// The remarks that nobody else may make: they say what was begun, for whom, and whether that deletes an application.
-const OWN_REMARKS: [&str; 8] = [
+const OWN_REMARKS: [&str; 7] = [
     ID_REMARK,
     DELETION_REMARK,
     ASKED_REMARK,
     APPROVED_REMARK,
     ROLLOUT_REMARK,
     NAMES_REMARK,
-    NEXT_REMARK,
     SUPERSEDES_REMARK,
 ];
 /// Who asks for an operation that nobody asks for, as the log has it.

@@ -75,6 +75,15 @@ fn set_next(operation: &mut OperationRequest, next: &Next) {
     }
 }
 
+fn forget_next(operation: &mut OperationRequest) {
+    operation.info.retain(|info| info.name != NEXT_REMARK);
+}
+
+/// What waits for one operation waits for the other, which is begun instead.
+pub(crate) fn hand_over(from: &OperationRequest, to: &mut OperationRequest) {
+    from.remark(NEXT_REMARK).into_iter().for_each(|next| to.set_remark(NEXT_REMARK, next));
+}
+
 /// Takes what comes next out of an operation that has ended with this message; nothing where that is not wanted any more.
 pub(crate) fn take_next(
     operation: &mut OperationRequest,
@@ -82,7 +91,7 @@ pub(crate) fn take_next(
     message: &str,
 ) -> Option<OperationRequest> {
     let next = next(operation);
-    operation.info.retain(|info| info.name != NEXT_REMARK);
+    forget_next(operation);
     let is_superseded = is_superseded(message);
     let mut next = next.filter(|next| !is_deleting && (is_superseded || !next.is_retry))?.operation;
     operation::disown(&mut next);
@@ -322,7 +331,7 @@ pub fn refresh_retry(application: &mut Application) {
     let Some(current) = &mut application.operation else { return };
     match wanted {
         Some(wanted) => set_next(current, &wanted),
-        None => current.info.retain(|info| info.name != NEXT_REMARK),
+        None => forget_next(current),
     }
 }
 
@@ -343,6 +352,7 @@ fn newest_attempt(application: &Application, current: &OperationRequest) -> Opti
     let retried = state.map_or(0, |state| state.retry_count);
     let mut again = current.clone();
     operation::disown(&mut again);
+    forget_next(&mut again);
     let limit = if retry.limit < 0 { retry.limit } else { retry.limit.saturating_sub(retried + 1).max(0) };
     again.retry = Some(Retry { limit, ..retry.clone() });
     let sync = again.sync.get_or_insert_default();

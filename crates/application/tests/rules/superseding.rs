@@ -277,6 +277,20 @@ fn what_waits_is_begun_however_the_operation_ends_but_not_in_an_application_that
 }
 
 #[test]
+fn what_waits_is_kept_when_the_operation_is_decided_anew() {
+    let mut app = at_work(automated());
+    let current = app.operation.as_mut().unwrap();
+    operation::disown(current);
+    receive(&mut app, asked("c9"), (IfTaken::Queue, true), at(6)).unwrap();
+    // What the log does not know has not begun, and what waits for it waits still.
+    operation::disown(app.operation.as_mut().unwrap());
+    automation::renew(&mut app, at(7));
+    let renewed = app.operation.as_ref().unwrap();
+    assert_eq!(renewed.sync.as_ref().unwrap().revision, "c2");
+    assert_eq!(next(renewed).unwrap().operation, asked("c9"));
+}
+
+#[test]
 fn what_has_not_begun_is_replaced_and_said_to_be() {
     let mut app = at_work(json!({}));
     operation::disown(app.operation.as_mut().unwrap());
