@@ -1,7 +1,7 @@
 //! Another sync is to take the place of an operation: where that may be, and that no hook is stopped for it.
 
-use tidegate_lifecycle::operation::{Input, Stage};
-use tidegate_model::{ClaimHolder, HealthStatus, OperationPhase, Phase, SafePoint};
+use tidegate_lifecycle::operation::{Input, Scope, Stage};
+use tidegate_model::{ClaimHolder, HealthStatus, OperationPhase, Override, Phase, SafePoint};
 
 use crate::build::*;
 use crate::world::{World, seen};
@@ -109,4 +109,32 @@ fn a_failed_wave_lets_its_hooks_end_first() {
     world.run();
     assert_eq!(ended(&world), Some((OperationPhase::Failed, SUPERSEDED.to_owned())));
     assert!(world.results().iter().any(|one| one.contains("Job/migrate Synced Succeeded")));
+}
+
+/// Whether a hook counts as having run with its inputs.
+#[test]
+fn a_hook_has_run_well_when_it_succeeded_or_somebody_says_so() {
+    let overridden = |what| Input::Override {
+        what,
+        scope: Scope::of_words(Some("Job/migrate"), None, None, None).unwrap(),
+        by: "ann".into(),
+        reason: "why".into(),
+    };
+    let terminated = || Input::Terminate { by: "ann".into() };
+    for (what, has_run_well) in [
+        (None, true),
+        (Some(overridden(Override::MarkDone)), true),
+        (Some(overridden(Override::Skip)), false),
+        (Some(terminated()), false),
+    ] {
+        let mut world = slow();
+        world.fate("Deployment/api", |fate| fate.health = vec![(0, seen(HealthStatus::Healthy, ""))]);
+        let said = format!("{what:?}");
+        what.into_iter().for_each(|what| world.at(3000, what));
+        world.run();
+        let hook = world.find("Job/migrate");
+        let (_, state) = world.operation().task(hook).unwrap();
+        assert!(state.has_begun(), "{said}");
+        assert_eq!(state.has_run_well(), has_run_well, "{said}: {state:?}");
+    }
 }

@@ -145,10 +145,16 @@ impl TaskState {
         self.progress != Progress::Waiting || self.leftover.is_some()
     }
 
-    /// Whether it was carried out and ended well; a hook that had to be stopped did not.
+    /// Whether it was carried out and ended well, or somebody says so. A hook that had to be stopped did not, and what was
+    /// skipped neither.
     pub fn has_run_well(&self) -> bool {
         let has_succeeded = self.progress == Progress::Done && self.phase == Some(OperationPhase::Succeeded);
-        has_succeeded && self.applied.is_some() && self.message != messages::HOOK_TERMINATED
+        has_succeeded
+            && match self.status {
+                Some(ResultCode::MarkedDone) => true,
+                Some(ResultCode::Skipped) => false,
+                _ => self.applied.is_some() && self.message != messages::HOOK_TERMINATED,
+            }
     }
 
     /// Whether it ended badly.
