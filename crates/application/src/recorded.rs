@@ -102,6 +102,17 @@ pub fn deployed(recorded: impl DoubleEndedIterator<Item = Recorded>) -> Option<D
     None
 }
 
+/// Puts back the operation that is under way, of those that the log has, where somebody has written another one into the
+/// resource while nobody was at work.
+pub fn put_back(application: &mut Application, lines: &[Line]) {
+    let told = application.status.operation_state.as_ref().filter(|told| told.finished_at.is_none());
+    let told = told.map(|told| &told.operation);
+    let is_open = |id| lines.iter().any(|line| line.operation == id && line.is_open);
+    if let Some(open) = told.filter(|told| operation::id(told).is_some_and(is_open)) {
+        application.operation = Some(open.clone());
+    }
+}
+
 /// Whether the status knows this operation, the newest of those that the log has.
 pub fn is_known(application: &Application, newest: OperationId) -> bool {
     let last = application.status.operation_state.as_ref().map(|state| &state.operation);
@@ -202,7 +213,7 @@ fn asked(application: &Application, request: &SyncRequest) -> OperationRequest {
             automated,
             ..OperationInitiator::default()
         },
-        retry: Some(retry(&request.retry)),
+        retry: Some(retry(application, &request.retry)),
         ..OperationRequest::default()
     };
     if let Some(cascade) = request.deletion {
@@ -250,7 +261,14 @@ fn resource(selector: &ResourceSelector) -> OperationResource {
     OperationResource { group, kind, namespace, name, ..OperationResource::default() }
 }
 
-fn retry(policy: &RetryPolicy) -> Retry {
+/// How it is tried again. The log does not have whether another attempt takes the newest revision: where the rest may be what
+/// the application says, that is as it says as well.
+fn retry(application: &Application, policy: &RetryPolicy) -> Retry {
+    let own = application.spec.sync_policy.as_ref().and_then(|policy| policy.retry.as_ref());
+    let is_of = |own: &RetryPolicy| {
+        own.backoff == policy.backoff && (own.limit < 0 || (0..=own.limit).contains(&policy.limit))
+    };
+    let refresh = own.is_some_and(|own| own.refresh && operation::retry(own).as_ref().is_ok_and(is_of));
     let text = |duration: Duration| format!("{}ms", duration.as_millis());
     let backoff = RetryBackoff {
         duration: text(policy.backoff.duration),
@@ -258,7 +276,7 @@ fn retry(policy: &RetryPolicy) -> Retry {
         max_duration: text(policy.backoff.max),
         ..RetryBackoff::default()
     };
-    Retry { limit: policy.limit, backoff: Some(backoff), ..Retry::default() }
+    Retry { limit: policy.limit, refresh, backoff: Some(backoff), ..Retry::default() }
 }
 
 /// Says that the status was made again, until the next operation has ended: nothing is said for `None`.

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::argo::{
-    Application, OperationRequest, OperationState, Retry, SyncStatus, SyncStatusCode,
+    Application, ConditionType, OperationRequest, OperationState, Retry, SyncStatus, SyncStatusCode,
 };
 use tidegate_model::{ClaimHolder, IfTaken, OperationPhase, SafePoint, Timestamp, UNBEGUN};
 
@@ -21,6 +21,8 @@ pub(crate) const NEXT_REMARK: &str = "tidegate.dev/next";
 pub const SUPERSEDES_REMARK: &str = "tidegate.dev/supersedes";
 /// A condition of our own: something newer waits for the operation.
 pub const WAITING: &str = "NewRevisionWarning";
+/// A condition of our own: what was written into the resource while an operation was under way is not taken.
+pub const NOT_TAKEN: &str = "OperationRefusedWarning";
 /// How the message of an operation begins whose place another sync of its application has taken.
 const SUPERSEDED: &str = "Operation terminated, superseded by ";
 /// What the message of an operation says between two attempts.
@@ -163,14 +165,36 @@ pub fn take_policy(asked: &mut OperationRequest) -> Result<IfTaken, Busy> {
     Ok(policy)
 }
 
+/// What a person means who writes an operation into a resource that has one already: much of that one may be in it still, since
+/// a patch keeps what it does not name.
+pub fn of_writer(mut asked: OperationRequest) -> OperationRequest {
+    operation::disown(&mut asked);
+    asked.initiated_by.automated = false;
+    asked
+}
+
+/// Whether somebody asks for an operation that has not been given an id: a sync that is not one of a rollout.
+pub fn is_request(asked: &OperationRequest) -> bool {
+    operation::id(asked).is_none() && operation::cascade(asked).is_none() && !running::is_of_rollout(asked)
+}
+
+/// What waits for the operation of an application, and what is in its way, in words.
+pub fn waiting(application: &Application) -> Option<&str> {
+    let mut conditions = application.status.conditions.iter();
+    let waiting = conditions.find(|one| matches!(&one.kind, ConditionType::Other(kind) if kind == WAITING));
+    waiting.map(|one| one.message.as_str())
+}
+
 /// Takes a request in: it is what is asked for now, or comes next. `may_replace`: an operation that has no id yet is sure not
 /// to get one meanwhile.
 pub fn receive(
     application: &mut Application,
-    asked: OperationRequest,
+    mut asked: OperationRequest,
     (policy, may_replace): (IfTaken, bool),
     now: Timestamp,
 ) -> Result<(), Busy> {
+    // Nobody says but here what follows an operation.
+    forget_next(&mut asked);
     let name = application.metadata.name.clone();
     let Some(current) = &mut application.operation else {
         application.operation = Some(asked);

@@ -52,6 +52,9 @@ pub struct ExplanationDocument {
     pub overridden: Vec<String>,
     /// The wave or attempt that follows.
     pub next: Option<String>,
+    /// What is to follow it or to take its place, such as a newer revision, and what is in the way; `None` where nothing waits.
+    #[serde(default)]
+    pub waiting: Option<String>,
     /// The moment all this was true.
     pub at: Timestamp,
     /// Whether a process works on it; `None` where that cannot be told.
@@ -137,9 +140,21 @@ impl ExplanationDocument {
             rules_changed: explanation.rules_changed,
             overridden: explanation.overridden,
             next: explanation.next,
+            waiting: None,
             at: explanation.at,
             at_work,
         }
+    }
+
+    /// The same, while this waits for its end.
+    #[must_use]
+    pub fn while_waits(mut self, waiting: Option<String>) -> Self {
+        if let Some(words) = &waiting {
+            self.summary.push_str("; ");
+            self.summary.push_str(words);
+        }
+        self.waiting = waiting;
+        self
     }
 
     /// Whether it waits for somebody to go on with it.

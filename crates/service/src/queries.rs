@@ -352,7 +352,9 @@ impl Queries {
                 let damage = self.blocking(move |log| Ok(damage_of(log, operation))).await?;
                 view.warnings.extend(damage.map(damaged));
                 let at_work = is_at_work(at_work.as_ref(), operation, view.finished_at.is_some());
-                let explanation = ExplanationDocument::new(&view, explanation, at_work);
+                let serving = self.serving_now().filter(|_| view.finished_at.is_none());
+                let waiting = serving.and_then(|serving| serving.waiting(&view.app, operation));
+                let explanation = ExplanationDocument::new(&view, explanation, at_work).while_waits(waiting);
                 Ok(Inspected { operation: view, explanation })
             }
             Err(ServiceError::Log(why) | ServiceError::Engine(EngineError::Log(why)))

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tidegate_application::operation::{ID_REMARK, Progress, id, request};
-use tidegate_application::recorded::{Line, Recorded, take_in, verify};
+use tidegate_application::recorded::{Line, Recorded, put_back, take_in, verify};
 use tidegate_application::windows::Windows;
 use tidegate_application::{automation, deletion, operation};
 use tidegate_model::argo::Application;
@@ -99,6 +99,50 @@ fn an_open_operation_is_gone_on_with() {
     assert_eq!(lost.operation.as_ref().and_then(id), Some(operation_id(1)));
     assert_eq!(lost.operation.unwrap().sync.unwrap().revision, COMMIT);
     assert_eq!(lost.status.operation_state.unwrap().phase, OperationPhase::Running);
+}
+
+/// The log does not have it: it is what the application says, where the rest may be.
+#[test]
+fn whether_another_attempt_takes_the_newest_revision_is_as_the_application_says() {
+    let with = |retry: serde_json::Value| application(json!({"automated": {"prune": true}, "retry": retry}));
+    let backoff = json!({"duration": "7s", "factor": 3, "maxDuration": "1m"});
+    let own = json!({"limit": 4, "refresh": true, "backoff": backoff});
+    for (began_with, now, refreshes) in [
+        (own.clone(), own.clone(), true),
+        // One that took the place of another has the attempts that were left.
+        (json!({"limit": 2, "refresh": true, "backoff": backoff}), own.clone(), true),
+        (json!({"limit": 5, "refresh": true, "backoff": backoff}), own.clone(), false),
+        (json!({"limit": -1, "refresh": true, "backoff": backoff}), own.clone(), false),
+        (json!({"limit": 9, "refresh": true}), json!({"limit": -1, "refresh": true}), true),
+        (json!({"limit": 4, "refresh": true}), own.clone(), false),
+        (own.clone(), json!({"limit": 4, "backoff": backoff}), false),
+        (own.clone(), serde_json::Value::Null, false),
+    ] {
+        let mut known = with(began_with.clone());
+        let mut open = begun(&mut known, 1, COMMIT, 0);
+        open.progress = progress(0, None, OperationPhase::Running);
+        let mut lost = with(now.clone());
+        assert_eq!(take_in(&mut lost, vec![open]), 1);
+        let retry = lost.operation.unwrap().retry.unwrap();
+        assert_eq!(retry.refresh, refreshes, "{began_with} under {now}");
+        assert_eq!(Some(retry.limit), began_with["limit"].as_i64());
+    }
+}
+
+#[test]
+fn what_is_under_way_is_put_back_where_somebody_has_written_another_one() {
+    let mut known = automated();
+    let mut open = begun(&mut known, 1, COMMIT, 0);
+    open.progress = progress(0, None, OperationPhase::Running);
+    let mut app = automated();
+    take_in(&mut app, vec![open]);
+    let begun = app.operation.clone();
+    let line = |is_open| Line { operation: operation_id(1), is_open };
+    for (lines, is_back) in [(vec![line(true)], true), (vec![line(false)], false), (vec![], false)] {
+        app.operation = Some(Default::default());
+        put_back(&mut app, &lines);
+        assert_eq!(app.operation == begun, is_back, "{lines:?}");
+    }
 }
 
 #[test]

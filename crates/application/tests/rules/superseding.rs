@@ -6,8 +6,8 @@ use tidegate_application::comparison::take_in as compare;
 use tidegate_application::operation::{self, ID_REMARK, Progress, take_in};
 use tidegate_application::refresh::Level;
 use tidegate_application::superseding::{
-    Busy, Decision, POLICY_REMARK, SUPERSEDES_REMARK, awaits_retry, decide, next, receive, refresh_retry,
-    take_policy, was_superseded,
+    Busy, Decision, POLICY_REMARK, SUPERSEDES_REMARK, awaits_retry, decide, is_request, next, of_writer,
+    receive, refresh_retry, take_policy, was_superseded,
 };
 use tidegate_model::argo::{Application, OperationRequest, SyncStatusCode as Code};
 use tidegate_model::{HealthStatus::Healthy, IfTaken, OperationPhase, SafePoint};
@@ -371,4 +371,18 @@ fn an_attempt_stays_with_the_sources_it_began_with() {
     let mut plain = at_work(json!({}));
     refresh_retry(&mut plain);
     assert_eq!(next(plain.operation.as_ref().unwrap()), None, "its policy says nothing of it");
+}
+
+/// A patch of the resource keeps what it does not name: all that was said of the operation under way may be in it.
+#[test]
+fn what_somebody_writes_beside_an_operation_is_theirs_alone() {
+    let mut app = at_work(automated());
+    receive(&mut app, asked("c9"), (IfTaken::Queue, true), at(6)).unwrap();
+    let current = app.operation.clone().unwrap();
+    assert!(!is_request(&current));
+    let theirs = of_writer(current);
+    assert!(is_request(&theirs) && !theirs.initiated_by.automated);
+    receive(&mut app, theirs, (IfTaken::Supersede, true), at(7)).unwrap();
+    let waits = next(app.operation.as_ref().unwrap()).unwrap().operation;
+    assert_eq!((waits.sync.as_ref().unwrap().revision.as_str(), next(&waits)), ("c1", None));
 }

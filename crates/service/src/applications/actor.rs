@@ -19,6 +19,7 @@ use tidegate_application::operation as request;
 use tidegate_application::recorded as remembered;
 use tidegate_application::refresh::{self, Level};
 use tidegate_application::running as runs;
+use tidegate_application::superseding::is_request;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::argo::{Application, ConditionType};
 use tidegate_model::{OperationId, Timestamp};
@@ -239,7 +240,15 @@ impl AppState {
                 return;
             }
         };
+        let asked = self.application.operation.clone().filter(is_request);
+        if asked.is_some() {
+            remembered::put_back(&mut self.application, &lines);
+        }
         let taken = remembered::take_in(&mut self.application, unknown);
+        if let Some(asked) = asked.filter(|asked| self.application.operation.as_ref() != Some(asked)) {
+            // Somebody has written it while nobody was at work, and the log has what is under way.
+            self.written(asked);
+        }
         if is_own {
             self.recall_run(now).await;
         } else {
@@ -270,8 +279,8 @@ impl AppState {
         self.ask(if is_same { Level::Latest } else { Level::Forced });
         (self.application.metadata, self.application.spec) = (application.metadata, application.spec);
         self.application.rest = application.rest;
-        if self.application.operation.is_none() {
-            self.application.operation = application.operation;
+        if let Some(asked) = application.operation {
+            self.written(asked);
         }
         self.ask(Level::Latest);
     }

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ractor::{ActorRef, ActorStatus};
-use tidegate_application::credentials;
 use tidegate_application::pushes::Told;
 use tidegate_application::refresh::Level;
+use tidegate_application::{credentials, operation, superseding};
 use tidegate_applicationset::ownership::set_of;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_executor::{Clock as _, Counted, EngineError, SystemClock};
 use tidegate_model::argo::{Application, OperationRequest};
-use tidegate_model::{Cascade, Plan, ResourceSelector, Warning};
+use tidegate_model::{Cascade, OperationId, Plan, ResourceSelector, Warning};
 use tokio::sync::{broadcast, oneshot};
 
 use super::board::Found;
@@ -65,6 +65,13 @@ impl Serving {
     /// An application as it is known here; what of it may be shown, [`Self::shown`] says.
     pub fn application(&self, key: &AppKey) -> Option<Arc<Application>> {
         self.shared.board.get(key)
+    }
+
+    /// What waits for an operation, of the application that operations name so.
+    pub(crate) fn waiting(&self, instance: &str, id: OperationId) -> Option<String> {
+        let application = self.application(&AppKey::named(instance))?;
+        let is_current = application.operation.as_ref().and_then(operation::id) == Some(id);
+        superseding::waiting(&application).filter(|_| is_current).map(str::to_owned)
     }
 
     /// The application of this NAMESPACE/NAME, without credentials.

@@ -198,7 +198,14 @@ impl Served {
         served
     }
 
-    async fn serve(&mut self) {
+    /// Nobody serves the applications for a while; what is under way goes on.
+    pub async fn leave(&mut self) {
+        if let Some(applications) = self.applications.take() {
+            applications.stop().await;
+        }
+    }
+
+    pub async fn serve(&mut self) {
         let state = StateDir::resolve(Some(&self.folder.path().join("state"))).unwrap();
         let store: Arc<dyn ApplicationStore> = Arc::new(self.shelf.clone());
         let counted = Counted { sim: self.sim.clone(), calls: Arc::clone(&self.calls) };
@@ -230,9 +237,7 @@ impl Served {
     }
 
     pub async fn end(&mut self) {
-        if let Some(applications) = self.applications.take() {
-            applications.stop().await;
-        }
+        self.leave().await;
         self.engine.shutdown().await;
     }
 

@@ -7,7 +7,7 @@ use tidegate_application::operation::{self, ID_REMARK, Progress};
 use tidegate_application::recorded as remembered;
 use tidegate_application::refresh::Level;
 use tidegate_application::running;
-use tidegate_application::superseding::{self, Busy};
+use tidegate_application::superseding::{self, Busy, NOT_TAKEN};
 use tidegate_model::argo::OperationRequest;
 use tidegate_model::{IfTaken, OperationId};
 
@@ -58,7 +58,7 @@ impl AppState {
         Ok(())
     }
 
-    fn sync(&mut self, mut asked: OperationRequest) -> Result<(), String> {
+    pub(super) fn sync(&mut self, mut asked: OperationRequest) -> Result<(), String> {
         operation::disown(&mut asked);
         let policy = superseding::take_policy(&mut asked).map_err(|busy| busy.to_string())?;
         if self.application.is_deleting() {
@@ -116,6 +116,7 @@ impl AppState {
             self.deployments.newest = running::deployed(&self.application).or(self.deployments.newest.take());
             let now = self.now();
             remembered::tell(&mut self.application, None, now);
+            self.say(NOT_TAKEN, &[], now);
             // What it has done is to be seen, and never before it ended.
             self.ask(if automated { Level::Latest } else { Level::Forced });
         }

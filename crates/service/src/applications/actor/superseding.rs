@@ -3,7 +3,8 @@
 use ractor::ActorRef;
 use tidegate_application::operation::{self, Progress};
 use tidegate_application::refresh::Level;
-use tidegate_application::superseding::{self, Decision, WAITING};
+use tidegate_application::superseding::{self, Decision, NOT_TAKEN, POLICY_REMARK, WAITING};
+use tidegate_model::argo::OperationRequest;
 use tidegate_model::{OperationId, Timestamp};
 
 use super::AppState;
@@ -20,6 +21,21 @@ pub(super) struct Superseding {
 }
 
 impl AppState {
+    /// Somebody has written an operation into the resource. Nobody there hears an answer: that it is not taken is said in the
+    /// conditions, until the operation under way is over.
+    pub(super) fn written(&mut self, asked: OperationRequest) {
+        if self.application.operation.is_none() {
+            self.application.operation = Some(asked);
+            return;
+        }
+        let refused = self.sync(superseding::of_writer(asked)).err().map(|why| {
+            format!(
+                "the operation that was written into the resource is not taken: {why}; written with {POLICY_REMARK} in its info, as queue or supersede, it follows the one under way or takes its place"
+            )
+        });
+        self.say(NOT_TAKEN, refused.as_slice(), self.now());
+    }
+
     /// Another attempt may take a newer revision, which is looked for before it begins.
     pub(super) fn look_before_retry(&mut self, progress: &Progress) {
         let takes_newest = |asked: &tidegate_model::argo::OperationRequest| {
@@ -52,6 +68,9 @@ impl AppState {
             }),
         };
         self.say(WAITING, words.as_slice(), now);
+        if self.application.operation.is_none() {
+            self.say(NOT_TAKEN, &[], now);
+        }
         decided
     }
 
@@ -80,3 +99,12 @@ impl AppState {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests stop at the first surprise"
+)]
+mod tests;
