@@ -55,6 +55,7 @@ mod shops;
 mod shrinking;
 mod signed;
 mod state;
+mod superseding;
 mod sync;
 mod thirty;
 mod told_sets;
