@@ -158,3 +158,41 @@ fn what_somebody_asks_for_waits_for_its_turn() {
     assert!(operations(&fleet)[0]["message"].as_str().unwrap().contains("another sync of tester"));
     Fleet::end(serving);
 }
+
+#[test]
+fn a_hook_does_not_run_again_while_its_inputs_are_the_same() {
+    let fleet = fleet("1s");
+    fleet.replace(
+        "repo/backend/migrate.yaml",
+        "    argocd.argoproj.io/hook: PreSync\n",
+        "    argocd.argoproj.io/hook: PreSync\n    tidegate.dev/run-when: inputs-changed\n",
+    );
+    fleet.migrates_for("1s");
+    let history = |number: usize| {
+        move |app: &Value| app["status"]["history"].as_array().is_some_and(|all| all.len() == number)
+    };
+    let serving = fleet.serve();
+    fleet.until("backend", history(1));
+    kill(serving);
+    let serving = fleet.serve();
+    // Killed in the middle as well, when it was planned without the hook.
+    fleet.replace("repo/backend/backend.yaml", "ready-after: 1s", "ready-after: 5s");
+    fleet.replace("repo/backend/backend.yaml", "backend:1.0", "backend:2.0");
+    fleet.commit();
+    fleet.bench.run(&["app", "refresh", "backend"]).expect_code(0);
+    fleet.until("backend", |_| operations(&fleet).len() == 2);
+    kill(serving);
+    let serving = fleet.serve();
+    fleet.until("backend", history(2));
+    assert_eq!(phases(&fleet), ["Succeeded", "Succeeded"]);
+    assert_eq!(of_migration(&fleet), pairs(&[("made", "by 1")]));
+    // Another migration runs, with what is to be synced.
+    fleet.replace("repo/backend/migrate.yaml", "schema.sql", "another.sql");
+    fleet.replace("repo/backend/backend.yaml", "backend:2.0", "backend:3.0");
+    fleet.commit();
+    fleet.bench.run(&["app", "refresh", "backend"]).expect_code(0);
+    fleet.until("backend", history(3));
+    let expected = pairs(&[("made", "by 1"), ("deleted", "by 3"), ("made", "by 3")]);
+    assert_eq!(of_migration(&fleet), expected);
+    Fleet::end(serving);
+}
