@@ -18,6 +18,7 @@ pub mod control;
 pub mod customizations;
 pub mod disk;
 pub mod documents;
+mod ending;
 pub mod error;
 mod exposed;
 pub mod files;

@@ -36,6 +36,7 @@ use super::shared::Shared;
 use super::store::{AppKey, ApplicationStore, StoreEvent, Stored};
 use super::turns::Turns;
 use super::watching::Watchings;
+use crate::ending::end_children;
 use crate::error::ServiceError;
 use crate::gates::GateFile;
 use crate::state_dir::StateDir;
@@ -172,7 +173,7 @@ impl Applications {
         &self.serving.shared.board
     }
 
-    /// Ends all actors. What was under way is gone on with next time.
+    /// Ends all actors, and returns when none of them writes any more. What was under way is gone on with next time.
     pub async fn stop(self) {
         self.serving.shared.manifests.stop();
         let _ = self.serving.supervisor.stop_and_wait(None, None).await;
@@ -293,6 +294,15 @@ impl Actor for Supervisor {
                 state.stop_run(&key, (operation, by), reply);
             }
         }
+        Ok(())
+    }
+
+    async fn post_stop(
+        &self,
+        myself: ActorRef<SupervisorMessage>,
+        _: &mut SupervisorState,
+    ) -> Result<(), ActorProcessingErr> {
+        end_children(myself.get_cell()).await;
         Ok(())
     }
 

@@ -161,7 +161,7 @@ impl Sets {
         self.serving.clone()
     }
 
-    /// Ends all actors. What was under way is gone on with next time.
+    /// Ends all actors, and returns when none of them writes any more. What was under way is gone on with next time.
     pub async fn stop(self) {
         let _ = self.supervisor.stop_and_wait(None, None).await;
     }

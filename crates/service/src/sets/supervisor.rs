@@ -18,6 +18,7 @@ use super::shared::SetShared;
 use super::store::{SetEvent, StoredSet};
 use crate::applications::SupervisorMessage;
 use crate::applications::store::AppKey;
+use crate::ending::end_children;
 
 /// So often an actor that fails is begun anew, before its set is left alone until it changes.
 const FAILURES_MAX: u32 = 3;
@@ -74,6 +75,15 @@ impl Actor for SetSupervisor {
                 )),
             },
         }
+        Ok(())
+    }
+
+    async fn post_stop(
+        &self,
+        myself: ActorRef<SetSupervisorMessage>,
+        _: &mut SupervisorState,
+    ) -> Result<(), ActorProcessingErr> {
+        end_children(myself.get_cell()).await;
         Ok(())
     }
 
