@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_model::argo::{
     Application, ConditionType, OperationInitiator, OperationRequest, OperationResource, OperationState,
-    ResourceStatus, Retry, SyncOperation, SyncStatusCode,
+    ResourceStatus, Retry, SyncOperation, SyncStatus, SyncStatusCode,
 };
 use tidegate_model::{OperationPhase, Timestamp};
 
@@ -117,15 +117,20 @@ pub(crate) fn wanted(application: &Application, now: Timestamp) -> Decision {
     let Some(policy) = automated(application) else { return Decision::nothing() };
     let (prune, self_heal, allow_empty) =
         (policy.prune == Some(true), policy.self_heal == Some(true), policy.allow_empty == Some(true));
-    let Some(sync) = status.sync.as_ref().filter(|sync| sync.status == SyncStatusCode::OutOfSync) else {
-        return Decision::nothing();
+    let superseded = status.operation_state.as_ref().filter(|last| superseding::was_superseded(last));
+    let objects = || status.resources.iter().filter(|one| !one.hook);
+    let is_wanted = |sync: &&SyncStatus| match sync.status {
+        SyncStatusCode::OutOfSync => true,
+        // All is as it should be, and nobody knows of the hooks that were still to run.
+        SyncStatusCode::Synced => superseded.is_some() && objects().next().is_some(),
+        SyncStatusCode::Unknown => false,
     };
+    let Some(sync) = status.sync.as_ref().filter(is_wanted) else { return Decision::nothing() };
     if application.is_deleting() {
         return Decision::nothing();
     }
-    let differing =
-        || status.resources.iter().filter(|one| !one.hook && one.status != Some(SyncStatusCode::Synced));
-    if !prune && differing().all(|one| one.requires_pruning) {
+    let differing = || objects().filter(|one| one.status != Some(SyncStatusCode::Synced));
+    if superseded.is_none() && !prune && differing().all(|one| one.requires_pruning) {
         return Decision::nothing();
     }
     let sources = Sources::of(application).bare();
@@ -159,10 +164,7 @@ pub(crate) fn wanted(application: &Application, now: Timestamp) -> Decision {
         begun.auto_heal_attempts_count = healed.saturating_add(1);
         begun.resources = differing().filter(|one| prune || !one.requires_pruning).map(named).collect();
     }
-    if prune
-        && !allow_empty
-        && status.resources.iter().filter(|one| !one.hook).all(|one| one.requires_pruning)
-    {
+    if prune && !allow_empty && objects().all(|one| one.requires_pruning) {
         return Decision::refused(format!(
             "Skipping sync attempt to [{wanted}]: auto-sync will wipe out all resources"
         ));
@@ -174,7 +176,6 @@ pub(crate) fn wanted(application: &Application, now: Timestamp) -> Decision {
         retry: Some(retry.unwrap_or_else(|| Retry { limit: RETRIES, ..Retry::default() })),
         ..OperationRequest::default()
     };
-    let superseded = status.operation_state.as_ref().filter(|last| superseding::was_superseded(last));
     if let Some(id) = superseded.and_then(|last| operation::id(&last.operation)) {
         operation.set_remark(superseding::SUPERSEDES_REMARK, id.to_string());
     }

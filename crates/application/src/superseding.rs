@@ -323,7 +323,7 @@ fn of_newer(
     if is_held {
         return waits("sync windows keep it from being synced by itself");
     }
-    // Where the newest needs nothing, the older one is not wanted either.
+    // Where the newest changes nothing, the older one is not wanted either, and the hooks are to run all the same.
     if let Some(error) = automation::wanted(application, now).error {
         return waits(&error);
     }

@@ -199,6 +199,33 @@ fn what_was_superseded_says_nothing_of_its_revision() {
 }
 
 #[test]
+fn what_was_superseded_goes_on_at_the_newest_revision_also_where_no_object_differs() {
+    let synced = || resource("web", Code::Synced, Some(Healthy));
+    for (message, resources, again) in [
+        (SUPERSEDED, vec![synced()], true),
+        ("it broke", vec![synced()], false),
+        // What has no objects but hooks is not synced by itself.
+        (SUPERSEDED, Vec::new(), false),
+    ] {
+        let mut app = at_work(automated());
+        ended(&mut app, OperationPhase::Failed, message);
+        compare(&mut app, compared("c2", resources), Level::Latest, at(11));
+        let automation::Next::Begin(begun) = automation::decide(&app, at(11)).next else {
+            assert!(!again, "{message}");
+            continue;
+        };
+        assert!(again, "{message}");
+        let sync = begun.sync.as_ref().unwrap();
+        assert_eq!((sync.revision.as_str(), sync.resources.len()), ("c2", 0), "all of it, with its hooks");
+        assert_eq!(begun.remark(SUPERSEDES_REMARK), Some(ID));
+        // Once is enough.
+        app.operation = Some(*begun);
+        ended(&mut app, OperationPhase::Succeeded, "successfully synced (all tasks run)");
+        assert_eq!(automation::decide(&app, at(12)).next, automation::Next::Nothing);
+    }
+}
+
+#[test]
 fn the_policy_of_a_request_is_read_and_taken_out() {
     for (said, expected) in [
         (None, Ok(IfTaken::Refuse)),
