@@ -33,6 +33,11 @@ pub fn follow(state: &State, now: Timestamp) -> Vec<Fact> {
     }
 }
 
+/// Whether an operation moves by itself, and waits for nothing.
+pub(super) fn goes_on(operation: &Operation, now: Timestamp) -> bool {
+    !running(operation, now).is_empty()
+}
+
 fn running(operation: &Operation, now: Timestamp) -> Vec<Fact> {
     if let Some(message) = operation.header.lost_claim() {
         return ending::at_once(OperationPhase::Error, message, now);

@@ -22,6 +22,7 @@ pub(crate) const UNSUCCESSFUL: &str = "one or more synchronization tasks complet
 pub(crate) const SYNC_FAIL_FAILED: &str = "one or more SyncFail hooks failed";
 pub(crate) const RUNNING: &str = "one or more tasks are running";
 pub(crate) const TERMINATED: &str = "Operation terminated";
+const SUPERSEDED: &str = ", superseded by ";
 /// Who ends an operation that is too late.
 pub(crate) const BY_DEADLINE: &str = "deadline";
 pub(crate) const TERMINATION_ERRORS: &str = "Operation termination had errors";
@@ -67,7 +68,11 @@ pub(crate) fn claim_lost(header: &Header, holder: Option<&ClaimHolder>) -> Strin
 
 /// Another operation has asked for the end.
 pub(crate) fn superseded(by: &ClaimHolder) -> String {
-    format!("{TERMINATED}, superseded by {by}")
+    format!("{TERMINATED}{SUPERSEDED}{by}")
+}
+
+pub(crate) fn is_superseded(message: &str) -> bool {
+    message.strip_prefix(TERMINATED).is_some_and(|why| why.starts_with(SUPERSEDED))
 }
 
 /// What is wrong, and why: `1 of 3 replicas ready: api-7f is crash-looping`.

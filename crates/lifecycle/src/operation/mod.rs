@@ -6,6 +6,7 @@
 //!                 a failed wave → AwaitingRetry → that wave again
 //!                               → SyncFail waves → Finishing
 //!                 terminate     → Terminating → Finished
+//!                 superseded    → Terminating → Finishing
 //! Wave(k)  Held → DryRun → Pruning → AwaitingGone → Clearing → Applying → AwaitingHealth → Settling → Verifying → Passed
 //! ```
 //!

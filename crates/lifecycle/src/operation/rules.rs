@@ -10,7 +10,7 @@ use tidegate_model::{
 };
 
 use super::judge::phase_of;
-use super::messages::{TERMINATED, namespace_pruned};
+use super::messages::{self, TERMINATED, namespace_pruned};
 use super::state::{Judged, Operation, Progress, Stage, TaskState, WaveStep, WaveTimes};
 
 pub(crate) use awaiting::Awaiting;
@@ -263,7 +263,9 @@ impl Operation {
 
     /// Whether the hook's policy deletes its object when the operation ends like this, and the object is known.
     pub(crate) fn deletes_at_end(&self, task: &Task, state: &TaskState, phase: OperationPhase) -> bool {
-        let policy = if phase == OperationPhase::Succeeded {
+        // Whoever takes its place is to find the place of each hook as if that had run alone.
+        let ended = if self.is_superseded() { state.phase } else { Some(phase) };
+        let policy = if ended == Some(OperationPhase::Succeeded) {
             DeletePolicy::HookSucceeded
         } else {
             DeletePolicy::HookFailed
@@ -308,6 +310,11 @@ impl Operation {
     /// Whether nothing but cleaning up is left.
     pub(crate) fn is_ending(&self) -> bool {
         matches!(self.stage, Stage::Terminating | Stage::Finishing { .. })
+    }
+
+    /// Whether it ends because another one takes its place.
+    pub(crate) fn is_superseded(&self) -> bool {
+        self.termination.as_ref().is_some_and(|termination| messages::is_superseded(&termination.message))
     }
 
     /// Whether another attempt is allowed.

@@ -1,7 +1,9 @@
 //! Another sync is to take the place of an operation: where that may be, and that no hook is stopped for it.
 
-use tidegate_lifecycle::operation::{Input, Scope, Stage};
-use tidegate_model::{ClaimHolder, HealthStatus, OperationPhase, Override, Phase, SafePoint};
+use tidegate_lifecycle::operation::{Input, Scope, Stage, State, decide, evolve};
+use tidegate_model::{
+    ClaimHolder, DeletePolicy, HealthStatus, OperationPhase, Override, Phase, Plan, SafePoint,
+};
 
 use crate::build::*;
 use crate::world::{World, seen};
@@ -109,6 +111,80 @@ fn a_failed_wave_lets_its_hooks_end_first() {
     world.run();
     assert_eq!(ended(&world), Some((OperationPhase::Failed, SUPERSEDED.to_owned())));
     assert!(world.results().iter().any(|one| one.contains("Job/migrate Synced Succeeded")));
+}
+
+/// The last hook, and nothing behind it.
+fn with_a_last_hook() -> World {
+    let mut world =
+        World::new(plan([resource(0, "Deployment/api"), hook(Phase::PostSync, 0, "Job/check")]), request());
+    world.fate("Job/check", |fate| {
+        fate.health =
+            vec![(0, seen(HealthStatus::Progressing, "starting")), (5000, seen(HealthStatus::Healthy, ""))];
+    });
+    world
+}
+
+/// What takes its place would run the hook once more. Here it is asked between any two facts, as they may lie in the log.
+#[test]
+fn what_waits_for_nothing_any_more_ends_by_itself() {
+    let mut world = with_a_last_hook();
+    world.run();
+    assert_eq!(ended(&world).unwrap().0, OperationPhase::Succeeded);
+    let check = world.find("Job/check");
+    let mut state = State::New;
+    let mut refused = 0;
+    for fact in &world.durable {
+        state = evolve(state, fact).unwrap();
+        let has_begun = state.operation().is_some_and(|one| one.task(check).unwrap().1.applied.is_some());
+        if has_begun {
+            let answer = decide(&state, &supersede(SafePoint::Waiting), at(20_000));
+            assert!(answer.is_err(), "after {fact:?}: {answer:?}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 5, "it was asked while the hook ran, after its end, and on the way to the end");
+}
+
+/// Whoever takes its place finds no Job of that name that has ended already.
+#[test]
+fn its_hooks_are_deleted_by_their_policies_each_by_how_it_has_ended() {
+    use DeletePolicy::{BeforeHookCreation, HookFailed, HookSucceeded};
+    let with = |policies: &[DeletePolicy]| -> Plan {
+        plan([
+            hook(Phase::PreSync, 0, "Job/migrate").policies(policies),
+            resource(0, "Deployment/api"),
+            hook(Phase::PostSync, 0, "Job/check").policies(&[HookSucceeded]),
+        ])
+    };
+    for (policies, is_deleted) in [
+        (&[BeforeHookCreation][..], false),
+        (&[HookSucceeded], true),
+        (&[HookFailed], false),
+        (&[HookSucceeded, HookFailed], true),
+    ] {
+        for superseded in [true, false] {
+            let mut world = World::new(with(policies), request());
+            world.fate("Deployment/api", |fate| {
+                fate.health = vec![(0, seen(HealthStatus::Progressing, "starting"))];
+            });
+            let end = if superseded {
+                supersede(SafePoint::Waiting)
+            } else {
+                Input::Terminate { by: "ann".into() }
+            };
+            world.at(20_000, end);
+            world.run();
+            let (phase, message) = ended(&world).unwrap();
+            assert_eq!((phase, message == SUPERSEDED), (OperationPhase::Failed, superseded));
+            let deleted = |hook| world.operation().task(world.find(hook)).unwrap().1.deleted;
+            assert_eq!(
+                deleted("Job/migrate"),
+                superseded && is_deleted,
+                "{policies:?}, superseded {superseded}"
+            );
+            assert!(!deleted("Job/check"), "it never ran");
+        }
+    }
 }
 
 /// Whether a hook counts as having run with its inputs.

@@ -6,6 +6,7 @@ use tidegate_model::{ClaimHolder, SafePoint, Task, Timestamp};
 use super::claim;
 use super::rejection::Rejection;
 use crate::operation::fact::Fact;
+use crate::operation::follow;
 use crate::operation::state::{ClaimNews, Header, Operation, Progress, Stage, TaskState, WaveStep};
 
 /// Before it was planned it has written nothing.
@@ -32,7 +33,7 @@ pub(super) fn planned(
     match (when, &operation.stage) {
         (_, Stage::AwaitingRetry { .. }) => {}
         (SafePoint::Failed, _) => return not_yet("no attempt has failed"),
-        (SafePoint::Waiting, Stage::Wave { index, step }) => waits_in_wave(operation, *index, *step)?,
+        (SafePoint::Waiting, Stage::Wave { index, step }) => waits_in_wave(operation, *index, *step, now)?,
         (SafePoint::Waiting, _) => at_work(operation)?,
     }
     Ok(claim::news(operation, &ClaimNews::EndWanted { by: by.clone() }, now))
@@ -49,10 +50,13 @@ fn untouched(header: &Header) -> Result<(), Rejection> {
     }
 }
 
-fn waits_in_wave(operation: &Operation, index: u32, step: WaveStep) -> Result<(), Rejection> {
+fn waits_in_wave(operation: &Operation, index: u32, step: WaveStep, now: Timestamp) -> Result<(), Rejection> {
     let mut hooks = operation.wave_tasks(index).filter(|(_, task, state)| may_run(task, state, step));
     if let Some((_, task, _)) = hooks.next() {
         return not_yet(format!("hook {} is at work", task.key()));
+    }
+    if follow::goes_on(operation, now) {
+        return at_work(operation);
     }
     match step {
         WaveStep::Held | WaveStep::AwaitingGone | WaveStep::Clearing | WaveStep::AwaitingHealth => Ok(()),
@@ -68,13 +72,14 @@ fn at_work(operation: &Operation) -> Result<(), Rejection> {
     }
 }
 
-/// Whether a hook of the wave at work runs, or may: while the wave is applied, its creation may be on its way.
+/// Whether a hook of the wave at work runs, or may: while the wave is applied, its creation may be on its way. One that has
+/// ended is at work until its finalizer is off.
 fn may_run(task: &Task, state: &TaskState, step: WaveStep) -> bool {
     task.is_hook()
         && match state.progress {
             Progress::Running | Progress::Stopping { .. } => true,
             Progress::Waiting | Progress::Ready | Progress::Deleting { .. } => step == WaveStep::Applying,
-            Progress::Done => false,
+            Progress::Done => state.awaits_release(),
         }
 }
 

@@ -44,8 +44,15 @@ fn goes_back(operation: &Operation, to: &Stage) -> bool {
         && !operation.overrides.is_empty()
 }
 
+/// What another operation follows deletes its hooks by their policies before it ends.
+fn makes_room(operation: &Operation, to: &Stage) -> bool {
+    operation.stage == Stage::Terminating
+        && matches!(to, Stage::Finishing { phase: OperationPhase::Failed, .. })
+        && operation.is_superseded()
+}
+
 pub(super) fn moved(operation: &mut Operation, to: &Stage, at: Timestamp) -> Option<()> {
-    if !is_arrow(&operation.stage, to) && !goes_back(operation, to) {
+    if !is_arrow(&operation.stage, to) && !goes_back(operation, to) && !makes_room(operation, to) {
         return None;
     }
     match to {

@@ -94,7 +94,8 @@ pub(super) fn passed(operation: &Operation, index: u32, now: Timestamp) -> Vec<F
     }
 }
 
-/// The end, once every hook is stopped and released.
+/// The end, once every hook is stopped and released; of one whose place another one takes, after its hooks are deleted by
+/// their policies.
 pub(super) fn terminated(operation: &Operation, now: Timestamp) -> Vec<Fact> {
     if operation.all_tasks().any(|(_, _, state)| state.is_closing()) {
         return Vec::new();
@@ -106,7 +107,13 @@ pub(super) fn terminated(operation: &Operation, now: Timestamp) -> Vec<Fact> {
         Some(termination) => (OperationPhase::Failed, termination.message.clone()),
         None => (OperationPhase::Failed, messages::TERMINATED.to_owned()),
     };
-    at_once(phase, with_retries(operation, message), now)
+    let message = with_retries(operation, message);
+    let cleans_up = operation.is_superseded()
+        && operation.all_tasks().any(|(_, task, state)| operation.deletes_at_end(task, state, phase));
+    match phase {
+        OperationPhase::Failed if cleans_up => moved(Stage::Finishing { phase, message }, now),
+        _ => at_once(phase, message, now),
+    }
 }
 
 /// The end, once hooks are deleted as their policies ask.
