@@ -21,6 +21,7 @@ mod extensions;
 mod groups;
 mod inventory;
 mod judges;
+mod last_runs;
 mod leaving;
 mod logs;
 mod machines;
