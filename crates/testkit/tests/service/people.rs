@@ -20,6 +20,8 @@ pub const STEPS: usize = 3;
 pub const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// Those beside the set.
 pub const BESIDE: [&str; 2] = [ALONE, BASE];
+/// What may be said of an operation that is under way.
+const POLICIES: [Option<&str>; 4] = [None, Some("refuse"), Some("queue"), Some("supersede")];
 /// What may be said of rollouts.
 const ROLLOUTS: [&str; 4] = [
     "onNewTargets: finish",
@@ -113,12 +115,7 @@ impl People {
             5 => self.drift(world).await,
             6 => self.annotate(world).await,
             7 => self.away(world).await,
-            8 => {
-                tracing("a sync by hand");
-                let asked = OperationRequest { sync: Some(SyncOperation::default()), ..Default::default() };
-                // It may be refused: another one is at work.
-                drop(life.applications().sync(self.rng.pick(&BESIDE), asked).await);
-            }
+            8 => self.sync(world, life).await,
             9 => {
                 tracing("an end by hand");
                 // The other one would be Synced without its last hook, which is what tells that it is well.
@@ -135,6 +132,24 @@ impl People {
                 drop(life.sets().refresh("fleet").await);
             }
         }
+    }
+
+    /// Somebody asks for a sync, or writes one into the resource, and says what is to happen if another one is at work. It may
+    /// be refused for that.
+    async fn sync(&mut self, world: &World, life: &Life) {
+        let (name, policy) = (self.rng.pick(&BESIDE), self.rng.pick(&POLICIES));
+        let is_written = self.rng.percent(30);
+        tracing(&format!("a sync by hand of {name}, policy {policy:?}, written into it: {is_written}"));
+        let mut asked = OperationRequest { sync: Some(SyncOperation::default()), ..Default::default() };
+        asked.initiated_by.username = "ann".to_owned();
+        policy.into_iter().for_each(|policy| asked.set_remark("tidegate.dev/policy", policy));
+        if !is_written {
+            return drop(life.applications().sync(name, asked).await);
+        }
+        let Some(object) = world.sim.get(&kind("Application"), "argocd", name).await.unwrap() else { return };
+        let mut written = serde_json::Value::from(object);
+        written["operation"] = serde_json::to_value(asked).unwrap();
+        drop(world.sim.put(written.try_into().unwrap(), None).await);
     }
 
     /// Somebody holds the rollout, or goes on with it. It may be refused: there is none.

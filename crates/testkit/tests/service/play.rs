@@ -189,6 +189,9 @@ async fn assert_is_explained(world: &World, life: &Life, people: &People) {
     assert!(rollout.end.is_some() || may_wait, "it does not end: {rollout:#?}");
     for name in people.fleet.members.keys().map(String::as_str).chain(BESIDE) {
         let Some(application) = world.application(name).await else { panic!("{name} was never made") };
+        // What somebody asked for has had its turn.
+        let is_left = BESIDE.contains(&name) && application.operation.is_some();
+        assert!(!is_left || people.wrong.is_some(), "{name} has an operation still: {application:#?}");
         let is_synced = has(world, name).await == Some(newest);
         let is_broken = people.wrong.as_ref().is_some_and(|(broken, _)| broken == name);
         if is_synced && !is_broken {
