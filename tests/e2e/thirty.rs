@@ -1,7 +1,7 @@
 //! Thirty Applications of one repository, and what must be so when a service that deploys them was killed again and again.
 //! Shared with the tests on a real control plane.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,8 @@ use crate::bench::{Bench, Running};
 const NUMBER: usize = 30;
 /// So many of them change with a commit, at most.
 const CHANGED_MAX: u64 = 8;
+/// What the message of an operation says whose place one of another commit has taken, before that commit.
+const SUPERSEDED: &str = "Operation terminated, superseded by another sync (revision ";
 /// The service is killed at a moment before this: while it begins, compares, and is in all steps of its operations.
 const LATEST_MILLIS: u64 = 2500;
 
@@ -47,6 +49,18 @@ pub struct Thirty<'a> {
     /// What serves the repository, where there is a git program; else it is read where it is.
     server: Option<GitServer>,
     versions: Vec<u32>,
+    /// Oldest first.
+    commits: Vec<String>,
+}
+
+/// An operation that is over.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    pub id: String,
+    /// The place of its commit among all.
+    commit: usize,
+    /// One of a later commit has taken its place; else it has succeeded.
+    pub is_superseded: bool,
 }
 
 impl<'a> Thirty<'a> {
@@ -54,7 +68,7 @@ impl<'a> Thirty<'a> {
         fs::create_dir(bench.path().join("root")).unwrap();
         fs::create_dir(bench.path().join("tmp")).unwrap();
         let server = git::is_there().then(|| GitServer::start(&bench.path().join("root")));
-        let thirty = Self { bench, server, versions: vec![1; NUMBER] };
+        let mut thirty = Self { bench, server, versions: vec![1; NUMBER], commits: Vec::new() };
         (0..NUMBER).for_each(|number| thirty.write(number));
         thirty.commit();
         thirty
@@ -64,7 +78,7 @@ impl<'a> Thirty<'a> {
         format!("app-{number:02}")
     }
 
-    /// The hooks of one, and how often each of them runs in an operation that succeeds: once.
+    /// The hooks of one. Each of them runs once in an operation that succeeds.
     pub fn hooks(number: usize) -> [String; 2] {
         ["prepare", "announce"].map(|hook| format!("{hook}-{number:02}"))
     }
@@ -77,8 +91,10 @@ impl<'a> Thirty<'a> {
         self.versions[number].to_string()
     }
 
-    fn commit(&self) {
-        self.bench.run(&["example", "commit", "root/repo"]).expect_code(0);
+    fn commit(&mut self) {
+        let ran = self.bench.run(&["example", "commit", "root/repo"]).expect_code(0);
+        let commit = ran.err.trim().strip_prefix("note: committed ").expect("each changes something");
+        self.commits.push(commit.to_owned());
     }
 
     /// Somebody pushes another version of some of them.
@@ -155,21 +171,52 @@ impl<'a> Thirty<'a> {
         }
     }
 
-    /// The operations of each, all of which have succeeded.
-    pub fn operations(&self, story: &str) -> BTreeMap<usize, BTreeSet<String>> {
+    /// The operations of each, oldest first. All of them have succeeded, but for those whose place one of a later commit has
+    /// taken, and one that succeeded came behind each of these.
+    pub fn operations(&self, story: &str) -> BTreeMap<usize, Vec<Ended>> {
         let list = self.bench.json(&["ops", "list", "-o", "json"]);
-        let mut found: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+        let mut found: BTreeMap<usize, Vec<Ended>> = BTreeMap::new();
         for one in list.as_array().unwrap() {
-            assert_eq!(one["phase"], "Succeeded", "{story}: {one}");
             // Its namespace comes first, where it is not that of the control plane.
             let name = one["app"].as_str().and_then(|name| name.rsplit('_').next());
             let number = name.and_then(|name| name.strip_prefix("app-")?.parse().ok());
-            let Some(number) = number else { continue };
-            found.entry(number).or_default().insert(one["id"].as_str().unwrap().to_owned());
+            let ended = self.ended(one, story);
+            let Some(number) = number else { panic!("{story}: whose is that? {one}") };
+            found.entry(number).or_default().push(ended);
         }
         assert_eq!(found.len(), NUMBER, "{story}: {found:?}");
+        for (number, all) in &found {
+            for (place, one) in all.iter().enumerate().filter(|(_, one)| one.is_superseded) {
+                let has_followed = |later: &Ended| !later.is_superseded && later.commit > one.commit;
+                assert!(all[place + 1..].iter().any(has_followed), "{story}: app-{number:02}: {all:#?}");
+            }
+        }
         found
     }
+
+    fn ended(&self, one: &Value, story: &str) -> Ended {
+        let commit = |revision: &str| self.commits.iter().position(|commit| commit == revision);
+        let own = one["revision"].as_str().and_then(commit);
+        let Some(own) = own else { panic!("{story}: of which commit is that? {one}") };
+        let is_superseded = one["phase"] == "Failed";
+        if is_superseded {
+            let by = one["message"].as_str().unwrap().strip_prefix(SUPERSEDED);
+            let by = by.and_then(|by| commit(by.strip_suffix(')')?));
+            assert!(by.is_some_and(|by| by > own), "{story}: {one}");
+        } else {
+            assert_eq!(one["phase"], "Succeeded", "{story}: {one}");
+        }
+        Ended { id: one["id"].as_str().unwrap().to_owned(), commit: own, is_superseded }
+    }
+}
+
+/// The hooks of these operations, each with whether it has to have run: of an operation whose place another one has taken, it
+/// may not have come to that.
+pub fn hooks_of(operations: &BTreeMap<usize, Vec<Ended>>) -> BTreeMap<(String, String), bool> {
+    let of_one = |number: usize, one: &Ended| {
+        Thirty::hooks(number).map(|hook| ((hook, one.id.clone()), !one.is_superseded))
+    };
+    operations.iter().flat_map(|(number, all)| all.iter().flat_map(|one| of_one(*number, one))).collect()
 }
 
 /// Nothing that only a process at work needs is left, below the state directory and where temporary files are.
