@@ -97,6 +97,11 @@ damage N="10000":
 fuzz N="100000":
     TIDEGATE_FUZZ_CASES={{ N }} cargo test --release --workspace --lib --test fuzz fuzz_ -- --nocapture
 
+# Renders N random templates here and with Go, whose toolchain it gets with apt-get and pip.
+go-templates N="200000":
+    TIDEGATE_GO_TEMPLATES=$(scripts/template-table/program --fetch) TIDEGATE_GO_CASES={{ N }} \
+      cargo test --release --workspace --test differential
+
 # Starts the control plane of the tests, and prints how to point kubectl and tidegate at it.
 control-plane:
     cargo run --package tidegate-testkit --example control-plane

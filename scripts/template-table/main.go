@@ -1,6 +1,7 @@
 // Renders every case of the table with Go's text/template and sprig, and writes what came out.
 //
-// Run by scripts/template-table/make; reads the table from standard input, line by line.
+// Made by scripts/template-table/program. It reads cases from standard input, a line each, and answers each before it reads the
+// next. The argument is a file with the data of cases that bring none.
 package main
 
 import (
@@ -52,9 +53,12 @@ func render(one testCase, shared []byte) (output string, err error) {
 }
 
 func main() {
-	shared, err := os.ReadFile(os.Args[1])
-	if err != nil {
-		panic(err)
+	shared := []byte("{}")
+	if len(os.Args) > 1 {
+		var err error
+		if shared, err = os.ReadFile(os.Args[1]); err != nil {
+			panic(err)
+		}
 	}
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<20)

@@ -1,0 +1,245 @@
+//! Random templates that mean something: statements, scopes and templates within templates.
+//!
+//! Deliberately left out, because Go promises nothing there or this crate differs (docs/compatibility.md):
+//! - templates that call each other without end, and counts that would fill the memory: this crate has limits;
+//! - the order of `keys` and `values`, which is random in Go: they are always sorted;
+//! - addresses: `%p`, and what is printed of versions within lists.
+
+use crate::choices::Choices;
+use crate::expressions::{Expressions, literal};
+
+const PLAIN: [&str; 12] = ["x", " ", "\n", "", "a b\n", "  \n  ", "grün ☃", "{", "}", "\t-\t", "'\"`", "<&>"];
+
+/// How deep statements are nested.
+const DEPTH: usize = 3;
+
+pub fn template(choices: &mut Choices) -> String {
+    let mut grammar =
+        Grammar { expressions: Expressions::new(choices), in_range: false, blocks: 0, defined: 0 };
+    // Each may call those before it only, so that there is an end.
+    let mut text = String::new();
+    for number in 0..grammar.below(3) {
+        let body = grammar.isolated(DEPTH - 1);
+        let (open, close) = (grammar.open(), grammar.close());
+        text +=
+            &format!("{open}define {name}{close}{body}{{{{end}}}}", name = literal(&format!("t{number}")));
+        grammar.defined = number + 1;
+    }
+    text + &grammar.statements(DEPTH)
+}
+
+struct Grammar<'c> {
+    expressions: Expressions<'c>,
+    in_range: bool,
+    blocks: usize,
+    defined: usize,
+}
+
+impl Grammar<'_> {
+    fn below(&mut self, count: usize) -> usize {
+        self.expressions.choices.below(count)
+    }
+
+    fn once_in(&mut self, count: usize) -> bool {
+        self.expressions.choices.once_in(count)
+    }
+
+    fn open(&mut self) -> &'static str {
+        self.expressions.choices.one(&["{{", "{{ ", "{{- ", "{{-\n"])
+    }
+
+    fn close(&mut self) -> &'static str {
+        self.expressions.choices.one(&["}}", " }}", " -}}", "\t-}}"])
+    }
+
+    fn action(&mut self, inside: &str) -> String {
+        format!("{}{inside}{}", self.open(), self.close())
+    }
+
+    fn end(&mut self) -> String {
+        self.action("end")
+    }
+
+    /// The body of a template of its own: it sees no variable but `$`.
+    fn isolated(&mut self, depth: usize) -> String {
+        let variables = std::mem::take(&mut self.expressions.variables);
+        let in_range = std::mem::take(&mut self.in_range);
+        let body = self.statements(depth);
+        self.expressions.variables = variables;
+        self.in_range = in_range;
+        body
+    }
+
+    /// Statements in a scope of their own.
+    fn statements(&mut self, depth: usize) -> String {
+        let outside = self.expressions.variables.len();
+        let count = 1 + self.below(3);
+        let text = (0..count).map(|_| self.statement(depth)).collect();
+        self.expressions.variables.truncate(outside);
+        text
+    }
+
+    fn statement(&mut self, depth: usize) -> String {
+        match self.below(if depth == 0 { 9 } else { 19 }) {
+            0 => self.expressions.choices.one(&PLAIN).to_owned(),
+            1..=5 => {
+                let pipeline = self.expressions.pipeline('a', 3);
+                self.action(&pipeline)
+            }
+            6 => self.declaration(),
+            7 => self.assignment(),
+            8 => self.small(),
+            9..=11 => self.condition(depth),
+            12..=14 => self.range(depth),
+            15 | 16 => self.with(depth),
+            17 => self.call(),
+            _ => self.block(depth),
+        }
+    }
+
+    fn declaration(&mut self) -> String {
+        let pipeline = self.expressions.pipeline('a', 2);
+        let name = self.expressions.declare();
+        self.action(&format!("{name} := {pipeline}"))
+    }
+
+    fn assignment(&mut self) -> String {
+        let pipeline = self.expressions.pipeline('a', 2);
+        let name = self.expressions.variable();
+        self.action(&format!("{name} = {pipeline}"))
+    }
+
+    fn small(&mut self) -> String {
+        match self.below(5) {
+            0 => self
+                .expressions
+                .choices
+                .one(&["{{/* comment */}}", "{{- /* a\nb */ -}}", "{{/**/ -}}"])
+                .to_owned(),
+            1 if self.in_range => self.action("break"),
+            2 if self.in_range => self.action("continue"),
+            // What is wrong is refused in the same words.
+            3 if self.once_in(4) => self
+                .expressions
+                .choices
+                .one(&[
+                    "{{break}}",
+                    "{{end}}",
+                    "{{else}}",
+                    "{{if}}x{{end}}",
+                    "{{ .a",
+                    "{{$u}}",
+                    "{{nope 1}}",
+                    "{{}}",
+                    "{{1 | 2}}",
+                    "{{.a = 1}}",
+                    "{{(.a}}",
+                    "{{\"a}}",
+                    "{{$}}{{$ := 1}}",
+                    "{{.a..b}}",
+                    "{{1a}}",
+                    "{{'ab'}}",
+                    "{{nil}}",
+                    "{{template \"t\" 1 2}}",
+                    "{{range $a, $b, $c := .l}}{{end}}",
+                    "{{define \"x\"}}",
+                    "{{else if .a}}",
+                    "{{if .a}}{{else}}{{else}}{{end}}",
+                    "{{ .a | }}",
+                    "{{ | .a}}",
+                    "{{.a}} }}",
+                    "{{- .a -}}-{{-1}}",
+                ])
+                .to_owned(),
+            _ => "\n  ".to_owned(),
+        }
+    }
+
+    /// What is tested, and perhaps kept in a variable, which is seen until the end.
+    fn tested(&mut self) -> String {
+        let kind = if self.below(2) == 0 { 'b' } else { 'a' };
+        let pipeline = self.expressions.pipeline(kind, 2);
+        if self.once_in(4) {
+            return format!("{} := {pipeline}", self.expressions.declare());
+        }
+        pipeline
+    }
+
+    fn condition(&mut self, depth: usize) -> String {
+        let outside = self.expressions.variables.len();
+        let tested = self.tested();
+        let mut text = self.action(&format!("if {tested}")) + &self.statements(depth - 1);
+        while self.once_in(4) {
+            let tested = self.tested();
+            text += &self.action(&format!("else if {tested}"));
+            text += &self.statements(depth - 1);
+        }
+        if self.below(2) == 1 {
+            text += &self.action("else");
+            text += &self.statements(depth - 1);
+        }
+        self.expressions.variables.truncate(outside);
+        text + &self.end()
+    }
+
+    fn with(&mut self, depth: usize) -> String {
+        let outside = self.expressions.variables.len();
+        let tested = self.tested();
+        let mut text = self.action(&format!("with {tested}")) + &self.statements(depth - 1);
+        if self.once_in(4) {
+            let tested = self.tested();
+            text += &self.action(&format!("else with {tested}"));
+            text += &self.statements(depth - 1);
+        }
+        if self.below(2) == 1 {
+            text += &self.action("else");
+            text += &self.statements(depth - 1);
+        }
+        self.expressions.variables.truncate(outside);
+        text + &self.end()
+    }
+
+    fn range(&mut self, depth: usize) -> String {
+        let outside = self.expressions.variables.len();
+        let kind = self.expressions.choices.one(&["l", "m", "c", "a", "s"]).chars().next().unwrap_or('l');
+        // A number of anything could be large.
+        let over = if kind == 'a' { self.expressions.atom('a') } else { self.expressions.pipeline(kind, 1) };
+        let head = match self.below(4) {
+            0 => over,
+            1 => format!("{} := {over}", self.expressions.declare()),
+            2 => {
+                let names = (self.expressions.declare(), self.expressions.declare());
+                format!("{}, {} := {over}", names.0, names.1)
+            }
+            _ => format!("{} = {over}", self.expressions.variable()),
+        };
+        let outer = std::mem::replace(&mut self.in_range, true);
+        let mut text = self.action(&format!("range {head}")) + &self.statements(depth - 1);
+        self.in_range = outer;
+        if self.once_in(3) {
+            text += &self.action("else");
+            text += &self.statements(depth - 1);
+        }
+        self.expressions.variables.truncate(outside);
+        text + &self.end()
+    }
+
+    fn call(&mut self) -> String {
+        let name = match self.below(self.defined + 1) {
+            number if number < self.defined => literal(&format!("t{number}")),
+            _ if self.once_in(6) => literal("unknown"),
+            _ => return String::new(),
+        };
+        let data =
+            if self.once_in(3) { String::new() } else { format!(" {}", self.expressions.pipeline('a', 1)) };
+        self.action(&format!("template {name}{data}"))
+    }
+
+    fn block(&mut self, depth: usize) -> String {
+        self.blocks += 1;
+        let name = literal(&format!("b{}", self.blocks));
+        let pipeline = self.expressions.pipeline('a', 1);
+        let body = self.isolated(depth - 1);
+        self.action(&format!("block {name} {pipeline}")) + &body + &self.end()
+    }
+}

@@ -1,0 +1,132 @@
+//! Random templates, rendered here and by Go's own `text/template` with sprig: both must say the same, also of what is wrong.
+//!
+//! `TIDEGATE_GO_TEMPLATES` names the program that asks Go; `scripts/template-table/program --fetch` makes it and prints its path.
+//! Without it the test is reported as ignored. The same cases are tried every time; `TIDEGATE_GO_CASES=N` tries so many of
+//! other ones; `TIDEGATE_GO_SEED=N` repeats one. A case that differs is printed as a row of the table, with its seed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    missing_docs,
+    reason = "test code"
+)]
+
+mod calls;
+mod choices;
+mod data;
+mod expressions;
+mod grammar;
+mod reference;
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use serde_json::{Value, json};
+use tidegate_gotmpl::{Engine, MissingKey};
+
+use crate::choices::Choices;
+use crate::reference::Reference;
+
+const PROGRAM: &str = "TIDEGATE_GO_TEMPLATES";
+const CASES: &str = "TIDEGATE_GO_CASES";
+const SEED: &str = "TIDEGATE_GO_SEED";
+const NAME: &str = "random_templates_say_what_go_says";
+
+const CASES_QUICK: u64 = 2_000;
+const CASES_LONG: u64 = 50_000;
+/// The first seed where no number of cases is named.
+const FIRST: u64 = 1;
+/// Attempts to make one failing case smaller.
+const ATTEMPTS: usize = 3_000;
+/// More differences than this are not looked for.
+const DIFFERENCES_MAX: usize = 20;
+
+type Rendered = Result<String, String>;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let program = std::env::var(PROGRAM).ok().filter(|program| !program.is_empty());
+    let trial = match program {
+        Some(program) => Trial::test(NAME, move || compare(&program)),
+        None => {
+            let why = format!("{PROGRAM} names no program; scripts/template-table/program --fetch makes one");
+            eprintln!("SKIPPED: {NAME}. {why}");
+            Trial::test(format!("{NAME} (no Go)"), move || Err(Failed::from(why))).with_ignored_flag(true)
+        }
+    };
+    libtest_mimic::run(&arguments, vec![trial]).exit_code()
+}
+
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a number, and is {text:?}")))
+}
+
+/// The seeds to try.
+fn seeds() -> std::ops::Range<u64> {
+    if let Some(seed) = number(SEED) {
+        return seed..seed + 1;
+    }
+    if let Some(cases) = number(CASES) {
+        let first = RandomState::new().build_hasher().finish() >> 16;
+        return first..first + cases;
+    }
+    let is_long = std::env::var_os("TIDEGATE_LONG_TESTS").is_some_and(|value| value == "1");
+    FIRST..FIRST + if is_long { CASES_LONG } else { CASES_QUICK }
+}
+
+fn compare(program: &str) -> Result<(), Failed> {
+    let seeds = seeds();
+    println!("{} cases from {SEED}={}", seeds.end - seeds.start, seeds.start);
+    let mut reference = Reference::start(program)?;
+    let mut differences = Vec::new();
+    let (mut tried, mut refused) = (0_u64, 0_u64);
+    for seed in seeds {
+        let mut choices = Choices::from_seed(seed);
+        let case = case(&mut choices);
+        let expected = reference.render(&case);
+        tried += 1;
+        refused += u64::from(expected.is_err());
+        if rendered(&case) == expected {
+            continue;
+        }
+        let differs = |made: &[u32]| {
+            let case = self::case(&mut Choices::again(made.to_vec()));
+            rendered(&case) != reference.render(&case)
+        };
+        let smallest = choices::smallest(choices.into_made(), ATTEMPTS, differs);
+        let case = self::case(&mut Choices::again(smallest));
+        let (go, here) = (reference.render(&case), rendered(&case));
+        differences.push(format!("{SEED}={seed}\n    case: {case}\n      Go: {go:?}\n    here: {here:?}"));
+        if differences.len() == DIFFERENCES_MAX {
+            break;
+        }
+    }
+    println!("{tried} cases compared, of which Go refuses {refused}");
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(Failed::from(format!("{} of {tried} cases differ:\n{}", differences.len(), differences.join("\n"))))
+}
+
+/// One case, as a row of the table without its result.
+fn case(choices: &mut Choices) -> Value {
+    let option = choices.one(&["", "", "zero", "error", "default", "invalid"]);
+    let template = grammar::template(choices);
+    let mut case = json!({ "template": template, "data": data::data(choices) });
+    if !option.is_empty() {
+        case["missingkey"] = json!(option);
+    }
+    case
+}
+
+fn rendered(case: &Value) -> Rendered {
+    let option = case["missingkey"].as_str().unwrap_or("default");
+    let missing_key = MissingKey::from_option(&format!("missingkey={option}")).unwrap();
+    let engine = Engine::with_sprig().missing_key(missing_key);
+    let template =
+        engine.parse("base", case["template"].as_str().unwrap()).map_err(|error| error.to_string())?;
+    template.render(&case["data"]).map_err(|error| error.to_string())
+}
