@@ -58,7 +58,9 @@ impl Got {
         Self { value, is_interface: false }
     }
 
+    /// What is in a list or map: nothing at all is null there.
     fn of(value: Val, elem: Elem) -> Self {
+        let value = if matches!(value, Val::Absent) { Val::Nil } else { value };
         Self { value, is_interface: elem == Elem::Any }
     }
 
@@ -217,8 +219,8 @@ impl Run<'_, '_> {
             other => return self.fail(format!("range can't iterate over {}", format::plain(&other))),
         };
         if items.is_empty() {
-            self.variables.truncate(known);
-            return self.otherwise(dot, branch);
+            // There the variables still hold what there was to go through.
+            self.otherwise(dot, branch)?;
         }
         for (key, item) in items {
             if self.turn(branch, key, item)? == Flow::Break {
@@ -235,8 +237,7 @@ impl Run<'_, '_> {
             return self.fail(format!("can't use {count} to iterate over more than one variable"));
         }
         if count <= 0 {
-            self.variables.truncate(known);
-            return self.otherwise(dot, branch);
+            self.otherwise(dot, branch)?;
         }
         for number in 0..count {
             if self.turn(branch, Val::Int(number), Got::plain(Val::Int(number)))? == Flow::Break {

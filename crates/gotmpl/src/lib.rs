@@ -34,6 +34,7 @@ mod funcs;
 mod lex;
 mod node;
 mod parse;
+mod printf;
 mod quote;
 mod semver;
 mod time;

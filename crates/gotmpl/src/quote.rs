@@ -4,15 +4,25 @@ use std::fmt::Write as _;
 
 /// A text as Go's `%q` writes it.
 pub(crate) fn quoted(text: &str) -> String {
-    quoted_with(text, '"')
+    quoted_with(text, '"', false)
+}
+
+/// A text as Go's `%+q` writes it.
+pub(crate) fn quoted_ascii(text: &str) -> String {
+    quoted_with(text, '"', true)
 }
 
 /// A character as Go's `%q` writes one.
 pub(crate) fn quoted_char(character: char) -> String {
-    quoted_with(&character.to_string(), '\'')
+    quoted_with(&character.to_string(), '\'', false)
 }
 
-fn quoted_with(text: &str, quote: char) -> String {
+/// A character as Go's `%+q` writes one.
+pub(crate) fn quoted_char_ascii(character: char) -> String {
+    quoted_with(&character.to_string(), '\'', true)
+}
+
+fn quoted_with(text: &str, quote: char, is_ascii: bool) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push(quote);
     for character in text.chars() {
@@ -29,7 +39,7 @@ fn quoted_with(text: &str, quote: char) -> String {
             '\r' => quoted.push_str("\\r"),
             '\t' => quoted.push_str("\\t"),
             '\x0b' => quoted.push_str("\\v"),
-            _ if is_printable(character) => quoted.push(character),
+            _ if is_printable(character) && (character.is_ascii() || !is_ascii) => quoted.push(character),
             _ => push_escape(&mut quoted, character),
         }
     }

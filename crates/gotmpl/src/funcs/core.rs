@@ -21,8 +21,8 @@ pub(super) const GO: &[Builtin] = &[
     v("slice", RAW2, slice),
     v("print", ANY, |_, values| Ok(Val::str(format::print(values)))),
     v("println", ANY, |_, values| Ok(Val::str(format::println(values)))),
-    v("printf", &[Ty::Str, Ty::Any], |_, values| {
-        Ok(Val::str(format::printf(str_at(values, 0), from(values, 1))))
+    v("printf", &[Ty::Str, Ty::Any], |call, values| {
+        crate::printf::printf(str_at(values, 0), from(values, 1), call.room).map(Val::str)
     }),
     v("html", ANY, |_, values| Ok(Val::str(html(&joined(values))))),
     v("js", ANY, |_, values| Ok(Val::str(js(&joined(values))))),
@@ -53,8 +53,8 @@ pub(super) const SPRIG: &[Builtin] = &[
         let index = if at(values, 2).is_true() { 0 } else { 1 };
         Ok(at(values, index).clone())
     }),
-    f("deepCopy", ANY, |_, values| Ok(at(values, 0).deep_copy())),
-    f("mustDeepCopy", ANY, |_, values| Ok(at(values, 0).deep_copy())),
+    f("deepCopy", ANY, deep_copy),
+    f("mustDeepCopy", ANY, deep_copy),
     f("typeOf", ANY, |_, values| Ok(Val::str(at(values, 0).type_name()))),
     f("typeIs", &[Ty::Str, Ty::Any], |_, values| {
         Ok(Val::Bool(str_at(values, 0) == at(values, 1).type_name()))
@@ -89,6 +89,13 @@ pub(super) fn is_empty(value: &Val) -> bool {
 
 const NO_TYPE: &str = "reflect: call of reflect.Value.Type on zero Value";
 
+fn deep_copy(_: &Call, values: &[Val]) -> Given {
+    match at(values, 0) {
+        Val::Absent | Val::Nil => Err(NO_TYPE.to_owned()),
+        value => Ok(value.deep_copy()),
+    }
+}
+
 fn len(value: &Val) -> Given {
     match value {
         Val::Str(text) => Ok(Val::count(text.len())),
@@ -122,12 +129,11 @@ fn index(_: &Call, values: &[Val]) -> Given {
         item = match &item {
             Val::List(list) => {
                 let index = position(key, list.items.len())?;
-                list.items.get(index).cloned().ok_or_else(|| format!("index out of range: {index}"))?
+                list.items.get(index).cloned().ok_or("reflect: slice index out of range")?
             }
             Val::Str(text) => {
                 let index = position(key, text.len())?;
-                let byte =
-                    text.as_bytes().get(index).ok_or_else(|| format!("index out of range: {index}"))?;
+                let byte = text.as_bytes().get(index).ok_or("reflect: string index out of range")?;
                 Val::Int(i64::from(*byte))
             }
             Val::Map(map) => match key {

@@ -12,7 +12,10 @@ pub(super) const SPRIG: &[Builtin] = &[
     f("dateInZone", &[Ty::Str, Ty::Any, Ty::Str], in_zone),
     f("date_in_zone", &[Ty::Str, Ty::Any, Ty::Str], in_zone),
     f("htmlDate", &[Ty::Any], |call, values| formatted(call, "2006-01-02", at(values, 0))),
-    f("htmlDateInZone", &[Ty::Any, Ty::Str], |call, values| formatted(call, "2006-01-02", at(values, 0))),
+    f("htmlDateInZone", &[Ty::Any, Ty::Str], |call, values| {
+        check_zone(str_at(values, 1))?;
+        formatted(call, "2006-01-02", at(values, 0))
+    }),
     f("dateModify", &[Ty::Str, Ty::Time], |_, values| {
         Ok(modified(values).unwrap_or_else(|_| at(values, 1).clone()))
     }),
@@ -70,8 +73,16 @@ fn formatted(call: &Call, layout: &str, value: &Val) -> Given {
     Ok(Val::str(moment(call, value)?.format(layout)))
 }
 
-/// Zones other than UTC are not known, and sprig takes UTC for those.
+/// Zones other than UTC are not known here, and a time in a wrong one is worse than none.
+fn check_zone(zone: &str) -> Result<(), String> {
+    if matches!(zone, "" | "UTC" | "Local") {
+        return Ok(());
+    }
+    Err(format!("the time zone {} is not available in templates: only UTC is", crate::quote::quoted(zone)))
+}
+
 fn in_zone(call: &Call, values: &[Val]) -> Given {
+    check_zone(str_at(values, 2))?;
     formatted(call, str_at(values, 0), at(values, 1))
 }
 

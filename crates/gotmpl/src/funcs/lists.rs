@@ -155,9 +155,16 @@ fn concat(values: &[Val]) -> Given {
 
 fn chunk(values: &[Val]) -> Given {
     let list = items(at(values, 1), "chunk")?;
-    let size = usize::try_from(int_at(values, 0)).ok().filter(|size| *size > 0);
-    let size = size.ok_or("runtime error: integer divide by zero")?;
-    let chunks = list.items.chunks(size).map(|part| Val::list(part.to_vec())).collect();
+    let size = int_at(values, 0);
+    let length = list.items.len();
+    let chunks = match usize::try_from(size) {
+        Ok(size) if size > 0 => list.items.chunks(size).map(|part| Val::list(part.to_vec())).collect(),
+        // sprig computes that there are none.
+        Err(_) if length > 1 && length - 1 <= usize::try_from(size.unsigned_abs()).unwrap_or(usize::MAX) => {
+            Vec::new()
+        }
+        _ => return Err("runtime error: makeslice: len out of range".to_owned()),
+    };
     Ok(Val::List(List { elem: Elem::List, items: Rc::new(chunks) }))
 }
 

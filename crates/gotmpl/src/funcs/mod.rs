@@ -4,6 +4,7 @@
 
 mod core;
 mod dates;
+mod decimals;
 mod encodings;
 mod lists;
 mod maps;

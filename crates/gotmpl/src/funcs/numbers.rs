@@ -1,5 +1,6 @@
 //! Whole numbers, fractions, and lists of numbers.
 
+use super::decimals::Decimal;
 use super::{Builtin, Call, Given, Ty, at, f, from, int_at, str_at, v};
 use crate::value::Val;
 
@@ -155,71 +156,10 @@ fn seq(call: &Call, values: &[Val]) -> Given {
     Ok(Val::str(texts.join(" ")))
 }
 
-/// A decimal fraction: `digits / 10^scale`. sprig computes with these, so 0.1 and 0.2 are 0.3.
-#[derive(Clone, Copy, Debug)]
-struct Decimal {
-    digits: i128,
-    scale: u32,
-}
-
-/// Places of a quotient.
-const QUOTIENT_PLACES: u32 = 16;
-
-impl Decimal {
-    fn of(value: f64) -> Option<Self> {
-        let text = format!("{value}");
-        let (whole, places) = text.split_once('.').unwrap_or((&text, ""));
-        Some(Self {
-            digits: format!("{whole}{places}").parse().ok()?,
-            scale: u32::try_from(places.len()).ok()?,
-        })
-    }
-
-    fn at_scale(self, scale: u32) -> Option<i128> {
-        self.digits.checked_mul(10_i128.checked_pow(scale.checked_sub(self.scale)?)?)
-    }
-
-    fn add(self, other: Self) -> Option<Self> {
-        let scale = self.scale.max(other.scale);
-        Some(Self { digits: self.at_scale(scale)?.checked_add(other.at_scale(scale)?)?, scale })
-    }
-
-    fn sub(self, other: Self) -> Option<Self> {
-        self.add(Self { digits: -other.digits, ..other })
-    }
-
-    fn mul(self, other: Self) -> Option<Self> {
-        Some(Self { digits: self.digits.checked_mul(other.digits)?, scale: self.scale + other.scale })
-    }
-
-    fn div(self, other: Self) -> Option<Self> {
-        let scale = self.scale.max(other.scale);
-        let (left, right) = (self.at_scale(scale)?, other.at_scale(scale)?);
-        let scaled = left.checked_mul(10_i128.checked_pow(QUOTIENT_PLACES)?)?;
-        let (quotient, rest) = (scaled.checked_div(right)?, scaled.checked_rem(right)?);
-        let up = i128::from(rest.unsigned_abs().saturating_mul(2) >= right.unsigned_abs());
-        let sign = if (left < 0) == (right < 0) { 1 } else { -1 };
-        Some(Self { digits: quotient + up * sign, scale: QUOTIENT_PLACES })
-    }
-
-    fn float(self) -> f64 {
-        let scale = usize::try_from(self.scale).unwrap_or_default();
-        let sign = if self.digits < 0 { "-" } else { "" };
-        let digits = format!("{:0>width$}", self.digits.unsigned_abs(), width = scale + 1);
-        let (whole, places) = digits.split_at(digits.len() - scale);
-        format!("{sign}{whole}.{places}").parse().unwrap_or(f64::NAN)
-    }
-}
-
-fn decimals(values: &[Val], compute: fn(Decimal, Decimal) -> Option<Decimal>) -> Given {
-    let too_large = || "a number too large for decimal arithmetic".to_owned();
-    let mut result = Decimal::of(fraction(at(values, 0))).ok_or_else(too_large)?;
+fn decimals(values: &[Val], compute: fn(&Decimal, &Decimal) -> Result<Decimal, String>) -> Given {
+    let mut result = Decimal::of(fraction(at(values, 0)))?;
     for value in from(values, 1) {
-        let value = Decimal::of(fraction(value)).ok_or_else(too_large)?;
-        result = compute(result, value).ok_or_else(|| match value.digits {
-            0 => "decimal division by 0".to_owned(),
-            _ => too_large(),
-        })?;
+        result = compute(&result, &Decimal::of(fraction(value))?)?;
     }
     Ok(Val::Float(result.float()))
 }

@@ -96,8 +96,7 @@ fn unescaped(text: &str) -> Option<String> {
 }
 
 fn url_parts(url: &str) -> Given {
-    let fail =
-        |why: &str| Err(format!("unable to parse url: \"parse {}: {why}\"", crate::quote::quoted(url)));
+    let fail = |why: &str| Err(format!("unable to parse url: parse {}: {why}", crate::quote::quoted(url)));
     if url.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
         return fail("net/url: invalid control character in URL");
     }

@@ -1,5 +1,9 @@
 //! The case of words.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 use super::{Builtin, Ty, f, str_at};
 use crate::value::Val;
 
@@ -58,53 +62,123 @@ fn swapped(text: &str) -> String {
         .collect()
 }
 
+/// What a character or a part of a text is for those who look for words in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
+    /// A capital; as a part, with the small letters behind it, or several capitals.
     Upper,
-    /// Small letters, and all else that is part of a word.
+    /// Letters that are no capitals.
+    Letters,
+    Digits,
+    Connectors,
+    Punctuation,
+    /// Signs, and letters of scripts that know no words.
     Other,
-    Digit,
-    Connector,
+}
+
+static LETTER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^\p{L}$").ok());
+static PUNCTUATION: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^\p{P}$").ok());
+
+fn is_in(set: &LazyLock<Option<Regex>>, character: char) -> bool {
+    set.as_ref().is_some_and(|set| set.is_match(character.encode_utf8(&mut [0; 4])))
+}
+
+/// Whether it is a letter of a script without words.
+fn is_ideograph(character: char) -> bool {
+    matches!(character, '\u{3400}'..='\u{4d85}' | '\u{4e00}'..='\u{9fcc}' | '\u{20000}'..='\u{2b81d}')
 }
 
 fn class(character: char) -> Class {
     match character {
-        '-' | '_' => Class::Connector,
-        c if c.is_whitespace() || c.is_ascii_punctuation() => Class::Connector,
+        '-' | '_' => Class::Connectors,
+        'A'..='Z' => Class::Upper,
+        'a'..='z' => Class::Letters,
+        c if c.is_whitespace() => Class::Connectors,
+        c if c.is_numeric() => Class::Digits,
+        '$' | '+' | '<' | '=' | '>' | '^' | '`' | '|' | '~' => Class::Other,
+        c if c.is_ascii_punctuation() || is_in(&PUNCTUATION, c) => Class::Punctuation,
+        c if !is_in(&LETTER, c) || is_ideograph(c) => Class::Other,
         c if c.is_uppercase() => Class::Upper,
-        c if c.is_numeric() => Class::Digit,
-        _ => Class::Other,
+        _ => Class::Letters,
     }
 }
 
-/// Words in small letters with a connector between them. A word begins at a capital, at the last of several capitals, and
-/// at digits that small letters follow; other digits belong to the word before them.
-fn connected(text: &str, connector: char) -> String {
-    let characters: Vec<char> = text.chars().collect();
-    let class_at = |index: usize| characters.get(index).map(|character| class(*character));
-    let mut written = String::new();
-    for (index, character) in characters.iter().enumerate() {
-        let before = index.checked_sub(1).and_then(class_at);
-        let begins = match (before, class(*character)) {
-            (_, Class::Connector) => {
-                let is_replaced = matches!(character, '-' | '_') || character.is_whitespace();
-                written.push(if is_replaced { connector } else { *character });
+/// The parts of a text, each of one class. The last of several capitals belongs to the small letters behind it.
+fn parts(text: &str) -> Vec<(Class, String)> {
+    let mut parts: Vec<(Class, String)> = Vec::new();
+    let mut capitals = 0;
+    for character in text.chars() {
+        let class = class(character);
+        match parts.last_mut() {
+            Some((Class::Upper, word)) if class == Class::Letters && capitals > 1 => {
+                let begin = word.pop();
+                parts.push((Class::Upper, begin.into_iter().chain([character]).collect()));
+                capitals = 0;
                 continue;
             }
-            (Some(Class::Other | Class::Digit), Class::Upper) => true,
-            (Some(Class::Upper), Class::Upper) => class_at(index + 1) == Some(Class::Other),
-            (Some(Class::Other | Class::Upper), Class::Digit) => {
-                let after = (index..).map(class_at).find(|class| *class != Some(Class::Digit)).flatten();
-                after == Some(Class::Other)
+            Some((Class::Upper, word)) if class == Class::Letters => {
+                word.push(character);
+                capitals = 0;
+                continue;
             }
-            _ => false,
-        };
-        if begins {
+            Some((last, word)) if *last == class && (class != Class::Upper || capitals > 0) => {
+                word.push(character);
+            }
+            _ => {
+                parts.push((class, character.to_string()));
+                capitals = 0;
+            }
+        }
+        capitals += usize::from(class == Class::Upper);
+    }
+    parts
+}
+
+/// Words in small letters with a connector between them. Digits that small letters follow begin a word, other digits belong
+/// to the word before them.
+fn connected(text: &str, connector: char) -> String {
+    let parts = parts(text);
+    let class_at = |at: usize| parts.get(at).map(|(class, _)| *class);
+    let separates = |at: usize| {
+        class_at(at).is_some_and(|class| !matches!(class, Class::Connectors | Class::Punctuation))
+    };
+    let goes_on = |at: usize| matches!(class_at(at), Some(Class::Letters | Class::Digits));
+    let mut written = String::new();
+    let mut at = 0;
+    while let Some((class, word)) = parts.get(at) {
+        push_part(&mut written, *class, word, connector);
+        at += 1;
+        match class {
+            Class::Connectors | Class::Punctuation => continue,
+            Class::Upper | Class::Letters | Class::Other if class_at(at) == Some(Class::Digits) => {
+                if class_at(at + 1) == Some(Class::Letters) {
+                    written.push(connector);
+                } else if let Some((_, digits)) = parts.get(at) {
+                    // They belong to this word, and none goes on behind them.
+                    written.push_str(digits);
+                    at += 1;
+                }
+            }
+            _ => {}
+        }
+        let begins_with_digits = *class == Class::Digits || class_at(at) == Some(Class::Digits);
+        while begins_with_digits && goes_on(at) {
+            written.push_str(parts.get(at).map_or("", |(_, word)| word));
+            at += 1;
+        }
+        if separates(at) {
             written.push(connector);
         }
-        written.extend(character.to_lowercase());
     }
     written
+}
+
+fn push_part(written: &mut String, class: Class, part: &str, connector: char) {
+    match class {
+        Class::Connectors => written.extend(part.chars().map(|_| connector)),
+        Class::Upper => written.extend(part.chars().filter_map(|letter| letter.to_lowercase().next())),
+        _ => written.push_str(part),
+    }
 }
 
 /// Words with a capital each. Of the connectors between two words one goes; those at both ends stay.
