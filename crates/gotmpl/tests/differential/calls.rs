@@ -267,7 +267,7 @@ pub const KINDS: [&str; 12] = [
     "*string",
     "ptr",
 ];
-pub const FORMATS: [&str; 44] = [
+pub const FORMATS: [&str; 60] = [
     "%v",
     "%d",
     "%s",
@@ -312,6 +312,22 @@ pub const FORMATS: [&str; 44] = [
     "%s-%v",
     "%08.3f",
     "%x %X",
+    "%[1]s-%[1]s",
+    "%[2]d %[1]d",
+    "%[1]*d",
+    "%[2]*[1]d",
+    "%[x]d",
+    "%[]d",
+    "%[1",
+    "%999999999d",
+    "%#08x",
+    "%+.3e",
+    "%#g",
+    "%#U",
+    "%.3x",
+    "%-8b|",
+    "%#o",
+    "% d%d",
 ];
 pub const URLS: [&str; 8] = [
     "https://u:p@host.example:8443/a/b?q=1#frag",

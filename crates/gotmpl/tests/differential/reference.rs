@@ -5,6 +5,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
+use crate::Rendered;
+
 pub struct Reference {
     child: Child,
     questions: Option<ChildStdin>,
@@ -27,17 +29,29 @@ impl Reference {
         Ok(Self { child, questions, answers })
     }
 
-    /// What Go makes of a case.
-    pub fn render(&mut self, case: &Value) -> Result<String, String> {
-        let questions = self.questions.as_mut().unwrap();
-        writeln!(questions, "{case}").unwrap_or_else(|error| panic!("Go does not listen: {error}: {case}"));
-        let mut line = String::new();
-        let length = self.answers.read_line(&mut line).unwrap();
-        assert!(length > 0, "Go ended at {case}");
-        let answer: Value = serde_json::from_str(&line).unwrap();
-        let words = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
-        words("error").map_or_else(|| Ok(words("output").unwrap()), Err)
+    /// What Go makes of some cases.
+    pub fn render(&mut self, cases: &[Value]) -> Vec<Rendered> {
+        let (questions, answers) = (self.questions.as_mut().unwrap(), &mut self.answers);
+        let lines: String = cases.iter().map(|case| format!("{case}\n")).collect();
+        std::thread::scope(|scope| {
+            // Go answers while it is asked, and would wait for somebody who reads that.
+            scope.spawn(move || {
+                questions
+                    .write_all(lines.as_bytes())
+                    .unwrap_or_else(|error| panic!("Go does not listen: {error}"));
+            });
+            cases.iter().map(|case| answer(answers, case)).collect()
+        })
     }
+}
+
+fn answer(answers: &mut impl BufRead, case: &Value) -> Rendered {
+    let mut line = String::new();
+    let length = answers.read_line(&mut line).unwrap();
+    assert!(length > 0, "Go ended at {case}");
+    let answer: Value = serde_json::from_str(&line).unwrap();
+    let words = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
+    words("error").map_or_else(|| Ok(words("output").unwrap()), Err)
 }
 
 impl Drop for Reference {
